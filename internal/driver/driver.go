@@ -1,0 +1,61 @@
+// Package driver is the seam between gated and what it guards. A driver looks
+// at targets, and changes one only with a permit that it has used.
+package driver
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// Driver is one back end for the targets of one kind.
+type Driver interface {
+	op.Observer
+
+	// Kind is the kind of target that the driver answers for.
+	Kind() string
+
+	// List looks at every target that exists. An error means that nothing is
+	// known of any of them, and nothing is planned.
+	List(ctx context.Context) ([]op.Observed, error)
+
+	// Execute runs the permit's step. It looks at the target again, calls
+	// Permit.Use with what it saw, and acts only if that returned nil. An error
+	// from before Use returned nil is Use's own or a refusal; one from after it
+	// says how the work ended: Transient, Unknown, or else that it failed and
+	// left the target as it was. The task is the back end's id for work that
+	// goes on, empty when the work is done.
+	Execute(ctx context.Context, p gate.Permit) (task string, err error)
+
+	// Task asks the back end once how a task stands.
+	Task(ctx context.Context, task string) (Progress, error)
+}
+
+// Progress is how a back end's task stands.
+type Progress struct {
+	Done bool
+	Err  error // how it ended, when Done
+}
+
+type kind struct {
+	error
+	transient, unknown bool
+}
+
+func (k kind) Unwrap() error { return k.error }
+
+// Transient marks an error that may go away by itself: a benign step is tried
+// again.
+func Transient(err error) error { return kind{error: err, transient: true} }
+
+// Unknown marks an error after which nobody knows whether the work was done: a
+// destructive step ends as interrupted and is never run again.
+func Unknown(err error) error { return kind{error: err, unknown: true} }
+
+// IsTransient reports whether err was marked by Transient.
+func IsTransient(err error) bool { var k kind; return errors.As(err, &k) && k.transient }
+
+// IsUnknown reports whether err was marked by Unknown.
+func IsUnknown(err error) bool { var k kind; return errors.As(err, &k) && k.unknown }

@@ -1,0 +1,217 @@
+package op
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Type is the type of a parameter.
+type Type string
+
+// The parameter types.
+const (
+	TString Type = "string"
+	TInt    Type = "integer"
+	TBool   Type = "boolean"
+	TLabels Type = "labels" // an object of strings
+)
+
+// Param describes one parameter of an operation.
+type Param struct {
+	Name     string
+	Type     Type
+	Unit     string // "MiB", "CPUs", or "" where the number has none
+	Min, Max int64  // for integers, both inclusive
+	Required bool
+	JobOnly  bool // desired state may not say it
+	Doc      string
+}
+
+// Spec describes one operation.
+type Spec struct {
+	Name    string // "<kind>.<verb>"
+	Kind    string // the target's kind
+	Doc     string
+	Params  []Param
+	Roles   []Role // any of which may approve it when it is destructive
+	Creates bool   // the target must not exist
+	Covers  string // what the signed state digest covers
+}
+
+const guestCovers = "name, protection, labels, memory, cpus, command, storage ids and sizes class, snapshots"
+
+// guestFields are the fields that a guest is created with and that desired
+// state may wish for. Units here are the normal form on both sides of a diff.
+var guestFields = []Param{
+	{Name: "memory", Type: TInt, Unit: "MiB", Min: 1, Max: 64 << 20, Doc: "memory limit"},
+	{Name: "cpus", Type: TInt, Unit: "CPUs", Min: 1, Max: 4096, Doc: "CPU limit"},
+	{Name: "command", Type: TString, Doc: "an entry of local.commands in gated.yaml"},
+	{Name: "labels", Type: TLabels, Doc: "labels, all of them"},
+	{Name: "protected", Type: TBool, Doc: "protection against destroy"},
+}
+
+func guest(verb, doc string, params ...Param) Spec {
+	return Spec{Name: "guest." + verb, Kind: "guest", Doc: doc, Params: params,
+		Roles: []Role{Operational}, Covers: guestCovers}
+}
+
+var snapshotParam = Param{Name: "snapshot", Type: TString, Required: true, Doc: "the snapshot's name"}
+
+// catalogue is the one table of operations. To add one, add a row, a rule in
+// internal/classify and the driver's case.
+var catalogue = func() map[string]Spec {
+	create := guest("create", "make a guest under a free name", append([]Param{
+		{Name: "state", Type: TString, Doc: "running or stopped (default stopped)"},
+		{Name: "scratch", Type: TBool, JobOnly: true, Doc: "record what this makes as scratch"},
+	}, guestFields...)...)
+	create.Creates = true
+	undelete := guest("undelete", "bring a destroyed guest back from the trash",
+		Param{Name: "incarnation", Type: TString, Doc: "which one, if several are in the trash"})
+	undelete.Creates = true
+	m := map[string]Spec{}
+	for _, s := range []Spec{
+		create,
+		undelete,
+		guest("start", "start a guest"),
+		guest("stop", "stop a guest"),
+		guest("restart", "stop and start a guest"),
+		guest("set-config", "change the given fields, leave the others", guestFields...),
+		guest("snapshot", "copy a guest's data under a name", snapshotParam),
+		guest("snapshot-delete", "delete a snapshot", snapshotParam),
+		guest("restore", "put a snapshot in the place of a guest's data", snapshotParam),
+		guest("wipe", "empty a guest's data"),
+		guest("destroy", "destroy a guest with its data and snapshots"),
+	} {
+		m[s.Name] = s
+	}
+	return m
+}()
+
+// operatorOnly names what only the operator's configuration may say of a
+// guest. As a parameter of anything it is NotAllowed rather than BadParams.
+var operatorOnly = map[string]bool{"environment": true, "env": true, "user": true, "argv": true, "mounts": true,
+	"mount": true, "disk": true, "disks": true, "path": true}
+
+// Lookup returns the operation of that exact name; else it refuses with
+// UnknownOp.
+func Lookup(name string) (Spec, error) {
+	s, ok := catalogue[name]
+	if !ok {
+		return Spec{}, Refuse(UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
+	}
+	return s, nil
+}
+
+// Catalogue returns every operation, sorted by name.
+func Catalogue() []Spec {
+	out := make([]Spec, 0, len(catalogue))
+	for _, s := range catalogue {
+		out = append(out, s)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+// Param returns the description of the parameter name.
+func (s Spec) Param(name string) (Param, bool) {
+	for _, p := range s.Params {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Param{}, false
+}
+
+// MayApprove reports whether role may approve the operation.
+func (s Spec) MayApprove(role Role) bool {
+	for _, r := range s.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// Check refuses parameters that do not fit: BadParams for an unknown or
+// missing one or a wrong type or range, NotAllowed for what only the operator's
+// configuration may say.
+func (s Spec) Check(t Target, p Params) error {
+	if t.Kind != s.Kind {
+		return Refuse(BadParams, "%s acts on a %s, not on %s", s.Name, s.Kind, t)
+	}
+	for _, name := range sortedKeys(p) {
+		d, ok := s.Param(name)
+		switch {
+		case ok:
+			if err := d.check(s.Name, p[name]); err != nil {
+				return err
+			}
+		case operatorOnly[name]:
+			return Refuse(NotAllowed, "%s: %q is for the operator's configuration alone", s.Name, name).
+				WithHint("name an entry of local.commands with command")
+		default:
+			return Refuse(BadParams, "%s has no parameter %q", s.Name, name).WithHint("gated ops lists the parameters")
+		}
+	}
+	for _, d := range s.Params {
+		if d.Required && !p.Has(d.Name) {
+			return Refuse(BadParams, "%s needs the parameter %q", s.Name, d.Name)
+		}
+	}
+	return nil
+}
+
+func (d Param) check(op string, v any) error {
+	bad := func(why string) error { return Refuse(BadParams, "%s: %s %s", op, d.Name, why) }
+	switch d.Type {
+	case TString:
+		str, ok := v.(string)
+		if !ok {
+			return bad("is not a string")
+		}
+		switch d.Name {
+		case "snapshot", "command":
+			// An empty command is the wish for a guest without a process.
+			if d.Name == "command" && str == "" {
+				return nil
+			}
+			if CheckName(str) != nil {
+				return bad("is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
+			}
+		case "state":
+			if str != "running" && str != "stopped" {
+				return bad("is neither running nor stopped")
+			}
+		}
+	case TInt:
+		if n, ok := v.(int64); !ok {
+			return bad("is not an integer")
+		} else if n < d.Min || n > d.Max {
+			return bad(fmt.Sprintf("is %d, outside %d to %d %s", n, d.Min, d.Max, d.Unit))
+		}
+	case TBool:
+		if _, ok := v.(bool); !ok {
+			return bad("is not true or false")
+		}
+	case TLabels:
+		m, ok := v.(map[string]any)
+		if !ok {
+			return bad("is not an object of strings")
+		}
+		for k, e := range m {
+			if _, ok := e.(string); !ok || CheckName(k) != nil {
+				return bad("is not an object of names and strings")
+			}
+		}
+	}
+	return nil
+}
+
+func sortedKeys(p Params) []string {
+	keys := make([]string, 0, len(p))
+	for k := range p {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,139 @@
+package op
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is a stable refusal code of protocol section 5. It is an error, so that
+// errors.Is(err, op.Replayed) asks for a code anywhere in a chain.
+type Code string
+
+// Error returns the code itself.
+func (c Code) Error() string { return string(c) }
+
+// The refusal codes, and the one state that is answered like one.
+const (
+	Malformed         Code = "malformed"
+	Oversized         Code = "oversized"
+	NamespaceMismatch Code = "namespace_mismatch"
+	UnknownSigner     Code = "unknown_signer"
+	SignerExpired     Code = "signer_expired"
+	SignerRevoked     Code = "signer_revoked"
+	WeakKey           Code = "weak_key"
+	BadSignature      Code = "bad_signature"
+	TouchRequired     Code = "touch_required"
+	TargetMismatch    Code = "target_mismatch"
+	NotYetValid       Code = "not_yet_valid"
+	Expired           Code = "expired"
+	ValidityTooLong   Code = "validity_too_long"
+	Replayed          Code = "replayed"
+	RoleDenied        Code = "role_denied"
+	BindingMismatch   Code = "binding_mismatch"
+	StaleTarget       Code = "stale_target"
+	ThresholdUnmet    Code = "threshold_unmet"
+	Superseded        Code = "superseded"
+	Cancelled         Code = "cancelled"
+	Rejected          Code = "rejected"
+	UnknownOp         Code = "unknown_op"
+	BadParams         Code = "bad_params"
+	UnknownTarget     Code = "unknown_target"
+	Conflict          Code = "conflict"
+	OverLimit         Code = "over_limit"
+	TooComplex        Code = "too_complex"
+	NotHolder         Code = "not_holder"
+	NotAllowed        Code = "not_allowed"
+	SchemaTooNew      Code = "schema_too_new"
+	Unavailable       Code = "unavailable"
+	Internal          Code = "internal"
+
+	// PendingSignature is the state of a destructive step that waits for an
+	// operator; it travels where a refusal's code would.
+	PendingSignature Code = "pending_signature"
+)
+
+// Stage names the check that refused. The first seven are those of the
+// verification pipeline in their fixed order, the next three are the gate's.
+type Stage string
+
+// The stages, in the order in which they run (design section 5).
+const (
+	StageDecode    Stage = "decode"
+	StageNamespace Stage = "namespace"
+	StageAllowList Stage = "allow-list"
+	StageCrypto    Stage = "crypto"
+	StageTarget    Stage = "target"
+	StageTime      Stage = "time"
+	StageNonce     Stage = "nonce"
+	StageRole      Stage = "role"
+	StageBinding   Stage = "binding"
+	StagePolicy    Stage = "policy"
+)
+
+// Refusal is an error that a caller may be shown: a code for programs, a
+// sentence for people, and what to do about it.
+type Refusal struct {
+	Code   Code
+	Stage  Stage  // empty where no stage applies
+	Detail string // a sentence that says what was wrong
+	Hint   string // what to do; may be empty
+
+	// Request and State name the request that the refusal is about, so that a
+	// caller whose answer was lost can tell what became of it. Nil and empty
+	// where there is none.
+	Request *RequestID
+	State   State
+}
+
+// Refuse returns a refusal with a formatted detail.
+func Refuse(code Code, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// At sets the stage and returns r.
+func (r *Refusal) At(s Stage) *Refusal { r.Stage = s; return r }
+
+// WithHint sets what to do and returns r.
+func (r *Refusal) WithHint(format string, args ...any) *Refusal {
+	r.Hint = fmt.Sprintf(format, args...)
+	return r
+}
+
+// About names the request the refusal is about, with its state, and returns r.
+func (r *Refusal) About(id RequestID, s State) *Refusal {
+	r.Request, r.State = &id, s
+	return r
+}
+
+// Error returns "code: detail".
+func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Detail }
+
+// Unwrap returns the code, for errors.Is.
+func (r *Refusal) Unwrap() error { return r.Code }
+
+// AsRefusal returns err as a refusal. An error that is not one becomes
+// Internal, with nothing of its text: what was not meant for people may name
+// paths or secrets. It returns nil for nil.
+func AsRefusal(err error) *Refusal {
+	if err == nil {
+		return nil
+	}
+	var r *Refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	var c Code
+	if errors.As(err, &c) {
+		return &Refusal{Code: c, Detail: err.Error()}
+	}
+	return &Refusal{Code: Internal, Detail: "an internal error; the daemon's log has it"}
+}
+
+// CodeOf returns the code in err's chain, Internal if there is none, and the
+// empty code for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	return AsRefusal(err).Code
+}

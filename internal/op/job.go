@@ -1,0 +1,236 @@
+package op
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// JobID is a short counter, written "j12".
+type JobID int64
+
+// String returns "j12".
+func (id JobID) String() string { return "j" + strconv.FormatInt(int64(id), 10) }
+
+// MarshalText writes "j12".
+func (id JobID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// ParseJobID parses "j12"; refusals are Malformed.
+func ParseJobID(s string) (JobID, error) {
+	digits, ok := strings.CutPrefix(s, "j")
+	n, err := parseCounter(digits)
+	if !ok || err != nil {
+		return 0, Refuse(Malformed, "%q is not a job id like j12", s)
+	}
+	return JobID(n), nil
+}
+
+// StepID is a job and the step's number in it, from 1, written "j12.1".
+type StepID struct {
+	Job   JobID
+	Index int
+}
+
+// RequestID is the id of the step that the request is for.
+type RequestID = StepID
+
+// String returns "j12.1".
+func (id StepID) String() string { return id.Job.String() + "." + strconv.Itoa(id.Index) }
+
+// MarshalText writes "j12.1".
+func (id StepID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText parses "j12.1".
+func (id *StepID) UnmarshalText(b []byte) error {
+	v, err := ParseStepID(string(b))
+	if err != nil {
+		return err
+	}
+	*id = v
+	return nil
+}
+
+// ParseStepID parses "j12.1"; refusals are Malformed.
+func ParseStepID(s string) (StepID, error) {
+	job, index, ok := strings.Cut(s, ".")
+	if !ok {
+		return StepID{}, Refuse(Malformed, "%q is not an id like j12.1", s)
+	}
+	j, err := ParseJobID(job)
+	if err != nil {
+		return StepID{}, Refuse(Malformed, "%q is not an id like j12.1", s)
+	}
+	n, err := parseCounter(index)
+	if err != nil || n > 1<<20 {
+		return StepID{}, Refuse(Malformed, "%q is not an id like j12.1", s)
+	}
+	return StepID{Job: j, Index: int(n)}, nil
+}
+
+// parseCounter reads a positive decimal without signs or leading zeros, so
+// that an id has one spelling.
+func parseCounter(s string) (int64, error) {
+	if s == "" || s[0] < '1' || s[0] > '9' || len(s) > 18 {
+		return 0, Malformed
+	}
+	return strconv.ParseInt(s, 10, 64)
+}
+
+// State is a step's state (design section 6).
+type State string
+
+// The step states. Planned, Pending, Authorized and Dispatched are open, the
+// others are ends.
+const (
+	StatePlanned     State = "planned"
+	StatePending     State = "pending_signature"
+	StateAuthorized  State = "authorized"
+	StateDispatched  State = "dispatched"
+	StateSucceeded   State = "succeeded"
+	StateFailed      State = "failed"
+	StateInterrupted State = "interrupted"
+	StateRejected    State = "rejected"
+	StateExpired     State = "expired"
+	StateSuperseded  State = "superseded"
+	StateCancelled   State = "cancelled"
+	StateRefused     State = "refused"
+)
+
+// States lists every state.
+var States = []State{StatePlanned, StatePending, StateAuthorized, StateDispatched, StateSucceeded, StateFailed,
+	StateInterrupted, StateRejected, StateExpired, StateSuperseded, StateCancelled, StateRefused}
+
+// Open reports whether a step in this state may still run or is running.
+func (s State) Open() bool {
+	return s == StatePlanned || s == StatePending || s == StateAuthorized || s == StateDispatched
+}
+
+// Source says through which door a wish came in.
+type Source string
+
+// The sources.
+const (
+	SourceAPI     Source = "api"     // a job over the socket
+	SourceDesired Source = "desired" // a difference that reconcile found
+	SourceOffline Source = "offline" // a payload that was signed before the gate saw it
+	SourceGate    Source = "gate"    // the gate itself: compensation
+)
+
+// Requester is who asked, as the kernel says it for callers on the socket.
+type Requester struct {
+	Source Source
+	UID    uint32 // of the peer; meaningless for SourceDesired and SourceGate
+	PID    int32  // of the peer, 0 where there is none
+	Agent  string // a registered agent's name; a bare uid is nobody's agent
+	Set    string // the desired set, for SourceDesired
+}
+
+// String names the requester without its pid, which means nothing later:
+// "uid:1000", "agent:builder", "desired:web", "gate".
+func (r Requester) String() string {
+	switch {
+	case r.Source == SourceDesired:
+		return "desired:" + r.Set
+	case r.Source == SourceGate:
+		return "gate"
+	case r.Agent != "":
+		return "agent:" + r.Agent
+	default:
+		return fmt.Sprintf("uid:%d", r.UID)
+	}
+}
+
+// Ask is one step as a requester words it.
+type Ask struct {
+	Op     string
+	Target Target
+	Params Params
+}
+
+// Submission is what a requester hands in.
+type Submission struct {
+	Requester Requester
+	Reason    string
+	Steps     []Ask
+
+	// IdempotencyKey, if not empty, makes a repeat of the same submission by
+	// the same requester return the first answer.
+	IdempotencyKey string
+}
+
+// Job is an ordered list of steps from one requester; several requesters who
+// want the same single step share one job.
+type Job struct {
+	ID         JobID
+	Requesters []Requester
+	Reason     string
+	Steps      []Step
+	CreatedAt  time.Time
+	FinishedAt time.Time // zero while a step is open
+}
+
+// State returns the state of the first unfinished step; of a finished job, that
+// of the first step that did not succeed, else succeeded.
+func (j Job) State() State {
+	for _, s := range j.Steps {
+		if s.State.Open() {
+			return s.State
+		}
+	}
+	for _, s := range j.Steps {
+		if s.State != StateSucceeded && s.Undoes == 0 {
+			return s.State
+		}
+	}
+	return StateSucceeded
+}
+
+// Step is one operation on one incarnation of one target.
+type Step struct {
+	ID          StepID
+	Op          string
+	Target      Target
+	Incarnation Incarnation // empty for a create, and for what an earlier step of the job makes
+	State       State
+	Fingerprint Fingerprint // the target's, when the step was planned
+	Params      Params
+	Verdict     Verdict
+	Birth       string // for a create: the token by which its work is known again
+	Undoes      int    // the index of the step that this one compensates, or 0
+	Task        string // the back end's task id, or ""
+	Attempts    int    // how often a benign step was dispatched
+	Code        Code   // why it ended, or ""
+	Detail      string // the sentence that goes with Code, or what was done
+	UpdatedAt   time.Time
+}
+
+// Request is the one open question to operators that a destructive step has.
+type Request struct {
+	ID         RequestID
+	Step       Step
+	Requesters []Requester
+	Reason     string
+	Payload    []byte // the exact bytes to sign
+	Nonce      string
+	Facts      []Fact
+	Roles      []Role // any of which may sign
+	Needed     int    // distinct people
+	Signatures []Signed
+	CreatedAt  time.Time // of the request; the payload may be younger
+	IssuedAt   time.Time
+	ExpiresAt  time.Time
+	Offline    bool // made from an operator's own payload
+}
+
+// Missing returns how many more people have to sign.
+func (r Request) Missing() int { return max(0, r.Needed-len(r.Signatures)) }
+
+// Signed records one counted signature.
+type Signed struct {
+	Principal string
+	Role      Role
+	Key       string // SHA256 fingerprint of the underlying public key
+	Armor     string
+	At        time.Time
+}

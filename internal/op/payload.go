@@ -1,0 +1,281 @@
+package op
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The type members of the two payloads that may be signed.
+const (
+	TypeSignedOp  = "gated/signed-op/v1"
+	TypeRejection = "gated/rejection/v1"
+)
+
+// timeLayout is RFC 3339 in UTC with whole seconds.
+const timeLayout = "2006-01-02T15:04:05Z"
+
+// Payload is what an operator signs to approve one step (protocol section 1).
+type Payload struct {
+	Gate        GateID
+	Host        string
+	Op          string
+	Target      Target
+	Incarnation Incarnation
+	State       Fingerprint
+	Params      Params
+	Nonce       string
+	IssuedAt    time.Time // whole seconds, UTC
+	ExpiresAt   time.Time // whole seconds, UTC
+	Reason      string
+}
+
+// Rejection is what an operator signs to refuse a request.
+type Rejection struct {
+	Gate          GateID
+	Host          string
+	Request       RequestID
+	PayloadSHA256 string // 64 lower-case hex digits, of the request's payload
+	Nonce         string // fresh, the signer's
+	IssuedAt      time.Time
+	ExpiresAt     time.Time
+	Reason        string
+}
+
+// SHA256 returns the lower-case hex digest of payload bytes.
+func SHA256(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Encode returns the canonical bytes (RFC 8785). It refuses what DecodePayload
+// would refuse.
+func (p Payload) Encode() ([]byte, error) {
+	b, err := encodeObject([]member{ // in the order of RFC 8785, 3.2.3
+		{"expires_at", p.ExpiresAt.UTC().Format(timeLayout)},
+		{"gate", string(p.Gate)},
+		{"host", p.Host},
+		{"incarnation", string(p.Incarnation)},
+		{"issued_at", p.IssuedAt.UTC().Format(timeLayout)},
+		{"nonce", p.Nonce},
+		{"op", p.Op},
+		{"params", p.Params},
+		{"reason", p.Reason},
+		{"state", string(p.State)},
+		{"target", p.Target.String()},
+		{"type", TypeSignedOp},
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = DecodePayload(b)
+	return b, err
+}
+
+// DecodePayload decodes the bytes of an approval once and strictly. Bytes that
+// are not the canonical form of exactly the members of protocol section 1 are
+// Malformed, too many are Oversized.
+func DecodePayload(b []byte) (Payload, error) {
+	f, err := openObject(b, TypeSignedOp, "type", "gate", "host", "op", "target", "incarnation", "state", "params",
+		"nonce", "issued_at", "expires_at", "reason")
+	if err != nil {
+		return Payload{}, err
+	}
+	p := Payload{
+		Gate:        f.gate(),
+		Host:        f.text("host", 1, 253),
+		Op:          f.text("op", 3, 64),
+		Incarnation: Incarnation(f.text("incarnation", 0, 512)),
+		State:       Fingerprint(f.text("state", 71, 71)),
+		Nonce:       f.nonce(),
+		IssuedAt:    f.time("issued_at"),
+		ExpiresAt:   f.time("expires_at"),
+		Reason:      f.text("reason", 0, MaxReason),
+	}
+	f.try(p.Target.UnmarshalText([]byte(f.text("target", 3, 256))))
+	p.Params, err = ParseParams(f.members["params"])
+	f.try(err)
+	f.check(p.State.Valid(), "state is not sha256: and 64 hex digits")
+	f.check(p.ExpiresAt.After(p.IssuedAt), "expires_at is not after issued_at")
+	return p, f.err
+}
+
+// Encode returns the canonical bytes (RFC 8785).
+func (r Rejection) Encode() ([]byte, error) {
+	b, err := encodeObject([]member{
+		{"expires_at", r.ExpiresAt.UTC().Format(timeLayout)},
+		{"gate", string(r.Gate)},
+		{"host", r.Host},
+		{"issued_at", r.IssuedAt.UTC().Format(timeLayout)},
+		{"nonce", r.Nonce},
+		{"payload_sha256", r.PayloadSHA256},
+		{"reason", r.Reason},
+		{"request", r.Request.String()},
+		{"type", TypeRejection},
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = DecodeRejection(b)
+	return b, err
+}
+
+// DecodeRejection decodes the bytes of a rejection as strictly as
+// DecodePayload those of an approval.
+func DecodeRejection(b []byte) (Rejection, error) {
+	f, err := openObject(b, TypeRejection, "type", "gate", "host", "request", "payload_sha256", "nonce",
+		"issued_at", "expires_at", "reason")
+	if err != nil {
+		return Rejection{}, err
+	}
+	r := Rejection{
+		Gate:          f.gate(),
+		Host:          f.text("host", 1, 253),
+		PayloadSHA256: f.text("payload_sha256", 64, 64),
+		Nonce:         f.nonce(),
+		IssuedAt:      f.time("issued_at"),
+		ExpiresAt:     f.time("expires_at"),
+		Reason:        f.text("reason", 0, MaxReason),
+	}
+	f.try(r.Request.UnmarshalText([]byte(f.text("request", 4, 64))))
+	f.check(isHex(r.PayloadSHA256, 64), "payload_sha256 is not 64 lower-case hex digits")
+	f.check(r.ExpiresAt.After(r.IssuedAt), "expires_at is not after issued_at")
+	return r, f.err
+}
+
+type member struct {
+	name  string
+	value any // string or Params
+}
+
+func encodeObject(members []member) ([]byte, error) {
+	b := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendQuote(b, m.name) // names are plain ASCII
+		b = append(b, ':')
+		switch v := m.value.(type) {
+		case Params:
+			b = append(b, v.Canonical()...)
+		case string:
+			q, err := jsontext.AppendQuote(b, v)
+			if err != nil {
+				return nil, Refuse(Malformed, "%s is not valid UTF-8", m.name)
+			}
+			b = q
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// fields is an opened payload object; the first thing found wrong stays in err.
+type fields struct {
+	members map[string]jsontext.Value
+	err     error
+}
+
+// openObject checks what both payloads have in common: size, canonical form
+// and exactly the named members, none of them null.
+func openObject(b []byte, typ string, names ...string) (*fields, error) {
+	if len(b) > MaxPayload {
+		return nil, Refuse(Oversized, "the payload has %d bytes, more than %d", len(b), MaxPayload).At(StageDecode)
+	}
+	canonical := jsontext.Value(bytes.Clone(b))
+	if err := canonical.Canonicalize(); err != nil {
+		return nil, Refuse(Malformed, "the payload is not one strict JSON value: %v", err).At(StageDecode)
+	}
+	if !bytes.Equal(canonical, b) {
+		return nil, Refuse(Malformed, "the payload is not in canonical form (RFC 8785)").At(StageDecode).
+			WithHint("sign the bytes that opsign show --payload prints, without a newline at the end")
+	}
+	f := &fields{members: make(map[string]jsontext.Value, len(names))}
+	d := jsontext.NewDecoder(bytes.NewReader(b))
+	if tok, err := d.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil, Refuse(Malformed, "the payload is not an object").At(StageDecode)
+	}
+	for d.PeekKind() == '"' {
+		tok, err := d.ReadToken()
+		if err != nil {
+			return nil, Refuse(Malformed, "the payload: %v", err).At(StageDecode)
+		}
+		name := tok.String()
+		v, err := d.ReadValue()
+		if err != nil {
+			return nil, Refuse(Malformed, "the payload: %v", err).At(StageDecode)
+		}
+		f.members[name] = v.Clone()
+	}
+	for _, name := range names {
+		v, ok := f.members[name]
+		f.check(ok, "the member "+name+" is missing")
+		f.check(!ok || v.Kind() != 'n', "the member "+name+" is null")
+	}
+	f.check(len(f.members) == len(names), "there is a member that does not belong")
+	f.check(f.text("type", 1, 64) == typ, "type is not "+typ)
+	return f, f.err
+}
+
+func (f *fields) try(err error) {
+	if f.err == nil && err != nil {
+		f.err = AsRefusal(err).At(StageDecode)
+	}
+}
+
+func (f *fields) check(ok bool, what string) {
+	if !ok {
+		f.try(Refuse(Malformed, "%s", what))
+	}
+}
+
+// text returns a string member of minBytes to maxBytes.
+func (f *fields) text(name string, minBytes, maxBytes int) string {
+	raw := f.members[name]
+	if raw.Kind() != '"' {
+		f.check(false, name+" is not a string")
+		return ""
+	}
+	b, err := jsontext.AppendUnquote(nil, raw)
+	f.try(err)
+	s := string(b)
+	f.try(CheckText(name, s))
+	f.check(len(s) >= minBytes && len(s) <= maxBytes,
+		name+" has "+strconv.Itoa(len(s))+" bytes, not "+strconv.Itoa(minBytes)+" to "+strconv.Itoa(maxBytes))
+	return s
+}
+
+func (f *fields) gate() GateID {
+	g := GateID(f.text("gate", 32, 32))
+	f.check(g.Valid(), "gate is not 32 lower-case hex digits")
+	return g
+}
+
+func (f *fields) nonce() string {
+	s := f.text("nonce", 1, 64)
+	f.try(CheckNonce(s))
+	return s
+}
+
+func (f *fields) time(name string) time.Time {
+	s := f.text(name, len(timeLayout), len(timeLayout))
+	t, err := time.Parse(timeLayout, s)
+	f.check(err == nil && t.Format(timeLayout) == s, name+" is not RFC 3339 in UTC with whole seconds and a Z")
+	return t
+}
+
+// CheckNonce refuses, as Malformed, what is not base64url without padding (RFC
+// 4648, 5) of 16 to 32 bytes, in its one spelling.
+func CheckNonce(s string) error {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || strings.ContainsAny(s, "\r\n") || len(b) < 16 || len(b) > 32 {
+		return Refuse(Malformed, "the nonce is not unpadded base64url of 16 to 32 bytes").At(StageDecode)
+	}
+	return nil
+}
