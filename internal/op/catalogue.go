@@ -134,7 +134,7 @@ func (s Spec) MayApprove(role Role) bool {
 
 // Check refuses parameters that do not fit: BadParams for an unknown or
 // missing one or a wrong type or range, NotAllowed for what only the operator's
-// configuration may say.
+// configuration may say, Malformed for text that would not show as it is.
 func (s Spec) Check(t Target, p Params) error {
 	if t.Kind != s.Kind {
 		return Refuse(BadParams, "%s acts on a %s, not on %s", s.Name, s.Kind, t)
@@ -169,6 +169,9 @@ func (d Param) check(op string, v any) error {
 		if !ok {
 			return bad("is not a string")
 		}
+		if err := CheckText(op+": "+d.Name, str); err != nil {
+			return err
+		}
 		switch d.Name {
 		case "snapshot", "command":
 			// An empty command is the wish for a guest without a process.
@@ -199,8 +202,12 @@ func (d Param) check(op string, v any) error {
 			return bad("is not an object of strings")
 		}
 		for k, e := range m {
-			if _, ok := e.(string); !ok || CheckName(k) != nil {
+			str, ok := e.(string)
+			if !ok || CheckName(k) != nil {
 				return bad("is not an object of names and strings")
+			}
+			if err := CheckText(op+": the label "+k, str); err != nil {
+				return err
 			}
 		}
 	}
