@@ -1,0 +1,81 @@
+package api
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gated/internal/op"
+)
+
+// Entry is one entry of the audit log. Raw is its stored text, over which its
+// hash goes; the other fields are what people ask for first.
+type Entry struct {
+	Seq    int64
+	Time   time.Time
+	Kind   string
+	By     string // uid:1000, desired:web, gate
+	Job    string // j12
+	Step   string // j12.1
+	Op     string
+	Target string
+	Class  op.Class
+	Rule   string
+	Code   op.Code
+	Detail string
+	Count  int // of refusals in one entry; 0 and 1 mean one
+	Raw    jsontext.Value
+}
+
+// entryFields names the members that Entry picks out of Raw.
+type entryFields struct {
+	Seq    int64     `json:"seq"`
+	Time   time.Time `json:"time"`
+	Kind   string    `json:"kind"`
+	By     string    `json:"by"`
+	Job    string    `json:"job"`
+	Step   string    `json:"step"`
+	Op     string    `json:"op"`
+	Target string    `json:"target"`
+	Class  op.Class  `json:"class"`
+	Rule   string    `json:"rule"`
+	Code   op.Code   `json:"code"`
+	Detail string    `json:"detail"`
+	Count  int       `json:"count"`
+}
+
+// ParseEntry reads the stored text of an entry and keeps it.
+func ParseEntry(raw []byte) (Entry, error) {
+	var f entryFields
+	if err := DecodeAnswer(raw, &f); err != nil {
+		return Entry{}, err
+	}
+	return Entry{Seq: f.Seq, Time: f.Time, Kind: f.Kind, By: f.By, Job: f.Job, Step: f.Step, Op: f.Op, Target: f.Target,
+		Class: f.Class, Rule: f.Rule, Code: f.Code, Detail: f.Detail, Count: f.Count,
+		Raw: jsontext.Value(raw).Clone()}, nil
+}
+
+// MarshalJSONTo writes the stored text.
+func (e Entry) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(e.Raw) }
+
+// UnmarshalJSONFrom reads as ParseEntry does.
+func (e *Entry) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	*e, err = ParseEntry(raw)
+	return err
+}
+
+var (
+	_ json.MarshalerTo     = Entry{}
+	_ json.UnmarshalerFrom = (*Entry)(nil)
+)
+
+// Head is the newest entry's number and the hash over its text.
+type Head struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"` // hex SHA-256
+}

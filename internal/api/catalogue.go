@@ -1,0 +1,36 @@
+package api
+
+import "gated/internal/op"
+
+// Op describes one operation of the catalogue.
+type Op struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind"` // of its targets
+	Doc     string    `json:"doc"`
+	Params  []Param   `json:"params"`
+	Roles   []op.Role `json:"roles"`   // any of which may approve it when it is destructive
+	Creates bool      `json:"creates"` // the target must not exist
+	Covers  string    `json:"covers"`  // what the signed state digest covers
+}
+
+// Param describes one parameter of an operation.
+type Param struct {
+	Name     string  `json:"name"`
+	Type     op.Type `json:"type"`
+	Unit     string  `json:"unit"`
+	Min      int64   `json:"min"` // of integers, both inclusive
+	Max      int64   `json:"max"`
+	Required bool    `json:"required"`
+	JobOnly  bool    `json:"job_only"` // desired state may not say it
+	Doc      string  `json:"doc"`
+}
+
+// OpOf puts a catalogue entry on the wire.
+func OpOf(s op.Spec) Op {
+	out := Op{Name: s.Name, Kind: s.Kind, Doc: s.Doc, Roles: s.Roles, Creates: s.Creates, Covers: s.Covers}
+	for _, p := range s.Params {
+		out.Params = append(out.Params, Param{Name: p.Name, Type: p.Type, Unit: p.Unit, Min: p.Min, Max: p.Max,
+			Required: p.Required, JobOnly: p.JobOnly, Doc: p.Doc})
+	}
+	return out
+}

@@ -1,0 +1,32 @@
+package api
+
+// The answers that are lists are objects with one member, so that members can
+// be added.
+type (
+	// OpList answers GET /v1/ops.
+	OpList struct {
+		Ops []Op `json:"ops"`
+	}
+	// JobList answers GET /v1/jobs, oldest first. Next is what to ask after for
+	// more, null at the end.
+	JobList struct {
+		Jobs []Job   `json:"jobs"`
+		Next *string `json:"next"`
+	}
+	// RequestList answers GET /v1/requests.
+	RequestList struct {
+		Requests []Request `json:"requests"`
+	}
+	// GuestList answers GET /v1/guests.
+	GuestList struct {
+		Guests []Guest `json:"guests"`
+	}
+	// SetList answers GET /v1/desired.
+	SetList struct {
+		Sets []Set `json:"sets"`
+	}
+	// EntryList answers GET /v1/audit, oldest first.
+	EntryList struct {
+		Entries []Entry `json:"entries"`
+	}
+)

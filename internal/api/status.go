@@ -1,0 +1,62 @@
+package api
+
+import (
+	"time"
+
+	"gated/internal/op"
+)
+
+// Status is the answer to GET /v1/status.
+type Status struct {
+	Host      string    `json:"host"`
+	Gate      op.GateID `json:"gate"`
+	Version   string    `json:"version"`
+	UID       uint32    `json:"uid"` // that the daemon runs as
+	StartedAt time.Time `json:"started_at"`
+
+	// Isolation is "none" where agents run under the daemon's own uid, else
+	// "uid"; Remedies says what to do about none.
+	Isolation string   `json:"isolation"`
+	Remedies  []string `json:"remedies"`
+
+	Waiting   int             `json:"waiting"` // requests that wait for a signature
+	Running   int             `json:"running"` // steps that were dispatched
+	Guests    int             `json:"guests"`
+	Health    []Health        `json:"health"`
+	Sources   []SourceStatus  `json:"sources"` // of desired state
+	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock
+	AuditHead Head            `json:"audit_head"`
+}
+
+// Healthy reports whether nothing is wrong.
+func (s Status) Healthy() bool {
+	for _, h := range s.Health {
+		if !h.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// Health is one thing that the daemon watches of itself.
+type Health struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// SourceStatus is how the last read of a source of desired state went.
+type SourceStatus struct {
+	Name   string     `json:"name"`
+	Sets   int        `json:"sets"`
+	ReadAt *time.Time `json:"read_at"`
+	Error  *Error     `json:"error"` // nothing is planned while there is one
+}
+
+// Set is a named set of desired state, without its document.
+type Set struct {
+	Name      string    `json:"name"`
+	ETag      string    `json:"etag"` // without quotes
+	Bytes     int       `json:"bytes"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
