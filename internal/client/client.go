@@ -1,0 +1,189 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+const (
+	// callTimeout bounds a call whose context has no deadline of its own.
+	callTimeout = 60 * time.Second
+	// maxAnswer is the largest answer that is read, in bytes.
+	maxAnswer = 256 << 20
+	// maxProblem is the largest problem that is read, in bytes.
+	maxProblem = 1 << 20
+)
+
+// Client talks to one gate. Its methods may be used at the same time. They
+// return *op.Refusal for what the daemon refused and *Unreachable where there
+// is none.
+type Client struct {
+	paths   []string
+	trusted map[uint32]bool
+	http    *http.Client
+	last    atomic.Pointer[string] // the path that was connected to last
+}
+
+// New returns a client. Nothing is connected before the first call. It refuses
+// a GATED_UID that is no uid as Malformed.
+func New(o Options) (*Client, error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	trusted, err := o.trusted()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{paths: o.paths(), trusted: trusted}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+			DisableCompression:  true,
+			IdleConnTimeout:     30 * time.Second,
+			MaxIdleConnsPerHost: 64,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// Close closes connections that are kept for the next call.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call is one request to the daemon.
+type call struct {
+	method string
+	path   string // escaped
+	query  url.Values
+	body   []byte // nil for none
+	header map[string]string
+}
+
+// send makes the request and returns an answer whose status is a success. The
+// caller closes its body.
+func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
+	u := "http://gated" + in.path
+	if len(in.query) > 0 {
+		u += "?" + in.query.Encode()
+	}
+	var body io.Reader
+	if in.body != nil {
+		body = bytes.NewReader(in.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, in.method, u, body)
+	if err != nil {
+		return nil, op.Refuse(op.Malformed, "the request cannot be written: %v", err)
+	}
+	for k, v := range in.header {
+		if v != "" {
+			req.Header.Set(k, v)
+		}
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return nil, refusal(resp)
+}
+
+// refusal rebuilds what the daemon refused.
+func refusal(resp *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	var p api.Problem
+	if err != nil || kind != api.ProblemType || api.DecodeAnswer(b, &p) != nil {
+		return op.Refuse(op.Internal, "the daemon answered %s without saying why", resp.Status)
+	}
+	return p.Refusal()
+}
+
+// broken says what a transport's error means to the caller.
+func (c *Client) broken(ctx context.Context, err error) error {
+	var gone *Unreachable
+	switch {
+	case errors.As(err, &gone):
+		return gone
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err()
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer in time: %w", err)
+	} else {
+		err = fmt.Errorf("the connection broke before the answer: %w", err)
+	}
+	path := c.paths[len(c.paths)-1]
+	if last := c.last.Load(); last != nil {
+		path = *last
+	}
+	return &Unreachable{Tried: []Attempt{{Path: path, Err: err}}}
+}
+
+// json makes a call and decodes its answer into out. A nil in sends no body.
+func (c *Client) json(ctx context.Context, in call, body, out any) error {
+	if body != nil {
+		b, err := api.Encode(body)
+		if err != nil {
+			return op.Refuse(op.Malformed, "the request cannot be written as JSON: %v", err)
+		}
+		in.body = b
+		if in.header == nil {
+			in.header = map[string]string{}
+		}
+		in.header["Content-Type"] = api.ContentType
+	}
+	b, _, err := c.bytes(ctx, in)
+	if err != nil {
+		return err
+	}
+	if out == nil {
+		return nil
+	}
+	if err := api.DecodeAnswer(b, out); err != nil {
+		return op.Refuse(op.Internal, "the daemon's answer is not understood: %v", err).
+			WithHint("are both of the same version?")
+	}
+	return nil
+}
+
+// bytes makes a call and reads its whole answer.
+func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+	}
+	resp, err := c.send(ctx, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, nil, c.broken(ctx, err)
+	}
+	if len(b) > maxAnswer {
+		return nil, nil, op.Refuse(op.Oversized, "the daemon's answer has more than %d bytes", maxAnswer)
+	}
+	return b, resp.Header, nil
+}

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"gated/internal/api"
+)
+
+// Plan asks what a desired-state document would change. Nothing changes.
+func (c *Client) Plan(ctx context.Context, document []byte) (api.Plan, error) {
+	var out api.Plan
+	in := call{method: http.MethodPost, path: "/v1/plan", body: notNil(document), header: yamlHeader("")}
+	return out, c.json(ctx, in, nil, &out)
+}
+
+// PutSet puts a named set of desired state in the place of the one before. A
+// non-empty ifMatch, an ETag as Set returns it or "*", makes it a Conflict if
+// the set is another one by now, or is not there.
+func (c *Client) PutSet(ctx context.Context, name, ifMatch string, document []byte) (api.Set, error) {
+	var out api.Set
+	in := call{method: http.MethodPut, path: setPath(name), body: notNil(document), header: yamlHeader(ifMatch)}
+	return out, c.json(ctx, in, nil, &out)
+}
+
+// Set returns a set's document as it was put, and its ETag.
+func (c *Client) Set(ctx context.Context, name string) (document []byte, etag string, err error) {
+	b, h, err := c.bytes(ctx, call{method: http.MethodGet, path: setPath(name)})
+	if err != nil {
+		return nil, "", err
+	}
+	return b, strings.Trim(h.Get("ETag"), `"`), nil
+}
+
+// Sets lists the sets without their documents.
+func (c *Client) Sets(ctx context.Context) ([]api.Set, error) {
+	var out api.SetList
+	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/desired"}, nil, &out)
+	return out.Sets, err
+}
+
+// DeleteSet withdraws a set. The guests that it named are left as they are.
+func (c *Client) DeleteSet(ctx context.Context, name string) error {
+	return c.json(ctx, call{method: http.MethodDelete, path: setPath(name)}, nil, nil)
+}
+
+func setPath(name string) string { return "/v1/desired/" + url.PathEscape(name) }
+
+func yamlHeader(ifMatch string) map[string]string {
+	h := map[string]string{"Content-Type": "application/yaml"}
+	switch ifMatch {
+	case "", "*":
+		h["If-Match"] = ifMatch
+	default:
+		h["If-Match"] = `"` + ifMatch + `"`
+	}
+	return h
+}
+
+// notNil keeps an empty document a body, so that the daemon refuses it.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,177 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// backlogPause is how long to wait before asking again a daemon whose queue of
+// new connections is full.
+const backlogPause = 10 * time.Millisecond
+
+// dial connects to the first socket that exists. A path that exists and does
+// not answer ends the search: to go on to another gate would act on another
+// host's guests than the caller thinks.
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	gone := &Unreachable{}
+	for _, path := range c.paths {
+		conn, err := c.dialPath(ctx, path)
+		if err == nil {
+			c.last.Store(&path)
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var a *attemptError
+		if !errors.As(err, &a) {
+			a = &attemptError{err: err}
+		}
+		gone.Tried = append(gone.Tried, Attempt{Path: path, Err: a.err, Hint: a.hint})
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return nil, gone
+}
+
+// attemptError is an error with what to do about it.
+type attemptError struct {
+	err  error
+	hint string
+}
+
+func (a *attemptError) Error() string { return a.err.Error() }
+func (a *attemptError) Unwrap() error { return a.err }
+
+func (c *Client) dialPath(ctx context.Context, path string) (net.Conn, error) {
+	if len(path) > maxSocketPath {
+		return nil, errTooLong
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(filepath.Dir(path))}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &attemptError{err: syscall.ENOENT, hint: "start one with gated serve"}
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, errNotSocket
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || !c.trusted[st.Uid] {
+		return nil, c.distrust("the socket belongs to uid %d", st.Uid)
+	}
+	conn, err := connect(ctx, path)
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		return nil, &attemptError{err: syscall.EACCES, hint: joinHint(path)}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, &attemptError{err: errNobody, hint: "start it with gated serve"}
+	case err != nil:
+		return nil, err
+	}
+	if err := c.checkPeer(conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// connect asks again while the daemon's queue is full, which the kernel tells
+// a non-blocking caller as EAGAIN.
+func connect(ctx context.Context, path string) (*net.UnixConn, error) {
+	pause := time.NewTicker(backlogPause)
+	defer pause.Stop()
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			return conn.(*net.UnixConn), nil
+		}
+		if !errors.Is(err, syscall.EAGAIN) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-pause.C:
+		}
+	}
+}
+
+// checkPeer asks the kernel who listens. The path's owner alone proves little:
+// a path can be moved, the listener's credentials cannot.
+func (c *Client) checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if credErr != nil {
+		return fmt.Errorf("ask who listens: %w", credErr)
+	}
+	if !c.trusted[cred.Uid] {
+		return c.distrust("uid %d listens there", cred.Uid)
+	}
+	return nil
+}
+
+// distrust refuses to talk to a socket whose owner or listener is another uid.
+func (c *Client) distrust(format string, uid uint32) error {
+	return &attemptError{
+		err:  fmt.Errorf(format+", who is neither root nor you", uid),
+		hint: fmt.Sprintf("if that is the gate's own user, set GATED_UID=%d", uid),
+	}
+}
+
+// joinHint says how to get at a path that this user may not use.
+func joinHint(path string) string {
+	for {
+		info, err := os.Stat(path)
+		if err == nil {
+			return groupHint(info)
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return ""
+		}
+		path = parent
+	}
+}
+
+func groupHint(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	need := fs.FileMode(0o060)
+	if info.IsDir() {
+		need = 0o010
+	}
+	if info.Mode().Perm()&need != need {
+		return fmt.Sprintf("only uid %d may use it; set socket_group in gated.yaml to let a group in", st.Uid)
+	}
+	name := strconv.FormatUint(uint64(st.Gid), 10)
+	if g, err := user.LookupGroupId(name); err == nil {
+		name = g.Name
+	}
+	return fmt.Sprintf("join the group %s: usermod -aG %s \"$USER\", then log in again", name, name)
+}

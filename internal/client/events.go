@@ -1,0 +1,150 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+const (
+	// maxEvent is the longest line of an event stream, in bytes.
+	maxEvent = 4 << 20
+	// resumeTries is how often a broken stream is opened again in a row, with
+	// pauses that double from resumePause: about half a minute in all.
+	resumeTries = 8
+	resumePause = 100 * time.Millisecond
+)
+
+// Events calls fn with every event after the one numbered after, in order and
+// each once, until ctx ends or fn returns an error, which it returns. If follow
+// is false it returns nil when there are no more for now. A stream that breaks
+// (the daemon restarts) is resumed where it broke; when that does not succeed
+// for half a minute the error is Unreachable.
+func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) error {
+	pause, tries := resumePause, 0
+	for {
+		last, err := c.stream(ctx, after, follow, fn)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && !follow:
+			return nil
+		case err != nil && !resumable(err):
+			return err
+		}
+		if last > after || err == nil {
+			pause, tries, after = resumePause, 0, last
+		}
+		if tries++; tries > resumeTries {
+			return err
+		}
+		if err := rest(ctx, pause); err != nil {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// resumable reports whether an error is that of a connection. What the daemon
+// refused and what fn returned are not.
+func resumable(err error) bool {
+	var gone *Unreachable
+	return errors.As(err, &gone)
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// stream reads one connection's events and returns the number of the last one
+// that fn took; nil for a stream that the daemon ended.
+func (c *Client) stream(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) (int64, error) {
+	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
+	if !follow {
+		v.Set("follow", "false")
+	}
+	in := call{method: http.MethodGet, path: "/v1/events", query: v, header: map[string]string{"Accept": "text/event-stream"}}
+	resp, err := c.send(ctx, in)
+	if err != nil {
+		return after, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxEvent)
+	for lines.Scan() {
+		// Each event is one data line: the daemon's JSON has no line breaks.
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+		if !ok {
+			continue
+		}
+		e, err := api.ParseEntry(data)
+		if err != nil {
+			return after, op.Refuse(op.Internal, "the daemon's event is not understood: %v", err)
+		}
+		if e.Seq <= after {
+			continue
+		}
+		if err := fn(e); err != nil {
+			return after, err
+		}
+		after = e.Seq
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return after, op.Refuse(op.Oversized, "an event has more than %d bytes", maxEvent)
+	}
+	if err := lines.Err(); err != nil {
+		return after, c.broken(ctx, fmt.Errorf("event stream: %w", err))
+	}
+	return after, ctx.Err()
+}
+
+// errDone ends AwaitJob's stream. An io.EOF would not do: a connection that
+// broke has one too.
+var errDone = errors.New("done")
+
+// AwaitJob returns the job as soon as done says so of it. It looks again at
+// every event of the job, so it never asks in a loop. When ctx ends it returns
+// the job as last seen, with ctx's error.
+func (c *Client) AwaitJob(ctx context.Context, id string, done func(api.Job) bool) (api.Job, error) {
+	head, err := c.AuditHead(ctx)
+	if err != nil {
+		return api.Job{}, err
+	}
+	job, err := c.Job(ctx, id)
+	if err != nil || done(job) {
+		return job, err
+	}
+	err = c.Events(ctx, head.Seq, true, func(e api.Entry) error {
+		if e.Job != id {
+			return nil
+		}
+		now, err := c.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		if job = now; done(job) {
+			return errDone
+		}
+		return nil
+	})
+	if errors.Is(err, errDone) {
+		err = nil
+	}
+	return job, err
+}

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"gated/internal/api"
+)
+
+// Guests lists every guest as its driver sees it now.
+func (c *Client) Guests(ctx context.Context) ([]api.Guest, error) {
+	var out api.GuestList
+	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/guests"}, nil, &out)
+	return out.Guests, err
+}
+
+// Guest shows one guest.
+func (c *Client) Guest(ctx context.Context, name string) (api.Guest, error) {
+	var out api.Guest
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/guests/" + url.PathEscape(name)}, nil, &out)
+}
+
+// Audit returns entries of the audit log with a number above after, oldest
+// first; limit 0 is the daemon's choice.
+func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error) {
+	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
+	if limit > 0 {
+		v.Set("limit", strconv.Itoa(limit))
+	}
+	var out api.EntryList
+	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/audit", query: v}, nil, &out)
+	return out.Entries, err
+}
+
+// AuditHead returns the newest entry's number and hash.
+func (c *Client) AuditHead(ctx context.Context) (api.Head, error) {
+	var out api.Head
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/head"}, nil, &out)
+}
+
+// Backup writes a consistent copy of the gate's state to w and returns its
+// length in bytes. It has no deadline but ctx's. After an error, what w got is
+// no backup.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: "/v1/backup"})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	from := &reader{r: resp.Body}
+	n, err := io.Copy(w, from)
+	if from.err != nil {
+		return n, c.broken(ctx, from.err)
+	}
+	return n, err
+}
+
+// reader remembers its own error, so that a full disk on the writing side is
+// not taken for a daemon that went away.
+type reader struct {
+	r   io.Reader
+	err error
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}

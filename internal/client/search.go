@@ -1,0 +1,110 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"gated/internal/op"
+)
+
+// SystemSocket is where a daemon of the system's own listens.
+const SystemSocket = "/run/gated/gated.sock"
+
+// maxSocketPath is the longest socket path in bytes: sun_path has 108 with the
+// final NUL (unix(7)).
+const maxSocketPath = 107
+
+// Options say where the gate is and whom to believe. The zero value is right
+// for a command line.
+type Options struct {
+	Socket string // --socket; the only path tried if not empty
+
+	// Getenv looks up GATED_SOCKET, XDG_RUNTIME_DIR and GATED_UID; os.Getenv if
+	// nil.
+	Getenv func(string) string
+
+	// System is the path tried last; SystemSocket if empty.
+	System string
+}
+
+// paths returns the socket paths in their order (protocol section 6).
+func (o Options) paths() []string {
+	if o.Socket != "" {
+		return []string{o.Socket}
+	}
+	if p := o.Getenv("GATED_SOCKET"); p != "" {
+		return []string{p}
+	}
+	var out []string
+	if dir := o.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		out = append(out, filepath.Join(dir, "gated", "gated.sock"))
+	}
+	if o.System == "" {
+		o.System = SystemSocket
+	}
+	return append(out, o.System)
+}
+
+// trusted returns the uids that may own the socket and answer on it: root, the
+// caller, and GATED_UID.
+func (o Options) trusted() (map[uint32]bool, error) {
+	uids := map[uint32]bool{0: true, uint32(os.Geteuid()): true}
+	text := o.Getenv("GATED_UID")
+	if text == "" {
+		return uids, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == math.MaxUint32 {
+		return nil, op.Refuse(op.Malformed, "GATED_UID is %q, not a uid", text).WithHint("set it to the daemon's numeric uid")
+	}
+	uids[uint32(n)] = true
+	return uids, nil
+}
+
+// Attempt is one socket path that was tried.
+type Attempt struct {
+	Path string
+	Err  error
+	Hint string // what to do; may be empty
+}
+
+// Unreachable is returned when no gate answered: there is no socket, nobody
+// listens on it, whoever does is not believed, or the connection broke.
+type Unreachable struct {
+	Tried []Attempt // in order; the last one is what the search ended with
+}
+
+// Error lists every path that was tried.
+func (u *Unreachable) Error() string {
+	text := "the daemon cannot be reached"
+	for _, a := range u.Tried {
+		text += fmt.Sprintf("; %s: %v", a.Path, a.Err)
+		if a.Hint != "" {
+			text += " (" + a.Hint + ")"
+		}
+	}
+	return text
+}
+
+// Unwrap returns the errors of all paths.
+func (u *Unreachable) Unwrap() []error {
+	errs := make([]error, 0, len(u.Tried))
+	for _, a := range u.Tried {
+		errs = append(errs, a.Err)
+	}
+	return errs
+}
+
+// ExitCode is 4 (protocol section 6).
+func (u *Unreachable) ExitCode() int { return 4 }
+
+// The reasons of an Attempt that are not the system's.
+var (
+	errNotSocket = errors.New("is not a socket")
+	errNobody    = errors.New("no daemon answers there")
+	errTooLong   = fmt.Errorf("has more than %d bytes, which no unix socket can have", maxSocketPath)
+)
