@@ -1,0 +1,66 @@
+package authz
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// MaxArmor is the longest armored signature in bytes. The longest that can be
+// accepted, RSA with 16,384 bits, has 6 KiB.
+const MaxArmor = 16 << 10
+
+// maxArmorLine is the longest line of base64. ssh-keygen writes 70 characters,
+// PROTOCOL.sshsig speaks of 76, PEM writers make 64.
+const maxArmorLine = 76
+
+const (
+	armorBegin = "-----BEGIN SSH SIGNATURE-----\n"
+	armorEnd   = "-----END SSH SIGNATURE-----"
+)
+
+// dearmor returns the blob inside an armored signature. It takes what
+// ssh-keygen writes: the two marker lines with nothing before or after them
+// but one last newline, and between them one canonical base64 text in lines of
+// one length. encoding/pem would skip text, headers and blank lines.
+func dearmor(s string) ([]byte, error) {
+	if len(s) > MaxArmor {
+		return nil, op.Refuse(op.Oversized, "the armored signature has %d bytes, more than %d", len(s), MaxArmor)
+	}
+	body, ok := strings.CutPrefix(s, armorBegin)
+	if !ok {
+		return nil, notArmor("it does not start with the line -----BEGIN SSH SIGNATURE-----")
+	}
+	body, ok = strings.CutSuffix(strings.TrimSuffix(body, "\n"), "\n"+armorEnd)
+	if !ok {
+		return nil, notArmor("it does not end with the line -----END SSH SIGNATURE-----")
+	}
+	text, ok := joinLines(body)
+	if !ok {
+		return nil, notArmor("its lines are not all of one length, at most 76 characters")
+	}
+	blob, err := base64.StdEncoding.DecodeString(text)
+	// The decoder skips CR and accepts stray bits in the last character.
+	if err != nil || base64.StdEncoding.EncodeToString(blob) != text {
+		return nil, notArmor("between its markers is not one base64 text")
+	}
+	return blob, nil
+}
+
+// joinLines joins lines that have one length, but for a shorter last one.
+func joinLines(body string) (string, bool) {
+	lines := strings.Split(body, "\n")
+	width, last := len(lines[0]), len(lines)-1
+	for i, line := range lines {
+		if line == "" || len(line) > width || i < last && len(line) < width {
+			return "", false
+		}
+	}
+	return strings.Join(lines, ""), width <= maxArmorLine
+}
+
+func notArmor(why string) error {
+	return op.Refuse(op.Malformed, "this is not an armored SSH signature: %s", why).
+		WithHint("give the file that ssh-keygen -Y sign wrote, unchanged")
+}

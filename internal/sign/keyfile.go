@@ -1,0 +1,130 @@
+package sign
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// maxKeyFile is the largest private key file in bytes; RSA with 16,384 bits has
+// 13 KiB.
+const maxKeyFile = 64 << 10
+
+// KeyFile returns a signer with the private key in a file. For an encrypted key
+// it calls passphrase once, and overwrites what that returned; passphrase may
+// be nil. It refuses, as NotAllowed, a file that others than its owner can use,
+// as ssh-keygen does; as Malformed what holds no key or needs another
+// passphrase; as WeakKey and UnknownSigner a key that no gate accepts. No
+// refusal holds anything of the file's content.
+func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
+	content, err := readKeyFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(content)
+	key, err := ssh.ParsePrivateKey(content)
+	var locked *ssh.PassphraseMissingError
+	if errors.As(err, &locked) {
+		key, err = unlock(path, content, passphrase)
+	}
+	if err != nil {
+		return nil, keyFault(path, content, err)
+	}
+	if r := usable(key.PublicKey()); r != nil {
+		return nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
+	}
+	return signer{held{key}}, nil
+}
+
+// held is a private key in this process's memory.
+type held struct{ ssh.Signer }
+
+func (h held) with(context.Context) ssh.Signer { return h.Signer }
+
+// readKeyFile reads a key file whose permissions it checks on the open file, so
+// that what is checked is what is read. A FIFO does not block it.
+func readKeyFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	info, err := f.Stat()
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, op.Refuse(op.Malformed, "%s is not a regular file", path).WithHint("name a private key file, or use --agent")
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	if len(content) > maxKeyFile {
+		return nil, op.Refuse(op.Malformed, "%s is larger than a private key", path)
+	}
+	if isPublicKey(content) { // which everybody may read
+		return nil, op.Refuse(op.Malformed, "%s is a public key", path).
+			WithHint("name the private key (%s), or use --agent", strings.TrimSuffix(path, ".pub"))
+	}
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		return nil, op.Refuse(op.NotAllowed, "%s has mode %04o: others than its owner can use it", path, perm).
+			WithHint("chmod 600 %s; if others could have read it, make a new key", path)
+	}
+	return content, nil
+}
+
+func isPublicKey(content []byte) bool {
+	_, _, _, _, err := ssh.ParseAuthorizedKey(content)
+	return err == nil
+}
+
+func unlock(path string, content []byte, passphrase func() ([]byte, error)) (ssh.Signer, error) {
+	if passphrase == nil {
+		return nil, op.Refuse(op.NotAllowed, "%s needs a passphrase and there is nobody to ask", path).
+			WithHint("load it with ssh-add and use --agent")
+	}
+	secret, err := passphrase()
+	if err != nil {
+		return nil, asRefusal(err, "the passphrase of "+path+" was not given")
+	}
+	defer clear(secret)
+	return ssh.ParsePrivateKeyWithPassphrase(content, secret)
+}
+
+// keyFault words an error of the parser, whose own text may quote the file.
+func keyFault(path string, content []byte, err error) error {
+	var r *op.Refusal
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.Is(err, x509.IncorrectPasswordError):
+		return op.Refuse(op.Malformed, "%s: that is not its passphrase", path)
+	case strings.Contains(err.Error(), "unhandled key type"):
+		return op.Refuse(op.UnknownSigner, "%s: keys of this type are not supported yet", path).
+			WithHint("use an ed25519, ecdsa or rsa key")
+	default:
+		return op.Refuse(op.Malformed, "%s holds no private key that can be read", path).
+			WithHint("name a key that ssh-keygen -y -f %s accepts", path)
+	}
+}
+
+func unreadable(path string, err error) error {
+	why := "it cannot be read"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = "there is no such file"
+	case errors.Is(err, fs.ErrPermission):
+		why = "it may not be read by this user"
+	}
+	return op.Refuse(op.Unavailable, "key file %s: %s", path, why)
+}
