@@ -134,10 +134,15 @@ func (s Spec) MayApprove(role Role) bool {
 
 // Check refuses parameters that do not fit: BadParams for an unknown or
 // missing one or a wrong type or range, NotAllowed for what only the operator's
-// configuration may say, Malformed for text that would not show as it is.
+// configuration may say, Malformed for a target's name that is none and for text
+// that would not show as it is.
 func (s Spec) Check(t Target, p Params) error {
 	if t.Kind != s.Kind {
-		return Refuse(BadParams, "%s acts on a %s, not on %s", s.Name, s.Kind, t)
+		return Refuse(BadParams, "%s acts on a %s, not on %q", s.Name, s.Kind, t.String())
+	}
+	// A target that was put together rather than parsed has its name unchecked.
+	if err := CheckName(t.Name); err != nil {
+		return err
 	}
 	for _, name := range sortedKeys(p) {
 		d, ok := s.Param(name)

@@ -170,6 +170,15 @@ func TestOpIsForItsKindOnly(t *testing.T) {
 	}
 }
 
+// TestCheckLooksAtTheTargetsName is matrix row B15 for a target that did not
+// come through ParseTarget.
+func TestCheckLooksAtTheTargetsName(t *testing.T) {
+	for _, name := range []string{"", "..", "a/b", "/etc", "*", "web-1 ", "wеb-1"} {
+		err := lookup(t, "guest.destroy").Check(op.Target{Kind: "guest", Name: name}, op.Params{})
+		requireRefusal(t, err, op.Malformed, name)
+	}
+}
+
 // TestTextThatDoesNotShowAsItIs is matrix row B11 for values that did not come
 // through ParseParams: a flag, a desired-state file.
 func TestTextThatDoesNotShowAsItIs(t *testing.T) {
