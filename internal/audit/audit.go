@@ -1,0 +1,167 @@
+// Package audit is the append-only log of every decision. Each entry carries
+// the hash of the one before, so that an entry which was altered, removed or
+// moved is found; the head is kept apart, so that missing newest entries are.
+package audit
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Schema is the log's tables. The row id of audit is the sequence number.
+const Schema = `
+CREATE TABLE audit(
+	seq  INTEGER PRIMARY KEY,
+	body BLOB NOT NULL,
+	hash BLOB NOT NULL
+) STRICT;
+CREATE TABLE audit_head(
+	id   INTEGER PRIMARY KEY CHECK (id = 1),
+	seq  INTEGER NOT NULL,
+	hash BLOB NOT NULL
+) STRICT;
+`
+
+// Kind says what was decided or done.
+type Kind string
+
+// The kinds of entries.
+const (
+	Started     Kind = "started"     // the daemon serves
+	Stopped     Kind = "stopped"     // the daemon stopped cleanly
+	Trusted     Kind = "trusted"     // an allowed_signers file was loaded
+	Planned     Kind = "planned"     // a benign step was accepted
+	Requested   Kind = "requested"   // a destructive step waits for a signature
+	Joined      Kind = "joined"      // another requester wants the same
+	Reissued    Kind = "reissued"    // a request got a new payload
+	Signed      Kind = "signed"      // a signature counted, more are needed
+	Approved    Kind = "approved"    // a step is authorized
+	Rejected    Kind = "rejected"    // an operator refused
+	Cancelled   Kind = "cancelled"   // a requester withdrew
+	Superseded  Kind = "superseded"  // the wish or the target is another one now
+	Expired     Kind = "expired"     // the authorisation ran out
+	Refused     Kind = "refused"     // something was refused; Code says why
+	Dispatched  Kind = "dispatched"  // a step was handed to its driver
+	Succeeded   Kind = "succeeded"   // and did it
+	Failed      Kind = "failed"      // and did not
+	Retried     Kind = "retried"     // a benign step goes back to planned
+	Interrupted Kind = "interrupted" // nobody knows whether it did
+	Compensated Kind = "compensated" // a step was added that takes an earlier one back
+	Promoted    Kind = "promoted"    // what was scratch no longer is
+	DesiredPut  Kind = "desired-put"
+	DesiredGone Kind = "desired-deleted"
+	Restored    Kind = "restored" // the state came from a backup
+	TimeSet     Kind = "time-accepted"
+)
+
+// Entry is one decision. Empty members are left out of the stored body.
+type Entry struct {
+	Seq         int64          `json:"seq"`
+	Time        time.Time      `json:"time,format:RFC3339Nano"`
+	Kind        Kind           `json:"kind"`
+	By          string         `json:"by,omitempty"`  // uid:1000, desired:web, gate
+	PID         int32          `json:"pid,omitzero"`  // of the caller, where there is one
+	Job         string         `json:"job,omitempty"` // j12
+	Step        string         `json:"step,omitempty"`
+	Op          string         `json:"op,omitempty"`
+	Target      string         `json:"target,omitempty"`
+	Incarnation op.Incarnation `json:"incarnation,omitempty"`
+	Class       op.Class       `json:"class,omitempty"`
+	Rule        string         `json:"rule,omitempty"`
+	Code        op.Code        `json:"code,omitempty"`
+	Stage       op.Stage       `json:"stage,omitempty"`
+	Detail      string         `json:"detail,omitempty"`
+	Payload     string         `json:"payload_sha256,omitempty"`
+	Signers     []string       `json:"signers,omitempty"` // principal role fingerprint
+	Count       int            `json:"count,omitzero"`    // of refusals in one entry
+	Made        *Made          `json:"made,omitempty"`
+	Gate        op.GateID      `json:"gate,omitempty"`
+	Prev        string         `json:"prev"` // hash of the entry before, hex
+}
+
+// Made records provenance in the log, so that rows forged in the journal show.
+type Made struct {
+	Creator      string         `json:"creator,omitempty"`
+	Scratch      bool           `json:"scratch,omitzero"`
+	ScratchUntil time.Time      `json:"scratch_until,omitzero,format:RFC3339Nano"`
+	Storage      []op.StorageID `json:"storage,omitempty"`
+}
+
+// Head is the newest entry's number and hash. The zero head is that of an
+// empty log.
+type Head struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"` // hex SHA-256
+}
+
+// Append writes e as the newest entry; Seq and Prev are set here. It returns
+// the sequence number.
+func Append(tx *store.Tx, e Entry) (int64, error) {
+	prev, err := last(tx)
+	if err != nil {
+		return 0, err
+	}
+	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
+	body, err := json.Marshal(e)
+	if err != nil {
+		return 0, fmt.Errorf("encode audit entry: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	if _, err := tx.Exec(`INSERT INTO audit(seq, body, hash) VALUES(?, ?, ?)`, e.Seq, body, sum[:]); err != nil {
+		return 0, fmt.Errorf("append audit entry: %w", err)
+	}
+	return e.Seq, nil
+}
+
+// Seal records the head; the store calls it once per group, before COMMIT.
+func Seal(tx *store.Tx) error {
+	_, err := tx.Exec(`INSERT INTO audit_head(id, seq, hash)
+		SELECT 1, seq, hash FROM audit ORDER BY seq DESC LIMIT 1
+		ON CONFLICT(id) DO UPDATE SET seq = excluded.seq, hash = excluded.hash WHERE seq <> excluded.seq`)
+	return err
+}
+
+// ReadHead returns the newest entry's number and hash.
+func ReadHead(tx *store.Tx) (Head, error) { return last(tx) }
+
+func last(tx *store.Tx) (Head, error) {
+	var h Head
+	var hash []byte
+	err := tx.QueryRow(`SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1`).Scan(&h.Seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Head{}, nil
+	}
+	h.Hash = hex.EncodeToString(hash)
+	return h, err
+}
+
+// After returns up to limit entries with a number above after, oldest first.
+func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
+	rows, err := tx.Query(`SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Entry
+	for rows.Next() {
+		var body []byte
+		if err := rows.Scan(&body); err != nil {
+			return nil, err
+		}
+		var e Entry
+		if err := json.Unmarshal(body, &e); err != nil {
+			return nil, fmt.Errorf("decode audit entry: %w", err)
+		}
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}

@@ -1,0 +1,170 @@
+// Package classify decides whether a step may lose data: benign or destructive,
+// by which rule, and why. It is a pure function over what this gate itself
+// recorded and what the driver saw; nothing that a requester says can lower a
+// class.
+package classify
+
+import (
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+// Input is all that a classification looks at.
+type Input struct {
+	Step       op.Step
+	Requester  op.Requester
+	Observed   op.Observed
+	Provenance *op.Provenance // nil: this gate did not make the incarnation
+	Policy     policy.Policy
+	Now        time.Time
+}
+
+// rule is one row of the table. The first row whose operation and condition
+// match decides.
+type rule struct {
+	name  string
+	ops   []string // empty: any operation
+	when  func(Input) bool
+	class op.Class
+	why   func(Input) string
+}
+
+func say(s string) func(Input) string { return func(Input) string { return s } }
+func always(Input) bool               { return true }
+func guest(verbs ...string) (o []string) { // names of guest operations
+	for _, v := range verbs {
+		o = append(o, "guest."+v)
+	}
+	return o
+}
+
+// taking lists the operations that take data with them.
+var taking = guest("destroy", "wipe", "restore", "snapshot-delete")
+
+// rules is design section 4. What no row allows is destructive.
+var rules = []rule{
+	{"create-new", guest("create"), always, op.Benign, say("the name is free, and what is made is new")},
+	{"undelete", guest("undelete"), always, op.Benign, say("it brings back what was destroyed")},
+	{"start", guest("start"), always, op.Benign, say("the guest's state survives it")},
+	{"snapshot", guest("snapshot"), always, op.Benign, say("it only adds a copy")},
+
+	{"stop-volatile", guest("stop", "restart"), func(in Input) bool { return in.Observed.Volatile }, op.Destructive,
+		say("the guest holds state that ends with it")},
+	{"stop", guest("stop", "restart"), always, op.Benign, say("the guest's state survives it")},
+
+	{"unprotect", guest("set-config"), takesProtection, op.Destructive, say("it takes the protection away")},
+	{"label-removed", guest("set-config"), takesLabel, op.Destructive, func(in Input) string {
+		return fmt.Sprintf("it takes the label %s away or changes it, and a label may protect", lostLabel(in))
+	}},
+	{"config-no-loss", guest("set-config"), always, op.Benign, say("these fields lose nothing")},
+
+	{"cascade", taking, func(in Input) bool { return len(in.Observed.Dependent) > 0 }, op.Destructive,
+		func(in Input) string { return fmt.Sprintf("%s depends on it", in.Observed.Dependent[0]) }},
+	{"protected", taking, func(in Input) bool { return in.Observed.Protected }, op.Destructive,
+		say("the target is protected")},
+	{"undo-own-work", guest("destroy"), undoesOwnWork, op.Benign,
+		say("it takes back what this same job made, every part of it")},
+	{"live-scratch", guest("destroy", "wipe", "restore"), liveScratch, op.Benign,
+		say("this gate made it as scratch, and its creator asks")},
+
+	{"destroy-unproven", guest("destroy"), always, op.Destructive, unproven},
+	{"wipe", guest("wipe"), always, op.Destructive, say("it empties the guest's data")},
+	{"restore-over", guest("restore"), always, op.Destructive, say("it overwrites the guest's data")},
+	{"snapshot-delete", guest("snapshot-delete"), always, op.Destructive, say("it deletes a copy of data")},
+
+	{"anything-else", nil, always, op.Destructive, say("no rule says that it loses nothing")},
+}
+
+// Classify returns the verdict of the first rule that matches. It refuses, as
+// NotAllowed, a step that no signature could allow: a guest's command that the
+// operator's configuration does not name.
+func Classify(in Input) (op.Verdict, error) {
+	if c := in.Step.Params.Str("command"); c != "" && !in.Policy.MayCommand(c) {
+		return op.Verdict{}, op.Refuse(op.NotAllowed, "the configuration names no command %q", c).
+			WithHint("an operator adds it under local.commands in gated.yaml")
+	}
+	for _, r := range rules {
+		if r.matches(in) {
+			return op.Verdict{Class: r.class, Rule: r.name, Why: r.why(in)}, nil
+		}
+	}
+	panic("classify: the last rule matches everything")
+}
+
+func (r rule) matches(in Input) bool {
+	if len(r.ops) == 0 {
+		return r.when(in)
+	}
+	for _, name := range r.ops {
+		if name == in.Step.Op {
+			return r.when(in)
+		}
+	}
+	return false
+}
+
+func takesProtection(in Input) bool {
+	return in.Observed.Protected && in.Step.Params.Has("protected") && !in.Step.Params.Bool("protected")
+}
+
+func takesLabel(in Input) bool { return lostLabel(in) != "" }
+
+// lostLabel returns the first label that the step would remove or change, in no
+// given order, or "".
+func lostLabel(in Input) string {
+	if !in.Step.Params.Has("labels") {
+		return ""
+	}
+	wished := in.Step.Params.Labels("labels")
+	lost := ""
+	for k, v := range in.Observed.Labels {
+		if w, ok := wished[k]; (!ok || w != v) && (lost == "" || k < lost) {
+			lost = k
+		}
+	}
+	return lost
+}
+
+// undoesOwnWork holds for a compensation whose job made the incarnation and
+// every storage object in it, within scratch's maximum age, while nobody else
+// took an interest in it.
+func undoesOwnWork(in Input) bool {
+	p := in.Provenance
+	return in.Step.Undoes > 0 && in.Requester.Source == op.SourceGate &&
+		p != nil && p.Job == in.Step.ID.Job && p.ScratchEnded == "" &&
+		in.Now.Before(p.CreatedAt.Add(in.Policy.ScratchMaxAge)) &&
+		p.Made(in.Observed.Storage, in.Step.ID.Job)
+}
+
+func liveScratch(in Input) bool {
+	p := in.Provenance
+	if p == nil || !p.Scratch || p.ScratchEnded != "" || !in.Now.Before(p.ScratchUntil) ||
+		!p.Made(in.Observed.Storage, 0) {
+		return false
+	}
+	byGate := in.Requester.Source == op.SourceGate
+	byCreator := in.Requester.Source == op.SourceAPI && in.Requester.Agent != "" && in.Requester.Agent == p.Agent
+	return byGate || byCreator
+}
+
+// unproven says which condition of a benign destroy was not met.
+func unproven(in Input) string {
+	p := in.Provenance
+	switch {
+	case p == nil:
+		return "this gate has no record of making it"
+	case !p.Scratch:
+		return "it was not made as scratch"
+	case p.ScratchEnded != "":
+		return "it is no longer scratch: " + p.ScratchEnded
+	case !in.Now.Before(p.ScratchUntil):
+		return "it is older than scratch may be"
+	case !p.Made(in.Observed.Storage, 0):
+		return "it holds storage that this gate did not make"
+	default:
+		return "only the agent that created it may destroy it unsigned"
+	}
+}

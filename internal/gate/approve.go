@@ -1,0 +1,308 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+// approval is a verified envelope on its way to a decision.
+type approval struct {
+	authz.Approval
+	rules  *rules
+	moment nonce.Moment
+	sha    string
+	by     op.Requester
+	about  audit.Entry
+}
+
+// Approve counts the signatures of an envelope for the request id. With the
+// last one needed the step is authorized and the nonce spent, in one
+// transaction; below the threshold the request is returned with what is
+// missing.
+func (g *Gate) Approve(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
+	return g.verified(ctx, by, e, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(a approval) (op.Request, error) {
+		return g.approve(ctx, a, id)
+	})
+}
+
+// ApproveOffline takes an operation that was signed before the gate saw it:
+// its payload becomes a request, and the signatures approve it. A payload that
+// the gate issued itself approves that request.
+func (g *Gate) ApproveOffline(ctx context.Context, by op.Requester, e authz.Envelope) (op.Request, error) {
+	return g.verified(ctx, by, e, audit.Entry{}, func(a approval) (op.Request, error) {
+		var rec nonce.Record
+		var known bool
+		err := g.view(ctx, func(tx *store.Tx) (err error) {
+			rec, known, err = nonce.Lookup(tx, a.Payload.Nonce)
+			return err
+		})
+		if err != nil {
+			return op.Request{}, err
+		}
+		if known {
+			return g.approve(ctx, a, rec.Request)
+		}
+		return g.offline(ctx, a)
+	})
+}
+
+// verified runs the verification pipeline and then decide, again from the
+// start if trust or policy moved in between.
+func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, about audit.Entry,
+	decide func(approval) (op.Request, error)) (op.Request, error) {
+	for {
+		a := approval{rules: g.rules.Load(), moment: g.clock.Now(), by: by, about: about}
+		var err error
+		a.Approval, err = g.verifier(a.rules).Approval(e, a.moment.Now)
+		if err != nil {
+			return op.Request{}, g.refuse(ctx, by, about, err)
+		}
+		a.sha = op.SHA256(a.Bytes)
+		a.about.Op, a.about.Target, a.about.Payload = a.Payload.Op, a.Payload.Target.String(), a.sha
+		r, err := decide(a)
+		if !errors.Is(err, errRulesMoved) {
+			return r, err
+		}
+	}
+}
+
+func (g *Gate) verifier(r *rules) authz.Verifier {
+	return authz.Verifier{Gate: g.id, Host: g.host, Trust: r.trust, Skew: Skew, MaxValidity: r.policy.MaxValidity}
+}
+
+// approve decides on a verified envelope for a request that exists.
+func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Request, error) {
+	var r op.Request
+	err := g.view(ctx, func(tx *store.Tx) (err error) {
+		r, err = g.checkApproval(tx, a, id)
+		return err
+	})
+	if err == nil {
+		err = g.fresh(ctx, r.Step)
+	}
+	if err != nil {
+		return r, g.refuse(ctx, a.by, a.about, err)
+	}
+	err = g.decide(ctx, a.by, a.about, func(tx *store.Tx) error {
+		// Everything that may have moved since the look outside is checked again.
+		if r, err = g.checkApproval(tx, a, id); err != nil {
+			return err
+		}
+		r, err = g.count(tx, a, r)
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	g.wakeJob(ctx, id.Job)
+	return r, nil
+}
+
+// checkApproval is the nonce stage and the gate's own: role and binding.
+func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Request, error) {
+	if g.rules.Load() != a.rules {
+		return op.Request{}, errRulesMoved
+	}
+	if err := checkNonce(tx, a.Payload.Nonce, a.sha, id); err != nil {
+		return op.Request{}, err
+	}
+	r, err := journal.ReadRequest(tx, id)
+	if err != nil {
+		return r, err
+	}
+	if !bytes.Equal(r.Payload, a.Bytes) || !g.binds(a.Payload, r.Step) {
+		return r, op.Refuse(op.BindingMismatch, "what was signed is not what %s asks for", id).At(op.StageBinding).
+			About(id, r.Step.State)
+	}
+	if err := checkRoles(a.Signers, g.requirement(a.rules, r)); err != nil {
+		return r, err
+	}
+	if !a.moment.Trusted {
+		return r, op.Refuse(op.Unavailable, "signed work waits: %s", a.moment.Why).At(op.StageTime).
+			WithHint("set the clock right; the gate goes on by itself")
+	}
+	if r.Step.State != op.StatePending {
+		return r, op.Refuse(op.Replayed, "%s is %s already", id, r.Step.State).At(op.StageNonce).About(id, r.Step.State)
+	}
+	return r, nil
+}
+
+// requirement is the stricter of what the request was made with and what holds
+// now.
+func (g *Gate) requirement(r *rules, req op.Request) policy.Requirement {
+	then := policy.Requirement{Roles: req.Roles, Threshold: req.Needed, MaxValidity: policy.MaxValidity}
+	spec, err := op.Lookup(req.Step.Op)
+	if err != nil {
+		return policy.Requirement{Threshold: req.Needed} // no role may approve what is not in the catalogue
+	}
+	return then.Stricter(r.policy.Requirement(spec))
+}
+
+// checkNonce finds out what a payload's nonce stands for. While its request is
+// open, only that request's bytes may carry it; once spent, those bytes get
+// how the request ended and any others are replays.
+func checkNonce(tx *store.Tx, n, sha string, id op.RequestID) error {
+	rec, known, err := nonce.Lookup(tx, n)
+	if err != nil {
+		return err
+	}
+	if !known || rec.Request != id && rec.Fate == nonce.Unspent {
+		return op.Refuse(op.BindingMismatch, "this payload was not issued for %s", id).At(op.StageNonce).
+			WithHint("sign what opsign show %s --payload prints", id)
+	}
+	if rec.Fate == nonce.Unspent {
+		if rec.Payload != sha {
+			return op.Refuse(op.BindingMismatch, "the nonce of %s stands in another payload", rec.Request).At(op.StageNonce)
+		}
+		return nil
+	}
+	refusal := op.Refuse(op.Replayed, "this nonce was spent").At(op.StageNonce)
+	if rec.Payload == sha {
+		refusal = spentRefusal(rec)
+	}
+	if rec.Request.Job != 0 {
+		if s, err := journal.ReadStep(tx, rec.Request); err == nil {
+			refusal = refusal.About(rec.Request, s.State)
+		}
+	}
+	return refusal
+}
+
+func spentRefusal(rec nonce.Record) *op.Refusal {
+	code, words := op.Replayed, "was decided already, and an approval counts once"
+	switch rec.Fate {
+	case nonce.Rejected:
+		code, words = op.Rejected, "was rejected by an operator"
+	case nonce.Cancelled:
+		code, words = op.Cancelled, "was cancelled by its requester"
+	case nonce.Superseded:
+		code, words = op.Superseded, "was replaced: the wish or the target is another one now"
+	case nonce.Expired:
+		code, words = op.Expired, "expired before it was approved"
+	}
+	return op.Refuse(code, "this payload of %s %s", rec.Request, words).At(op.StageNonce).
+		WithHint("opsign list shows what waits now")
+}
+
+func checkRoles(signers []authz.Signer, need policy.Requirement) error {
+	for _, s := range signers {
+		if !need.Accepts(s.Role) {
+			return op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", s.Principal, s.Role).
+				At(op.StageRole)
+		}
+	}
+	return nil
+}
+
+// binds compares a decoded payload with the step that would run, as values.
+func (g *Gate) binds(p op.Payload, s op.Step) bool {
+	return p.Gate == g.id && p.Host == g.host && p.Op == s.Op && p.Target == s.Target &&
+		p.Incarnation == s.Incarnation && p.State == s.Fingerprint && p.Params.Equal(s.Params)
+}
+
+// fresh looks at the target again and compares it with what the step was
+// planned on.
+func (g *Gate) fresh(ctx context.Context, s op.Step) error {
+	o, err := g.look(ctx, s.Target)
+	if err != nil {
+		return err
+	}
+	if err := stale(s, o); err != nil {
+		g.wake(s.Target) // so that its request is issued anew
+		return err
+	}
+	return nil
+}
+
+// stale refuses, as StaleTarget, a target that is not what the step names.
+func stale(s op.Step, o op.Observed) error {
+	switch {
+	case o.Incarnation != s.Incarnation:
+		return op.Refuse(op.StaleTarget, "%s is not the one that was meant: it was destroyed or made again since", s.Target).
+			At(op.StageBinding).WithHint("look at it again; a new request names the new one")
+	case o.Fingerprint != s.Fingerprint:
+		return op.Refuse(op.StaleTarget, "%s changed since the request was made", s.Target).
+			At(op.StageBinding).WithHint("look at the request again; it is issued anew for the target as it is now")
+	}
+	return nil
+}
+
+// count adds the envelope's signatures and authorizes the step with the last
+// one needed.
+func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error) {
+	now := g.clock.Now().Now
+	added := 0
+	for _, s := range a.Signers {
+		isNew, err := journal.AddSignature(tx, r.ID, op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key,
+			Armor: s.Armor, At: now})
+		if err != nil {
+			return r, err
+		}
+		if isNew {
+			added++
+		}
+	}
+	r, err := journal.ReadRequest(tx, r.ID)
+	if err != nil {
+		return r, err
+	}
+	need := g.requirement(a.rules, r)
+	r.Needed = need.Threshold
+	if added == 0 {
+		return r, op.Refuse(op.ThresholdUnmet, "the envelope adds no person and no key that is not counted yet").
+			At(op.StagePolicy).About(r.ID, r.Step.State)
+	}
+	e := about(audit.Signed, a.by.String(), r.Step)
+	e.PID, e.Payload, e.Signers = a.by.PID, a.sha, signerNames(r.Signatures)
+	if r.Missing() > 0 {
+		return r, g.append(tx, e)
+	}
+	return g.authorize(tx, r, e, now)
+}
+
+func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Time) (op.Request, error) {
+	if err := nonce.Spend(tx, r.Nonce, nonce.Used); err != nil {
+		return r, err
+	}
+	moved, err := journal.Move(tx, r.ID, op.StatePending, op.StateAuthorized, "", "", now)
+	if err != nil {
+		return r, err
+	}
+	if !moved {
+		return r, op.Refuse(op.Replayed, "%s was decided already", r.ID).At(op.StageNonce)
+	}
+	r.Step.State = op.StateAuthorized
+	e.Kind = audit.Approved
+	return r, g.append(tx, e)
+}
+
+func signerNames(signed []op.Signed) []string {
+	var out []string
+	for _, s := range signed {
+		out = append(out, s.Principal+" "+string(s.Role)+" "+s.Key)
+	}
+	return out
+}
+
+// wakeJob wakes the targets of a job's open steps.
+func (g *Gate) wakeJob(ctx context.Context, id op.JobID) {
+	var steps []op.Step
+	err := g.view(ctx, func(tx *store.Tx) (err error) {
+		steps, err = journal.StepsOf(tx, id)
+		return err
+	})
+	if err != nil {
+		g.log.Warn("targets were not woken; the next round finds them", "job", id.String(), "error", err)
+	}
+	g.wakeAll(steps)
+}

@@ -1,0 +1,204 @@
+// Package gate decides what may run. It submits, asks for signatures, counts
+// them, and hands out permits; only this package can make one. Every decision
+// is one transaction that also writes the audit log.
+package gate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+// Skew is how far an operator's clock may be off (protocol section 1).
+const Skew = 60 * time.Second
+
+// Config is what a gate needs. All fields but Wake and Logger are required.
+type Config struct {
+	Store    *store.Store
+	Observer op.Observer
+	Clock    *nonce.Clock
+	Host     string
+	ID       op.GateID
+	Trust    *authz.Trust
+	Policy   policy.Policy
+	UID      uint32 // the daemon's own uid, which may cancel any job
+
+	// Wake is called after commit for each target that may have something to
+	// do. It must not block.
+	Wake   func(op.Target)
+	Logger *slog.Logger
+}
+
+// Gate is safe for concurrent use.
+type Gate struct {
+	store    *store.Store
+	observer op.Observer
+	clock    *nonce.Clock
+	host     string
+	id       op.GateID
+	uid      uint32
+	wake     func(op.Target)
+	log      *slog.Logger
+	rules    atomic.Pointer[rules]
+	refusals refusals
+}
+
+// rules is one consistent pair of trust and policy. A decision that was
+// verified under one pair commits only while that pair still holds.
+type rules struct {
+	trust  *authz.Trust
+	policy policy.Policy
+}
+
+// Migrations returns the schema of everything that a gate writes, in order.
+func Migrations() []store.Migration {
+	return []store.Migration{
+		{Version: 1, Name: "journal, nonces and audit log", SQL: journal.Schema + nonce.Schema + audit.Schema},
+	}
+}
+
+// New returns a gate and registers what the store does once per group.
+func New(c Config) (*Gate, error) {
+	if err := c.Policy.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Gate{store: c.Store, observer: c.Observer, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID,
+		wake: c.Wake, log: c.Logger}
+	if g.wake == nil {
+		g.wake = func(op.Target) {}
+	}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	g.rules.Store(&rules{trust: c.Trust, policy: c.Policy})
+	c.Store.OnGroup(audit.Seal)
+	c.Store.OnGroup(c.Clock.Seal)
+	return g, nil
+}
+
+// Host returns the gate's host name.
+func (g *Gate) Host() string { return g.host }
+
+// ID returns the gate id.
+func (g *Gate) ID() op.GateID { return g.id }
+
+// Trust returns the signers in force.
+func (g *Gate) Trust() *authz.Trust { return g.rules.Load().trust }
+
+// Policy returns the policy in force.
+func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
+
+// Moment returns the gate's time and whether the clock is believed.
+func (g *Gate) Moment() nonce.Moment { return g.clock.Now() }
+
+// Reload replaces trust and policy together, after writing so to the audit
+// log. A policy that is looser than the built-in one is refused.
+func (g *Gate) Reload(ctx context.Context, trust *authz.Trust, p policy.Policy) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if err := g.Log(ctx, audit.Entry{Kind: audit.Trusted, Detail: "allowed_signers sha256:" + trust.Digest()}); err != nil {
+		return err
+	}
+	g.rules.Store(&rules{trust: trust, policy: p})
+	return nil
+}
+
+// Log writes one entry that is not about a step: started, stopped, trusted.
+func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
+	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error { return g.append(tx, e) }))
+}
+
+// append writes an entry with the gate's time.
+func (g *Gate) append(tx *store.Tx, e audit.Entry) error {
+	e.Time, e.Gate = g.clock.Now().Now, g.id
+	_, err := audit.Append(tx, e)
+	return err
+}
+
+// decide runs one decision in one transaction. An error of fn takes back what
+// fn wrote, and the refusal is written to the audit log in its place.
+func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error) error {
+	var refusal error
+	err := g.store.Update(ctx, func(tx *store.Tx) error {
+		refusal = tx.Savepoint(func() error { return fn(tx) })
+		if refusal == nil || errors.Is(refusal, errRulesMoved) || errors.Is(refusal, store.ErrUnavailable) {
+			return refusal
+		}
+		return g.note(tx, by, about, refusal)
+	})
+	if refusal != nil && errors.Is(err, refusal) {
+		return g.machine(refusal)
+	}
+	if err != nil {
+		return g.machine(err)
+	}
+	return g.machine(refusal)
+}
+
+// refuse writes a refusal that was found before any transaction, and returns
+// it; if it cannot be written, it returns Unavailable.
+func (g *Gate) refuse(ctx context.Context, by op.Requester, about audit.Entry, refusal error) error {
+	refusal = g.machine(refusal)
+	err := g.store.Update(ctx, func(tx *store.Tx) error { return g.note(tx, by, about, refusal) })
+	if err != nil {
+		return g.machine(err)
+	}
+	return refusal
+}
+
+// view reads in one snapshot.
+func (g *Gate) view(ctx context.Context, fn func(*store.Tx) error) error {
+	return g.machine(g.store.View(ctx, fn))
+}
+
+// machine turns a failure of the machine into the refusal that callers see,
+// and logs what it was. Refusals pass as they are.
+func (g *Gate) machine(err error) error {
+	var refusal *op.Refusal
+	switch {
+	case err == nil, errors.As(err, &refusal), errors.Is(err, errRulesMoved):
+		return err
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		g.log.Error("not decided", "error", err)
+		return op.Refuse(op.Unavailable, "the gate cannot write its journal now, so nothing was decided").
+			WithHint("see the daemon's log; try again when the disk has space and works")
+	default:
+		g.log.Error("internal error", "error", err)
+		return op.Refuse(op.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
+	}
+}
+
+// errRulesMoved says that trust or policy changed while a decision was under
+// way: it is verified again.
+var errRulesMoved = errors.New("trust or policy changed")
+
+func (g *Gate) wakeAll(steps []op.Step) {
+	seen := map[op.Target]bool{}
+	for _, s := range steps {
+		if !seen[s.Target] && s.State.Open() {
+			seen[s.Target] = true
+			g.wake(s.Target)
+		}
+	}
+}
+
+// about starts an audit entry for a step.
+func about(kind audit.Kind, by string, s op.Step) audit.Entry {
+	e := audit.Entry{Kind: kind, By: by, Op: s.Op, Target: s.Target.String(), Incarnation: s.Incarnation,
+		Class: s.Verdict.Class, Rule: s.Verdict.Rule}
+	if s.ID.Job != 0 {
+		e.Job, e.Step = s.ID.Job.String(), s.ID.String()
+	}
+	return e
+}

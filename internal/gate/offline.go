@@ -1,0 +1,91 @@
+package gate
+
+import (
+	"context"
+
+	"gated/internal/audit"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// offline makes a request from a payload that the gate did not issue and
+// approves it with the signatures that came with it.
+func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
+	by := op.Requester{Source: op.SourceOffline, UID: a.by.UID, PID: a.by.PID}
+	p, err := g.planOffline(ctx, by, a)
+	if err != nil {
+		return op.Request{}, g.refuse(ctx, a.by, a.about, err)
+	}
+	var r op.Request
+	err = g.decide(ctx, a.by, a.about, func(tx *store.Tx) error {
+		if g.rules.Load() != a.rules {
+			return errRulesMoved
+		}
+		if !a.moment.Trusted {
+			return op.Refuse(op.Unavailable, "signed work waits: %s", a.moment.Why).At(op.StageTime)
+		}
+		var err error
+		if r, err = g.insertOffline(tx, by, a, p); err != nil {
+			return err
+		}
+		r, err = g.count(tx, a, r)
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	g.wake(r.Step.Target)
+	return r, nil
+}
+
+// planOffline checks the payload against the catalogue and the target as it is
+// now.
+func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (planned, error) {
+	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}
+	p, err := g.plan(ctx, by, ask, nil)
+	if err != nil {
+		return p, err
+	}
+	seen := p.step
+	p.step.Incarnation, p.step.Fingerprint = a.Payload.Incarnation, a.Payload.State
+	if err := stale(p.step, op.Observed{Incarnation: seen.Incarnation, Fingerprint: seen.Fingerprint}); err != nil {
+		return p, err
+	}
+	if p.step.Verdict.Class == op.Benign {
+		// It was signed, so it runs as what is signed: once, and bound.
+		p.step.Verdict = op.Verdict{Class: op.Destructive, Rule: "signed-offline", Why: "an operator signed it before the gate saw it"}
+	}
+	need := a.rules.policy.Requirement(p.spec)
+	return p, checkRoles(a.Signers, need)
+}
+
+func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planned) (op.Request, error) {
+	now := g.clock.Now().Now
+	id, err := journal.NewJob(tx, by, a.Payload.Reason, now)
+	if err != nil {
+		return op.Request{}, err
+	}
+	s := p.step
+	s.ID, s.State, s.UpdatedAt = op.StepID{Job: id, Index: 1}, op.StatePending, now
+	if s.Op == "guest.create" {
+		s.Birth = newBirth()
+	}
+	if err := journal.AddStep(tx, s); err != nil {
+		return op.Request{}, err
+	}
+	need := a.rules.policy.Requirement(p.spec)
+	r := op.Request{ID: s.ID, Payload: a.Bytes, Nonce: a.Payload.Nonce, Facts: p.observed.Facts, Roles: need.Roles,
+		Needed: need.Threshold, CreatedAt: now, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
+	if err := nonce.Issue(tx, recordOf(r)); err != nil {
+		return r, err
+	}
+	if err := journal.PutRequest(tx, r); err != nil {
+		return r, err
+	}
+	if err := g.append(tx, withPID(about(audit.Requested, by.String(), s), by)); err != nil {
+		return r, err
+	}
+	return journal.ReadRequest(tx, s.ID)
+}

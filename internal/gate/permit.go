@@ -1,0 +1,286 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"gated/internal/audit"
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Permit is the right to run one step once. Only a gate makes one that works;
+// the zero permit is refused.
+type Permit struct{ core *permitCore }
+
+type permitCore struct {
+	gate *Gate
+	step op.Step
+	used atomic.Bool
+}
+
+// Permit returns the permit for a step that may run now: it is benign and
+// planned or authorized, everything before it in its job is done, and every
+// destructive step of its job is authorized. Otherwise it refuses with
+// Conflict.
+func (g *Gate) Permit(ctx context.Context, id op.StepID) (Permit, error) {
+	var s op.Step
+	err := g.view(ctx, func(tx *store.Tx) error {
+		steps, err := journal.StepsOf(tx, id.Job)
+		if err != nil {
+			return err
+		}
+		s, err = ready(steps, id)
+		return err
+	})
+	if err != nil {
+		return Permit{}, err
+	}
+	return Permit{&permitCore{gate: g, step: s}}, nil
+}
+
+// Step returns the step that the permit is for; the zero step for the zero
+// permit.
+func (p Permit) Step() op.Step {
+	if p.core == nil {
+		return op.Step{}
+	}
+	return p.core.step
+}
+
+// Use compares the step with what the driver sees now and commits that it is
+// dispatched. The driver acts only if the error is nil. A permit works once;
+// the zero permit never.
+func (p Permit) Use(ctx context.Context, now op.Observed) error {
+	if p.core == nil {
+		return op.Refuse(op.NotAllowed, "there is no permit for this")
+	}
+	if p.core.used.Swap(true) {
+		return op.Refuse(op.Conflict, "the permit for %s was used already", p.core.step.ID)
+	}
+	return p.core.gate.dispatch(ctx, p.core.step.ID, completed(now))
+}
+
+// ready returns the step id of a job if it may run now.
+func ready(steps []op.Step, id op.StepID) (op.Step, error) {
+	var s op.Step
+	for _, x := range steps {
+		if x.ID == id {
+			s = x
+		}
+	}
+	if s.ID != id {
+		return s, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+	}
+	if s.State != op.StatePlanned && s.State != op.StateAuthorized {
+		return s, op.Refuse(op.Conflict, "step %s is %s", id, s.State).About(id, s.State)
+	}
+	for _, x := range steps {
+		before := x.ID.Index < id.Index
+		if before && x.State.Open() || before && s.Undoes == 0 && x.State != op.StateSucceeded {
+			return s, op.Refuse(op.Conflict, "step %s waits for %s", id, x.ID)
+		}
+		waits := x.Verdict.Class == op.Destructive && x.Undoes == 0 && (x.State == op.StatePending || x.State == op.StatePlanned)
+		if waits && s.Undoes == 0 {
+			return s, op.Refuse(op.Conflict, "step %s waits until %s is authorized", id, x.ID)
+		}
+	}
+	return s, nil
+}
+
+// ended is a step that the dispatching transaction ended or sent to the
+// operators instead: it is committed, and the driver gets the refusal.
+type ended struct{ refusal *op.Refusal }
+
+// dispatch is the compare-and-set that lets a step run.
+func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) error {
+	by := op.Requester{Source: op.SourceGate}
+	var end ended
+	var steps []op.Step
+	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
+		end = ended{}
+		var err error
+		if steps, err = journal.StepsOf(tx, id.Job); err != nil {
+			return err
+		}
+		s, err := ready(steps, id)
+		if err != nil {
+			return err
+		}
+		if s.State == op.StateAuthorized {
+			end, err = g.dispatchSigned(tx, s, now)
+		} else {
+			end, err = g.dispatchBenign(tx, s, now)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if end.refusal != nil {
+		g.wakeJob(ctx, id.Job)
+		return end.refusal
+	}
+	return nil
+}
+
+// dispatchSigned checks an authorized step once more: time, trust and policy,
+// what was signed, and what is there. What fails here stays spent.
+func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
+	held := g.rules.Load()
+	moment := g.clock.Now()
+	if !moment.Trusted {
+		return ended{}, op.Refuse(op.Unavailable, "signed work waits: %s", moment.Why).At(op.StageTime)
+	}
+	r, err := journal.ReadRequest(tx, s.ID)
+	if err != nil {
+		return ended{}, err
+	}
+	if moment.Now.After(r.ExpiresAt.Add(Skew)) {
+		return g.end(tx, s, op.StateExpired, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
+	}
+	p, err := op.DecodePayload(r.Payload)
+	if err != nil || !g.binds(p, s) {
+		return g.end(tx, s, op.StateRefused, audit.Refused,
+			op.Refuse(op.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(op.StageBinding))
+	}
+	if refusal := g.stillCounted(held, r); refusal != nil {
+		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
+	}
+	if err := stale(s, now); err != nil {
+		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
+	}
+	return g.run(tx, s, now)
+}
+
+// stillCounted checks the stored signatures against the trust and policy that
+// hold now.
+func (g *Gate) stillCounted(held *rules, r op.Request) *op.Refusal {
+	need := g.requirement(held, r)
+	counted := 0
+	var last error
+	for _, sig := range r.Signatures {
+		if err := held.trust.Still(sig.Principal, sig.Key, sig.Role, g.clock.Now().Now); err != nil {
+			last = err
+		} else if need.Accepts(sig.Role) {
+			counted++
+		}
+	}
+	if counted >= need.Threshold && counted > 0 {
+		return nil
+	}
+	if last != nil {
+		return op.AsRefusal(last)
+	}
+	return op.Refuse(op.ThresholdUnmet, "%s has %d of the %d signatures that it needs now", r.ID, counted, need.Threshold).
+		At(op.StagePolicy)
+}
+
+// dispatchBenign classifies a planned step again on what is there now. What
+// became destructive asks for a signature instead of running.
+func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
+	spec, err := op.Lookup(s.Op)
+	if err != nil {
+		return ended{}, err
+	}
+	if err := applies(spec, s.Target, now); err != nil {
+		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
+	}
+	if refusal, err := g.sameIncarnation(tx, s, spec, now); err != nil || refusal != nil {
+		if err != nil {
+			return ended{}, err
+		}
+		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
+	}
+	who, err := g.requester(tx, s)
+	if err != nil {
+		return ended{}, err
+	}
+	planned := s
+	s.Incarnation, s.Fingerprint = now.Incarnation, now.Fingerprint
+	s.Verdict, err = g.classify(tx, who, s, now)
+	var refusal *op.Refusal
+	if errors.As(err, &refusal) {
+		return g.end(tx, planned, op.StateRefused, audit.Refused, refusal)
+	}
+	if err != nil {
+		return ended{}, err
+	}
+	if err := journal.Rebind(tx, s); err != nil {
+		return ended{}, err
+	}
+	if s.Verdict.Class == op.Destructive {
+		return g.askInstead(tx, s, spec, now)
+	}
+	return g.run(tx, s, now)
+}
+
+// sameIncarnation refuses a target that is another one than was planned on. A
+// step on what an earlier step of its job makes runs only on that.
+func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (*op.Refusal, error) {
+	if spec.Creates || s.Incarnation != "" {
+		if now.Incarnation != s.Incarnation {
+			return op.AsRefusal(stale(s, now)), nil
+		}
+		return nil, nil
+	}
+	p, err := journal.ReadProvenance(tx, now.Incarnation)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil || p.Job != s.ID.Job {
+		return op.Refuse(op.StaleTarget, "%s is not the one that this job made", s.Target).At(op.StageBinding), nil
+	}
+	return nil, nil
+}
+
+// requester returns who a step runs for. A compensation is the gate's own.
+func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
+	if s.Undoes > 0 {
+		return op.Requester{Source: op.SourceGate}, nil
+	}
+	who, err := journal.Requesters(tx, s.ID.Job)
+	if err != nil || len(who) == 0 {
+		return op.Requester{}, errors.Join(err, op.Refuse(op.Cancelled, "nobody asks for %s any more", s.ID))
+	}
+	return who[0], nil
+}
+
+// askInstead turns a planned step into a request.
+func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (ended, error) {
+	at := g.clock.Now().Now
+	moved, err := journal.Move(tx, s.ID, op.StatePlanned, op.StatePending, op.PendingSignature, s.Verdict.Why, at)
+	if err != nil || !moved {
+		return ended{}, errors.Join(err, op.Refuse(op.Conflict, "step %s is no longer planned", s.ID))
+	}
+	job, err := journal.ReadJob(tx, s.ID.Job)
+	if err != nil {
+		return ended{}, err
+	}
+	if err := g.issue(tx, s, spec, now.Facts, job.Reason, at); err != nil {
+		return ended{}, err
+	}
+	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)
+	return ended{refusal}, g.append(tx, about(audit.Requested, "gate", s))
+}
+
+// run commits that the step is dispatched, with what would take it back.
+func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
+	moved, err := journal.Dispatch(tx, s.ID, s.State, undoOf(s, now), g.clock.Now().Now)
+	if err != nil {
+		return ended{}, err
+	}
+	if !moved {
+		return ended{}, op.Refuse(op.Conflict, "step %s is no longer %s", s.ID, s.State)
+	}
+	return ended{}, g.append(tx, about(audit.Dispatched, "gate", s))
+}
+
+// end closes a step that may not run, and keeps that with the transaction.
+func (g *Gate) end(tx *store.Tx, s op.Step, to op.State, kind audit.Kind, refusal *op.Refusal) (ended, error) {
+	e := about(kind, "gate", s)
+	e.Code, e.Stage, e.Detail = refusal.Code, refusal.Stage, refusal.Detail
+	return ended{refusal.About(s.ID, to)}, g.close(tx, s, to, refusal.Code, e)
+}

@@ -1,0 +1,152 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/classify"
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// planned is a step that was looked at and classified, before any decision.
+type planned struct {
+	step     op.Step
+	spec     op.Spec
+	observed op.Observed
+}
+
+// look observes a target. A target that does not exist has a fingerprint too,
+// so that an operator can sign that it did not.
+func (g *Gate) look(ctx context.Context, t op.Target) (op.Observed, error) {
+	o, err := g.observer.Observe(ctx, t)
+	if err != nil {
+		var r *op.Refusal
+		if errors.As(err, &r) {
+			return o, r
+		}
+		g.log.Warn("cannot look at a target", "target", t.String(), "error", err)
+		return o, op.Refuse(op.Unavailable, "%s cannot be looked at now", t).WithHint("see the daemon's log")
+	}
+	return completed(o), nil
+}
+
+func completed(o op.Observed) op.Observed {
+	if !o.Present && o.Fingerprint == "" {
+		o.Fingerprint = op.FingerprintOf([]byte("absent"))
+	}
+	return o
+}
+
+// check refuses a step that does not make sense whatever the target's state.
+func check(by op.Requester, ask op.Ask) (op.Spec, error) {
+	spec, err := op.Lookup(ask.Op)
+	if err != nil {
+		return spec, err
+	}
+	if err := op.CheckName(ask.Target.Name); err != nil {
+		return spec, err
+	}
+	if err := spec.Check(ask.Target, ask.Params); err != nil {
+		return spec, err
+	}
+	if by.Source == op.SourceDesired {
+		for _, p := range spec.Params {
+			if p.JobOnly && ask.Params.Has(p.Name) {
+				return spec, op.Refuse(op.BadParams, "desired state may not say %q", p.Name)
+			}
+		}
+	}
+	return spec, nil
+}
+
+// applies refuses a step that does not fit what is there.
+func applies(spec op.Spec, t op.Target, o op.Observed) error {
+	switch {
+	case spec.Creates && o.Present:
+		return op.Refuse(op.Conflict, "%s exists already", t)
+	case spec.Name == "guest.undelete" && len(o.Trash) == 0:
+		return op.Refuse(op.UnknownTarget, "the trash holds no %s", t)
+	case !spec.Creates && !o.Present:
+		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("gated guests lists what there is")
+	}
+	return nil
+}
+
+// plan looks at an ask's target and classifies it. earlier are the steps of the
+// same job before it.
+func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []planned) (planned, error) {
+	spec, err := check(by, ask)
+	if err != nil {
+		return planned{}, err
+	}
+	p := planned{spec: spec, step: op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params}}
+	if p.step.Params == nil {
+		p.step.Params = op.Params{}
+	}
+	if p.observed, err = g.look(ctx, ask.Target); err != nil {
+		return p, err
+	}
+	made := makes(earlier, ask.Target)
+	if made && !spec.Creates && !p.observed.Present {
+		// The target will be what an earlier step of this job makes.
+		p.observed = op.Observed{Target: ask.Target, Present: true}
+	} else if err := applies(spec, ask.Target, p.observed); err != nil {
+		return p, err
+	}
+	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, p.observed.Fingerprint
+	err = g.view(ctx, func(tx *store.Tx) error {
+		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)
+		return err
+	})
+	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
+		err = op.Refuse(op.Conflict, "%s changes in an earlier step of this job, so nobody could sign for it now", ask.Target).
+			WithHint("submit this step by itself when the others are done")
+	}
+	return p, err
+}
+
+// classify reads provenance and asks the table.
+func (g *Gate) classify(tx *store.Tx, by op.Requester, s op.Step, o op.Observed) (op.Verdict, error) {
+	prov, err := journal.ReadProvenance(tx, o.Incarnation)
+	if err != nil {
+		return op.Verdict{}, err
+	}
+	if prov != nil && prov.Target != o.Target {
+		prov = nil // the same identity under another name is not what was made
+	}
+	return classify.Classify(classify.Input{Step: s, Requester: by, Observed: o, Provenance: prov,
+		Policy: g.rules.Load().policy, Now: g.clock.Now().Now})
+}
+
+func makes(earlier []planned, t op.Target) bool {
+	for _, e := range earlier {
+		if e.step.Target == t && e.spec.Creates {
+			return true
+		}
+	}
+	return false
+}
+
+// changes reports whether an earlier step alters what a signature over t's
+// state would cover. Starting and stopping do not.
+func changes(earlier []planned, t op.Target) bool {
+	for _, e := range earlier {
+		switch e.step.Op {
+		case "guest.start", "guest.stop", "guest.restart":
+		default:
+			if e.step.Target == t {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Explain says what class a step would have, by which rule and why, and what
+// people should know of its target. Nothing changes.
+func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error) {
+	p, err := g.plan(ctx, by, ask, nil)
+	return p.step, p.observed.Facts, err
+}

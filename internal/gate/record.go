@@ -1,0 +1,214 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/audit"
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// maxAttempts is how often a benign step is dispatched before a transient
+// error counts as final.
+const maxAttempts = 8
+
+// Outcome is how a dispatched step ended, as far as its driver knows.
+type Outcome struct {
+	Err       error        // nil: the driver says that it is done
+	Unknown   bool         // nobody knows whether it was done
+	Transient bool         // Err may go away by itself
+	Detail    string       // for people: "can be undone until …"
+	After     *op.Observed // a look taken after the work; nil if that failed
+}
+
+// SetTask records the back end's task id of a dispatched step, so that it is
+// found again after a restart.
+func (g *Gate) SetTask(ctx context.Context, id op.StepID, task string) error {
+	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error { return journal.SetTask(tx, id, task) }))
+}
+
+// Record ends a dispatched step with what is true. What the driver says is
+// done is believed only if the target shows it. A benign step with a transient
+// error goes back to planned.
+func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, error) {
+	by := op.Requester{Source: op.SourceGate}
+	var s op.Step
+	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) (err error) {
+		if s, err = journal.ReadStep(tx, id); err != nil {
+			return err
+		}
+		if s.State != op.StateDispatched {
+			return op.Refuse(op.Conflict, "step %s is %s, not dispatched", id, s.State).About(id, s.State)
+		}
+		if err := g.record(tx, s, believed(s, out)); err != nil {
+			return err
+		}
+		s, err = journal.ReadStep(tx, id)
+		return err
+	})
+	if err == nil {
+		g.wake(s.Target)
+		g.wakeJob(ctx, id.Job)
+	}
+	return s, err
+}
+
+// believed turns a success that the target does not show into a failure, and
+// one that could not be looked at into an unknown.
+func believed(s op.Step, out Outcome) Outcome {
+	if out.Err != nil || out.Unknown {
+		return out
+	}
+	if out.After == nil {
+		out.Unknown = true
+		out.Detail = "the target could not be looked at afterwards"
+		return out
+	}
+	lie := func(what string) Outcome {
+		return Outcome{Err: op.Refuse(op.Internal, "the back end says that it is done, but %s", what), After: out.After}
+	}
+	a := *out.After
+	switch s.Op {
+	case "guest.create":
+		if !a.Present || a.Birth == "" || a.Birth != s.Birth {
+			return lie(s.Target.String() + " is not there as it was made")
+		}
+	case "guest.destroy":
+		if a.Present && a.Incarnation == s.Incarnation {
+			return lie(s.Target.String() + " is still there")
+		}
+	default:
+		if !a.Present {
+			return lie(s.Target.String() + " is gone")
+		}
+	}
+	return out
+}
+
+func (g *Gate) record(tx *store.Tx, s op.Step, out Outcome) error {
+	now := g.clock.Now().Now
+	to, kind, code := op.StateSucceeded, audit.Succeeded, op.Code("")
+	detail := out.Detail
+	benign := s.Verdict.Class == op.Benign
+	switch {
+	case out.Unknown:
+		to, kind, code = op.StateInterrupted, audit.Interrupted, op.Unavailable
+		if detail == "" {
+			detail = "nobody knows whether it was done; look at the target, then ask again"
+		}
+	case out.Err != nil && out.Transient && benign && s.Attempts < maxAttempts:
+		to, kind, code, detail = op.StatePlanned, audit.Retried, op.CodeOf(out.Err), words(out.Err)
+	case out.Err != nil:
+		to, kind, code, detail = op.StateFailed, audit.Failed, op.CodeOf(out.Err), words(out.Err)
+	}
+	moved, err := journal.Move(tx, s.ID, op.StateDispatched, to, code, detail, now)
+	if err != nil || !moved {
+		return errors.Join(err, op.Refuse(op.Conflict, "step %s is no longer dispatched", s.ID))
+	}
+	e := about(kind, "gate", s)
+	e.Code, e.Detail = code, detail
+	if to != op.StateSucceeded {
+		if err := g.append(tx, e); err != nil || to == op.StatePlanned {
+			return err
+		}
+		return g.endJob(tx, s)
+	}
+	if e.Made, err = g.remember(tx, &s, *out.After); err != nil {
+		return err
+	}
+	e.Incarnation = s.Incarnation
+	if err := g.append(tx, e); err != nil {
+		return err
+	}
+	if err := g.promoteBy(tx, s, *out.After); err != nil {
+		return err
+	}
+	_, err = journal.Finish(tx, s.ID.Job, now)
+	return err
+}
+
+// words is what people are told of an error: a refusal's sentence, or the text
+// of what a driver says.
+func words(err error) string {
+	var r *op.Refusal
+	if errors.As(err, &r) {
+		return r.Detail
+	}
+	return clip(err.Error())
+}
+
+// remember records what a create made: the incarnation, its storage, for whom,
+// and whether it is scratch. It is the only place where provenance comes from.
+func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Made, error) {
+	if s.Op == "guest.undelete" {
+		s.Incarnation = after.Incarnation
+		return nil, journal.Rebind(tx, *s)
+	}
+	if s.Op != "guest.create" {
+		return nil, nil
+	}
+	by, err := g.requester(tx, *s)
+	if err != nil {
+		return nil, err
+	}
+	now := g.clock.Now().Now
+	p := op.Provenance{Incarnation: after.Incarnation, Target: s.Target, Creator: by.String(), Agent: by.Agent,
+		Job: s.ID.Job, Scratch: s.Params.Bool("scratch"), CreatedAt: now}
+	if p.Scratch {
+		p.ScratchUntil = now.Add(g.rules.Load().policy.ScratchMaxAge)
+	}
+	for _, id := range after.Storage {
+		p.Storage = append(p.Storage, op.StorageOrigin{ID: id, Job: s.ID.Job})
+	}
+	if err := journal.AddProvenance(tx, p); err != nil {
+		return nil, err
+	}
+	s.Incarnation = after.Incarnation
+	if err := journal.Rebind(tx, *s); err != nil {
+		return nil, err
+	}
+	return &audit.Made{Creator: p.Creator, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil, Storage: after.Storage}, nil
+}
+
+// promoteBy ends scratch where the step showed an interest in the target.
+func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
+	why := ""
+	switch {
+	case s.Op == "guest.restore":
+		why = "something was restored into it"
+	case s.Op == "guest.undelete":
+		why = "somebody brought it back"
+	case after.Protected:
+		why = "it was protected"
+	default:
+		return nil
+	}
+	return g.promote(tx, "gate", s.Target, after.Incarnation, why)
+}
+
+// Refuse ends a step that its driver refused before it used the permit. A step
+// that is no longer waiting to run stays as it is.
+func (g *Gate) Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step, error) {
+	by := op.Requester{Source: op.SourceGate}
+	r := op.AsRefusal(refusal)
+	var s op.Step
+	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) (err error) {
+		if s, err = journal.ReadStep(tx, id); err != nil {
+			return err
+		}
+		if s.State != op.StatePlanned && s.State != op.StateAuthorized {
+			return nil
+		}
+		if _, err := g.end(tx, s, op.StateRefused, audit.Refused, r); err != nil {
+			return err
+		}
+		s, err = journal.ReadStep(tx, id)
+		return err
+	})
+	if err == nil {
+		g.wakeJob(ctx, id.Job)
+	}
+	return s, err
+}

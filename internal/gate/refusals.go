@@ -1,0 +1,115 @@
+package gate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// What a flood of refusals may write: the first ten of one caller and code
+// within a minute are an entry each, the rest one entry with a count.
+const (
+	refusalWindow = time.Minute
+	refusalBurst  = 10
+	// refusalCallers bounds the memory; beyond it, callers share one counter.
+	refusalCallers = 4096
+)
+
+type refusalKey struct {
+	who  string
+	code op.Code
+}
+
+type refusalCount struct {
+	since    time.Time
+	seen     int
+	withheld int
+}
+
+// refusals counts what was refused in the last minute.
+type refusals struct {
+	mu     sync.Mutex
+	counts map[refusalKey]*refusalCount
+}
+
+// admit counts one refusal and reports whether it is written by itself; if a
+// window ended with refusals that were not, it returns their number.
+func (r *refusals) admit(k refusalKey, now time.Time) (write bool, withheld int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counts == nil {
+		r.counts = map[refusalKey]*refusalCount{}
+	}
+	c := r.counts[k]
+	if c == nil && len(r.counts) >= refusalCallers {
+		k = refusalKey{who: "others"}
+		c = r.counts[k]
+	}
+	if c == nil {
+		c = &refusalCount{since: now}
+		r.counts[k] = c
+	}
+	if now.Sub(c.since) >= refusalWindow {
+		withheld = c.withheld
+		*c = refusalCount{since: now}
+	}
+	c.seen++
+	if c.seen > refusalBurst {
+		c.withheld++
+		return false, withheld
+	}
+	return true, withheld
+}
+
+// ended returns and forgets the windows that are over.
+func (r *refusals) ended(now time.Time) map[refusalKey]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[refusalKey]int{}
+	for k, c := range r.counts {
+		if now.Sub(c.since) >= refusalWindow {
+			if c.withheld > 0 {
+				out[k] = c.withheld
+			}
+			delete(r.counts, k)
+		}
+	}
+	return out
+}
+
+// note writes a refusal to the audit log, within the bound on floods.
+func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refusal error) error {
+	r := op.AsRefusal(refusal)
+	k := refusalKey{by.String(), r.Code}
+	write, withheld := g.refusals.admit(k, g.clock.Now().Now)
+	if withheld > 0 {
+		if err := g.append(tx, countEntry(k, withheld)); err != nil {
+			return err
+		}
+	}
+	if !write {
+		return nil
+	}
+	e.Kind, e.By, e.PID = audit.Refused, by.String(), by.PID
+	e.Code, e.Stage, e.Detail = r.Code, r.Stage, r.Detail
+	return g.append(tx, e)
+}
+
+// flushRefusals writes the counts of windows that are over.
+func (g *Gate) flushRefusals(ctx context.Context) error {
+	for k, n := range g.refusals.ended(g.clock.Now().Now) {
+		if err := g.Log(ctx, countEntry(k, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func countEntry(k refusalKey, n int) audit.Entry {
+	return audit.Entry{Kind: audit.Refused, By: k.who, Code: k.code, Count: n,
+		Detail: "repeats within a minute that have no entry of their own"}
+}

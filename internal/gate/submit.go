@@ -1,0 +1,296 @@
+package gate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Submit accepts a job. Benign steps are planned and run at once; a
+// destructive one gets a request and waits. The same single destructive step,
+// wanted by somebody already, is the same job.
+func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
+	e := audit.Entry{}
+	if len(sub.Steps) > 0 {
+		e.Op, e.Target = clip(sub.Steps[0].Op), clip(sub.Steps[0].Target.String())
+	}
+	body := digest(sub)
+	if sub.IdempotencyKey != "" {
+		if job, err := g.recall(ctx, sub, body); err != nil || job.ID != 0 {
+			if err != nil {
+				err = g.refuse(ctx, sub.Requester, e, err)
+			}
+			return job, err
+		}
+	}
+	steps, err := g.planJob(ctx, sub)
+	if err != nil {
+		return op.Job{}, g.refuse(ctx, sub.Requester, e, err)
+	}
+	return g.admit(ctx, sub, body, e, steps)
+}
+
+// Want submits a difference that reconcile found, on behalf of a desired set.
+// A wish that an operator rejected is refused as Rejected, without a new
+// request, until it is withdrawn and wished again or is another one.
+func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error) {
+	by := op.Requester{Source: op.SourceDesired, Set: set}
+	e := audit.Entry{Op: ask.Op, Target: ask.Target.String()}
+	sub := op.Submission{Requester: by, Steps: []op.Ask{ask}, Reason: "desired state " + set}
+	steps, err := g.planJob(ctx, sub)
+	if err != nil {
+		return op.Job{}, g.refuse(ctx, by, e, err)
+	}
+	var rejected error
+	err = g.view(ctx, func(tx *store.Tx) error {
+		s, ok, err := journal.ByWish(tx, journal.Wish(steps[0].step))
+		if err == nil && ok && s.State == op.StateRejected {
+			rejected = op.Refuse(op.Rejected, "an operator rejected this (%s)", s.ID).About(s.ID, s.State)
+		}
+		return err
+	})
+	if err = errors.Join(err, rejected); err != nil {
+		return op.Job{}, err
+	}
+	return g.admit(ctx, sub, digest(sub), e, steps)
+}
+
+// planJob checks the job as a whole and plans each of its steps.
+func (g *Gate) planJob(ctx context.Context, sub op.Submission) ([]planned, error) {
+	switch n := len(sub.Steps); {
+	case n == 0:
+		return nil, op.Refuse(op.BadParams, "a job has at least one step")
+	case n > op.MaxSteps:
+		return nil, op.Refuse(op.TooComplex, "a job has at most %d steps, not %d", op.MaxSteps, n)
+	}
+	if len(sub.Reason) > op.MaxReason {
+		return nil, op.Refuse(op.BadParams, "the reason has %d bytes, more than %d", len(sub.Reason), op.MaxReason)
+	}
+	if err := op.CheckText("reason", sub.Reason); err != nil {
+		return nil, err
+	}
+	if len(sub.IdempotencyKey) > 255 {
+		return nil, op.Refuse(op.BadParams, "the idempotency key has more than 255 bytes")
+	}
+	var steps []planned
+	for i, ask := range sub.Steps {
+		p, err := g.plan(ctx, sub.Requester, ask, steps)
+		if err != nil {
+			if r := op.AsRefusal(err); len(sub.Steps) > 1 && errors.Is(err, r) {
+				r.Detail = fmt.Sprintf("step %d: %s", i+1, r.Detail)
+			}
+			return nil, err
+		}
+		p.step.ID.Index = i + 1
+		steps = append(steps, p)
+	}
+	return steps, nil
+}
+
+// admit commits the decision on a planned job.
+func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audit.Entry, steps []planned) (op.Job, error) {
+	if job, ok, err := g.known(ctx, sub, steps); err != nil || ok {
+		return job, err
+	}
+	var job op.Job
+	err := g.decide(ctx, sub.Requester, e, func(tx *store.Tx) error {
+		id, err := g.joinOrInsert(tx, sub, body, steps)
+		if err != nil {
+			return err
+		}
+		job, err = journal.ReadJob(tx, id)
+		return err
+	})
+	if err != nil {
+		return op.Job{}, err
+	}
+	g.wakeAll(job.Steps)
+	return job, nil
+}
+
+// known returns the open job that this requester already has for the same
+// single wish in the same state: nothing is to be decided then.
+func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (job op.Job, ok bool, err error) {
+	if len(steps) != 1 || sub.IdempotencyKey != "" {
+		return job, false, nil
+	}
+	err = g.view(ctx, func(tx *store.Tx) error {
+		s, found, err := openWish(tx, sub.Requester, steps[0].step)
+		if err != nil || !found || s.Fingerprint != steps[0].step.Fingerprint {
+			return err
+		}
+		if job, err = journal.ReadJob(tx, s.ID.Job); err != nil {
+			return err
+		}
+		for _, r := range job.Requesters {
+			ok = ok || r.String() == sub.Requester.String()
+		}
+		return nil
+	})
+	return job, ok, err
+}
+
+// openWish finds an open single-step job that asks for the same. Only what
+// waits for people is shared between requesters; a benign step is shared only
+// with a desired set, which asks again every round.
+func openWish(tx *store.Tx, by op.Requester, s op.Step) (op.Step, bool, error) {
+	open, err := journal.OpenSteps(tx, s.Target)
+	if err != nil {
+		return s, false, err
+	}
+	for _, o := range open {
+		if journal.Wish(o) != journal.Wish(s) || o.Undoes != 0 || o.ID.Index != 1 {
+			continue
+		}
+		if o.Verdict.Class == op.Benign && by.Source != op.SourceDesired {
+			continue
+		}
+		all, err := journal.StepsOf(tx, o.ID.Job)
+		if err != nil || len(all) == 1 {
+			return o, err == nil, err
+		}
+	}
+	return s, false, nil
+}
+
+func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps []planned) (op.JobID, error) {
+	now := g.clock.Now().Now
+	if sub.IdempotencyKey != "" {
+		id, err := journal.Recall(tx, sub.Requester.String(), sub.IdempotencyKey, body)
+		if err != nil || id != 0 {
+			return id, err
+		}
+	}
+	id, err := g.join(tx, sub, steps)
+	if err == nil && id == 0 {
+		id, err = g.insert(tx, sub, steps, now)
+	}
+	if err == nil && sub.IdempotencyKey != "" {
+		err = journal.Remember(tx, sub.Requester.String(), sub.IdempotencyKey, body, id, now)
+	}
+	return id, err
+}
+
+// join adds the requester to the open request for the same wish; 0 if there is
+// none. If the target looks different by now, the request is issued anew.
+func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID, error) {
+	if len(steps) != 1 {
+		return 0, nil
+	}
+	s, ok, err := openWish(tx, sub.Requester, steps[0].step)
+	if err != nil || !ok {
+		return 0, err
+	}
+	if err := journal.AddRequester(tx, s.ID.Job, sub.Requester); err != nil {
+		return 0, err
+	}
+	if err := g.append(tx, withPID(about(audit.Joined, sub.Requester.String(), s), sub.Requester)); err != nil {
+		return 0, err
+	}
+	if s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint {
+		return s.ID.Job, g.reissue(tx, s.ID, steps[0].observed, "the target changed")
+	}
+	return s.ID.Job, nil
+}
+
+func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.JobID, error) {
+	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
+		return 0, err
+	}
+	id, err := journal.NewJob(tx, sub.Requester, sub.Reason, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range steps {
+		s := p.step
+		s.ID.Job, s.State, s.UpdatedAt = id, op.StatePlanned, now
+		kind := audit.Planned
+		if s.Verdict.Class == op.Destructive {
+			s.State, kind = op.StatePending, audit.Requested
+		}
+		if s.Op == "guest.create" {
+			s.Birth = newBirth()
+		}
+		if err := journal.AddStep(tx, s); err != nil {
+			return 0, err
+		}
+		if s.State == op.StatePending {
+			if err := g.issue(tx, s, p.spec, p.observed.Facts, sub.Reason, now); err != nil {
+				return 0, err
+			}
+		}
+		if err := g.append(tx, withPID(about(kind, sub.Requester.String(), s), sub.Requester)); err != nil {
+			return 0, err
+		}
+	}
+	return id, nil
+}
+
+func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error {
+	asks := 0
+	for _, p := range steps {
+		if p.step.Verdict.Class == op.Destructive {
+			asks++
+		}
+	}
+	if asks == 0 {
+		return nil
+	}
+	limit := g.rules.Load().policy.OpenPerSource
+	n, err := journal.PendingOf(tx, by.String())
+	if err == nil && n+asks > limit {
+		err = op.Refuse(op.OverLimit, "%s has %d requests open, and %d is the most", by, n, limit).
+			WithHint("approve or reject some (opsign list), or cancel some (gated cancel)")
+	}
+	return err
+}
+
+func (g *Gate) recall(ctx context.Context, sub op.Submission, body string) (job op.Job, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error {
+		id, err := journal.Recall(tx, sub.Requester.String(), sub.IdempotencyKey, body)
+		if err == nil && id != 0 {
+			job, err = journal.ReadJob(tx, id)
+		}
+		return err
+	})
+	return job, err
+}
+
+// digest identifies a submission's body for the idempotency key.
+func digest(sub op.Submission) string {
+	b := fmt.Appendf(nil, "%q", sub.Reason)
+	for _, s := range sub.Steps {
+		b = fmt.Appendf(b, "%q %q %s", s.Op, s.Target, s.Params.Canonical())
+	}
+	return op.SHA256(b)
+}
+
+// newBirth returns a random UUID (RFC 9562, version 4).
+func newBirth() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+func withPID(e audit.Entry, by op.Requester) audit.Entry {
+	e.PID = by.PID
+	return e
+}
+
+// clip bounds what an audit entry repeats of a caller's words.
+func clip(s string) string {
+	if len(s) > 200 {
+		return s[:200]
+	}
+	return s
+}

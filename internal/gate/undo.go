@@ -1,0 +1,147 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/audit"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// undo is what takes a step back: an operation on the same target and the
+// incarnation that the step was for or made. It is fixed when the step is
+// dispatched; it has no way to name another target.
+type undo struct {
+	Op     string    `json:"op"`
+	Params op.Params `json:"params"`
+}
+
+// undoOf returns what would take the step back, as JSON, or "" for a step that
+// leaves nothing to take back or whose undoing would take more than it gave.
+func undoOf(s op.Step, before op.Observed) string {
+	var u undo
+	switch s.Op {
+	case "guest.create":
+		u.Op = "guest.destroy"
+	case "guest.destroy":
+		u = undo{"guest.undelete", op.Params{"incarnation": string(s.Incarnation)}}
+	case "guest.start":
+		if before.Running == "stopped" {
+			u.Op = "guest.stop"
+		}
+	case "guest.stop":
+		if before.Running == "running" {
+			u.Op = "guest.start"
+		}
+	case "guest.set-config":
+		if old := previous(s, before); len(old) > 0 {
+			u = undo{"guest.set-config", old}
+		}
+	}
+	if u.Op == "" || s.Undoes > 0 {
+		return ""
+	}
+	b, err := json.Marshal(u)
+	if err != nil {
+		panic("gate: params do not encode: " + err.Error())
+	}
+	return string(b)
+}
+
+// previous returns the fields that the step changes as they were. Protection
+// and labels stay: to take them back could only take protection away.
+func previous(s op.Step, before op.Observed) op.Params {
+	old := op.Params{}
+	for _, name := range []string{"memory", "cpus", "command"} {
+		if s.Params.Has(name) && before.Spec.Has(name) {
+			old[name] = before.Spec[name]
+		}
+	}
+	return old
+}
+
+// endJob is called when a step ended without success: what the job still had to
+// do is cancelled, and what it did is taken back, last first.
+func (g *Gate) endJob(tx *store.Tx, cause op.Step) error {
+	now := g.clock.Now().Now
+	steps, err := journal.StepsOf(tx, cause.ID.Job)
+	if err != nil {
+		return err
+	}
+	if cause.Undoes == 0 {
+		for _, s := range steps {
+			if s.State.Open() && s.State != op.StateDispatched && s.ID != cause.ID {
+				if err := g.cancelRest(tx, s, cause); err != nil {
+					return err
+				}
+			}
+		}
+		if err := g.compensate(tx, steps); err != nil {
+			return err
+		}
+	}
+	_, err = journal.Finish(tx, cause.ID.Job, now)
+	return err
+}
+
+func (g *Gate) cancelRest(tx *store.Tx, s, cause op.Step) error {
+	if s.State == op.StatePending {
+		r, err := journal.ReadRequest(tx, s.ID)
+		if err != nil {
+			return err
+		}
+		if err := nonce.Spend(tx, r.Nonce, nonce.Cancelled); err != nil {
+			return err
+		}
+	}
+	e := about(audit.Cancelled, "gate", s)
+	e.Code, e.Detail = op.Cancelled, fmt.Sprintf("%s did not succeed", cause.ID)
+	moved, err := journal.Move(tx, s.ID, s.State, op.StateCancelled, op.Cancelled, e.Detail, g.clock.Now().Now)
+	if err != nil || !moved {
+		return errors.Join(err, fmt.Errorf("step %s moved under its own transaction", s.ID))
+	}
+	return g.append(tx, e)
+}
+
+// compensate plans a step for each one that succeeded and can be taken back.
+func (g *Gate) compensate(tx *store.Tx, steps []op.Step) error {
+	index := len(steps)
+	for i := len(steps) - 1; i >= 0; i-- {
+		done := steps[i]
+		if done.State != op.StateSucceeded || done.Undoes != 0 {
+			continue
+		}
+		text, err := journal.Undo(tx, done.ID)
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			continue
+		}
+		var u undo
+		if err := json.Unmarshal([]byte(text), &u); err != nil {
+			return fmt.Errorf("decode the undo of %s: %w", done.ID, err)
+		}
+		index++
+		s := op.Step{ID: op.StepID{Job: done.ID.Job, Index: index}, Op: u.Op, Target: done.Target, Params: u.Params,
+			Incarnation: done.Incarnation, Undoes: done.ID.Index, State: op.StatePlanned, UpdatedAt: g.clock.Now().Now,
+			Verdict: op.Verdict{Class: op.Benign, Rule: "compensation", Why: "classified again before it runs"}}
+		if u.Op == "guest.undelete" {
+			s.Incarnation = "" // nothing has the name now
+		}
+		if err := journal.AddStep(tx, s); err != nil {
+			return err
+		}
+		e := about(audit.Compensated, "gate", s)
+		e.Detail = "takes back " + done.ID.String()
+		if err := g.append(tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package gate
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Reject ends a request by a signed rejection, also after it was authorized
+// and before it was dispatched. The rejection's own nonce is spent with it.
+func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
+	entry := audit.Entry{Job: id.Job.String(), Step: id.String()}
+	held, moment := g.rules.Load(), g.clock.Now()
+	rej, err := g.verifier(held).Rejection(e, moment.Now)
+	if err != nil {
+		return op.Request{}, g.refuse(ctx, by, entry, err)
+	}
+	entry.Payload = op.SHA256(rej.Bytes)
+	var r op.Request
+	err = g.decide(ctx, by, entry, func(tx *store.Tx) error {
+		if r, err = g.checkRejection(tx, held, rej, id); err != nil {
+			return err
+		}
+		own := nonce.Record{Nonce: rej.Rejection.Nonce, Payload: entry.Payload, ExpiresAt: rej.Rejection.ExpiresAt,
+			Fate: nonce.Used}
+		if err := nonce.Issue(tx, own); err != nil {
+			return err
+		}
+		e := about(audit.Rejected, by.String(), r.Step)
+		e.PID, e.Detail, e.Payload, e.Code = by.PID, rej.Rejection.Reason, entry.Payload, op.Rejected
+		for _, s := range rej.Signers {
+			e.Signers = append(e.Signers, s.Principal+" "+string(s.Role)+" "+s.Key)
+		}
+		if err := g.close(tx, r.Step, op.StateRejected, op.Rejected, e); err != nil {
+			return err
+		}
+		r, err = journal.ReadRequest(tx, id)
+		return err
+	})
+	return r, err
+}
+
+func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id op.RequestID) (op.Request, error) {
+	r, err := journal.ReadRequest(tx, id)
+	if err != nil {
+		return r, err
+	}
+	switch {
+	case rej.Rejection.Nonce == r.Nonce:
+		return r, op.Refuse(op.Malformed, "a rejection has a nonce of its own, not the request's").At(op.StageNonce)
+	case rej.Rejection.Request != id || rej.Rejection.PayloadSHA256 != op.SHA256(r.Payload):
+		return r, op.Refuse(op.BindingMismatch, "the rejection is of another request or of an older payload").
+			At(op.StageBinding).About(id, r.Step.State)
+	}
+	if _, known, err := nonce.Lookup(tx, rej.Rejection.Nonce); err != nil {
+		return r, err
+	} else if known {
+		return r, op.Refuse(op.Replayed, "this rejection was used already").At(op.StageNonce).About(id, r.Step.State)
+	}
+	if err := checkRoles(rej.Signers, g.requirement(held, r)); err != nil {
+		return r, err
+	}
+	if r.Step.State != op.StatePending && r.Step.State != op.StateAuthorized {
+		return r, op.Refuse(op.Conflict, "%s is %s already", id, r.Step.State).About(id, r.Step.State)
+	}
+	return r, nil
+}
+
+// Cancel withdraws the caller's own wish for a job, before anything of it was
+// dispatched; the job ends when nobody wants it any more. Root and the gate's
+// own uid cancel for everybody.
+func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job, error) {
+	var job op.Job
+	err := g.decide(ctx, by, audit.Entry{Job: id.String()}, func(tx *store.Tx) (err error) {
+		if job, err = journal.ReadJob(tx, id); err != nil {
+			return err
+		}
+		mine := false
+		for _, r := range job.Requesters {
+			mine = mine || r.Source != op.SourceDesired && r.UID == by.UID && r.String() == by.String()
+		}
+		if !mine && by.UID != 0 && by.UID != g.uid {
+			return op.Refuse(op.NotAllowed, "%s did not ask for %s", by, id)
+		}
+		for _, s := range job.Steps {
+			if s.State == op.StateDispatched || !s.State.Open() {
+				return op.Refuse(op.Conflict, "%s is %s: it is too late to cancel it", s.ID, s.State)
+			}
+		}
+		if mine {
+			left, err := journal.DropRequester(tx, id, by.String())
+			if err != nil {
+				return err
+			}
+			if left > 0 {
+				e := withPID(about(audit.Cancelled, by.String(), job.Steps[0]), by)
+				e.Detail = "withdrew; others still want it"
+				job.Requesters, err = journal.Requesters(tx, id)
+				return errors.Join(err, g.append(tx, e))
+			}
+		}
+		e := withPID(about(audit.Cancelled, by.String(), job.Steps[0]), by)
+		e.Code = op.Cancelled
+		if err := g.close(tx, job.Steps[0], op.StateCancelled, op.Cancelled, e); err != nil {
+			return err
+		}
+		job, err = journal.ReadJob(tx, id)
+		return err
+	})
+	return job, err
+}
+
+// Withdraw ends what a desired set no longer wishes of a target: everything of
+// that set that is open and not dispatched, other than keep. What waited is
+// superseded, what was authorized is cancelled, and what an operator rejected
+// may be asked again.
+func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.Ask) error {
+	by := op.Requester{Source: op.SourceDesired, Set: set}
+	var gone []op.Step
+	var rejected bool
+	err := g.view(ctx, func(tx *store.Tx) (err error) {
+		if keep == nil {
+			rejected, err = journal.HasRejected(tx, t)
+		}
+		if err == nil {
+			gone, err = withdrawn(tx, by, t, keep)
+		}
+		return err
+	})
+	if err != nil || len(gone) == 0 && !rejected {
+		return err
+	}
+	return g.decide(ctx, by, audit.Entry{Target: t.String()}, func(tx *store.Tx) error {
+		if rejected {
+			if err := journal.ForgetRejected(tx, t); err != nil {
+				return err
+			}
+		}
+		if gone, err = withdrawn(tx, by, t, keep); err != nil {
+			return err
+		}
+		for _, s := range gone {
+			left, err := journal.DropRequester(tx, s.ID.Job, by.String())
+			if err != nil {
+				return err
+			}
+			if left > 0 {
+				continue
+			}
+			to, kind, code := op.StateSuperseded, audit.Superseded, op.Superseded
+			if s.State == op.StateAuthorized {
+				to, kind, code = op.StateCancelled, audit.Cancelled, op.Cancelled
+			}
+			e := about(kind, by.String(), s)
+			e.Detail = "desired state no longer asks for it"
+			if err := g.close(tx, s, to, code, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep *op.Ask) ([]op.Step, error) {
+	open, err := journal.OpenSteps(tx, t)
+	if err != nil {
+		return nil, err
+	}
+	var out []op.Step
+	for _, s := range open {
+		if s.State == op.StateDispatched || s.Undoes != 0 {
+			continue
+		}
+		if keep != nil && s.Op == keep.Op && s.Params.Equal(keep.Params) {
+			continue
+		}
+		who, err := journal.Requesters(tx, s.ID.Job)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range who {
+			if r == by {
+				out = append(out, s)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Adopt records that desired state takes an interest in an incarnation: it is
+// nobody's scratch from then on.
+func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
+	var p *op.Provenance
+	err := g.view(ctx, func(tx *store.Tx) (err error) {
+		p, err = journal.ReadProvenance(tx, o.Incarnation)
+		return err
+	})
+	if err != nil || p == nil || p.ScratchEnded != "" || p.Creator == "desired:"+set {
+		return err
+	}
+	by := op.Requester{Source: op.SourceDesired, Set: set}
+	return g.decide(ctx, by, audit.Entry{Target: o.Target.String()}, func(tx *store.Tx) error {
+		return g.promote(tx, by.String(), o.Target, o.Incarnation, "desired state "+set+" mentions it")
+	})
+}
+
+// promote ends for ever that an incarnation may be destroyed unsigned.
+func (g *Gate) promote(tx *store.Tx, by string, t op.Target, inc op.Incarnation, why string) error {
+	ended, err := journal.EndScratch(tx, inc, why)
+	if err != nil || !ended {
+		return err
+	}
+	return g.append(tx, audit.Entry{Kind: audit.Promoted, By: by, Target: t.String(), Incarnation: inc, Detail: why})
+}

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// NewJob inserts a job with its first requester and returns its id. Steps are
+// added with AddStep.
+func NewJob(tx *store.Tx, by op.Requester, reason string, now time.Time) (op.JobID, error) {
+	id, err := tx.Insert(`INSERT INTO jobs(reason, created_at) VALUES(?, ?)`, reason, now.UnixNano())
+	if err != nil {
+		return 0, fmt.Errorf("insert job: %w", err)
+	}
+	return op.JobID(id), AddRequester(tx, op.JobID(id), by)
+}
+
+// AddRequester lets one more requester want the job; one that is there already
+// is no error.
+func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) error {
+	_, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT(job, who) DO NOTHING`,
+		int64(job), by.String(), string(by.Source), int64(by.UID), int64(by.PID), by.Agent, by.Set)
+	return err
+}
+
+// DropRequester withdraws one requester and returns how many are left.
+func DropRequester(tx *store.Tx, job op.JobID, who string) (left int, err error) {
+	if _, err = tx.Exec(`DELETE FROM requesters WHERE job = ? AND who = ?`, int64(job), who); err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(`SELECT count(*) FROM requesters WHERE job = ?`, int64(job)).Scan(&left)
+	return left, err
+}
+
+// Requesters returns who wants the job.
+func Requesters(tx *store.Tx, job op.JobID) ([]op.Requester, error) {
+	rows, err := tx.Query(`SELECT source, uid, pid, agent, setname FROM requesters WHERE job = ? ORDER BY who`, int64(job))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Requester
+	for rows.Next() {
+		var r op.Requester
+		if err := rows.Scan(&r.Source, &r.UID, &r.PID, &r.Agent, &r.Set); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// ReadJob returns a job with its steps; UnknownTarget if there is none.
+func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
+	j := op.Job{ID: id}
+	var created, finished int64
+	err := tx.QueryRow(`SELECT reason, created_at, finished_at FROM jobs WHERE id = ?`, int64(id)).
+		Scan(&j.Reason, &created, &finished)
+	if errors.Is(err, sql.ErrNoRows) {
+		return j, op.Refuse(op.UnknownTarget, "there is no job %s", id).WithHint("gated jobs lists them")
+	}
+	if err != nil {
+		return j, err
+	}
+	j.CreatedAt, j.FinishedAt = fromNano(created), fromNano(finished)
+	if j.Requesters, err = Requesters(tx, id); err != nil {
+		return j, err
+	}
+	j.Steps, err = StepsOf(tx, id)
+	return j, err
+}
+
+// Filter chooses jobs.
+type Filter struct {
+	State op.State // empty: any
+	After op.JobID // only younger jobs
+	Limit int
+}
+
+// ReadJobs returns jobs, oldest first.
+func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
+	query := `SELECT id FROM jobs WHERE id > ? ORDER BY id`
+	args := []any{int64(f.After)}
+	if f.State.Open() {
+		query = `SELECT DISTINCT job FROM steps WHERE job > ? AND state = ?
+			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job`
+		args = append(args, string(f.State))
+	}
+	ids, err := readIDs(tx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	var out []op.Job
+	for _, id := range ids {
+		j, err := ReadJob(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if f.State != "" && j.State() != f.State {
+			continue
+		}
+		if out = append(out, j); f.Limit > 0 && len(out) == f.Limit {
+			break
+		}
+	}
+	return out, nil
+}
+
+func readIDs(tx *store.Tx, query string, args ...any) ([]op.JobID, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []op.JobID
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, op.JobID(id))
+	}
+	return ids, rows.Err()
+}
+
+// Finish sets the job's end if none of its steps is open, and reports whether
+// it did.
+func Finish(tx *store.Tx, id op.JobID, now time.Time) (bool, error) {
+	n, err := tx.Exec(`UPDATE jobs SET finished_at = ? WHERE id = ? AND finished_at = 0 AND NOT EXISTS
+		(SELECT 1 FROM steps WHERE job = ? AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`,
+		now.UnixNano(), int64(id), int64(id))
+	return n == 1, err
+}
+
+// Count returns how many steps are in each open state.
+func Count(tx *store.Tx) (map[op.State]int, error) {
+	rows, err := tx.Query(`SELECT state, count(*) FROM steps
+		WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched') GROUP BY state`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[op.State]int{}
+	for rows.Next() {
+		var s op.State
+		var n int
+		if err := rows.Scan(&s, &n); err != nil {
+			return nil, err
+		}
+		out[s] = n
+	}
+	return out, rows.Err()
+}
+
+func fromNano(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+func toNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,109 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// AddProvenance records an incarnation that this gate made.
+func AddProvenance(tx *store.Tx, p op.Provenance) error {
+	_, err := tx.Exec(`INSERT INTO incarnations(incarnation, kind, name, creator, agent, job, scratch, scratch_until, created_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(p.Incarnation), p.Target.Kind, p.Target.Name, p.Creator, p.Agent,
+		int64(p.Job), p.Scratch, toNano(p.ScratchUntil), p.CreatedAt.UnixNano())
+	if err != nil {
+		return err
+	}
+	for _, s := range p.Storage {
+		if err := AddStorage(tx, p.Incarnation, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddStorage records a storage object that a job made for an incarnation which
+// this gate made; one that is recorded already is no error.
+func AddStorage(tx *store.Tx, inc op.Incarnation, s op.StorageOrigin) error {
+	_, err := tx.Exec(`INSERT INTO storage(incarnation, id, job) VALUES(?, ?, ?) ON CONFLICT DO NOTHING`,
+		string(inc), string(s.ID), int64(s.Job))
+	return err
+}
+
+// EndScratch ends, for ever, that an incarnation may be destroyed unsigned,
+// and reports whether it was still so.
+func EndScratch(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
+	n, err := tx.Exec(`UPDATE incarnations SET ended = ? WHERE incarnation = ? AND ended = ''`, why, string(inc))
+	return n == 1, err
+}
+
+// ReadProvenance returns what is recorded of an incarnation, nil for one that
+// this gate did not make.
+func ReadProvenance(tx *store.Tx, inc op.Incarnation) (*op.Provenance, error) {
+	if inc == "" {
+		return nil, nil
+	}
+	p := op.Provenance{Incarnation: inc}
+	var until, created int64
+	err := tx.QueryRow(`SELECT kind, name, creator, agent, job, scratch, scratch_until, ended, created_at
+		FROM incarnations WHERE incarnation = ?`, string(inc)).Scan(&p.Target.Kind, &p.Target.Name, &p.Creator, &p.Agent,
+		&p.Job, &p.Scratch, &until, &p.ScratchEnded, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.ScratchUntil, p.CreatedAt = fromNano(until), fromNano(created)
+	p.Storage, err = readStorage(tx, inc)
+	return &p, err
+}
+
+func readStorage(tx *store.Tx, inc op.Incarnation) ([]op.StorageOrigin, error) {
+	rows, err := tx.Query(`SELECT id, job FROM storage WHERE incarnation = ? ORDER BY id`, string(inc))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.StorageOrigin
+	for rows.Next() {
+		var s op.StorageOrigin
+		if err := rows.Scan(&s.ID, &s.Job); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// AllProvenance calls each for every recorded incarnation, for fsck.
+func AllProvenance(tx *store.Tx, each func(op.Provenance) error) error {
+	rows, err := tx.Query(`SELECT incarnation FROM incarnations ORDER BY incarnation`)
+	if err != nil {
+		return err
+	}
+	var all []op.Incarnation
+	for rows.Next() {
+		var inc op.Incarnation
+		if err := rows.Scan(&inc); err != nil {
+			rows.Close()
+			return err
+		}
+		all = append(all, inc)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, inc := range all {
+		p, err := ReadProvenance(tx, inc)
+		if err != nil {
+			return err
+		}
+		if err := each(*p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// PutRequest inserts a step's request, or replaces its payload, nonce, facts
+// and times and drops the signatures when it is issued anew.
+func PutRequest(tx *store.Tx, r op.Request) error {
+	facts, err := json.Marshal(r.Facts)
+	if err != nil {
+		return fmt.Errorf("encode facts: %w", err)
+	}
+	roles, err := json.Marshal(r.Roles)
+	if err != nil {
+		return fmt.Errorf("encode roles: %w", err)
+	}
+	if _, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO requests(job, idx, payload, nonce, facts, roles, needed, offline, created_at, issued_at, expires_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT(job, idx) DO UPDATE SET payload = excluded.payload, nonce = excluded.nonce, facts = excluded.facts,
+			roles = excluded.roles, needed = excluded.needed, issued_at = excluded.issued_at, expires_at = excluded.expires_at`,
+		int64(r.ID.Job), r.ID.Index, r.Payload, r.Nonce, string(facts), string(roles), r.Needed, r.Offline,
+		r.CreatedAt.UnixNano(), r.IssuedAt.UnixNano(), r.ExpiresAt.UnixNano())
+	if err != nil {
+		return fmt.Errorf("put request: %w", err)
+	}
+	return nil
+}
+
+// ReadRequest returns a request with its step, requesters and signatures;
+// UnknownTarget if there is none.
+func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
+	r := op.Request{ID: id}
+	var facts, roles string
+	var created, issued, expires int64
+	err := tx.QueryRow(`SELECT r.payload, r.nonce, r.facts, r.roles, r.needed, r.offline, r.created_at, r.issued_at,
+			r.expires_at, j.reason
+		FROM requests r JOIN jobs j ON j.id = r.job WHERE r.job = ? AND r.idx = ?`, int64(id.Job), id.Index).
+		Scan(&r.Payload, &r.Nonce, &facts, &roles, &r.Needed, &r.Offline, &created, &issued, &expires, &r.Reason)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, op.Refuse(op.UnknownTarget, "there is no request %s", id).WithHint("opsign list shows what waits")
+	}
+	if err != nil {
+		return r, err
+	}
+	r.CreatedAt, r.IssuedAt, r.ExpiresAt = fromNano(created), fromNano(issued), fromNano(expires)
+	if err := json.Unmarshal([]byte(facts), &r.Facts); err != nil {
+		return r, fmt.Errorf("decode facts: %w", err)
+	}
+	if err := json.Unmarshal([]byte(roles), &r.Roles); err != nil {
+		return r, fmt.Errorf("decode roles: %w", err)
+	}
+	if r.Step, err = ReadStep(tx, id); err != nil {
+		return r, err
+	}
+	if r.Requesters, err = Requesters(tx, id.Job); err != nil {
+		return r, err
+	}
+	r.Signatures, err = readSignatures(tx, id)
+	return r, err
+}
+
+func readSignatures(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
+	rows, err := tx.Query(`SELECT principal, role, key, armor, at FROM signatures WHERE job = ? AND idx = ? ORDER BY at`,
+		int64(id.Job), id.Index)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Signed
+	for rows.Next() {
+		var s op.Signed
+		var at int64
+		if err := rows.Scan(&s.Principal, &s.Role, &s.Key, &s.Armor, &at); err != nil {
+			return nil, err
+		}
+		s.At = fromNano(at)
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// ReadRequests returns requests, oldest first: those whose step is in the
+// state, or with the empty state those that are open.
+func ReadRequests(tx *store.Tx, state op.State) ([]op.Request, error) {
+	query := `SELECT r.job, r.idx FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx
+		WHERE s.state = ? ORDER BY r.job, r.idx`
+	args := []any{string(state)}
+	if state == "" {
+		query = `SELECT r.job, r.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
+			WHERE s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY r.job, r.idx`
+		args = nil
+	}
+	ids, err := readStepIDs(tx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	var out []op.Request
+	for _, id := range ids {
+		r, err := ReadRequest(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Expiring returns up to limit requests that wait for a signature and whose
+// payload expired before t.
+func Expiring(tx *store.Tx, t time.Time, limit int) ([]op.RequestID, error) {
+	return readStepIDs(tx, `SELECT r.job, r.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
+		WHERE s.state = 'pending_signature' AND r.expires_at < ? ORDER BY r.job, r.idx LIMIT ?`, t.UnixNano(), limit)
+}
+
+func readStepIDs(tx *store.Tx, query string, args ...any) ([]op.StepID, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []op.StepID
+	for rows.Next() {
+		var id op.StepID
+		if err := rows.Scan(&id.Job, &id.Index); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// AddSignature stores a counted signature and reports whether it was new: one
+// person and one key count once.
+func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
+	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, armor, at) VALUES(?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.Armor, s.At.UnixNano())
+	return n == 1, err
+}

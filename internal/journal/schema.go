@@ -1,0 +1,114 @@
+// Package journal owns the tables of jobs, steps, requests, signatures,
+// provenance, idempotency keys and desired sets. Its functions take a
+// *store.Tx and neither begin nor end a transaction.
+package journal
+
+// Schema is the journal's tables. Times are Unix nanoseconds; 0 is "not yet".
+const Schema = `
+CREATE TABLE jobs(
+	id          INTEGER PRIMARY KEY AUTOINCREMENT,
+	reason      TEXT NOT NULL,
+	created_at  INTEGER NOT NULL,
+	finished_at INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE requesters(
+	job     INTEGER NOT NULL REFERENCES jobs(id),
+	who     TEXT NOT NULL,
+	source  TEXT NOT NULL,
+	uid     INTEGER NOT NULL,
+	pid     INTEGER NOT NULL,
+	agent   TEXT NOT NULL,
+	setname TEXT NOT NULL,
+	PRIMARY KEY(job, who)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX requesters_who ON requesters(who, job);
+CREATE TABLE steps(
+	job         INTEGER NOT NULL REFERENCES jobs(id),
+	idx         INTEGER NOT NULL,
+	op          TEXT NOT NULL,
+	kind        TEXT NOT NULL,
+	name        TEXT NOT NULL,
+	incarnation TEXT NOT NULL,
+	params      TEXT NOT NULL,
+	fingerprint TEXT NOT NULL,
+	class       TEXT NOT NULL,
+	rule        TEXT NOT NULL,
+	why         TEXT NOT NULL,
+	state       TEXT NOT NULL,
+	birth       TEXT NOT NULL,
+	undoes      INTEGER NOT NULL,
+	undo        TEXT NOT NULL DEFAULT '',
+	task        TEXT NOT NULL DEFAULT '',
+	attempts    INTEGER NOT NULL DEFAULT 0,
+	code        TEXT NOT NULL DEFAULT '',
+	detail      TEXT NOT NULL DEFAULT '',
+	wish        TEXT NOT NULL,
+	updated_at  INTEGER NOT NULL,
+	PRIMARY KEY(job, idx)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_open ON steps(kind, name, job, idx)
+	WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched');
+CREATE INDEX steps_state ON steps(state, job, idx)
+	WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched');
+CREATE INDEX steps_rejected ON steps(kind, name) WHERE state = 'rejected' AND wish <> '';
+CREATE INDEX steps_wish ON steps(wish, job) WHERE class = 'destructive';
+CREATE TABLE requests(
+	job        INTEGER NOT NULL,
+	idx        INTEGER NOT NULL,
+	payload    BLOB NOT NULL,
+	nonce      TEXT NOT NULL,
+	facts      TEXT NOT NULL,
+	roles      TEXT NOT NULL,
+	needed     INTEGER NOT NULL,
+	offline    INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	issued_at  INTEGER NOT NULL,
+	expires_at INTEGER NOT NULL,
+	PRIMARY KEY(job, idx),
+	FOREIGN KEY(job, idx) REFERENCES steps(job, idx)
+) STRICT;
+CREATE TABLE signatures(
+	job       INTEGER NOT NULL,
+	idx       INTEGER NOT NULL,
+	principal TEXT NOT NULL,
+	role      TEXT NOT NULL,
+	key       TEXT NOT NULL,
+	armor     TEXT NOT NULL,
+	at        INTEGER NOT NULL,
+	PRIMARY KEY(job, idx, principal),
+	UNIQUE(job, idx, key),
+	FOREIGN KEY(job, idx) REFERENCES requests(job, idx)
+) STRICT;
+CREATE TABLE idempotency(
+	caller TEXT NOT NULL,
+	key    TEXT NOT NULL,
+	body   TEXT NOT NULL,
+	job    INTEGER NOT NULL,
+	at     INTEGER NOT NULL,
+	PRIMARY KEY(caller, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE incarnations(
+	incarnation   TEXT PRIMARY KEY,
+	kind          TEXT NOT NULL,
+	name          TEXT NOT NULL,
+	creator       TEXT NOT NULL,
+	agent         TEXT NOT NULL,
+	job           INTEGER NOT NULL,
+	scratch       INTEGER NOT NULL,
+	scratch_until INTEGER NOT NULL,
+	ended         TEXT NOT NULL DEFAULT '',
+	created_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE storage(
+	incarnation TEXT NOT NULL REFERENCES incarnations(incarnation),
+	id          TEXT NOT NULL,
+	job         INTEGER NOT NULL,
+	PRIMARY KEY(incarnation, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE desired_sets(
+	name       TEXT PRIMARY KEY,
+	etag       TEXT NOT NULL,
+	body       BLOB NOT NULL,
+	updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`

@@ -1,0 +1,189 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Wish digests what a step asks for, so that the same wish is seen again: its
+// operation, target, incarnation and parameters, not the state it was seen in.
+func Wish(s op.Step) string {
+	b := fmt.Appendf(nil, "%s\x00%s\x00%s\x00", s.Op, s.Target, s.Incarnation)
+	return op.SHA256(append(b, s.Params.Canonical()...))
+}
+
+// AddStep inserts a step in the state it has.
+func AddStep(tx *store.Tx, s op.Step) error {
+	_, err := tx.Exec(`INSERT INTO steps(job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why,
+			state, birth, undoes, code, detail, wish, updated_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(s.ID.Job), s.ID.Index, s.Op, s.Target.Kind, s.Target.Name, string(s.Incarnation), string(s.Params.Canonical()),
+		string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule, s.Verdict.Why, string(s.State), s.Birth, s.Undoes,
+		string(s.Code), s.Detail, Wish(s), s.UpdatedAt.UnixNano())
+	if err != nil {
+		return fmt.Errorf("insert step: %w", err)
+	}
+	return nil
+}
+
+const stepColumns = `job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why, state, birth, undoes,
+	task, attempts, code, detail, updated_at`
+
+type scanner interface{ Scan(...any) error }
+
+func scanStep(row scanner) (op.Step, error) {
+	var s op.Step
+	var params []byte
+	var updated int64
+	err := row.Scan(&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &params,
+		&s.Fingerprint, &s.Verdict.Class, &s.Verdict.Rule, &s.Verdict.Why, &s.State, &s.Birth, &s.Undoes,
+		&s.Task, &s.Attempts, &s.Code, &s.Detail, &updated)
+	if err != nil {
+		return s, err
+	}
+	s.UpdatedAt = fromNano(updated)
+	s.Params, err = op.ParseParams(params)
+	return s, err
+}
+
+func readSteps(tx *store.Tx, query string, args ...any) ([]op.Step, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Step
+	for rows.Next() {
+		s, err := scanStep(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// ReadStep returns one step; UnknownTarget if there is none.
+func ReadStep(tx *store.Tx, id op.StepID) (op.Step, error) {
+	s, err := scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+	}
+	return s, err
+}
+
+// StepsOf returns a job's steps in order.
+func StepsOf(tx *store.Tx, job op.JobID) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE job = ? ORDER BY idx`, int64(job))
+}
+
+// OpenSteps returns a target's open steps, oldest first.
+func OpenSteps(tx *store.Tx, t op.Target) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE kind = ? AND name = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, t.Kind, t.Name)
+}
+
+// InState returns every step in an open state, oldest first.
+func InState(tx *store.Tx, state op.State) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE state = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, string(state))
+}
+
+// OpenTargets returns every target with an open step.
+func OpenTargets(tx *store.Tx) ([]op.Target, error) {
+	rows, err := tx.Query(`SELECT DISTINCT kind, name FROM steps
+		WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched')`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Target
+	for rows.Next() {
+		var t op.Target
+		if err := rows.Scan(&t.Kind, &t.Name); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// ByWish returns the newest destructive step with that wish; ok is false if
+// there is none.
+func ByWish(tx *store.Tx, wish string) (s op.Step, ok bool, err error) {
+	s, err = scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps
+		WHERE wish = ? AND class = 'destructive' ORDER BY job DESC, idx DESC LIMIT 1`, wish))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, false, nil
+	}
+	return s, err == nil, err
+}
+
+// PendingOf returns how many steps wait for a signature on behalf of a
+// requester.
+func PendingOf(tx *store.Tx, who string) (n int, err error) {
+	err = tx.QueryRow(`SELECT count(*) FROM steps s JOIN requesters r ON r.job = s.job
+		WHERE s.state = 'pending_signature' AND r.who = ?`, who).Scan(&n)
+	return n, err
+}
+
+// Move changes a step's state by compare-and-set and reports whether it was in
+// the state from.
+func Move(tx *store.Tx, id op.StepID, from, to op.State, code op.Code, detail string, now time.Time) (bool, error) {
+	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = ?
+		WHERE job = ? AND idx = ? AND state = ?`,
+		string(to), string(code), detail, now.UnixNano(), int64(id.Job), id.Index, string(from))
+	return n == 1, err
+}
+
+// Dispatch moves a step to dispatched by compare-and-set, with what would take
+// it back, and reports whether it was in the state from.
+func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, now time.Time) (bool, error) {
+	n, err := tx.Exec(`UPDATE steps SET state = 'dispatched', undo = ?, attempts = attempts + 1, code = '', detail = '',
+			updated_at = ? WHERE job = ? AND idx = ? AND state = ?`,
+		undo, now.UnixNano(), int64(id.Job), id.Index, string(from))
+	return n == 1, err
+}
+
+// Rebind records what an open step was planned on when that was not known
+// before: the incarnation that an earlier step of the job made, and a verdict.
+func Rebind(tx *store.Tx, s op.Step) error {
+	_, err := tx.Exec(`UPDATE steps SET incarnation = ?, fingerprint = ?, class = ?, rule = ?, why = ?, wish = ?
+		WHERE job = ? AND idx = ?`, string(s.Incarnation), string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule,
+		s.Verdict.Why, Wish(s), int64(s.ID.Job), s.ID.Index)
+	return err
+}
+
+// SetTask records the back end's task id of a dispatched step.
+func SetTask(tx *store.Tx, id op.StepID, task string) error {
+	_, err := tx.Exec(`UPDATE steps SET task = ? WHERE job = ? AND idx = ? AND state = 'dispatched'`,
+		task, int64(id.Job), id.Index)
+	return err
+}
+
+// Undo returns what was recorded at dispatch to take the step back, or "".
+func Undo(tx *store.Tx, id op.StepID) (undo string, err error) {
+	err = tx.QueryRow(`SELECT undo FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&undo)
+	return undo, err
+}
+
+// ForgetRejected lets a wish for a target that an operator rejected be asked
+// again: it was withdrawn in between.
+func ForgetRejected(tx *store.Tx, t op.Target) error {
+	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''`,
+		t.Kind, t.Name)
+	return err
+}
+
+// HasRejected reports whether a wish for a target is kept from being asked
+// again.
+func HasRejected(tx *store.Tx, t op.Target) (has bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> '')`,
+		t.Kind, t.Name).Scan(&has)
+	return has, err
+}

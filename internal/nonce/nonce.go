@@ -1,0 +1,110 @@
+// Package nonce makes a signed payload count once: nonces are issued with a
+// request, spent with its decision, and kept until their payload has expired
+// by a clock that never goes back.
+package nonce
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Schema is the tables of this package. A nonce with an empty fate is unspent.
+const Schema = `
+CREATE TABLE nonces(
+	nonce      TEXT PRIMARY KEY,
+	job        INTEGER NOT NULL,
+	idx        INTEGER NOT NULL,
+	payload    TEXT NOT NULL,
+	expires_at INTEGER NOT NULL,
+	fate       TEXT NOT NULL DEFAULT ''
+) STRICT, WITHOUT ROWID;
+CREATE INDEX nonces_expiry ON nonces(expires_at);
+CREATE TABLE time_mark(
+	id   INTEGER PRIMARY KEY CHECK (id = 1),
+	unix INTEGER NOT NULL
+) STRICT;
+`
+
+// Fate is what a nonce was spent on.
+type Fate string
+
+// The fates. Unspent is the one that can still change.
+const (
+	Unspent    Fate = ""
+	Used       Fate = "used" // an approval, or a rejection's own nonce
+	Rejected   Fate = "rejected"
+	Cancelled  Fate = "cancelled"
+	Superseded Fate = "superseded"
+	Expired    Fate = "expired"
+)
+
+// Record is what is known of a nonce.
+type Record struct {
+	Nonce     string
+	Request   op.RequestID // the zero one for a rejection's own nonce
+	Payload   string       // hex SHA-256 of the bytes that carry it
+	ExpiresAt time.Time
+	Fate      Fate
+}
+
+// New returns a fresh nonce: base64url without padding of 24 random bytes.
+func New() string {
+	b := make([]byte, 24)
+	rand.Read(b) // never fails (crypto/rand)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Issue records r. A nonce that is known already is refused as Replayed.
+func Issue(tx *store.Tx, r Record) error {
+	n, err := tx.Exec(`INSERT INTO nonces(nonce, job, idx, payload, expires_at, fate) VALUES(?, ?, ?, ?, ?, ?)
+		ON CONFLICT(nonce) DO NOTHING`,
+		r.Nonce, int64(r.Request.Job), r.Request.Index, r.Payload, r.ExpiresAt.Unix(), string(r.Fate))
+	if err != nil {
+		return fmt.Errorf("issue nonce: %w", err)
+	}
+	if n != 1 {
+		return op.Refuse(op.Replayed, "the nonce is known already").At(op.StageNonce)
+	}
+	return nil
+}
+
+// Lookup returns what is known of a nonce; ok is false for one never seen.
+func Lookup(tx *store.Tx, nonce string) (r Record, ok bool, err error) {
+	var expires int64
+	r.Nonce = nonce
+	err = tx.QueryRow(`SELECT job, idx, payload, expires_at, fate FROM nonces WHERE nonce = ?`, nonce).
+		Scan(&r.Request.Job, &r.Request.Index, &r.Payload, &expires, &r.Fate)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Record{}, false, nil
+	}
+	r.ExpiresAt = time.Unix(expires, 0).UTC()
+	return r, err == nil, err
+}
+
+// Spend moves a nonce from unspent to fate, by compare-and-set. One that is
+// not unspent is refused as Replayed, and nothing changes.
+func Spend(tx *store.Tx, nonce string, fate Fate) error {
+	n, err := tx.Exec(`UPDATE nonces SET fate = ? WHERE nonce = ? AND fate = ''`, string(fate), nonce)
+	if err != nil {
+		return fmt.Errorf("spend nonce: %w", err)
+	}
+	if n != 1 {
+		return op.Refuse(op.Replayed, "the nonce was spent").At(op.StageNonce)
+	}
+	return nil
+}
+
+// Prune forgets up to limit spent nonces whose payload expired before t. The
+// caller passes a t that the time mark has passed: what is forgotten would be
+// refused as expired for ever.
+func Prune(tx *store.Tx, t time.Time, limit int) (int64, error) {
+	return tx.Exec(`DELETE FROM nonces WHERE nonce IN
+		(SELECT nonce FROM nonces WHERE expires_at < ? AND fate <> '' ORDER BY expires_at LIMIT ?)`, t.Unix(), limit)
+}
