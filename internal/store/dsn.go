@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+)
+
+// access says what a connection may do.
+type access int
+
+const (
+	readOnly access = iota // snapshots of what is committed
+	probe                  // like readOnly, before it is known that the file is ours
+	writing                // the one writer
+)
+
+// applicationID marks the file as a gate's (PRAGMA application_id): "gate".
+const applicationID = 0x67617465
+
+// busyMillis is how long a connection waits for a lock that another process
+// holds, for example a backup program.
+const busyMillis = "5000"
+
+// pragma is a setting that is part of the DSN, so that it holds on whatever
+// connection is opened, and that is read back, because SQLite accepts
+// misspelt names and impossible values without a word.
+type pragma struct{ name, set, want string }
+
+func pragmas(a access) []pragma {
+	list := []pragma{
+		{"busy_timeout", busyMillis, busyMillis},
+		{"foreign_keys", "1", "1"},
+		{"trusted_schema", "0", "0"},
+	}
+	switch a {
+	case writing:
+		return append(list,
+			pragma{"journal_mode", "wal", "wal"},
+			pragma{"synchronous", "full", "2"},
+			// Without a limit the WAL keeps the size of its largest burst.
+			pragma{"journal_size_limit", "33554432", "33554432"})
+	case readOnly:
+		return append(list, pragma{"query_only", "1", "1"})
+	default:
+		return list
+	}
+}
+
+// dsn builds the driver's name for the database at an absolute path. The path
+// is escaped as a URI: a bare ? would begin the parameters, a bare % an escape,
+// and both would silently open another file.
+func dsn(path string, a access) string {
+	v := url.Values{}
+	if a == writing {
+		v.Set("mode", "rw") // never rwc: creating is ours, with our mode
+		v.Set("_txlock", "immediate")
+	} else {
+		v.Set("mode", "ro")
+		v.Set("_txlock", "deferred") // an immediate reader gets BUSY
+	}
+	for _, p := range pragmas(a) {
+		v.Add("_pragma", p.name+"("+p.set+")")
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: v.Encode()}
+	return u.String()
+}
+
+// readBack checks that every pragma took effect.
+func readBack(ctx context.Context, c *sql.Conn, a access) error {
+	for _, p := range pragmas(a) {
+		var got string
+		if err := c.QueryRowContext(ctx, "PRAGMA "+p.name).Scan(&got); err != nil {
+			return fmt.Errorf("read back pragma %s: %w", p.name, err)
+		}
+		if got != p.want {
+			return fmt.Errorf("pragma %s is %s, not %s", p.name, got, p.want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+var (
+	// ErrUnavailable is returned when the machine, not the caller, is the
+	// reason: the disk is full, a read or write failed, memory ran out, the
+	// store is closed or was not free in time. Nothing of what was asked was
+	// kept, with the one exception that docs/design/store.md describes under
+	// "When even the outcome cannot be read"; asking again is right.
+	ErrUnavailable = errors.New("the store is unavailable")
+
+	// ErrConstraint is returned when a row was refused by a constraint of its
+	// table. Only the statement failed; the function may go on.
+	ErrConstraint = errors.New("constraint")
+
+	// ErrReadOnly is returned when a write is asked of a View, or an Update of
+	// a store that was opened read-only.
+	ErrReadOnly = errors.New("read-only")
+
+	// ErrCorrupt is returned by Open, OpenReadOnly and Check when the file is
+	// damaged, or is no database of a gate at all.
+	ErrCorrupt = errors.New("the database is damaged or belongs to another program")
+
+	// errTxDone is the answer to a Tx that is used after its function returned.
+	errTxDone = errors.New("store: the transaction's function has returned")
+)
+
+// TooNewError is returned by Open and OpenReadOnly when a newer program wrote
+// the database. Nothing was changed.
+type TooNewError struct {
+	Have int // the database's schema version
+	Want int // the newest version that this program knows
+}
+
+// Error says both versions.
+func (e *TooNewError) Error() string {
+	return fmt.Sprintf("the database has schema version %d, this program knows versions up to %d", e.Have, e.Want)
+}
+
+// resultCode returns the primary SQLite result code in err's chain, or 0.
+func resultCode(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// machineFailure reports whether a result code says that the machine failed.
+// After such a code SQLite may already have ended the whole transaction.
+func machineFailure(code int) bool {
+	switch code {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
+		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_ABORT:
+		return true
+	}
+	return false
+}
+
+// unavailable wraps a cause so that both it and ErrUnavailable are found.
+func unavailable(cause error) error {
+	if errors.Is(cause, ErrUnavailable) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+}
+
+// The codes of a file that is damaged or no database.
+const (
+	codeCorrupt = sqlite3.SQLITE_CORRUPT
+	codeNotADB  = sqlite3.SQLITE_NOTADB
+)

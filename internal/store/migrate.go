@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Migration is one step of the schema. Its SQL runs in one transaction with
+// the change of the version. It may hold several statements, and neither
+// ROLLBACK clauses nor deferred constraints.
+type Migration struct {
+	Version int // from 1, without gaps
+	Name    string
+	SQL     string
+}
+
+// keepSnapshots is how many snapshots from before migrations are kept.
+const keepSnapshots = 3
+
+// checkOrder refuses a list of migrations that is not a schema.
+func checkOrder(list []Migration) error {
+	for i, m := range list {
+		if m.Version != i+1 {
+			return fmt.Errorf("store: migration %q has version %d, want %d", m.Name, m.Version, i+1)
+		}
+		for word := range words(m.SQL) {
+			if err := vetWord(word); err != nil {
+				return fmt.Errorf("migration %d: %w", m.Version, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkVersion reads the schema version without changing anything. A file that
+// is no gate's database is ErrCorrupt, a newer one *TooNewError.
+func checkVersion(ctx context.Context, path string, list []Migration) (version int, err error) {
+	s, err := openSession(ctx, path, probe)
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	var app, tables int
+	err = s.internal(func() error {
+		return errors.Join(
+			s.scan(ctx, "PRAGMA user_version", &version),
+			s.scan(ctx, "PRAGMA application_id", &app),
+			s.scan(ctx, "SELECT count(*) FROM sqlite_schema", &tables))
+	})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read %s: %w", path, describeOpen(err))
+	case app != applicationID && (tables > 0 || version != 0 || app != 0):
+		return 0, fmt.Errorf("%s: %w", path, ErrCorrupt)
+	case version > len(list):
+		return 0, &TooNewError{Have: version, Want: len(list)}
+	}
+	return version, nil
+}
+
+func (s *session) scan(ctx context.Context, query string, dest any) error {
+	return s.sql.QueryRowContext(ctx, query).Scan(dest)
+}
+
+// prepare brings the database to the newest schema.
+func prepare(ctx context.Context, path string, list []Migration) (err error) {
+	s, err := openSession(ctx, path, writing)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.inTransaction(noDeadline, bootstrap); err != nil {
+		return fmt.Errorf("prepare %s: %w", path, err)
+	}
+	var version int
+	if err := s.internal(func() error { return s.scan(ctx, "PRAGMA user_version", &version) }); err != nil {
+		return err
+	}
+	for _, m := range list[min(version, len(list)):] {
+		if err := s.migrate(ctx, path, m); err != nil {
+			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
+		}
+	}
+	return nil
+}
+
+// bootstrap makes the store's own table; running it again changes nothing.
+func bootstrap(run func(query string) error) error {
+	for _, q := range []string{
+		"PRAGMA application_id = " + strconv.Itoa(applicationID),
+		`CREATE TABLE IF NOT EXISTS store_meta (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
+		`INSERT INTO store_meta (name, n) VALUES ('groups', 0) ON CONFLICT DO NOTHING`,
+	} {
+		if err := run(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrate runs one migration, after a snapshot of a database that holds
+// anything yet.
+func (s *session) migrate(ctx context.Context, path string, m Migration) error {
+	if m.Version > 1 {
+		if err := snapshotBefore(ctx, path, m.Version); err != nil {
+			return fmt.Errorf("snapshot: %w", err)
+		}
+	}
+	return s.inTransaction(ctx, func(run func(string) error) error {
+		if err := run(m.SQL); err != nil {
+			return err
+		}
+		var broken sql.NullString
+		err := s.scan(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, &broken)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return errors.Join(fmt.Errorf("a foreign key of table %q would point nowhere", broken.String), err)
+		}
+		return run("PRAGMA user_version = " + strconv.Itoa(m.Version))
+	})
+}
+
+// inTransaction runs the store's own statements in one transaction.
+func (s *session) inTransaction(ctx context.Context, fn func(run func(string) error) error) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	err := s.internal(func() error {
+		return fn(func(query string) error {
+			_, err := s.sql.ExecContext(ctx, query)
+			return err
+		})
+	})
+	if err == nil {
+		err = s.conn.lost()
+	}
+	if err != nil {
+		return errors.Join(err, s.rollback())
+	}
+	return s.commit()
+}
+
+// snapshotBefore writes <database>.pre-<version> and deletes the oldest beyond
+// keepSnapshots.
+func snapshotBefore(ctx context.Context, path string, version int) error {
+	name := path + ".pre-" + strconv.Itoa(version)
+	temp := name + ".tmp"
+	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := snapshot(ctx, path, temp); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, name); err != nil {
+		return err
+	}
+	if err := syncDir(name); err != nil {
+		return err
+	}
+	return pruneSnapshots(path)
+}
+
+func pruneSnapshots(path string) error {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	var versions []int
+	prefix := filepath.Base(path) + ".pre-"
+	for _, e := range entries {
+		v, err := strconv.Atoi(strings.TrimPrefix(e.Name(), prefix))
+		if strings.HasPrefix(e.Name(), prefix) && err == nil {
+			versions = append(versions, v)
+		}
+	}
+	slices.Sort(versions)
+	for _, v := range versions[:max(0, len(versions)-keepSnapshots)] {
+		if err := os.Remove(path + ".pre-" + strconv.Itoa(v)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+)
+
+// Options are what Open needs to know.
+type Options struct {
+	// Migrations are the schema, numbered from 1 without gaps.
+	Migrations []Migration
+
+	// Logger gets the failures that no caller can be told of; nil for none.
+	Logger *slog.Logger
+
+	// commit, if set, stands around every COMMIT; tests make it fail.
+	commit func(commit func() error) error
+}
+
+// Store is an open database.
+type Store struct {
+	path    string
+	log     *slog.Logger
+	hooks   hooks
+	readers chan *session // nil stands for one not opened yet
+	writer  *writer       // nil if opened read-only
+	closed  chan struct{}
+
+	closeOnce  sync.Once
+	closeErr   error
+	testCommit func(commit func() error) error
+}
+
+// Open opens the database at path for the one process that writes it. A file
+// that does not exist is created, with mode 0600; the directory must exist.
+// Missing migrations are run, each after a snapshot. Errors: *TooNewError,
+// ErrCorrupt, or what the file system or SQLite says.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	s, err := newStore(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOrder(o.Migrations); err != nil {
+		return nil, err
+	}
+	if err := ensureFile(s.path); err != nil {
+		return nil, err
+	}
+	// Before anything is changed, and without a connection that could.
+	if _, err := checkVersion(ctx, s.path, o.Migrations); err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, s.path, o.Migrations); err != nil {
+		return nil, err
+	}
+	w := &writer{store: s, queue: make(chan *call, maxQueue), closing: make(chan struct{}), stopped: make(chan struct{})}
+	if err := w.open(); err != nil {
+		return nil, err
+	}
+	s.writer = w
+	go w.run()
+	return s, nil
+}
+
+// OpenReadOnly opens the database to look at it, beside a running daemon or
+// without one. Nothing is created or migrated, and Update answers ErrReadOnly.
+// Errors are those of Open.
+func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
+	s, err := newStore(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOrder(o.Migrations); err != nil {
+		return nil, err
+	}
+	if _, err := checkVersion(ctx, s.path, o.Migrations); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(path string, o Options) (*Store, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("the database's path: %w", err)
+	}
+	s := &Store{path: abs, log: o.Logger, readers: make(chan *session, maxReaders), closed: make(chan struct{}), testCommit: o.commit}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.testCommit == nil {
+		s.testCommit = func(commit func() error) error { return commit() }
+	}
+	for range maxReaders {
+		s.readers <- nil
+	}
+	return s, nil
+}
+
+// Path returns the absolute path of the database.
+func (s *Store) Path() string { return s.path }
+
+// Close refuses new work, finishes what was queued, waits for running Views
+// and closes the database. Closing again returns the same answer.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		close(s.closed)
+		var errs []error
+		if s.writer != nil {
+			close(s.writer.closing)
+			<-s.writer.stopped
+		}
+		errs = append(errs, s.closeReaders())
+		// Last, so that closing it folds the WAL into the database.
+		if s.writer != nil && s.writer.session != nil {
+			errs = append(errs, s.writer.session.close())
+		}
+		s.closeErr = errors.Join(errs...)
+	})
+	return s.closeErr
+}

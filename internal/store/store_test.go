@@ -1,0 +1,343 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// schema is the table of most tests.
+var schema = []Migration{{Version: 1, Name: "items", SQL: `
+	CREATE TABLE items (id INTEGER PRIMARY KEY, k TEXT NOT NULL UNIQUE, v BLOB) STRICT;
+	CREATE TABLE parts (id INTEGER PRIMARY KEY, item INTEGER NOT NULL REFERENCES items (id)) STRICT;`}}
+
+const insertItem = `INSERT INTO items (k, v) VALUES (?, ?)`
+
+func open(t *testing.T, path string, o Options) *Store {
+	t.Helper()
+	if o.Migrations == nil {
+		o.Migrations = schema
+	}
+	s, err := Open(t.Context(), path, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func tempStore(t *testing.T) *Store { return open(t, filepath.Join(t.TempDir(), "gated.db"), Options{}) }
+
+func put(k string) func(*Tx) error {
+	return func(tx *Tx) error {
+		_, err := tx.Insert(insertItem, k, []byte("v"))
+		return err
+	}
+}
+
+// keys returns every key in the table.
+func keys(t *testing.T, s *Store) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	require.NoError(t, s.View(t.Context(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT k FROM items`)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var k string
+			if err := rows.Scan(&k); err != nil {
+				return err
+			}
+			out[k] = true
+		}
+		return rows.Err()
+	}))
+	return out
+}
+
+func TestUpdateIsSeenByViewAndAfterReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gated.db")
+	s := open(t, path, Options{})
+	var id int64
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) (err error) {
+		id, err = tx.Insert(insertItem, "a", []byte{1})
+		return err
+	}))
+	require.Equal(t, int64(1), id)
+	require.True(t, keys(t, s)["a"])
+	require.NoError(t, s.Close())
+	require.True(t, keys(t, open(t, path, Options{}))["a"])
+}
+
+func TestAnErrorCostsOnlyItsOwnCall(t *testing.T) {
+	s := tempStore(t)
+	mine := errors.New("mine")
+	err := s.Update(t.Context(), func(tx *Tx) error {
+		_, err := tx.Insert(insertItem, "a", nil)
+		require.NoError(t, err)
+		return mine
+	})
+	require.Equal(t, mine, err)
+	require.NoError(t, s.Update(t.Context(), put("b")))
+	require.Equal(t, map[string]bool{"b": true}, keys(t, s))
+}
+
+func TestPanicCostsOnlyItsOwnCall(t *testing.T) {
+	s := tempStore(t)
+	err := s.Update(t.Context(), func(tx *Tx) error {
+		_ = put("a")(tx)
+		_ = tx.Savepoint(func() error { panic("boom") })
+		return nil
+	})
+	require.ErrorContains(t, err, "boom")
+	require.NoError(t, s.Update(t.Context(), put("b")))
+	require.Equal(t, map[string]bool{"b": true}, keys(t, s))
+}
+
+func TestSavepointDropsOnlyWhatIsInside(t *testing.T) {
+	s := tempStore(t)
+	inner := errors.New("inner")
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error {
+		if err := put("before")(tx); err != nil {
+			return err
+		}
+		err := tx.Savepoint(func() error {
+			if err := put("inside")(tx); err != nil {
+				return err
+			}
+			return inner
+		})
+		if !errors.Is(err, inner) {
+			return fmt.Errorf("got %w", err)
+		}
+		return tx.Savepoint(func() error { return put("after")(tx) })
+	}))
+	require.Equal(t, map[string]bool{"before": true, "after": true}, keys(t, s))
+}
+
+func TestConstraintErrorIsNamedAndMayBeSwallowed(t *testing.T) {
+	s := tempStore(t)
+	require.NoError(t, s.Update(t.Context(), put("a")))
+	require.ErrorIs(t, s.Update(t.Context(), put("a")), ErrConstraint)
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error {
+		if err := put("a")(tx); !errors.Is(err, ErrConstraint) {
+			return fmt.Errorf("got %w", err)
+		}
+		_, err := tx.Exec(`INSERT INTO parts (item) VALUES (99)`)
+		if !errors.Is(err, ErrConstraint) {
+			return fmt.Errorf("foreign key: %w", err)
+		}
+		return put("b")(tx)
+	}))
+	require.Equal(t, map[string]bool{"a": true, "b": true}, keys(t, s))
+}
+
+func TestTxIsOverWhenItsFunctionReturned(t *testing.T) {
+	s := tempStore(t)
+	var kept *Tx
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error { kept = tx; return put("a")(tx) }))
+	_, err := kept.Exec(`DELETE FROM items`)
+	require.ErrorIs(t, err, errTxDone)
+	_, err = kept.Query(`SELECT 1`)
+	require.ErrorIs(t, err, errTxDone)
+	require.ErrorIs(t, kept.QueryRow(`SELECT 1`).Scan(new(int)), errTxDone)
+	require.ErrorIs(t, kept.Savepoint(func() error { return nil }), errTxDone)
+	require.True(t, keys(t, s)["a"])
+}
+
+func TestOpenRowsDoNotDisturbTheSameQuery(t *testing.T) {
+	s := tempStore(t)
+	for _, k := range []string{"a", "b", "c"} {
+		require.NoError(t, s.Update(t.Context(), put(k)))
+	}
+	seen := 0
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error {
+		const q = `SELECT id FROM items ORDER BY id`
+		outer, err := tx.Query(q)
+		if err != nil {
+			return err
+		}
+		for outer.Next() {
+			inner, err := tx.Query(q) // left open on purpose, as are outer and the row below
+			if err != nil {
+				return err
+			}
+			for inner.Next() {
+				seen++
+			}
+			tx.QueryRow(q)
+		}
+		return outer.Err()
+	}))
+	require.Equal(t, 9, seen)
+	require.NoError(t, s.Update(t.Context(), put("d")))
+}
+
+func TestViewIsOneSnapshotAndDoesNotWrite(t *testing.T) {
+	s := tempStore(t)
+	require.NoError(t, s.Update(t.Context(), put("a")))
+	count := func(tx *Tx) (n int) {
+		require.NoError(t, tx.QueryRow(`SELECT count(*) FROM items`).Scan(&n))
+		return n
+	}
+	require.NoError(t, s.View(t.Context(), func(tx *Tx) error {
+		require.Equal(t, 1, count(tx))
+		require.NoError(t, s.Update(t.Context(), put("b")))
+		require.Equal(t, 1, count(tx))
+		_, err := tx.Exec(`DELETE FROM items`)
+		require.ErrorIs(t, err, ErrReadOnly)
+		_, err = tx.Insert(insertItem, "x", nil)
+		require.ErrorIs(t, err, ErrReadOnly)
+		require.ErrorIs(t, tx.Savepoint(func() error { return nil }), ErrReadOnly)
+		return nil
+	}))
+	require.NoError(t, s.View(t.Context(), func(tx *Tx) error { require.Equal(t, 2, count(tx)); return nil }))
+	// A write dressed as a query reaches SQLite, which refuses it.
+	err := s.View(t.Context(), func(tx *Tx) error {
+		return tx.QueryRow(`DELETE FROM items RETURNING id`).Scan(new(int))
+	})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Len(t, keys(t, s), 2)
+}
+
+func TestViewStopsAtItsCallersEnd(t *testing.T) {
+	s := tempStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.View(ctx, func(tx *Tx) error {
+		cancel()
+		return tx.QueryRow(`SELECT 1`).Scan(new(int))
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, s.View(ctx, func(*Tx) error { return nil }), context.Canceled)
+}
+
+func TestNoRowIsErrNoRows(t *testing.T) {
+	s := tempStore(t)
+	require.ErrorIs(t, s.View(t.Context(), func(tx *Tx) error {
+		return tx.QueryRow(`SELECT id FROM items WHERE k = ?`, "none").Scan(new(int))
+	}), sql.ErrNoRows)
+}
+
+func TestCancelledInTheQueueNeverRuns(t *testing.T) {
+	s := tempStore(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		require.NoError(t, s.Update(context.Background(), func(tx *Tx) error {
+			close(entered)
+			<-release
+			return put("first")(tx)
+		}))
+	})
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan error)
+	go func() { answer <- s.Update(ctx, put("second")) }()
+	for len(s.writer.queue) == 0 {
+		time.Sleep(time.Millisecond) // until it is in the queue; there is no other sign of it
+	}
+	cancel()
+	err := <-answer
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	close(release)
+	wg.Wait()
+	require.NoError(t, s.Update(t.Context(), put("third")))
+	require.Equal(t, map[string]bool{"first": true, "third": true}, keys(t, s))
+}
+
+func TestCancelledAfterItBeganIsAnsweredWithTheTruth(t *testing.T) {
+	s := tempStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, s.Update(ctx, func(tx *Tx) error {
+		cancel()
+		return put("a")(tx)
+	}))
+	require.True(t, keys(t, s)["a"])
+	require.ErrorIs(t, s.Update(ctx, put("b")), context.Canceled)
+}
+
+func TestCloseDrainsAndRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gated.db")
+	s := open(t, path, Options{})
+	var wg sync.WaitGroup
+	told := make([]error, 200)
+	for i := range told {
+		wg.Go(func() { told[i] = s.Update(context.Background(), put(fmt.Sprint(i))) })
+	}
+	require.NoError(t, s.Close())
+	wg.Wait()
+	require.ErrorIs(t, s.Update(t.Context(), put("late")), ErrUnavailable)
+	require.ErrorIs(t, s.View(t.Context(), func(*Tx) error { return nil }), ErrUnavailable)
+	have := keys(t, open(t, path, Options{}))
+	for i, err := range told {
+		require.Equal(t, err == nil, have[fmt.Sprint(i)], "call %d: %v", i, err)
+	}
+}
+
+func TestGoexitInAFunctionFailsItsGroupOnly(t *testing.T) {
+	s := tempStore(t)
+	inner := make(chan error, 1)
+	go func() {
+		inner <- s.Update(context.Background(), func(tx *Tx) error {
+			_ = put("a")(tx)
+			(&testing.T{}).FailNow()
+			return nil
+		})
+	}()
+	require.ErrorIs(t, <-inner, ErrUnavailable)
+	require.NoError(t, s.Update(t.Context(), put("b")))
+	require.Equal(t, map[string]bool{"b": true}, keys(t, s))
+}
+
+func TestModesWhateverTheUmask(t *testing.T) {
+	for _, mask := range []int{0, 0o022, 0o777} {
+		t.Run(fmt.Sprintf("%03o", mask), func(t *testing.T) {
+			dir := t.TempDir()
+			old := syscall.Umask(mask)
+			defer syscall.Umask(old)
+			s := open(t, filepath.Join(dir, "gated.db"), Options{})
+			require.NoError(t, s.Update(t.Context(), put("a")))
+			require.NoError(t, s.Snapshot(t.Context(), filepath.Join(dir, "copy.db")))
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, entries, 4) // database, WAL, index, copy
+			for _, e := range entries {
+				info, err := e.Info()
+				require.NoError(t, err)
+				require.Equal(t, os.FileMode(0o600), info.Mode(), e.Name())
+			}
+		})
+	}
+}
+
+func TestPathsThatLookLikeURIs(t *testing.T) {
+	for _, name := range []string{"a?mode=memory", "b%41", "c#d", "e f", "g&h=i", "j;k", "l\nm", "n%", "o'p", "q\xffr"} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), name)
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			path := filepath.Join(dir, name)
+			s := open(t, path, Options{})
+			require.NoError(t, s.Update(t.Context(), put("a")))
+			require.True(t, keys(t, s)["a"])
+			require.NoError(t, s.Snapshot(t.Context(), path+".copy"))
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			var got []string
+			for _, e := range entries {
+				got = append(got, e.Name())
+			}
+			require.ElementsMatch(t, []string{name, name + "-wal", name + "-shm", name + ".copy"}, got)
+			require.True(t, keys(t, open(t, path+".copy", Options{}))["a"])
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// The bounds of the queue and of one group. A group of 256 is far past the
+// point where the fsync stops to matter, and short enough that nobody waits
+// long behind it.
+const (
+	maxQueue = 1024
+	maxGroup = 256
+)
+
+// The states of a call. Whoever moves it out of queued decides whether it runs.
+const (
+	queued int32 = iota
+	started
+	withdrawn
+)
+
+// call is one Update on its way through the writer.
+type call struct {
+	fn    func(*Tx) error
+	state atomic.Int32
+	err   error // fn's own
+	done  chan error
+}
+
+// Update runs fn in a transaction of its own within the next group and returns
+// after the group's COMMIT: nil means that fn's writes are on disk. An error of
+// fn rolls back fn's writes alone and is returned as it is.
+//
+// ctx bounds the wait in the queue only. If it ends there, fn never runs and
+// the error is ErrUnavailable and ctx's own; once fn has begun, Update waits
+// for the truth. fn runs on the writer's goroutine, while everybody else's
+// writes wait: it does no I/O of its own and never calls Update.
+func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
+	if s.writer == nil {
+		return fmt.Errorf("store: %w: the store was opened read-only", ErrReadOnly)
+	}
+	c := &call{fn: fn, done: make(chan error, 1)}
+	if err := s.writer.enqueue(ctx, c); err != nil {
+		return err
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+		return c.withdraw(context.Cause(ctx))
+	case <-s.writer.stopped:
+		return c.withdraw(errClosed)
+	}
+}
+
+var errClosed = errors.New("the store is closed")
+
+// withdraw takes a call back that has not begun; one that has is waited for.
+func (c *call) withdraw(why error) error {
+	if c.state.CompareAndSwap(queued, withdrawn) {
+		return unavailable(why)
+	}
+	return <-c.done
+}
+
+// writer is the one goroutine that writes.
+type writer struct {
+	store   *Store
+	queue   chan *call
+	closing chan struct{} // closed by Close
+	stopped chan struct{} // closed when the last group is done
+
+	session *session // nil after a failure that it may not have survived
+	groups  int64    // the group counter as last read or committed
+	failing bool     // the last group failed, for the log
+}
+
+func (w *writer) enqueue(ctx context.Context, c *call) error {
+	if err := context.Cause(ctx); err != nil {
+		return unavailable(err)
+	}
+	select {
+	case <-w.closing:
+		return unavailable(errClosed)
+	default:
+	}
+	select {
+	case w.queue <- c:
+		return nil
+	case <-ctx.Done():
+		return unavailable(context.Cause(ctx))
+	case <-w.closing:
+		return unavailable(errClosed)
+	}
+}
+
+// run serves groups until the store closes and the queue is empty.
+func (w *writer) run() {
+	clean := false
+	defer func() {
+		if clean {
+			close(w.stopped)
+		} else {
+			go w.run() // a function ended its goroutine; see runCall
+		}
+	}()
+	for {
+		batch := w.next()
+		if len(batch) == 0 {
+			clean = true
+			return
+		}
+		w.serve(batch)
+	}
+}
+
+// next waits for a call and takes what else is queued, up to maxGroup. It
+// returns nothing when the store is closing and the queue is empty.
+func (w *writer) next() []*call {
+	var batch []*call
+	select {
+	case c := <-w.queue:
+		batch = append(batch, c)
+	case <-w.closing:
+	}
+	for len(batch) < maxGroup {
+		select {
+		case c := <-w.queue:
+			batch = append(batch, c)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// serve runs one group and answers its calls.
+func (w *writer) serve(batch []*call) {
+	err := errors.New("a transaction function ended its goroutine")
+	defer func() {
+		w.report(err)
+		for _, c := range batch {
+			if c.state.Load() == withdrawn {
+				continue
+			}
+			if err != nil {
+				c.done <- unavailable(err)
+			} else {
+				c.done <- c.err
+			}
+		}
+	}()
+	batch = claim(batch)
+	if len(batch) == 0 {
+		err = nil
+		return
+	}
+	err = w.group(batch)
+}
+
+// claim marks the calls of a batch as started and drops those withdrawn.
+func claim(batch []*call) []*call {
+	kept := batch[:0]
+	for _, c := range batch {
+		if c.state.CompareAndSwap(queued, started) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// report logs the first of a row of failed groups, and the end of them.
+func (w *writer) report(err error) {
+	switch {
+	case err != nil && !w.failing:
+		w.store.log.Error("a group of writes was not kept", "error", err)
+	case err == nil && w.failing:
+		w.store.log.Info("writing works again")
+	}
+	w.failing = err != nil
+}
