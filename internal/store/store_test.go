@@ -33,7 +33,9 @@ func open(t *testing.T, path string, o Options) *Store {
 	return s
 }
 
-func tempStore(t *testing.T) *Store { return open(t, filepath.Join(t.TempDir(), "gated.db"), Options{}) }
+func tempStore(t *testing.T) *Store {
+	return open(t, filepath.Join(t.TempDir(), "gated.db"), Options{})
+}
 
 func put(k string) func(*Tx) error {
 	return func(tx *Tx) error {
