@@ -55,8 +55,8 @@ type SourceStatus struct {
 
 // Set is a named set of desired state, without its document.
 type Set struct {
-	Name      string    `json:"name"`
-	ETag      string    `json:"etag"` // without quotes
-	Bytes     int       `json:"bytes"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Name      string     `json:"name"`
+	ETag      string     `json:"etag"` // without quotes
+	Bytes     int        `json:"bytes"`
+	UpdatedAt *time.Time `json:"updated_at"` // null in the answer to a PUT
 }

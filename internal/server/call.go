@@ -1,0 +1,239 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// call is one request that was let in and read whole.
+type call struct {
+	ctx   context.Context
+	w     http.ResponseWriter // for streams alone
+	r     *http.Request
+	by    op.Requester
+	body  []byte
+	query url.Values
+}
+
+// answer is what a call ends with when it was not refused.
+type answer struct {
+	status int
+	value  any    // written as JSON, if raw is nil
+	raw    []byte // written as it is
+	kind   string // the media type of raw
+	etag   string // without quotes
+	sent   bool   // the call has written its answer itself
+}
+
+// ok is an answer of status 200.
+func ok(v any) answer { return answer{status: http.StatusOK, value: v} }
+
+// own marks a refusal that the server decided itself, and the status where it
+// is not the code's.
+type own struct {
+	*op.Refusal
+	status int
+}
+
+func (o own) Unwrap() error { return o.Refusal }
+
+func ownRefusal(err error) error { return own{Refusal: op.AsRefusal(err)} }
+
+func noPath() error {
+	return own{op.Refuse(op.Malformed, "there is no such path").WithHint("docs/formats/http-api.md lists them"),
+		http.StatusNotFound}
+}
+
+func noMethod(method, allowed string) error {
+	return own{op.Refuse(op.Malformed, "%q is not a method of this path", clip(method)).WithHint("it has %s", allowed),
+		http.StatusMethodNotAllowed}
+}
+
+// serve answers one request. A panic costs that request alone.
+func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
+	w := &recorder{ResponseWriter: hw}
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if v == http.ErrAbortHandler {
+			panic(v)
+		}
+		s.Logger.Error("a handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v),
+			"stack", string(debug.Stack()))
+		if w.begun {
+			// Half an answer must not look like a whole one.
+			panic(http.ErrAbortHandler)
+		}
+		s.problem(w, api.ProblemOf(op.Refuse(op.Internal, "an internal error; the daemon's log has it")))
+	}()
+	if peerOf(r.Context()) == nil {
+		panic("server: a connection without a peer")
+	}
+	// The mux would redirect a path that is not clean, in HTML.
+	if r.URL.Path == "" || path.Clean(r.URL.Path) != r.URL.Path {
+		s.refuse(w, r, noPath())
+		return
+	}
+	s.routes.ServeHTTP(w, r)
+}
+
+// recorder remembers whether an answer was begun.
+type recorder struct {
+	http.ResponseWriter
+	begun bool
+}
+
+func (w *recorder) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// run lets a caller in, reads the request and answers it.
+func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
+	p := peerOf(r.Context())
+	c := &call{w: w, r: r, by: p.requester()}
+	if err := s.admit(p.uid, rt.who); err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	var err error
+	if c.query, err = parseQuery(r, rt.query); err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	body, release, err := s.read(w, r, p.uid, rt.body)
+	defer release()
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	c.body = body
+	if !p.begin() {
+		panic(http.ErrAbortHandler)
+	}
+	defer p.end()
+	// The deadline for the body would end the context of a slower answer.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Work)
+	defer cancel()
+	c.ctx = ctx
+	a, err := rt.answer(c)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	s.write(w, a)
+}
+
+func (s *Server) admit(uid uint32, w who) error {
+	switch {
+	case w == operators && !s.operator(uid):
+		return ownRefusal(op.Refuse(op.NotAllowed, "uid %d is not an operator's", uid).
+			WithHint("the operators are root, uid %d and the list operators in gated.yaml", s.UID))
+	case w == submitters && !s.submitter(uid):
+		return ownRefusal(op.Refuse(op.NotAllowed, "uid %d may not submit jobs", uid).
+			WithHint("the list submitters in gated.yaml says who may"))
+	}
+	return nil
+}
+
+// refuse answers with a problem. What the server itself decided is told to
+// Config.Refused; an error that is no refusal is logged, for its text is not
+// for callers.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := api.ProblemOf(err)
+	var mine own
+	var refusal *op.Refusal
+	switch {
+	case errors.As(err, &mine):
+		if mine.status != 0 {
+			p.Status = mine.status
+		}
+		if peer := peerOf(r.Context()); peer != nil && s.Refused != nil {
+			s.Refused(r.Context(), peer.requester(), clip(r.Method+" "+r.URL.Path), mine.Refusal)
+		}
+	case !errors.As(err, &refusal):
+		s.Logger.Error("a call ended with an internal error", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	s.problem(w, p)
+}
+
+func (s *Server) problem(w http.ResponseWriter, p api.Problem) {
+	b, err := api.Encode(p)
+	if err != nil {
+		s.Logger.Error("a problem cannot be written", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	s.send(w, p.Status, api.ProblemType, b)
+}
+
+func (s *Server) write(w http.ResponseWriter, a answer) {
+	if a.sent {
+		return
+	}
+	if a.etag != "" {
+		w.Header().Set("ETag", `"`+a.etag+`"`)
+	}
+	if a.raw != nil || a.value == nil {
+		s.send(w, a.status, a.kind, a.raw)
+		return
+	}
+	b, err := api.Encode(a.value)
+	if err != nil {
+		panic(fmt.Sprintf("an answer cannot be written: %v", err))
+	}
+	s.send(w, a.status, api.ContentType, b)
+}
+
+// send writes a whole answer. An error here is the caller's absence.
+func (s *Server) send(w http.ResponseWriter, status int, kind string, b []byte) {
+	if kind != "" {
+		w.Header().Set("Content-Type", kind)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(s.Limits.Write))
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+// parseQuery refuses parameters that the end point does not know, and repeats:
+// a misspelt filter that is ignored answers another question.
+func parseQuery(r *http.Request, known []string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, ownRefusal(op.Refuse(op.Malformed, "the query cannot be read"))
+	}
+	for name, values := range q {
+		if !slices.Contains(known, name) {
+			return nil, ownRefusal(op.Refuse(op.Malformed, "the query has the parameter %q, which does not belong", clip(name)))
+		}
+		if len(values) != 1 {
+			return nil, ownRefusal(op.Refuse(op.Malformed, "the query has the parameter %q twice", name))
+		}
+	}
+	return q, nil
+}
+
+// clip bounds what is repeated of a caller's own words.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

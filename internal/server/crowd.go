@@ -1,0 +1,134 @@
+package server
+
+import (
+	"net"
+	"slices"
+	"sync"
+)
+
+// crowd holds every connection and keeps their number bounded. When it is full,
+// a new connection takes the place of one on which no complete request has
+// arrived: the oldest such one of the process with the most connections, of the
+// uid with the most. So idle and trickling connections, however many, keep
+// nobody out, and the process that made them loses its own first.
+type crowd struct {
+	all, perUID int
+
+	mu    sync.Mutex
+	total int
+	peers map[uint32][]*peer // by uid, oldest first
+}
+
+// peer is a connection and who is at its other end, as the kernel says it.
+type peer struct {
+	net.Conn
+	uid uint32
+	pid int32
+
+	crowd *crowd
+	gone  bool // left the crowd; guarded by crowd.mu
+	busy  bool // a complete request is being answered; guarded by crowd.mu
+}
+
+// Close closes the connection and leaves the crowd.
+func (p *peer) Close() error {
+	p.crowd.leave(p)
+	return p.Conn.Close()
+}
+
+// begin marks that a complete request has arrived: from now on the connection
+// is not given up for another. It reports false if that has happened already.
+func (p *peer) begin() bool {
+	p.crowd.mu.Lock()
+	defer p.crowd.mu.Unlock()
+	p.busy = !p.gone
+	return p.busy
+}
+
+// end marks that the request was answered.
+func (p *peer) end() {
+	p.crowd.mu.Lock()
+	defer p.crowd.mu.Unlock()
+	p.busy = false
+}
+
+// join lets p in. It returns the connection that p takes the place of, which
+// the caller closes, and false if there is no place.
+func (c *crowd) join(p *peer) (victim *peer, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(c.peers[p.uid]) >= c.perUID:
+		victim = idlest(c.peers[p.uid])
+	case c.total >= c.all:
+		victim = c.anyVictim()
+	default:
+		c.add(p)
+		return nil, true
+	}
+	if victim == nil {
+		return nil, false
+	}
+	c.remove(victim)
+	c.add(p)
+	return victim, true
+}
+
+func (c *crowd) leave(p *peer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !p.gone {
+		c.remove(p)
+	}
+}
+
+func (c *crowd) add(p *peer) {
+	if c.peers == nil {
+		c.peers = map[uint32][]*peer{}
+	}
+	c.peers[p.uid] = append(c.peers[p.uid], p)
+	c.total++
+}
+
+func (c *crowd) remove(p *peer) {
+	p.gone = true
+	rest := c.peers[p.uid]
+	rest = slices.Delete(rest, slices.Index(rest, p), slices.Index(rest, p)+1)
+	if len(rest) == 0 {
+		delete(c.peers, p.uid)
+	} else {
+		c.peers[p.uid] = rest
+	}
+	c.total--
+}
+
+// anyVictim looks through the uids, the one with the most connections first.
+func (c *crowd) anyVictim() *peer {
+	var victim *peer
+	most := 0
+	for _, peers := range c.peers {
+		if len(peers) <= most {
+			continue
+		}
+		if v := idlest(peers); v != nil {
+			victim, most = v, len(peers)
+		}
+	}
+	return victim
+}
+
+// idlest returns the oldest connection without a request of the process with
+// the most connections, nil if every connection has one.
+func idlest(peers []*peer) *peer {
+	count := map[int32]int{}
+	for _, p := range peers {
+		count[p.pid]++
+	}
+	var victim *peer
+	for _, p := range peers {
+		if !p.busy && (victim == nil || count[p.pid] > count[victim.pid]) {
+			victim = p
+		}
+	}
+	return victim
+}

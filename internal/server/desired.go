@@ -1,0 +1,99 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// yamlType is the media type of a desired-state document (RFC 9512).
+const yamlType = "application/yaml"
+
+func (s *Server) plan(c *call) (answer, error) {
+	p, err := s.Desired.Plan(c.ctx, c.by, c.body)
+	return ok(p), err
+}
+
+func (s *Server) sets(c *call) (answer, error) {
+	sets, err := s.Desired.Sets(c.ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.SetList{}
+	for _, x := range sets {
+		at := x.UpdatedAt.UTC()
+		out.Sets = append(out.Sets, api.Set{Name: x.Name, ETag: x.ETag, Bytes: len(x.Body), UpdatedAt: &at})
+	}
+	return ok(out), nil
+}
+
+func (s *Server) putSet(c *call) (answer, error) {
+	name, err := c.set()
+	if err != nil {
+		return answer{}, err
+	}
+	match, err := ifMatch(c.r.Header)
+	if err != nil {
+		return answer{}, err
+	}
+	etag, err := s.Desired.PutSet(c.ctx, c.by, name, match, c.body)
+	a := ok(api.Set{Name: name, ETag: etag, Bytes: len(c.body)})
+	a.etag = etag
+	return a, err
+}
+
+// set answers with the document as it was put.
+func (s *Server) set(c *call) (answer, error) {
+	name, err := c.set()
+	if err != nil {
+		return answer{}, err
+	}
+	x, err := s.Desired.Set(c.ctx, name)
+	return answer{status: http.StatusOK, raw: x.Body, kind: yamlType, etag: x.ETag}, err
+}
+
+func (s *Server) deleteSet(c *call) (answer, error) {
+	name, err := c.set()
+	if err != nil {
+		return answer{}, err
+	}
+	if c.r.Header.Get("If-Match") != "" {
+		return answer{}, ownRefusal(op.Refuse(op.Malformed, "DELETE does not know If-Match"))
+	}
+	return answer{status: http.StatusNoContent}, s.Desired.DeleteSet(c.ctx, c.by, name)
+}
+
+// set reads the path's set name, which is a name like a target's.
+func (c *call) set() (string, error) {
+	name := c.r.PathValue("set")
+	if err := op.CheckName(name); err != nil {
+		return "", ownRefusal(err)
+	}
+	if c.r.Header.Get("If-None-Match") != "" {
+		return "", ownRefusal(op.Refuse(op.Malformed, "If-None-Match is not known here").WithHint("use If-Match"))
+	}
+	return name, nil
+}
+
+// ifMatch returns the ETag that the caller wants replaced, without quotes: ""
+// for none said, "*" for any. Of RFC 9110, section 13.1.1, one strong tag is
+// understood, and what is not understood is refused rather than ignored.
+func ifMatch(h http.Header) (string, error) {
+	values := h.Values("If-Match")
+	if len(values) == 0 {
+		return "", nil
+	}
+	tag, found := strings.CutPrefix(values[0], `"`)
+	tag, closed := strings.CutSuffix(tag, `"`)
+	switch {
+	case len(values) > 1:
+	case values[0] == "*":
+		return "*", nil
+	case found && closed && tag != "" && tag != "*" && !strings.Contains(tag, `"`):
+		return tag, nil
+	}
+	return "", ownRefusal(op.Refuse(op.Malformed, `If-Match is neither * nor one "tag"`).
+		WithHint("give the ETag of the last answer as it is"))
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+func (s *Server) status(c *call) (answer, error) {
+	st, err := s.Status.Status(c.ctx)
+	return ok(st), err
+}
+
+func (s *Server) catalogue(*call) (answer, error) {
+	out := api.OpList{}
+	for _, spec := range op.Catalogue() {
+		out.Ops = append(out.Ops, api.OpOf(spec))
+	}
+	return ok(out), nil
+}
+
+func (s *Server) guests(c *call) (answer, error) {
+	gs, err := s.Guests.Guests(c.ctx, c.by)
+	return ok(api.GuestList{Guests: gs}), err
+}
+
+func (s *Server) guest(c *call) (answer, error) {
+	name := c.r.PathValue("name")
+	if err := op.CheckName(name); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	g, err := s.Guests.Guest(c.ctx, c.by, name)
+	return ok(g), err
+}
+
+func (s *Server) audit(c *call) (answer, error) {
+	after, err := c.after()
+	if err != nil {
+		return answer{}, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return answer{}, err
+	}
+	entries, err := s.Log.Audit(c.ctx, after, limit)
+	return ok(api.EntryList{Entries: entries}), err
+}
+
+func (s *Server) auditHead(c *call) (answer, error) {
+	h, err := s.Log.Head(c.ctx)
+	return ok(h), err
+}

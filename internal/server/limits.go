@@ -1,0 +1,109 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Limits bound what callers can make the daemon hold. DefaultLimits has the
+// values; a zero field takes its default.
+type Limits struct {
+	Conns       int // connections, of all uids
+	ConnsPerUID int
+	Streams     int // of these, event streams and backups, which may last
+	StreamsUID  int // of one uid
+
+	Header time.Duration // for a request's header to arrive
+	Body   time.Duration // for header and body to arrive
+	Work   time.Duration // for the answer to be found
+	Write  time.Duration // for the answer, or one part of a stream, to be taken
+	Idle   time.Duration // between requests of a connection
+	Beat   time.Duration // between heartbeats of an event stream
+	Drain  time.Duration // for calls under way when the daemon stops
+
+	// Bodies bounds the bytes of request bodies in memory, BodiesUID those of
+	// one uid. The first freeBody bytes of each body do not count, so that
+	// whoever holds many large bodies cannot keep small ones out.
+	Bodies    int64
+	BodiesUID int64
+}
+
+// The largest bodies, in bytes (protocol section 4), and what is free of the
+// bound on all of them.
+const (
+	MaxBody    = 1 << 20
+	MaxDesired = 16 << 20
+	freeBody   = 64 << 10
+)
+
+// DefaultLimits returns the limits of a daemon.
+func DefaultLimits() Limits {
+	return Limits{
+		Conns: 512, ConnsPerUID: 256, Streams: 128, StreamsUID: 64,
+		Header: 10 * time.Second, Body: 30 * time.Second, Work: 60 * time.Second, Write: 30 * time.Second,
+		Idle: 60 * time.Second, Beat: 15 * time.Second, Drain: 10 * time.Second,
+		Bodies: 128 << 20, BodiesUID: 64 << 20,
+	}
+}
+
+// orDefault fills zero fields.
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits()
+	fill(&l.Conns, d.Conns)
+	fill(&l.ConnsPerUID, d.ConnsPerUID)
+	fill(&l.Streams, d.Streams)
+	fill(&l.StreamsUID, d.StreamsUID)
+	fill(&l.Header, d.Header)
+	fill(&l.Body, d.Body)
+	fill(&l.Work, d.Work)
+	fill(&l.Write, d.Write)
+	fill(&l.Idle, d.Idle)
+	fill(&l.Beat, d.Beat)
+	fill(&l.Drain, d.Drain)
+	fill(&l.Bodies, d.Bodies)
+	fill(&l.BodiesUID, d.BodiesUID)
+	return l
+}
+
+func fill[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// quota is an amount that all uids share and of which each may have a part.
+type quota struct {
+	what        string // for the refusal
+	all, perUID int64
+
+	mu   sync.Mutex
+	used int64
+	by   map[uint32]int64
+}
+
+// take reserves n for uid or refuses as OverLimit.
+func (q *quota) take(uid uint32, n int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.used+n > q.all || q.by[uid]+n > q.perUID {
+		return op.Refuse(op.OverLimit, "too many %s at once", q.what).WithHint("end some, or try again later")
+	}
+	if q.by == nil {
+		q.by = map[uint32]int64{}
+	}
+	q.used += n
+	q.by[uid] += n
+	return nil
+}
+
+// give returns what was taken.
+func (q *quota) give(uid uint32, n int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.used -= n
+	if q.by[uid] -= n; q.by[uid] == 0 {
+		delete(q.by, uid)
+	}
+}

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+// peerListener accepts connections into a crowd.
+type peerListener struct {
+	*net.UnixListener
+	crowd *crowd
+	log   *slog.Logger
+}
+
+// Accept returns the next connection that got a place. One whose other end the
+// kernel cannot name is closed: nobody is not a caller.
+func (l *peerListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		p, err := newPeer(conn, l.crowd)
+		if err != nil {
+			l.log.Warn("connection without credentials closed", "error", err)
+			_ = conn.Close()
+			continue
+		}
+		victim, ok := l.crowd.join(p)
+		if victim != nil {
+			_ = victim.Conn.Close()
+		}
+		if !ok {
+			_ = conn.Close()
+			continue
+		}
+		return p, nil
+	}
+}
+
+// newPeer asks the kernel who connected (SO_PEERCRED, unix(7)). The ids are
+// those of the moment of connect(2): a connection that was handed on later
+// still speaks for who opened it.
+func newPeer(conn *net.UnixConn, c *crowd) (*peer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return nil, err
+	}
+	if credErr != nil {
+		return nil, fmt.Errorf("SO_PEERCRED: %w", credErr)
+	}
+	return &peer{Conn: conn, uid: cred.Uid, pid: cred.Pid, crowd: c}, nil
+}
+
+// requester returns the caller as the gate records it.
+func (p *peer) requester() op.Requester {
+	return op.Requester{Source: op.SourceAPI, UID: p.uid, PID: p.pid}
+}
+
+type peerKey struct{}
+
+// withPeer is http.Server.ConnContext.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	if p, ok := c.(*peer); ok {
+		return context.WithValue(ctx, peerKey{}, p)
+	}
+	return ctx
+}
+
+// peerOf returns the connection's other end, nil if it is unknown.
+func peerOf(ctx context.Context) *peer {
+	p, _ := ctx.Value(peerKey{}).(*peer)
+	return p
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+func (s *Server) requests(c *call) (answer, error) {
+	state, err := c.state()
+	if err != nil {
+		return answer{}, err
+	}
+	rs, err := s.Gate.Requests(c.ctx, state)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.RequestList{}
+	for _, r := range rs {
+		w, err := wireRequest(r)
+		if err != nil {
+			return answer{}, err
+		}
+		out.Requests = append(out.Requests, w)
+	}
+	return ok(out), nil
+}
+
+func (s *Server) request(c *call) (answer, error) {
+	r, err := s.named(c)
+	if err != nil {
+		return answer{}, err
+	}
+	w, err := wireRequest(r)
+	return ok(w), err
+}
+
+// payload answers with the exact bytes to sign, which are JSON.
+func (s *Server) payload(c *call) (answer, error) {
+	r, err := s.named(c)
+	return answer{status: http.StatusOK, raw: r.Payload, kind: api.ContentType}, err
+}
+
+func (s *Server) approve(c *call) (answer, error) {
+	id, e, err := c.envelope()
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.Gate.Approve(c.ctx, c.by, id, e)
+	return decided(r, err)
+}
+
+func (s *Server) reject(c *call) (answer, error) {
+	id, e, err := c.envelope()
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.Gate.Reject(c.ctx, c.by, id, e)
+	return decided(r, err)
+}
+
+// approveOffline takes an operation that was signed before the gate saw it.
+func (s *Server) approveOffline(c *call) (answer, error) {
+	e, err := openEnvelope(c.body)
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.Gate.ApproveOffline(c.ctx, c.by, e)
+	return decided(r, err)
+}
+
+// decided answers with 202 while people are missing, else with 200.
+func decided(r op.Request, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{status: http.StatusOK}
+	if r.Step.State == op.StatePending {
+		a.status = http.StatusAccepted
+	}
+	a.value, err = wireRequest(r)
+	return a, err
+}
+
+// named asks for the request that the path names.
+func (s *Server) named(c *call) (op.Request, error) {
+	id, err := op.ParseStepID(c.r.PathValue("id"))
+	if err != nil {
+		return op.Request{}, ownRefusal(err)
+	}
+	return s.Gate.Request(c.ctx, id)
+}
+
+// envelope reads the path's request id and the body.
+func (c *call) envelope() (op.RequestID, Envelope, error) {
+	id, err := op.ParseStepID(c.r.PathValue("id"))
+	if err != nil {
+		return id, Envelope{}, ownRefusal(err)
+	}
+	e, err := openEnvelope(c.body)
+	return id, e, err
+}
+
+func openEnvelope(body []byte) (Envelope, error) {
+	var in api.Envelope
+	if err := api.DecodeBody(body, &in); err != nil {
+		return Envelope{}, ownRefusal(op.AsRefusal(err).At(op.StageDecode))
+	}
+	payload, err := in.Open()
+	if err != nil {
+		return Envelope{}, ownRefusal(err)
+	}
+	return Envelope{Payload: payload, Signatures: in.Signatures}, nil
+}
+
+// wireRequest puts a request of the gate's on the wire. One that does not
+// decode is the gate's fault, not the caller's.
+func wireRequest(r op.Request) (api.Request, error) {
+	w, err := api.RequestOf(r)
+	if err != nil {
+		return api.Request{}, fmt.Errorf("the stored payload of %s: %s", r.ID, err)
+	}
+	return w, nil
+}

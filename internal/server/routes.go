@@ -1,0 +1,91 @@
+package server
+
+import (
+	"net/http"
+	"sort"
+	"strings"
+)
+
+// who may use an end point.
+type who int
+
+const (
+	anyone who = iota // who may connect
+	submitters
+	operators
+)
+
+// route is one end point.
+type route struct {
+	method string
+	path   string // a pattern of http.ServeMux
+	who    who
+	body   int64    // the largest body in bytes; 0 means that there is none
+	query  []string // the parameters that it knows
+	answer func(*call) (answer, error)
+}
+
+// table is every end point (protocol section 4).
+func (s *Server) table() []route {
+	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	return []route{
+		{get, "/v1/status", anyone, 0, nil, s.status},
+		{get, "/v1/ops", anyone, 0, nil, s.catalogue},
+		{post, "/v1/ops", anyone, MaxBody, nil, s.approveOffline},
+		{post, "/v1/jobs", submitters, MaxBody, nil, s.submit},
+		{get, "/v1/jobs", anyone, 0, []string{"state", "after", "limit"}, s.jobs},
+		{get, "/v1/jobs/{id}", anyone, 0, nil, s.job},
+		{del, "/v1/jobs/{id}", anyone, 0, nil, s.cancel},
+		{get, "/v1/requests", anyone, 0, []string{"state"}, s.requests},
+		{get, "/v1/requests/{id}", anyone, 0, nil, s.request},
+		{get, "/v1/requests/{id}/payload", anyone, 0, nil, s.payload},
+		{post, "/v1/requests/{id}/approve", anyone, MaxBody, nil, s.approve},
+		{post, "/v1/requests/{id}/reject", anyone, MaxBody, nil, s.reject},
+		{post, "/v1/classify", anyone, MaxBody, nil, s.classify},
+		{post, "/v1/plan", anyone, MaxDesired, nil, s.plan},
+		{get, "/v1/guests", anyone, 0, nil, s.guests},
+		{get, "/v1/guests/{name}", anyone, 0, nil, s.guest},
+		{get, "/v1/desired", operators, 0, nil, s.sets},
+		{put, "/v1/desired/{set}", operators, MaxDesired, nil, s.putSet},
+		{get, "/v1/desired/{set}", operators, 0, nil, s.set},
+		{del, "/v1/desired/{set}", operators, 0, nil, s.deleteSet},
+		{get, "/v1/events", anyone, 0, []string{"after", "follow"}, s.events},
+		{get, "/v1/audit", anyone, 0, []string{"after", "limit"}, s.audit},
+		{get, "/v1/audit/head", anyone, 0, nil, s.auditHead},
+		{get, "/v1/backup", operators, 0, nil, s.backup},
+	}
+}
+
+// mux finds a path's routes. Methods are told apart here rather than by
+// patterns, so that a wrong one is answered with a problem too.
+func (s *Server) mux() *http.ServeMux {
+	byPath := map[string]map[string]route{}
+	for _, r := range s.table() {
+		if byPath[r.path] == nil {
+			byPath[r.path] = map[string]route{}
+		}
+		byPath[r.path][r.method] = r
+	}
+	mux := http.NewServeMux()
+	for path, methods := range byPath {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if rt, ok := methods[r.Method]; ok {
+				s.run(w, r, rt)
+				return
+			}
+			w.Header().Set("Allow", allowed(methods))
+			s.refuse(w, r, noMethod(r.Method, allowed(methods)))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, noPath()) })
+	return mux
+}
+
+func allowed(methods map[string]route) string {
+	var names []string
+	for m := range methods {
+		names = append(names, m)
+	}
+	sort.Strings(names)
+	return strings.Join(names, ", ")
+}

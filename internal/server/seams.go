@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// Envelope is a payload's bytes and the armored signatures over them. Of the
+// bytes nothing is known but their number.
+type Envelope struct {
+	Payload    []byte
+	Signatures []string
+}
+
+// JobQuery narrows a list of jobs.
+type JobQuery struct {
+	State op.State // "" for all
+	After op.JobID // 0 for the first page
+	Limit int      // at least 1
+}
+
+// Gate decides. Refusals are *op.Refusal; any other error is answered as
+// internal, without its text.
+type Gate interface {
+	Submit(ctx context.Context, s op.Submission) (op.Job, error)
+	// Cancel refuses, as NotAllowed, whoever is neither one of the job's
+	// requesters nor root nor the daemon's own uid.
+	Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job, error)
+	Job(ctx context.Context, id op.JobID) (op.Job, error)
+	Jobs(ctx context.Context, q JobQuery) ([]op.Job, error)
+	Request(ctx context.Context, id op.RequestID) (op.Request, error)
+	Requests(ctx context.Context, state op.State) ([]op.Request, error)
+	Approve(ctx context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error)
+	Reject(ctx context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error)
+	ApproveOffline(ctx context.Context, by op.Requester, e Envelope) (op.Request, error)
+	Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error)
+}
+
+// Set is a named set of desired state.
+type Set struct {
+	Name      string
+	ETag      string // without quotes
+	Body      []byte // as it was put
+	UpdatedAt time.Time
+}
+
+// Desired keeps the sets of desired state. The server asks it only for callers
+// that are operators, but for Plan.
+type Desired interface {
+	// PutSet replaces a set; with a non-empty ifMatch (an ETag, or "*") only if
+	// that is the set that it replaces, else it refuses as Conflict.
+	PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (etag string, err error)
+	Set(ctx context.Context, name string) (Set, error) // UnknownTarget if there is none
+	Sets(ctx context.Context) ([]Set, error)           // Body may be left out
+	DeleteSet(ctx context.Context, by op.Requester, name string) error
+	// Plan says what a document would change, and changes nothing.
+	Plan(ctx context.Context, by op.Requester, document []byte) (api.Plan, error)
+}
+
+// Guests looks at guests. The class of a destroy is that for the caller.
+type Guests interface {
+	Guests(ctx context.Context, by op.Requester) ([]api.Guest, error)
+	Guest(ctx context.Context, by op.Requester, name string) (api.Guest, error)
+}
+
+// Log reads the audit log, and as its filtered form the events.
+type Log interface {
+	// Audit returns up to limit entries above after, oldest first.
+	Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error)
+	Head(ctx context.Context) (api.Head, error)
+	// Events is Audit through the filter. next is the number up to which it
+	// looked, at least after; next equal to after means that there is no more.
+	Events(ctx context.Context, after int64, limit int) (events []api.Entry, next int64, err error)
+	// Wait returns nil as soon as the log has an entry above after, and ctx's
+	// error if that ends first.
+	Wait(ctx context.Context, after int64) error
+}
+
+// Status says how the daemon is.
+type Status interface {
+	Status(ctx context.Context) (api.Status, error)
+}
+
+// Backup writes a consistent copy of the state. An error before the first byte
+// is answered as a problem, a later one breaks the connection.
+type Backup interface {
+	Backup(ctx context.Context, w io.Writer) error
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"gated/internal/op"
+)
+
+// maxHeader is the largest header of a request, in bytes.
+const maxHeader = 16 << 10
+
+// Config is what a server asks and whom it lets ask. All interfaces are needed.
+type Config struct {
+	Gate    Gate
+	Desired Desired
+	Guests  Guests
+	Log     Log
+	Status  Status
+	Backup  Backup
+
+	// UID is the daemon's own. It and root are always operators and submitters.
+	UID uint32
+	// Operators may put desired state and take backups.
+	Operators []uint32
+	// Submitters may hand in jobs; nil means whoever may connect.
+	Submitters []uint32
+
+	// Refused, if not nil, is told of what the server itself refused; what is
+	// the method and path. It must not block for long.
+	Refused func(ctx context.Context, by op.Requester, what string, r *op.Refusal)
+
+	Limits Limits
+	Now    func() time.Time // for deadlines of the kernel: the real clock
+	Logger *slog.Logger     // slog.Default() if nil
+}
+
+// Server serves one socket once.
+type Server struct {
+	Config
+	routes   *http.ServeMux
+	crowd    *crowd
+	bodies   *quota
+	streams  *quota
+	stopping chan struct{} // closed when streams have to end
+}
+
+// New returns a server that is ready to Serve.
+func New(c Config) *Server {
+	c.Limits = c.Limits.orDefault()
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	s := &Server{
+		Config:   c,
+		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
+		bodies:   &quota{what: "bytes of request bodies", all: c.Limits.Bodies, perUID: c.Limits.BodiesUID},
+		streams:  &quota{what: "streams", all: int64(c.Limits.Streams), perUID: int64(c.Limits.StreamsUID)},
+		stopping: make(chan struct{}),
+	}
+	s.routes = s.mux()
+	return s
+}
+
+// Serve answers on l until ctx ends, then lets the calls under way finish for
+// Limits.Drain, ends streams at once, and closes l. It returns nil for an end
+// that was asked for.
+func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	h := &http.Server{
+		Handler:                      http.HandlerFunc(s.serve),
+		ConnContext:                  withPeer,
+		ReadHeaderTimeout:            s.Limits.Header,
+		ReadTimeout:                  s.Limits.Body,
+		WriteTimeout:                 s.Limits.Body + s.Limits.Work + s.Limits.Write,
+		IdleTimeout:                  s.Limits.Idle,
+		MaxHeaderBytes:               maxHeader,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(&peerListener{UnixListener: l, crowd: s.crowd, log: s.Logger}) }()
+	select {
+	case err := <-ended:
+		close(s.stopping)
+		return errors.Join(err, h.Close())
+	case <-ctx.Done():
+	}
+	close(s.stopping)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Drain)
+	defer cancel()
+	err := h.Shutdown(drain)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.Logger.Warn("calls under way were cut off", "after", s.Limits.Drain)
+		err = h.Close()
+	}
+	<-ended
+	return err
+}
+
+// operator reports whether a uid may use the operators' end points.
+func (s *Server) operator(uid uint32) bool {
+	return uid == 0 || uid == s.UID || slices.Contains(s.Operators, uid)
+}
+
+// submitter reports whether a uid may hand in jobs.
+func (s *Server) submitter(uid uint32) bool {
+	return s.Submitters == nil || uid == 0 || uid == s.UID || slices.Contains(s.Submitters, uid)
+}
