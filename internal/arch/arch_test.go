@@ -1,0 +1,215 @@
+package arch_test
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/arch"
+)
+
+func thisModule(t *testing.T) fs.FS {
+	t.Helper()
+	root := os.DirFS("../..")
+	_, err := fs.Stat(root, "go.mod")
+	require.NoError(t, err)
+	return root
+}
+
+func TestThisModule(t *testing.T) {
+	problems, err := arch.Check(thisModule(t))
+	require.NoError(t, err)
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+func TestLinksOfThisModule(t *testing.T) {
+	problems, err := arch.CheckLinks(thisModule(t))
+	require.NoError(t, err)
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+const table = "# The packages\n\n## Packages\n\n" +
+	"| package | its one job | may import | its tests also |\n|---|---|---|---|\n" +
+	"| `op` | nouns | - | - |\n" +
+	"| `store` | rows | - | op |\n" +
+	"| `gate` | decides | op store | - |\n" +
+	"| `driver/local` | acts | op gate | - |\n" +
+	"| `cmd/gated` | words | op | - |\n" +
+	"\n## Modules\n\n| module | imported by | for |\n|---|---|---|\n" +
+	"| `modernc.org/sqlite` | store | rows |\n" +
+	"| `github.com/stretchr/testify` | - | tests |\n" +
+	"| `golang.org/x/crypto` | - | nothing |\n" +
+	"| `golang.org/x/crypto/ssh` | gate | keys |\n" +
+	"\n## Clocks\n\n| package | why |\n|---|---|\n| `cmd/gated` | wiring |\n"
+
+// sound is a module that keeps every rule.
+func sound() fstest.MapFS {
+	m := fstest.MapFS{}
+	for name, content := range map[string]string{
+		arch.TablePath:                       table,
+		"internal/op/op.go":                  "package op\n",
+		"internal/op/op_test.go":             "package op_test\n\nimport (\n\t_ \"gated/internal/op\"\n\t_ \"github.com/stretchr/testify/require\"\n)\n",
+		"internal/store/store.go":            "package store\n\nimport _ \"modernc.org/sqlite/lib\"\n",
+		"internal/store/store_test.go":       "package store\n\nimport _ \"gated/internal/op\"\n",
+		"internal/gate/gate.go":              "package gate\n\nimport (\n\t\"time\"\n\n\t_ \"gated/internal/op\"\n\t_ \"golang.org/x/crypto/ssh/agent\"\n)\n\nvar now = time.Now\n",
+		"internal/driver/local/local.go":     "package local\n\nimport _ \"gated/internal/gate\"\n",
+		"cmd/gated/main.go":                  "package main\n\nimport \"time\"\n\nfunc main() { _ = time.Now() }\n",
+		"internal/op/testdata/bad/bad.go":    "this is no Go",
+		"bin/README.md":                      "[nowhere](nowhere.md)",
+		"internal/gate/moment_test.go":       "package gate\n\nimport \"time\"\n\nvar started = time.Now()\n",
+		".hidden/x.go":                       "package x\n\nimport \"C\"\n",
+		"internal/driver/local/notes.txt":    "gated/internal/store",
+		"internal/gate/testdata/corpus/seed": "",
+	} {
+		m[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return m
+}
+
+func TestASoundModulePasses(t *testing.T) {
+	problems, err := arch.Check(sound())
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+// TestEachRuleFails gives the checker one fault at a time.
+func TestEachRuleFails(t *testing.T) {
+	lines := func(n int) string { return strings.Repeat("// a line\n", n-2) }
+	function := func(n int) string { return "package op\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", n-2) + "}\n" }
+	for _, c := range []struct{ name, path, content, want string }{
+		{"an arrow the table does not have", "internal/op/x.go", "package op\n\nimport _ \"gated/internal/store\"\n", "internal/op/x.go:3: internal/op may not import internal/store"},
+		{"an arrow of tests in the program", "internal/store/x.go", "package store\n\nimport _ \"gated/internal/op\"\n", "internal/store may not import internal/op"},
+		{"an arrow that tests do not have either", "internal/op/x_test.go", "package op\n\nimport _ \"gated/internal/gate\"\n", "internal/op may not import internal/gate"},
+		{"an arrow behind a build constraint", "internal/op/x.go", "//go:build never\n\npackage op\n\nimport _ \"gated/internal/gate\"\n", "internal/op may not import internal/gate"},
+		{"drivers never import each other", "internal/driver/local/x.go", "package local\n\nimport _ \"gated/internal/driver/other\"\n", "may not import internal/driver/other"},
+		{"an unlisted package", "internal/helper/x.go", "package helper\n", "internal/helper is not in"},
+		{"an unlisted package with tests alone", "internal/helper/x_test.go", "package helper\n", "internal/helper is not in"},
+		{"an unlisted program", "cmd/other/main.go", "package main\n", "cmd/other is not in"},
+		{"a package at the root", "x.go", "package gated\n", "is not in"},
+		{"an unlisted module", "internal/op/x.go", "package op\n\nimport _ \"example.org/x\"\n", "example.org/x is of no module"},
+		{"a module whose name begins alike", "internal/store/x.go", "package store\n\nimport _ \"modernc.org/sqliteother\"\n", "is of no module"},
+		{"a module that is another's", "internal/op/x.go", "package op\n\nimport _ \"modernc.org/sqlite\"\n", "internal/op may not import modernc.org/sqlite"},
+		{"the longer prefix decides", "internal/gate/x.go", "package gate\n\nimport _ \"golang.org/x/crypto/sha3\"\n", "internal/gate may not import golang.org/x/crypto/sha3"},
+		{"a module for tests", "internal/op/x.go", "package op\n\nimport _ \"github.com/stretchr/testify/require\"\n", "may not import github.com/stretchr/testify"},
+		{"cgo", "internal/op/x.go", "package op\n\nimport \"C\"\n", "cgo"},
+		{"encoding/json", "internal/op/x.go", "package op\n\nimport _ \"encoding/json\"\n", "encoding/json"},
+		{"encoding/json in a test", "internal/op/x_test.go", "package op\n\nimport j \"encoding/json\"\n\nvar _ = j.Valid\n", "encoding/json"},
+		{"a dot import", "internal/op/x.go", "package op\n\nimport . \"time\"\n", "dot import"},
+		{"time.Now", "internal/op/x.go", "package op\n\nimport \"time\"\n\nvar t = time.Now()\n", "internal/op/x.go:5: time.Now"},
+		{"time.Now under another name", "internal/op/x.go", "package op\n\nimport clock \"time\"\n\nvar t = clock.Now()\n", "time.Now"},
+		{"time.Sleep", "cmd/gated/x.go", "package main\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", "time.Sleep"},
+		{"time.Sleep in a test", "internal/op/x_test.go", "package op\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", "time.Sleep"},
+		{"time.Sleep as a value", "internal/op/x.go", "package op\n\nimport \"time\"\n\nvar wait = time.Sleep\n", "time.Sleep"},
+		{"work left behind", "internal/op/x.go", "package op\n\n// TO" + "DO: later\n", "internal/op/x.go:3: TO" + "DO"},
+		{"work left behind in a test", "internal/op/x_test.go", "package op\n\n/* FIX" + "ME */\n", "FIX" + "ME"},
+		{"a stub", "internal/op/x.go", "package op\n\nfunc f() { panic(\"not " + "implemented\") }\n", "not " + "implemented"},
+		{"a file too long", "internal/op/x.go", "package op\n\n" + lines(401), "401 lines"},
+		{"a function too long", "internal/op/x.go", function(61), "f has 61 lines"},
+	} {
+		tree := sound()
+		tree[c.path] = &fstest.MapFile{Data: []byte(c.content)}
+		problems, err := arch.Check(tree)
+		require.NoError(t, err, c.name)
+		require.Len(t, problems, 1, "%s: %v", c.name, problems)
+		require.Contains(t, problems[0].String(), c.want, c.name)
+	}
+}
+
+// TestLimitsAtTheLimit: neither limit is off by one, and tests may be longer.
+func TestLimitsAtTheLimit(t *testing.T) {
+	tree := sound()
+	tree["internal/op/file.go"] = &fstest.MapFile{Data: []byte("package op\n\n" + strings.Repeat("// a line\n", 398))}
+	tree["internal/op/func.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", 58) + "}\n")}
+	tree["internal/op/long_test.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc g() {\n" + strings.Repeat("\tprintln()\n", 500) + "}\n")}
+	problems, err := arch.Check(tree)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestTheTableTellsNoTales(t *testing.T) {
+	for name, extra := range map[string]string{
+		"a package":           "\n## Packages\n\n| `ghost` | nothing | - | - |\n",
+		"an arrow to nowhere": "\n## Packages\n\n| `cmd/opsign` | words | ghost | - |\n",
+		"a module's importer": "\n## Modules\n\n| `example.org/x` | ghost | nothing |\n",
+		"a clock":             "\n## Clocks\n\n| `ghost` | none |\n",
+	} {
+		tree := sound()
+		tree[arch.TablePath] = &fstest.MapFile{Data: []byte(table + extra)}
+		tree["cmd/opsign/main.go"] = &fstest.MapFile{Data: []byte("package main\n")}
+		if name != "an arrow to nowhere" {
+			delete(tree, "cmd/opsign/main.go")
+		}
+		problems, err := arch.Check(tree)
+		require.NoError(t, err, name)
+		require.Len(t, problems, 1, "%s: %v", name, problems)
+		require.Contains(t, problems[0].What, "internal/ghost", name)
+	}
+}
+
+// TestWhatCannotBeCheckedIsAnError: nothing to look at is not a pass.
+func TestWhatCannotBeCheckedIsAnError(t *testing.T) {
+	for name, spoil := range map[string]func(fstest.MapFS){
+		"no table":       func(m fstest.MapFS) { delete(m, arch.TablePath) },
+		"an empty table": func(m fstest.MapFS) { m[arch.TablePath] = &fstest.MapFile{Data: []byte("# Packages\n")} },
+		"a row without columns": func(m fstest.MapFS) {
+			m[arch.TablePath] = &fstest.MapFile{Data: []byte("## Packages\n\n| `op` | - |\n")}
+		},
+		"a package without job": func(m fstest.MapFS) {
+			m[arch.TablePath] = &fstest.MapFile{Data: []byte("## Packages\n\n| `op` | | - | - |\n")}
+		},
+		"a row twice": func(m fstest.MapFS) {
+			m[arch.TablePath] = &fstest.MapFile{Data: []byte(table + "\n## Packages\n\n| `op` | again | - | - |\n")}
+		},
+		"a file that is no Go": func(m fstest.MapFS) { m["internal/op/x.go"] = &fstest.MapFile{Data: []byte("this is no Go")} },
+		"no Go files": func(m fstest.MapFS) {
+			for name := range m {
+				if strings.HasSuffix(name, ".go") {
+					delete(m, name)
+				}
+			}
+		},
+	} {
+		tree := sound()
+		spoil(tree)
+		_, err := arch.Check(tree)
+		require.Error(t, err, name)
+	}
+}
+
+func TestLinks(t *testing.T) {
+	tree := fstest.MapFS{
+		"README.md": &fstest.MapFile{Data: []byte("# Read me\n\n[a](docs/a.md) [b](docs/a.md#two-words) [c](#read-me) [d](https://example.org/x) [e](docs)\n" +
+			"`[code](nowhere.md)`\n\n```\n[fenced](nowhere.md)\n```\n\n    [indented](nowhere.md)\n")},
+		"docs/a.md": &fstest.MapFile{Data: []byte("# A\n\n## Two `words`!\n\n[up](../README.md \"title\") [me](mailto:me@example.org)\n")},
+	}
+	problems, err := arch.CheckLinks(tree)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+
+	for link, want := range map[string]string{
+		"nowhere.md":      "nowhere.md, which is not there",
+		"docs/b.md":       "docs/b.md, which is not there",
+		"docs/a.md#three": "a heading of docs/a.md",
+		"#nothing":        "a heading of README.md",
+		"../outside.md":   "which is not there",
+		"/docs/a.md":      "which is not there",
+	} {
+		tree["README.md"] = &fstest.MapFile{Data: []byte("# Read me\n\nsee [it](" + link + ")\n")}
+		problems, err := arch.CheckLinks(tree)
+		require.NoError(t, err)
+		require.Len(t, problems, 1, link)
+		require.Equal(t, 3, problems[0].Line)
+		require.Contains(t, problems[0].What, want)
+	}
+
+	_, err = arch.CheckLinks(fstest.MapFS{"a.txt": &fstest.MapFile{}})
+	require.Error(t, err, "nothing to look at is not a pass")
+}
