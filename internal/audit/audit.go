@@ -66,7 +66,7 @@ const (
 // Entry is one decision. Empty members are left out of the stored body.
 type Entry struct {
 	Seq         int64          `json:"seq"`
-	Time        time.Time      `json:"time,format:RFC3339Nano"`
+	Time        time.Time      `json:"time"`
 	Kind        Kind           `json:"kind"`
 	By          string         `json:"by,omitempty"`  // uid:1000, desired:web, gate
 	PID         int32          `json:"pid,omitzero"`  // of the caller, where there is one
@@ -92,7 +92,7 @@ type Entry struct {
 type Made struct {
 	Creator      string         `json:"creator,omitempty"`
 	Scratch      bool           `json:"scratch,omitzero"`
-	ScratchUntil time.Time      `json:"scratch_until,omitzero,format:RFC3339Nano"`
+	ScratchUntil time.Time      `json:"scratch_until,omitzero"`
 	Storage      []op.StorageID `json:"storage,omitempty"`
 }
 

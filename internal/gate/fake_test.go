@@ -1,0 +1,373 @@
+package gate_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bytes"
+
+	"github.com/hiddeco/sshsig"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+// world is a gate over a back end in memory, with a clock that tests move.
+type world struct {
+	t     *testing.T
+	ctx   context.Context
+	gate  *gate.Gate
+	store *store.Store
+	path  string
+	clock *nonce.Clock
+	back  *backend
+	trust *authz.Trust
+
+	mu      sync.Mutex
+	wall    time.Time
+	elapsed time.Duration
+}
+
+const (
+	testHost = "pve1"
+	testGate = op.GateID("0123456789abcdef0123456789abcdef")
+)
+
+var alice, mallory = newKey("alice"), newKey("mallory")
+
+type key struct {
+	name   string
+	signer ssh.Signer
+}
+
+func newKey(name string) key {
+	_, priv, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		panic(err)
+	}
+	s, err := ssh.NewSignerFromKey(priv)
+	if err != nil {
+		panic(err)
+	}
+	return key{name, s}
+}
+
+func (k key) line(namespaces string) string {
+	pub := k.signer.PublicKey()
+	return k.name + ` namespaces="` + namespaces + `" ` + pub.Type() + " " + base64.StdEncoding.EncodeToString(pub.Marshal()) + "\n"
+}
+
+func (k key) sign(t *testing.T, namespace string, payload []byte) string {
+	sig, err := sshsig.Sign(bytes.NewReader(payload), k.signer, sshsig.HashSHA512, namespace)
+	require.NoError(t, err)
+	return string(sshsig.Armor(sig))
+}
+
+func (k key) envelope(t *testing.T, payload []byte) authz.Envelope {
+	return authz.Envelope{Payload: payload, Signatures: []string{k.sign(t, op.Operational.Namespace(), payload)}}
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), back: newBackend(),
+		path: filepath.Join(t.TempDir(), "gated.db")}
+	var err error
+	w.trust, err = authz.LoadTrust([]byte(alice.line("operational@gated,git")))
+	require.NoError(t, err)
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	s, err := store.Open(w.ctx, w.path, store.Options{Migrations: gate.Migrations()})
+	require.NoError(w.t, err)
+	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) error {
+		w.clock, err = nonce.LoadClock(tx, w.read)
+		return err
+	}))
+	p := policy.Default()
+	p.Commands = []string{"web"}
+	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.back, Clock: w.clock, Host: testHost, ID: testGate,
+		Trust: w.trust, Policy: p, UID: 4242, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
+	require.NoError(w.t, err)
+	w.store = s
+	w.t.Cleanup(func() { _ = s.Close() })
+}
+
+// restart closes the store and opens it again, as a daemon would.
+func (w *world) restart() {
+	require.NoError(w.t, w.store.Close())
+	w.open()
+}
+
+func (w *world) read() nonce.Reading {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return nonce.Reading{Wall: w.wall, Elapsed: w.elapsed}
+}
+
+// pass lets time go by on both clocks.
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wall, w.elapsed = w.wall.Add(d), w.elapsed+d
+}
+
+// setClock moves the wall clock alone.
+func (w *world) setClock(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wall = w.wall.Add(d)
+}
+
+var hub = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
+
+func ask(name, target string, kv ...any) op.Ask {
+	p := op.Params{}
+	for i := 0; i < len(kv); i += 2 {
+		p[kv[i].(string)] = kv[i+1]
+	}
+	return op.Ask{Op: name, Target: op.Target{Kind: "guest", Name: target}, Params: p}
+}
+
+func (w *world) submit(asks ...op.Ask) (op.Job, error) {
+	return w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: asks, Reason: "test"})
+}
+
+func (w *world) mustSubmit(asks ...op.Ask) op.Job {
+	w.t.Helper()
+	j, err := w.submit(asks...)
+	require.NoError(w.t, err)
+	return j
+}
+
+// request submits a step that waits and returns its request.
+func (w *world) request(a op.Ask) op.Request {
+	w.t.Helper()
+	j := w.mustSubmit(a)
+	require.Equal(w.t, op.StatePending, j.State())
+	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
+	require.NoError(w.t, err)
+	return r
+}
+
+func (w *world) approve(r op.Request) (op.Request, error) {
+	return w.gate.Approve(w.ctx, hub, r.ID, alice.envelope(w.t, r.Payload))
+}
+
+// run executes what may run until nothing may, as reconcile would.
+func (w *world) run() {
+	w.t.Helper()
+	for range 100 {
+		targets, err := w.gate.OpenTargets(w.ctx)
+		require.NoError(w.t, err)
+		ran := false
+		for _, t := range targets {
+			id, ok, err := w.gate.Runnable(w.ctx, t)
+			require.NoError(w.t, err)
+			if ok {
+				w.execute(id)
+				ran = true
+			}
+		}
+		if !ran {
+			return
+		}
+	}
+	w.t.Fatal("steps go on for ever")
+}
+
+// execute does what a driver and reconcile do with one step.
+func (w *world) execute(id op.StepID) error {
+	p, err := w.gate.Permit(w.ctx, id)
+	require.NoError(w.t, err)
+	used, err := w.back.execute(w.ctx, p)
+	if !used {
+		return err
+	}
+	after, lookErr := w.back.Observe(w.ctx, p.Step().Target)
+	require.NoError(w.t, lookErr)
+	_, recordErr := w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after})
+	require.NoError(w.t, recordErr)
+	return err
+}
+
+func (w *world) job(id op.JobID) op.Job {
+	w.t.Helper()
+	j, err := w.gate.Job(w.ctx, id)
+	require.NoError(w.t, err)
+	return j
+}
+
+// kinds returns the kinds of all audit entries, in order.
+func (w *world) kinds() []audit.Kind {
+	es, err := w.gate.Events(w.ctx, 0, 10000)
+	require.NoError(w.t, err)
+	var out []audit.Kind
+	for _, e := range es {
+		out = append(out, e.Kind)
+	}
+	return out
+}
+
+// lastRefusal returns the newest refusal in the audit log.
+func (w *world) lastRefusal() audit.Entry {
+	es, err := w.gate.Events(w.ctx, 0, 10000)
+	require.NoError(w.t, err)
+	for i := len(es) - 1; i >= 0; i-- {
+		if es[i].Kind == audit.Refused {
+			return es[i]
+		}
+	}
+	w.t.Fatal("no refusal in the audit log")
+	return audit.Entry{}
+}
+
+func (w *world) verifyLog() {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) error {
+		_, err := audit.Verify(tx, nil)
+		return err
+	}))
+}
+
+// backend is guests in memory. fail, if set, is asked before each operation
+// takes effect.
+type backend struct {
+	mu     sync.Mutex
+	guests map[string]op.Observed
+	trash  map[string]op.Observed
+	count  int
+	fail   func(op.Step) error
+	done   []string
+}
+
+func newBackend() *backend {
+	return &backend{guests: map[string]op.Observed{}, trash: map[string]op.Observed{}}
+}
+
+// put makes a guest by other hands than the gate's.
+func (b *backend) put(name string) op.Observed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.make(name, "", op.Params{})
+}
+
+func (b *backend) make(name, birth string, p op.Params) op.Observed {
+	b.count++
+	id := name + "-" + strings.Repeat("x", b.count)
+	o := op.Observed{Target: op.Target{Kind: "guest", Name: name}, Present: true, Incarnation: op.Incarnation(id), Birth: birth,
+		Running: "stopped", Storage: []op.StorageID{op.StorageID("data:" + id)}, Labels: map[string]string{}, Spec: op.Params{}}
+	b.set(o, p)
+	return b.guests[name]
+}
+
+func (b *backend) set(o op.Observed, p op.Params) {
+	spec := op.Params{}
+	for k, v := range o.Spec {
+		spec[k] = v
+	}
+	for k, v := range p {
+		if k != "state" && k != "scratch" {
+			spec[k] = v
+		}
+	}
+	o.Spec = spec
+	o.Protected = spec.Bool("protected")
+	o.Labels = spec.Labels("labels")
+	o.Facts = []op.Fact{{Name: "files", Text: "3"}}
+	o.Fingerprint = op.FingerprintOf(append(spec.Canonical(), strings.Join(o.Snapshots, ",")...))
+	b.guests[o.Target.Name] = o
+}
+
+// change alters a guest behind the gate's back.
+func (b *backend) change(name string, fn func(*op.Observed)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.guests[name]
+	fn(&o)
+	b.set(o, op.Params{})
+}
+
+func (b *backend) remove(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.guests, name)
+}
+
+func (b *backend) has(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.guests[name]
+	return ok
+}
+
+func (b *backend) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o, ok := b.guests[t.Name]; ok {
+		return o, nil
+	}
+	o := op.Observed{Target: t, Running: "absent"}
+	if d, ok := b.trash[t.Name]; ok {
+		o.Trash = []op.Trashed{{Incarnation: d.Incarnation}}
+	}
+	return o, nil
+}
+
+func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err error) {
+	s := p.Step()
+	now, err := b.Observe(ctx, s.Target)
+	if err != nil {
+		return false, err
+	}
+	if err := p.Use(ctx, now); err != nil {
+		return false, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil {
+		if err := b.fail(s); err != nil {
+			return true, err
+		}
+	}
+	b.done = append(b.done, s.Op+" "+s.Target.Name)
+	name := s.Target.Name
+	o := b.guests[name]
+	switch s.Op {
+	case "guest.create":
+		b.make(name, s.Birth, s.Params)
+	case "guest.destroy":
+		b.trash[name] = o
+		delete(b.guests, name)
+	case "guest.undelete":
+		b.guests[name] = b.trash[name]
+		delete(b.trash, name)
+	case "guest.start":
+		o.Running = "running"
+		b.guests[name] = o
+	case "guest.stop":
+		o.Running = "stopped"
+		b.guests[name] = o
+	case "guest.set-config":
+		b.set(o, s.Params)
+	case "guest.snapshot":
+		o.Snapshots = append(o.Snapshots, s.Params.Str("snapshot"))
+		o.Storage = append(o.Storage, op.StorageID("snapshot:"+s.Params.Str("snapshot")))
+		b.set(o, op.Params{})
+	}
+	return true, nil
+}
