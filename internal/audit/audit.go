@@ -146,22 +146,34 @@ func last(tx *store.Tx) (Head, error) {
 
 // After returns up to limit entries with a number above after, oldest first.
 func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
+	bodies, err := Bodies(tx, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Entry, len(bodies))
+	for i, body := range bodies {
+		if err := json.Unmarshal(body, &out[i]); err != nil {
+			return nil, fmt.Errorf("decode audit entry: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// Bodies is After with the stored text of each entry, over which its hash
+// goes.
+func Bodies(tx *store.Tx, after int64, limit int) ([][]byte, error) {
 	rows, err := tx.Query(`SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Entry
+	var out [][]byte
 	for rows.Next() {
 		var body []byte
 		if err := rows.Scan(&body); err != nil {
 			return nil, err
 		}
-		var e Entry
-		if err := json.Unmarshal(body, &e); err != nil {
-			return nil, fmt.Errorf("decode audit entry: %w", err)
-		}
-		out = append(out, e)
+		out = append(out, body)
 	}
 	return out, rows.Err()
 }

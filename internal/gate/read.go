@@ -103,6 +103,13 @@ func (g *Gate) Events(ctx context.Context, after int64, limit int) (es []audit.E
 	return es, err
 }
 
+// EventTexts is Events with the stored text of each entry, over which its hash
+// goes.
+func (g *Gate) EventTexts(ctx context.Context, after int64, limit int) (bodies [][]byte, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { bodies, err = audit.Bodies(tx, after, limit); return err })
+	return bodies, err
+}
+
 // AuditHead returns the newest audit entry's number and hash.
 func (g *Gate) AuditHead(ctx context.Context) (h audit.Head, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { h, err = audit.ReadHead(tx); return err })
