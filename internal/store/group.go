@@ -13,7 +13,8 @@ func (w *writer) group(batch []*call) error {
 		return err
 	}
 	if err := w.session.begin(); err != nil {
-		return err
+		w.discard() // it may be inside a transaction that nobody knows of
+		return fmt.Errorf("begin: %w", err)
 	}
 	ended := false
 	defer func() {

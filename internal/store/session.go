@@ -102,13 +102,10 @@ func (s *session) commit() error {
 // if the connection may still be inside it and must not be used again.
 func (s *session) rollback() error {
 	return s.sql.Raw(func(any) error {
-		var err error
-		if !s.conn.rolledBack {
-			err = s.tx.Rollback()
-		}
+		err := s.tx.Rollback()
 		s.tx, s.conn.inTx = nil, false
 		if s.conn.rolledBack {
-			return nil
+			return nil // now or before, which makes ROLLBACK an error
 		}
 		return errors.Join(errors.New("the transaction would not end"), err)
 	})

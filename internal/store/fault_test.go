@@ -1,0 +1,350 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// The ways in which a call may go in the property test.
+const (
+	callGood      = "good"
+	callTwoRows   = "two rows"
+	callError     = "writes, then an error"
+	callPanic     = "writes, then panics"
+	callDuplicate = "constraint, returned"
+	callSwallow   = "constraint, swallowed"
+	callInner     = "inner savepoint dropped"
+	callFull      = "disk full, returned"
+	callFullMute  = "disk full, swallowed"
+	callRollback  = "OR ROLLBACK behind the store's back, swallowed"
+	callWithdrawn = "cancelled in the queue"
+	callCancelled = "cancelled while it runs"
+)
+
+var callKinds = []string{callGood, callGood, callGood, callTwoRows, callError, callPanic, callDuplicate, callSwallow,
+	callInner, callFull, callFullMute, callRollback, callWithdrawn, callCancelled}
+
+// The ways in which the end of a group may go.
+const (
+	endWell       = ""
+	endVetoed     = "COMMIT fails"
+	endNeverSent  = "COMMIT never reaches SQLite"
+	endLostAnswer = "COMMIT succeeds, its answer is lost"
+	endHook       = "an OnGroup function fails"
+)
+
+var endKinds = []string{endWell, endWell, endWell, endWell, endVetoed, endNeverSent, endLostAnswer, endHook}
+
+var errMine = errors.New("the function's own")
+
+// faulty is a store whose next group may be made to fail.
+type faulty struct {
+	*Store
+	end atomic.Value // string: how the next group ends
+}
+
+func openFaulty(t require.TestingT, path string) *faulty {
+	f := &faulty{}
+	f.end.Store(endWell)
+	s, err := Open(context.Background(), path, Options{Migrations: schema, commit: func(commit func() error) error {
+		switch f.end.Swap(endWell) {
+		case endVetoed:
+			conn := f.writer.session.conn
+			conn.RegisterCommitHook(func() int32 { return 1 }) // lasts: the store must take another connection
+			return commit()
+		case endNeverSent:
+			return errors.New("injected before COMMIT")
+		case endLostAnswer:
+			return errors.Join(errors.New("injected after COMMIT"), commit())
+		}
+		return commit()
+	}})
+	require.NoError(t, err)
+	s.OnGroup(func(*Tx) error {
+		if f.end.CompareAndSwap(endHook, endWell) {
+			return errMine
+		}
+		return nil
+	})
+	f.Store = s
+	return f
+}
+
+// fill runs statements with no room for another page.
+func fill(tx *Tx, k string) error {
+	if err := tx.s.control(`PRAGMA max_page_count = 1`); err != nil { // SQLite rounds up to what is in use
+		return err
+	}
+	_, err := tx.Insert(insertItem, k, make([]byte, 1<<20))
+	return err
+}
+
+func makeRoom(tx *Tx) error { return tx.s.control(`PRAGMA max_page_count = 1073741823`) }
+
+// body returns the function of one call and the rows that a success leaves.
+func body(kind, k string, cancel func()) (fn func(*Tx) error, leaves []string) {
+	first := func(tx *Tx) error { return put(k)(tx) }
+	switch kind {
+	case callTwoRows:
+		return func(tx *Tx) error { return errors.Join(first(tx), put(k+"+")(tx)) }, []string{k, k + "+"}
+	case callError:
+		return func(tx *Tx) error { return errors.Join(first(tx), errMine) }, nil
+	case callPanic:
+		return func(tx *Tx) error { _ = first(tx); panic(k) }, nil
+	case callDuplicate:
+		return func(tx *Tx) error { return errors.Join(first(tx), put("base")(tx)) }, nil
+	case callSwallow:
+		return func(tx *Tx) error { _ = put("base")(tx); return first(tx) }, []string{k}
+	case callInner:
+		return func(tx *Tx) error {
+			_ = tx.Savepoint(func() error { _ = put(k + "-inner")(tx); return errMine })
+			return first(tx)
+		}, []string{k}
+	case callFull:
+		return func(tx *Tx) error { return errors.Join(first(tx), fill(tx, k+"-big")) }, nil
+	case callFullMute:
+		return func(tx *Tx) error { _ = fill(tx, k+"-big"); _ = first(tx); return nil }, nil
+	case callRollback:
+		return func(tx *Tx) error {
+			_ = tx.s.internal(func() error {
+				_, err := tx.Exec(`INSERT OR ROLLBACK INTO items (k) VALUES ('base')`)
+				return err
+			})
+			_ = first(tx) // must not land in a transaction of its own
+			return nil
+		}, nil
+	case callCancelled:
+		return func(tx *Tx) error { cancel(); return first(tx) }, []string{k}
+	default:
+		return first, []string{k}
+	}
+}
+
+// round sends calls so that they are one group and checks the answers against
+// the rows.
+func (f *faulty) round(t *rapid.T, number int) {
+	kinds := rapid.SliceOfN(rapid.SampledFrom(callKinds), 1, 9).Draw(t, "calls")
+	end := rapid.SampledFrom(endKinds).Draw(t, "end")
+	entered, release := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = f.Update(context.Background(), func(tx *Tx) error {
+			close(entered)
+			<-release
+			return errors.Join(makeRoom(tx), errMine) // keeps nothing, so commits nothing
+		})
+	})
+	<-entered
+	answers, leaves := make([]error, len(kinds)), make([][]string, len(kinds))
+	name := func(i int) string { return fmt.Sprintf("%d.%d", number, i) }
+	for i, kind := range kinds {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var fn func(*Tx) error
+		fn, leaves[i] = body(kind, name(i), cancel)
+		c := &call{fn: fn, done: make(chan error, 1)}
+		require.NoError(t, f.writer.enqueue(ctx, c))
+		if kind == callWithdrawn {
+			answers[i] = c.withdraw(context.Canceled)
+			continue
+		}
+		wg.Go(func() { answers[i] = <-c.done })
+	}
+	f.end.Store(end)
+	close(release)
+	wg.Wait()
+	f.end.Store(endWell)
+	f.judge(t, number, kinds, answers, leaves)
+}
+
+// judge holds the rows of a round against what its callers were told.
+func (f *faulty) judge(t *rapid.T, number int, kinds []string, answers []error, leaves [][]string) {
+	want := map[string]bool{}
+	lost := false
+	for i, err := range answers {
+		if err == nil {
+			for _, k := range leaves[i] {
+				want[k] = true
+			}
+			require.NotEmpty(t, leaves[i], "%s cannot succeed", kinds[i])
+		}
+		lost = lost || kinds[i] != callWithdrawn && errors.Is(err, ErrUnavailable)
+	}
+	if lost {
+		require.Empty(t, want, "half a group was kept: %v %v", kinds, answers)
+	}
+	got := map[string]bool{}
+	for k := range f.keys(t) {
+		if strings.HasPrefix(k, fmt.Sprintf("%d.", number)) {
+			got[k] = true
+		}
+	}
+	require.Equal(t, want, got, "%v %v", kinds, answers)
+}
+
+func (f *faulty) keys(t require.TestingT) map[string]bool {
+	out := map[string]bool{}
+	require.NoError(t, f.View(context.Background(), func(tx *Tx) error {
+		rows, err := tx.Query(`SELECT k FROM items`)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var k string
+			if err := rows.Scan(&k); err != nil {
+				return err
+			}
+			out[k] = true
+		}
+		return rows.Err()
+	}))
+	return out
+}
+
+// H03, H10: whatever goes wrong inside a group, a caller that was told success
+// finds its rows after a reopen, one that was told failure does not, no group
+// is kept by half, and the store works afterwards.
+func TestGroupsTellTheTruth(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		path := filepath.Join(dir, fmt.Sprint(n))
+		f := openFaulty(t, path)
+		require.NoError(t, f.Update(context.Background(), put("base")))
+		for i := range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			f.round(t, i)
+		}
+		require.NoError(t, f.Update(context.Background(), func(tx *Tx) error {
+			return errors.Join(makeRoom(tx), put("last")(tx))
+		}))
+		before := f.keys(t)
+		require.NoError(t, f.Close())
+		again := openFaulty(t, path)
+		require.Equal(t, before, again.keys(t))
+		require.True(t, before["last"])
+		require.NoError(t, again.Check(context.Background()))
+		require.NoError(t, again.Close())
+		require.NoError(t, os.Remove(path))
+	})
+}
+
+// What a savepoint outside a transaction would do: commit alone. The commit
+// hook stops it even if every check before it were wrong.
+func TestNothingCommitsThatTheStoreDidNotCommit(t *testing.T) {
+	s := tempStore(t)
+	require.NoError(t, s.Close())
+	for name, statements := range map[string][]string{
+		"savepoint": {`SAVEPOINT x`, `INSERT INTO items (k) VALUES ('a')`, `RELEASE x`},
+		"bare":      {`INSERT INTO items (k) VALUES ('a')`},
+		"by hand":   {`BEGIN`, `INSERT INTO items (k) VALUES ('a')`, `COMMIT`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone, err := openSession(t.Context(), s.path, writing)
+			require.NoError(t, err)
+			for i, q := range statements {
+				err := alone.control(q)
+				if i == len(statements)-1 {
+					require.ErrorContains(t, err, "531") // SQLITE_CONSTRAINT_COMMITHOOK
+				} else {
+					require.NoError(t, err)
+				}
+			}
+			require.NoError(t, alone.close())
+			require.Empty(t, keys(t, open(t, s.path, Options{})))
+		})
+	}
+}
+
+// A connection that is inside a transaction nobody knows of must not stop the
+// writer for good.
+func TestALeftOverTransactionIsGotRidOf(t *testing.T) {
+	s := tempStore(t)
+	require.NoError(t, s.Update(t.Context(), func(tx *Tx) error {
+		s.OnCommit(sync.OnceFunc(func() { require.NoError(t, tx.s.control(`BEGIN`)) }))
+		return put("a")(tx)
+	}))
+	require.ErrorIs(t, s.Update(t.Context(), put("b")), ErrUnavailable)
+	require.NoError(t, s.Update(t.Context(), put("c")))
+	require.Equal(t, map[string]bool{"a": true, "c": true}, keys(t, s))
+}
+
+func TestOutcomeThatCannotBeReadIsUnavailable(t *testing.T) {
+	var f *faulty
+	path := filepath.Join(t.TempDir(), "gated.db")
+	f = openFaulty(t, path)
+	defer func() { require.NoError(t, f.Close()) }()
+	require.NoError(t, f.Update(t.Context(), put("a")))
+	// While the call runs nobody else uses the path, so that it may lead nowhere.
+	err := f.Update(t.Context(), func(tx *Tx) error {
+		f.end.Store(endNeverSent)
+		f.path = path + ".gone"
+		return put("b")(tx)
+	})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "cannot be read yet")
+	require.ErrorIs(t, f.Update(t.Context(), put("c")), ErrUnavailable)
+	f.path = path
+	require.NoError(t, f.Update(t.Context(), put("d")))
+	require.Equal(t, map[string]bool{"a": true, "d": true}, f.keys(t))
+}
+
+func TestHooksRunOncePerGroupAroundTheCommit(t *testing.T) {
+	s := tempStore(t)
+	var groups, commits int
+	s.OnGroup(func(tx *Tx) error { groups++; return put(fmt.Sprint("group ", groups))(tx) })
+	s.OnCommit(func() { commits++ })
+	s.OnCommit(func() { panic("must not reach the caller") })
+	require.NoError(t, s.Update(t.Context(), put("a")))
+	require.Error(t, s.Update(t.Context(), func(*Tx) error { return errMine }))
+	require.NoError(t, s.Update(t.Context(), put("b")))
+	require.Equal(t, 2, groups)
+	require.Equal(t, 2, commits)
+	require.True(t, keys(t, s)["group 2"])
+}
+
+func TestAnotherWriterIsNoticed(t *testing.T) {
+	s := tempStore(t)
+	require.NoError(t, s.Update(t.Context(), put("a")))
+	other := open(t, s.path, Options{})
+	require.NoError(t, other.Update(t.Context(), put("b")))
+	err := s.Update(t.Context(), put("c"))
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "somebody else")
+	require.Equal(t, map[string]bool{"a": true, "b": true}, keys(t, s))
+}
+
+func TestThousandCallers(t *testing.T) {
+	s := tempStore(t)
+	const callers, each = 1000, 5
+	var good atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for j := range each {
+				err := s.Update(context.Background(), func(tx *Tx) error {
+					if err := put(fmt.Sprint(i, " ", j))(tx); err != nil || j%2 == 0 {
+						return err
+					}
+					return errMine
+				})
+				if err == nil {
+					good.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, int64(callers*3), good.Load())
+	require.Len(t, keys(t, s), callers*3)
+}
