@@ -3,6 +3,7 @@ package authz
 import (
 	"bytes"
 	"crypto/rsa"
+	"math/big"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -63,7 +64,7 @@ func rsaModulusBits(key ssh.PublicKey) int {
 	switch {
 	case !ok:
 		return 0
-	case pub.N.Sign() <= 0:
+	case pub.N.Cmp(new(big.Int)) <= 0:
 		return -1
 	default:
 		return pub.N.BitLen()

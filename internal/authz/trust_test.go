@@ -1,0 +1,254 @@
+package authz
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+func publicText(t testing.TB, name string) string {
+	t.Helper()
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(testKey(t, name).PublicKey())))
+}
+
+func TestLoadTrust(t *testing.T) {
+	t.Parallel()
+	alice, bob := publicText(t, "alice"), publicText(t, "bob")
+	data := "# operators\n" +
+		"\n" +
+		"alice@example.com namespaces=\"operational@gated\" " + alice + " alice's laptop\n" +
+		"  \t# indented comment\n" +
+		"\t\"bob smith\" \t valid-after=\"20300101Z\",namespaces=\"git,recovery@gated,operational@gated,git\",valid-before=\"203101020304Z\"\t" + bob + "\n" +
+		"\"#carol\" namespaces=\"git\" " + publicText(t, "carol") + " \"quoted comment, with=options\"\n" +
+		"erin namespaces=\"coordination@gated\",valid-before=\"20310102030405Z\" " + publicText(t, "ecdsa-p256")
+	trust, err := LoadTrust([]byte(data))
+	require.NoError(t, err)
+	require.Equal(t, op.SHA256([]byte(data)), trust.Digest())
+	fingerprint := func(name string) string { return ssh.FingerprintSHA256(testKey(t, name).PublicKey()) }
+	require.Equal(t, []Listed{
+		{Line: 3, Principal: "alice@example.com", Key: fingerprint("alice"), Roles: []op.Role{op.Operational},
+			KeyType: "ssh-ed25519", Software: true},
+		{Line: 5, Principal: "bob smith", Key: fingerprint("bob"), Roles: []op.Role{op.Operational, op.Recovery},
+			KeyType: "ssh-ed25519", Software: true,
+			ValidAfter: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), ValidBefore: time.Date(2031, 1, 2, 3, 4, 0, 0, time.UTC)},
+		{Line: 6, Principal: "#carol", Key: fingerprint("carol"), KeyType: "ssh-ed25519", Software: true},
+		{Line: 7, Principal: "erin", Key: fingerprint("ecdsa-p256"), Roles: []op.Role{op.Coordination},
+			KeyType: "ecdsa-sha2-nistp256", Software: true, ValidBefore: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)},
+	}, trust.Signers())
+
+	trust.Signers()[0].Roles[0] = op.Recovery
+	require.Equal(t, op.Operational, trust.Signers()[0].Roles[0], "what is handed out is a copy")
+}
+
+func TestTrustMayBeEmpty(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"", "\n", "# nobody\n"} {
+		trust, err := LoadTrust([]byte(data))
+		require.NoError(t, err)
+		require.Empty(t, trust.Signers())
+	}
+	var none *Trust
+	require.Empty(t, none.Signers())
+	require.Empty(t, none.Digest())
+	require.ErrorIs(t, none.Still("alice", "SHA256:x", op.Operational, issued), op.UnknownSigner)
+}
+
+// lineRefusals are lines that refuse the whole file (S15, S20). KEY stands for
+// a good key. The interop test shows that a good line beside them is fine.
+var lineRefusals = []struct{ name, line, says string }{
+	{"S15 principal alone", `alice`, "nothing after the principal"},
+	{"S15 principal and blanks", `alice  `, "nothing after the principal"},
+	{"S15 no namespaces", `alice KEY`, "namespaces is missing"},
+	{"S15 no namespaces, other option", `alice valid-after="20300101Z" KEY`, "namespaces is missing"},
+	{"S15 unknown option", `alice namespaces="operational@gated",verify-required KEY`, "unknown option"},
+	{"S15 unknown option alone", `alice principals="x" KEY`, "unknown option"},
+	{"S15 option in capitals", `alice Namespaces="operational@gated" KEY`, "unknown option"},
+	{"S15 option with a long s", `alice nameſpaces="operational@gated" KEY`, "unknown option"},
+	{"S15 repeated namespaces", `alice namespaces="operational@gated",namespaces="git" KEY`, "there twice"},
+	{"S15 repeated valid-after", `alice namespaces="git",valid-after="20300101Z",valid-after="20300101Z" KEY`, "there twice"},
+	{"S15 repeated valid-before", `alice valid-before="20300101Z",valid-before="20320101Z",namespaces="git" KEY`, "there twice"},
+	{"S15 CRLF", "alice namespaces=\"operational@gated\" KEY\r", "carriage return"},
+	{"S15 CR inside", "alice\rnamespaces=\"operational@gated\" KEY", "carriage return"},
+	{"S15 NUL", "alice namespaces=\"operational@gated\" KEY\x00", "U+0000"},
+	{"S15 NUL in a comment", "# no\x00thing", "U+0000"},
+	{"S15 BOM", "\ufeffalice namespaces=\"operational@gated\" KEY", "U+FEFF"},
+	{"S15 vertical tab", "alice\vnamespaces=\"operational@gated\" KEY", "U+000B"},
+	{"S15 invalid UTF-8", "alice\xff namespaces=\"operational@gated\" KEY", "UTF-8"},
+	{"S15 bidirectional comment", "# \u202eKEY", "U+202E"},
+	{"S20 wildcard namespace", `alice namespaces="*" KEY`, "wildcard"},
+	{"S20 wildcard in a namespace", `alice namespaces="operational@gate?" KEY`, "wildcard"},
+	{"S20 wildcard in a second namespace", `alice namespaces="git,*@gated" KEY`, "wildcard"},
+	{"S20 negated namespace", `alice namespaces="operational@gated,!git" KEY`, "wildcard or !"},
+	{"S20 two principals", `alice,bob namespaces="operational@gated" KEY`, "one principal"},
+	{"S20 two principals in quotes", `"alice,bob" namespaces="operational@gated" KEY`, "one principal"},
+	{"S20 pattern", `*@example.com namespaces="operational@gated" KEY`, "one principal"},
+	{"S20 pattern, ?", `alice? namespaces="operational@gated" KEY`, "one principal"},
+	{"S20 negated principal", `!alice namespaces="operational@gated" KEY`, "one principal"},
+	{"empty principal", `"" namespaces="operational@gated" KEY`, "principal is empty"},
+	{"open quote", `"alice namespaces=operational@gated KEY`, "not closed"},
+	{"quote inside", `ali"ce" namespaces="operational@gated" KEY`, "quote inside"},
+	{"no space after the quote", `"alice"namespaces="operational@gated" KEY`, "no space"},
+	{"nothing after the quote", `"alice"`, "nothing after"},
+	{"long principal", strings.Repeat("a", 256) + ` namespaces="operational@gated" KEY`, "255 bytes"},
+	{"empty namespaces", `alice namespaces="" KEY`, "empty namespace"},
+	{"empty namespace", `alice namespaces="operational@gated," KEY`, "empty namespace"},
+	{"blank in namespaces", `alice namespaces="operational@gated, git" KEY`, "blank"},
+	{"escaped quote", `alice namespaces="operational@gated\"" KEY`, "backslash"},
+	{"long namespace", `alice namespaces="` + strings.Repeat("n", 256) + `" KEY`, "255 bytes"},
+	{"unquoted namespaces", `alice namespaces=operational@gated KEY`, `="`},
+	{"namespaces without a value", `alice namespaces KEY`, `="`},
+	{"open option quote", `alice namespaces="operational@gated KEY`, "not closed"},
+	{"option after the quote", `alice namespaces="git"valid-after="20300101Z" KEY`, "no key follows"},
+	{"trailing comma", `alice namespaces="git", KEY`, "unknown option"},
+	{"leading comma", `alice ,namespaces="git" KEY`, "unknown option"},
+	{"space between options", `alice namespaces="git" valid-after="20300101Z" KEY`, "not base64"},
+	{"options without a key", `alice namespaces="operational@gated"`, "no key follows"},
+	{"options and blanks", `alice namespaces="operational@gated" `, "no key follows"},
+	{"type alone", `alice namespaces="operational@gated" ssh-ed25519`, "missing or cut short"},
+	{"key before options", `alice KEY namespaces="operational@gated"`, "namespaces is missing"},
+	{"time without Z", `alice namespaces="git",valid-after="20300101" KEY`, "not a time"},
+	{"time with z", `alice namespaces="git",valid-after="20300101z" KEY`, "not a time"},
+	{"time with UTC", `alice namespaces="git",valid-after="20300101UTC" KEY`, "not a time"},
+	{"time with hours alone", `alice namespaces="git",valid-after="2030010112Z" KEY`, "not a time"},
+	{"31 February", `alice namespaces="git",valid-before="20300231Z" KEY`, "not a time"},
+	{"second 60", `alice namespaces="git",valid-before="20300101000060Z" KEY`, "not a time"},
+	{"the epoch", `alice namespaces="git",valid-after="19700101Z" KEY`, "not a time"},
+	{"before the epoch", `alice namespaces="git",valid-before="19690101Z" KEY`, "not a time"},
+	{"sign in a time", `alice namespaces="git",valid-before="+2030101Z" KEY`, "not a time"},
+	{"empty time", `alice namespaces="git",valid-before="" KEY`, "not a time"},
+	{"ends before it starts", `alice namespaces="git",valid-after="20300102Z",valid-before="20300101Z" KEY`, "not after"},
+	{"ends as it starts", `alice namespaces="git",valid-after="20300101Z",valid-before="20300101Z" KEY`, "not after"},
+	{"cert-authority", `alice cert-authority,namespaces="operational@gated" KEY`, "cert-authority lines are not supported yet"},
+	{"cert-authority second", `alice namespaces="operational@gated",cert-authority KEY`, "cert-authority lines are not supported yet"},
+	{"type of another key", `alice namespaces="git" ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIOmUVyX9Bbr54jinKj6IP86dUECnXpHLulw2M0ewbJK8`, "type"},
+	{"no base64", `alice namespaces="git" ssh-ed25519 AAAA!`, "base64"},
+	{"cut base64", `alice namespaces="git" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOmUVyX9`, "does not decode"},
+}
+
+func TestLineRefusals(t *testing.T) { // S15, S20
+	t.Parallel()
+	key := publicText(t, "alice")
+	good := trustLine("good", `namespaces="operational@gated"`, testKey(t, "bob").PublicKey())
+	for _, c := range lineRefusals {
+		t.Run(c.name, func(t *testing.T) {
+			line := strings.ReplaceAll(c.line, "KEY", key)
+			trust, err := LoadTrust([]byte(good + "# two\n" + line + "\n" + good))
+			refused(t, err, op.Malformed, "")
+			require.Nil(t, trust)
+			detail := op.AsRefusal(err).Detail
+			require.True(t, strings.HasPrefix(detail, "line 3: "), detail)
+			require.Contains(t, detail, c.says)
+			require.NotContains(t, detail, strings.Fields(key)[1][30:50], "no key material")
+		})
+	}
+}
+
+func wireLine(typ string, blob []byte) string {
+	return `alice namespaces="operational@gated" ` + typ + " " + base64.StdEncoding.EncodeToString(blob) + "\n"
+}
+
+func TestKeyRefusals(t *testing.T) {
+	t.Parallel()
+	ed := testKey(t, "alice").PublicKey().Marshal()
+	rsaBlob := func(e, n string) []byte {
+		return slices.Concat(sshString("ssh-rsa"), sshString(e), sshString(n))
+	}
+	const e = "\x01\x00\x01"
+	bits := func(n int) string { return "\x00" + strings.Repeat("\xff", n/8) }
+	for _, c := range []struct {
+		name, typ string
+		blob      []byte
+		says      string
+	}{
+		{"RSA 3064", "ssh-rsa", rsaBlob(e, bits(3064)), "3064 bits is too weak"},
+		{"RSA 1024", "ssh-rsa", rsaBlob(e, bits(1024)), "1024 bits is too weak"},
+		{"RSA 3071", "ssh-rsa", rsaBlob(e, "\x7f"+strings.Repeat("\xff", 383)), "3071 bits is too weak"},
+		{"RSA negative modulus", "ssh-rsa", rsaBlob(e, "\x80"+strings.Repeat("\x01", 400)), "too weak"},
+		{"RSA zero modulus", "ssh-rsa", rsaBlob(e, ""), "too weak"},
+		{"RSA huge modulus", "ssh-rsa", rsaBlob(e, bits(16392)), "does not decode"},
+		{"RSA exponent 1", "ssh-rsa", rsaBlob("\x01", bits(3072)), "does not decode"},
+		{"RSA exponent even", "ssh-rsa", rsaBlob("\x04", bits(3072)), "does not decode"},
+		{"RSA padded modulus", "ssh-rsa", rsaBlob(e, "\x00"+bits(3072)), "canonical"},
+		{"RSA trailing", "ssh-rsa", append(rsaBlob(e, bits(3072)), 0), "does not decode"},
+		{"DSA", "ssh-dss", sshString("ssh-dss"), "DSA key is too weak"},
+		{"ed25519 short", "ssh-ed25519", slices.Concat(sshString("ssh-ed25519"), sshString("short")), "does not decode"},
+		{"ed25519 trailing", "ssh-ed25519", slices.Concat(ed, []byte{0}), "does not decode"},
+		{"ecdsa off the curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"),
+			sshString("\x04"+strings.Repeat("\x01", 64))), "does not decode"},
+		{"ecdsa other curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp384")), "does not decode"},
+		{"ecdsa infinity", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"), sshString("\x00")), "does not decode"},
+		{"certificate", ssh.CertAlgoED25519v01, sshString(ssh.CertAlgoED25519v01), "not supported yet"},
+		{"security key", "sk-ssh-ed25519@openssh.com", sshString("sk-ssh-ed25519@openssh.com"), "not supported yet"},
+		{"security key, ecdsa", "sk-ecdsa-sha2-nistp256@openssh.com", sshString("sk-ecdsa-sha2-nistp256@openssh.com"), "not supported yet"},
+		{"ML-DSA", "ssh-mldsa-44", sshString("ssh-mldsa-44"), "not supported yet"},
+		{"signature algorithm for a key type", "rsa-sha2-512", sshString("rsa-sha2-512"), "not supported yet"},
+		{"empty type", "ssh-ed25519", sshString(""), "type"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := LoadTrust([]byte("\n" + wireLine(c.typ, c.blob)))
+			refused(t, err, op.Malformed, "")
+			require.Contains(t, err.Error(), "line 2: ")
+			require.Contains(t, err.Error(), c.says)
+		})
+	}
+	trust, err := LoadTrust([]byte(wireLine("ssh-rsa", rsaBlob(e, bits(3072)))))
+	require.NoError(t, err)
+	require.Len(t, trust.Signers(), 1, "3,072 bits are enough")
+}
+
+func TestTrustSize(t *testing.T) {
+	t.Parallel()
+	for n, ok := range map[int]bool{MaxTrust - 1: true, MaxTrust: true, MaxTrust + 1: false} {
+		_, err := LoadTrust([]byte("#" + strings.Repeat("x", n-1)))
+		require.Equal(t, ok, err == nil, "%d bytes", n)
+	}
+}
+
+func TestFirstAcceptingLineWins(t *testing.T) {
+	t.Parallel()
+	bob := testKey(t, "bob").PublicKey()
+	trust := loadTrust(t,
+		trustLine("old", `namespaces="operational@gated",valid-before="20310101Z"`, bob),
+		trustLine("other", `namespaces="recovery@gated"`, bob),
+		trustLine("first", `namespaces="operational@gated",valid-before="20320101Z"`, bob),
+		trustLine("second", `namespaces="operational@gated"`, bob))
+	find := func(year int) string {
+		e, err := trust.find(bob, op.Operational, time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
+		require.NoError(t, err)
+		return e.Principal
+	}
+	require.Equal(t, "old", find(2030))
+	require.Equal(t, "old", find(2031))
+	require.Equal(t, "first", find(2032))
+	require.Equal(t, "second", find(2033))
+	_, err := trust.find(bob, op.Coordination, issued)
+	require.ErrorIs(t, err, op.UnknownSigner)
+}
+
+func TestStill(t *testing.T) {
+	t.Parallel()
+	bob := testKey(t, "bob").PublicKey()
+	trust := loadTrust(t,
+		trustLine("bob", `namespaces="recovery@gated"`, bob),
+		trustLine("bob", `namespaces="operational@gated",valid-after="20310101Z",valid-before="20320101Z"`, bob),
+		trustLine("robert", `namespaces="coordination@gated"`, bob))
+	key := ssh.FingerprintSHA256(bob)
+	from, to := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.NoError(t, trust.Still("bob", key, op.Operational, from))
+	require.NoError(t, trust.Still("bob", key, op.Operational, to))
+	require.NoError(t, trust.Still("bob", key, op.Recovery, from.AddDate(-9, 0, 0)))
+	require.ErrorIs(t, trust.Still("bob", key, op.Operational, from.Add(-time.Second)), op.SignerExpired)
+	require.ErrorIs(t, trust.Still("bob", key, op.Operational, to.Add(time.Second)), op.SignerExpired)
+	require.ErrorIs(t, trust.Still("bob", key, op.Coordination, from), op.UnknownSigner)
+	require.ErrorIs(t, trust.Still("robert", key, op.Operational, from), op.UnknownSigner)
+	require.ErrorIs(t, trust.Still("Bob", key, op.Operational, from), op.UnknownSigner)
+	require.ErrorIs(t, trust.Still("bob", key+"x", op.Operational, from), op.UnknownSigner)
+	require.ErrorIs(t, trust.Still("bob", key, "", from), op.UnknownSigner)
+}

@@ -1,0 +1,51 @@
+package authz
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNothingHereSigns parses the package's files, so that no test cache can
+// answer for it.
+func TestNothingHereSigns(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var checked int
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		checked++
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		for _, imp := range file.Imports {
+			path := strings.Trim(imp.Path.Value, `"`)
+			if strings.HasPrefix(path, "gated/") {
+				require.Equal(t, "gated/internal/op", path, name)
+			}
+			require.NotContains(t, path, "ssh/agent", name)
+			require.NotEqual(t, "crypto/rand", path, name)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				require.False(t, makesSignatures(id.Name), "%s names %s", name, id.Name)
+			}
+			return true
+		})
+	}
+	require.Greater(t, checked, 5)
+}
+
+// makesSignatures knows the names in ssh, sshsig and crypto that sign or that
+// hold private keys.
+func makesSignatures(name string) bool {
+	return name == "Sign" || strings.HasPrefix(name, "SignWith") || strings.HasPrefix(name, "NewSigner") ||
+		strings.HasPrefix(name, "Parse") && strings.Contains(name, "Private") || name == "PrivateKey"
+}
