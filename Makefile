@@ -1,0 +1,34 @@
+# What a developer runs. "make" alone builds.
+
+GO        ?= go
+TESTFLAGS ?=
+# How long each fuzz target runs.
+FUZZTIME  ?= 10s
+
+.PHONY: build test lint fuzz clean
+
+# Static programs in bin/.
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+# Every test, with the race detector where there is a C compiler, which it needs.
+test:
+	@if command -v "$$($(GO) env CC)" >/dev/null 2>&1; then \
+		set -x; CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...; \
+	else \
+		echo "no C compiler ($$($(GO) env CC)): the tests run without the race detector" >&2; \
+		set -x; CGO_ENABLED=0 $(GO) test $(TESTFLAGS) ./...; \
+	fi
+
+lint:
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+# Every fuzz target of the module, one after the other.
+fuzz:
+	./scripts/fuzz.sh $(FUZZTIME)
+
+clean:
+	rm -rf bin

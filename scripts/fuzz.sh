@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the module for a while: scripts/fuzz.sh [DURATION]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+duration=${1:-10s}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# fuzz PACKAGE TARGET
+fuzz() {
+	go test "$1" -run '^$' -fuzz "^$2\$" -fuzztime "$duration" >"$log" 2>&1
+}
+
+count=0
+while IFS=: read -r file target; do
+	package=./$(dirname "$file")
+	count=$((count + 1))
+	# The time running out in the middle of an input is reported as a failure
+	# that has no input to show; that one is worth a second run, no other is.
+	if ! fuzz "$package" "$target"; then
+		if ! grep -q 'context deadline exceeded' "$log" || grep -q 'Failing input written' "$log" || ! fuzz "$package" "$target"; then
+			cat "$log" >&2
+			echo "$package $target failed" >&2
+			exit 1
+		fi
+	fi
+	printf '%s %s: %s\n' "$package" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
+done < <(git ls-files -co --exclude-standard '*_test.go' | xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | sed 's/:func /:/' | sort)
+
+if [ "$count" -eq 0 ]; then
+	echo "no fuzz target was found" >&2
+	exit 1
+fi
+echo "$count fuzz targets, $duration each"
