@@ -1,0 +1,62 @@
+package op
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseArgs(t *testing.T) {
+	create, err := Lookup("guest.create")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		args []string
+		want Params
+	}{
+		{nil, Params{}},
+		{[]string{"memory=512"}, Params{"memory": int64(512)}},
+		{[]string{"memory=512MiB"}, Params{"memory": int64(512)}},
+		{[]string{"memory=2GiB", "cpus=2"}, Params{"memory": int64(2048), "cpus": int64(2)}},
+		{[]string{"protected=true", "scratch=false"}, Params{"protected": true, "scratch": false}},
+		{[]string{"command=web", "state=running"}, Params{"command": "web", "state": "running"}},
+		{[]string{"command="}, Params{"command": ""}},
+		{[]string{"command=a=b"}, Params{"command": "a=b"}},
+		{[]string{"labels.tier=prod", "labels.a.b=c=d"}, Params{"labels": map[string]any{"tier": "prod", "a.b": "c=d"}}},
+		{[]string{`labels={"tier":"prod"}`, "labels.x=y"}, Params{"labels": map[string]any{"tier": "prod", "x": "y"}}},
+		{[]string{"labels.x=y", `labels={"tier":"prod"}`}, Params{"labels": map[string]any{"tier": "prod", "x": "y"}}},
+		{[]string{"labels={}"}, Params{"labels": map[string]any{}}},
+		{[]string{"argv=rm -rf", "user.name=x"}, Params{"argv": "rm -rf", "user.name": "x"}},
+	} {
+		got, err := create.ParseArgs(c.args)
+		require.NoError(t, err, c.args)
+		require.Equal(t, c.want, got, c.args)
+	}
+}
+
+func TestParseArgsRefuses(t *testing.T) {
+	create, err := Lookup("guest.create")
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"memory"}, {"=1"}, {"memory=lots"}, {"memory="}, {"memory=1.5"}, {"memory=0x10"}, {"memory=512MB"}, {"cpus=1GiB"},
+		{"memory=9007199254740991TiB"}, {"memory=9007199254740992"}, {"memory=1", "memory=1"}, {"protected=yes"},
+		{"protected=TRUE"}, {"labels=x"}, {"labels=[1]"}, {`labels={"a":1}`}, {`labels={"a":"1","a":"2"}`},
+		{"labels.a=1", "labels.a=1"}, {"labels.a=1", `labels={"a":"2"}`}, {"unknown=1", "unknown=2"},
+	} {
+		_, err := create.ParseArgs(args)
+		require.ErrorIs(t, err, BadParams, args)
+	}
+}
+
+func TestParseArgsOfAnUnknownOperationAreStrings(t *testing.T) {
+	p, err := Spec{}.ParseArgs([]string{"memory=1", "labels.a=b"})
+	require.NoError(t, err)
+	require.Equal(t, Params{"memory": "1", "labels.a": "b"}, p)
+}
+
+func TestShown(t *testing.T) {
+	require.Equal(t, "grün", Shown("grün"))
+	require.Equal(t, `"\x1b[2Jred"`, Shown("\x1b[2Jred"))
+	require.Equal(t, `"a\nb"`, Shown("a\nb"))
+	require.Equal(t, `"\u202etxt"`, Shown("\u202etxt"))
+	require.Equal(t, `"\xff"`, Shown("\xff"))
+}
