@@ -1,0 +1,111 @@
+package desired
+
+import (
+	"strconv"
+	"strings"
+
+	"gated/internal/op"
+	"gated/internal/strictyaml"
+)
+
+// inGuest is what a guest's entry is called in errors.
+const inGuest = "a guest"
+
+// setConfig is the operation that changes the fields of a guest: its table of
+// parameters says which ones there are and what they may be.
+var setConfig = func() op.Spec {
+	spec, err := op.Lookup("guest.set-config")
+	if err != nil {
+		panic("desired: " + err.Error())
+	}
+	return spec
+}()
+
+// anyGuest is a target to check parameters against.
+var anyGuest = op.Target{Kind: "guest", Name: "any"}
+
+// guest reads one entry.
+func guest(v strictyaml.Value) Guest {
+	m := v.Map()
+	g := Guest{Fields: op.Params{}}
+	g.Line, g.Column = v.At()
+	name := m.Need("name")
+	g.Name = name.String()
+	if err := op.CheckName(g.Name); err != nil {
+		name.Fail("%s", op.AsRefusal(err).Detail)
+	}
+	state := m.Get("state")
+	g.State = state.String()
+	if state.Present() && g.State != Running && g.State != Stopped && g.State != Absent {
+		state.Fail("state is neither running nor stopped nor absent")
+	}
+	for _, p := range setConfig.Params {
+		if !m.Has(p.Name) {
+			continue
+		}
+		f := m.Get(p.Name)
+		if g.State == Absent {
+			// Nothing can be wished of what is not to be. A protected guest that is
+			// to be absent would be a contradiction, and nobody should have to
+			// guess which half was meant.
+			f.Fail("a guest that is to be absent has no %s", p.Name)
+		}
+		g.Fields[p.Name] = field(p, f)
+		if err := setConfig.Check(anyGuest, op.Params{p.Name: g.Fields[p.Name]}); err != nil {
+			f.Fail("%s", strings.TrimPrefix(op.AsRefusal(err).Detail, setConfig.Name+": "))
+		}
+	}
+	return g
+}
+
+// field reads one field in the unit and type of the catalogue.
+func field(p op.Param, v strictyaml.Value) any {
+	switch {
+	case p.Unit == "MiB":
+		return mebibytes(v)
+	case p.Type == op.TInt:
+		return v.Int(p.Min, p.Max)
+	case p.Type == op.TBool:
+		return v.Bool()
+	case p.Type == op.TLabels:
+		return labels(v)
+	default:
+		return v.String()
+	}
+}
+
+// mebibytes reads a size such as 512MiB and returns it in MiB. Nothing is
+// rounded: what cannot be said in whole MiB cannot be said.
+func mebibytes(v strictyaml.Value) int64 {
+	s := v.String()
+	for _, u := range []struct {
+		suffix string
+		factor int64
+	}{{"MiB", 1}, {"GiB", 1 << 10}, {"TiB", 1 << 20}} {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 1 || n > op.MaxInt/u.factor || strconv.FormatInt(n, 10) != digits {
+			break
+		}
+		return n * u.factor
+	}
+	v.Fail("a size is a whole number with MiB, GiB or TiB, such as 512MiB")
+	return 1
+}
+
+func labels(v strictyaml.Value) map[string]any {
+	m := v.Map()
+	out := map[string]any{}
+	for _, k := range m.Keys() {
+		label := m.Get(k).Named("label " + k)
+		if op.CheckName(k) != nil {
+			label.Fail("%q is not a label's name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", k)
+			continue
+		}
+		out[k] = label.String()
+	}
+	return out
+}
