@@ -18,10 +18,14 @@ var mebibytes = map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 // Labels written one by one are put together with those written as an object.
 // What the catalogue does not know stays a string, for the gate to refuse. A
 // value of another type, a repeated name and an argument without "=" are
-// BadParams. Ranges are Check's question.
+// BadParams, text that would not show as it is is Malformed. Ranges are Check's
+// question.
 func (s Spec) ParseArgs(args []string) (Params, error) {
 	p := Params{}
 	for _, arg := range args {
+		if err := CheckText("a parameter", arg); err != nil {
+			return nil, err // it could not be sent either
+		}
 		name, text, ok := strings.Cut(arg, "=")
 		if !ok || name == "" {
 			return nil, Refuse(BadParams, "%q is not name=value", arg)

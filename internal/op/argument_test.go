@@ -47,6 +47,16 @@ func TestParseArgsRefuses(t *testing.T) {
 	}
 }
 
+// TestParseArgsOfTextThatDoesNotShow: such parameters have no JSON form.
+func TestParseArgsOfTextThatDoesNotShow(t *testing.T) {
+	create, err := Lookup("guest.create")
+	require.NoError(t, err)
+	for _, arg := range []string{"command=\xff", "labels.a=\xff", "labels.\xff=a", "unknown=\x1b[2J", "\xff=1", "state=a\u202eb"} {
+		_, err := create.ParseArgs([]string{arg})
+		require.ErrorIs(t, err, Malformed, "%q", arg)
+	}
+}
+
 func TestParseArgsOfAnUnknownOperationAreStrings(t *testing.T) {
 	p, err := Spec{}.ParseArgs([]string{"memory=1", "labels.a=b"})
 	require.NoError(t, err)
