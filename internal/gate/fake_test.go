@@ -28,14 +28,15 @@ import (
 
 // world is a gate over a back end in memory, with a clock that tests move.
 type world struct {
-	t     *testing.T
-	ctx   context.Context
-	gate  *gate.Gate
-	store *store.Store
-	path  string
-	clock *nonce.Clock
-	back  *backend
-	trust *authz.Trust
+	t        testing.TB
+	ctx      context.Context
+	gate     *gate.Gate
+	store    *store.Store
+	path     string
+	clock    *nonce.Clock
+	back     *backend // nil on another back end
+	observer op.Observer
+	trust    *authz.Trust
 
 	mu      sync.Mutex
 	wall    time.Time
@@ -71,18 +72,26 @@ func (k key) line(namespaces string) string {
 	return k.name + ` namespaces="` + namespaces + `" ` + pub.Type() + " " + base64.StdEncoding.EncodeToString(pub.Marshal()) + "\n"
 }
 
-func (k key) sign(t *testing.T, namespace string, payload []byte) string {
+func (k key) sign(t testing.TB, namespace string, payload []byte) string {
 	sig, err := sshsig.Sign(bytes.NewReader(payload), k.signer, sshsig.HashSHA512, namespace)
 	require.NoError(t, err)
 	return string(sshsig.Armor(sig))
 }
 
-func (k key) envelope(t *testing.T, payload []byte) authz.Envelope {
+func (k key) envelope(t testing.TB, payload []byte) authz.Envelope {
 	return authz.Envelope{Payload: payload, Signatures: []string{k.sign(t, op.Operational.Namespace(), payload)}}
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), back: newBackend(),
+	back := newBackend()
+	w := newWorldOn(t, back)
+	w.back = back
+	return w
+}
+
+// newWorldOn is newWorld over another back end.
+func newWorldOn(t testing.TB, back op.Observer) *world {
+	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), observer: back,
 		path: filepath.Join(t.TempDir(), "gated.db")}
 	var err error
 	w.trust, err = authz.LoadTrust([]byte(alice.line("operational@gated,git")))
@@ -100,7 +109,7 @@ func (w *world) open() {
 	}))
 	p := policy.Default()
 	p.Commands = []string{"web"}
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.back, Clock: w.clock, Host: testHost, ID: testGate,
+	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: testGate,
 		Trust: w.trust, Policy: p, UID: 4242, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
 	require.NoError(w.t, err)
 	w.store = s

@@ -144,6 +144,12 @@ func changes(earlier []planned, t op.Target) bool {
 	return false
 }
 
+// Verdict classifies a step on what a driver saw of its target.
+func (g *Gate) Verdict(ctx context.Context, by op.Requester, s op.Step, o op.Observed) (v op.Verdict, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { v, err = g.classify(tx, by, s, o); return err })
+	return v, err
+}
+
 // Explain says what class a step would have, by which rule and why, and what
 // people should know of its target. Nothing changes.
 func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error) {

@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"gated/internal/store"
+)
+
+// backup streams consistent copies of the database.
+type backup struct {
+	store *store.Store
+	dir   string // the state directory, on whose disk a copy is made first
+}
+
+// Backup writes a copy of the database to w.
+func (b backup) Backup(ctx context.Context, w io.Writer) error {
+	tmp, err := os.MkdirTemp(b.dir, ".backup-") // 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	path := filepath.Join(tmp, dbName)
+	if err := b.store.Snapshot(ctx, path); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return errors.Join(err, f.Close())
+}

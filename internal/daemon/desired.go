@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"context"
+
+	"gated/internal/api"
+	"gated/internal/desired"
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/reconcile"
+	"gated/internal/server"
+)
+
+// desiredState keeps the named sets for the server.
+type desiredState struct {
+	gate   *gate.Gate
+	driver driver.Driver
+	dir    string       // where desired state is files: sets are not put then
+	wake   func([]byte) // told of each document that was put or deleted
+}
+
+// PutSet checks a document as reconcile will read it, then stores it. A guest
+// that stands in another set already is a Conflict.
+func (d desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
+	if err := d.filesOnly(); err != nil {
+		return "", err
+	}
+	doc, err := d.parse(name, body)
+	if err != nil {
+		return "", err
+	}
+	if err := d.disjoint(ctx, name, doc); err != nil {
+		return "", err
+	}
+	etag, err := d.gate.PutSet(ctx, by, name, ifMatch, body)
+	if err == nil {
+		d.wake(body)
+	}
+	return etag, err
+}
+
+func (d desiredState) filesOnly() error {
+	if d.dir == "" {
+		return nil
+	}
+	return op.Refuse(op.Conflict, "desired state of this gate is files in %s", d.dir).
+		WithHint("write the file there; a half-written one is never read")
+}
+
+func (d desiredState) parse(name string, body []byte) (desired.Document, error) {
+	doc, err := desired.Parse(name, body)
+	if err == nil && doc.Host != d.gate.Host() {
+		err = op.Refuse(op.TargetMismatch, "%s is for the host %q, this is %q", name, doc.Host, d.gate.Host())
+	}
+	return doc, err
+}
+
+func (d desiredState) disjoint(ctx context.Context, name string, doc desired.Document) error {
+	sets, err := d.gate.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	mine := map[string]bool{}
+	for _, g := range doc.Guests {
+		mine[g.Name] = true
+	}
+	for _, s := range sets {
+		if s.Name == name {
+			continue
+		}
+		other, err := desired.Parse(s.Name, s.Body)
+		if err != nil {
+			continue // it plans nothing, so nothing of it can clash
+		}
+		for _, g := range other.Guests {
+			if mine[g.Name] {
+				return op.Refuse(op.Conflict, "guest %s stands in the set %s already", g.Name, s.Name).
+					WithHint("a guest belongs to one set")
+			}
+		}
+	}
+	return nil
+}
+
+// Set returns one set.
+func (d desiredState) Set(ctx context.Context, name string) (server.Set, error) {
+	s, err := d.gate.Set(ctx, name)
+	return server.Set(s), err
+}
+
+// Sets returns every set.
+func (d desiredState) Sets(ctx context.Context) ([]server.Set, error) {
+	all, err := d.gate.Sets(ctx)
+	out := make([]server.Set, len(all))
+	for i, s := range all {
+		out[i] = server.Set(s)
+	}
+	return out, err
+}
+
+// DeleteSet removes a set; its guests stay as they are.
+func (d desiredState) DeleteSet(ctx context.Context, by op.Requester, name string) error {
+	if err := d.filesOnly(); err != nil {
+		return err
+	}
+	old, err := d.gate.Set(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := d.gate.DeleteSet(ctx, by, name); err != nil {
+		return err
+	}
+	d.wake(old.Body)
+	return nil
+}
+
+// Plan says what a document would change, guest by guest.
+func (d desiredState) Plan(ctx context.Context, by op.Requester, document []byte) (api.Plan, error) {
+	doc, err := d.parse("the document", document)
+	if err != nil {
+		return api.Plan{}, err
+	}
+	plan := api.Plan{Host: doc.Host, Guests: []api.PlannedGuest{}}
+	for _, want := range doc.Guests {
+		plan.Guests = append(plan.Guests, d.planGuest(ctx, by, want))
+	}
+	return plan, nil
+}
+
+func (d desiredState) planGuest(ctx context.Context, by op.Requester, want desired.Guest) api.PlannedGuest {
+	out := api.PlannedGuest{Name: want.Name, Action: api.ActionNone, Steps: []api.PlannedStep{}}
+	failed := func(err error) api.PlannedGuest {
+		r := op.AsRefusal(err)
+		out.Action, out.Error = api.ActionError, &api.Error{Code: r.Code, Detail: r.Detail}
+		return out
+	}
+	have, err := d.driver.Observe(ctx, op.Target{Kind: "guest", Name: want.Name})
+	if err != nil {
+		return failed(err)
+	}
+	for _, ask := range reconcile.Plan(want, have) {
+		s := op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params, Incarnation: have.Incarnation}
+		v, err := d.gate.Verdict(ctx, by, s, have)
+		if err != nil {
+			return failed(err)
+		}
+		out.Steps = append(out.Steps, api.PlannedStep{Op: ask.Op, Params: ask.Params, Class: v.Class, Rule: v.Rule, Why: v.Why,
+			Facts: have.Facts})
+		out.Action = worse(out.Action, actionOf(ask, v))
+	}
+	return out
+}
+
+func actionOf(ask op.Ask, v op.Verdict) string {
+	switch {
+	case v.Class == op.Destructive:
+		return api.ActionWaits
+	case ask.Op == "guest.create":
+		return api.ActionCreate
+	default:
+		return api.ActionChange
+	}
+}
+
+// worse returns the action that a reader has to know of first.
+func worse(a, b string) string {
+	order := map[string]int{api.ActionNone: 0, api.ActionChange: 1, api.ActionCreate: 2, api.ActionWaits: 3}
+	if order[b] > order[a] {
+		return b
+	}
+	return a
+}

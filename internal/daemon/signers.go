@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/authz"
+	"gated/internal/op"
+)
+
+// KeyArg names a public key file of OpenSSH and whom it belongs to.
+type KeyArg struct {
+	Path      string
+	Principal string // empty: the key's comment
+}
+
+// signersHead starts the file that init writes.
+const signersHead = `# Who may approve what, in OpenSSH's allowed_signers format (ssh-keygen(1), ALLOWED SIGNERS).
+# One key a line; namespaces are roles: operational@gated approves destructive steps,
+# recovery@gated only rotates keys, coordination@gated only takes reservations away.
+# gated refuses the whole file if a line is not understood. After an edit: systemctl reload gated,
+# or send the daemon SIGHUP.
+`
+
+// signersFile writes the allowed_signers file for keys and checks it as the
+// daemon will.
+func signersFile(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
+	var b bytes.Buffer
+	b.WriteString(signersHead)
+	for _, role := range op.Roles {
+		for _, k := range keys[role] {
+			line, err := signerLine(k, role)
+			if err != nil {
+				return nil, nil, err
+			}
+			b.WriteString(line)
+		}
+	}
+	trust, err := authz.LoadTrust(b.Bytes())
+	return b.Bytes(), trust, err
+}
+
+func signerLine(k KeyArg, role op.Role) (string, error) {
+	data, err := os.ReadFile(k.Path)
+	if err != nil {
+		return "", op.Refuse(op.BadParams, "the key %s cannot be read: %v", k.Path, err).
+			WithHint("name the public key, like ~/.ssh/id_ed25519.pub")
+	}
+	if bytes.Contains(data, []byte("PRIVATE KEY")) {
+		return "", op.Refuse(op.BadParams, "%s is a private key", k.Path).WithHint("name the .pub file beside it")
+	}
+	pub, comment, _, _, err := ssh.ParseAuthorizedKey(data)
+	if err != nil {
+		return "", op.Refuse(op.BadParams, "%s is not an OpenSSH public key", k.Path)
+	}
+	principal := k.Principal
+	if principal == "" {
+		principal = strings.TrimSpace(comment)
+	}
+	if principal == "" || strings.ContainsAny(principal, " \t\"*?!,\\#") || op.CheckText("principal", principal) != nil {
+		return "", op.Refuse(op.BadParams, "the key %s needs a name for its owner, and %q is none", k.Path, principal).
+			WithHint("add one: %s:alice@example.com", k.Path)
+	}
+	return fmt.Sprintf("%s namespaces=%q %s %s\n", principal, role.Namespace(), pub.Type(),
+		base64.StdEncoding.EncodeToString(pub.Marshal())), nil
+}
