@@ -83,15 +83,16 @@ type quota struct {
 	by   map[uint32]int64
 }
 
+func newQuota(what string, all, perUID int64) *quota {
+	return &quota{what: what, all: all, perUID: perUID, by: map[uint32]int64{}}
+}
+
 // take reserves n for uid or refuses as OverLimit.
 func (q *quota) take(uid uint32, n int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.used+n > q.all || q.by[uid]+n > q.perUID {
 		return op.Refuse(op.OverLimit, "too many %s at once", q.what).WithHint("end some, or try again later")
-	}
-	if q.by == nil {
-		q.by = map[uint32]int64{}
 	}
 	q.used += n
 	q.by[uid] += n

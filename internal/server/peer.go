@@ -13,7 +13,7 @@ import (
 
 // peerListener accepts connections into a crowd.
 type peerListener struct {
-	*net.UnixListener
+	*Socket
 	crowd *crowd
 	log   *slog.Logger
 }

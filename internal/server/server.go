@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -59,18 +58,18 @@ func New(c Config) *Server {
 	s := &Server{
 		Config:   c,
 		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
-		bodies:   &quota{what: "bytes of request bodies", all: c.Limits.Bodies, perUID: c.Limits.BodiesUID},
-		streams:  &quota{what: "streams", all: int64(c.Limits.Streams), perUID: int64(c.Limits.StreamsUID)},
+		bodies:   newQuota("bytes of request bodies", c.Limits.Bodies, c.Limits.BodiesUID),
+		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
 		stopping: make(chan struct{}),
 	}
 	s.routes = s.mux()
 	return s
 }
 
-// Serve answers on l until ctx ends, then lets the calls under way finish for
-// Limits.Drain, ends streams at once, and closes l. It returns nil for an end
-// that was asked for.
-func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+// Serve answers on l until ctx ends, then takes the socket away, ends streams
+// at once and lets the calls under way finish for Limits.Drain. It returns nil
+// for an end that was asked for.
+func (s *Server) Serve(ctx context.Context, l *Socket) error {
 	h := &http.Server{
 		Handler:                      http.HandlerFunc(s.serve),
 		ConnContext:                  withPeer,
@@ -83,7 +82,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		ErrorLog:                     slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(&peerListener{UnixListener: l, crowd: s.crowd, log: s.Logger}) }()
+	go func() { ended <- h.Serve(&peerListener{Socket: l, crowd: s.crowd, log: s.Logger}) }()
 	select {
 	case err := <-ended:
 		close(s.stopping)

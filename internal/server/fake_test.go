@@ -1,0 +1,378 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+var (
+	noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	web  = op.Target{Kind: "guest", Name: "web-1"}
+	aID  = op.RequestID{Job: 12, Index: 1}
+)
+
+// fake stands for the whole daemon. It records what reached it, and answers
+// with what the test put in.
+type fake struct {
+	mu       sync.Mutex
+	reached  []string
+	by       op.Requester
+	sub      op.Submission
+	env      Envelope
+	query    JobQuery
+	ifMatch  string
+	document []byte
+	set      string
+
+	err     error
+	job     op.Job
+	req     op.Request
+	set1    Set
+	guest1  api.Guest
+	panics  bool
+	hold    chan struct{} // closed to let Status go on
+	held    chan struct{} // gets one for each Status that waits
+	backups func(context.Context, io.Writer) error
+	entries []api.Entry
+	more    chan struct{} // closed and replaced when entries grow
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	step := op.Step{ID: aID, Op: "guest.destroy", Target: web, Incarnation: "i1", State: op.StatePending,
+		Fingerprint: op.FingerprintOf(nil), Params: op.Params{}, Verdict: op.Verdict{Class: op.Destructive, Rule: "r", Why: "w"}}
+	payload, err := op.Payload{Gate: op.GateID(strings.Repeat("a", 32)), Host: "h", Op: step.Op, Target: web, Incarnation: "i1",
+		State: step.Fingerprint, Params: op.Params{}, Nonce: strings.Repeat("A", 22), IssuedAt: noon,
+		ExpiresAt: noon.Add(time.Hour)}.Encode()
+	require.NoError(t, err)
+	return &fake{
+		job:    op.Job{ID: 12, Steps: []op.Step{step}, CreatedAt: noon},
+		req:    op.Request{ID: aID, Step: step, Payload: payload, Needed: 1, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon},
+		set1:   Set{Name: "web", ETag: "e1", Body: []byte("apiVersion: gated/v1\n"), UpdatedAt: noon},
+		guest1: api.Guest{Name: "web-1", State: "running"},
+		more:   make(chan struct{}),
+	}
+}
+
+// reach records a call and returns the error that the test wants.
+func (f *fake) reach(what string, by op.Requester) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reached = append(f.reached, what)
+	f.by = by
+	if f.panics {
+		panic("the fake was told to")
+	}
+	return f.err
+}
+
+func (f *fake) calls() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string{}, f.reached...)
+}
+
+func (f *fake) Submit(_ context.Context, s op.Submission) (op.Job, error) {
+	err := f.reach("Submit", s.Requester)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sub = s
+	return f.job, err
+}
+
+func (f *fake) Cancel(_ context.Context, by op.Requester, id op.JobID) (op.Job, error) {
+	if err := f.reach("Cancel "+id.String(), by); err != nil {
+		return op.Job{}, err
+	}
+	for _, r := range f.job.Requesters {
+		if r.UID == by.UID {
+			return f.job, nil
+		}
+	}
+	return op.Job{}, op.Refuse(op.NotAllowed, "uid %d did not ask for %s", by.UID, id)
+}
+
+func (f *fake) Job(_ context.Context, id op.JobID) (op.Job, error) {
+	return f.job, f.reach("Job "+id.String(), op.Requester{})
+}
+
+func (f *fake) Jobs(_ context.Context, q JobQuery) ([]op.Job, error) {
+	f.query = q
+	return []op.Job{f.job}, f.reach("Jobs", op.Requester{})
+}
+
+func (f *fake) Request(_ context.Context, id op.RequestID) (op.Request, error) {
+	return f.req, f.reach("Request "+id.String(), op.Requester{})
+}
+
+func (f *fake) Requests(_ context.Context, s op.State) ([]op.Request, error) {
+	return []op.Request{f.req}, f.reach("Requests "+string(s), op.Requester{})
+}
+
+func (f *fake) Approve(_ context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error) {
+	f.env = e
+	return f.req, f.reach("Approve "+id.String(), by)
+}
+
+func (f *fake) Reject(_ context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error) {
+	f.env = e
+	return f.req, f.reach("Reject "+id.String(), by)
+}
+
+func (f *fake) ApproveOffline(_ context.Context, by op.Requester, e Envelope) (op.Request, error) {
+	f.env = e
+	return f.req, f.reach("ApproveOffline", by)
+}
+
+func (f *fake) Explain(_ context.Context, by op.Requester, a op.Ask) (op.Step, []op.Fact, error) {
+	s := f.job.Steps[0]
+	s.Op, s.Target, s.Params = a.Op, a.Target, a.Params
+	return s, []op.Fact{{Name: "files", Text: "3"}}, f.reach("Explain", by)
+}
+
+func (f *fake) PutSet(_ context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
+	f.set, f.ifMatch, f.document = name, ifMatch, append([]byte{}, body...)
+	return "e2", f.reach("PutSet", by)
+}
+
+func (f *fake) Set(_ context.Context, name string) (Set, error) {
+	return f.set1, f.reach("Set "+name, op.Requester{})
+}
+
+func (f *fake) Sets(context.Context) ([]Set, error) {
+	return []Set{f.set1}, f.reach("Sets", op.Requester{})
+}
+
+func (f *fake) DeleteSet(_ context.Context, by op.Requester, name string) error {
+	return f.reach("DeleteSet "+name, by)
+}
+
+func (f *fake) Plan(_ context.Context, by op.Requester, document []byte) (api.Plan, error) {
+	f.mu.Lock()
+	f.document = append([]byte{}, document...)
+	f.mu.Unlock()
+	return api.Plan{Host: "h"}, f.reach("Plan", by)
+}
+
+func (f *fake) Guests(_ context.Context, by op.Requester) ([]api.Guest, error) {
+	return []api.Guest{f.guest1}, f.reach("Guests", by)
+}
+
+func (f *fake) Guest(_ context.Context, by op.Requester, name string) (api.Guest, error) {
+	return f.guest1, f.reach("Guest "+name, by)
+}
+
+func (f *fake) Status(ctx context.Context) (api.Status, error) {
+	err := f.reach("Status", op.Requester{})
+	if f.hold != nil {
+		f.held <- struct{}{}
+		select {
+		case <-f.hold:
+		case <-ctx.Done():
+			return api.Status{}, ctx.Err()
+		}
+	}
+	return api.Status{Host: "h"}, err
+}
+
+func (f *fake) Backup(ctx context.Context, w io.Writer) error {
+	if err := f.reach("Backup", op.Requester{}); err != nil {
+		return err
+	}
+	return f.backups(ctx, w)
+}
+
+func (f *fake) Head(context.Context) (api.Head, error) {
+	return api.Head{Seq: 9, Hash: "00"}, f.reach("Head", op.Requester{})
+}
+
+func (f *fake) Audit(_ context.Context, after int64, limit int) ([]api.Entry, error) {
+	err := f.reach("Audit", op.Requester{})
+	out, _ := f.above(after, limit)
+	return out, err
+}
+
+// Events leaves out every third entry, as a filter would.
+func (f *fake) Events(_ context.Context, after int64, limit int) ([]api.Entry, int64, error) {
+	if err := f.reach("Events", op.Requester{}); err != nil {
+		return nil, 0, err
+	}
+	all, _ := f.above(after, limit)
+	var out []api.Entry
+	for _, e := range all {
+		after = e.Seq
+		if e.Seq%3 != 0 {
+			out = append(out, e)
+		}
+	}
+	return out, after, nil
+}
+
+func (f *fake) Wait(ctx context.Context, after int64) error {
+	for {
+		got, more := f.above(after, 1)
+		if len(got) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-more:
+		}
+	}
+}
+
+func (f *fake) above(after int64, limit int) ([]api.Entry, chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []api.Entry
+	for _, e := range f.entries {
+		if e.Seq > after && len(out) < limit {
+			out = append(out, e)
+		}
+	}
+	return out, f.more
+}
+
+// grow appends n entries with consecutive numbers.
+func (f *fake) grow(t *testing.T, n int) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		seq := strconv.Itoa(len(f.entries) + 1)
+		e, err := api.ParseEntry([]byte(`{"seq":` + seq + `,"time":"2026-03-04T12:00:00Z","kind":"planned","prev":""}`))
+		require.NoError(t, err)
+		f.entries = append(f.entries, e)
+	}
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// world is a server on a socket of its own.
+type world struct {
+	*fake
+	server  *Server
+	path    string
+	http    *http.Client
+	stop    context.CancelFunc
+	ended   chan error
+	mu      sync.Mutex
+	refused []string // what Config.Refused was told: uid, code, what
+}
+
+// socketDir returns a short directory that every uid can pass through, which
+// t.TempDir is not.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gated")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+// start serves a fake on a socket until the test ends. change may alter the
+// configuration; gid is the socket's group, or -1.
+func start(t *testing.T, gid int, change func(*Config)) *world {
+	t.Helper()
+	w := &world{fake: newFake(t), path: filepath.Join(socketDir(t), "gated.sock"), ended: make(chan error, 1)}
+	c := Config{Gate: w.fake, Desired: w.fake, Guests: w.fake, Log: w.fake, Status: w.fake, Backup: w.fake,
+		UID: uint32(os.Getuid()), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Refused: func(_ context.Context, by op.Requester, what string, r *op.Refusal) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.refused = append(w.refused, by.String()+" "+string(r.Code)+" "+what)
+		}}
+	if change != nil {
+		change(&c)
+	}
+	socket, err := Listen(w.path, gid)
+	require.NoError(t, err)
+	w.server = New(c)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.stop = cancel
+	go func() { w.ended <- w.server.Serve(ctx, socket) }()
+	w.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", w.path)
+	}}}
+	t.Cleanup(func() {
+		w.http.CloseIdleConnections()
+		cancel()
+		require.NoError(t, <-w.ended)
+		require.NoFileExists(t, w.path)
+	})
+	return w
+}
+
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string{}, w.refused...)
+}
+
+// reply is an answer that was read whole.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do makes one call; headers are name, value, name, value.
+func (w *world) do(t *testing.T, method, path, body string, headers ...string) reply {
+	t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, "http://gated"+path, r)
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := w.http.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return reply{resp.StatusCode, resp.Header, b}
+}
+
+// problem returns the reply as a problem, and checks that it is one.
+func (r reply) problem(t *testing.T) api.Problem {
+	t.Helper()
+	require.Equal(t, api.ProblemType, r.header.Get("Content-Type"), "%d %s", r.status, r.body)
+	var p api.Problem
+	require.NoError(t, api.DecodeAnswer(r.body, &p))
+	require.Equal(t, r.status, p.Status)
+	require.NotEmpty(t, p.Code)
+	require.NotEmpty(t, p.Detail)
+	require.NotEmpty(t, p.Title)
+	return p
+}
+
+// into decodes a reply of that status.
+func (r reply) into(t *testing.T, status int, v any) {
+	t.Helper()
+	require.Equal(t, status, r.status, "%s", r.body)
+	require.Equal(t, api.ContentType, r.header.Get("Content-Type"))
+	require.NoError(t, api.DecodeAnswer(r.body, v))
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
