@@ -1,0 +1,132 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroups is the cgroup v2 directory that guests get groups in, and what it can
+// limit. The zero value is none.
+type cgroups struct {
+	root   string
+	memory bool
+	cpu    bool
+	why    string // why it limits less than both, or ""
+}
+
+// openCgroups looks at a cgroup v2 directory and turns on, for its children, the
+// controllers that limits need. What it cannot turn on it says in why.
+func openCgroups(root string) cgroups {
+	if root == "" {
+		return cgroups{why: "no cgroup is configured"}
+	}
+	b, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+	if err != nil {
+		return cgroups{why: fmt.Sprintf("%s is no cgroup v2 directory: %v", root, err)}
+	}
+	c := cgroups{root: root}
+	have := strings.Fields(string(b))
+	for _, name := range []string{"memory", "cpu"} {
+		if !slices.Contains(have, name) {
+			c.why = fmt.Sprintf("%s has no %s controller", root, name)
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+name), 0); err != nil {
+			c.why = fmt.Sprintf("%s: turn on %s: %v", root, name, err)
+			continue
+		}
+		c.memory = c.memory || name == "memory"
+		c.cpu = c.cpu || name == "cpu"
+	}
+	return c
+}
+
+// cgroup is one guest's group; "" is none, and all its methods then do nothing.
+type cgroup string
+
+// of names the group of the guest with that uuid.
+func (c cgroups) of(uuid string) cgroup {
+	if c.root == "" {
+		return ""
+	}
+	return cgroup(filepath.Join(c.root, "guest-"+uuid))
+}
+
+// group makes the guest's group with its limits.
+func (c cgroups) group(s spec) (cgroup, error) {
+	g := c.of(s.UUID)
+	if g == "" {
+		return "", nil
+	}
+	if err := os.Mkdir(string(g), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("cgroup: %w", err)
+	}
+	return g, c.limit(g, s)
+}
+
+// limit writes the guest's limits, also those that are lifted.
+func (c cgroups) limit(g cgroup, s spec) error {
+	if g == "" {
+		return nil
+	}
+	var err error
+	if c.memory {
+		limit := "max"
+		if s.Memory > 0 {
+			limit = strconv.FormatInt(s.Memory<<20, 10)
+		}
+		err = g.write("memory.max", limit)
+	}
+	if c.cpu {
+		const period = 100_000 // µs, the kernel's default
+		limit := "max"
+		if s.CPUs > 0 {
+			limit = strconv.FormatInt(s.CPUs*period, 10)
+		}
+		err = errors.Join(err, g.write("cpu.max", limit+" "+strconv.Itoa(period)))
+	}
+	return err
+}
+
+func (g cgroup) write(file, value string) error {
+	if err := os.WriteFile(filepath.Join(string(g), file), []byte(value), 0o644); err != nil {
+		return fmt.Errorf("cgroup: %w", err)
+	}
+	return nil
+}
+
+// add moves a process into the group.
+func (g cgroup) add(pid int) error {
+	if g == "" {
+		return nil
+	}
+	return g.write("cgroup.procs", strconv.Itoa(pid))
+}
+
+// kill ends every process in the group, also those that left the session.
+func (g cgroup) kill() error {
+	if g == "" {
+		return nil
+	}
+	err := g.write("cgroup.kill", "1")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no such group, or a kernel before 5.14
+	}
+	return err
+}
+
+// remove deletes the group if it is empty; one whose processes are still ending
+// is used again or removed at the next start.
+func (g cgroup) remove() {
+	if g != "" {
+		_ = unix.Rmdir(string(g))
+	}
+}

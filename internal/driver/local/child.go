@@ -1,0 +1,85 @@
+package local
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
+)
+
+// childArg is the hidden first argument under which this program becomes a
+// guest's process.
+const childArg = "__gated_guest"
+
+// The child's descriptors, in the order of launchFiles.fork.
+const (
+	ordersFD = 3
+	dataFD   = 4
+	readyFD  = 5
+)
+
+// orders are what the parent tells the child. They come through a pipe, so that
+// no other process can read them from a command line.
+type orders struct {
+	Argv    []string
+	Env     []string
+	Account account
+	Memory  uint64 // RLIMIT_AS in bytes; 0 is none
+}
+
+// MaybeExecGuest turns this process into a guest's if it was started as one,
+// and then does not return. Every program that links this package and makes a
+// Driver calls it before anything else, its tests in TestMain.
+func MaybeExecGuest() {
+	if len(os.Args) != 2 || os.Args[1] != childArg {
+		return
+	}
+	// Capabilities, and the securing of an exec, belong to a thread.
+	runtime.LockOSThread()
+	err := execGuest()
+	fmt.Fprintln(os.NewFile(readyFD, "ready"), err)
+	os.Exit(127)
+}
+
+func execGuest() error {
+	// Whatever descriptor the daemon failed to mark ends at the exec, too.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close_range: %w", err)
+	}
+	b, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
+	if err != nil {
+		return err
+	}
+	var o orders
+	if err := json.Unmarshal(b, &o, json.RejectUnknownMembers(true)); err != nil {
+		// The daemon died before it gave any: then this never was a guest.
+		return fmt.Errorf("no orders: %w", err)
+	}
+	if err := unix.Fchdir(dataFD); err != nil {
+		return fmt.Errorf("enter data: %w", err)
+	}
+	unix.Umask(0o022)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if err := confine(o.Argv[0]); err != nil {
+		return err
+	}
+	if err := dropPrivileges(o.Account); err != nil {
+		return err
+	}
+	if o.Memory > 0 {
+		// Last of all: this program itself needs more address space than a small
+		// guest may have.
+		limit := unix.Rlimit{Cur: o.Memory, Max: o.Memory}
+		if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
+			return fmt.Errorf("limit memory: %w", err)
+		}
+	}
+	return fmt.Errorf("exec %s: %w", o.Argv[0], syscall.Exec(o.Argv[0], o.Argv, o.Env))
+}

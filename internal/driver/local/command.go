@@ -1,0 +1,108 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// Command is an entry of the operator's local.commands.
+type Command struct {
+	Argv []string          // Argv[0] is an absolute path; nothing is expanded
+	User string            // a name or a number; empty means the daemon's own user
+	Env  map[string]string // the whole environment, but for GATED_GUEST
+}
+
+// account is whom a command runs as.
+type account struct {
+	Switch bool   // whether it is another than the daemon's own
+	UID    uint32 // meaningless without Switch, as GID
+	GID    uint32
+}
+
+// checkCommands refuses what could not run, so that a broken configuration is
+// seen when it is loaded and not at the first start. It returns the accounts by
+// command name.
+func checkCommands(commands map[string]Command) (map[string]account, error) {
+	names := make([]string, 0, len(commands))
+	for name := range commands {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	accounts := make(map[string]account, len(names))
+	for _, name := range names {
+		if op.CheckName(name) != nil {
+			return nil, op.Refuse(op.BadParams, "local.commands: %q is not a name", name)
+		}
+		a, err := commands[name].check()
+		if err != nil {
+			return nil, op.Refuse(op.BadParams, "local.commands: %s: %v", name, err)
+		}
+		accounts[name] = a
+	}
+	return accounts, nil
+}
+
+func (c Command) check() (account, error) {
+	if len(c.Argv) == 0 || !filepath.IsAbs(c.Argv[0]) {
+		return account{}, fmt.Errorf("argv does not begin with an absolute path")
+	}
+	for _, s := range c.Argv {
+		if strings.ContainsRune(s, 0) {
+			return account{}, fmt.Errorf("argv holds a NUL")
+		}
+	}
+	for k, v := range c.Env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) || k == markVar {
+			return account{}, fmt.Errorf("the environment variable %q cannot be set", k)
+		}
+	}
+	return lookupAccount(c.User)
+}
+
+// lookupAccount finds a user by name or number. Only root can become another.
+func lookupAccount(name string) (account, error) {
+	if name == "" {
+		return account{}, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		if u, err = user.LookupId(name); err != nil {
+			return account{}, fmt.Errorf("there is no user %q", name)
+		}
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return account{}, fmt.Errorf("user %q has the uid %q", name, u.Uid)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return account{}, fmt.Errorf("user %q has the gid %q", name, u.Gid)
+	}
+	own := os.Geteuid()
+	if int(uid) == own {
+		return account{}, nil
+	}
+	if own != 0 {
+		return account{}, fmt.Errorf("only root can run it as %s", name)
+	}
+	return account{Switch: true, UID: uint32(uid), GID: uint32(gid)}, nil
+}
+
+// environ returns the environment of a guest's process: what the command says
+// and the mark by which stray processes are found again, and nothing of the
+// daemon's own.
+func (c Command) environ(inc op.Incarnation) []string {
+	env := make([]string, 0, len(c.Env)+1)
+	for k, v := range c.Env {
+		env = append(env, k+"="+v)
+	}
+	sort.Strings(env)
+	return append(env, markOf(inc))
+}

@@ -1,0 +1,66 @@
+package local
+
+import (
+	"log/slog"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Defaults of Config.
+const (
+	DefaultTrashKeep = 24 * time.Hour
+	DefaultStopGrace = 10 * time.Second
+)
+
+// Config says where guests live and what they may run.
+type Config struct {
+	Root      string        // an absolute path; made 0700 if it does not exist
+	TrashKeep time.Duration // how long what was destroyed is kept; 0 means DefaultTrashKeep
+	StopGrace time.Duration // from SIGTERM to SIGKILL; 0 means DefaultStopGrace
+
+	// Commands are all that a guest can run, by the name that its command names.
+	Commands map[string]Command
+
+	// SingleUser says that guests and daemon share a uid on purpose. Without it,
+	// a command that would run unconfined under the daemon's own uid is refused.
+	SingleUser bool
+
+	// CgroupRoot is a cgroup v2 directory that the daemon may make groups in,
+	// such as /sys/fs/cgroup/gated. Empty, or where it lacks a controller, limits
+	// are set by rlimits.
+	CgroupRoot string
+
+	Now    func() time.Time // required
+	Logger *slog.Logger     // nil discards
+
+	// Exited, if not nil, is told of every guest whose process ended. It must not
+	// block.
+	Exited func(op.Target)
+
+	// BootID replaces the kernel's boot id, for tests.
+	BootID string
+}
+
+func (c *Config) setDefaults() error {
+	if c.Now == nil {
+		return op.Refuse(op.Internal, "local: Config.Now is missing")
+	}
+	if c.TrashKeep <= 0 {
+		c.TrashKeep = DefaultTrashKeep
+	}
+	if c.StopGrace <= 0 {
+		c.StopGrace = DefaultStopGrace
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.BootID == "" {
+		id, err := kernelBootID()
+		if err != nil {
+			return err
+		}
+		c.BootID = id
+	}
+	return nil
+}

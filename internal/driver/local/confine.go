@@ -1,0 +1,71 @@
+package local
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	landlocksys "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// landlockABI returns the kernel's Landlock version, 0 if it has none.
+func landlockABI() int {
+	v, err := landlocksys.LandlockGetABIVersion()
+	if err != nil || v < 0 {
+		return 0
+	}
+	return v
+}
+
+// confine leaves the process, from now on, its data directory (where it is), the
+// system's programs and libraries, its own program, and the harmless devices;
+// where the kernel can, it also keeps it from signalling others and from their
+// sockets. The network stays open. Without Landlock it does nothing: the parent
+// knows that and has decided.
+func confine(program string) error {
+	abi := landlockABI()
+	if abi == 0 {
+		return nil
+	}
+	data := landlock.RWDirs(".")
+	if abi >= 2 {
+		data = data.WithRefer() // else nothing could be moved between its directories
+	}
+	config := landlock.V9
+	config.HandledAccessNet = 0
+	err := config.BestEffort().Restrict(
+		data,
+		landlock.RODirs("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc").IgnoreIfMissing(),
+		landlock.ROFiles(program).IgnoreIfMissing(),
+		landlock.RWFiles("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom").IgnoreIfMissing(),
+	)
+	if err != nil {
+		return fmt.Errorf("confine with landlock: %w", err)
+	}
+	return nil
+}
+
+// dropPrivileges becomes the account, and gives up every capability also where
+// the uid stays root's: such a process owns what root owns but can do no more
+// with it than any owner. With no_new_privs set, no later exec brings one back
+// (capabilities(7), prctl(2)).
+func dropPrivileges(a account) error {
+	if a.Switch {
+		if err := syscall.Setgroups([]int{}); err != nil {
+			return fmt.Errorf("setgroups: %w", err)
+		}
+		if err := syscall.Setgid(int(a.GID)); err != nil {
+			return fmt.Errorf("setgid: %w", err)
+		}
+		if err := syscall.Setuid(int(a.UID)); err != nil {
+			return fmt.Errorf("setuid: %w", err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData // version 3 takes two
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}

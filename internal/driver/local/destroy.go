@@ -1,0 +1,103 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
+)
+
+func (d *Driver) prepareDestroy(_ context.Context, step op.Step, g *guest) (action, error) {
+	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return d.destroy(ctx, g) }, nil
+}
+
+// destroy stops the guest and renames it into the trash, which is the moment
+// when it is destroyed.
+func (d *Driver) destroy(ctx context.Context, g *guest) error {
+	if err := d.stop(ctx, g.incarnation()); err != nil {
+		return err
+	}
+	// Again: stopping took time.
+	if err := d.checkNoMount(d.path(g.name), "guest.destroy"); err != nil {
+		return err
+	}
+	if e, err := d.root.stat(g.name); err != nil || e.ino != g.Inode || e.birth != g.Birth {
+		return errors.Join(op.Refuse(op.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
+	}
+	now := d.cfg.Now().UTC()
+	committed, err := d.put(d.root, g.name, trashName(g.name, g.incarnation()), trashed{Name: g.name,
+		Incarnation: g.incarnation(), What: wholeGuest, DestroyedAt: now, Until: now.Add(d.cfg.TrashKeep)})
+	if committed && err != nil {
+		return driver.Unknown(err)
+	}
+	return err
+}
+
+func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (action, error) {
+	t := step.Target
+	all, err := d.trashOf(t.Name)
+	if err != nil {
+		return nil, err
+	}
+	want := op.Incarnation(step.Params.Str("incarnation"))
+	var found []op.Trashed
+	for _, x := range all {
+		if want == "" || x.Incarnation == want {
+			found = append(found, x)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, op.Refuse(op.UnknownTarget, "the trash has no such %s", t).WithHint("gated guests %s lists what it has", t.Name)
+	case len(found) > 1:
+		return nil, op.Refuse(op.Conflict, "the trash has %d guests that were %s", len(found), t).
+			WithHint("say which with -p incarnation=%s", found[len(found)-1].Incarnation)
+	}
+	id := trashName(t.Name, found[0].Incarnation)
+	if err := d.checkTrashed(id, t.Name, found[0].Incarnation); err != nil {
+		return nil, err
+	}
+	return func(context.Context) error { return d.undelete(id, t) }, nil
+}
+
+// checkTrashed looks at a guest in the trash as openGuest does at a live one.
+func (d *Driver) checkTrashed(id, name string, want op.Incarnation) error {
+	sub, err := d.trash.sub(id)
+	if err != nil {
+		return notAGuest(name, err)
+	}
+	g := &guest{name: name, dir: sub}
+	defer g.close()
+	if err := g.read(); err != nil {
+		return err
+	}
+	if g.incarnation() != want {
+		return op.Refuse(op.StaleTarget, "what the trash has as guest/%s is another one", name)
+	}
+	return d.uuids.checkAlone(d, g)
+}
+
+// undelete renames the guest back, which keeps its inode and birth time and so
+// its incarnation.
+func (d *Driver) undelete(id string, t op.Target) error {
+	err := d.trash.rename(id, d.root, t.Name, unix.RENAME_NOREPLACE)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return op.Refuse(op.Conflict, "%s exists already", t)
+	case errors.Is(err, fs.ErrNotExist):
+		return op.Refuse(op.UnknownTarget, "the trash has no such %s any more", t)
+	case err != nil:
+		return err
+	}
+	if err := errors.Join(d.root.sync(), d.trash.unlink(id+recordExt, 0), d.trash.sync()); err != nil {
+		return driver.Unknown(err)
+	}
+	return nil
+}

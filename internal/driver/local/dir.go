@@ -1,0 +1,167 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// beneath is how every path component is opened: no symlink is followed, not
+// even one that stays inside the root (os.Root would follow that one), and no
+// mount point is crossed.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
+
+// dir is one open directory. Its methods take a single path component and never
+// follow a symlink or cross a mount point. It may be used concurrently.
+type dir struct{ f *os.File }
+
+// openDir opens an absolute path that must be a directory itself.
+func openDir(path string) (*dir, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{f}, nil
+}
+
+func (d *dir) close() { _ = d.f.Close() } // opened for reading: nothing can be lost
+
+func (d *dir) fd() int { return int(d.f.Fd()) }
+
+// path is for messages and for the mount table, never for opening.
+func (d *dir) path() string { return d.f.Name() }
+
+func component(name string) error {
+	if name == "" || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("%q is not one path component", name)
+	}
+	return nil
+}
+
+// open opens an entry with the flags of open(2). It never blocks on a FIFO.
+func (d *dir) open(name string, flags int, perm uint32) (*os.File, error) {
+	if err := component(name); err != nil {
+		return nil, err
+	}
+	how := unix.OpenHow{
+		Flags:   uint64(flags) | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY,
+		Resolve: beneath,
+	}
+	if flags&unix.O_CREAT != 0 {
+		how.Mode = uint64(perm)
+	}
+	for {
+		fd, err := unix.Openat2(d.fd(), name, &how)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue // EAGAIN: a rename raced with the lookup (openat2(2))
+		}
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: d.path() + "/" + name, Err: err}
+		}
+		// A regular file takes no notice of O_NONBLOCK; without it os.NewFile does
+		// not try to poll what cannot be polled.
+		if err := unix.SetNonblock(fd, false); err != nil {
+			_ = unix.Close(fd)
+			return nil, fmt.Errorf("open %s: %w", name, err)
+		}
+		return os.NewFile(uintptr(fd), d.path()+"/"+name), nil
+	}
+}
+
+// sub opens a directory in d; "." opens d again, with an offset of its own.
+func (d *dir) sub(name string) (*dir, error) {
+	f, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{f}, nil
+}
+
+// entry is what there is to know of one directory entry.
+type entry struct {
+	mode     uint32 // type and permission bits, as in stat(2)
+	ino      uint64
+	birth    int64 // ns since 1970
+	changed  int64 // ns since 1970: ctime
+	modified time.Time
+	size     int64 // bytes, apparent
+	blocks   int64 // bytes, allocated
+	uid, gid uint32
+	mount    uint64
+}
+
+func (e entry) isDir() bool     { return e.mode&unix.S_IFMT == unix.S_IFDIR }
+func (e entry) isRegular() bool { return e.mode&unix.S_IFMT == unix.S_IFREG }
+func (e entry) isSymlink() bool { return e.mode&unix.S_IFMT == unix.S_IFLNK }
+
+// kind names what is neither file, directory nor symlink.
+func (e entry) kind() string {
+	switch e.mode & unix.S_IFMT {
+	case unix.S_IFIFO:
+		return "a FIFO"
+	case unix.S_IFSOCK:
+		return "a socket"
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "a device node"
+	default:
+		return "of an unknown type"
+	}
+}
+
+// stat looks at an entry without following it.
+func (d *dir) stat(name string) (entry, error) {
+	if err := component(name); err != nil {
+		return entry{}, err
+	}
+	return statAt(d, name, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// self looks at the directory itself.
+func (d *dir) self() (entry, error) { return statAt(d, "", unix.AT_EMPTY_PATH) }
+
+func statAt(d *dir, name string, flags int) (entry, error) {
+	const mask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
+	var st unix.Statx_t
+	if err := unix.Statx(d.fd(), name, flags|unix.AT_NO_AUTOMOUNT, mask, &st); err != nil {
+		return entry{}, &os.PathError{Op: "statx", Path: d.path() + "/" + name, Err: err}
+	}
+	if st.Mask&unix.STATX_BTIME == 0 {
+		return entry{}, fmt.Errorf("%s: its file system does not record when a directory was made", d.path())
+	}
+	return entry{
+		mode: uint32(st.Mode), ino: st.Ino, size: int64(st.Size), blocks: int64(st.Blocks) * 512,
+		birth:    st.Btime.Sec*1e9 + int64(st.Btime.Nsec),
+		changed:  st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
+		modified: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec)),
+		uid:      st.Uid, gid: st.Gid, mount: st.Mnt_id,
+	}, nil
+}
+
+// each calls fn for every entry, in no order, a few hundred names in memory at
+// a time.
+func (d *dir) each(fn func(name string) error) error {
+	again, err := d.sub(".")
+	if err != nil {
+		return err
+	}
+	defer again.close()
+	for {
+		names, err := again.f.Readdirnames(512)
+		for _, name := range names {
+			if err := fn(name); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

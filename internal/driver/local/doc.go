@@ -1,0 +1,17 @@
+// Package local is the embedded driver: a guest is a directory under one root,
+// with a data tree and, if the operator's configuration names its command, one
+// process.
+//
+//	<root>/<name>/guest.json      what the guest is; its processes cannot write it
+//	<root>/<name>/data/           what its processes may write
+//	<root>/<name>/snapshots/<s>/  copies of data/
+//	<root>/<name>/run.json, log   the process that was started last, and its output
+//	<root>/.new-<birth>/          a guest that is being made
+//	<root>/.trash/                what was destroyed, kept for a while
+//
+// The layers, each in files of its own: dir (one open directory, one path
+// component at a time), tree (walk, copy, delete), mounts, trash, process and
+// limits; above them the driver's look at a guest and its operations.
+//
+// docs/design/local-driver.md says why it is built this way.
+package local

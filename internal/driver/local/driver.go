@@ -1,0 +1,184 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
+)
+
+// Driver is safe for concurrent use.
+type Driver struct {
+	cfg       Config
+	root      *dir
+	trash     *dir
+	accounts  map[string]account // by command name
+	cgroups   cgroups
+	landlock  int // the kernel's ABI; 0 is none
+	reflinks  bool
+	entries   int64 // the most that a snapshot may have
+	mountinfo func() ([]byte, error)
+	procs     processes
+	uuids     uuidIndex
+	names     nameLocks
+	sweeping  sync.Mutex
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New opens the root and makes it sound: it finds running processes again and
+// cleans up what a crash left. A root that is a symlink, someone else's, open to
+// others or on a file system without birth times is refused, as is a command
+// that could not run.
+func New(cfg Config) (*Driver, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	accounts, err := checkCommands(cfg.Commands)
+	if err != nil {
+		return nil, err
+	}
+	root, err := openGuests(cfg.Root)
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{cfg: cfg, root: root, accounts: accounts, cgroups: openCgroups(cfg.CgroupRoot),
+		landlock: landlockABI(), entries: maxSnapshotEntries, mountinfo: readMountinfo, procs: processes{byInc: map[op.Incarnation]*process{}}}
+	if d.trash, err = root.ensure(trashDir); err != nil {
+		root.close()
+		return nil, err
+	}
+	d.reflinks = canReflink(d.trash)
+	if err := d.recover(context.Background()); err != nil {
+		return nil, fmt.Errorf("guests in %s: %w", cfg.Root, joinClose(err, d))
+	}
+	return d, nil
+}
+
+func joinClose(err error, d *Driver) error {
+	d.Close()
+	return err
+}
+
+// openGuests opens the root, which it makes if it is not there. Its path must be
+// the real one, or the mount table could not be compared with it.
+func openGuests(path string) (*dir, error) {
+	if !filepath.IsAbs(path) {
+		return nil, op.Refuse(op.BadParams, "local.root %q is not an absolute path", path)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !os.IsExist(err) {
+		return nil, fmt.Errorf("local.root: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("local.root: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, op.Refuse(op.Conflict, "local.root %s is not a directory (a symlink is not followed)", path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("local.root: %w", err)
+	}
+	root, err := openDir(real)
+	if err != nil {
+		return nil, fmt.Errorf("local.root: %w", err)
+	}
+	e, err := root.self()
+	if err == nil && (int(e.uid) != os.Geteuid() || e.mode&0o077 != 0) {
+		err = op.Refuse(op.Conflict, "local.root %s has mode %#o and belongs to uid %d", real, e.mode&0o7777, e.uid).
+			WithHint("chown it to the daemon's user and chmod 0700 it")
+	}
+	if err != nil {
+		root.close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// ensure opens a directory, which it makes with mode 0700 if it is not there.
+func (d *dir) ensure(name string) (*dir, error) {
+	if err := unix.Mkdirat(d.fd(), name, 0o700); err != nil && err != unix.EEXIST {
+		return nil, &os.PathError{Op: "mkdir", Path: d.path() + "/" + name, Err: err}
+	}
+	return d.sub(name)
+}
+
+// canReflink tries whether files can share blocks: then a snapshot needs no room.
+func canReflink(d *dir) bool {
+	const a, b = stagePrefix + "reflink-a", stagePrefix + "reflink-b"
+	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+	src, err := d.open(a, flags, 0o600)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = src.Close(); _ = d.unlink(a, 0) }()
+	dst, err := d.open(b, flags, 0o600)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = dst.Close(); _ = d.unlink(b, 0) }()
+	if _, err := src.Write(make([]byte, 4096)); err != nil {
+		return false
+	}
+	return unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil
+}
+
+// Close lets go of the root. Guests' processes go on and are found by the next
+// New.
+func (d *Driver) Close() error {
+	d.procs.mu.Lock()
+	for _, p := range d.procs.byInc {
+		p.close()
+	}
+	d.procs.mu.Unlock()
+	d.procs.wg.Wait()
+	d.trash.close()
+	d.root.close()
+	return nil
+}
+
+// Task reports, as every piece of this driver's work is done when Execute
+// returns, that there is no such task.
+func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
+	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the local driver has no task %q", task)
+}
+
+// Status says what guards a guest's process on this machine.
+type Status struct {
+	Confinement string // "landlock" or "unconfined"
+	Memory      string // what limits memory: "cgroup" or "rlimits"
+	CPUs        string // what limits CPUs: "cgroup" or "none"
+	Notes       []string
+}
+
+// Status returns what New found.
+func (d *Driver) Status() Status {
+	s := Status{Confinement: "unconfined", Memory: byRlimits, CPUs: byNothing}
+	if d.landlock > 0 {
+		s.Confinement = "landlock"
+	} else {
+		s.Notes = append(s.Notes, "the kernel has no Landlock: a guest's process can reach whatever its user can")
+	}
+	if d.cgroups.memory {
+		s.Memory = byCgroup
+	}
+	if d.cgroups.cpu {
+		s.CPUs = byCgroup
+	}
+	if d.cgroups.why != "" {
+		s.Notes = append(s.Notes, "limits: "+d.cgroups.why)
+	}
+	for _, name := range sortedKeys(d.accounts) {
+		if !d.accounts[name].Switch {
+			s.Notes = append(s.Notes, "command "+name+" runs as the daemon's own user")
+		}
+	}
+	return s
+}

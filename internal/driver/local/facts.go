@@ -1,0 +1,132 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Bounds on the look through a guest's data that facts take.
+const (
+	maxCounted = 100_000         // entries
+	maxLooking = 2 * time.Second // of waiting
+)
+
+// facts says what people should see before they sign.
+func (d *Driver) facts(ctx context.Context, g *guest) ([]op.Fact, error) {
+	data, err := g.dir.sub(dataDir)
+	if err != nil {
+		return nil, notAGuest(g.name, err)
+	}
+	defer data.close()
+	bounded, cancel := context.WithTimeout(ctx, maxLooking)
+	defer cancel()
+	u, err := measure(bounded, data, maxCounted)
+	if err != nil {
+		return nil, fmt.Errorf("count the files of guest/%s: %w", g.name, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	atLeast := ""
+	if u.partial {
+		atLeast = "more than "
+	}
+	last := "never"
+	if !u.last.IsZero() {
+		last = atLeastThen(u.partial, u.last)
+	}
+	facts := []op.Fact{
+		{Name: "files", Text: atLeast + strconv.FormatInt(u.files, 10)},
+		{Name: "bytes", Text: fmt.Sprintf("%s%s (%s on disk)", atLeast, bytesText(u.apparent), bytesText(u.allocated))},
+		{Name: "last write", Text: last},
+		{Name: "snapshots", Text: g.snapshotsText()},
+	}
+	facts = append(facts, d.processFacts(g)...)
+	return append(facts, d.undoFacts()...), nil
+}
+
+func atLeastThen(partial bool, t time.Time) string {
+	if partial {
+		return timeText(t) + " or later"
+	}
+	return timeText(t)
+}
+
+func (g *guest) snapshotsText() string {
+	if len(g.snapshots) == 0 {
+		return "none"
+	}
+	names := make([]string, len(g.snapshots))
+	for i, s := range g.snapshots {
+		names[i] = s.name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (d *Driver) processFacts(g *guest) []op.Fact {
+	p := d.procs.get(g.incarnation())
+	if p == nil {
+		return []op.Fact{{Name: "process", Text: "none"}}
+	}
+	confined := "confined to its data by Landlock"
+	if !p.run.Confined {
+		confined = "unconfined"
+	}
+	return []op.Fact{
+		{Name: "process", Text: fmt.Sprintf("%s, running since %s (pid %d), %s", p.run.Command, timeText(p.run.StartedAt), p.run.PID, confined)},
+		{Name: "limits", Text: g.limitsText(p.run)},
+	}
+}
+
+// limitsText says what holds the limits of the running process, not what the
+// guest wishes for: by rlimits a change waits for the next start.
+func (g *guest) limitsText(run runFile) string {
+	memory, cpus := "memory not limited", "cpus not limited"
+	if g.Memory > 0 {
+		memory = fmt.Sprintf("memory %d MiB", g.Memory)
+		switch run.Memory {
+		case byRlimits:
+			memory += " of address space by rlimits, as it was at the start"
+		case byNothing:
+			memory += " from the next start on"
+		default:
+			memory += " by " + run.Memory
+		}
+	}
+	if g.CPUs > 0 {
+		cpus = fmt.Sprintf("cpus %d by %s", g.CPUs, run.CPUs)
+		if run.CPUs == byNothing {
+			cpus = fmt.Sprintf("cpus %d not enforced (no cgroup)", g.CPUs)
+		}
+	}
+	return memory + "; " + cpus
+}
+
+// undoFacts says what could be taken back if a step ran now.
+func (d *Driver) undoFacts() []op.Fact {
+	until := timeText(d.cfg.Now().Add(d.cfg.TrashKeep))
+	return []op.Fact{
+		{Name: "destroy", Text: "can be undone until " + until},
+		{Name: "wipe, restore, snapshot-delete", Text: "cannot be undone (the old files are in the trash until " + until + ")"},
+	}
+}
+
+func timeText(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+
+// bytesText writes a size as people read it.
+func bytesText(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	size, i := float64(n)/1024, 0
+	for size >= 1024 && i < len(units)-1 {
+		size, i = size/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", size, units[i])
+}

@@ -1,0 +1,215 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"gated/internal/op"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
+)
+
+// launchWait bounds how long a process may take from fork to exec.
+const launchWait = 30 * time.Second
+
+// The limits that a run file names.
+const (
+	byCgroup  = "cgroup"
+	byRlimits = "rlimits"
+	byNothing = "none"
+)
+
+// start runs the guest's command. The child is this program again; it waits for
+// its orders until its pid is on disk and it is in its cgroup, so that a crash
+// at any moment leaves no process that nobody knows of. start returns when the
+// command was executed, or says why it was not.
+func (d *Driver) start(ctx context.Context, g *guest) error {
+	cmd := d.cfg.Commands[g.Command]
+	account := d.accounts[g.Command]
+	files, err := openLaunchFiles(g, account)
+	if err != nil {
+		return err
+	}
+	defer files.close()
+	group, err := d.cgroups.group(g.spec)
+	if err != nil {
+		return err
+	}
+	pid, fd, err := files.fork(g.incarnation())
+	if err != nil {
+		group.remove()
+		return err
+	}
+	p := &process{pidfd: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), group: group,
+		done: make(chan struct{})}
+	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec)}
+	err = d.release(ctx, g, p, pid, orders, files)
+	if err != nil {
+		// It has not executed the command, and does not any more.
+		err = errors.Join(err, fd.signal(unix.SIGKILL), fd.wait(context.Background()))
+		fd.reap()
+		fd.close()
+		group.remove()
+		if e := g.dir.unlink(runFileName, 0); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+	d.watch(p)
+	return nil
+}
+
+// release records the child and lets it go.
+func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o orders, files *launchFiles) error {
+	ticks, err := startTicks(pid)
+	if err != nil {
+		return err
+	}
+	p.run = runFile{PID: pid, Ticks: ticks, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
+		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing}
+	if g.Memory > 0 {
+		p.run.Memory = byRlimits
+	}
+	if d.cgroups.memory {
+		p.run.Memory = byCgroup
+	}
+	if d.cgroups.cpu {
+		p.run.CPUs = byCgroup
+	}
+	if err := p.run.write(g.dir); err != nil {
+		return err
+	}
+	if err := p.group.add(pid); err != nil {
+		return err
+	}
+	return files.send(ctx, o)
+}
+
+// rlimit returns the address space limit in bytes for a guest whose memory no
+// cgroup limits; 0 is none.
+func (d *Driver) rlimit(s spec) uint64 {
+	if d.cgroups.memory {
+		return 0
+	}
+	return uint64(s.Memory) << 20
+}
+
+// launchFiles are the descriptors of one launch, on both sides.
+type launchFiles struct {
+	log, data, orders, ready *os.File // ours
+	childOrders, childReady  *os.File // the child's
+}
+
+func openLaunchFiles(g *guest, a account) (_ *launchFiles, err error) {
+	f := &launchFiles{}
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	if f.log, err = openLog(g.dir); err != nil {
+		return nil, err
+	}
+	data, err := g.dir.sub(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	f.data = data.f
+	if a.Switch {
+		if err := f.data.Chown(int(a.UID), int(a.GID)); err != nil {
+			return nil, err
+		}
+	}
+	if f.childOrders, f.orders, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	if f.ready, f.childReady, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *launchFiles) close() {
+	for _, file := range []*os.File{f.log, f.data, f.orders, f.ready, f.childOrders, f.childReady} {
+		if file != nil {
+			_ = file.Close() // nothing was buffered
+		}
+	}
+}
+
+// openLog opens the guest's log for appending, after setting a large one aside.
+func openLog(d *dir) (*os.File, error) {
+	if e, err := d.stat(logFile); err == nil && e.size > maxLog {
+		if err := d.rename(logFile, d, logFile+oldLogExt, 0); err != nil {
+			return nil, err
+		}
+	}
+	return d.open(logFile, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, 0o600)
+}
+
+// fork starts the child in a session of its own. It returns its pid, which is
+// its process group's and session's number too, and a pidfd of it.
+func (f *launchFiles) fork(inc op.Incarnation) (int, *pidfd, error) {
+	var fd int
+	// Through /proc it is this very program, also after its file was replaced by
+	// an upgrade.
+	cmd := exec.Command("/proc/self/exe", childArg)
+	cmd.Args[0] = "gated"
+	cmd.Env = []string{markOf(inc)}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = f.log, f.log
+	cmd.ExtraFiles = []*os.File{f.childOrders, f.data, f.childReady}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, PidFD: &fd}
+	if err := cmd.Start(); err != nil {
+		return 0, nil, err
+	}
+	pid := cmd.Process.Pid
+	_ = cmd.Process.Release() // the pidfd is what we wait on
+	// Ours must be the only ends that are left to close.
+	_ = f.childOrders.Close()
+	_ = f.childReady.Close()
+	if fd < 0 {
+		return 0, nil, errors.New("the kernel gave no pidfd for a child (it has them from Linux 5.4)")
+	}
+	p, err := newPidfd(fd)
+	return pid, p, err
+}
+
+// send gives the child its orders and waits until it has executed the command:
+// then its end of the ready pipe closes without a word.
+func (f *launchFiles) send(ctx context.Context, o orders) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("orders: %w", err)
+	}
+	if _, err := f.orders.Write(b); err != nil {
+		return err
+	}
+	if err := f.orders.Close(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, launchWait)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = f.ready.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	said, err := io.ReadAll(io.LimitReader(f.ready, 4096))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if len(said) > 0 {
+		return errors.New(strings.TrimSpace(string(said)))
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package local
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// nameLocks lets one piece of work at a time act on a name. Reconcile serialises
+// a target's steps already; this is the second lock on the door.
+type nameLocks struct {
+	mu   sync.Mutex
+	held map[string]*nameLock
+}
+
+type nameLock struct {
+	sync.Mutex
+	users int
+}
+
+// lock waits for the name and returns what unlocks it.
+func (n *nameLocks) lock(name string) (unlock func()) {
+	n.mu.Lock()
+	if n.held == nil {
+		n.held = map[string]*nameLock{}
+	}
+	l := n.held[name]
+	if l == nil {
+		l = &nameLock{}
+		n.held[name] = l
+	}
+	l.users++
+	n.mu.Unlock()
+	l.Lock()
+	return func() {
+		l.Unlock()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(n.held, name)
+		}
+	}
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

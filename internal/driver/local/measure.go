@@ -1,0 +1,111 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDepth is the deepest tree that is copied or measured, in directories. It
+// bounds the descriptors that one pass holds open.
+const maxDepth = 256
+
+// usage is what a tree holds.
+type usage struct {
+	entries   int64 // everything below the top
+	files     int64 // regular files
+	apparent  int64 // bytes
+	allocated int64 // bytes
+	last      time.Time
+	partial   bool   // the look stopped at a limit; the rest is unknown
+	obstacle  string // the first thing that cannot be copied, in words, or ""
+}
+
+// errEnough ends a walk at its limit.
+var errEnough = errors.New("limit reached")
+
+// measure counts what is below d, at most limit entries and for as long as ctx
+// lasts; beyond that it says partial. It opens directories only.
+func measure(ctx context.Context, d *dir, limit int64) (usage, error) {
+	m := measuring{ctx: ctx, limit: limit}
+	err := m.walk(d, "", 1)
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		m.partial, err = true, nil
+	}
+	return m.usage, err
+}
+
+type measuring struct {
+	usage
+	ctx   context.Context
+	limit int64
+}
+
+func (m *measuring) walk(d *dir, path string, depth int) error {
+	return d.each(func(name string) error {
+		if m.entries >= m.limit || m.ctx.Err() != nil {
+			return errEnough
+		}
+		e, err := d.stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed while we look: a guest may run
+		}
+		if err != nil {
+			return err
+		}
+		m.count(path+name, e)
+		if !e.isDir() {
+			return nil
+		}
+		if depth >= maxDepth {
+			m.refuse("%s is more than %d directories deep", path+name, maxDepth)
+			m.partial = true
+			return nil
+		}
+		return m.enter(d, name, path, depth)
+	})
+}
+
+func (m *measuring) enter(d *dir, name, path string, depth int) error {
+	sub, err := d.sub(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil // replaced while we look
+	case errors.Is(err, unix.EXDEV):
+		m.refuse("%s is a mount point", path+name)
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		m.refuse("%s cannot be read", path+name)
+		m.partial = true
+		return nil
+	case err != nil:
+		return err
+	}
+	defer sub.close()
+	return m.walk(sub, path+name+"/", depth+1)
+}
+
+func (m *measuring) count(path string, e entry) {
+	m.entries++
+	m.allocated += e.blocks
+	if e.modified.After(m.last) {
+		m.last = e.modified
+	}
+	switch {
+	case e.isRegular():
+		m.files++
+		m.apparent += e.size
+	case !e.isDir() && !e.isSymlink():
+		m.refuse("%s is %s", path, e.kind())
+	}
+}
+
+func (m *measuring) refuse(format string, args ...any) {
+	if m.obstacle == "" {
+		m.obstacle = fmt.Sprintf(format, args...)
+	}
+}

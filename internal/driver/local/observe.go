@@ -1,0 +1,176 @@
+package local
+
+import (
+	"context"
+	"sort"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// The values of Observed.Running. Unknown is seen in List alone: something is
+// under the name that cannot be vouched for, and Observe of it is an error.
+const (
+	Running = "running"
+	Stopped = "stopped"
+	Absent  = "absent"
+	Unknown = "unknown"
+)
+
+// Kind returns "guest".
+func (d *Driver) Kind() string { return "guest" }
+
+// Observe looks at one guest, with facts for people; counting its files stops
+// at a bound. Its refusals are StaleTarget and Conflict.
+func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	g, o, err := d.look(t)
+	if err != nil || g == nil {
+		return o, err
+	}
+	defer g.close()
+	o.Facts, err = d.facts(ctx, g)
+	return o, err
+}
+
+// look is Observe without facts. The guest is nil if the name is free; else the
+// caller closes it.
+func (d *Driver) look(t op.Target) (*guest, op.Observed, error) {
+	if t.Kind != d.Kind() {
+		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+	}
+	g, err := d.openGuest(t.Name)
+	if err != nil {
+		return nil, op.Observed{}, err
+	}
+	trash, err := d.trashOf(t.Name)
+	if err == nil && g != nil {
+		err = d.uuids.checkAlone(d, g)
+	}
+	if err != nil {
+		if g != nil {
+			g.close()
+		}
+		return nil, op.Observed{}, err
+	}
+	if g == nil {
+		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Trash: trash}, nil
+	}
+	o := d.observed(g)
+	o.Trash = trash
+	return g, o, nil
+}
+
+// List looks at every guest without walking its data: Facts and Trash are empty.
+// One that cannot be vouched for is listed as Unknown with the reason as its
+// one fact, so that it hides no other.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	var out []op.Observed
+	owners := map[string]int{} // uuid to its first place in out
+	err := d.root.each(func(name string) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if op.CheckName(name) != nil {
+			return nil // no target can have that name
+		}
+		g, err := d.openGuest(name)
+		if err != nil {
+			out = append(out, unknown(name, err))
+			return nil
+		}
+		if g == nil {
+			return nil // destroyed while we look
+		}
+		defer g.close()
+		if first, ok := owners[g.UUID]; ok {
+			out[first] = unknown(out[first].Target.Name, twins(out[first].Target.Name, name))
+			out = append(out, unknown(name, twins(name, out[first].Target.Name)))
+			return nil
+		}
+		owners[g.UUID] = len(out)
+		out = append(out, d.observed(g))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Target.Name < out[j].Target.Name })
+	return out, nil
+}
+
+func unknown(name string, err error) op.Observed {
+	return op.Observed{
+		Target: op.Target{Kind: "guest", Name: name}, Present: true, Running: Unknown,
+		Facts: []op.Fact{{Name: Unknown, Text: op.AsRefusal(err).Detail}},
+	}
+}
+
+func (d *Driver) observed(g *guest) op.Observed {
+	inc := g.incarnation()
+	o := op.Observed{
+		Target:      op.Target{Kind: "guest", Name: g.name},
+		Present:     true,
+		Incarnation: inc,
+		Fingerprint: fingerprint(g),
+		Birth:       g.UUID,
+		Running:     Stopped,
+		Spec:        g.params(),
+		Protected:   g.Protected,
+		Labels:      g.Labels,
+		Storage:     g.storage(),
+	}
+	if d.procs.get(inc) != nil {
+		o.Running = Running
+	}
+	for _, s := range g.snapshots {
+		o.Snapshots = append(o.Snapshots, s.name)
+	}
+	return o
+}
+
+// params is the spec in the catalogue's units. Memory and cpus without a limit
+// are left out, for no wish can say "none".
+func (s spec) params() op.Params {
+	labels := make(map[string]any, len(s.Labels))
+	for k, v := range s.Labels {
+		labels[k] = v
+	}
+	p := op.Params{"command": s.Command, "labels": labels, "protected": s.Protected}
+	if s.Memory > 0 {
+		p["memory"] = s.Memory
+	}
+	if s.CPUs > 0 {
+		p["cpus"] = s.CPUs
+	}
+	return p
+}
+
+// fingerprint digests what an operator's signature should depend on: never
+// whether it runs, when it was written or how much is in it.
+func fingerprint(g *guest) op.Fingerprint {
+	ids := g.storage()
+	storage := make([]any, len(ids))
+	for i, id := range ids {
+		storage[i] = string(id)
+	}
+	snapshots := make([]any, len(g.snapshots))
+	for i, s := range g.snapshots {
+		snapshots[i] = s.name
+	}
+	p := g.params()
+	p["name"], p["incarnation"] = g.name, string(g.incarnation())
+	p["storage"], p["snapshots"] = storage, snapshots
+	return op.FingerprintOf(p.Canonical())
+}
+
+func fingerprintOfNothing(name string) op.Fingerprint {
+	return op.FingerprintOf(op.Params{"name": name, "incarnation": ""}.Canonical())
+}
+
+func twins(name, other string) error {
+	return op.Refuse(op.StaleTarget, "guest/%s and guest/%s have the same uuid", name, other).
+		WithHint("one is a copy; move it out of the root")
+}
+
+// hidden reports whether a name in the root is the driver's own.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }

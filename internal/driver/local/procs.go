@@ -1,0 +1,153 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
+)
+
+// killWait is how long a process is waited for after SIGKILL. Only one that the
+// kernel cannot interrupt takes longer.
+const killWait = 10 * time.Second
+
+// process is a guest's running process: the leader of its own session.
+type process struct {
+	*pidfd
+	target op.Target // under which name it was started or found
+	inc    op.Incarnation
+	run    runFile
+	group  cgroup
+	done   chan struct{} // closed when it and what it left behind are gone
+}
+
+// processes are the running ones, by incarnation.
+type processes struct {
+	mu    sync.Mutex
+	byInc map[op.Incarnation]*process
+	wg    sync.WaitGroup
+}
+
+func (ps *processes) get(inc op.Incarnation) *process {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.byInc[inc]
+}
+
+// watch counts p as running until it ends.
+func (d *Driver) watch(p *process) {
+	d.procs.mu.Lock()
+	d.procs.byInc[p.inc] = p
+	d.procs.mu.Unlock()
+	d.procs.wg.Go(func() {
+		if err := p.wait(context.Background()); err != nil {
+			return // the driver was closed; the process goes on
+		}
+		// Before it is reaped its number, which is also its group's, is nobody
+		// else's.
+		if err := p.group.kill(); err != nil {
+			d.cfg.Logger.Warn("cgroup.kill", "guest", p.target.Name, "err", err)
+		}
+		if err := d.killStrays(p); err != nil {
+			d.cfg.Logger.Warn("processes left behind", "guest", p.target.Name, "err", err)
+		}
+		p.reap()
+		p.group.remove()
+		d.procs.mu.Lock()
+		delete(d.procs.byInc, p.inc)
+		d.procs.mu.Unlock()
+		p.close()
+		close(p.done)
+		d.cfg.Logger.Info("process ended", "guest", p.target.Name, "pid", p.run.PID)
+		if d.cfg.Exited != nil {
+			d.cfg.Exited(p.target)
+		}
+	})
+}
+
+// killStrays ends what is left of a group whose leader has ended and is not
+// reaped yet if it is a child of ours.
+func (d *Driver) killStrays(p *process) error {
+	err := p.signalGroup(unix.SIGKILL)
+	if errors.Is(err, unix.EINVAL) {
+		err = nil // before 6.9: the mark finds all that kept their environment
+	}
+	return errors.Join(err, killMarked(map[string]bool{markOf(p.inc): true}))
+}
+
+// killMarked kills every process that carries one of the marks and waits for
+// it. It looks again until none is found, for they may be multiplying.
+func killMarked(marks map[string]bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	for {
+		found, err := marked(marks)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, ps := range found {
+			for _, p := range ps {
+				err = errors.Join(err, p.signal(unix.SIGKILL))
+			}
+			for _, p := range ps {
+				err = errors.Join(err, p.wait(ctx))
+				p.close()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stop ends a guest's process: SIGTERM to its group, SIGKILL after the grace.
+// It returns when the process and its group are gone. Nothing running is no
+// error. If ctx ends, the process has had its SIGTERM and may still run.
+func (d *Driver) stop(ctx context.Context, inc op.Incarnation) error {
+	p := d.procs.get(inc)
+	if p == nil {
+		return nil
+	}
+	if err := p.terminate(); err != nil {
+		return err
+	}
+	grace, cancel := context.WithTimeout(ctx, d.cfg.StopGrace)
+	defer cancel()
+	select {
+	case <-p.done:
+		return nil
+	case <-grace.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := errors.Join(p.group.kill(), p.signal(unix.SIGKILL)); err != nil {
+		return err
+	}
+	last, cancel := context.WithTimeout(ctx, killWait)
+	defer cancel()
+	select {
+	case <-p.done:
+		return nil
+	case <-last.Done():
+		return errors.Join(errors.New("the process did not end after SIGKILL"), last.Err())
+	}
+}
+
+// terminate asks the group to end. A stopped one is continued so that it can.
+func (p *process) terminate() error {
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
+		err := p.signalGroup(sig)
+		if errors.Is(err, unix.EINVAL) {
+			err = p.signal(sig)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

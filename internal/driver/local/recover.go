@@ -1,0 +1,162 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
+)
+
+// recover makes the root sound after whatever ended the daemon before: half-made
+// things go, processes are found again. What it does not understand it leaves
+// alone and logs.
+func (d *Driver) recover(ctx context.Context) error {
+	if err := d.dropStaged(ctx, d.root, nil); err != nil {
+		return err
+	}
+	if err := d.dropOrphanRecords(ctx); err != nil {
+		return err
+	}
+	var names []string
+	err := d.root.each(func(name string) error {
+		if op.CheckName(name) == nil {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	lost := map[string]bool{} // marks of processes whose leader is gone
+	for _, name := range names {
+		if err := d.recoverGuest(ctx, name, lost); err != nil {
+			return err
+		}
+	}
+	if len(lost) > 0 {
+		return killMarked(lost)
+	}
+	return nil
+}
+
+func (d *Driver) recoverGuest(ctx context.Context, name string, lost map[string]bool) error {
+	g, err := d.openGuest(name)
+	if err != nil {
+		d.cfg.Logger.Warn("guest left alone", "guest", name, "err", err)
+		return nil
+	}
+	if g == nil {
+		return nil
+	}
+	defer g.close()
+	if err := d.dropStaged(ctx, g.dir, g); err != nil {
+		return err
+	}
+	run, err := readRunFile(g.dir)
+	if err == nil && run == nil {
+		return nil
+	}
+	if err == nil && run.BootID == d.cfg.BootID {
+		p, err := d.findAgain(g, *run)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			d.watch(p)
+			return nil
+		}
+	}
+	if err != nil {
+		d.cfg.Logger.Warn("run file unreadable; what still runs is ended", "guest", name, "err", err)
+	}
+	if err != nil || run.BootID == d.cfg.BootID {
+		lost[markOf(g.incarnation())] = true
+		group := d.cgroups.of(g.UUID)
+		if err := group.kill(); err != nil {
+			return err
+		}
+		group.remove()
+	}
+	return g.dir.unlink(runFileName, 0)
+}
+
+// findAgain returns the guest's process if the one that its run file names is
+// still that one.
+func (d *Driver) findAgain(g *guest, run runFile) (*process, error) {
+	fd, err := openProcess(run.PID, run.Ticks)
+	if err != nil || fd == nil {
+		return nil, err
+	}
+	if fd.ended() {
+		fd.reap() // a child of this very process, where a Driver is opened twice
+		fd.close()
+		return nil, nil
+	}
+	return &process{pidfd: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), run: run,
+		group: d.cgroups.of(g.UUID), done: make(chan struct{})}, nil
+}
+
+// dropStaged removes what was not finished in the root or, with g, in a guest.
+// A staged data tree may be the old one, swapped out just before a crash, and
+// goes to the trash.
+func (d *Driver) dropStaged(ctx context.Context, in *dir, g *guest) error {
+	var staged []string
+	err := in.each(func(name string) error {
+		if strings.HasPrefix(name, stagePrefix) {
+			staged = append(staged, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range staged {
+		d.cfg.Logger.Info("leftover of unfinished work", "in", in.path(), "name", name)
+		if g != nil && name == stagePrefix+dataDir {
+			err = d.putPart(g, name, "data")
+		} else if err = d.checkNoMount(in.path()+"/"+name, "cleaning up"); err == nil {
+			err = removeTree(ctx, in, name)
+		}
+		if errors.Is(err, op.Conflict) {
+			d.cfg.Logger.Warn("leftover kept", "in", in.path(), "name", name, "err", err)
+		} else if err != nil {
+			return fmt.Errorf("clean up %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// dropOrphanRecords removes records of things that never reached the trash, and
+// logs things without a record, which are kept for ever.
+func (d *Driver) dropOrphanRecords(ctx context.Context) error {
+	var all []string
+	if err := d.trash.each(func(name string) error { all = append(all, name); return nil }); err != nil {
+		return err
+	}
+	for _, name := range all {
+		id, isRecord := strings.CutSuffix(name, recordExt)
+		switch {
+		case strings.HasPrefix(name, stagePrefix):
+			if err := removeTree(ctx, d.trash, name); err != nil {
+				return err
+			}
+		case strings.HasPrefix(name, purgePrefix): // Sweep goes on with it
+		case isRecord:
+			if _, err := d.trash.stat(id); errors.Is(err, fs.ErrNotExist) {
+				if err := d.trash.unlink(name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+					return err
+				}
+			}
+		default:
+			if _, err := d.trash.stat(name + recordExt); errors.Is(err, fs.ErrNotExist) {
+				d.cfg.Logger.Warn("in the trash without a record; kept", "name", name)
+			}
+		}
+	}
+	return nil
+}

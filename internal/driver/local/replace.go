@@ -1,0 +1,114 @@
+package local
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
+)
+
+// Restore and wipe build the new tree aside and exchange it with data/ in one
+// rename, so that there is the old tree or the new one and never a mixture, and
+// so that a file that has a second name elsewhere is not written through. The
+// old tree goes to the trash.
+
+func (d *Driver) prepareWipe(_ context.Context, step op.Step, g *guest) (action, error) {
+	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		return d.replaceData(ctx, g, step.Op, func(stage string) error {
+			empty, err := g.dir.mkdir(stage, 0o700)
+			if err != nil {
+				return err
+			}
+			defer empty.close()
+			// What runs in it may be another user's.
+			if err := empty.f.Chown(int(g.data.uid), int(g.data.gid)); err != nil {
+				return errors.Join(err, g.dir.unlink(stage, unix.AT_REMOVEDIR))
+			}
+			return empty.sync()
+		})
+	}, nil
+}
+
+func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (action, error) {
+	name := step.Params.Str("snapshot")
+	if _, ok := g.snapshot(name); !ok {
+		return nil, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", step.Target, name)
+	}
+	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
+		return nil, err
+	}
+	snapshots, err := g.dir.sub(snapshotsDir)
+	if err != nil {
+		return nil, err
+	}
+	defer snapshots.close()
+	snapshot, err := snapshots.sub(name)
+	if err != nil {
+		return nil, err
+	}
+	defer snapshot.close()
+	if err := d.checkCopyable(ctx, snapshot, "snapshot "+name); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		return d.replaceData(ctx, g, step.Op, func(stage string) error {
+			snapshots, err := g.dir.sub(snapshotsDir)
+			if err != nil {
+				return err
+			}
+			defer snapshots.close()
+			return d.stageCopy(ctx, snapshots, name, g.dir, stage)
+		})
+	}, nil
+}
+
+// replaceData stops the guest, stages a tree and exchanges it with data/. The
+// guest stays stopped: who restores wants to look first, and desired state
+// starts it again where it is wished to run.
+func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build func(stage string) error) error {
+	const stage = stagePrefix + dataDir
+	if err := build(stage); err != nil {
+		return err
+	}
+	err := d.stop(ctx, g.incarnation())
+	if err == nil {
+		err = d.checkNoMount(d.path(g.name), doing) // again: building and stopping took time
+	}
+	if err == nil {
+		err = g.dir.rename(stage, g.dir, dataDir, unix.RENAME_EXCHANGE)
+	}
+	if err != nil {
+		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
+	}
+	if err := g.dir.sync(); err != nil {
+		return driver.Unknown(err)
+	}
+	if err := d.putPart(g, stage, "data"); err != nil {
+		// The work is done; the next New moves the old tree.
+		d.cfg.Logger.Warn("old data not moved to the trash yet", "guest", g.name, "err", err)
+	}
+	return nil
+}
+
+// putPart moves a directory of the guest's to the trash.
+func (d *Driver) putPart(g *guest, name, what string) error { return d.putPartOf(g, g.dir, name, what) }
+
+func (d *Driver) putPartOf(g *guest, in *dir, name, what string) error {
+	e, err := in.stat(name)
+	if err != nil {
+		return err
+	}
+	now := d.cfg.Now().UTC()
+	committed, err := d.put(in, name, partName(g.UUID, e), trashed{Name: g.name, Incarnation: g.incarnation(), What: what,
+		DestroyedAt: now, Until: now.Add(d.cfg.TrashKeep)})
+	if committed && err != nil {
+		return driver.Unknown(err)
+	}
+	return err
+}

@@ -1,0 +1,138 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSnapshotEntries bounds one snapshot: a guest may have made any number of
+// files.
+const maxSnapshotEntries = 1_000_000
+
+// checkCopyable refuses a tree that cannot be copied whole: TooComplex for what
+// is too much, too deep or of another type than file, directory and symlink,
+// OverLimit where there is no room.
+func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) error {
+	u, err := measure(ctx, from, d.entries)
+	if err != nil {
+		return fmt.Errorf("look through %s: %w", what, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if u.obstacle != "" {
+		code := op.TooComplex
+		if strings.HasSuffix(u.obstacle, "mount point") {
+			code = op.Conflict
+		}
+		return op.Refuse(code, "%s cannot be copied: in it %s", what, u.obstacle).
+			WithHint("remove it, or keep it elsewhere than in data/")
+	}
+	if u.partial {
+		return op.Refuse(op.TooComplex, "%s has more than %d entries", what, d.entries)
+	}
+	if d.reflinks {
+		return nil
+	}
+	free, err := freeBytes(d.root)
+	if err != nil {
+		return err
+	}
+	if need := u.allocated + reserve; need > free {
+		return op.Refuse(op.OverLimit, "a copy of %s needs %s and %s are free", what, bytesText(need), bytesText(free)).
+			WithHint("delete a snapshot, or give the file system more room")
+	}
+	return nil
+}
+
+// reserve is what a copy leaves free, in bytes: the gate's own state may be on
+// the same file system.
+const reserve = 64 << 20
+
+func freeBytes(d *dir) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(d.fd(), &st); err != nil {
+		return 0, fmt.Errorf("statfs: %w", err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+func (d *Driver) prepareSnapshot(ctx context.Context, step op.Step, g *guest) (action, error) {
+	name := step.Params.Str("snapshot")
+	if _, ok := g.snapshot(name); ok {
+		return nil, op.Refuse(op.Conflict, "%s has a snapshot %q already", step.Target, name)
+	}
+	data, err := g.dir.sub(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	defer data.close()
+	if err := d.checkCopyable(ctx, data, step.Target.String()); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return d.takeSnapshot(ctx, g, name) }, nil
+}
+
+// takeSnapshot copies data/ aside and moves the copy into place whole.
+func (d *Driver) takeSnapshot(ctx context.Context, g *guest, name string) error {
+	stage := stagePrefix + "snapshot-" + name
+	if err := d.stageCopy(ctx, g.dir, dataDir, g.dir, stage); err != nil {
+		return err
+	}
+	snapshots, err := g.dir.sub(snapshotsDir)
+	if err != nil {
+		return errors.Join(err, removeTree(ctx, g.dir, stage))
+	}
+	defer snapshots.close()
+	if err := g.dir.rename(stage, snapshots, name, unix.RENAME_NOREPLACE); err != nil {
+		return errors.Join(err, removeTree(ctx, g.dir, stage))
+	}
+	if err := errors.Join(snapshots.sync(), g.dir.sync()); err != nil {
+		return driver.Unknown(err)
+	}
+	return nil
+}
+
+// stageCopy copies the directory name of from to the new directory stage. It
+// leaves nothing behind if it fails.
+func (d *Driver) stageCopy(ctx context.Context, from *dir, name string, in *dir, stage string) error {
+	source, err := from.sub(name)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	copied, err := in.mkdir(stage, 0o700)
+	if err != nil {
+		return err
+	}
+	defer copied.close()
+	if err := copyTree(ctx, source, copied, d.entries); err != nil {
+		return errors.Join(err, removeTree(context.WithoutCancel(ctx), in, stage))
+	}
+	return nil
+}
+
+func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
+	name := step.Params.Str("snapshot")
+	if _, ok := g.snapshot(name); !ok {
+		return nil, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", step.Target, name)
+	}
+	if err := d.checkNoMount(d.path(g.name)+"/"+snapshotsDir+"/"+name, step.Op); err != nil {
+		return nil, err
+	}
+	return func(context.Context) error {
+		snapshots, err := g.dir.sub(snapshotsDir)
+		if err != nil {
+			return err
+		}
+		defer snapshots.close()
+		return d.putPartOf(g, snapshots, name, "snapshot "+name)
+	}, nil
+}

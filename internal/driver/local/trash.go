@@ -1,0 +1,175 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"gated/internal/op"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
+)
+
+// The trash holds destroyed guests, and the data trees and snapshots that wipe,
+// restore and snapshot-delete took out of use. Only a guest can be brought back
+// by the gate; a part is kept for its owner to copy from by hand.
+const (
+	trashDir    = ".trash"
+	purgePrefix = ".purge-" // in the trash: being deleted
+	recordExt   = ".json"
+)
+
+// trashed is the record beside each thing in the trash.
+type trashed struct {
+	Name        string         `json:"name"` // the guest's
+	Incarnation op.Incarnation `json:"incarnation"`
+	What        string         `json:"what"` // "guest", "data", "snapshot <name>"
+	DestroyedAt time.Time      `json:"destroyed_at"`
+	Until       time.Time      `json:"until"` // kept at least as long
+}
+
+const wholeGuest = "guest"
+
+// trashName is where a destroyed guest goes. The name comes first, so that a
+// guest's entries are found without reading every record; ~ is in no name.
+func trashName(name string, inc op.Incarnation) string {
+	return name + "~" + strings.ReplaceAll(string(inc), ":", "~")
+}
+
+// partName is where a part of a guest goes.
+func partName(uuid string, e entry) string {
+	return uuid + "~part~" + strconv.FormatUint(e.ino, 10) + "~" + strconv.FormatInt(e.birth, 10)
+}
+
+// put moves an entry into the trash. The rename is the commit point: before it
+// nothing has changed but for a record that New removes, after it the entry is
+// in the trash with its record. An error from the last step alone is committed.
+func (d *Driver) put(from *dir, fromName, trashName string, rec trashed) (committed bool, err error) {
+	if err := d.writeRecord(trashName, rec); err != nil {
+		return false, err
+	}
+	if err := from.rename(fromName, d.trash, trashName, unix.RENAME_NOREPLACE); err != nil {
+		return false, errors.Join(err, d.trash.unlink(trashName+recordExt, 0))
+	}
+	return true, errors.Join(from.sync(), d.trash.sync())
+}
+
+func (d *Driver) writeRecord(trashName string, rec trashed) error {
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return fmt.Errorf("trash record: %w", err)
+	}
+	return d.trash.replace(trashName+recordExt, b)
+}
+
+func (d *Driver) record(trashName string) (trashed, error) {
+	b, err := d.trash.read(trashName + recordExt)
+	if err != nil {
+		return trashed{}, err
+	}
+	var rec trashed
+	if err := json.Unmarshal(b, &rec, json.RejectUnknownMembers(true)); err != nil {
+		return trashed{}, fmt.Errorf("trash record %s: %w", trashName, err)
+	}
+	if op.CheckName(rec.Name) != nil || rec.What == "" || rec.Until.IsZero() {
+		return trashed{}, fmt.Errorf("trash record %s lacks something", trashName)
+	}
+	return rec, nil
+}
+
+// trashOf lists the destroyed guests that had this name, oldest first. A record
+// that cannot be read is not listed: its guest cannot be brought back.
+func (d *Driver) trashOf(name string) ([]op.Trashed, error) {
+	var out []op.Trashed
+	err := d.trash.each(func(file string) error {
+		id, isRecord := strings.CutSuffix(file, recordExt)
+		if !isRecord || !strings.HasPrefix(id, name+"~") {
+			return nil
+		}
+		rec, err := d.record(id)
+		if err != nil || rec.What != wholeGuest || id != trashName(name, rec.Incarnation) {
+			return nil
+		}
+		if _, err := d.trash.stat(id); err != nil {
+			return nil // a record whose guest was not moved, or is being deleted
+		}
+		out = append(out, op.Trashed{Incarnation: rec.Incarnation, Until: rec.Until})
+		return nil
+	})
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return a.Until.Before(b.Until) || a.Until.Equal(b.Until) && a.Incarnation < b.Incarnation
+	})
+	return out, err
+}
+
+// Sweep deletes what has been in the trash for longer than it is kept, and what
+// an earlier Sweep began to delete. It never deletes earlier, however full the
+// disk is, and leaves alone what has a mount below it or no readable record.
+func (d *Driver) Sweep(ctx context.Context) error {
+	d.sweeping.Lock()
+	defer d.sweeping.Unlock()
+	var due, begun []string
+	now := d.cfg.Now()
+	err := d.trash.each(func(file string) error {
+		if strings.HasPrefix(file, purgePrefix) {
+			begun = append(begun, file)
+			return nil
+		}
+		id, isRecord := strings.CutSuffix(file, recordExt)
+		if !isRecord {
+			return nil
+		}
+		rec, err := d.record(id)
+		if err != nil {
+			d.cfg.Logger.Warn("trash record unreadable; what it is about is kept", "record", file, "err", err)
+			return nil
+		}
+		if now.After(rec.Until) {
+			due = append(due, id)
+		}
+		return nil
+	})
+	for _, id := range due {
+		purge, e := d.beginPurge(id)
+		err = errors.Join(err, e)
+		if purge != "" {
+			begun = append(begun, purge)
+		}
+	}
+	for _, name := range begun {
+		err = errors.Join(err, d.purge(ctx, name))
+	}
+	return err
+}
+
+// beginPurge takes an entry out of undelete's reach in one rename. It returns
+// the name to delete, empty if there is nothing.
+func (d *Driver) beginPurge(id string) (string, error) {
+	if err := d.checkNoMount(filepath.Join(d.root.path(), trashDir, id), "deleting "+id); err != nil {
+		return "", err
+	}
+	purge := purgePrefix + id
+	err := d.trash.rename(id, d.trash, purge, unix.RENAME_NOREPLACE)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err != nil {
+		purge = ""
+	}
+	return purge, d.trash.unlink(id+recordExt, 0)
+}
+
+func (d *Driver) purge(ctx context.Context, name string) error {
+	if err := d.checkNoMount(filepath.Join(d.root.path(), trashDir, name), "deleting "+name); err != nil {
+		return err
+	}
+	return removeTree(ctx, d.trash, name)
+}
