@@ -340,6 +340,39 @@ func TestZeroVerifierRefuses(t *testing.T) {
 	refused(t, err, op.TargetMismatch, op.StageTarget)
 }
 
+// TestUselessListedKey: a key that can make no signature may be listed, and then
+// is no more than useless.
+func TestUselessListedKey(t *testing.T) {
+	t.Parallel()
+	payload := encode(t, testPayload)
+	even := slices.Concat(sshString("ssh-rsa"), sshString("\x01\x00\x01"), sshString("\x00"+strings.Repeat("\xfe", 384)))
+	lowOrder := slices.Concat(sshString("ssh-ed25519"), sshString(strings.Repeat("\x00", 32)))
+	for _, f := range []forge{
+		{key: even, format: ssh.KeyAlgoRSASHA512, value: make([]byte, 384)},
+		{key: even, format: ssh.KeyAlgoRSASHA512, value: []byte(strings.Repeat("\xff", 384))},
+		{key: lowOrder, format: ssh.KeyAlgoED25519, value: []byte(strings.Repeat("\xff", 64))},
+	} {
+		f.magic, f.version, f.namespace, f.hash = "SSHSIG", 1, "operational@gated", "sha512"
+		v := testVerifier(t)
+		v.Trust = loadTrust(t, wireLine(keyType(f.key), f.key))
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
+		refused(t, err, op.BadSignature, op.StageCrypto)
+	}
+}
+
+func BenchmarkApproval(b *testing.B) {
+	v, payload := testVerifier(b), encode(b, testPayload)
+	for _, name := range mutatedKeys {
+		b.Run(name, func(b *testing.B) {
+			e := envelope(b, payload, testKey(b, name))
+			for b.Loop() {
+				_, err := v.Approval(e, issued)
+				require.NoError(b, err)
+			}
+		})
+	}
+}
+
 func TestVerifyFile(t *testing.T) {
 	t.Parallel()
 	v, alice := testVerifier(t), testKey(t, "alice")

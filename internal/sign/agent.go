@@ -2,7 +2,6 @@ package sign
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -180,7 +179,7 @@ func dial(ctx context.Context, socket string, limit time.Duration, use func(agen
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "ssh-agent at %s: %v", socket, errors.Unwrap(err)).
+		return op.Refuse(op.Unavailable, "ssh-agent: %v", err).
 			WithHint("check SSH_AUTH_SOCK, or sign with --key FILE")
 	}
 	defer func() { _ = conn.Close() }() // it was answered or it failed

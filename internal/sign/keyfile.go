@@ -1,6 +1,7 @@
 package sign
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -83,9 +84,11 @@ func readKeyFile(path string) ([]byte, error) {
 	return content, nil
 }
 
+// isPublicKey also looks for a private key, since the parser skips lines that it
+// cannot read.
 func isPublicKey(content []byte) bool {
 	_, _, _, _, err := ssh.ParseAuthorizedKey(content)
-	return err == nil
+	return err == nil && !bytes.Contains(content, []byte("PRIVATE KEY-----"))
 }
 
 func unlock(path string, content []byte, passphrase func() ([]byte, error)) (ssh.Signer, error) {

@@ -150,6 +150,16 @@ func securityKey() []byte {
 	}{"none", "none", "", 1, pub, private})...)})
 }
 
+func TestKeyFileWithItsPublicKeyBelow(t *testing.T) {
+	t.Parallel()
+	private, err := os.ReadFile(privateCopy(t, "alice"))
+	require.NoError(t, err)
+	public, err := os.ReadFile(filepath.Join("..", "..", "testdata", "keys", "alice.pub"))
+	require.NoError(t, err)
+	_, err = KeyFile(keyFile(t, append(private, public...)), nil)
+	require.NoError(t, err)
+}
+
 func TestKeyFileMode(t *testing.T) {
 	t.Parallel()
 	path := privateCopy(t, "alice")
