@@ -30,13 +30,16 @@ func (k connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	c := &conn{rawConn: raw, stmts: make(map[string]*stmt), own: make(map[string]*stmt)}
 	raw.RegisterRollbackHook(func() { c.rolledBack = true })
-	raw.RegisterCommitHook(func() int32 {
-		if c.mayCommit {
-			return 0
-		}
-		return 1
-	})
+	raw.RegisterCommitHook(c.onCommit)
 	return c, nil
+}
+
+// onCommit is SQLite's commit hook: anything but 0 makes the COMMIT fail.
+func (c *conn) onCommit() int32 {
+	if c.mayCommit {
+		return 0
+	}
+	return 1
 }
 
 // rawConn is what the store needs of the driver's connection.

@@ -40,10 +40,13 @@ const (
 	endVetoed     = "COMMIT fails"
 	endNeverSent  = "COMMIT never reaches SQLite"
 	endLostAnswer = "COMMIT succeeds, its answer is lost"
+	endDead       = "the connection dies before COMMIT"
+	endDeadAfter  = "the connection dies after COMMIT"
 	endHook       = "an OnGroup function fails"
 )
 
-var endKinds = []string{endWell, endWell, endWell, endWell, endVetoed, endNeverSent, endLostAnswer, endHook}
+var endKinds = []string{endWell, endWell, endWell, endWell, endVetoed, endNeverSent, endLostAnswer, endDead,
+	endDeadAfter, endHook}
 
 var errMine = errors.New("the function's own")
 
@@ -60,8 +63,13 @@ func openFaulty(t require.TestingT, path string) *faulty {
 		switch f.end.Swap(endWell) {
 		case endVetoed:
 			conn := f.writer.session.conn
-			conn.RegisterCommitHook(func() int32 { return 1 }) // lasts: the store must take another connection
+			conn.RegisterCommitHook(func() int32 { return 1 })
+			defer conn.RegisterCommitHook(conn.onCommit)
 			return commit()
+		case endDead:
+			return errors.Join(errors.New("injected"), f.writer.session.sql.Close())
+		case endDeadAfter:
+			return errors.Join(errors.New("injected"), commit(), f.writer.session.sql.Close())
 		case endNeverSent:
 			return errors.New("injected before COMMIT")
 		case endLostAnswer:
@@ -280,14 +288,13 @@ func TestALeftOverTransactionIsGotRidOf(t *testing.T) {
 }
 
 func TestOutcomeThatCannotBeReadIsUnavailable(t *testing.T) {
-	var f *faulty
 	path := filepath.Join(t.TempDir(), "gated.db")
-	f = openFaulty(t, path)
+	f := openFaulty(t, path)
 	defer func() { require.NoError(t, f.Close()) }()
 	require.NoError(t, f.Update(t.Context(), put("a")))
 	// While the call runs nobody else uses the path, so that it may lead nowhere.
 	err := f.Update(t.Context(), func(tx *Tx) error {
-		f.end.Store(endNeverSent)
+		f.end.Store(endDead)
 		f.path = path + ".gone"
 		return put("b")(tx)
 	})

@@ -96,7 +96,7 @@ func bootstrap(run func(query string) error) error {
 	for _, q := range []string{
 		"PRAGMA application_id = " + strconv.Itoa(applicationID),
 		`CREATE TABLE IF NOT EXISTS store_meta (name TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
-		`INSERT INTO store_meta (name, n) VALUES ('groups', 0) ON CONFLICT DO NOTHING`,
+		`INSERT INTO store_meta (name, n) VALUES ('groups', 0), ('settled', 0) ON CONFLICT DO NOTHING`,
 	} {
 		if err := run(q); err != nil {
 			return err

@@ -50,40 +50,74 @@ func (s *session) counter() (n int64, err error) {
 	return n, nil
 }
 
-// settle finds out, on a new connection, whether a group whose COMMIT answered
-// with an error is kept: nil if it is. What WAL readers see has been synced, so
-// that a counter that moved is durable. One that did not move may still have
-// left a complete commit frame behind an fsync that failed, which recovery
-// after a crash would take for a commit; so a further commit overwrites it
-// before anyone is told "not kept".
+// settle finds out whether a group whose COMMIT answered with an error is kept:
+// nil if it is.
+//
+// It asks the same connection. SQLite shows a commit only once it is synced, so
+// a counter that moved there is durable. One that did not move may still have
+// left a complete commit in the WAL, behind an fsync that failed, and whoever
+// opens the database next after a crash would recover it. So a commit of
+// nothing but a marker overwrites it before anyone is told "not kept".
+//
+// Closing the connection instead would be wrong: if no other one is open, the
+// next one recovers the WAL, and what nobody synced is suddenly there.
 func (w *writer) settle(cause error) error {
+	kept, err := w.outcome()
+	if err != nil {
+		return w.settleAnew(cause, err)
+	}
+	if kept {
+		w.store.log.Warn("a commit answered with an error and is kept", "error", cause)
+		w.groups++
+		return nil
+	}
+	if err := w.overwrite(); err != nil {
+		return fmt.Errorf("commit: %w; not kept, and nothing else is either: %w", cause, err)
+	}
+	return fmt.Errorf("commit: %w", cause)
+}
+
+// settleAnew does the work of settle on a new connection, when the old one no
+// longer answers. What it shows may have been recovered rather than synced, so
+// that it counts only once a further commit went through.
+func (w *writer) settleAnew(cause, why error) error {
 	before := w.groups
 	w.discard()
-	if err := w.open(); err != nil {
-		return fmt.Errorf("commit: %w; its outcome cannot be read yet: %w", cause, err)
+	err := w.open()
+	if err == nil {
+		err = w.overwrite()
+	}
+	if err != nil {
+		w.discard()
+		return fmt.Errorf("commit: %w; its outcome cannot be read yet: %w: %w", cause, why, err)
 	}
 	if w.groups != before {
 		w.store.log.Warn("a commit answered with an error and is kept", "error", cause)
 		return nil
 	}
-	if err := w.overwrite(); err != nil {
-		w.discard()
-		return fmt.Errorf("commit: %w; not kept, and the disk takes no writes: %w", cause, err)
-	}
 	return fmt.Errorf("commit: %w", cause)
 }
 
-// overwrite commits a group of nothing but the counter.
+// outcome reads on the writer's own connection whether the group is kept.
+func (w *writer) outcome() (kept bool, err error) {
+	if w.session.tx != nil {
+		if err := w.session.rollback(); err != nil {
+			return false, err
+		}
+	}
+	n, err := w.session.counter()
+	return n != w.groups, err
+}
+
+// overwrite commits a marker. It is not the group counter: recovery must not
+// take it for the group.
 func (w *writer) overwrite() error {
 	if err := w.session.begin(); err != nil {
-		return err
+		return fmt.Errorf("begin: %w", err)
 	}
-	if err := w.session.bump(w.groups); err != nil {
+	err := w.session.control(`UPDATE store_meta SET n = n + 1 WHERE name = 'settled'`)
+	if err != nil {
 		return errors.Join(err, w.session.rollback())
 	}
-	if err := w.store.testCommit(w.session.commit); err != nil {
-		return err
-	}
-	w.groups++
-	return nil
+	return w.store.testCommit(w.session.commit)
 }
