@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,15 @@ func TestExampleBytes(t *testing.T) {
 	r, err := op.DecodeRejection(b)
 	require.NoError(t, err)
 	require.Equal(t, exampleRejection(), r)
+}
+
+// TestDocumentShowsTheExamples keeps docs/formats/payload.md true.
+func TestDocumentShowsTheExamples(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/formats/payload.md")
+	require.NoError(t, err)
+	for _, example := range []string{examplePayloadBytes, exampleRejectionBytes} {
+		require.Contains(t, string(doc), "```json\n"+example+"\n```\n")
+	}
 }
 
 var (
