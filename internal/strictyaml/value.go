@@ -40,6 +40,10 @@ func (v Value) At() (line, column int) {
 // IsList reports whether the value is a list.
 func (v Value) IsList() bool { return v.node != nil && v.node.Kind == yaml.SequenceNode }
 
+// IsInt reports whether YAML takes the value for a whole number, in whatever
+// spelling.
+func (v Value) IsInt() bool { return v.node != nil && v.node.Tag == "!!int" }
+
 // String returns a text. What YAML takes for a number, a time or (in its older
 // version) a truth value is text only in quotes.
 func (v Value) String() string {

@@ -1,0 +1,140 @@
+// Package config reads gated.yaml, the operator's own file, and writes the one
+// that gated init leaves behind. What the file says of policy can only tighten
+// the built-in rules.
+package config
+
+import (
+	"errors"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/strictyaml"
+)
+
+// Defaults of what the file does not say.
+const (
+	DefaultTrashKeep = 24 * time.Hour
+	DefaultStopGrace = 10 * time.Second
+	DefaultInterval  = 30 * time.Second
+	DefaultWorkers   = 4
+)
+
+// Config is a parsed gated.yaml with every default filled in, but for paths and
+// uids that depend on where and as whom the daemon runs.
+type Config struct {
+	Host       string
+	SingleUser bool // agents run under the daemon's own uid: isolation is none
+
+	Socket      string // an absolute path; empty means the default
+	SocketGroup string // empty means the default
+
+	AnySubmitter bool     // any who may connect may submit jobs
+	Submitters   []uint32 // who may, where not any
+	Operators    []uint32 // who may put desired state; nil means root and the daemon's own uid
+
+	Local   Local
+	Desired Desired
+	Policy  policy.Policy // its Commands are the names of Local.Commands
+	Workers int           // targets that are worked on side by side
+}
+
+// Local configures the local driver.
+type Local struct {
+	Root      string // an absolute path; empty means DIR/guests
+	TrashKeep time.Duration
+	StopGrace time.Duration
+	Cgroup    string // an absolute path; empty means no limits by cgroup
+	Commands  map[string]Command
+}
+
+// Command is what a guest may run, by name.
+type Command struct {
+	Argv []string // the first is an absolute path; nothing is expanded
+	User string   // a name or a number; empty means the daemon's own
+	Env  map[string]string
+}
+
+// Desired says where desired state comes from.
+type Desired struct {
+	Dir      string // an absolute path; empty means the API
+	Interval time.Duration
+}
+
+// Parse reads b strictly; file names it in errors. Refusals are Malformed and
+// begin with "file:line:column: ".
+func Parse(file string, b []byte) (Config, error) {
+	m, err := strictyaml.Parse(file, b)
+	if err != nil {
+		return Config{}, refusal(err)
+	}
+	c := Config{
+		Host:        host(m.Need("host")),
+		SingleUser:  m.Bool("single_user"),
+		Socket:      path(m.Get("socket")),
+		SocketGroup: account(m.Get("socket_group")),
+		Operators:   uids(m.Get("operators")),
+		Local:       local(m.Map("local")),
+		Desired:     desired(m.Map("desired")),
+		Policy:      tightened(m.Map("policy")),
+		Workers:     DefaultWorkers,
+	}
+	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
+	if limits := m.Map("limits"); limits.Has("workers") {
+		c.Workers = int(limits.Int("workers", 1, 256))
+	}
+	c.Policy.Commands = names(c.Local.Commands)
+	if err := m.Done(); err != nil {
+		return Config{}, refusal(err)
+	}
+	return c, nil
+}
+
+func refusal(err error) error {
+	var e *strictyaml.Error
+	if errors.As(err, &e) && e.TooLarge {
+		return op.Refuse(op.Oversized, "%s", e.Error())
+	}
+	return op.Refuse(op.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
+}
+
+func host(v strictyaml.Value) string {
+	s := v.String()
+	if s == "" || len(s) > 253 {
+		v.Fail("host has %d bytes, not 1 to 253", len(s))
+	}
+	return s
+}
+
+func local(m *strictyaml.Map) Local {
+	return Local{
+		Root:      path(m.Get("root")),
+		TrashKeep: duration(m.Get("trash_keep"), DefaultTrashKeep, time.Second, 366*24*time.Hour),
+		StopGrace: duration(m.Get("stop_grace"), DefaultStopGrace, time.Second, time.Hour),
+		Cgroup:    path(m.Get("cgroup")),
+		Commands:  commands(m.Map("commands")),
+	}
+}
+
+func desired(m *strictyaml.Map) Desired {
+	return Desired{
+		Dir:      path(m.Get("dir")),
+		Interval: duration(m.Get("interval"), DefaultInterval, time.Second, 24*time.Hour),
+	}
+}
+
+// tightened starts from the built-in rules; the bounds are the rules
+// themselves, so that a looser value is refused at its line.
+func tightened(m *strictyaml.Map) policy.Policy {
+	p := policy.Default()
+	p.MaxValidity = atMost(m.Get("max_validity"), p.MaxValidity, time.Second)
+	p.ScratchMaxAge = atMost(m.Get("scratch_max_age"), p.ScratchMaxAge, 0)
+	if v := m.Get("open_requests_per_source"); v.Present() {
+		n := int(v.Int(1, 1<<31-1))
+		if n > p.OpenPerSource {
+			v.Fail("open_requests_per_source is %d, and the built-in rule is at most %d; it can only be tightened", n, p.OpenPerSource)
+		}
+		p.OpenPerSource = n
+	}
+	return p
+}

@@ -1,0 +1,169 @@
+package config_test
+
+import (
+	"os/user"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/config"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+func defaults(host string) config.Config {
+	p := policy.Default()
+	p.Commands = []string{}
+	return config.Config{Host: host, AnySubmitter: true, Workers: config.DefaultWorkers, Policy: p,
+		Local: config.Local{TrashKeep: config.DefaultTrashKeep, StopGrace: config.DefaultStopGrace,
+			Commands: map[string]config.Command{}},
+		Desired: config.Desired{Interval: config.DefaultInterval}}
+}
+
+func TestParseOfTheLeast(t *testing.T) {
+	c, err := config.Parse("gated.yaml", []byte("host: pve1\n"))
+	require.NoError(t, err)
+	require.Equal(t, defaults("pve1"), c)
+	require.NoError(t, c.Policy.Validate())
+}
+
+func TestParseOfEverything(t *testing.T) {
+	c, err := config.Parse("gated.yaml", []byte(`host: pve1
+single_user: true
+socket: /run/g.sock
+socket_group: staff
+submitters: [1000, root]
+operators: [root, 1001]
+local:
+  root: /srv/guests
+  trash_keep: 1h30m
+  stop_grace: 5s
+  cgroup: /sys/fs/cgroup/g
+  commands:
+    web: {argv: [/bin/sh, -c, "exit 0"], user: 33, env: {A: "1"}}
+    db: {argv: [/bin/db], user: postgres}
+desired: {dir: /etc/d, interval: 10s}
+policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5}
+limits: {workers: 9}
+`))
+	require.NoError(t, err)
+	require.Equal(t, config.Config{
+		Host: "pve1", SingleUser: true, Socket: "/run/g.sock", SocketGroup: "staff",
+		Submitters: []uint32{1000, 0}, Operators: []uint32{0, 1001},
+		Local: config.Local{Root: "/srv/guests", TrashKeep: 90 * time.Minute, StopGrace: 5 * time.Second, Cgroup: "/sys/fs/cgroup/g",
+			Commands: map[string]config.Command{
+				"web": {Argv: []string{"/bin/sh", "-c", "exit 0"}, User: "33", Env: map[string]string{"A": "1"}},
+				"db":  {Argv: []string{"/bin/db"}, User: "postgres", Env: map[string]string{}},
+			}},
+		Desired: config.Desired{Dir: "/etc/d", Interval: 10 * time.Second},
+		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, Commands: []string{"db", "web"}},
+		Workers: 9,
+	}, c)
+}
+
+func TestParseRefusals(t *testing.T) {
+	_, err := user.Lookup("nobody-has-this-name")
+	require.Error(t, err)
+	for src, want := range map[string]string{
+		"":                                  "f:1:1: the file is empty",
+		"single_user: true":                 "f:1:1: host is missing",
+		"host: 010":                         "f:1:7: host is not text",
+		"host: \"\"":                        "f:1:7: host has 0 bytes",
+		"host: h\nhots: x":                  "f:2:1: unknown key hots",
+		"host: h\nsingle_user: yes":         "f:2:14: single_user is neither true nor false",
+		"host: h\nsocket: run/g.sock":       `f:2:9: "run/g.sock" is not an absolute path`,
+		"host: h\nsocket: /run/../g":        `f:2:9: "/run/../g" is not an absolute path`,
+		"host: h\nsocket_group: \"a b\"":    `f:2:15: "a b" is not the name of an account`,
+		"host: h\nsubmitters: all":          "f:2:13: submitters is neither any nor a list",
+		"host: h\nsubmitters: [-1]":         "f:2:14: a uid or user name is -1",
+		"host: h\nsubmitters: [4294967295]": "f:2:14: a uid or user name is 4294967295",
+		"host: h\nsubmitters: [010]":        "f:2:14: a uid or user name is not a whole number",
+		"host: h\noperators: any":           "f:2:12: operators is not a list",
+		"host: h\noperators: [root, nobody-has-this-name]":                 "f:2:19: this machine has no user",
+		"host: h\nlocal: {rot: /x}":                                        "f:2:9: unknown key rot in local",
+		"host: h\nlocal: {trash_keep: 0s}":                                 "f:2:21: 0s is outside 1s to 8784h",
+		"host: h\nlocal: {trash_keep: 1}":                                  "f:2:21: trash_keep is not text",
+		"host: h\nlocal: {trash_keep: 1d}":                                 `f:2:21: "1d" is not a length of time`,
+		"host: h\nlocal: {stop_grace: 1500ms}":                             `f:2:21: "1500ms" is not a length of time`,
+		"host: h\nlocal: {stop_grace: -1s}":                                `f:2:21: "-1s" is not a length of time`,
+		"host: h\nlocal: {commands: {a: {}}}":                              "f:2:23: argv is missing",
+		"host: h\nlocal: {commands: {a: {argv: []}}}":                      "f:2:30: argv is empty",
+		"host: h\nlocal: {commands: {a: {argv: sh}}}":                      "f:2:30: argv is not a list",
+		"host: h\nlocal: {commands: {a: {argv: [sh]}}}":                    `f:2:31: the program "sh" is not an absolute path`,
+		"host: h\nlocal: {commands: {a: {argv: [/b, 1]}}}":                 "f:2:35: an argument is not text",
+		"host: h\nlocal: {commands: {a: {argv: [/b], cwd: /}}}":            "f:2:36: unknown key cwd in command a",
+		"host: h\nlocal: {commands: {a: {argv: [/b], env: {\"a=b\": x}}}}": `f:2:49: "a=b" is not a variable's name`,
+		"host: h\nlocal: {commands: {a: {argv: [/b], env: {A: 1}}}}":       "f:2:45: variable A is not text",
+		"host: h\nlocal: {commands: {\"a b\": {argv: [/b]}}}":              `f:2:27: "a b" is not a command's name`,
+		"host: h\ndesired: {interval: 0s}":                                 "f:2:21: 0s is outside 1s to 24h",
+		"host: h\nlimits: {workers: 0}":                                    "f:2:19: workers is 0, outside 1 to 256",
+		"host: h\nlimits: {workers: 257}":                                  "f:2:19: workers is 257, outside 1 to 256",
+
+		"host: h\npolicy: {max_validity: 24h1s}":            "f:2:24: 24h0m1s is longer than the built-in rule, 24h",
+		"host: h\npolicy: {max_validity: 0s}":               "f:2:24: 0s is less than 1s",
+		"host: h\npolicy: {scratch_max_age: 25h}":           "f:2:27: 25h is longer than the built-in rule, 24h",
+		"host: h\npolicy: {open_requests_per_source: 1001}": "f:2:36: open_requests_per_source is 1001, and the built-in rule is at most 1000",
+		"host: h\npolicy: {open_requests_per_source: 0}":    "f:2:36: open_requests_per_source is 0, outside",
+		"host: h\npolicy: {threshold: 0}":                   "f:2:10: unknown key threshold in policy",
+		"host: h\npolicy: {commands: [sh]}":                 "f:2:10: unknown key commands in policy",
+	} {
+		t.Run(src, func(t *testing.T) {
+			c, err := config.Parse("f", []byte(src))
+			require.ErrorIs(t, err, op.Malformed)
+			require.Contains(t, op.AsRefusal(err).Detail, want)
+			require.Equal(t, config.Config{}, c, "nothing of a refused file is taken")
+		})
+	}
+}
+
+func TestPolicyAtItsBounds(t *testing.T) {
+	c, err := config.Parse("f", []byte("host: h\npolicy: {max_validity: 24h, scratch_max_age: 24h, open_requests_per_source: 1000}\n"))
+	require.NoError(t, err)
+	require.NoError(t, c.Policy.Validate())
+	c, err = config.Parse("f", []byte("host: h\npolicy: {max_validity: 1s, scratch_max_age: 0s, open_requests_per_source: 1}\n"))
+	require.NoError(t, err)
+	require.NoError(t, c.Policy.Validate())
+}
+
+func TestRenderRoundTrips(t *testing.T) {
+	for _, host := range []string{"pve1", "010", "yes", "a: b", "null", "node-1.example.org", "é"} {
+		for _, single := range []bool{true, false} {
+			b, err := config.Render(config.Initial{Host: host, SingleUser: single, State: "/var/lib/gated"})
+			require.NoError(t, err)
+			c, err := config.Parse("gated.yaml", b)
+			require.NoError(t, err, "%s", b)
+			want := defaults(host)
+			want.SingleUser = single
+			require.Equal(t, want, c)
+		}
+	}
+}
+
+// What is commented out shows the defaults: taken in, it changes nothing but
+// the paths, accounts and commands that are examples.
+func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
+	b, err := config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"})
+	require.NoError(t, err)
+	all := regexp.MustCompile(`(?m)^#([a-z ] *[a-z_]+:)`).ReplaceAllString(string(b), "$1")
+	c, err := config.Parse("gated.yaml", []byte(all))
+	require.NoError(t, err, all)
+	require.Equal(t, "/var/lib/my gated/guests", c.Local.Root)
+	require.Equal(t, []string{"web"}, c.Policy.Commands)
+	require.Equal(t, []uint32{0}, c.Operators)
+	require.NotEmpty(t, c.Socket)
+	require.NotEmpty(t, c.SocketGroup)
+	require.NotEmpty(t, c.Desired.Dir)
+	require.NotEmpty(t, c.Local.Cgroup)
+
+	want := defaults("h")
+	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
+	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
+	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands
+	require.Equal(t, want, c)
+	for i, line := range strings.Split(string(b), "\n") {
+		require.LessOrEqual(t, len(line), 110, "line %d", i+1)
+	}
+}
