@@ -189,6 +189,9 @@ func TestRefusedLinesMayBeFineForSSHKeygen(t *testing.T) {
 		`alice namespaces="*@gated" KEY`, `alice namespaces="operational@gated,!git" KEY`,
 		`alice Namespaces="operational@gated" KEY`, `"alice"namespaces="operational@gated" KEY`,
 		`alice namespaces="operational@gated",valid-after="20310504" KEY`,
+		`alice namespaces="operational@gated",valid-after="20310231Z" KEY`,
+		`alice namespaces="operational@gated",valid-after="20310504UTC" KEY`,
+		"alice namespaces=\"operational@gated\" KEY\x00junk",
 		"alice namespaces=\"operational@gated\" KEY comment\r",
 	} {
 		allowed := strings.ReplaceAll(line, "KEY", publicText(t, "alice"))

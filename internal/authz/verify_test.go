@@ -340,6 +340,66 @@ func TestZeroVerifierRefuses(t *testing.T) {
 	refused(t, err, op.TargetMismatch, op.StageTarget)
 }
 
+// TestInnerForms changes the inner signature in ways that mathematics would
+// overlook or only then refuse: each is refused by its form.
+func TestInnerForms(t *testing.T) {
+	t.Parallel()
+	v, payload := testVerifier(t), encode(t, testPayload)
+	erin := mint(t, testKey(t, "ecdsa-p256"), "operational@gated", sshsig.HashSHA512, payload)
+	pair := wire{rest: erin.value}
+	r, s := string(pair.next()), string(pair.next())
+	rolf := mint(t, testKey(t, "rsa-3072"), "operational@gated", sshsig.HashSHA512, payload)
+	value := func(f forge, parts ...[]byte) forge {
+		f.value = slices.Concat(parts...)
+		return f
+	}
+	format := func(f forge, name string) forge {
+		f.format = name
+		return f
+	}
+	keyed := func(f forge, typ string) forge {
+		f.key = sshString(typ)
+		return f
+	}
+	for name, f := range map[string]forge{
+		"ecdsa, bytes after the pair":    value(erin, erin.value, []byte{0}),
+		"ecdsa, a third number":          value(erin, erin.value, sshString("\x01")),
+		"ecdsa, padded r":                value(erin, sshString("\x00\x00"+r), sshString(s)),
+		"ecdsa, padded s":                value(erin, sshString(r), sshString("\x00\x00"+s)),
+		"ecdsa, padded small r":          value(erin, sshString("\x00\x01"), sshString(s)),
+		"ecdsa, zero r":                  value(erin, sshString(""), sshString(s)),
+		"ecdsa, zero s":                  value(erin, sshString(r), sshString("")),
+		"ecdsa, zero s, long":            value(erin, sshString(r), sshString("\x00")),
+		"ecdsa, negative r":              value(erin, sshString("\xff"), sshString(s)),
+		"ecdsa, negative s":              value(erin, sshString(r), sshString("\x80")),
+		"ecdsa, r alone":                 value(erin, sshString(r)),
+		"ecdsa, other curve":             format(erin, ssh.KeyAlgoECDSA384),
+		"ecdsa, security key's format":   format(erin, "sk-ecdsa-sha2-nistp256@openssh.com"),
+		"rsa, cut at its end":            value(rolf, rolf.value[:383]),
+		"rsa, cut at its start":          value(rolf, rolf.value[1:]),
+		"rsa, padded":                    value(rolf, []byte{0}, rolf.value),
+		"rsa, format of a certificate":   format(rolf, ssh.CertAlgoRSASHA512v01),
+		"rsa, format of ed25519":         format(rolf, ssh.KeyAlgoED25519),
+		"key type of 65 bytes":           keyed(erin, strings.Repeat("k", 65)),
+		"key type with a control":        keyed(erin, "ssh-\x1b[31m"),
+		"key type with a space":          keyed(erin, "ssh ed25519"),
+		"key type beyond ASCII":          keyed(erin, "ssh-\u00e9d25519"),
+		"key type that ends in a delete": keyed(erin, "ssh-ed25519\x7f"),
+	} {
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
+		t.Run(name, func(t *testing.T) { refused(t, err, op.Malformed, op.StageDecode) })
+	}
+	for name, f := range map[string]forge{
+		"rsa, the other hash":    format(rolf, ssh.KeyAlgoRSASHA256),
+		"ecdsa, r and s swapped": value(erin, sshString(s), sshString(r)),
+	} {
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
+		t.Run(name, func(t *testing.T) { refused(t, err, op.BadSignature, op.StageCrypto) })
+	}
+	_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{keyed(erin, strings.Repeat("k", 64)).armored()}}, issued)
+	refused(t, err, op.UnknownSigner, op.StageAllowList)
+}
+
 // TestUselessListedKey: a key that can make no signature may be listed, and then
 // is no more than useless.
 func TestUselessListedKey(t *testing.T) {
