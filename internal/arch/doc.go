@@ -44,7 +44,7 @@ func Check(tree fs.FS) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems := table.unused(files)
+	problems := table.compare(files)
 	for _, f := range files {
 		problems = append(problems, table.imports(f)...)
 		problems = append(problems, f.rules(table)...)

@@ -107,13 +107,17 @@ func directory(name string) string {
 	return "internal/" + name
 }
 
-// unused reports rows of the table that nothing stands behind.
-func (t Table) unused(files []file) []Problem {
+// compare reports packages that are not in the table, and rows of the table that
+// nothing stands behind.
+func (t Table) compare(files []file) []Problem {
+	var out []Problem
 	there := map[string]bool{}
 	for _, f := range files {
+		if _, listed := t.packages[f.dir()]; !listed && !there[f.dir()] {
+			out = append(out, Problem{Path: f.path, What: "the package " + f.dir() + " is not in " + TablePath})
+		}
 		there[f.dir()] = true
 	}
-	var out []Problem
 	missing := func(dir, where string) {
 		if !there[dir] {
 			out = append(out, Problem{Path: TablePath, What: where + " names " + dir + ", which does not exist"})
