@@ -355,3 +355,35 @@ func TestThousandCallers(t *testing.T) {
 	require.Equal(t, int64(callers*3), good.Load())
 	require.Len(t, keys(t, s), callers*3)
 }
+
+// Each of the two signs that a transaction is lost counts alone, and a
+// function that swallows the error changes nothing about it.
+func TestSignsOfALostTransaction(t *testing.T) {
+	const full = `INSERT INTO auto (v) SELECT k FROM items`
+	for name, statement := range map[string]string{
+		// The rowids of the table are used up: SQLITE_FULL for a statement that
+		// SQLite undoes by itself, so that the transaction goes on.
+		"machine failure": full,
+		// A constraint failure is no machine failure, but here it ends the transaction.
+		"rolled back": `INSERT OR ROLLBACK INTO items (k) VALUES ('a')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, filepath.Join(t.TempDir(), "gated.db"), Options{Migrations: append(grown(1), Migration{2, "auto",
+				`CREATE TABLE auto (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT UNIQUE) STRICT;
+				 INSERT INTO auto (id) VALUES (9223372036854775807)`})})
+			require.NoError(t, s.Update(t.Context(), put("a")))
+			err := s.Update(t.Context(), func(tx *Tx) error {
+				_ = tx.s.internal(func() error { _, err := tx.Exec(statement); return err })
+				require.Equal(t, statement == full, tx.s.conn.failed != nil)
+				require.Equal(t, statement != full, tx.s.conn.rolledBack)
+				require.ErrorIs(t, put("b")(tx), ErrUnavailable)
+				require.ErrorIs(t, tx.Savepoint(func() error { return nil }), ErrUnavailable)
+				require.ErrorIs(t, tx.QueryRow(`SELECT 1`).Scan(new(int)), ErrUnavailable)
+				return nil
+			})
+			require.ErrorIs(t, err, ErrUnavailable)
+			require.NoError(t, s.Update(t.Context(), put("c")))
+			require.Equal(t, map[string]bool{"a": true, "c": true}, keys(t, s))
+		})
+	}
+}
