@@ -127,6 +127,11 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
+	// Its text names the socket by the path that it was bound by.
+	var sys *net.OpError
+	if errors.As(err, &sys) {
+		err = sys.Err
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer in time: %w", err)
 	} else {

@@ -20,20 +20,22 @@ type crowd struct {
 }
 
 // peer is a connection and who is at its other end, as the kernel says it.
+// It is a whole *net.UnixConn, because net/http ends a connection gently only
+// where it finds CloseWrite.
 type peer struct {
-	net.Conn
+	*net.UnixConn
 	uid uint32
 	pid int32
 
 	crowd *crowd
-	gone  bool // left the crowd; guarded by crowd.mu
+	in    bool // has a place in the crowd; guarded by crowd.mu
 	busy  bool // a complete request is being answered; guarded by crowd.mu
 }
 
 // Close closes the connection and leaves the crowd.
 func (p *peer) Close() error {
 	p.crowd.leave(p)
-	return p.Conn.Close()
+	return p.UnixConn.Close()
 }
 
 // begin marks that a complete request has arrived: from now on the connection
@@ -41,7 +43,7 @@ func (p *peer) Close() error {
 func (p *peer) begin() bool {
 	p.crowd.mu.Lock()
 	defer p.crowd.mu.Unlock()
-	p.busy = !p.gone
+	p.busy = p.in
 	return p.busy
 }
 
@@ -77,7 +79,7 @@ func (c *crowd) join(p *peer) (victim *peer, ok bool) {
 func (c *crowd) leave(p *peer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !p.gone {
+	if p.in {
 		c.remove(p)
 	}
 }
@@ -86,15 +88,16 @@ func (c *crowd) add(p *peer) {
 	if c.peers == nil {
 		c.peers = map[uint32][]*peer{}
 	}
+	p.in = true
 	c.peers[p.uid] = append(c.peers[p.uid], p)
 	c.total++
 }
 
 func (c *crowd) remove(p *peer) {
-	p.gone = true
+	p.in = false
 	rest := c.peers[p.uid]
-	rest = slices.Delete(rest, slices.Index(rest, p), slices.Index(rest, p)+1)
-	if len(rest) == 0 {
+	i := slices.Index(rest, p)
+	if rest = slices.Delete(rest, i, i+1); len(rest) == 0 {
 		delete(c.peers, p.uid)
 	} else {
 		c.peers[p.uid] = rest

@@ -87,6 +87,13 @@ func (f *fake) calls() []string {
 	return append([]string{}, f.reached...)
 }
 
+// last returns who called last, and the last submission.
+func (f *fake) last() (op.Requester, op.Submission) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by, f.sub
+}
+
 func (f *fake) Submit(_ context.Context, s op.Submission) (op.Job, error) {
 	err := f.reach("Submit", s.Requester)
 	f.mu.Lock()
@@ -288,7 +295,7 @@ func socketDir(t *testing.T) string {
 }
 
 // start serves a fake on a socket until the test ends. change may alter the
-// configuration; gid is the socket's group, or -1.
+// configuration and, as its Gate, the fake; gid is the socket's group, or -1.
 func start(t *testing.T, gid int, change func(*Config)) *world {
 	t.Helper()
 	w := &world{fake: newFake(t), path: filepath.Join(socketDir(t), "gated.sock"), ended: make(chan error, 1)}

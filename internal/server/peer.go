@@ -34,7 +34,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 		}
 		victim, ok := l.crowd.join(p)
 		if victim != nil {
-			_ = victim.Conn.Close()
+			_ = victim.UnixConn.Close()
 		}
 		if !ok {
 			_ = conn.Close()
@@ -62,7 +62,7 @@ func newPeer(conn *net.UnixConn, c *crowd) (*peer, error) {
 	if credErr != nil {
 		return nil, fmt.Errorf("SO_PEERCRED: %w", credErr)
 	}
-	return &peer{Conn: conn, uid: cred.Uid, pid: cred.Pid, crowd: c}, nil
+	return &peer{UnixConn: conn, uid: cred.Uid, pid: cred.Pid, crowd: c}, nil
 }
 
 // requester returns the caller as the gate records it.
