@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# The story of gated in one run: real guests, a real process, real SSH keys. Every step checks that what
+# it says is so; the first one that is not ends the demo with exit code 1. It works in a temporary
+# directory and leaves nothing behind. Run it with: make demo
+set -euo pipefail
+
+bin=${GATED_BIN:-$(cd "$(dirname "$0")/.." && pwd)/bin}
+for program in ssh-keygen sha256sum; do
+	command -v "$program" >/dev/null || { echo "demo: $program is needed (Debian: openssh-client, coreutils)" >&2; exit 1; }
+done
+dir=$(mktemp -d "${TMPDIR:-/tmp}/gated-demo.XXXXXX")
+state=$dir/state
+export GATED_SOCKET=$dir/gated.sock
+export PATH=$bin:$PATH
+daemon=
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+note() { printf '  %s\n' "$*"; }
+fail() { printf '\ndemo: FAILED: %s\n' "$*" >&2; exit 1; }
+
+# expect CODE COMMAND... runs a command, shows it with what it printed, and checks its exit code.
+expect() {
+	local want=$1 got=0
+	shift
+	printf '  $ %s\n' "${*//$dir/\$DEMO}"
+	"$@" >"$dir/out" 2>&1 || got=$?
+	sed "s|$dir|\$DEMO|g; s/^/    /" "$dir/out"
+	[ "$got" = "$want" ] || fail "'$*' exited $got, not $want"
+}
+
+printed() { grep -q -- "$1" "$dir/out" || fail "the last command did not print '$1'"; }
+
+start() {
+	gated serve --state "$state" --socket "$GATED_SOCKET" >>"$dir/daemon.log" 2>&1 &
+	daemon=$!
+	for _ in $(seq 200); do
+		if gated status >/dev/null 2>&1; then return; fi
+		kill -0 "$daemon" 2>/dev/null || { cat "$dir/daemon.log" >&2; fail "the daemon did not start"; }
+		sleep 0.05
+	done
+	fail "the daemon did not answer"
+}
+
+stop() {
+	[ -n "$daemon" ] || return 0
+	kill -TERM "$daemon" 2>/dev/null || true
+	wait "$daemon" || true
+	daemon=
+}
+
+cleanup() {
+	local code=$?
+	set +e
+	if [ -n "$daemon" ] && kill -0 "$daemon" 2>/dev/null; then
+		for guest in web db cache; do gated submit guest.stop "$guest" --wait >/dev/null 2>&1; done
+	fi
+	stop
+	if [ "$code" != 0 ] && [ -f "$dir/daemon.log" ]; then
+		echo "--- the daemon's log ends with" >&2
+		tail -n 20 "$dir/daemon.log" >&2
+	fi
+	rm -rf "$dir"
+	exit "$code"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# field NAME prints a member of the last --json output; strings and numbers only.
+field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$dir/out" | head -n 1; }
+sum() { (cd "$state/guests" && find "$1/data" -type f ! -name ticks -exec sha256sum {} + | sort | sha256sum); }
+
+say "1. Keys, made with ssh-keygen: alice is an operator, mallory is nobody"
+ssh-keygen -q -t ed25519 -N '' -C alice@example.com -f "$dir/alice"
+ssh-keygen -q -t ed25519 -N '' -C mallory@example.com -f "$dir/mallory"
+expect 0 gated init --state "$state" --host demo --operator "$dir/alice.pub"
+cat >>"$state/gated.yaml" <<'EOF'
+local:
+  commands:
+    ticker: {argv: [/bin/sh, -c, "while :; do date >> ticks; sleep 1; done"]}
+EOF
+start
+note "the daemon runs as process $daemon"
+
+say "2. Desired state with three guests: made at once, because nothing can be lost"
+cat >"$dir/fleet.yaml" <<'EOF'
+apiVersion: gated/v1
+host: demo
+guests:
+  - {name: web, state: running, memory: 256MiB, command: ticker, labels: {tier: prod}}
+  - {name: db, state: stopped, memory: 512MiB}
+  - {name: cache, state: stopped}
+EOF
+expect 0 gated apply -f "$dir/fleet.yaml" --wait
+for guest in web db cache; do
+	[ -d "$state/guests/$guest/data" ] || fail "$guest was not made"
+	head -c 20000 /dev/urandom >"$state/guests/$guest/data/precious"
+	echo "kept by $guest" >"$state/guests/$guest/data/notes.txt"
+done
+for _ in $(seq 100); do [ -s "$state/guests/web/data/ticks" ] && break; sleep 0.1; done
+[ -s "$state/guests/web/data/ticks" ] || fail "the process of web does not run"
+expect 0 gated guests
+printed running
+
+say "3. A change that loses nothing runs at once"
+sed -i 's/512MiB/768MiB/' "$dir/fleet.yaml"
+expect 0 gated apply -f "$dir/fleet.yaml" --wait
+expect 0 gated guests db --json
+printed '"memory":768'
+
+say "4. Somebody marks db absent: that would lose data, so it waits"
+db_before=$(sum db); web_before=$(sum web); cache_before=$(sum cache)
+sed -i 's/{name: db.*/{name: db, state: absent}/' "$dir/fleet.yaml"
+expect 0 gated plan -f "$dir/fleet.yaml"
+expect 3 gated apply -f "$dir/fleet.yaml" --wait
+expect 3 gated submit guest.destroy db --reason "not needed any more"
+expect 0 opsign list
+expect 0 opsign list --json
+request=$(field id)
+[ -n "$request" ] || fail "nothing waits"
+expect 0 opsign show "$request"
+[ -d "$state/guests/db" ] || fail "db is gone without a signature"
+
+say "5. Unsigned, or signed by the wrong key, nothing happens"
+opsign show "$request" --payload >"$dir/op.json"
+expect 1 opsign approve "$request" --key "$dir/mallory" --yes
+printed unknown_signer
+[ "$(sum db)" = "$db_before" ] || fail "db changed"
+
+say "6. Alice signs exactly this step, and it runs"
+ssh-keygen -q -Y sign -n operational@gated -f "$dir/alice" "$dir/op.json"
+expect 0 opsign approve "$request" --key "$dir/alice" --yes
+printed 'destroyed guest/db'
+[ ! -e "$state/guests/db" ] || fail "db is still there"
+[ "$(sum web)" = "$web_before" ] && [ "$(sum cache)" = "$cache_before" ] || fail "a bystander changed"
+note "web and cache are untouched, byte by byte"
+
+say "7. It was a mistake? Undelete brings the same guest back"
+sed -i '/name: db/d' "$dir/fleet.yaml"
+note "(db leaves the desired state: what that does not mention is left alone)"
+expect 0 gated apply -f "$dir/fleet.yaml" --wait
+expect 0 gated submit guest.undelete db --wait
+[ "$(sum db)" = "$db_before" ] || fail "db came back changed"
+note "db holds what it held, byte by byte"
+
+say "8. The same approval again: an approval counts once"
+expect 1 opsign submit "$dir/op.json" --sig "$dir/op.json.sig"
+printed replayed
+stop
+start
+note "the daemon was restarted"
+expect 1 opsign submit "$dir/op.json" --sig "$dir/op.json.sig"
+printed replayed
+[ "$(sum db)" = "$db_before" ] || fail "a replay destroyed db"
+
+say "9. OpenSSH alone can approve, and check, anything"
+expect 3 gated submit guest.destroy cache --reason "by OpenSSH alone"
+expect 0 opsign list --json
+request=$(field id)
+opsign show "$request" --payload >"$dir/cache.json"
+expect 0 ssh-keygen -Y sign -n operational@gated -f "$dir/alice" "$dir/cache.json"
+printf '  $ ssh-keygen -Y verify -f $DEMO/state/allowed_signers -I alice@example.com -n operational@gated -s cache.json.sig < cache.json\n'
+ssh-keygen -Y verify -f "$state/allowed_signers" -I alice@example.com -n operational@gated -s "$dir/cache.json.sig" \
+	<"$dir/cache.json" | sed 's/^/    /' || fail "ssh-keygen does not accept the signature"
+expect 0 opsign submit "$dir/cache.json" --sig "$dir/cache.json.sig"
+[ ! -e "$state/guests/cache" ] || fail "cache is still there"
+
+say "10. Every decision is in the audit log, and the log is whole"
+expect 0 gated audit verify --state "$state"
+expect 0 gated fsck --state "$state"
+expect 0 gated submit guest.stop web --wait
+stop
+if pgrep -f "$dir" >/dev/null 2>&1; then fail "something is still running"; fi
+say "Done: nothing was destroyed that was not signed for, and nothing runs any more."
