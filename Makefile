@@ -21,7 +21,7 @@ test:
 	fi
 
 lint:
-	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	@unformatted=$$(gofmt -l cmd internal) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:" "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...

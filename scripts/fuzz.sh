@@ -26,7 +26,7 @@ while IFS=: read -r file target; do
 		fi
 	fi
 	printf '%s %s: %s\n' "$package" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
-done < <(git ls-files -co --exclude-standard '*_test.go' | xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | sed 's/:func /:/' | sort)
+done < <(grep -rEo --include='*_test.go' --exclude-dir=testdata '^func Fuzz[A-Za-z0-9_]+' cmd internal | sed 's/:func /:/' | sort)
 
 if [ "$count" -eq 0 ]; then
 	echo "no fuzz target was found" >&2
