@@ -115,7 +115,10 @@ func (f *fake) Cancel(_ context.Context, by op.Requester, id op.JobID) (op.Job, 
 }
 
 func (f *fake) Job(_ context.Context, id op.JobID) (op.Job, error) {
-	return f.job, f.reach("Job "+id.String(), op.Requester{})
+	err := f.reach("Job "+id.String(), op.Requester{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.job, err
 }
 
 func (f *fake) Jobs(_ context.Context, q JobQuery) ([]op.Job, error) {
@@ -269,6 +272,30 @@ func (f *fake) grow(t *testing.T, n int) {
 	}
 	close(f.more)
 	f.more = make(chan struct{})
+}
+
+// entryOf parses an entry's text.
+func entryOf(t *testing.T, raw string) api.Entry {
+	t.Helper()
+	e, err := api.ParseEntry([]byte(raw))
+	require.NoError(t, err)
+	return e
+}
+
+// happen appends one entry.
+func (f *fake) happen(e api.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entries = append(f.entries, e)
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// change alters what the fake answers while calls may be under way.
+func (f *fake) change(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn()
 }
 
 // world is a server on a socket of its own.
