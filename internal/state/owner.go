@@ -1,0 +1,115 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"gated/internal/op"
+)
+
+// writableByOthers are the mode bits that let somebody else change a file.
+const writableByOthers = 0o022
+
+// checkKind refuses a path that is not a directory of ours.
+func (d *Dir) checkKind() error {
+	info, err := os.Lstat(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.noGate()
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return op.Refuse(op.NotAllowed, "the state directory %s is a symbolic link", d.path).
+			WithHint("give the directory itself: --state \"$(readlink -f %s)\"", d.path)
+	}
+	if !info.IsDir() {
+		return op.Refuse(op.NotAllowed, "%s is not a directory", d.path).WithHint("choose another one with --state")
+	}
+	return d.checkOwner("the state directory "+d.path, d.path, info)
+}
+
+// checkDirectory refuses a directory that somebody else could change.
+func (d *Dir) checkDirectory() error {
+	if err := d.checkKind(); err != nil {
+		return err
+	}
+	info, err := os.Lstat(d.path)
+	if err != nil {
+		return err
+	}
+	return checkMode("the state directory "+d.path, d.path, info, "0700")
+}
+
+// checkFiles refuses a database, or a file of SQLite's beside it, that is not
+// an ordinary file that we alone can change. Inside a directory that we alone
+// can change nothing can be swapped afterwards.
+func (d *Dir) checkFiles() error {
+	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm", lockName} {
+		path := filepath.Join(d.path, name)
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == databaseName:
+			return d.noGate()
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := d.checkFile(path, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dir) checkFile(path string, info fs.FileInfo) error {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return op.Refuse(op.NotAllowed, "%s is a symbolic link", path).
+			WithHint("make the directory that holds the file itself the state directory, with --state")
+	}
+	if !info.Mode().IsRegular() {
+		return op.Refuse(op.NotAllowed, "%s is not an ordinary file", path).
+			WithHint("move it away and restore a backup: gated restore FILE --state %s", d.path)
+	}
+	if err := d.checkOwner(path, path, info); err != nil {
+		return err
+	}
+	if err := checkMode(path, path, info, "0600"); err != nil {
+		return err
+	}
+	// A second name would let two daemons use one database with two WALs.
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
+		return op.Refuse(op.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
+			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
+	}
+	return nil
+}
+
+func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return op.Refuse(op.Internal, "the owner of %s cannot be read", what)
+	}
+	if s.Uid != *d.options.UID {
+		return op.Refuse(op.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
+			WithHint("run gated as uid %d, or, if nobody else could write there: chown -R %d %s", s.Uid, *d.options.UID, path)
+	}
+	return nil
+}
+
+func checkMode(what, path string, info fs.FileInfo, want string) error {
+	if info.Mode().Perm()&writableByOthers != 0 {
+		return op.Refuse(op.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
+			WithHint("find out whether somebody did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
+	}
+	return nil
+}
+
+func (d *Dir) noGate() error {
+	return op.Refuse(op.UnknownTarget, "there is no gate in %s", d.path).
+		WithHint("make one with: gated init --state %s; or name its directory with --state", d.path)
+}
