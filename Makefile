@@ -5,11 +5,15 @@ TESTFLAGS ?=
 # How long each fuzz target runs.
 FUZZTIME  ?= 10s
 
-.PHONY: build test lint fuzz clean
+.PHONY: build demo test lint fuzz clean
 
 # Static programs in bin/.
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+# What gated does, shown with real guests, processes and keys.
+demo: build
+	./scripts/demo.sh
 
 # Every test, with the race detector where there is a C compiler, which it needs.
 test:
