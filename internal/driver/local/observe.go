@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"sort"
-	"strings"
 
 	"gated/internal/op"
 )
@@ -64,9 +63,12 @@ func (d *Driver) look(t op.Target) (*guest, op.Observed, error) {
 // One that cannot be vouched for is listed as Unknown with the reason as its
 // one fact, so that it hides no other.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	owners, err := d.uuids.owners(d)
+	if err != nil {
+		return nil, err
+	}
 	var out []op.Observed
-	owners := map[string]int{} // uuid to its first place in out
-	err := d.root.each(func(name string) error {
+	err = d.root.each(func(name string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -82,12 +84,12 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 			return nil // destroyed while we look
 		}
 		defer g.close()
-		if first, ok := owners[g.UUID]; ok {
-			out[first] = unknown(out[first].Target.Name, twins(out[first].Target.Name, name))
-			out = append(out, unknown(name, twins(name, out[first].Target.Name)))
-			return nil
+		for _, other := range owners[g.UUID] {
+			if other != name {
+				out = append(out, unknown(name, twins(name, other)))
+				return nil
+			}
 		}
-		owners[g.UUID] = len(out)
 		out = append(out, d.observed(g))
 		return nil
 	})
@@ -171,6 +173,3 @@ func twins(name, other string) error {
 	return op.Refuse(op.StaleTarget, "guest/%s and guest/%s have the same uuid", name, other).
 		WithHint("one is a copy; move it out of the root")
 }
-
-// hidden reports whether a name in the root is the driver's own.
-func hidden(name string) bool { return strings.HasPrefix(name, ".") }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,21 +13,36 @@ import (
 
 // pidfd is a handle on one process that no other process can come to stand for.
 // The runtime's poller waits on it, so that waiting costs no thread.
-type pidfd struct{ f *os.File }
+type pidfd struct {
+	f      *os.File
+	mu     sync.RWMutex // held for reading while the descriptor is in use
+	closed bool
+}
 
 func newPidfd(fd int) (*pidfd, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // what makes os.NewFile poll it
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("pidfd: %w", err)
 	}
-	return &pidfd{os.NewFile(uintptr(fd), "pidfd")}, nil
+	return &pidfd{f: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-func (p *pidfd) close() { _ = p.f.Close() }
+// close ends every wait; signals that come later find os.ErrClosed.
+func (p *pidfd) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	_ = p.f.Close()
+}
 
 // control runs fn with the descriptor, which stays open and is not made
 // blocking meanwhile.
 func (p *pidfd) control(fn func(fd int) error) error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.closed {
+		return os.ErrClosed
+	}
 	raw, err := p.f.SyscallConn()
 	if err != nil {
 		return err
@@ -70,7 +86,7 @@ func (p *pidfd) send(sig unix.Signal, flags int) error {
 }
 
 // wait returns when the process has ended (nil), ctx is done (its error) or
-// close was called (os.ErrClosed). One wait at a time.
+// close was called (another error). One wait at a time.
 func (p *pidfd) wait(ctx context.Context) error {
 	raw, err := p.f.SyscallConn()
 	if err != nil {

@@ -23,18 +23,35 @@ type fileStamp struct {
 func (x *uuidIndex) checkAlone(d *Driver, g *guest) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if err := x.refresh(d); err != nil {
+		return err
+	}
+	for name, stamp := range x.seen {
+		if stamp.uuid == g.UUID && name != g.name {
+			return twins(g.name, name)
+		}
+	}
+	return nil
+}
+
+// owners returns the names by the uuid that they claim.
+func (x *uuidIndex) owners(d *Driver) (map[string][]string, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(d); err != nil {
+		return nil, err
+	}
+	owners := make(map[string][]string, len(x.seen))
+	for name, stamp := range x.seen {
+		owners[stamp.uuid] = append(owners[stamp.uuid], name)
+	}
+	return owners, nil
+}
+
+// refresh reads every guest.json that changed since it was read last.
+func (x *uuidIndex) refresh(d *Driver) error {
 	fresh := make(map[string]fileStamp, len(x.seen))
-	var twin string
 	err := d.root.each(func(name string) error {
-		if hidden(name) {
-			return nil
-		}
-		if name == g.name {
-			if stamp, ok := x.seen[name]; ok {
-				fresh[name] = stamp
-			}
-			return nil
-		}
 		e, err := d.statGuestFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -44,19 +61,10 @@ func (x *uuidIndex) checkAlone(d *Driver, g *guest) error {
 			stamp = fileStamp{e.ino, e.changed, e.size, d.uuidOf(name)}
 		}
 		fresh[name] = stamp
-		if stamp.uuid == g.UUID {
-			twin = name
-		}
 		return nil
 	})
 	x.seen = fresh
-	if err != nil {
-		return err
-	}
-	if twin != "" {
-		return twins(g.name, twin)
-	}
-	return nil
+	return err
 }
 
 // uuidOf reads the uuid that a guest.json claims, whether or not the claim

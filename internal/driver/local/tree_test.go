@@ -1,0 +1,294 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"gated/internal/op"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestMeasureStopsAtItsLimit(t *testing.T) {
+	d := openTemp(t)
+	for i := range 9 {
+		require.NoError(t, os.WriteFile(fmt.Sprintf("%s/f%d", mkdirs(t, d, "sub"), i), []byte("12345"), 0o600))
+	}
+	for limit, partial := range map[int64]bool{9: true, 10: false, 11: false} { // sub and nine files
+		u, err := measure(t.Context(), d, limit)
+		require.NoError(t, err)
+		require.Equal(t, partial, u.partial, "limit %d", limit)
+		require.Equal(t, min(limit, 10), u.entries)
+	}
+	u, err := measure(t.Context(), d, 100)
+	require.NoError(t, err)
+	require.Equal(t, int64(9), u.files)
+	require.Equal(t, int64(45), u.apparent)
+	require.Empty(t, u.obstacle)
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	u, err = measure(ended, d, 100)
+	require.NoError(t, err)
+	require.True(t, u.partial)
+}
+
+func TestMeasureNamesWhatCannotBeCopied(t *testing.T) {
+	for what, make := range map[string]func(path string) error{
+		"a FIFO":   func(p string) error { return unix.Mkfifo(p, 0o600) },
+		"a socket": func(p string) error { return unix.Mknod(p, unix.S_IFSOCK|0o600, 0) },
+		"a device node": func(p string) error {
+			return unix.Mknod(p, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if what == "a device node" {
+				needRoot(t, t.Name())
+			}
+			d := openTemp(t)
+			require.NoError(t, make(mkdirs(t, d, "in", "here")+"/odd"))
+			u, err := measure(t.Context(), d, 100)
+			require.NoError(t, err)
+			require.Equal(t, "in/here/odd is "+what, u.obstacle)
+			to := openTemp(t)
+			require.ErrorContains(t, copyTree(t.Context(), d, to, 100), "odd is "+what)
+		})
+	}
+}
+
+// deep makes a tree that is this many directories deep.
+func deep(t *testing.T, d *dir, levels int) {
+	t.Helper()
+	at := d
+	for range levels {
+		next, err := at.mkdir("d", 0o700)
+		require.NoError(t, err)
+		if at != d {
+			at.close()
+		}
+		at = next
+	}
+	at.close()
+}
+
+func TestDeepTrees(t *testing.T) {
+	for levels, ok := range map[int]bool{maxDepth - 2: true, maxDepth - 1: true, maxDepth: false} {
+		d, to := openTemp(t), openTemp(t)
+		deep(t, d, levels)
+		u, err := measure(t.Context(), d, 1<<20)
+		require.NoError(t, err)
+		require.Equal(t, ok, u.obstacle == "", "%d levels: %s", levels, u.obstacle)
+		require.Equal(t, ok, copyTree(t.Context(), d, to, 1<<20) == nil, "%d levels", levels)
+	}
+	d := openTemp(t)
+	deep(t, d, 5*maxDepth+3)
+	require.NoError(t, removeTree(t.Context(), d, "d"))
+	names, err := os.ReadDir(d.path())
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func TestCopyTreeKeepsWhatItSays(t *testing.T) {
+	from, to := openTemp(t), openTemp(t)
+	sub := mkdirs(t, from, "sub")
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte("theirs"), 0o600))
+	require.NoError(t, os.WriteFile(sub+"/file", []byte("hello"), 0o640))
+	require.NoError(t, os.Chmod(sub+"/file", 0o4751))
+	require.NoError(t, os.Symlink(outside, sub+"/link"))
+	require.NoError(t, os.Symlink("nowhere", sub+"/dangling"))
+	require.NoError(t, os.Link(sub+"/file", sub+"/second"))
+	long := time.Date(2001, 2, 3, 4, 5, 6, 789, time.UTC)
+	require.NoError(t, os.Chtimes(sub+"/file", long, long))
+	require.NoError(t, os.Chmod(sub, 0o500))
+	require.NoError(t, os.Chtimes(sub, long, long))
+	t.Cleanup(func() { _ = os.Chmod(sub, 0o700); _ = os.Chmod(to.path()+"/sub", 0o700) })
+
+	require.NoError(t, copyTree(t.Context(), from, to, 100))
+	require.Equal(t, hashTree(t, from.path()), hashTree(t, to.path()))
+	info, err := os.Stat(to.path() + "/sub/file")
+	require.NoError(t, err)
+	require.True(t, info.ModTime().Equal(long), info.ModTime())
+	info, err = os.Stat(to.path() + "/sub")
+	require.NoError(t, err)
+	require.True(t, info.ModTime().Equal(long), info.ModTime())
+	got, err := os.Readlink(to.path() + "/sub/link")
+	require.NoError(t, err)
+	require.Equal(t, outside, got)
+	// A copy shares no inode, within or without.
+	a, b := inode(t, to.path()+"/sub/file"), inode(t, to.path()+"/sub/second")
+	require.NotEqual(t, a, b)
+	require.NotEqual(t, inode(t, sub+"/file"), a)
+}
+
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+func allocated(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return info.Sys().(*syscall.Stat_t).Blocks * 512
+}
+
+func TestCopyTreeKeepsHoles(t *testing.T) {
+	from, to := openTemp(t), openTemp(t)
+	f, err := os.Create(from.path() + "/sparse")
+	require.NoError(t, err)
+	const size = 1 << 40 // a terabyte, of which three pieces exist
+	require.NoError(t, f.Truncate(size))
+	for _, at := range []int64{0, 1 << 30, size - 5} {
+		_, err = f.WriteAt([]byte("hello"), at)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+	require.NoError(t, os.WriteFile(from.path()+"/empty", nil, 0o600))
+	require.NoError(t, copyTree(t.Context(), from, to, 10))
+	info, err := os.Stat(to.path() + "/sparse")
+	require.NoError(t, err)
+	require.Equal(t, int64(size), info.Size())
+	require.Less(t, allocated(t, to.path()+"/sparse"), int64(1<<20))
+	c, err := os.Open(to.path() + "/sparse")
+	require.NoError(t, err)
+	defer c.Close()
+	for _, at := range []int64{0, 1 << 30, size - 5} {
+		b := make([]byte, 5)
+		_, err = c.ReadAt(b, at)
+		require.NoError(t, err)
+		require.Equal(t, "hello", string(b))
+	}
+}
+
+func TestCopyTreeIsBounded(t *testing.T) {
+	from := openTemp(t)
+	for i := range 5 {
+		require.NoError(t, os.WriteFile(fmt.Sprintf("%s/%d", from.path(), i), nil, 0o600))
+	}
+	for limit, ok := range map[int64]bool{4: false, 5: true, 6: true} {
+		require.Equal(t, ok, copyTree(t.Context(), from, openTemp(t), limit) == nil, "limit %d", limit)
+	}
+}
+
+func TestRemoveTreeTakesOnlyTheTree(t *testing.T) {
+	d := openTemp(t)
+	keep := mkdirs(t, d, "keep")
+	require.NoError(t, os.WriteFile(keep+"/file", []byte("mine"), 0o600))
+	gone := mkdirs(t, d, "gone", "sub")
+	require.NoError(t, os.Symlink(keep, gone+"/link"))
+	require.NoError(t, os.Symlink("../../keep", gone+"/relative"))
+	require.NoError(t, os.Link(keep+"/file", gone+"/second-name"))
+	require.NoError(t, unix.Mkfifo(gone+"/fifo", 0o600))
+	require.NoError(t, os.Chmod(gone, 0o000)) // what a guest can do to its own
+	before := hashTree(t, keep)
+	require.NoError(t, removeTree(t.Context(), d, "gone"))
+	require.NoError(t, removeTree(t.Context(), d, "gone"), "nothing there is no error")
+	require.Equal(t, before, hashTree(t, keep))
+	_, err := os.Lstat(d.path() + "/gone")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestRemoveTreeOpensReadOnlyDirectories(t *testing.T) {
+	d := openTemp(t)
+	sub := mkdirs(t, d, "gone", "sub")
+	require.NoError(t, os.WriteFile(sub+"/file", nil, 0o600))
+	require.NoError(t, os.Chmod(sub, 0o500))
+	require.NoError(t, removeTree(t.Context(), d, "gone"))
+}
+
+// bindMount mounts from over to, for the length of the test.
+func bindMount(t *testing.T, from, to string) {
+	t.Helper()
+	needRoot(t, t.Name())
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("%s needs bind mounts: %v", t.Name(), err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) })
+}
+
+func TestRemoveTreeStopsAtAMount(t *testing.T) {
+	d := openTemp(t)
+	theirs := t.TempDir()
+	require.NoError(t, os.WriteFile(theirs+"/file", []byte("theirs"), 0o600))
+	point := mkdirs(t, d, "gone", "sub", "mnt")
+	bindMount(t, theirs, point)
+	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), op.Conflict)
+	b, err := os.ReadFile(theirs + "/file")
+	require.NoError(t, err)
+	require.Equal(t, "theirs", string(b))
+	require.NoError(t, unix.Unmount(point, 0))
+
+	file := d.path() + "/gone/file"
+	require.NoError(t, os.MkdirAll(d.path()+"/gone", 0o700))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	bindMount(t, theirs+"/file", file)
+	require.ErrorIs(t, removeTree(t.Context(), d, "gone"), op.Conflict)
+	b, err = os.ReadFile(theirs + "/file")
+	require.NoError(t, err)
+	require.Equal(t, "theirs", string(b))
+}
+
+func TestMountPoints(t *testing.T) {
+	points, err := mountPoints([]byte(`22 27 0:21 / /proc rw,relatime - proc proc rw
+36 35 98:0 /mnt1 /mnt/a\040b\134c rw,noatime master:1 shared:2 - ext3 /dev/root rw
+`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"/proc", `/mnt/a b\c`}, points)
+	_, err = mountPoints([]byte("22 27 0:21 /\n"))
+	require.Error(t, err)
+}
+
+func TestCheckNoMount(t *testing.T) {
+	line := func(point string) string { return "1 2 0:1 / " + point + " rw - ext4 /dev/x rw\n" }
+	for point, ok := range map[string]bool{
+		"/": true, "/g": true, "/g/we": true, "/g/web-2": true, "/g/web2/data": true, "/other/g/web": true,
+		"/g/web": false, "/g/web/data": false, "/g/web/data/x//deleted": false,
+	} {
+		d := &Driver{mountinfo: func() ([]byte, error) { return []byte(line(point)), nil }}
+		err := d.checkNoMount("/g/web", "guest.destroy")
+		require.Equal(t, ok, err == nil, point)
+		if !ok {
+			require.ErrorIs(t, err, op.Conflict)
+			require.ErrorContains(t, err, point)
+		}
+	}
+	d := &Driver{mountinfo: func() ([]byte, error) { return nil, os.ErrPermission }}
+	require.Error(t, d.checkNoMount("/g/web", "guest.destroy"), "a table that cannot be read says nothing")
+}
+
+// TestStartTicks: a program's name may look like the rest of the line.
+func TestStartTicks(t *testing.T) {
+	dir := t.TempDir()
+	name := dir + "/a) R 1 (b"
+	require.NoError(t, os.Symlink("/bin/sleep", name))
+	cmd := exec.Command(name, "1000")
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	ticks, err := startTicks(cmd.Process.Pid)
+	require.NoError(t, err)
+	own, err := startTicks(os.Getpid())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, ticks, own)
+	require.Less(t, ticks, own+100*60*60)
+
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+	require.NoError(t, err)
+	require.Contains(t, string(stat), "(a) R 1 (b)")
+	p, err := openProcess(cmd.Process.Pid, ticks)
+	require.NoError(t, err)
+	require.NotNil(t, p)
+	p.close()
+	p, err = openProcess(cmd.Process.Pid, ticks+1)
+	require.NoError(t, err)
+	require.Nil(t, p, "another process under the same pid")
+}

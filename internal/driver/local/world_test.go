@@ -1,0 +1,263 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gated/internal/op"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// world is a driver over a root of its own, with a clock that tests move.
+type world struct {
+	t      testing.TB
+	ctx    context.Context
+	root   string
+	cfg    Config
+	d      *Driver
+	births int
+	exited chan op.Target
+	log    lockedBuffer
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorldClock() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// The commands of tests. Each says that it is up by writing the file up.
+var testCommands = map[string]Command{
+	"sleep": {Argv: []string{"/bin/sh", "-c", "echo up > up; exec sleep 1000"}, Env: map[string]string{"PATH": "/usr/bin:/bin"}},
+	"stubborn": {Argv: []string{"/bin/sh", "-c", "trap '' TERM; echo up > up; while :; do sleep 1000; done"},
+		Env: map[string]string{"PATH": "/usr/bin:/bin"}},
+	"family": {Argv: []string{"/bin/sh", "-c",
+		"sleep 1001 & echo $! > child; setsid sleep 1002 & echo $! > stray; echo up > up; exec sleep 1003"},
+		Env: map[string]string{"PATH": "/usr/bin:/bin"}},
+	"once": {Argv: []string{"/bin/sh", "-c", "echo done > done"}},
+	"none": {Argv: []string{"/nowhere/no-such-program"}},
+}
+
+func newWorld(t testing.TB, change ...func(*Config)) *world {
+	w := &world{t: t, ctx: t.Context(), root: filepath.Join(t.TempDir(), "guests"), exited: make(chan op.Target, 100),
+		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	w.cfg = Config{Root: w.root, StopGrace: 5 * time.Second, Commands: testCommands, SingleUser: true,
+		Now: w.clock, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Exited: func(t op.Target) { w.exited <- t }}
+	for _, c := range change {
+		c(&w.cfg)
+	}
+	w.open()
+	t.Cleanup(w.shutDown)
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	var err error
+	w.d, err = New(w.cfg)
+	require.NoError(w.t, err)
+}
+
+// restart lets go of the driver and opens another, as a daemon's restart would.
+func (w *world) restart() {
+	w.t.Helper()
+	require.NoError(w.t, w.d.Close())
+	w.open()
+}
+
+// shutDown ends every process that the test started, through pidfds.
+func (w *world) shutDown() {
+	w.d.procs.mu.Lock()
+	var running []*process
+	for _, p := range w.d.procs.byInc {
+		running = append(running, p)
+	}
+	w.d.procs.mu.Unlock()
+	for _, p := range running {
+		_ = p.signal(unix.SIGKILL)
+		<-p.done
+	}
+	_ = w.d.Close()
+	if w.t.Failed() {
+		w.t.Log(w.log.String())
+	}
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// fakePermit permits everything and remembers what it was shown.
+type fakePermit struct {
+	step   op.Step
+	seen   *op.Observed
+	refuse error
+	before func() // called inside Use
+}
+
+func (p *fakePermit) Step() op.Step { return p.step }
+
+func (p *fakePermit) Use(_ context.Context, now op.Observed) error {
+	if p.seen != nil {
+		return op.Refuse(op.Conflict, "used twice")
+	}
+	p.seen = &now
+	if p.before != nil {
+		p.before()
+	}
+	return p.refuse
+}
+
+func target(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
+
+// step is what the gate would make of an operation on what is there now.
+func (w *world) step(verb, name string, kv ...any) op.Step {
+	p := op.Params{}
+	for i := 0; i < len(kv); i += 2 {
+		p[kv[i].(string)] = kv[i+1]
+	}
+	w.births++
+	s := op.Step{ID: op.StepID{Job: op.JobID(w.births), Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}
+	if verb == "create" {
+		s.Birth = fmt.Sprintf("birth-%d", w.births)
+	} else if o, err := w.d.Observe(w.ctx, s.Target); err == nil {
+		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
+	}
+	return s
+}
+
+func (w *world) try(verb, name string, kv ...any) error {
+	return w.d.execute(w.ctx, &fakePermit{step: w.step(verb, name, kv...)})
+}
+
+func (w *world) do(verb, name string, kv ...any) {
+	w.t.Helper()
+	require.NoError(w.t, w.try(verb, name, kv...))
+}
+
+// refused expects a refusal from before the permit was used.
+func (w *world) refused(code op.Code, verb, name string, kv ...any) *op.Refusal {
+	w.t.Helper()
+	before := w.hash()
+	p := &fakePermit{step: w.step(verb, name, kv...)}
+	err := w.d.execute(w.ctx, p)
+	require.ErrorIs(w.t, err, code)
+	require.Nil(w.t, p.seen, "the permit was used")
+	require.Equal(w.t, before, w.hash(), "a refused step changed something")
+	return op.AsRefusal(err)
+}
+
+func (w *world) observe(name string) op.Observed {
+	w.t.Helper()
+	o, err := w.d.Observe(w.ctx, target(name))
+	require.NoError(w.t, err)
+	return o
+}
+
+func (w *world) path(parts ...string) string {
+	return filepath.Join(append([]string{w.root}, parts...)...)
+}
+
+func (w *world) write(content string, parts ...string) {
+	w.t.Helper()
+	p := w.path(parts...)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(p), 0o700))
+	require.NoError(w.t, os.WriteFile(p, []byte(content), 0o600))
+}
+
+func (w *world) content(parts ...string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(w.path(parts...))
+	require.NoError(w.t, err)
+	return string(b)
+}
+
+func (w *world) hash() string { return hashTree(w.t, w.root) }
+
+// hashTree digests names, types, modes and contents below a path.
+func hashTree(t testing.TB, root string) string {
+	t.Helper()
+	var lines []string
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		line := strings.TrimPrefix(path, root) + " " + info.Mode().String()
+		if info.Mode().IsRegular() {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(b)
+			line += " " + hex.EncodeToString(sum[:])
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	require.NoError(t, err)
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}
+
+// needRoot skips, by name, what only root can set up.
+func needRoot(t testing.TB, what string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skipf("%s needs root", what)
+	}
+}
+
+// waitFor polls a condition that another process brings about; there is nothing
+// to wait on but its files.
+func waitFor(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
+}
+
+func (w *world) waitUp(name string) {
+	w.t.Helper()
+	waitFor(w.t, name+" is up", func() bool { _, err := os.Stat(w.path(name, dataDir, "up")); return err == nil })
+}
