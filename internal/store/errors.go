@@ -73,8 +73,11 @@ func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
-// The codes of a file that is damaged or no database.
-const (
-	codeCorrupt = sqlite3.SQLITE_CORRUPT
-	codeNotADB  = sqlite3.SQLITE_NOTADB
-)
+// describeOpen turns what SQLite says of a file that is damaged or no database
+// into ErrCorrupt.
+func describeOpen(err error) error {
+	if code := resultCode(err); code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}

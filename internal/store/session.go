@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 
 	"modernc.org/sqlite"
 )
@@ -47,15 +46,6 @@ func (s *session) setUp(ctx context.Context, a access) error {
 		return err
 	}
 	return s.internal(func() error { return readBack(context.Background(), s.sql, a) })
-}
-
-// describeOpen turns what SQLite says of a file that is no database into
-// ErrCorrupt.
-func describeOpen(err error) error {
-	if code := resultCode(err); code == codeCorrupt || code == codeNotADB {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return err
 }
 
 // internal runs the store's own statements, which may be what callers may not.

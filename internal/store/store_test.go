@@ -5,12 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -227,119 +223,4 @@ func TestNoRowIsErrNoRows(t *testing.T) {
 	require.ErrorIs(t, s.View(t.Context(), func(tx *Tx) error {
 		return tx.QueryRow(`SELECT id FROM items WHERE k = ?`, "none").Scan(new(int))
 	}), sql.ErrNoRows)
-}
-
-func TestCancelledInTheQueueNeverRuns(t *testing.T) {
-	s := tempStore(t)
-	entered, release := make(chan struct{}), make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		require.NoError(t, s.Update(context.Background(), func(tx *Tx) error {
-			close(entered)
-			<-release
-			return put("first")(tx)
-		}))
-	})
-	<-entered
-	ctx, cancel := context.WithCancel(t.Context())
-	answer := make(chan error)
-	go func() { answer <- s.Update(ctx, put("second")) }()
-	for len(s.writer.queue) == 0 {
-		time.Sleep(time.Millisecond) // until it is in the queue; there is no other sign of it
-	}
-	cancel()
-	err := <-answer
-	require.ErrorIs(t, err, ErrUnavailable)
-	require.ErrorIs(t, err, context.Canceled)
-	close(release)
-	wg.Wait()
-	require.NoError(t, s.Update(t.Context(), put("third")))
-	require.Equal(t, map[string]bool{"first": true, "third": true}, keys(t, s))
-}
-
-func TestCancelledAfterItBeganIsAnsweredWithTheTruth(t *testing.T) {
-	s := tempStore(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, s.Update(ctx, func(tx *Tx) error {
-		cancel()
-		return put("a")(tx)
-	}))
-	require.True(t, keys(t, s)["a"])
-	require.ErrorIs(t, s.Update(ctx, put("b")), context.Canceled)
-}
-
-func TestCloseDrainsAndRefuses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gated.db")
-	s := open(t, path, Options{})
-	var wg sync.WaitGroup
-	told := make([]error, 200)
-	for i := range told {
-		wg.Go(func() { told[i] = s.Update(context.Background(), put(fmt.Sprint(i))) })
-	}
-	require.NoError(t, s.Close())
-	wg.Wait()
-	require.ErrorIs(t, s.Update(t.Context(), put("late")), ErrUnavailable)
-	require.ErrorIs(t, s.View(t.Context(), func(*Tx) error { return nil }), ErrUnavailable)
-	have := keys(t, open(t, path, Options{}))
-	for i, err := range told {
-		require.Equal(t, err == nil, have[fmt.Sprint(i)], "call %d: %v", i, err)
-	}
-}
-
-func TestGoexitInAFunctionFailsItsGroupOnly(t *testing.T) {
-	s := tempStore(t)
-	inner := make(chan error, 1)
-	go func() {
-		inner <- s.Update(context.Background(), func(tx *Tx) error {
-			_ = put("a")(tx)
-			(&testing.T{}).FailNow()
-			return nil
-		})
-	}()
-	require.ErrorIs(t, <-inner, ErrUnavailable)
-	require.NoError(t, s.Update(t.Context(), put("b")))
-	require.Equal(t, map[string]bool{"b": true}, keys(t, s))
-}
-
-func TestModesWhateverTheUmask(t *testing.T) {
-	for _, mask := range []int{0, 0o022, 0o777} {
-		t.Run(fmt.Sprintf("%03o", mask), func(t *testing.T) {
-			dir := t.TempDir()
-			old := syscall.Umask(mask)
-			defer syscall.Umask(old)
-			s := open(t, filepath.Join(dir, "gated.db"), Options{})
-			require.NoError(t, s.Update(t.Context(), put("a")))
-			require.NoError(t, s.Snapshot(t.Context(), filepath.Join(dir, "copy.db")))
-			entries, err := os.ReadDir(dir)
-			require.NoError(t, err)
-			require.Len(t, entries, 4) // database, WAL, index, copy
-			for _, e := range entries {
-				info, err := e.Info()
-				require.NoError(t, err)
-				require.Equal(t, os.FileMode(0o600), info.Mode(), e.Name())
-			}
-		})
-	}
-}
-
-func TestPathsThatLookLikeURIs(t *testing.T) {
-	for _, name := range []string{"a?mode=memory", "b%41", "c#d", "e f", "g&h=i", "j;k", "l\nm", "n%", "o'p", "q\xffr"} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), name)
-			require.NoError(t, os.Mkdir(dir, 0o700))
-			path := filepath.Join(dir, name)
-			s := open(t, path, Options{})
-			require.NoError(t, s.Update(t.Context(), put("a")))
-			require.True(t, keys(t, s)["a"])
-			require.NoError(t, s.Snapshot(t.Context(), path+".copy"))
-			entries, err := os.ReadDir(dir)
-			require.NoError(t, err)
-			var got []string
-			for _, e := range entries {
-				got = append(got, e.Name())
-			}
-			require.ElementsMatch(t, []string{name, name + "-wal", name + "-shm", name + ".copy"}, got)
-			require.True(t, keys(t, open(t, path+".copy", Options{}))["a"])
-		})
-	}
 }
