@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+	"gated/internal/sign"
+)
+
+func (t *tool) approveCommand() *cobra.Command {
+	var k keyFlags
+	var yes, noWait bool
+	c := t.command("approve", cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+		if err := t.mayDecide(yes, k); err != nil {
+			return err
+		}
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		a := approval{tool: t, client: cl, keys: k, yes: yes, wait: !noWait}
+		if len(args) == 1 {
+			return a.one(c.Context(), args[0])
+		}
+		return a.each(c, args)
+	})
+	c.ValidArgsFunction = t.completeRequest
+	t.keyFlags(c, &k)
+	c.Flags().BoolVar(&yes, "yes", false, flagYes)
+	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
+	return c
+}
+
+// approval is one run of approve. The signer is made for the first request that
+// is confirmed, so that a passphrase is asked for once and not before.
+type approval struct {
+	*tool
+	client    *client.Client
+	keys      keyFlags
+	yes, wait bool
+	signer    sign.Signer
+}
+
+// each goes through several requests, which stand for themselves: what is wrong
+// with one is no reason to leave the others. It ends with the first failure's
+// exit code.
+func (a *approval) each(c *cobra.Command, ids []string) error {
+	code := api.ExitDone
+	for _, id := range ids {
+		err := a.one(c.Context(), id)
+		if err == nil {
+			continue
+		}
+		if api.Exit(err) == api.ExitUnreachable {
+			return err // nor would the others be reached
+		}
+		a.say(wordsThisOne, op.Shown(id))
+		if failed := a.fail(c.CommandPath(), err); code == api.ExitDone {
+			code = failed
+		}
+	}
+	return ended(code)
+}
+
+// one shows, confirms, signs and hands in one request, and ends by its outcome.
+func (a *approval) one(ctx context.Context, id string) error {
+	q, err := a.question(ctx, a.client, id)
+	if err != nil {
+		return err
+	}
+	a.say("%s", q.text())
+	if err := answered(q.request); err != nil {
+		return err
+	}
+	role, err := a.keys.roleFor(q.request.Roles)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(a.yes, wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
+		return err
+	}
+	if a.signer == nil {
+		if a.signer, err = a.keySigner(ctx, a.keys); err != nil {
+			return err
+		}
+	}
+	armor, err := a.signer.Sign(ctx, role, q.bytes)
+	if err != nil {
+		return err
+	}
+	r, err := a.client.Approve(ctx, id, api.EnvelopeOf(q.bytes, armor))
+	if err != nil {
+		return err
+	}
+	return a.outcome(ctx, a.client, r, a.wait)
+}
+
+// answered refuses to ask for a signature that no gate would take: the request
+// is decided. The codes are those with which the gate would refuse.
+func answered(r api.Request) error {
+	code := op.Replayed
+	switch r.State {
+	case op.StatePending:
+		return nil
+	case op.StateRejected:
+		code = op.Rejected
+	case op.StateCancelled:
+		code = op.Cancelled
+	case op.StateSuperseded:
+		code = op.Superseded
+	case op.StateExpired:
+		code = op.Expired
+	}
+	return decided(code, r)
+}

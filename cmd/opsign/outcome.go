@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// outcomeTime is how long the outcome of an approval is waited for.
+const outcomeTime = 30 * time.Second
+
+// outcome prints what became of an approved request and ends the command by it.
+// It waits for the end of the step unless wait is false, more people have to
+// sign, or the step has to wait for another request of its job.
+func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wait bool) error {
+	if r.State.Open() && r.State != op.StatePending && wait {
+		err := awaitStep(ctx, cl, r.Job, r.ID)
+		if err != nil {
+			return err
+		}
+		if r, err = cl.Request(ctx, r.ID); err != nil {
+			return err
+		}
+	}
+	if t.json {
+		if err := t.emit(r); err != nil {
+			return err
+		}
+	}
+	words := outcomeWords(r)
+	switch {
+	case r.State == op.StatePending:
+		t.say(wordsStillMissing, op.Shown(r.ID), r.Missing)
+		return ended(api.ExitWaits)
+	case !r.State.Open() && r.State != op.StateSucceeded:
+		t.say("%s", explain("", r.Error.Err()))
+	case t.json:
+	default:
+		t.print("%s\n", words)
+	}
+	return ended(api.ExitOfState(r.State))
+}
+
+// awaitStep returns when a step has ended, cannot run before somebody signs
+// another step of its job, or outcomeTime is over.
+func awaitStep(ctx context.Context, cl *client.Client, job, step string) error {
+	limited, cancel := context.WithTimeout(ctx, outcomeTime)
+	defer cancel()
+	_, err := cl.AwaitJob(limited, job, func(j api.Job) bool {
+		waits, ended := false, false
+		for _, s := range j.Steps {
+			waits = waits || s.State == op.StatePending
+			ended = ended || s.ID == step && !s.State.Open()
+		}
+		return ended || waits
+	})
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}

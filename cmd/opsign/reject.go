@@ -1,0 +1,95 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// rejectionValidity is how long a rejection may take to reach the gate.
+const rejectionValidity = 15 * time.Minute
+
+func (t *tool) rejectCommand() *cobra.Command {
+	var k keyFlags
+	var yes bool
+	var reason string
+	c := t.command("reject", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if reason == "" {
+			return usageError{wordsNoReason}
+		}
+		if err := t.mayDecide(yes, k); err != nil {
+			return err
+		}
+		return t.reject(c, args[0], reason, k, yes)
+	})
+	c.ValidArgsFunction = t.completeRequest
+	t.keyFlags(c, &k)
+	c.Flags().BoolVar(&yes, "yes", false, flagYes)
+	c.Flags().StringVar(&reason, "reason", "", flagRejectReason)
+	return c
+}
+
+func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool) error {
+	cl, err := t.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	q, err := t.question(c.Context(), cl, id)
+	if err != nil {
+		return err
+	}
+	t.say("%s", q.text())
+	role, err := k.roleFor(q.request.Roles)
+	if err != nil {
+		return err
+	}
+	requestID, err := op.ParseStepID(q.request.ID)
+	if err != nil {
+		return err
+	}
+	now := t.now().UTC().Truncate(time.Second)
+	payload, err := op.Rejection{Gate: q.payload.Gate, Host: q.payload.Host, Request: requestID,
+		PayloadSHA256: op.SHA256(q.bytes), Nonce: newNonce(), IssuedAt: now, ExpiresAt: now.Add(rejectionValidity),
+		Reason: reason}.Encode()
+	if err != nil {
+		return err
+	}
+	if err := t.confirm(yes, wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
+		return err
+	}
+	signer, err := t.keySigner(c.Context(), k)
+	if err != nil {
+		return err
+	}
+	armor, err := signer.Sign(c.Context(), role, payload)
+	if err != nil {
+		return err
+	}
+	r, err := cl.Reject(c.Context(), id, api.EnvelopeOf(payload, armor))
+	if err != nil {
+		return err
+	}
+	return t.rejected(r)
+}
+
+// rejected prints how a request stands after a rejection.
+func (t *tool) rejected(r api.Request) error {
+	if t.json {
+		return t.emit(r)
+	}
+	t.print(wordsRejected, op.Shown(r.ID), op.Shown(string(r.State)))
+	return nil
+}
+
+// newNonce makes a fresh nonce of 24 random bytes.
+func newNonce() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it never fails: the program would end first
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// question is a request together with what its payload's bytes say. What is
+// bound by a signature is only ever taken from payload.
+type question struct {
+	request api.Request
+	bytes   []byte
+	payload op.Payload // decoded once, from bytes
+}
+
+// question asks the daemon for a request and decodes the bytes that an approval
+// of it signs. It refuses, as TargetMismatch, bytes that are for another gate
+// than the one that answers.
+func (t *tool) question(ctx context.Context, cl *client.Client, id string) (question, error) {
+	status, err := cl.Status(ctx)
+	if err != nil {
+		return question{}, err
+	}
+	q := question{}
+	if q.request, err = cl.Request(ctx, id); err != nil {
+		return question{}, err
+	}
+	if q.bytes, err = cl.Payload(ctx, id); err != nil {
+		return question{}, err
+	}
+	if q.payload, err = op.DecodePayload(q.bytes); err != nil {
+		return question{}, err
+	}
+	if q.payload.Gate != status.Gate || q.payload.Host != status.Host {
+		return question{}, notThisGate(q.payload, status)
+	}
+	return q, nil
+}
+
+func (t *tool) showCommand() *cobra.Command {
+	var raw bool
+	c := t.command("show", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		q, err := t.question(c.Context(), cl, args[0])
+		switch {
+		case err != nil:
+			return err
+		case raw:
+			_, err = t.stdout.Write(q.bytes)
+			return err
+		case t.json:
+			return t.emit(q.request)
+		}
+		t.print("%s", q.text())
+		return nil
+	})
+	c.ValidArgsFunction = t.completeRequest
+	c.Flags().BoolVar(&raw, "payload", false, flagPayload)
+	return c
+}
+
+// text shows a request for people: first what would be signed, from the bytes,
+// then what the gate says beside it.
+func (q question) text() string {
+	r := q.request
+	text := sprint(wordsRequest, op.Shown(r.ID), op.Shown(string(r.State)), op.Shown(strings.Join(r.RequestedBy, ", "))) +
+		wordsSigned + payloadText(q.payload)
+	if len(r.Facts) > 0 {
+		rows := make([]string, 0, len(r.Facts))
+		for _, f := range r.Facts {
+			rows = append(rows, "    "+row(f.Name, f.Text))
+		}
+		text += wordsLost + columns(rows...)
+	}
+	text += sprint(wordsWhy, op.Shown(r.Why))
+	if r.Detail != "" {
+		text += sprint(wordsDetail, op.Shown(r.Detail))
+	}
+	for _, s := range r.Signatures {
+		text += sprint(wordsSignedBy, op.Shown(s.Principal), op.Shown(string(s.Role)), op.Shown(s.Fingerprint))
+	}
+	if r.State == op.StatePending {
+		text += sprint(wordsMissing, r.Missing, roles(r.Roles))
+	}
+	return text
+}
+
+// payloadText shows every member of a payload whole.
+func payloadText(p op.Payload) string {
+	return columns(
+		"    "+row("op", p.Op),
+		"    "+row("target", p.Target.String()),
+		"    "+row("params", string(p.Params.Canonical())),
+		"    "+row("host", p.Host),
+		"    "+row("gate", string(p.Gate)),
+		"    "+row("incarnation", string(p.Incarnation)),
+		"    "+row("state", string(p.State)),
+		"    "+row("reason", p.Reason),
+		"    "+row("valid", moment(p.IssuedAt)+" to "+moment(p.ExpiresAt)),
+		"    "+row("nonce", p.Nonce),
+	)
+}
+
+func roles(rs []op.Role) string {
+	out := make([]string, 0, len(rs))
+	for _, r := range rs {
+		out = append(out, string(r))
+	}
+	return op.Shown(strings.Join(out, ", "))
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// maxSignatureFile is the largest signature file that is read, in bytes; the
+// longest signature that a gate takes has less.
+const maxSignatureFile = 64 << 10
+
+func (t *tool) submitCommand() *cobra.Command {
+	var files []string
+	var noWait bool
+	c := t.command("submit", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		payload, err := readFile(args[0], op.MaxPayload)
+		if err != nil {
+			return err
+		}
+		if len(files) == 0 {
+			return usageError{wordsNoSig}
+		}
+		var signatures []string
+		for _, f := range files {
+			s, err := readFile(f, maxSignatureFile)
+			if err != nil {
+				return err
+			}
+			signatures = append(signatures, string(s))
+		}
+		return t.submit(c, payload, signatures, !noWait)
+	})
+	c.ValidArgsFunction = nil // files
+	c.Flags().StringArrayVar(&files, "sig", nil, flagSig)
+	_ = c.MarkFlagFilename("sig", "sig") // the flag was just added
+	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
+	return c
+}
+
+// submit hands in an approval or a rejection, whichever the payload says it is.
+func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wait bool) error {
+	cl, err := t.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	envelope := api.EnvelopeOf(payload, signatures...)
+	if rejection, err := op.DecodeRejection(payload); err == nil {
+		r, err := cl.Reject(c.Context(), rejection.Request.String(), envelope)
+		if err != nil {
+			return err
+		}
+		return t.rejected(r)
+	}
+	// What is neither goes to the gate as it is: it refuses it, and has it in
+	// its log.
+	r, err := cl.SubmitSigned(c.Context(), envelope)
+	if err != nil {
+		return err
+	}
+	return t.outcome(c.Context(), cl, r, wait)
+}
+
+// readFile reads a file that the command line names; more bytes than limit are
+// Oversized.
+func readFile(path string, limit int64) (b []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if b, err = io.ReadAll(io.LimitReader(f, limit+1)); err != nil {
+		return nil, usageError{err.Error()}
+	}
+	if int64(len(b)) > limit {
+		return nil, fileTooLarge(path, limit)
+	}
+	return b, nil
+}

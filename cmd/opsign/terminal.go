@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+// maxLine is the longest line that is read from a terminal, in bytes.
+const maxLine = 4096
+
+// isTerminal reports whether a file is a terminal.
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// mayDecide refuses, before anything is shown, a run in which nobody can be
+// asked, or for a role that there is not.
+func (t *tool) mayDecide(yes bool, k keyFlags) error {
+	if !yes && !isTerminal(t.stdin) {
+		return usageError{wordsNeedsYes}
+	}
+	_, err := k.roleFor(nil)
+	return err
+}
+
+// confirm asks on the terminal whether to sign; only "yes" is one.
+func (t *tool) confirm(yes bool, question, name, target string, role op.Role) error {
+	if yes {
+		return nil
+	}
+	t.say(question, name, target, role)
+	line, err := readLine(t.stdin)
+	defer clear(line)
+	if err != nil || !bytes.Equal(bytes.TrimSpace(line), []byte("yes")) {
+		return notConfirmed()
+	}
+	return nil
+}
+
+// passphrase returns what asks for the passphrase of a key on the controlling
+// terminal; nil where there is none.
+func (t *tool) passphrase(path string) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+		if err != nil {
+			return nil, nobodyToAsk(path)
+		}
+		defer func() { _ = tty.Close() }() // what was asked was answered
+		if _, err := io.WriteString(tty, sprint(wordsPassphrase, op.Shown(path))); err != nil {
+			return nil, err
+		}
+		return readHidden(tty)
+	}
+}
+
+// readHidden reads a line that is not shown. The terminal shows what is typed
+// again afterwards, also when a signal ends the program.
+func readHidden(tty *os.File) ([]byte, error) {
+	fd := int(tty.Fd())
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	hidden := *before
+	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
+	hidden.Iflag |= unix.ICRNL
+	if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &hidden); err != nil {
+		return nil, err
+	}
+	restore := func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }
+	defer restore()
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer close(done)
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case s := <-signals:
+			restore()
+			signal.Reset(s)
+			_ = syscall.Kill(os.Getpid(), s.(syscall.Signal)) // to end as if it had not been caught
+		case <-done:
+		}
+	}()
+	line, err := readLine(tty)
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.WriteString(tty, "\n") // the one that was typed did not show
+	return line, err
+}
+
+// readLine reads a line without its end, byte by byte so that the next line
+// stays for the next reader.
+func readLine(f *os.File) ([]byte, error) {
+	line := make([]byte, 0, maxLine) // never grown, so that no copy of a secret stays behind
+	for one := make([]byte, 1); ; {
+		n, err := f.Read(one)
+		switch {
+		case n == 1 && one[0] == '\n':
+			return line, nil
+		case n == 1 && len(line) == maxLine:
+			return nil, errLongLine
+		case n == 1:
+			line = append(line, one[0])
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}

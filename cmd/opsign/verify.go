@@ -1,0 +1,56 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"gated/internal/authz"
+	"gated/internal/op"
+)
+
+// verified is the answer of verify.
+type verified struct {
+	Principal   string  `json:"principal"`
+	Role        op.Role `json:"role"`
+	Fingerprint string  `json:"fingerprint"`
+	KeyType     string  `json:"key_type"`
+}
+
+func (t *tool) verifyCommand() *cobra.Command {
+	var sig, signers string
+	c := t.command("verify", cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+		if sig == "" || signers == "" {
+			return usageError{wordsVerifyNeeds}
+		}
+		payload, err := readFile(args[0], op.MaxPayload)
+		if err != nil {
+			return err
+		}
+		armor, err := readFile(sig, maxSignatureFile)
+		if err != nil {
+			return err
+		}
+		listed, err := readFile(signers, authz.MaxTrust)
+		if err != nil {
+			return err
+		}
+		trust, err := authz.LoadTrust(listed)
+		if err != nil {
+			return err
+		}
+		who, err := authz.VerifyFile(payload, string(armor), trust, t.now())
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
+		}
+		t.print(wordsGood, op.Shown(string(who.Role)), op.Shown(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
+		return nil
+	})
+	c.ValidArgsFunction = nil // files
+	c.Flags().StringVar(&sig, "sig", "", flagSig)
+	c.Flags().StringVar(&signers, "allowed-signers", "", flagSigners)
+	_ = c.MarkFlagFilename("sig", "sig")      // the flags were
+	_ = c.MarkFlagFilename("allowed-signers") // just added
+	return c
+}

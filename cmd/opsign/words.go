@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// Every word that people read of this tool is in this file.
+
+// words are the help text of a command.
+type words struct{ use, short, long, example string }
+
+var help = map[string]words{
+	"opsign": {"opsign", "Show what waits for a signature, sign exactly that, and see what became of it",
+		`opsign signs one destructive step at a time with an SSH key. What it shows is decoded from the very bytes that it
+signs.
+
+Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for more signatures, 4 the daemon cannot be reached,
+5 internal. The daemon's socket is --socket, else GATED_SOCKET, else the first that exists of
+$XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
+		"  opsign list\n  opsign approve j12.1"},
+	"list": {"list", "List the requests that wait for a signature", "", "  opsign list"},
+	"show": {"show ID", "Show what a signature of a request would approve, and what would be lost",
+		`With --payload writes the exact bytes to sign, for OpenSSH:
+
+  opsign show j12.1 --payload > op.json
+  ssh-keygen -Y sign -n operational@gated -f ~/.ssh/id_ed25519 op.json
+  opsign submit op.json --sig op.json.sig`,
+		"  opsign show j12.1"},
+	"approve": {"approve ID...", "Sign requests, and wait for their outcome",
+		`Shows each request, asks, signs, and waits 30 seconds for the outcome. Without a terminal it needs --yes. The key is
+that of --key or --agent, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa.
+
+Exits 0 when it was done or is under way, 1 when it was refused or failed, 3 when more people have to sign.`,
+		"  opsign approve j12.1\n  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes"},
+	"reject": {"reject ID --reason TEXT", "Sign the refusal of a request",
+		"The request ends, and the same wish is refused until it changes.", "  opsign reject j12.1 --reason \"still in use\""},
+	"submit": {"submit PAYLOAD --sig FILE...", "Hand in what was signed elsewhere, with ssh-keygen or opsign sign", "",
+		"  opsign submit op.json --sig op.json.sig"},
+	"sign": {"sign OP NAME [-p NAME=VALUE]... --host H --gate ID --incarnation I --state S -o FILE",
+		"Make and sign an approval without a daemon",
+		`Writes FILE and FILE.sig. Host, gate, incarnation and state are what gated status and gated guests NAME print. The
+incarnation of what does not exist yet is empty: --incarnation "". For -p see gated ops.`,
+		`  opsign sign guest.destroy web-1 --host pve1 --gate 0123456789abcdef0123456789abcdef \
+    --incarnation 6f1c:77:1 --state sha256:... -o op.json`},
+	"verify": {"verify PAYLOAD --sig FILE --allowed-signers FILE", "Verify a signature without a daemon",
+		"Prints who signed as what, with which key. The key has to be valid now; whether the payload still is, a gate says.",
+		"  opsign verify op.json --sig op.json.sig --allowed-signers allowed_signers"},
+	"keys": {"keys", "List your keys and what they may sign",
+		"Looks at ssh-agent and at ~/.ssh/*.pub, and at allowed_signers where it may be read.", "  opsign keys"},
+}
+
+// What the flags do.
+const (
+	flagJSON         = "answer with JSON on standard output, one document a line"
+	flagSocket       = "the daemon's `PATH`"
+	flagAll          = "also the requests that were decided"
+	flagPayload      = "write the exact bytes to sign, and nothing else"
+	flagYes          = "do not ask for a confirmation"
+	flagNoWait       = "do not wait for the outcome"
+	flagRole         = "sign as this `ROLE`: operational, coordination or recovery (default the first that may sign)"
+	flagKey          = "sign with the private key in this `FILE`"
+	flagAgent        = "sign with a key that ssh-agent holds"
+	flagFingerprint  = "the agent's key with this `SHA256:...` fingerprint"
+	flagRejectReason = "why, for whoever asked"
+	flagSig          = "the `FILE` with the armored signature"
+	flagSigners      = "the allowed_signers `FILE`"
+	flagKeysSigners  = "the allowed_signers `FILE` (default that of the default state directories)"
+	flagParam        = "a parameter of the operation; may be given again"
+	flagHost         = "the gate's host `NAME`"
+	flagGate         = "the gate's `ID`"
+	flagIncarnation  = "the target's `INCARNATION`"
+	flagState        = "the target's `FINGERPRINT`, sha256:..."
+	flagExpires      = "how long the approval is valid"
+	flagReason       = "why, for the log"
+	flagOutput       = "the `FILE` to write; the signature goes to FILE.sig"
+)
+
+// What is wrong with a command line.
+const (
+	wordsUsage        = "usage: %s\n  hint: %s --help\n"
+	wordsNoCommand    = "a command is missing"
+	wordsNotPair      = "not NAME=VALUE"
+	wordsNeedsYes     = "there is no terminal to ask on: read opsign show ID, then say --yes"
+	wordsNoReason     = "say with --reason why, for whoever asked"
+	wordsNoSig        = "say with --sig which file has the signature"
+	wordsVerifyNeeds  = "both --sig and --allowed-signers are needed"
+	wordsNoSuchRole   = "--role is none of operational, coordination and recovery"
+	wordsNoKey        = "there is no key: name one with --key FILE, or load one into ssh-agent"
+	wordsExpiresShort = "--expires is less than a second"
+)
+
+// Answers and what is said beside them. Those that end a line have its end.
+const (
+	wordsUnreachable    = "the daemon cannot be reached\n"
+	wordsTried          = "  tried %s: %v\n"
+	wordsHint           = "  hint: %s\n"
+	wordsNothingWaits   = "nothing waits\n"
+	wordsListHead       = "ID\tSTATE\tOP\tTARGET\tFOR\tMISSING\tEXPIRES\tREASON"
+	wordsRequest        = "request %s: %s, for %s\n"
+	wordsSigned         = "  what the signature binds:\n"
+	wordsLost           = "  what would be lost, as the gate sees it:\n"
+	wordsWhy            = "  why it waits: %s\n"
+	wordsDetail         = "  outcome: %s\n"
+	wordsSignedBy       = "  signed by %s as %s with %s\n"
+	wordsMissing        = "  missing signatures: %d, by role %s\n"
+	wordsStillMissing   = "%s: %d more have to sign\n"
+	wordsConfirmApprove = "Sign %s of %s as %s? Type yes: "
+	wordsConfirmReject  = "Reject %s of %s as %s? Type yes: "
+	wordsPassphrase     = "Passphrase of %s: "
+	wordsThisOne        = "%s:\n"
+	wordsRejected       = "%s is %s\n"
+	wordsWritten        = "wrote %s and %s.sig\n"
+	wordsGood           = "good %s signature by %s with %s %s\n"
+	wordsNoKeys         = "no key in ssh-agent and none in ~/.ssh\n"
+	wordsSoftwareKeys   = `warning: these are software keys: whatever can read their files or reach the agent that holds them can sign.
+Keys that need a touch are safer where agents run under your uid.
+`
+)
+
+// done words what an operation did, by its verb.
+var done = map[string]string{
+	"create": "created", "undelete": "brought back", "start": "started", "stop": "stopped", "restart": "restarted",
+	"set-config": "changed", "snapshot": "took a snapshot of", "snapshot-delete": "deleted a snapshot of",
+	"restore": "restored", "wipe": "wiped", "destroy": "destroyed",
+}
+
+// outcomeWords says how a request stands that is not refused: "destroyed
+// guest/web-1, can be undone until …".
+func outcomeWords(r api.Request) string {
+	what := op.Shown(r.Op) + " " + op.Shown(r.Target)
+	if _, verb, ok := strings.Cut(r.Op, "."); ok && done[verb] != "" {
+		what = done[verb] + " " + op.Shown(r.Target)
+	}
+	switch {
+	case r.State == op.StateSucceeded && r.Detail != "":
+		return what + ", " + op.Shown(r.Detail)
+	case r.State == op.StateSucceeded:
+		return what
+	default:
+		return fmt.Sprintf("%s %s: %s, not done yet; gated jobs %s shows how it goes on", op.Shown(r.Op), op.Shown(r.Target),
+			op.Shown(string(r.State)), op.Shown(r.Job))
+	}
+}
+
+// maySign says what a key is good for.
+func maySign(k key, signers string) string {
+	switch {
+	case !k.Usable:
+		return "cannot sign for a gate: " + k.Why
+	case signers == "":
+		return "can sign where it is listed"
+	case len(k.Listed) == 0:
+		return "not listed in " + signers
+	}
+	var out []string
+	for _, l := range k.Listed {
+		text := fmt.Sprintf("may sign as %s (%s)", l.Role, l.Principal)
+		if !l.Valid {
+			text += ", but not at this time"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
+
+func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+func missingFlag(name string) string { return "--" + name + " is needed" }
+
+var errLongLine = errors.New("the line is too long")
+
+func notThisGate(p op.Payload, s api.Status) error {
+	return op.Refuse(op.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate, p.Host,
+		s.Gate, s.Host).WithHint("do not sign it")
+}
+
+func decided(code op.Code, r api.Request) error {
+	return op.Refuse(code, "%s is %s: there is nothing to sign any more", r.ID, r.State)
+}
+
+func roleDenied(role op.Role, spec op.Spec) error {
+	return op.Refuse(op.RoleDenied, "the role %s may not sign %s", role, spec.Name).WithHint("it takes: %s", roles(spec.Roles))
+}
+
+func notConfirmed() error {
+	return op.Refuse(op.Cancelled, "not confirmed, nothing was signed")
+}
+
+func nobodyToAsk(path string) error {
+	return op.Refuse(op.NotAllowed, "%s needs a passphrase and there is no terminal to ask on", path).
+		WithHint("load it with ssh-add and use --agent")
+}
+
+func fileExists(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+}
+
+func fileTooLarge(path string, limit int64) error {
+	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
+}

@@ -1,0 +1,40 @@
+package sign
+
+import (
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// maxPublicFile is the largest public key file in bytes; RSA with 16,384 bits
+// has 3 KiB.
+const maxPublicFile = 64 << 10
+
+// PublicKeyFile reads a public key file as ssh-keygen writes it. It refuses
+// with Unavailable a file that cannot be read, and as Malformed one that holds
+// no public key.
+func PublicKeyFile(path string) (Identity, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block it
+	if err != nil {
+		return Identity{}, unreadable(path, err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	b, err := io.ReadAll(io.LimitReader(f, maxPublicFile))
+	if err != nil {
+		return Identity{}, unreadable(path, err)
+	}
+	key, comment, _, _, err := ssh.ParseAuthorizedKey(b)
+	if err != nil {
+		return Identity{}, op.Refuse(op.Malformed, "%s holds no public key that can be read", path)
+	}
+	id := Identity{KeyType: key.Type(), Comment: comment, Refused: usable(key), key: key}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		key = cert.Key
+	}
+	id.Fingerprint = ssh.FingerprintSHA256(key)
+	return id, nil
+}
