@@ -203,6 +203,24 @@ func TestKeyRefusals(t *testing.T) {
 	require.Len(t, trust.Signers(), 1, "3,072 bits are enough")
 }
 
+func TestKeyHasOneBase64(t *testing.T) {
+	t.Parallel()
+	good := trustLine("erin", `namespaces="operational@gated"`, testKey(t, "ecdsa-p256").PublicKey())
+	loadTrust(t, good)
+	end := strings.Index(good, "=\n")
+	require.Positive(t, end, "the last character has bits to spare")
+	for _, bad := range []string{
+		good[:end-1] + string(good[end-1]+1) + good[end:], // decodes to the same bytes
+		good[:end] + good[end+1:],                         // no padding
+		good[:end] + "==\n",
+		good[:end] + "=A\n",
+	} {
+		_, err := LoadTrust([]byte(bad))
+		refused(t, err, op.Malformed, "")
+		require.Contains(t, err.Error(), "not base64")
+	}
+}
+
 func TestTrustSize(t *testing.T) {
 	t.Parallel()
 	for n, ok := range map[int]bool{MaxTrust - 1: true, MaxTrust: true, MaxTrust + 1: false} {

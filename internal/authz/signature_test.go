@@ -1,0 +1,163 @@
+package authz
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hiddeco/sshsig"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+func TestSignatureRefusals(t *testing.T) {
+	t.Parallel()
+	v, payload := testVerifier(t), encode(t, testPayload)
+	alice, rolf := testKey(t, "alice"), testKey(t, "rsa-3072")
+	minted := mint(t, alice, "operational@gated", sshsig.HashSHA512, payload)
+	inNamespace := func(ns string) forge { return mint(t, alice, ns, sshsig.HashSHA512, payload) }
+	with := func(change func(*forge)) forge {
+		f := minted
+		change(&f)
+		return f
+	}
+	resigned := func(change func(*forge)) forge { return with(change).signedBy(t, alice, payload) }
+	weak, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	weakKey, err := ssh.NewSignerFromKey(weak)
+	require.NoError(t, err)
+	sk := slices.Concat(sshString("sk-ssh-ed25519@openssh.com"), sshString(strings.Repeat("k", 32)), sshString("ssh:"))
+
+	for _, c := range []struct {
+		name  string
+		sig   forge
+		code  op.Code
+		stage op.Stage
+	}{
+		{"S03 key not listed", mint(t, testKey(t, "bob"), "operational@gated", sshsig.HashSHA512, payload), op.UnknownSigner, op.StageAllowList},
+		{"S04 other bytes", mint(t, alice, "operational@gated", sshsig.HashSHA512, []byte("other")), op.BadSignature, op.StageCrypto},
+		{"S05 git", inNamespace("git"), op.NamespaceMismatch, op.StageNamespace},
+		{"S05 file", inNamespace("file"), op.NamespaceMismatch, op.StageNamespace},
+		{"S05 empty", inNamespace(""), op.NamespaceMismatch, op.StageNamespace},
+		{"S05 space", inNamespace("operational@gated "), op.NamespaceMismatch, op.StageNamespace},
+		{"S05 case", inNamespace("Operational@gated"), op.NamespaceMismatch, op.StageNamespace},
+		{"S05 NUL", inNamespace("operational@gated\x00"), op.NamespaceMismatch, op.StageNamespace},
+		{"S05 only the suffix", inNamespace("@gated"), op.NamespaceMismatch, op.StageNamespace},
+		{"S06 role the key is not listed for", inNamespace("recovery@gated"), op.UnknownSigner, op.StageAllowList},
+		{"S06 namespace relabelled", with(func(f *forge) { f.namespace = "coordination@gated" }), op.UnknownSigner, op.StageAllowList},
+		{"S09 RSA 2048", mint(t, weakKey, "operational@gated", sshsig.HashSHA512, payload), op.WeakKey, op.StageDecode},
+		{"S09 SHA-1", mint(t, rolf, "operational@gated", sshsig.HashSHA512, payload).signedAs(t, rolf, ssh.KeyAlgoRSA, payload), op.WeakKey, op.StageDecode},
+		{"S09 DSA", with(func(f *forge) { f.key = sshString("ssh-dss") }), op.WeakKey, op.StageDecode},
+		{"S09 DSA certificate", with(func(f *forge) { f.key = sshString(dsaCert) }), op.WeakKey, op.StageDecode},
+		{"S12 inner trailing", with(func(f *forge) { f.innerTrailing = "x" }), op.Malformed, op.StageDecode},
+		{"S12 inner trailing string", with(func(f *forge) { f.innerTrailing = "\x00\x00\x00\x00" }), op.Malformed, op.StageDecode},
+		{"S12 outer trailing", with(func(f *forge) { f.outerTrailing = "x" }), op.Malformed, op.StageDecode},
+		{"S12 hash differs", with(func(f *forge) { f.hash = "sha256" }), op.BadSignature, op.StageCrypto},
+		{"S12 hash unknown", with(func(f *forge) { f.hash = "sha1" }), op.Malformed, op.StageDecode},
+		{"S12 hash empty", with(func(f *forge) { f.hash = "" }), op.Malformed, op.StageDecode},
+		{"S12 hash in capitals", with(func(f *forge) { f.hash = "SHA512" }), op.Malformed, op.StageDecode},
+		{"S12 reserved, unsigned", with(func(f *forge) { f.reserved = "r" }), op.Malformed, op.StageDecode},
+		{"S12 reserved, signed", resigned(func(f *forge) { f.reserved = "r" }), op.Malformed, op.StageDecode},
+		{"magic", with(func(f *forge) { f.magic = "SSHSIg" }), op.Malformed, op.StageDecode},
+		{"version 0", with(func(f *forge) { f.version = 0 }), op.Malformed, op.StageDecode},
+		{"version 2", with(func(f *forge) { f.version = 2 }), op.Malformed, op.StageDecode},
+		{"key trailing", with(func(f *forge) { f.key = slices.Concat(f.key, []byte{0}) }), op.Malformed, op.StageDecode},
+		{"key empty", with(func(f *forge) { f.key = nil }), op.Malformed, op.StageDecode},
+		{"key of another", with(func(f *forge) { f.key = testKey(t, "bob").PublicKey().Marshal() }), op.UnknownSigner, op.StageAllowList},
+		{"key of another type", with(func(f *forge) { f.key = rolf.PublicKey().Marshal() }), op.Malformed, op.StageDecode},
+		{"key of nobody's type", with(func(f *forge) { f.key = sshString("ssh-xmss@openssh.com") }), op.UnknownSigner, op.StageAllowList},
+		{"security key", with(func(f *forge) { f.key = sk }), op.UnknownSigner, op.StageAllowList},
+		{"certificate", with(func(f *forge) { f.key = sshString(ssh.CertAlgoED25519v01) }), op.UnknownSigner, op.StageAllowList},
+		{"certificate in a foreign namespace", resigned(func(f *forge) { f.key, f.namespace = sshString(ssh.CertAlgoED25519v01), "git" }), op.NamespaceMismatch, op.StageNamespace},
+		{"inner format of another type", with(func(f *forge) { f.format = ssh.KeyAlgoRSASHA512 }), op.Malformed, op.StageDecode},
+		{"inner value short", with(func(f *forge) { f.value = f.value[:63] }), op.Malformed, op.StageDecode},
+		{"inner value empty", with(func(f *forge) { f.value = nil }), op.Malformed, op.StageDecode},
+	} {
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{c.sig.armored()}}, issued)
+		t.Run(c.name, func(t *testing.T) { refused(t, err, c.code, c.stage) })
+	}
+}
+
+// TestInnerForms changes the inner signature in ways that mathematics would
+// overlook or only then refuse: each is refused by its form.
+func TestInnerForms(t *testing.T) {
+	t.Parallel()
+	v, payload := testVerifier(t), encode(t, testPayload)
+	erin := mint(t, testKey(t, "ecdsa-p256"), "operational@gated", sshsig.HashSHA512, payload)
+	pair := wire{rest: erin.value}
+	r, s := string(pair.next()), string(pair.next())
+	rolf := mint(t, testKey(t, "rsa-3072"), "operational@gated", sshsig.HashSHA512, payload)
+	value := func(f forge, parts ...[]byte) forge {
+		f.value = slices.Concat(parts...)
+		return f
+	}
+	format := func(f forge, name string) forge {
+		f.format = name
+		return f
+	}
+	keyed := func(f forge, typ string) forge {
+		f.key = sshString(typ)
+		return f
+	}
+	for name, f := range map[string]forge{
+		"ecdsa, bytes after the pair":    value(erin, erin.value, []byte{0}),
+		"ecdsa, a third number":          value(erin, erin.value, sshString("\x01")),
+		"ecdsa, padded r":                value(erin, sshString("\x00\x00"+r), sshString(s)),
+		"ecdsa, padded s":                value(erin, sshString(r), sshString("\x00\x00"+s)),
+		"ecdsa, padded small r":          value(erin, sshString("\x00\x01"), sshString(s)),
+		"ecdsa, zero r":                  value(erin, sshString(""), sshString(s)),
+		"ecdsa, zero s":                  value(erin, sshString(r), sshString("")),
+		"ecdsa, zero s, long":            value(erin, sshString(r), sshString("\x00")),
+		"ecdsa, negative r":              value(erin, sshString("\xff"), sshString(s)),
+		"ecdsa, negative s":              value(erin, sshString(r), sshString("\x80")),
+		"ecdsa, r alone":                 value(erin, sshString(r)),
+		"ecdsa, other curve":             format(erin, ssh.KeyAlgoECDSA384),
+		"ecdsa, security key's format":   format(erin, "sk-ecdsa-sha2-nistp256@openssh.com"),
+		"rsa, cut at its end":            value(rolf, rolf.value[:383]),
+		"rsa, cut at its start":          value(rolf, rolf.value[1:]),
+		"rsa, padded":                    value(rolf, []byte{0}, rolf.value),
+		"rsa, format of a certificate":   format(rolf, ssh.CertAlgoRSASHA512v01),
+		"rsa, format of ed25519":         format(rolf, ssh.KeyAlgoED25519),
+		"key type of 65 bytes":           keyed(erin, strings.Repeat("k", 65)),
+		"key type with a control":        keyed(erin, "ssh-\x1b[31m"),
+		"key type with a space":          keyed(erin, "ssh ed25519"),
+		"key type beyond ASCII":          keyed(erin, "ssh-\u00e9d25519"),
+		"key type that ends in a delete": keyed(erin, "ssh-ed25519\x7f"),
+	} {
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
+		t.Run(name, func(t *testing.T) { refused(t, err, op.Malformed, op.StageDecode) })
+	}
+	for name, f := range map[string]forge{
+		"rsa, the other hash":    format(rolf, ssh.KeyAlgoRSASHA256),
+		"ecdsa, r and s swapped": value(erin, sshString(s), sshString(r)),
+	} {
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
+		t.Run(name, func(t *testing.T) { refused(t, err, op.BadSignature, op.StageCrypto) })
+	}
+	_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{keyed(erin, strings.Repeat("k", 64)).armored()}}, issued)
+	refused(t, err, op.UnknownSigner, op.StageAllowList)
+}
+
+// TestUselessListedKey: a key that can make no signature may be listed, and then
+// is no more than useless.
+func TestUselessListedKey(t *testing.T) {
+	t.Parallel()
+	payload := encode(t, testPayload)
+	even := slices.Concat(sshString("ssh-rsa"), sshString("\x01\x00\x01"), sshString("\x00"+strings.Repeat("\xfe", 384)))
+	lowOrder := slices.Concat(sshString("ssh-ed25519"), sshString(strings.Repeat("\x00", 32)))
+	for _, f := range []forge{
+		{key: even, format: ssh.KeyAlgoRSASHA512, value: make([]byte, 384)},
+		{key: even, format: ssh.KeyAlgoRSASHA512, value: []byte(strings.Repeat("\xff", 384))},
+		{key: lowOrder, format: ssh.KeyAlgoED25519, value: []byte(strings.Repeat("\xff", 64))},
+	} {
+		f.magic, f.version, f.namespace, f.hash = "SSHSIG", 1, "operational@gated", "sha512"
+		v := testVerifier(t)
+		v.Trust = loadTrust(t, wireLine(keyType(f.key), f.key))
+		_, err := v.Approval(Envelope{Payload: payload, Signatures: []string{f.armored()}}, issued)
+		refused(t, err, op.BadSignature, op.StageCrypto)
+	}
+}
