@@ -10,7 +10,9 @@ import (
 type Code string
 
 // Error returns the code itself.
-func (c Code) Error() string { return string(c) }
+func (c Code) Error() string {
+	return string(c)
+}
 
 // The refusal codes, and the one state that is answered like one.
 const (
