@@ -110,6 +110,8 @@ func (g *guest) readSnapshots() error {
 	err = sub.each(func(name string) error {
 		e, err := sub.stat(name)
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // deleted while we look
 		case err != nil:
 			return err
 		case op.CheckName(name) == nil && e.isDir():
@@ -135,6 +137,9 @@ func (g *guest) readOther() error {
 			return nil
 		}
 		e, err := g.dir.stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

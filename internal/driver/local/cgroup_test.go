@@ -1,0 +1,115 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// fakeCgroups is a directory that looks like a cgroup v2 with these
+// controllers. Unlike a real one its groups start out empty.
+func fakeCgroups(t *testing.T, controllers string) string {
+	t.Helper()
+	root := t.TempDir()
+	for file, content := range map[string]string{"cgroup.controllers": controllers, "cgroup.subtree_control": ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(content), 0o600))
+	}
+	return root
+}
+
+func TestOpenCgroups(t *testing.T) {
+	for _, c := range []struct {
+		controllers string
+		memory, cpu bool
+	}{{"cpuset cpu io memory pids\n", true, true}, {"memory\n", true, false}, {"cpu", false, true}, {"cpuset hugetlb", false, false}, {"", false, false}} {
+		got := openCgroups(fakeCgroups(t, c.controllers))
+		require.Equal(t, c.memory, got.memory, c.controllers)
+		require.Equal(t, c.cpu, got.cpu, c.controllers)
+		require.Equal(t, c.memory && c.cpu, got.why == "", got.why)
+	}
+	for _, root := range []string{"", t.TempDir(), "/nowhere"} {
+		got := openCgroups(root)
+		require.False(t, got.memory || got.cpu)
+		require.NotEmpty(t, got.why)
+		g, err := got.group(spec{UUID: "u"})
+		require.NoError(t, err)
+		require.Empty(t, g)
+		require.NoError(t, g.add(1))
+		require.NoError(t, g.kill())
+	}
+}
+
+func TestLimitsByCgroup(t *testing.T) {
+	root := fakeCgroups(t, "cpu memory")
+	w := newWorld(t, func(c *Config) { c.CgroupRoot = root })
+	require.Equal(t, Status{Confinement: w.d.Status().Confinement, Memory: byCgroup, CPUs: byCgroup, Notes: w.d.Status().Notes}, w.d.Status())
+	w.do("create", "web", "command", "sleep", "memory", int64(64), "cpus", int64(2), "state", "running")
+	w.waitUp("web")
+	p := w.process("web")
+	file := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(string(p.group), name))
+		require.NoError(t, err)
+		return string(b)
+	}
+	require.Equal(t, filepath.Join(root, "guest-"+w.observe("web").Birth), string(p.group))
+	require.Equal(t, "67108864", file("memory.max"))
+	require.Equal(t, "200000 100000", file("cpu.max"))
+	require.Equal(t, p.run.PID, w.pidFile(string(p.group)+"/cgroup.procs"))
+	require.Equal(t, "memory 64 MiB by cgroup; cpus 2 by cgroup", w.processFact("web", "limits"))
+	limits, err := os.ReadFile("/proc/" + strings.TrimSpace(file("cgroup.procs")) + "/limits")
+	require.NoError(t, err)
+	require.Regexp(t, `Max address space +unlimited`, string(limits), "no rlimit beside a cgroup")
+
+	w.do("set-config", "web", "memory", int64(128), "cpus", int64(1)) // at once
+	require.Equal(t, "134217728", file("memory.max"))
+	require.Equal(t, "100000 100000", file("cpu.max"))
+	w.do("stop", "web")
+	require.Equal(t, "1", file("cgroup.kill"))
+
+	w.do("create", "free", "command", "sleep", "state", "running")
+	p = w.process("free")
+	require.Equal(t, "max", file("memory.max"))
+	require.Equal(t, "max 100000", file("cpu.max"))
+}
+
+func (w *world) pidFile(path string) int {
+	rel, err := filepath.Rel(w.root, path)
+	require.NoError(w.t, err)
+	return w.pidIn(rel)
+}
+
+// TestCgroupKill needs a real cgroup v2, with or without controllers.
+func TestCgroupKill(t *testing.T) {
+	needRoot(t, t.Name())
+	var root string
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(mount + "/cgroup.controllers"); err == nil {
+			root = mount + "/gated-test-" + filepath.Base(t.TempDir())
+			break
+		}
+	}
+	if root == "" || os.Mkdir(root, 0o755) != nil {
+		t.Skipf("%s needs a writable cgroup v2", t.Name())
+	}
+	t.Cleanup(func() { _ = unix.Rmdir(root) })
+	if _, err := os.Stat(root + "/cgroup.kill"); err != nil {
+		t.Skipf("%s needs cgroup.kill: %v", t.Name(), err)
+	}
+	// A process that leaves the session and forgets its environment.
+	w := newWorld(t, withCommand("web", sh("setsid env -i /bin/sleep 1002 & echo $! > stray; echo up > up; exec sleep 1000")),
+		func(c *Config) { c.CgroupRoot = root })
+	w.do("create", "web", "command", "web", "state", "running")
+	w.waitUp("web")
+	stray := w.pidIn("web", dataDir, "stray")
+	waitFor(t, "the stray forgot", func() bool {
+		sid, err := unix.Getsid(stray)
+		return err == nil && sid == stray && readMark(stray) == ""
+	})
+	w.do("stop", "web")
+	waitFor(t, "the stray is gone", func() bool { return !exists(stray) || zombie(stray) })
+	waitFor(t, "the group is gone", func() bool { return unix.Rmdir(root) == nil })
+}

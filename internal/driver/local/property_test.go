@@ -1,0 +1,121 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gated/internal/op"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestOneGuestNeverTouchesAnother runs random operations on two guests, and
+// after each looks at the tree of the one that was not meant. Trash counts: what
+// the other had in it stays too.
+func TestOneGuestNeverTouchesAnother(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		base, err := os.MkdirTemp(t.TempDir(), "")
+		require.NoError(rt, err)
+		now := newWorldClock()
+		d, err := New(Config{Root: filepath.Join(base, "guests"), Commands: testCommands, SingleUser: true,
+			Now: func() time.Time { return now }})
+		require.NoError(rt, err)
+		defer func() { _ = d.Close() }()
+		for i := range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			name := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "guest")
+			other := map[string]string{"a": "b", "b": "a"}[name]
+			before := wholeOf(rt, d, base, other)
+			runRandom(rt, d, base, name, i)
+			require.Equal(rt, before, wholeOf(rt, d, base, other))
+			now = now.Add(time.Minute)
+		}
+	})
+}
+
+// wholeOf digests all that there is of a guest: its tree and what it has in the
+// trash.
+func wholeOf(rt *rapid.T, d *Driver, base, name string) []string {
+	var all []string
+	root := filepath.Join(base, "guests")
+	if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
+		all = append(all, hashTree(rt, filepath.Join(root, name)))
+	}
+	trash, err := d.trashOf(name)
+	require.NoError(rt, err)
+	for _, x := range trash {
+		all = append(all, hashTree(rt, filepath.Join(root, trashDir, trashName(name, x.Incarnation))))
+	}
+	return all
+}
+
+// runRandom runs one drawn operation; a refusal is as good as any outcome.
+func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
+	data := filepath.Join(base, "guests", name, dataDir)
+	verb := rapid.SampledFrom([]string{"create", "destroy", "undelete", "snapshot", "restore", "wipe", "snapshot-delete",
+		"set-config", "stop", "write", "link", "symlink"}).Draw(rt, "verb")
+	other := filepath.Join(base, "guests", map[string]string{"a": "b", "b": "a"}[name], dataDir)
+	switch verb {
+	case "write":
+		_ = os.WriteFile(filepath.Join(data, rapid.SampledFrom([]string{"f", "g"}).Draw(rt, "file")), []byte(strconv.Itoa(i)), 0o600)
+		return
+	case "link": // as a guest could, to another's file that it can read
+		_ = os.Remove(filepath.Join(data, "f"))
+		_ = os.Link(filepath.Join(other, "g"), filepath.Join(data, "linked"))
+		return
+	case "symlink":
+		_ = os.Symlink(other, filepath.Join(data, "into"))
+		return
+	}
+	s := op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: op.Params{},
+		Birth: "b" + strconv.Itoa(i)}
+	switch verb {
+	case "snapshot", "restore", "snapshot-delete":
+		s.Params["snapshot"] = rapid.SampledFrom([]string{"s", "t"}).Draw(rt, "snapshot")
+	case "set-config":
+		s.Params["protected"] = rapid.Bool().Draw(rt, "protected")
+	}
+	o, err := d.Observe(rt.Context(), s.Target)
+	require.NoError(rt, err)
+	if verb != "create" {
+		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
+	}
+	err = d.execute(rt.Context(), &fakePermit{step: s})
+	var refusal *op.Refusal
+	require.True(rt, err == nil || errors.As(err, &refusal), "%s: %v", verb, err)
+}
+
+// TestOneNameAtATime lets many steps for one name and for others run at once.
+func TestOneNameAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web")
+	w.write("x", "web", dataDir, "file")
+	var held atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		s := w.step("snapshot", "web", "snapshot", "s"+strconv.Itoa(i))
+		mine := w.step("create", "own"+strconv.Itoa(i))
+		wg.Go(func() {
+			unlock := w.d.names.lock("other")
+			assert.Equal(t, int32(1), held.Add(1))
+			held.Add(-1)
+			unlock()
+			assert.NoError(t, w.d.execute(w.ctx, &fakePermit{step: s}))
+			assert.NoError(t, w.d.execute(w.ctx, &fakePermit{step: mine}))
+			_, err := w.d.List(w.ctx)
+			assert.NoError(t, err)
+			_, err = w.d.Observe(w.ctx, target("web"))
+			assert.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	require.Len(t, w.observe("web").Snapshots, 8)
+	require.Empty(t, w.d.names.held)
+}
