@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 // callOnce makes one call (socket, method, path, body) and prints the answer's
 // body. The exit code says only whether there was an answer.
 func callOnce(call []string) int {
-	client := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("unix", call[0])
 	}}}
 	req, err := http.NewRequest(call[1], "http://gated"+call[2], strings.NewReader(call[3]))

@@ -1,0 +1,225 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/op"
+	"gated/internal/server"
+)
+
+var (
+	noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	web  = op.Target{Kind: "guest", Name: "web-1"}
+	aID  = op.RequestID{Job: 12, Index: 1}
+)
+
+// daemon is all that stands behind a server. It records what reached it, in
+// words, and answers with what the test put in.
+type daemon struct {
+	mu      sync.Mutex
+	reached []string
+	err     error
+	job     op.Job
+	req     op.Request
+	backup  func(io.Writer) error
+	entries []api.Entry
+	more    chan struct{} // closed and replaced when entries grow
+}
+
+// behind starts a real server for a daemon and returns a client of it.
+func behind(t *testing.T) (*daemon, *Client) {
+	t.Helper()
+	step := op.Step{ID: aID, Op: "guest.destroy", Target: web, Incarnation: "i1", State: op.StatePending,
+		Fingerprint: op.FingerprintOf(nil), Verdict: op.Verdict{Class: op.Destructive}}
+	payload, err := op.Payload{Gate: op.GateID(strings.Repeat("a", 32)), Host: "h", Op: step.Op, Target: web, Incarnation: "i1",
+		State: step.Fingerprint, Params: op.Params{}, Nonce: strings.Repeat("A", 22), IssuedAt: noon,
+		ExpiresAt: noon.Add(time.Hour)}.Encode()
+	require.NoError(t, err)
+	d := &daemon{job: op.Job{ID: 12, Steps: []op.Step{step}, CreatedAt: noon}, more: make(chan struct{}),
+		req: op.Request{ID: aID, Step: step, Payload: payload, Needed: 1, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon}}
+	d.backup = func(w io.Writer) error { _, err := io.WriteString(w, "copy"); return err }
+	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
+	require.NoError(t, err)
+	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Log: d, Status: d, Backup: d, UID: uint32(os.Getuid()),
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, socket) }()
+	c := open(t, Options{Socket: socket.Path()})
+	t.Cleanup(func() {
+		c.Close()
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return d, c
+}
+
+// reach records a call and returns the error that the test wants.
+func (d *daemon) reach(format string, args ...any) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reached = append(d.reached, fmt.Sprintf(format, args...))
+	return d.err
+}
+
+// calls returns what reached the daemon since it was asked last.
+func (d *daemon) calls() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.reached
+	d.reached = nil
+	return out
+}
+
+// change alters what the daemon answers while calls may be under way.
+func (d *daemon) change(fn func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fn()
+}
+
+// happen appends entries.
+func (d *daemon) happen(entries ...api.Entry) {
+	d.change(func() {
+		d.entries = append(d.entries, entries...)
+		close(d.more)
+		d.more = make(chan struct{})
+	})
+}
+
+func (d *daemon) theJob() op.Job {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.job
+}
+
+func (d *daemon) Submit(_ context.Context, s op.Submission) (op.Job, error) {
+	return d.job, d.reach("submit %s %s %s %s", s.Steps[0].Op, s.Steps[0].Target, s.Reason, s.IdempotencyKey)
+}
+
+func (d *daemon) Cancel(_ context.Context, _ op.Requester, id op.JobID) (op.Job, error) {
+	return d.job, d.reach("cancel %s", id)
+}
+
+func (d *daemon) Job(_ context.Context, id op.JobID) (op.Job, error) {
+	err := d.reach("job %s", id)
+	return d.theJob(), err
+}
+
+func (d *daemon) Jobs(_ context.Context, q server.JobQuery) ([]op.Job, error) {
+	return []op.Job{d.job}, d.reach("jobs %s %s %d", q.State, q.After, q.Limit)
+}
+
+func (d *daemon) Request(_ context.Context, id op.RequestID) (op.Request, error) {
+	return d.req, d.reach("request %s", id)
+}
+
+func (d *daemon) Requests(_ context.Context, s op.State) ([]op.Request, error) {
+	return []op.Request{d.req}, d.reach("requests %s", s)
+}
+
+func (d *daemon) Approve(_ context.Context, _ op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
+	return d.req, d.reach("approve %s %s %s", id, e.Payload, e.Signatures)
+}
+
+func (d *daemon) Reject(_ context.Context, _ op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
+	return d.req, d.reach("reject %s %s %s", id, e.Payload, e.Signatures)
+}
+
+func (d *daemon) ApproveOffline(_ context.Context, _ op.Requester, e server.Envelope) (op.Request, error) {
+	return d.req, d.reach("offline %s %s", e.Payload, e.Signatures)
+}
+
+func (d *daemon) Explain(_ context.Context, _ op.Requester, a op.Ask) (op.Step, []op.Fact, error) {
+	return d.job.Steps[0], nil, d.reach("explain %s %s", a.Op, a.Target)
+}
+
+func (d *daemon) PutSet(_ context.Context, _ op.Requester, name, ifMatch string, body []byte) (string, error) {
+	return "e2", d.reach("put %s %s %s", name, ifMatch, body)
+}
+
+func (d *daemon) Set(_ context.Context, name string) (server.Set, error) {
+	return server.Set{Name: name, ETag: "e1", Body: []byte("host: h\n")}, d.reach("set %s", name)
+}
+
+func (d *daemon) Sets(context.Context) ([]server.Set, error) { return nil, d.reach("sets") }
+
+func (d *daemon) DeleteSet(_ context.Context, _ op.Requester, name string) error {
+	return d.reach("delete %s", name)
+}
+
+func (d *daemon) Plan(_ context.Context, _ op.Requester, document []byte) (api.Plan, error) {
+	return api.Plan{}, d.reach("plan %s", document)
+}
+
+func (d *daemon) Guests(context.Context, op.Requester) ([]api.Guest, error) {
+	return nil, d.reach("guests")
+}
+
+func (d *daemon) Guest(_ context.Context, _ op.Requester, name string) (api.Guest, error) {
+	return api.Guest{Name: name}, d.reach("guest %s", name)
+}
+
+func (d *daemon) Status(context.Context) (api.Status, error) { return api.Status{}, d.reach("status") }
+
+func (d *daemon) Backup(_ context.Context, w io.Writer) error {
+	if err := d.reach("backup"); err != nil {
+		return err
+	}
+	return d.backup(w)
+}
+
+func (d *daemon) Head(context.Context) (api.Head, error) { return api.Head{Seq: 9}, d.reach("head") }
+
+func (d *daemon) Audit(_ context.Context, after int64, limit int) ([]api.Entry, error) {
+	return nil, d.reach("audit %d %d", after, limit)
+}
+
+func (d *daemon) Events(_ context.Context, after int64, _ int) ([]api.Entry, int64, error) {
+	if err := d.reach("events %d", after); err != nil {
+		return nil, after, err
+	}
+	out, _ := d.above(after)
+	if len(out) > 0 {
+		after = out[len(out)-1].Seq
+	}
+	return out, after, nil
+}
+
+func (d *daemon) Wait(ctx context.Context, after int64) error {
+	for {
+		got, more := d.above(after)
+		if len(got) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-more:
+		}
+	}
+}
+
+func (d *daemon) above(after int64) ([]api.Entry, chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []api.Entry
+	for _, e := range d.entries {
+		if e.Seq > after {
+			out = append(out, e)
+		}
+	}
+	return out, d.more
+}
