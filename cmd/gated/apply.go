@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// applied is what became of one document.
+type applied struct {
+	Set     api.Set       `json:"set"`
+	Plan    *api.Plan     `json:"plan"`    // what is left to do; null without --wait
+	Waiting []string      `json:"waiting"` // requests that wait for a signature
+	Failed  []failedGuest `json:"failed"`
+}
+
+type failedGuest struct {
+	Target string    `json:"target"`
+	Error  api.Error `json:"error"`
+}
+
+func (t *tool) applyCommand() *cobra.Command {
+	var from, set string
+	var wait bool
+	c := t.command("apply", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if from == "" {
+			return usageError{wordsNoFile}
+		}
+		if from == "-" && set == "" {
+			return usageError{wordsNoSetName}
+		}
+		docs, err := t.documents(from, set)
+		if err != nil {
+			return err
+		}
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return t.apply(c.Context(), cl, docs, wait)
+	})
+	fileFlag(c, &from)
+	c.Flags().StringVar(&set, "set", "", flagSet)
+	c.Flags().BoolVar(&wait, "wait", false, flagApplyWait)
+	return c
+}
+
+// apply puts every document before it waits for the first one, so that they are
+// worked on together.
+func (t *tool) apply(ctx context.Context, cl *client.Client, docs []document, wait bool) error {
+	head, err := cl.AuditHead(ctx)
+	if err != nil {
+		return err
+	}
+	out := make([]applied, len(docs))
+	for i, d := range docs {
+		out[i] = applied{Waiting: []string{}, Failed: []failedGuest{}}
+		if out[i].Set, err = cl.PutSet(ctx, d.set, "", d.body); err != nil {
+			return err
+		}
+		if !t.json {
+			t.print(wordsApplied, op.Shown(out[i].Set.Name), count(len(d.Guests), "guest"))
+		}
+	}
+	code := api.ExitDone
+	for i, d := range docs {
+		if wait {
+			if err := settle(ctx, cl, d, head.Seq, &out[i]); err != nil {
+				return err
+			}
+			code = worseExit(code, out[i].exit())
+		}
+		if err := t.showApplied(out[i]); err != nil {
+			return err
+		}
+	}
+	return ended(code)
+}
+
+func (a applied) exit() int {
+	switch {
+	case len(a.Failed) > 0:
+		return api.ExitRefused
+	case len(a.Waiting) > 0:
+		return api.ExitWaits
+	default:
+		return api.ExitDone
+	}
+}
+
+// worseExit prefers what was refused to what waits, and that to what is done.
+func worseExit(a, b int) int {
+	if a == api.ExitRefused || b == api.ExitDone {
+		return a
+	}
+	return b
+}
+
+func (t *tool) showApplied(a applied) error {
+	if t.json {
+		if err := t.emit(a); err != nil {
+			return err
+		}
+	}
+	for _, f := range a.Failed {
+		t.say(wordsGuestFailed, op.Shown(f.Target), op.Shown(string(f.Error.Code)), lines(f.Error.Detail))
+	}
+	for _, id := range a.Waiting {
+		t.say(wordsRequestWaits, op.Shown(id), op.Shown(id))
+	}
+	if !t.json && a.Plan != nil && a.exit() == api.ExitDone {
+		t.print(wordsAsWished, op.Shown(a.Set.Name))
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/daemon"
+	"gated/internal/op"
+)
+
+// auditPage is how many entries are asked for at once.
+const auditPage = 500
+
+func (t *tool) auditCommand() *cobra.Command {
+	c := t.command("audit", cobra.NoArgs, func(*cobra.Command, []string) error {
+		return usageError{wordsNoAuditCommand}
+	})
+	c.Args = nil
+	c.AddCommand(t.auditTailCommand(), t.auditVerifyCommand(), t.auditExportCommand())
+	return c
+}
+
+func (t *tool) auditTailCommand() *cobra.Command {
+	var n int64
+	c := t.command("audit tail", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if n < 1 {
+			return usageError{wordsLinesPositive}
+		}
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		head, err := cl.AuditHead(c.Context())
+		if err != nil {
+			return err
+		}
+		return eachEntry(c.Context(), cl, max(0, head.Seq-n), t.showEntry)
+	})
+	c.Flags().Int64VarP(&n, "lines", "n", 20, flagLines)
+	return c
+}
+
+func (t *tool) auditExportCommand() *cobra.Command {
+	var after int64
+	c := t.command("audit export", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if after < 0 {
+			return usageError{wordsAfterNegative}
+		}
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return eachEntry(c.Context(), cl, after, func(e api.Entry) error { return t.emit(e) })
+	})
+	c.Flags().Int64Var(&after, "after", 0, flagAfter)
+	return c
+}
+
+// eachEntry reads the log page by page from the entry above after.
+func eachEntry(ctx context.Context, cl *client.Client, after int64, fn func(api.Entry) error) error {
+	for {
+		page, err := cl.Audit(ctx, after, auditPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, e := range page {
+			if err := fn(e); err != nil {
+				return err
+			}
+			after = e.Seq
+		}
+	}
+}
+
+func (t *tool) auditVerifyCommand() *cobra.Command {
+	var dir string
+	c := t.command("audit verify", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		r, err := daemon.VerifyAudit(c.Context(), stateDir(dir))
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(api.Head{Seq: r.Seq, Hash: r.Hash})
+		}
+		t.print(wordsAuditSound, r.Seq, op.Shown(r.Hash))
+		return nil
+	})
+	stateFlag(c, &dir)
+	return c
+}
+
+// stateDir returns the directory that --state names, or the default one.
+func stateDir(flag string) string {
+	if flag == "" {
+		return daemon.DefaultStateDir()
+	}
+	return flag
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gated/internal/desired"
+)
+
+// maxDocument is the largest desired-state document that a daemon takes, in
+// bytes (protocol section 4).
+const maxDocument = 16 << 20
+
+// document is a desired-state document that was found well formed.
+type document struct {
+	path string
+	set  string // the name of its set
+	body []byte
+	desired.Document
+}
+
+// documents reads what -f names: a file, every .yaml and .yml file of a
+// directory, or "-" for standard input. All of them are checked here first, so
+// that what is wrong is shown with its file, line and column, and so that a
+// directory is taken whole or not at all.
+func (t *tool) documents(from, set string) ([]document, error) {
+	paths, err := documentPaths(from)
+	if err != nil {
+		return nil, err
+	}
+	if set != "" && len(paths) > 1 {
+		return nil, usageError{wordsSetOfMany}
+	}
+	out := make([]document, 0, len(paths))
+	for _, p := range paths {
+		d := document{path: p, set: set}
+		if d.set == "" {
+			base := filepath.Base(p)
+			d.set = strings.TrimSuffix(base, filepath.Ext(base))
+		}
+		if d.body, err = t.readDocument(p); err != nil {
+			return nil, err
+		}
+		if d.Document, err = desired.Parse(p, d.body); err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func documentPaths(from string) ([]string, error) {
+	if from == "-" {
+		return []string{from}, nil
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	if !info.IsDir() {
+		return []string{from}, nil
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	var out []string
+	for _, e := range entries {
+		ext := filepath.Ext(e.Name())
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && (ext == ".yaml" || ext == ".yml") {
+			out = append(out, filepath.Join(from, e.Name()))
+		}
+	}
+	if len(out) == 0 {
+		return nil, usageError{wordsEmptyDir}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func (t *tool) readDocument(path string) ([]byte, error) {
+	in := t.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, usageError{err.Error()}
+		}
+		defer func() { _ = f.Close() }() // nothing was written
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	if len(b) > maxDocument {
+		return nil, documentTooLarge(path, maxDocument)
+	}
+	return b, nil
+}

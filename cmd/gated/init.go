@@ -1,0 +1,146 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/daemon"
+	"gated/internal/op"
+)
+
+func (t *tool) initCommand() *cobra.Command {
+	var dir, host string
+	var operators, recovery, coordinators []string
+	c := t.command("init", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if len(operators) == 0 {
+			t.say("%s", noOperator(publicKeys(t.getenv("HOME"))))
+			return exit(api.ExitUsage)
+		}
+		r, err := daemon.Init(c.Context(), daemon.InitOptions{StateDir: stateDir(dir), Host: host,
+			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)})
+		if err != nil {
+			return err
+		}
+		if t.json {
+			if err := t.emit(initializedOf(r)); err != nil {
+				return err
+			}
+		} else {
+			t.showInit(r)
+		}
+		t.warn(r)
+		return nil
+	})
+	stateFlag(c, &dir)
+	c.Flags().StringVar(&host, "host", "", flagHost)
+	c.Flags().StringArrayVar(&operators, "operator", nil, flagOperator)
+	c.Flags().StringArrayVar(&recovery, "recovery", nil, flagRecovery)
+	c.Flags().StringArrayVar(&coordinators, "coordinator", nil, flagCoordinator)
+	for _, name := range []string{"operator", "recovery", "coordinator"} {
+		_ = c.MarkFlagFilename(name, "pub") // the flag was just added
+	}
+	return c
+}
+
+// keyArgs splits KEY.pub[:PRINCIPAL]. A file of that whole name is the key, so
+// that a path may have a colon.
+func keyArgs(args []string) []daemon.KeyArg {
+	out := make([]daemon.KeyArg, 0, len(args))
+	for _, a := range args {
+		k := daemon.KeyArg{Path: a}
+		if _, err := os.Stat(a); err != nil {
+			if i := strings.LastIndexByte(a, ':'); i > 0 {
+				k = daemon.KeyArg{Path: a[:i], Principal: a[i+1:]}
+			}
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// publicKeys lists the public key files in a home's .ssh.
+func publicKeys(home string) []string {
+	if home == "" {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(home, ".ssh", "*.pub"))
+	if err != nil {
+		return nil // the home's name is a bad pattern: nothing to suggest
+	}
+	return found
+}
+
+// initialized is the answer of init and restore.
+type initialized struct {
+	State      string    `json:"state"`
+	Config     string    `json:"config"`
+	Signers    string    `json:"signers"`
+	Database   string    `json:"database"`
+	Host       string    `json:"host"`
+	Gate       op.GateID `json:"gate"`
+	SingleUser bool      `json:"single_user"`
+	Keys       []listed  `json:"keys"`
+}
+
+type listed struct {
+	Principal   string    `json:"principal"`
+	Fingerprint string    `json:"fingerprint"`
+	KeyType     string    `json:"key_type"`
+	Roles       []op.Role `json:"roles"`
+	Software    bool      `json:"software"`
+}
+
+func initializedOf(r daemon.InitResult) initialized {
+	out := initialized{State: r.StateDir, Config: r.Config, Signers: r.Signers, Database: r.Database, Host: r.Host,
+		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}}
+	for _, k := range r.Listed {
+		out.Keys = append(out.Keys, listed{Principal: k.Principal, Fingerprint: k.Key, KeyType: k.KeyType, Roles: k.Roles,
+			Software: k.Software})
+	}
+	return out
+}
+
+func (t *tool) showInit(r daemon.InitResult) {
+	t.print(wordsInit, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
+	for _, k := range r.Listed {
+		for _, role := range k.Roles {
+			t.print(wordsListed, op.Shown(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
+		}
+	}
+	t.next(r)
+}
+
+// next prints what to run next.
+func (t *tool) next(r daemon.InitResult) {
+	flag := ""
+	if r.StateDir != daemon.DefaultStateDir() {
+		flag = " --state " + op.Shown(r.StateDir)
+	}
+	t.print(wordsNext, flag)
+}
+
+// warn says what the gate cannot protect from as it was set up.
+func (t *tool) warn(r daemon.InitResult) {
+	if r.SingleUser {
+		t.say(wordsNoIsolation)
+	}
+	for _, k := range r.Listed {
+		if k.Software {
+			t.say(wordsSoftwareKey, op.Shown(k.Principal), op.Shown(k.Key))
+		}
+	}
+}
+
+func sortedNames(m map[string]int64) []string {
+	out := make([]string, 0, len(m))
+	for name := range m {
+		out = append(out, name)
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+func (t *tool) jobsCommand() *cobra.Command {
+	var state string
+	c := t.command("jobs", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+		if len(args) == 1 && state != "" {
+			return usageError{wordsIDOrState}
+		}
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if len(args) == 0 {
+			return t.listJobs(c, cl, op.State(state))
+		}
+		j, err := cl.Job(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(j)
+		}
+		return t.showJob(j)
+	})
+	c.ValidArgsFunction = t.completeJob("")
+	c.Flags().StringVar(&state, "state", "", flagJobState)
+	// It fails only for a flag that is not there.
+	_ = c.RegisterFlagCompletionFunc("state", completeStates)
+	return c
+}
+
+// listJobs prints jobs page by page, so that a long history needs no memory.
+func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) error {
+	rows := []string{wordsJobsHead}
+	for q := (client.JobQuery{State: state}); ; {
+		page, err := cl.Jobs(c.Context(), q)
+		if err != nil {
+			return err
+		}
+		for _, j := range page.Jobs {
+			if !t.json {
+				rows = append(rows, row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","), moment(j.CreatedAt), j.Reason))
+			} else if err := t.emit(j); err != nil {
+				return err
+			}
+		}
+		if page.Next == nil {
+			break
+		}
+		q.After = *page.Next
+	}
+	if t.json {
+		return nil
+	}
+	return t.table(rows...)
+}
+
+// what names a job's first step, and how many more there are.
+func what(j api.Job) string {
+	if len(j.Steps) == 0 {
+		return ""
+	}
+	text := j.Steps[0].Op + " " + j.Steps[0].Target
+	if n := len(j.Steps) - 1; n > 0 {
+		text += " and " + count(n, "more step")
+	}
+	return text
+}
+
+func (t *tool) showJob(j api.Job) error {
+	t.print(wordsJob, op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), moment(j.CreatedAt))
+	if j.Reason != "" {
+		t.print(wordsReason, op.Shown(j.Reason))
+	}
+	rows := make([]string, 0, len(j.Steps))
+	for _, s := range j.Steps {
+		why := s.Detail
+		if s.Error != nil {
+			why = string(s.Error.Code) + ": " + s.Error.Detail
+		}
+		rows = append(rows, "  "+row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
+	}
+	return t.table(rows...)
+}
+
+func (t *tool) cancelCommand() *cobra.Command {
+	c := t.command("cancel", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		j, err := cl.Cancel(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(j)
+		}
+		t.print(wordsCancelled, op.Shown(j.ID), op.Shown(string(j.State)))
+		return nil
+	})
+	c.ValidArgsFunction = t.completeJob(op.StatePending)
+	return c
+}

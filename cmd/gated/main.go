@@ -1,0 +1,25 @@
+// Gated is the daemon that stands in front of every change to a host's guests,
+// and the command line for those who ask for changes and watch them.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"gated/internal/daemon"
+)
+
+func main() {
+	daemon.MaybeExecGuest()
+	os.Exit(program())
+}
+
+// program runs the command line of this process and returns its exit code.
+func program() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	t := &tool{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	return t.run(ctx, os.Args[1:])
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/daemon"
+)
+
+func (t *tool) serveCommand() *cobra.Command {
+	var dir, level string
+	c := t.command("serve", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		var least slog.Level
+		if err := least.UnmarshalText([]byte(level)); err != nil {
+			return usageError{wordsLogLevel}
+		}
+		options := &slog.HandlerOptions{Level: least}
+		logger := slog.New(slog.NewTextHandler(t.stderr, options))
+		if t.json {
+			logger = slog.New(slog.NewJSONHandler(t.stderr, options))
+		}
+		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: t.socket, Logger: logger})
+	})
+	stateFlag(c, &dir)
+	c.Flags().StringVar(&level, "log-level", "info", flagLogLevel)
+	return c
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/daemon"
+	"gated/internal/op"
+)
+
+func (t *tool) fsckCommand() *cobra.Command {
+	var dir string
+	c := t.command("fsck", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		r, err := daemon.Fsck(c.Context(), stateDir(dir))
+		if err != nil {
+			return err
+		}
+		if t.json {
+			err = t.emit(r)
+		} else {
+			err = t.showFsck(r)
+		}
+		if err == nil && !r.Sound {
+			err = exit(api.ExitRefused)
+		}
+		return err
+	})
+	stateFlag(c, &dir)
+	return c
+}
+
+func (t *tool) showFsck(r daemon.FsckReport) error {
+	var rows []string
+	for _, name := range sortedNames(r.Checked) {
+		rows = append(rows, row("checked", name, fmt.Sprint(r.Checked[name])))
+	}
+	for _, p := range r.Problems {
+		rows = append(rows, row("PROBLEM", p.Rule, p.Where, p.Detail))
+	}
+	if err := t.table(rows...); err != nil {
+		return err
+	}
+	if r.Sound {
+		t.print(wordsSound)
+	} else {
+		t.print(wordsUnsound, count(len(r.Problems), "problem"))
+	}
+	return nil
+}
+
+func (t *tool) backupCommand() *cobra.Command {
+	c := t.command("backup", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		n, err := backup(c.Context(), cl, args[0])
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(backedUp{File: args[0], Bytes: n})
+		}
+		t.print(wordsBackedUp, op.Shown(args[0]), n)
+		return nil
+	})
+	c.ValidArgsFunction = nil // files
+	return c
+}
+
+// backedUp is the answer of a backup.
+type backedUp struct {
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+}
+
+// backup writes a new file that only its owner can read. What is not a whole
+// backup is not left behind.
+func backup(ctx context.Context, cl *client.Client, path string) (n int64, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return 0, fileExists(path)
+	}
+	if err != nil {
+		return 0, usageError{err.Error()}
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	if n, err = cl.Backup(ctx, f); err != nil {
+		return n, err
+	}
+	return n, f.Sync()
+}
+
+func (t *tool) restoreCommand() *cobra.Command {
+	var dir string
+	c := t.command("restore", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		r, err := daemon.Restore(c.Context(), args[0], stateDir(dir))
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(initializedOf(r))
+		}
+		t.print(wordsRestored, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
+		t.next(r)
+		return nil
+	})
+	c.ValidArgsFunction = nil // files
+	stateFlag(c, &dir)
+	return c
+}

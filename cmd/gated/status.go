@@ -1,0 +1,81 @@
+package main
+
+import (
+	"sort"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+func (t *tool) statusCommand() *cobra.Command {
+	return t.command("status", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		cl, err := t.client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		s, err := cl.Status(c.Context())
+		if err != nil {
+			return err
+		}
+		if t.json {
+			return t.emit(s)
+		}
+		return t.showStatus(s)
+	})
+}
+
+// showStatus prints what is wrong before what is fine, and ends with what an
+// operator has to do.
+func (t *tool) showStatus(s api.Status) error {
+	t.print(wordsStatus, op.Shown(s.Version), op.Shown(s.Host), op.Shown(string(s.Gate)), s.UID, moment(s.StartedAt))
+	t.print("isolation: %s\n", op.Shown(s.Isolation))
+	for _, r := range s.Remedies {
+		t.print(wordsRemedy, op.Shown(r))
+	}
+	var rows []string
+	for _, h := range s.Health {
+		rows = append(rows, row(h.Name, okOrBad(h.OK), h.Detail))
+	}
+	for _, src := range s.Sources {
+		rows = append(rows, row("desired state from "+src.Name, okOrBad(src.Error == nil), sourceState(src)))
+	}
+	if err := t.table(rows...); err != nil {
+		return err
+	}
+	t.print(wordsCounts, count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash))
+	if s.Waiting == 0 {
+		t.print(wordsNoneWaits)
+		return nil
+	}
+	t.print(wordsWaiting, s.Waiting)
+	return nil
+}
+
+// split sorts names by whether they are true.
+func split(m map[string]bool) (has, lacks []string) {
+	for name, ok := range m {
+		if ok {
+			has = append(has, name)
+		} else {
+			lacks = append(lacks, name)
+		}
+	}
+	sort.Strings(has)
+	sort.Strings(lacks)
+	return has, lacks
+}
+
+// moment shows a time in UTC to the second.
+func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
+
+// momentOr shows a time, "" for none.
+func momentOr(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return moment(*at)
+}

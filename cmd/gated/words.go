@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// Every word that people read of this tool is in this file.
+
+// words are the help text of a command.
+type words struct{ use, short, long, example string }
+
+var help = map[string]words{
+	"gated": {"gated", "Nothing destructive happens to this host's guests unless an operator signed exactly that",
+		`gated stands in front of every change to a host's guests. Benign steps run at once; a destructive one waits, and
+runs only after an operator signed that exact step with an SSH key (see opsign).
+
+Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for a signature, 4 the daemon cannot be reached,
+5 internal. The daemon's socket is --socket, else GATED_SOCKET, else the first that exists of
+$XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
+		"  gated status\n  gated submit guest.start web-1 --wait"},
+	"init": {"init --operator KEY.pub[:PRINCIPAL]...", "Make a new gate: its state directory, configuration and list of signers",
+		`Makes DIR with gated.yaml, allowed_signers and the database. PRINCIPAL, the name under which a person signs, is
+the key's comment unless given. Without a key, lists those in ~/.ssh and shows the line to type.`,
+		"  gated init --operator ~/.ssh/id_ed25519.pub:alice@example.com"},
+	"serve": {"serve", "Run the daemon in the foreground",
+		`Says ready through sd_notify, reads gated.yaml and allowed_signers again on SIGHUP, stops cleanly on SIGTERM.
+Logs to standard error. --socket is where to listen.`,
+		"  gated serve --state /var/lib/gated"},
+	"status": {"status", "Show the host, its isolation, what is wrong and how many requests wait", "", "  gated status"},
+	"ops":    {"ops", "List the operations and their parameters", "", "  gated ops"},
+	"submit": {"submit OP NAME [-p NAME=VALUE]...", "Ask for an operation on a guest",
+		`A benign operation runs at once; with --wait its end is waited for. A destructive one waits for a signature:
+exit code 3, with or without --wait.
+
+-p takes its type from the catalogue (gated ops). Memory may have a unit (512MiB, 2GiB). Labels are written one by
+one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'.`,
+		"  gated submit guest.create web-1 -p memory=512MiB -p labels.tier=prod --wait\n  gated submit guest.destroy web-1 --reason \"no longer needed\""},
+	"jobs":   {"jobs [ID]", "List jobs, or show one with its steps", "", "  gated jobs --state pending_signature\n  gated jobs j12"},
+	"cancel": {"cancel ID", "Withdraw a job of yours before it runs", "", "  gated cancel j12"},
+	"guests": {"guests [NAME]", "List guests, or show one: its provenance, and what destroying it would take", "",
+		"  gated guests\n  gated guests web-1"},
+	"classify": {"classify OP NAME [-p NAME=VALUE]...", "Say whether an operation would wait for a signature, and why",
+		"Changes nothing.", "  gated classify guest.destroy web-1"},
+	"plan": {"plan -f FILE|DIR|-", "Show what desired state would change, and what of it waits for a signature",
+		"Changes nothing. A directory stands for every .yaml and .yml file in it, - for standard input.",
+		"  gated plan -f guests.yaml"},
+	"apply": {"apply -f FILE|DIR|- [--set NAME]", "Put desired state as a named set",
+		`Each file becomes the set of its base name unless --set says another. With --wait, ends when everything is as
+wished (0), when what is left waits for signatures (3), or when something failed (1).`,
+		"  gated apply -f guests.yaml --wait"},
+	"events": {"events", "Print what was decided and done", "", "  gated events --after 120 --follow"},
+	"audit":  {"audit", "Read and verify the audit log", "", "  gated audit verify"},
+	"audit tail": {"tail", "Print the newest entries of the audit log", "",
+		"  gated audit tail -n 50"},
+	"audit verify": {"verify", "Verify that no entry of the audit log was altered, removed, moved or cut off",
+		"Reads the state directory, beside a running daemon or without one.", "  gated audit verify --state /var/lib/gated"},
+	"audit export": {"export", "Write the audit log as JSON, one entry a line", "", "  gated audit export > audit.jsonl"},
+	"fsck": {"fsck", "Check a gate's state for what must always hold",
+		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
+	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file", "", "  gated backup gated-backup.db"},
+	"restore": {"restore FILE", "Make a state directory from a backup",
+		`The gate gets a new id: what was signed for the old one is refused. Guests are not part of a backup.`,
+		"  gated restore gated-backup.db --state /var/lib/gated"},
+}
+
+// What the flags do.
+const (
+	flagJSON        = "answer with JSON on standard output, one document a line"
+	flagSocket      = "the daemon's `PATH`"
+	flagState       = "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)"
+	flagHost        = "the `NAME` of the host that the gate guards (default the hostname)"
+	flagOperator    = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
+	flagRecovery    = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
+	flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
+	flagLogLevel    = "log messages from this `LEVEL` on: debug, info, warn or error"
+	flagParam       = "a parameter of the operation; may be given again"
+	flagReason      = "why, for the operator who is asked to sign"
+	flagWait        = "wait for the end, or until a step waits for a signature"
+	flagJobState    = "only jobs in this `STATE`"
+	flagFile        = "the `FILE` or directory with desired state, - for standard input"
+	flagSet         = "the `NAME` of the set (default the file's base name)"
+	flagApplyWait   = "wait until everything is as wished or waits for a signature"
+	flagAfter       = "only entries above this `NUMBER`"
+	flagFollow      = "go on with what happens from now on"
+	flagLines       = "how many"
+)
+
+// What is wrong with a command line.
+const (
+	wordsUsage          = "usage: %s\n  hint: %s --help\n"
+	wordsNoCommand      = "a command is missing"
+	wordsNoAuditCommand = "say tail, verify or export"
+	wordsNotPair        = "not NAME=VALUE"
+	wordsIDOrState      = "give an id or --state, not both"
+	wordsNoFile         = "say with -f which file, directory or - (standard input)"
+	wordsNoSetName      = "standard input has no name: say --set NAME"
+	wordsSetOfMany      = "--set names one set, the directory has several files"
+	wordsEmptyDir       = "the directory has no .yaml file"
+	wordsAfterNegative  = "--after is below 0"
+	wordsLinesPositive  = "--lines is below 1"
+	wordsLogLevel       = "--log-level is none of debug, info, warn and error"
+)
+
+// Answers and what is said beside them. Those that end a line have its end.
+const (
+	wordsInterrupted = "interrupted"
+	wordsUnreachable = "the daemon cannot be reached\n"
+	wordsTried       = "  tried %s: %v\n"
+	wordsHint        = "  hint: %s\n"
+	wordsStatus      = "gated %s on %s, gate %s, uid %d, since %s\n"
+	wordsRemedy      = "  remedy: %s\n"
+	wordsCounts      = "%s, %s running; limits: %s; audit log at %d %s\n"
+	wordsWaiting     = "%d waiting: opsign list\n"
+	wordsNoneWaits   = "0 waiting\n"
+	wordsOp          = "%s  %s (signed by: %s)\n"
+	wordsRange       = " (%s, %d to %d)"
+	wordsRequired    = " (required)"
+	wordsJobOnly     = " (not in desired state)"
+	wordsStep        = "%s %s %s: %s\n"
+	wordsStepDetail  = "  %s\n"
+	wordsStepWaits   = "%s %s %s waits for a signature: %s\n  opsign approve %s\n"
+	wordsJobsHead    = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
+	wordsJob         = "%s %s, for %s, since %s\n"
+	wordsReason      = "  reason: %s\n"
+	wordsCancelled   = "%s is %s\n"
+	wordsGuestsHead  = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
+	wordsForeign     = "made by other hands than this gate's"
+	wordsApplied     = "set %s: %s\n"
+	wordsAsWished    = "set %s: everything is as wished\n"
+
+	wordsGuestFailed  = "%s: %s: %s\n"
+	wordsRequestWaits = "%s waits for a signature: opsign approve %s\n"
+	wordsStuck        = "gated does nothing about it; gated status may say why"
+	wordsAuditSound   = "the audit log is whole: %d entries, head %s\n"
+	wordsSound        = "sound\n"
+	wordsUnsound      = "NOT sound: %s\n"
+	wordsBackedUp     = "%s: %d bytes\n"
+	wordsRestored     = "restored to %s, host %s, new gate id %s\n"
+	wordsInit         = "made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n"
+	wordsListed       = "  %s may sign as %s with %s\n"
+	wordsNext         = "next:\n  gated serve%s\n  gated status\n"
+	wordsNoIsolation  = `warning: isolation: none. Agents run under the daemon's own uid: this gate is a seat belt and no wall.
+  remedy: run the daemon under a uid of its own and set single_user: false in gated.yaml
+  remedy: use operator keys that need a touch; any process of a user can use that user's ssh-agent
+`
+	wordsSoftwareKey = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
+`
+)
+
+// planWords name the actions of a plan.
+var planWords = map[string]string{
+	api.ActionNone:   "as wished",
+	api.ActionCreate: "create",
+	api.ActionChange: "change",
+	api.ActionWaits:  "waits for a signature",
+	api.ActionError:  "ERROR",
+}
+
+// noOperator says what to type where init was not told who may sign.
+func noOperator(found []string) string {
+	if len(found) == 0 {
+		return `usage: init needs the public key of an operator, and there is none in ~/.ssh
+  ssh-keygen -t ed25519
+  gated init --operator ~/.ssh/id_ed25519.pub
+`
+	}
+	var b strings.Builder
+	b.WriteString("usage: init needs the public key of an operator; these are in ~/.ssh:\n")
+	for _, path := range found {
+		fmt.Fprintf(&b, "  %s\n", op.Shown(path))
+	}
+	fmt.Fprintf(&b, "type:\n  gated init --operator %s\n", op.Shown(found[0]))
+	return b.String()
+}
+
+func notAnOp(name string) error {
+	return op.Refuse(op.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
+}
+
+func fileExists(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+}
+
+func documentTooLarge(path string, limit int) error {
+	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
+}
+
+// sourceState says how the last read of a source of desired state went.
+func sourceState(s api.SourceStatus) string {
+	text := count(s.Sets, "set") + ", not read yet"
+	switch {
+	case s.Error != nil:
+		text = fmt.Sprintf("%s: %s", s.Error.Code, s.Error.Detail)
+	case s.ReadAt != nil:
+		text = count(s.Sets, "set") + ", read " + moment(*s.ReadAt)
+	}
+	return text
+}
+
+// provenance says where a guest came from.
+func provenance(g api.Guest) string {
+	p := g.Provenance
+	switch {
+	case p == nil && g.Incarnation == "":
+		return ""
+	case p == nil:
+		return wordsForeign
+	case p.Scratch:
+		return fmt.Sprintf("scratch of %s, made by %s, until %s", p.Creator, p.Job, momentOr(p.ScratchUntil))
+	case p.ScratchEnded != "":
+		return fmt.Sprintf("made for %s by %s; no longer scratch: %s", p.Creator, p.Job, p.ScratchEnded)
+	default:
+		return fmt.Sprintf("made for %s by %s at %s", p.Creator, p.Job, moment(p.CreatedAt))
+	}
+}
+
+func okOrBad(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "BAD"
+}
+
+// enforced lists the limits that the driver can hold guests to, and those that
+// it cannot.
+func enforced(has, lacks []string) string {
+	text := strings.Join(has, ", ")
+	if text == "" {
+		text = "none"
+	}
+	if len(lacks) > 0 {
+		text += " (not here: " + strings.Join(lacks, ", ") + ")"
+	}
+	return op.Shown(text)
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+func times(n int) string { return fmt.Sprintf(" (%d times)", n) }
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
