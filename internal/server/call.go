@@ -164,13 +164,22 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		if mine.status != 0 {
 			p.Status = mine.status
 		}
-		if peer := peerOf(r.Context()); peer != nil && s.Refused != nil {
-			s.Refused(r.Context(), peer.requester(), clip(r.Method+" "+r.URL.Path), mine.Refusal)
-		}
+		s.tell(r, mine.Refusal)
 	case !errors.As(err, &refusal):
 		s.Logger.Error("a call ended with an internal error", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	s.problem(w, p)
+}
+
+// tell hands a refusal of the server's own to Config.Refused. Whoever hangs up
+// at once does not keep it out of the log.
+func (s *Server) tell(r *http.Request, refusal *op.Refusal) {
+	if s.Refused == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.Work)
+	defer cancel()
+	s.Refused(ctx, peerOf(ctx).requester(), clip(r.Method+" "+r.URL.Path), refusal)
 }
 
 func (s *Server) problem(w http.ResponseWriter, p api.Problem) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -258,6 +259,29 @@ func TestToldWhoAndWhat(t *testing.T) {
 	w.do(t, "POST", "/v1/jobs", `{`)
 	w.do(t, "GET", "/"+strings.Repeat("x", 500), "")
 	told := w.told()
-	require.Equal(t, "uid:"+itoa(os.Getuid())+" malformed POST /v1/jobs", told[0])
+	require.Equal(t, fmt.Sprintf("uid:%d malformed POST /v1/jobs", os.Getuid()), told[0])
 	require.Less(t, len(told[1]), 300)
+}
+
+// The page for people names every end point.
+func TestDocumentedEndpoints(t *testing.T) {
+	b, err := os.ReadFile("../../docs/formats/http-api.md")
+	require.NoError(t, err)
+	named := strings.NewReplacer("/requests/{id}", "/requests/j12.1", "{id}", "j12", "{name}", "web-1", "{set}", "web")
+	for _, r := range New(Config{}).table() {
+		require.Contains(t, string(b), "http://gated"+named.Replace(r.path), r.path)
+	}
+}
+
+// Whoever hangs up at once does not keep a refusal out of the log.
+func TestToldThoughTheCallerIsGone(t *testing.T) {
+	told := make(chan error, 1)
+	w := start(t, -1, func(c *Config) {
+		c.Refused = func(ctx context.Context, _ op.Requester, _ string, _ *op.Refusal) { told <- ctx.Err() }
+	})
+	conn := w.dial(t)
+	_, err := io.WriteString(conn, "GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.NoError(t, <-told)
 }

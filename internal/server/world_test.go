@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -130,5 +129,3 @@ func (r reply) into(t *testing.T, status int, v any) {
 	require.Equal(t, api.ContentType, r.header.Get("Content-Type"))
 	require.NoError(t, api.DecodeAnswer(r.body, v))
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }
