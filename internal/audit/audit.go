@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/op"
 	"gated/internal/store"
@@ -60,7 +61,6 @@ const (
 	DesiredPut  Kind = "desired-put"
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
-	TimeSet     Kind = "time-accepted"
 )
 
 // Entry is one decision. Empty members are left out of the stored body.
@@ -111,7 +111,8 @@ func Append(tx *store.Tx, e Entry) (int64, error) {
 		return 0, err
 	}
 	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
-	body, err := json.Marshal(e)
+	// What a back end says may be no text; a decision is written all the same.
+	body, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return 0, fmt.Errorf("encode audit entry: %w", err)
 	}
@@ -133,10 +134,14 @@ func Seal(tx *store.Tx) error {
 // ReadHead returns the newest entry's number and hash.
 func ReadHead(tx *store.Tx) (Head, error) { return last(tx) }
 
+// last is the newest entry, or the recorded head where the log does not reach
+// or contradicts it: what goes on from there cannot hide that entries were cut
+// off or altered, for Verify misses them before it.
 func last(tx *store.Tx) (Head, error) {
 	var h Head
 	var hash []byte
-	err := tx.QueryRow(`SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1`).Scan(&h.Seq, &hash)
+	err := tx.QueryRow(`SELECT seq, hash FROM (SELECT seq, hash, 0 AS recorded FROM (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1)
+		UNION ALL SELECT seq, hash, 1 FROM audit_head) ORDER BY seq DESC, recorded DESC LIMIT 1`).Scan(&h.Seq, &hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Head{}, nil
 	}

@@ -57,6 +57,9 @@ func Verify(tx *store.Tx, each func(Entry) error) (Head, error) {
 
 func checkEntry(prev Head, seq int64, body, hash []byte) (Entry, error) {
 	var e Entry
+	if seq <= prev.Seq {
+		return e, &BrokenError{seq, "is not a number that the log gives"}
+	}
 	if seq != prev.Seq+1 {
 		return e, &BrokenError{prev.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
 	}
@@ -89,7 +92,10 @@ func checkHead(tx *store.Tx, head Head) error {
 	if err != nil {
 		return err
 	}
-	if seq != head.Seq {
+	if seq < head.Seq {
+		return &BrokenError{seq + 1, fmt.Sprintf("was added behind the recorded head, which is %d", seq)}
+	}
+	if seq > head.Seq {
 		return &BrokenError{head.Seq + 1, fmt.Sprintf("the log ends at %d, but its recorded head is %d", head.Seq, seq)}
 	}
 	if hex.EncodeToString(hash) != head.Hash {

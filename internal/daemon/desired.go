@@ -16,8 +16,8 @@ import (
 type desiredState struct {
 	gate   *gate.Gate
 	driver driver.Driver
-	dir    string       // where desired state is files: sets are not put then
-	wake   func([]byte) // told of each document that was put or deleted
+	dir    string // where desired state is files: sets are not put then
+	reread func() // called after a set was put or deleted
 }
 
 // PutSet checks a document as reconcile will read it, then stores it. A guest
@@ -35,7 +35,7 @@ func (d desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatch
 	}
 	etag, err := d.gate.PutSet(ctx, by, name, ifMatch, body)
 	if err == nil {
-		d.wake(body)
+		d.reread()
 	}
 	return etag, err
 }
@@ -104,14 +104,10 @@ func (d desiredState) DeleteSet(ctx context.Context, by op.Requester, name strin
 	if err := d.filesOnly(); err != nil {
 		return err
 	}
-	old, err := d.gate.Set(ctx, name)
-	if err != nil {
-		return err
-	}
 	if err := d.gate.DeleteSet(ctx, by, name); err != nil {
 		return err
 	}
-	d.wake(old.Body)
+	d.reread()
 	return nil
 }
 

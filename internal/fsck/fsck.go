@@ -66,7 +66,7 @@ func (c *check) found(rule, where, format string, args ...any) {
 
 // database asks SQLite whether its pages and references are in order.
 func (c *check) database() error {
-	rows, err := c.tx.Query(`PRAGMA quick_check(20)`)
+	rows, err := c.tx.Query(`SELECT quick_check FROM pragma_quick_check(20)`)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@ const (
 	refusalBurst  = 10
 	// refusalCallers bounds the memory; beyond it, callers share one counter.
 	refusalCallers = 4096
+	// maxDetail bounds, in bytes, the sentence of one entry: it may repeat what
+	// a caller sent.
+	maxDetail = 1024
 )
 
 type refusalKey struct {
@@ -95,7 +98,7 @@ func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refusal error)
 		return nil
 	}
 	e.Kind, e.By, e.PID = audit.Refused, by.String(), by.PID
-	e.Code, e.Stage, e.Detail = r.Code, r.Stage, r.Detail
+	e.Code, e.Stage, e.Detail = r.Code, r.Stage, clipTo(r.Detail, maxDetail)
 	return g.append(tx, e)
 }
 
@@ -112,4 +115,13 @@ func (g *Gate) flushRefusals(ctx context.Context) error {
 func countEntry(k refusalKey, n int) audit.Entry {
 	return audit.Entry{Kind: audit.Refused, By: k.who, Code: k.code, Count: n,
 		Detail: "repeats within a minute that have no entry of their own"}
+}
+
+// NoteRefused writes a refusal that was found before the gate was asked, such
+// as a caller who may not ask at all. What is the method and path.
+func (g *Gate) NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal) {
+	err := g.store.Update(ctx, func(tx *store.Tx) error { return g.note(tx, by, audit.Entry{Op: clip(what)}, r) })
+	if err != nil {
+		g.log.Error("a refusal is not in the audit log", "error", err)
+	}
 }

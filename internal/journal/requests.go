@@ -97,7 +97,11 @@ func ReadRequests(tx *store.Tx, state op.State) ([]op.Request, error) {
 	query := `SELECT r.job, r.idx FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx
 		WHERE s.state = ? ORDER BY r.job, r.idx`
 	args := []any{string(state)}
-	if state == "" {
+	switch {
+	case state.Open():
+		query = `SELECT s.job, s.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
+			WHERE s.state = ? AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY s.job, s.idx`
+	case state == "":
 		query = `SELECT r.job, r.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
 			WHERE s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY r.job, r.idx`
 		args = nil
@@ -117,11 +121,14 @@ func ReadRequests(tx *store.Tx, state op.State) ([]op.Request, error) {
 	return out, nil
 }
 
-// Expiring returns up to limit requests that wait for a signature and whose
-// payload expired before t.
-func Expiring(tx *store.Tx, t time.Time, limit int) ([]op.RequestID, error) {
-	return readStepIDs(tx, `SELECT r.job, r.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
-		WHERE s.state = 'pending_signature' AND r.expires_at < ? ORDER BY r.job, r.idx LIMIT ?`, t.UnixNano(), limit)
+// Expiring returns up to limit requests after the request after that wait for
+// a signature and whose payload expired before t or lives for longer than
+// longest.
+func Expiring(tx *store.Tx, t time.Time, longest time.Duration, after op.RequestID, limit int) ([]op.RequestID, error) {
+	return readStepIDs(tx, `SELECT s.job, s.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
+		WHERE s.state = 'pending_signature' AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
+			AND (s.job, s.idx) > (?, ?) AND (r.expires_at < ? OR r.expires_at - r.issued_at > ?)
+		ORDER BY s.job, s.idx LIMIT ?`, int64(after.Job), after.Index, t.UnixNano(), int64(longest), limit)
 }
 
 func readStepIDs(tx *store.Tx, query string, args ...any) ([]op.StepID, error) {
@@ -147,4 +154,12 @@ func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
 	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, armor, at) VALUES(?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.Armor, s.At.UnixNano())
 	return n == 1, err
+}
+
+// ExpireRequests ends the time of every payload that waits, so that each is
+// issued anew: after a restore they name a gate id that is no more.
+func ExpireRequests(tx *store.Tx) error {
+	_, err := tx.Exec(`UPDATE requests SET expires_at = 0 WHERE EXISTS (SELECT 1 FROM steps s
+		WHERE s.job = requests.job AND s.idx = requests.idx AND s.state = 'pending_signature')`)
+	return err
 }

@@ -47,7 +47,9 @@ type Clock struct {
 
 	mu       sync.Mutex
 	mark     time.Time // the latest time that was believed
+	shown    time.Time // the latest time that Now returned
 	stored   int64     // the mark in the database, Unix seconds
+	sealed   int64     // the mark that the group under way writes
 	anchor   Reading   // the last reading that was believed
 	anchored bool
 	start    Reading
@@ -81,13 +83,22 @@ func (c *Clock) Now() Moment {
 	r := c.read()
 	why := c.doubt(r)
 	if why != "" {
-		return Moment{Now: c.guess(r), Why: why}
+		return Moment{Now: c.show(c.guess(r)), Why: why}
 	}
 	c.anchor, c.anchored = r, true
 	if r.Wall.After(c.mark) {
 		c.mark = r.Wall
 	}
-	return Moment{Now: c.mark, Trusted: true}
+	return Moment{Now: c.show(c.mark), Trusted: true}
+}
+
+// show keeps what Now returns from going back: a guess that went by the time
+// since boot may be ahead of the wall clock that is believed next.
+func (c *Clock) show(t time.Time) time.Time {
+	if t.After(c.shown) {
+		c.shown = t
+	}
+	return c.shown
 }
 
 // doubt returns why the wall clock is not believed, or "".
@@ -124,13 +135,14 @@ func (c *Clock) guess(r Reading) time.Time {
 }
 
 // Seal writes the mark, at most once a second; the store calls it once per
-// group, before COMMIT. If that group is lost, the durable mark stays behind
-// until the next second's group; Prune keeps a margin that covers it.
+// group, before COMMIT, and Sealed after it.
 func (c *Clock) Seal(tx *store.Tx) error {
 	c.mu.Lock()
 	unix := c.mark.Unix()
 	fresh := c.mark.IsZero() || unix <= c.stored
-	c.stored = max(c.stored, unix)
+	if !fresh {
+		c.sealed = unix
+	}
 	c.mu.Unlock()
 	if fresh {
 		return nil
@@ -140,7 +152,16 @@ func (c *Clock) Seal(tx *store.Tx) error {
 	return err
 }
 
-// SetMark replaces the mark, for gated time accept and restore.
+// Sealed says that the group which Seal wrote in is on disk. Until then the
+// mark counts as not written: a group may be lost, and the next one, which may
+// forget nonces, has to carry the mark that covers them.
+func (c *Clock) Sealed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = max(c.stored, c.sealed)
+}
+
+// SetMark replaces the mark, for a restore, which begins a new gate id.
 func SetMark(tx *store.Tx, t time.Time) error {
 	_, err := tx.Exec(`INSERT INTO time_mark(id, unix) VALUES(1, ?)
 		ON CONFLICT(id) DO UPDATE SET unix = excluded.unix`, t.Unix())

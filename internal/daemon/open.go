@@ -1,0 +1,117 @@
+// Package daemon puts the parts together: it makes, opens and checks a state
+// directory, serves the socket, and reloads and stops cleanly.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"gated/internal/authz"
+	"gated/internal/config"
+	"gated/internal/driver/local"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/state"
+	"gated/internal/store"
+)
+
+// MaybeExecGuest takes over the process if it was started to become a guest's;
+// a program that serves calls it first.
+func MaybeExecGuest() { local.MaybeExecGuest() }
+
+// migrations returns the whole schema of a gate's database.
+func migrations() []store.Migration {
+	all := gate.Migrations()
+	return append(all, store.Migration{Version: len(all) + 1, Name: "identity", SQL: state.Schema})
+}
+
+// opened is a state directory whose identity was checked.
+type opened struct {
+	dir   *state.Dir
+	store *store.Store
+	id    state.Identity
+}
+
+// open locks and checks a state directory for a daemon.
+func open(ctx context.Context, path string) (*opened, error) {
+	dir, err := state.Open(path, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{dir: dir}
+	if o.id, err = identity(ctx, dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	if o.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()}); err != nil {
+		return nil, errors.Join(cannotOpen(err), dir.Close())
+	}
+	return o, nil
+}
+
+// identity checks whose database it is before anything of it may change: one
+// that was copied here is refused as it is, not migrated first.
+func identity(ctx context.Context, dir *state.Dir) (state.Identity, error) {
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: migrations()})
+	if err != nil {
+		return state.Identity{}, cannotOpen(err)
+	}
+	id, err := dir.Check(ctx, s)
+	return id, errors.Join(err, s.Close())
+}
+
+// look opens a state directory to read, beside a running daemon.
+func look(ctx context.Context, path string) (*opened, error) {
+	dir, err := state.Look(path, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: migrations()})
+	if err != nil {
+		return nil, errors.Join(cannotOpen(err), dir.Close())
+	}
+	return &opened{dir: dir, store: s}, nil
+}
+
+func (o *opened) close() error { return errors.Join(o.store.Close(), o.dir.Close()) }
+
+// cannotOpen says what to do about a database that does not open.
+func cannotOpen(err error) error {
+	var tooNew *store.TooNewError
+	if errors.As(err, &tooNew) {
+		return op.Refuse(op.SchemaTooNew, "the database has schema %d, and this gated knows %d", tooNew.Have, tooNew.Want).
+			WithHint("run the newer gated again, or restore the copy it made before it changed the database: gated restore %s.pre-%d",
+				dbName, tooNew.Have)
+	}
+	var refusal *op.Refusal
+	if errors.As(err, &refusal) {
+		return err
+	}
+	return op.Refuse(op.Unavailable, "the database does not open: %v", err).
+		WithHint("gated fsck says what is wrong with it; gated restore puts a backup in its place")
+}
+
+// settings reads gated.yaml and allowed_signers whole, or neither.
+func settings(dir string) (config.Config, *authz.Trust, error) {
+	path := filepath.Join(dir, configName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return config.Config{}, nil, op.Refuse(op.Unavailable, "the configuration cannot be read: %v", err)
+	}
+	c, err := config.Parse(path, text)
+	if err != nil {
+		return c, nil, err
+	}
+	path = filepath.Join(dir, signersName)
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return c, nil, op.Refuse(op.Unavailable, "the operators' keys cannot be read: %v", err)
+	}
+	trust, err := authz.LoadTrust(text)
+	if err != nil {
+		r := op.AsRefusal(err)
+		return c, nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
+	}
+	return c, trust, nil
+}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// version is set by the build: -ldflags "-X gated/internal/daemon.version=…".
+var version = ""
+
+// Version returns the version of this program, as the build or the module
+// system knows it.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// remedies says what to do where the daemon and its callers share a uid.
+var remedies = []string{
+	"run the daemon under a uid of its own (contrib/systemd) and set single_user: false",
+	"use operator keys that need a touch: any process of a user can use that user's ssh-agent",
+}
+
+// Status says how the daemon is.
+func (d *daemon) Status(ctx context.Context) (api.Status, error) {
+	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
+		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources()}
+	if d.config.SingleUser {
+		s.Isolation, s.Remedies = "none", remedies
+	}
+	counts, err := d.gate.Counts(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Waiting, s.Running = counts[op.StatePending], counts[op.StateDispatched]
+	head, err := d.gate.AuditHead(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.AuditHead = api.Head{Seq: head.Seq, Hash: head.Hash}
+	l := d.local.Status()
+	s.Limits = map[string]bool{"cgroup": l.Memory == "cgroup", "landlock": l.Confinement == "landlock", "rlimit": true}
+	all, err := d.local.List(ctx)
+	if err != nil {
+		s.Health = append(s.Health, api.Health{Name: "guests", Detail: op.AsRefusal(err).Detail})
+		return s, nil
+	}
+	s.Guests = len(all)
+	return s, nil
+}
+
+// health lists what the daemon watches of itself.
+func (d *daemon) health() []api.Health {
+	moment := d.gate.Moment()
+	clock := api.Health{Name: "clock", OK: moment.Trusted, Detail: moment.Why}
+	if clock.OK {
+		clock.Detail = "believed"
+	}
+	settings := api.Health{Name: "settings", OK: true, Detail: "as on disk when last read"}
+	if r := d.reloadErr.Load(); r != nil {
+		settings = api.Health{Name: "settings", Detail: r.Detail}
+	}
+	return append([]api.Health{clock, settings}, d.troubles()...)
+}
+
+// maxTroubles bounds what status lists of one sort.
+const maxTroubles = 20
+
+// troubles lists what reconcile cannot do, at most maxTroubles of each sort.
+func (d *daemon) troubles() []api.Health {
+	var out []api.Health
+	r := d.reconciler.Status()
+	for _, dr := range r.Drivers {
+		out = append(out, api.Health{Name: "driver of " + dr.Kind, OK: dr.OK, Detail: dr.Error})
+	}
+	for _, u := range r.Unknown[:min(len(r.Unknown), maxTroubles)] {
+		out = append(out, api.Health{Name: u.Target.String(), Detail: "cannot be looked at: " + u.Why})
+	}
+	for _, c := range r.Conflicts[:min(len(r.Conflicts), maxTroubles)] {
+		out = append(out, api.Health{Name: c.Target.String(),
+			Detail: "stands in several sets, so none of their wishes counts: " + strings.Join(c.Sets, ", ")})
+	}
+	for _, s := range r.Stopped[:min(len(r.Stopped), maxTroubles)] {
+		out = append(out, api.Health{Name: s.Target.String(),
+			Detail: s.Op + " is not tried again: " + string(s.Code) + ": " + s.Detail})
+	}
+	for _, set := range r.Full[:min(len(r.Full), maxTroubles)] {
+		out = append(out, api.Health{Name: "set " + set, Detail: "has as many requests open as it may"})
+	}
+	return out
+}
+
+// sources says how the last reads of desired state went.
+func (d *daemon) sources() []api.SourceStatus {
+	out := []api.SourceStatus{}
+	for _, s := range d.reconciler.Status().Sources {
+		st := api.SourceStatus{Name: s.Name, Sets: s.Sets}
+		if !s.ReadAt.IsZero() {
+			at := s.ReadAt.UTC()
+			st.ReadAt = &at
+		}
+		if s.Error != "" {
+			st.Error = &api.Error{Code: op.Malformed, Detail: s.Error}
+		}
+		out = append(out, st)
+	}
+	return out
+}
