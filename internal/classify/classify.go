@@ -20,6 +20,7 @@ type Input struct {
 	Provenance *op.Provenance // nil: this gate did not make the incarnation
 	Policy     policy.Policy
 	Now        time.Time
+	Doubt      bool // the clock is not believed, so nothing is known to be young
 }
 
 // rule is one row of the table. The first row whose operation and condition
@@ -134,20 +135,25 @@ func lostLabel(in Input) string {
 func undoesOwnWork(in Input) bool {
 	p := in.Provenance
 	return in.Step.Undoes > 0 && in.Requester.Source == op.SourceGate &&
-		p != nil && p.Job == in.Step.ID.Job && p.ScratchEnded == "" &&
-		in.Now.Before(p.CreatedAt.Add(in.Policy.ScratchMaxAge)) &&
+		p != nil && p.Job == in.Step.ID.Job && p.ScratchEnded == "" && young(in) &&
 		p.Made(in.Observed.Storage, in.Step.ID.Job)
 }
 
 func liveScratch(in Input) bool {
 	p := in.Provenance
-	if p == nil || !p.Scratch || p.ScratchEnded != "" || !in.Now.Before(p.ScratchUntil) ||
+	if p == nil || !p.Scratch || p.ScratchEnded != "" || !in.Now.Before(p.ScratchUntil) || !young(in) ||
 		!p.Made(in.Observed.Storage, 0) {
 		return false
 	}
 	byGate := in.Requester.Source == op.SourceGate
 	byCreator := in.Requester.Source == op.SourceAPI && in.Requester.Agent != "" && in.Requester.Agent == p.Agent
 	return byGate || byCreator
+}
+
+// young holds for an incarnation within the maximum age of scratch that the
+// policy has now, whatever it was when the incarnation was made.
+func young(in Input) bool {
+	return !in.Doubt && in.Now.Before(in.Provenance.CreatedAt.Add(in.Policy.ScratchMaxAge))
 }
 
 // unproven says which condition of a benign destroy was not met.
@@ -160,7 +166,9 @@ func unproven(in Input) string {
 		return "it was not made as scratch"
 	case p.ScratchEnded != "":
 		return "it is no longer scratch: " + p.ScratchEnded
-	case !in.Now.Before(p.ScratchUntil):
+	case in.Doubt:
+		return "the clock is not believed, so nobody can say how old it is"
+	case !in.Now.Before(p.ScratchUntil) || !young(in):
 		return "it is older than scratch may be"
 	case !p.Made(in.Observed.Storage, 0):
 		return "it holds storage that this gate did not make"

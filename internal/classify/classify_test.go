@@ -1,0 +1,212 @@
+package classify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/classify"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+var (
+	now     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	builder = op.Requester{Source: op.SourceAPI, UID: 1000, Agent: "builder"}
+	theGate = op.Requester{Source: op.SourceGate}
+	web     = op.Target{Kind: "guest", Name: "web"}
+)
+
+// scratch is the destroy of a live scratch guest by its creator: benign, and
+// one change away from not being so.
+func scratch() classify.Input {
+	p := policy.Default()
+	p.Commands = []string{"web"}
+	return classify.Input{
+		Step:      op.Step{ID: op.StepID{Job: 9, Index: 1}, Op: "guest.destroy", Target: web, Incarnation: "i1", Params: op.Params{}},
+		Requester: builder,
+		Observed:  op.Observed{Target: web, Present: true, Incarnation: "i1", Storage: []op.StorageID{"data:1"}},
+		Provenance: &op.Provenance{Incarnation: "i1", Target: web, Creator: "agent:builder", Agent: "builder", Job: 7, Scratch: true,
+			CreatedAt: now.Add(-time.Hour), ScratchUntil: now.Add(time.Hour),
+			Storage: []op.StorageOrigin{{ID: "data:1", Job: 7}}},
+		Policy: p,
+		Now:    now,
+	}
+}
+
+// compensation is the destroy that takes back what the same job made.
+func compensation() classify.Input {
+	in := scratch()
+	in.Requester = theGate
+	in.Step.ID.Job, in.Step.ID.Index, in.Step.Undoes = 7, 3, 1
+	in.Provenance.Scratch, in.Provenance.ScratchUntil = false, time.Time{}
+	return in
+}
+
+// step is any step on a guest that this gate knows nothing of.
+func step(name string, params op.Params) classify.Input {
+	in := scratch()
+	in.Step.Op, in.Step.Params, in.Provenance = name, params, nil
+	return in
+}
+
+type row struct {
+	in     classify.Input
+	change func(*classify.Input)
+	rule   string
+	class  op.Class
+}
+
+func (r row) check(t *testing.T) {
+	t.Helper()
+	if r.change != nil {
+		r.change(&r.in)
+	}
+	v, err := classify.Classify(r.in)
+	require.NoError(t, err)
+	require.Equal(t, r.rule, v.Rule)
+	require.Equal(t, r.class, v.Class)
+	require.NotEmpty(t, v.Why)
+}
+
+func TestLiveScratchAndItsNeighbours(t *testing.T) {
+	for name, r := range map[string]row{
+		"its creator":          {scratch(), nil, "live-scratch", op.Benign},
+		"the gate":             {scratch(), func(in *classify.Input) { in.Requester = theGate }, "live-scratch", op.Benign},
+		"another agent":        {scratch(), func(in *classify.Input) { in.Requester.Agent = "other" }, "destroy-unproven", op.Destructive},
+		"P18: its bare uid":    {scratch(), func(in *classify.Input) { in.Requester.Agent = "" }, "destroy-unproven", op.Destructive},
+		"made by a bare uid":   {scratch(), func(in *classify.Input) { in.Requester.Agent, in.Provenance.Agent = "", "" }, "destroy-unproven", op.Destructive},
+		"from desired state":   {scratch(), func(in *classify.Input) { in.Requester.Source = op.SourceDesired }, "destroy-unproven", op.Destructive},
+		"signed offline":       {scratch(), func(in *classify.Input) { in.Requester.Source = op.SourceOffline }, "destroy-unproven", op.Destructive},
+		"P04: not scratch":     {scratch(), func(in *classify.Input) { in.Provenance.Scratch = false }, "destroy-unproven", op.Destructive},
+		"P03: ended":           {scratch(), func(in *classify.Input) { in.Provenance.ScratchEnded = "adopted" }, "destroy-unproven", op.Destructive},
+		"the last moment":      {scratch(), func(in *classify.Input) { in.Now = in.Provenance.ScratchUntil.Add(-1) }, "live-scratch", op.Benign},
+		"P03: at its end":      {scratch(), func(in *classify.Input) { in.Now = in.Provenance.ScratchUntil }, "destroy-unproven", op.Destructive},
+		"P03: after":           {scratch(), func(in *classify.Input) { in.Now = in.Provenance.ScratchUntil.Add(1) }, "destroy-unproven", op.Destructive},
+		"a stricter policy":    {scratch(), func(in *classify.Input) { in.Policy.ScratchMaxAge = time.Hour }, "destroy-unproven", op.Destructive},
+		"just within it":       {scratch(), func(in *classify.Input) { in.Policy.ScratchMaxAge = time.Hour + 1 }, "live-scratch", op.Benign},
+		"no scratch any more":  {scratch(), func(in *classify.Input) { in.Policy.ScratchMaxAge = 0 }, "destroy-unproven", op.Destructive},
+		"a clock in doubt":     {scratch(), func(in *classify.Input) { in.Doubt = true }, "destroy-unproven", op.Destructive},
+		"P14, P16: other disk": {scratch(), func(in *classify.Input) { in.Observed.Storage = append(in.Observed.Storage, "disk:2") }, "destroy-unproven", op.Destructive},
+		"P16: another disk":    {scratch(), func(in *classify.Input) { in.Observed.Storage[0] = "disk:2" }, "destroy-unproven", op.Destructive},
+		"P02: no provenance":   {scratch(), func(in *classify.Input) { in.Provenance = nil }, "destroy-unproven", op.Destructive},
+		"P06: protected":       {scratch(), func(in *classify.Input) { in.Observed.Protected = true }, "protected", op.Destructive},
+		"a dependent":          {scratch(), func(in *classify.Input) { in.Observed.Dependent = []op.Target{{Kind: "guest", Name: "db"}} }, "cascade", op.Destructive},
+		"wipe":                 {scratch(), func(in *classify.Input) { in.Step.Op = "guest.wipe" }, "live-scratch", op.Benign},
+		"wipe by another":      {scratch(), func(in *classify.Input) { in.Step.Op, in.Requester.Agent = "guest.wipe", "other" }, "wipe", op.Destructive},
+		"restore":              {scratch(), func(in *classify.Input) { in.Step.Op = "guest.restore" }, "live-scratch", op.Benign},
+		"restore by another":   {scratch(), func(in *classify.Input) { in.Step.Op, in.Requester.Agent = "guest.restore", "other" }, "restore-over", op.Destructive},
+		"its snapshot":         {scratch(), func(in *classify.Input) { in.Step.Op = "guest.snapshot-delete" }, "snapshot-delete", op.Destructive},
+	} {
+		t.Run(name, r.check)
+	}
+}
+
+func TestCompensationAndItsNeighbours(t *testing.T) {
+	for name, r := range map[string]row{
+		"its own work":      {compensation(), nil, "undo-own-work", op.Benign},
+		"not the gate":      {compensation(), func(in *classify.Input) { in.Requester = builder }, "destroy-unproven", op.Destructive},
+		"no compensation":   {compensation(), func(in *classify.Input) { in.Step.Undoes = 0 }, "destroy-unproven", op.Destructive},
+		"another job's":     {compensation(), func(in *classify.Input) { in.Provenance.Job = 6 }, "destroy-unproven", op.Destructive},
+		"another job's id":  {compensation(), func(in *classify.Input) { in.Step.ID.Job = 8 }, "destroy-unproven", op.Destructive},
+		"other's disk":      {compensation(), func(in *classify.Input) { in.Provenance.Storage[0].Job = 6 }, "destroy-unproven", op.Destructive},
+		"unknown disk":      {compensation(), func(in *classify.Input) { in.Observed.Storage = append(in.Observed.Storage, "x") }, "destroy-unproven", op.Destructive},
+		"promoted":          {compensation(), func(in *classify.Input) { in.Provenance.ScratchEnded = "adopted" }, "destroy-unproven", op.Destructive},
+		"protected":         {compensation(), func(in *classify.Input) { in.Observed.Protected = true }, "protected", op.Destructive},
+		"the last moment":   {compensation(), func(in *classify.Input) { in.Now = in.Provenance.CreatedAt.Add(policy.ScratchMaxAge - 1) }, "undo-own-work", op.Benign},
+		"too old":           {compensation(), func(in *classify.Input) { in.Now = in.Provenance.CreatedAt.Add(policy.ScratchMaxAge) }, "destroy-unproven", op.Destructive},
+		"a clock in doubt":  {compensation(), func(in *classify.Input) { in.Doubt = true }, "destroy-unproven", op.Destructive},
+		"not made by it":    {compensation(), func(in *classify.Input) { in.Provenance = nil }, "destroy-unproven", op.Destructive},
+		"a wipe is no undo": {compensation(), func(in *classify.Input) { in.Step.Op = "guest.wipe" }, "wipe", op.Destructive},
+		"nor a restore":     {compensation(), func(in *classify.Input) { in.Step.Op = "guest.restore" }, "restore-over", op.Destructive},
+	} {
+		t.Run(name, r.check)
+	}
+}
+
+func TestEveryOperation(t *testing.T) {
+	labelled := func(in *classify.Input) { in.Observed.Labels = map[string]string{"tier": "prod", "z": "1"} }
+	protected := func(in *classify.Input) { in.Observed.Protected = true }
+	volatile := func(in *classify.Input) { in.Observed.Volatile = true }
+	labels := func(kv ...string) op.Params {
+		m := map[string]any{}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i]] = kv[i+1]
+		}
+		return op.Params{"labels": m}
+	}
+	for name, r := range map[string]row{
+		"create":                {step("guest.create", op.Params{"memory": int64(1)}), nil, "create-new", op.Benign},
+		"undelete":              {step("guest.undelete", op.Params{}), nil, "undelete", op.Benign},
+		"start":                 {step("guest.start", op.Params{}), nil, "start", op.Benign},
+		"snapshot":              {step("guest.snapshot", op.Params{"snapshot": "s"}), protected, "snapshot", op.Benign},
+		"stop":                  {step("guest.stop", op.Params{}), protected, "stop", op.Benign},
+		"restart":               {step("guest.restart", op.Params{}), nil, "stop", op.Benign},
+		"P17: stop volatile":    {step("guest.stop", op.Params{}), volatile, "stop-volatile", op.Destructive},
+		"P17: restart volatile": {step("guest.restart", op.Params{}), volatile, "stop-volatile", op.Destructive},
+		"start volatile":        {step("guest.start", op.Params{}), volatile, "start", op.Benign},
+		"memory":                {step("guest.set-config", op.Params{"memory": int64(1)}), protected, "config-no-loss", op.Benign},
+		"no fields":             {step("guest.set-config", op.Params{}), protected, "config-no-loss", op.Benign},
+		"protect":               {step("guest.set-config", op.Params{"protected": true}), nil, "config-no-loss", op.Benign},
+		"protect again":         {step("guest.set-config", op.Params{"protected": true}), protected, "config-no-loss", op.Benign},
+		"unprotected already":   {step("guest.set-config", op.Params{"protected": false}), nil, "config-no-loss", op.Benign},
+		"P06: unprotect":        {step("guest.set-config", op.Params{"protected": false}), protected, "unprotect", op.Destructive},
+		"unprotect and more":    {step("guest.set-config", op.Params{"protected": false, "memory": int64(1)}), protected, "unprotect", op.Destructive},
+		"a label more":          {step("guest.set-config", labels("tier", "prod", "z", "1", "new", "x")), labelled, "config-no-loss", op.Benign},
+		"the same labels":       {step("guest.set-config", labels("tier", "prod", "z", "1")), labelled, "config-no-loss", op.Benign},
+		"P06: a label less":     {step("guest.set-config", labels("tier", "prod")), labelled, "label-removed", op.Destructive},
+		"P06: another value":    {step("guest.set-config", labels("tier", "dev", "z", "1")), labelled, "label-removed", op.Destructive},
+		"P06: no labels":        {step("guest.set-config", labels()), labelled, "label-removed", op.Destructive},
+		"labels unsaid":         {step("guest.set-config", op.Params{"cpus": int64(1)}), labelled, "config-no-loss", op.Benign},
+		"P07: wipe":             {step("guest.wipe", op.Params{}), nil, "wipe", op.Destructive},
+		"P07: restore":          {step("guest.restore", op.Params{"snapshot": "s"}), nil, "restore-over", op.Destructive},
+		"P07: snapshot-delete":  {step("guest.snapshot-delete", op.Params{"snapshot": "s"}), nil, "snapshot-delete", op.Destructive},
+		"destroy":               {step("guest.destroy", op.Params{}), nil, "destroy-unproven", op.Destructive},
+		"P08: unknown":          {step("guest.frobnicate", op.Params{}), nil, "anything-else", op.Destructive},
+		"P08: other case":       {step("guest.Start", op.Params{}), nil, "anything-else", op.Destructive},
+		"P08: empty":            {step("", op.Params{}), nil, "anything-else", op.Destructive},
+		"other kind":            {step("scope.release-all", op.Params{}), nil, "anything-else", op.Destructive},
+	} {
+		t.Run(name, r.check)
+	}
+}
+
+// TestCatalogueHasRules is how a new operation without a rule shows.
+func TestCatalogueHasRules(t *testing.T) {
+	for _, spec := range op.Catalogue() {
+		v, err := classify.Classify(step(spec.Name, op.Params{}))
+		require.NoError(t, err)
+		require.NotEqual(t, "anything-else", v.Rule, spec.Name)
+	}
+}
+
+// TestCommandIsTheOperators is P13: no signature and no provenance makes a
+// command run that the configuration does not name.
+func TestCommandIsTheOperators(t *testing.T) {
+	for _, name := range []string{"guest.create", "guest.set-config"} {
+		in := step(name, op.Params{"command": "web"})
+		_, err := classify.Classify(in)
+		require.NoError(t, err)
+		in.Step.Params = op.Params{"command": "evil"}
+		_, err = classify.Classify(in)
+		require.ErrorIs(t, err, op.NotAllowed)
+		in.Step.Params = op.Params{"command": "web"}
+		in.Policy.Commands = nil
+		_, err = classify.Classify(in)
+		require.ErrorIs(t, err, op.NotAllowed)
+		in.Step.Params = op.Params{"command": ""}
+		_, err = classify.Classify(in)
+		require.NoError(t, err, "no command is nobody's to allow")
+	}
+}
+
+func TestLostLabelIsNamedInAFixedOrder(t *testing.T) {
+	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
+	in.Observed.Labels = map[string]string{"c": "1", "a": "1", "b": "1"}
+	for range 20 {
+		v, err := classify.Classify(in)
+		require.NoError(t, err)
+		require.Contains(t, v.Why, "label a ")
+	}
+}

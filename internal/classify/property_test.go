@@ -1,0 +1,130 @@
+package classify_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/classify"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+// situation is what no requester controls: the target, its provenance, time.
+func situation() *rapid.Generator[classify.Input] {
+	return rapid.Custom(func(t *rapid.T) classify.Input {
+		flip := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		in := classify.Input{Policy: policy.Default(), Now: now, Doubt: rapid.IntRange(0, 9).Draw(t, "doubt") == 0}
+		in.Policy.Commands = []string{"web"}
+		in.Step = op.Step{ID: op.StepID{Job: op.JobID(rapid.IntRange(7, 8).Draw(t, "job")), Index: 1}, Target: web, Incarnation: "i1",
+			Op: rapid.SampledFrom(op.Catalogue()).Draw(t, "op").Name, Params: op.Params{}, Undoes: rapid.IntRange(0, 1).Draw(t, "undoes")}
+		in.Observed = op.Observed{Target: web, Present: true, Incarnation: "i1", Protected: flip("protected"), Volatile: flip("volatile"),
+			Labels: map[string]string{"tier": "prod"}, Storage: []op.StorageID{"data:1"}}
+		if flip("dependent") {
+			in.Observed.Dependent = []op.Target{{Kind: "guest", Name: "db"}}
+		}
+		if flip("known") {
+			made := now.Add(-time.Duration(rapid.IntRange(0, 30).Draw(t, "age")) * time.Hour)
+			in.Provenance = &op.Provenance{Incarnation: "i1", Target: web, Agent: rapid.SampledFrom([]string{"", "builder"}).Draw(t, "agent"),
+				Job: 7, Scratch: flip("scratch"), CreatedAt: made, ScratchUntil: made.Add(policy.ScratchMaxAge),
+				Storage: []op.StorageOrigin{{ID: "data:1", Job: 7}}}
+			if flip("ended") {
+				in.Provenance.ScratchEnded = "adopted"
+			}
+		}
+		in.Requester = op.Requester{Source: rapid.SampledFrom([]op.Source{op.SourceAPI, op.SourceDesired, op.SourceOffline, op.SourceGate}).
+			Draw(t, "source"), Agent: rapid.SampledFrom([]string{"", "builder", "other"}).Draw(t, "asks")}
+		return in
+	})
+}
+
+// words are what a compromised hub would say about itself and its wishes.
+var words = []string{"scratch", "benign", "gate", "builder", "agent:builder", "uid:0", "undo-own-work"}
+
+// TestNoWordLowersAClass: parameters that the rules do not read, and the words
+// of a requester about itself, change nothing.
+func TestNoWordLowersAClass(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := situation().Draw(t, "situation")
+		before, err := classify.Classify(in)
+		require.NoError(t, err)
+		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"scratch", "provenance", "created_by", "class", "benign",
+			"undoes", "job", "agent", "creator", "memory", "snapshot", "incarnation"}), rapid.ID).Draw(t, "names") {
+			in.Step.Params[name] = rapid.SampledFrom([]any{true, "true", "benign", int64(7), "builder"}).Draw(t, "value")
+		}
+		in.Requester.UID = rapid.Uint32().Draw(t, "uid")
+		in.Requester.PID = rapid.Int32().Draw(t, "pid")
+		in.Requester.Set = rapid.SampledFrom(words).Draw(t, "set")
+		in.Step.Verdict = op.Verdict{Class: op.Benign, Rule: rapid.SampledFrom(words).Draw(t, "rule")}
+		in.Step.Detail = rapid.SampledFrom(words).Draw(t, "detail")
+		in.Step.Birth = rapid.SampledFrom(words).Draw(t, "birth")
+		in.Observed.Labels = map[string]string{"tier": "prod", "scratch": "true"}
+		in.Observed.Birth = rapid.SampledFrom(words).Draw(t, "reported birth")
+		after, err := classify.Classify(in)
+		require.NoError(t, err)
+		if before.Class == op.Destructive && after.Class == op.Benign {
+			t.Fatalf("%s became %s", before.Rule, after.Rule)
+		}
+		require.Equal(t, before.Rule, after.Rule)
+	})
+}
+
+// taking is what takes data with it, whatever else is said.
+var taking = []string{"guest.destroy", "guest.wipe", "guest.restore", "guest.snapshot-delete"}
+
+func TestNothingUnprovenIsTakenUnsigned(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := situation().Draw(t, "situation")
+		in.Step.Op = rapid.SampledFrom(taking).Draw(t, "taking")
+		foreign := rapid.Bool().Draw(t, "foreign disk")
+		if foreign {
+			in.Observed.Storage = append(in.Observed.Storage, "disk:elsewhere")
+		}
+		v, err := classify.Classify(in)
+		require.NoError(t, err)
+		if v.Class == op.Destructive {
+			return
+		}
+		p := in.Provenance
+		switch {
+		case p == nil, foreign, in.Doubt, in.Observed.Protected, len(in.Observed.Dependent) > 0, p.ScratchEnded != "":
+			t.Fatalf("%s takes what it may not by %s", in.Step.Op, v.Rule)
+		case now.Sub(p.CreatedAt) >= policy.ScratchMaxAge:
+			t.Fatalf("%s takes what is too old by %s", in.Step.Op, v.Rule)
+		case in.Requester.Source != op.SourceGate && (in.Requester.Source != op.SourceAPI || p.Agent == "" || in.Requester.Agent != p.Agent):
+			t.Fatalf("%s takes what %s did not make by %s", in.Step.Op, in.Requester, v.Rule)
+		case !p.Scratch && !(in.Step.Undoes > 0 && in.Step.ID.Job == p.Job && in.Step.Op == "guest.destroy"):
+			t.Fatalf("%s takes what is not scratch by %s", in.Step.Op, v.Rule)
+		}
+	})
+}
+
+// TestOutsideOnlyAddsProtection: seen protection, dependents and foreign
+// storage never lower a class.
+func TestOutsideOnlyAddsProtection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := situation().Draw(t, "situation")
+		before, err := classify.Classify(in)
+		require.NoError(t, err)
+		switch rapid.IntRange(0, 4).Draw(t, "addition") {
+		case 0:
+			in.Observed.Protected = true
+		case 1:
+			in.Observed.Dependent = append(slices.Clone(in.Observed.Dependent), op.Target{Kind: "guest", Name: "other"})
+		case 2:
+			in.Observed.Storage = append(slices.Clone(in.Observed.Storage), "disk:elsewhere")
+		case 3:
+			in.Observed.Volatile = true
+		case 4:
+			in.Observed.Labels = map[string]string{"tier": "prod", "more": "x"}
+		}
+		after, err := classify.Classify(in)
+		require.NoError(t, err)
+		if before.Class == op.Destructive && after.Class == op.Benign {
+			t.Fatalf("%s became %s", before.Rule, after.Rule)
+		}
+	})
+}
