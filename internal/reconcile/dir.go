@@ -1,0 +1,177 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+const (
+	// MaxFiles is the most documents of one directory.
+	MaxFiles = 100_000
+	// settle is how long a file must have been left alone before it is read,
+	// where nobody said that its writer closed it.
+	settle = time.Second
+)
+
+// Dir is the source of the YAML files in one directory: *.yaml and *.yml, not
+// hidden, regular, each of them a set that is named like the file. It is safe
+// for concurrent use.
+type Dir struct {
+	path   string
+	rescan time.Duration
+	now    func() time.Time
+	after  func(time.Duration, func()) func()
+	watch  *watch
+
+	mu      sync.Mutex
+	files   map[string]*file
+	number  uint64    // of the last scan
+	scanned time.Time // when everything was looked at last; zero: it has to be
+	docs    []SetDoc  // of all files, sorted; nil: to be put together again
+}
+
+// NewDir returns the source. Between two scans over the whole directory, rescan
+// apart, only the files are looked at that inotify names. Close ends it.
+func NewDir(path string, rescan time.Duration, now func() time.Time) (*Dir, error) {
+	w, err := newWatch()
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", path, err)
+	}
+	return &Dir{path: path, rescan: rescan, now: now, watch: w, files: map[string]*file{},
+		after: func(d time.Duration, f func()) func() { t := time.AfterFunc(d, f); return func() { t.Stop() } }}, nil
+}
+
+// Name returns "dir".
+func (*Dir) Name() string { return "dir" }
+
+// Changed receives after files were closed, moved or deleted.
+func (d *Dir) Changed() <-chan struct{} { return d.watch.changed }
+
+// Close ends the watch. Read works on, by looking at every file.
+func (d *Dir) Close() error { return d.watch.close() }
+
+// Read returns the documents. One file that cannot be read, or that is not
+// valid, makes the whole directory unreadable: what is not known of it could
+// contradict what is. So does a directory without any file, which is what one
+// looks like that is not mounted.
+func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dir, err := os.OpenFile(d.path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		d.scanned = time.Time{}
+		return nil, op.Refuse(op.Unavailable, "desired state: %v", err)
+	}
+	defer func() { _ = dir.Close() }()
+	events, fresh := d.watch.take(d.path, dir)
+	whole := !fresh || d.scanned.IsZero() || len(events) == 0 || d.now().Sub(d.scanned) >= d.rescan || d.scanned.After(d.now())
+	s := scan{dir: dir, now: d.now(), events: events, watch: d.watch}
+	if whole {
+		err = d.scanAll(ctx, s)
+	} else {
+		for name := range events {
+			d.update(s, name)
+		}
+	}
+	if err != nil {
+		d.scanned = time.Time{}
+		return nil, err
+	}
+	if whole {
+		d.scanned = s.now
+	}
+	return d.result()
+}
+
+// scanAll looks at every file. A file that has not changed costs one stat.
+func (d *Dir) scanAll(ctx context.Context, s scan) error {
+	names, err := s.dir.Readdirnames(-1)
+	if err != nil {
+		return op.Refuse(op.Unavailable, "desired state: %v", err)
+	}
+	d.number++
+	for _, name := range names {
+		if !document(name) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d.update(s, name)
+		if f := d.files[name]; f != nil {
+			f.scan = d.number
+		}
+	}
+	for name, f := range d.files {
+		if f.scan != d.number {
+			delete(d.files, name)
+			d.docs = nil
+		}
+	}
+	return nil
+}
+
+// update takes in one file, if it changed and nobody is writing to it.
+func (d *Dir) update(s scan, name string) {
+	if !document(name) {
+		return
+	}
+	old := d.files[name]
+	f, changed := s.load(name, old)
+	switch {
+	case !changed:
+	case f == nil:
+		delete(d.files, name)
+		d.docs = nil
+	default:
+		f.scan = d.number
+		d.files[name] = f
+		d.docs = nil
+	}
+	if f != nil && f.unsettled {
+		d.after(settle, d.watch.announce)
+	}
+}
+
+// result returns the documents, or the error of the first file that has one.
+func (d *Dir) result() ([]SetDoc, error) {
+	if d.docs != nil {
+		return d.docs, nil
+	}
+	if len(d.files) == 0 {
+		return nil, op.Refuse(op.Unavailable, "desired state: %s has no *.yaml file", d.path).
+			WithHint("to wish for nothing, say so: guests: []")
+	}
+	if len(d.files) > MaxFiles {
+		return nil, op.Refuse(op.Oversized, "desired state: %s has %d files, more than %d", d.path, len(d.files), MaxFiles)
+	}
+	names := make([]string, 0, len(d.files))
+	for name := range d.files {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	docs := make([]SetDoc, 0, len(names))
+	for _, name := range names {
+		f := d.files[name]
+		if f.err != nil {
+			return nil, f.err
+		}
+		docs = append(docs, SetDoc{Set: name, Doc: f.doc, Digest: f.digest})
+	}
+	d.docs = docs
+	return docs, nil
+}
+
+// document reports whether a file of that name is a document.
+func document(name string) bool {
+	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
+}

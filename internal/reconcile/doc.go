@@ -1,0 +1,165 @@
+// Package reconcile brings guests to what desired state wishes of them, and
+// runs the steps that the gate lets run. It is level-based: what is worked on
+// is a target, never an event, and every time it looks at what is wished for
+// and at what is there. docs/design/reconcile.md says why.
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// Gate is what reconcile needs of a gate; *gate.Gate is one.
+type Gate interface {
+	Runnable(ctx context.Context, t op.Target) (op.StepID, bool, error)
+	Permit(ctx context.Context, id op.StepID) (gate.Permit, error)
+	SetTask(ctx context.Context, id op.StepID, task string) error
+	Record(ctx context.Context, id op.StepID, out gate.Outcome) (op.Step, error)
+	Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step, error)
+	Refresh(ctx context.Context, t op.Target) error
+	Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
+	Withdraw(ctx context.Context, set string, t op.Target, keep *op.Ask) error
+	Adopt(ctx context.Context, set string, o op.Observed) error
+	Job(ctx context.Context, id op.JobID) (op.Job, error)
+	Open(ctx context.Context, t op.Target) ([]op.Step, error)
+	OpenTargets(ctx context.Context) ([]op.Target, error)
+	Dispatched(ctx context.Context) ([]op.Step, error)
+}
+
+// Defaults of Config.
+const (
+	DefaultWorkers     = 4
+	DefaultInterval    = 30 * time.Second
+	DefaultStepTimeout = time.Hour
+)
+
+// Config is what a Reconciler needs. Gate, Drivers and Host are required.
+type Config struct {
+	Gate    Gate
+	Drivers map[string]driver.Driver // by the kind of target
+	Sources []Source
+	Host    string // a document for another host is refused
+
+	Workers  int           // targets that are worked on side by side; 0 means DefaultWorkers
+	Interval time.Duration // between rounds over everything; 0 means DefaultInterval
+
+	// StepTimeout bounds one call of Driver.Execute, so that a back end that
+	// never answers costs its target and not a worker for ever; 0 means
+	// DefaultStepTimeout.
+	StepTimeout time.Duration
+
+	Now    func() time.Time // nil means time.Now
+	Logger *slog.Logger     // nil discards
+
+	// After runs f when d has passed, until stop is called; nil means
+	// time.AfterFunc. Random returns numbers in [0, 1); nil means math/rand.
+	After  func(d time.Duration, f func()) (stop func())
+	Random func() float64
+}
+
+func (c *Config) setDefaults() {
+	if c.Workers <= 0 {
+		c.Workers = DefaultWorkers
+	}
+	if c.Interval <= 0 {
+		c.Interval = DefaultInterval
+	}
+	if c.StepTimeout <= 0 {
+		c.StepTimeout = DefaultStepTimeout
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.After == nil {
+		c.After = func(d time.Duration, f func()) func() {
+			t := time.AfterFunc(d, f)
+			return func() { t.Stop() }
+		}
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+}
+
+// Reconciler is safe for concurrent use. Recover is called once, then Run.
+type Reconciler struct {
+	Config
+	queue  *queue
+	reread chan struct{} // holds one
+
+	reading sync.Mutex // held while sources are read, so that their answers are taken in order
+
+	mu      sync.Mutex
+	wishes  *index
+	sources []sourceState
+	round   roundState
+	targets map[op.Target]*target // only those of which there is something to remember
+	limited map[string]time.Time  // a set that has all the requests it may have: until when to ask for no more
+}
+
+// target is what is remembered of a target between two times of working on it.
+// Nothing of it must outlive the process: the journal has what must.
+type target struct {
+	woken    bool            // the gate said that there may be something to do
+	open     bool            // it had open steps when the round looked
+	adopt    bool            // desired state mentions an incarnation that the gate was not told of
+	withdraw map[string]bool // sets that wished something of it and do not any more
+	adopted  map[string]op.Incarnation
+	stopped  []stop // wishes that ended and are not to be asked for again
+	retry    *retry
+	hold     *retry    // of a step that is to be run again; its key is the step's id
+	attached *attached // a dispatched step that is not recorded yet
+	unknown  string    // why it could not be looked at
+}
+
+// New returns a Reconciler that has not looked at anything yet.
+func New(c Config) *Reconciler {
+	c.setDefaults()
+	return &Reconciler{
+		Config: c, queue: newQueue(c.Now, c.After), reread: make(chan struct{}, 1),
+		wishes: &index{whole: len(c.Sources) == 0}, sources: make([]sourceState, len(c.Sources)),
+		targets: map[op.Target]*target{}, limited: map[string]time.Time{},
+	}
+}
+
+// Wake says that there may be something to do for a target. It does not block.
+func (r *Reconciler) Wake(t op.Target) {
+	r.mu.Lock()
+	r.target(t).woken = true
+	r.mu.Unlock()
+	r.queue.addUrgent(t)
+}
+
+// Reread says that a source may have changed. It does not block.
+func (r *Reconciler) Reread() {
+	select {
+	case r.reread <- struct{}{}:
+	default:
+	}
+}
+
+// target returns what is remembered of t; r.mu is held.
+func (r *Reconciler) target(t op.Target) *target {
+	m := r.targets[t]
+	if m == nil {
+		m = &target{}
+		r.targets[t] = m
+	}
+	return m
+}
+
+// empty reports whether there is nothing to remember.
+func (m *target) empty() bool {
+	return !m.woken && !m.open && !m.adopt && len(m.withdraw) == 0 && len(m.adopted) == 0 && len(m.stopped) == 0 &&
+		m.retry == nil && m.hold == nil && m.attached == nil && m.unknown == ""
+}

@@ -1,0 +1,133 @@
+package reconcile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/desired"
+	"gated/internal/op"
+	"gated/internal/strictyaml"
+)
+
+// file is what is known of one document.
+type file struct {
+	stat      stat
+	digest    string
+	doc       desired.Document
+	err       error
+	unsettled bool   // err is that it may still be written to
+	scan      uint64 // the last scan that saw it
+}
+
+// stat is what changes whenever a file's content does, as far as the file
+// system tells.
+type stat struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func statOf(st *unix.Stat_t) stat {
+	return stat{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim}
+}
+
+// touched returns when the file was changed last.
+func (s stat) touched() time.Time {
+	m, c := time.Unix(s.mtime.Unix()), time.Unix(s.ctime.Unix())
+	if m.After(c) {
+		return m
+	}
+	return c
+}
+
+// scan is one pass over a directory or some of its files.
+type scan struct {
+	dir    *os.File
+	now    time.Time
+	events map[string]bool // files that were closed, moved or deleted since the last pass
+	watch  *watch
+}
+
+var errUnsettled = errors.New("it may still be written to")
+
+// load looks at one file and reads it if it changed. It returns no file if
+// there is none, and old with changed unset if there is nothing new: also while
+// a writer has it open, whose half is not read. Until it is closed, the
+// document stands as it was.
+func (s scan) load(name string, old *file) (f *file, changed bool) {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, old != nil
+	}
+	if err == nil && old != nil && old.stat == statOf(&st) && !old.unsettled {
+		return old, false
+	}
+	if s.watch.writing(name) {
+		return old, false
+	}
+	f = &file{stat: statOf(&st), err: err}
+	if f.err == nil {
+		f.err = s.read(f, name, &st, old)
+	}
+	if s.watch.writing(name) || errors.Is(f.err, unix.ENOENT) {
+		return old, false // it changed as it was read; an event will say when that is over
+	}
+	var r *op.Refusal
+	switch {
+	case errors.Is(f.err, errUnsettled):
+		f.unsettled = true
+		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err).WithHint("it is read as soon as its writer is done")
+	case f.err != nil && !errors.As(f.err, &r):
+		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err)
+	}
+	return f, true
+}
+
+// read reads and parses a file into f, or takes the parsed document from old if
+// the bytes are the same.
+func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
+	switch {
+	case op.CheckName(name) != nil:
+		return op.Refuse(op.Malformed, "%s: %q is no name for a set", filepath.Base(s.dir.Name()), name).
+			WithHint("rename the file: letters and digits, then also . _ and -")
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		// A link could make the daemon show lines of a file that the owner of the
+		// directory may not read; a FIFO would never end.
+		return op.Refuse(op.Malformed, "%s: not a regular file", name)
+	case st.Size > strictyaml.MaxBytes:
+		return op.Refuse(op.Oversized, "%s: %d bytes, more than %d", name, st.Size, strictyaml.MaxBytes)
+	}
+	if age := s.now.Sub(f.stat.touched()); !s.events[name] && age >= 0 && age < settle {
+		return errUnsettled
+	}
+	fd, err := unix.Openat(int(s.dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	h := os.NewFile(uintptr(fd), name)
+	defer func() { _ = h.Close() }()
+	b, err := io.ReadAll(io.LimitReader(h, strictyaml.MaxBytes+1))
+	if err != nil {
+		return err
+	}
+	var after unix.Stat_t
+	if err := unix.Fstat(fd, &after); err != nil {
+		return err
+	}
+	if statOf(&after) != f.stat || int64(len(b)) != after.Size {
+		return errUnsettled
+	}
+	f.digest = op.SHA256(b)
+	if old != nil && old.err == nil && old.digest == f.digest {
+		f.doc = old.doc
+		return nil
+	}
+	f.doc, err = desired.Parse(name, b)
+	return err
+}

@@ -1,0 +1,167 @@
+package reconcile
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file counts as changed when its writer closed it, or when it came or went
+// by a rename or a delete. IN_MODIFY says that somebody is writing to it.
+const watched = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_MODIFY |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// watch is an inotify watch on one directory, which may come and go. Events are
+// taken from the kernel by a goroutine, which announces them, and by whoever is
+// about to read files, so that it knows of every write before it.
+type watch struct {
+	f       *os.File
+	fd      int
+	changed chan struct{} // holds one
+
+	mu     sync.Mutex
+	wd     int // -1 while nothing is watched
+	dir    dirID
+	events map[string]bool // closed, moved or deleted
+	open   map[string]bool // written to and not closed
+	lost   bool            // events may be missing
+	closed bool            // fd is no longer ours
+	buf    []byte
+}
+
+type dirID struct{ dev, ino uint64 }
+
+func newWatch() (*watch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{f: os.NewFile(uintptr(fd), "inotify"), fd: fd, changed: make(chan struct{}, 1), wd: -1,
+		events: map[string]bool{}, open: map[string]bool{}, buf: make([]byte, 64<<10)}
+	raw, err := w.f.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, w.f.Close())
+	}
+	go func() {
+		// The callback is called again when there is something to read, until the
+		// file is closed.
+		_ = raw.Read(func(uintptr) bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.drain()
+			return false
+		})
+	}()
+	return w, nil
+}
+
+func (w *watch) close() error {
+	w.mu.Lock()
+	w.closed, w.wd = true, -1
+	w.mu.Unlock()
+	return w.f.Close()
+}
+
+// announce says that it is worth reading the directory again.
+func (w *watch) announce() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the files that changed since the last call, and whether these
+// are all: the directory was watched all the time. It watches the directory if
+// it did not, or if the path leads to another one by now.
+func (w *watch) take(path string, dir *os.File) (events map[string]bool, all bool) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(dir.Fd()), &st)
+	id := dirID{st.Dev, st.Ino}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drain()
+	all = err == nil && w.wd >= 0 && w.dir == id && !w.lost
+	events = w.events
+	w.events, w.lost = map[string]bool{}, false
+	if !all {
+		w.add(path, id, err == nil)
+		events = map[string]bool{}
+	}
+	return events, all
+}
+
+// add watches the directory; w.mu is held. Without a watch, the interval alone
+// finds changes.
+func (w *watch) add(path string, id dirID, ok bool) {
+	if w.wd >= 0 && w.dir != id {
+		_, _ = unix.InotifyRmWatch(w.fd, uint32(w.wd)) // it may be gone already
+		w.wd = -1
+	}
+	clear(w.open)
+	if !ok || w.closed {
+		return
+	}
+	wd, err := unix.InotifyAddWatch(w.fd, path, watched)
+	if err != nil {
+		w.wd = -1
+		return
+	}
+	w.wd, w.dir = wd, id
+}
+
+// writing reports whether somebody wrote to the file and has not closed it.
+func (w *watch) writing(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drain()
+	return w.open[name]
+}
+
+// drain takes in what the kernel has; w.mu is held. It never blocks.
+func (w *watch) drain() {
+	for !w.closed {
+		n, err := unix.Read(w.fd, w.buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return
+		}
+		w.parse(w.buf[:n])
+	}
+}
+
+// parse reads events as the kernel writes them (inotify(7)): watch, mask,
+// cookie and the length of the name, four bytes each, then the name and NULs.
+func (w *watch) parse(b []byte) {
+	worth := false
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		name, _, _ := strings.Cut(string(b[unix.SizeofInotifyEvent:n]), "\x00")
+		b = b[n:]
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			w.lost, worth = true, true
+			clear(w.open)
+		case int(wd) != w.wd:
+		case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT|unix.IN_IGNORED) != 0:
+			w.wd, w.lost, worth = -1, true, true
+			clear(w.open)
+		case mask&unix.IN_MODIFY != 0:
+			w.open[name] = true
+		default:
+			delete(w.open, name)
+			w.events[name] = true
+			worth = worth || document(name)
+		}
+	}
+	if worth {
+		w.announce()
+	}
+}

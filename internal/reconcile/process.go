@@ -1,0 +1,145 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/op"
+)
+
+// poll is how long to wait before a back end is asked about its task again.
+const poll = time.Second
+
+// work takes targets from the queue until it is closed.
+func (r *Reconciler) work(ctx context.Context) {
+	for {
+		t, ok := r.queue.get()
+		if !ok {
+			return
+		}
+		r.process(ctx, t)
+		r.queue.done(t)
+	}
+}
+
+// process does the one next thing for a target: it ends what is under way, or
+// brings the journal to what is wished for and then runs the first step that
+// may run. When it did something, the target is queued again.
+func (r *Reconciler) process(ctx context.Context, t op.Target) {
+	defer r.tidy(t)
+	d, ok := r.Drivers[t.Kind]
+	if !ok || r.waitsForRoom(t) {
+		return
+	}
+	g := guarded{d}
+	if done := r.attend(ctx, g, t); !done {
+		return
+	}
+	if !r.withdraw(ctx, t) {
+		return
+	}
+	if known := r.pursue(ctx, g, t); !known {
+		return
+	}
+	if r.runNext(ctx, g, t) {
+		r.queue.add(t)
+	}
+}
+
+// waitsForRoom takes note that a target is worked on, and reports whether that
+// would be of no use: nobody woke it, nothing of it is open, and its set has
+// all the requests that it may have. A hub that asks for 100,000 destroys costs
+// a look at memory for each (P11).
+func (r *Reconciler) waitsForRoom(t op.Target) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.targets[t]
+	busy := m != nil && (m.woken || m.adopt || m.open || m.attached != nil || len(m.withdraw) > 0)
+	if m != nil {
+		m.woken, m.adopt = false, false
+	}
+	w := r.wishes.wishes[t]
+	return !busy && w != nil && !w.conflict() && r.Now().Before(r.limited[w.set()])
+}
+
+// tidy forgets a target of which there is nothing to remember.
+func (r *Reconciler) tidy(t op.Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.targets[t]; m != nil && m.empty() {
+		delete(r.targets, t)
+	}
+}
+
+// withdraw takes back what sets no longer wish for, before anything runs: what
+// is authorized and no longer wanted is cancelled, not dispatched. It reports
+// whether the journal took it.
+func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
+	r.mu.Lock()
+	m, ix := r.targets[t], r.wishes
+	sets := map[string]bool{}
+	var open bool
+	if m != nil {
+		for set := range m.withdraw {
+			sets[set] = true
+		}
+		open, m.open = m.open, false
+	}
+	r.mu.Unlock()
+	if open {
+		if err := r.leftBehind(ctx, ix, t, sets); err != nil {
+			return r.later(t, "withdraw", err)
+		}
+	}
+	for set := range sets {
+		if err := r.Gate.Withdraw(ctx, set, t, nil); err != nil {
+			return r.later(t, "withdraw", err)
+		}
+		r.mu.Lock()
+		delete(r.target(t).withdraw, set)
+		r.mu.Unlock()
+	}
+	if !open {
+		return true
+	}
+	if err := r.Gate.Refresh(ctx, t); err != nil {
+		r.Logger.Warn("waiting requests cannot be looked at again", "target", t.String(), "error", err)
+	}
+	return true
+}
+
+// leftBehind adds the sets that have open steps on a target and wish nothing of
+// it: from before a restart, which this process does not remember.
+func (r *Reconciler) leftBehind(ctx context.Context, ix *index, t op.Target, sets map[string]bool) error {
+	steps, err := r.Gate.Open(ctx, t)
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		job, err := r.Gate.Job(ctx, s.ID.Job)
+		if err != nil {
+			return err
+		}
+		for _, by := range job.Requesters {
+			if by.Source == op.SourceDesired && ix.knows(by.Set) && !ix.wants(by.Set, t) {
+				sets[by.Set] = true
+			}
+		}
+	}
+	return nil
+}
+
+// later queues a target again after a back-off, and returns false.
+func (r *Reconciler) later(t op.Target, what string, err error) bool {
+	r.Logger.Warn("a target is tried again later", "target", t.String(), "what", what, "error", err)
+	r.mu.Lock()
+	m := r.target(t)
+	if m.retry == nil {
+		m.retry = &retry{}
+	}
+	d := m.retry.again(what, r.Now(), r.Random())
+	m.open = true // what is withdrawn is found again
+	r.mu.Unlock()
+	r.queue.addAfter(t, d)
+	return false
+}

@@ -1,0 +1,136 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/op"
+)
+
+// pursue looks at a target and asks the gate for the first step towards what is
+// wished of it. It reports whether the target is known, so that something may
+// run; of a target that nobody wishes anything of, that is left to its driver.
+func (r *Reconciler) pursue(ctx context.Context, g guarded, t op.Target) bool {
+	r.mu.Lock()
+	w := r.wishes.wishes[t]
+	r.mu.Unlock()
+	if w == nil {
+		return true
+	}
+	o, err := g.observe(ctx, t)
+	r.mu.Lock()
+	m := r.target(t)
+	m.unknown = ""
+	if err != nil {
+		m.unknown = err.Error()
+	}
+	r.mu.Unlock()
+	if err != nil {
+		return r.later(t, "look", err)
+	}
+	if o.Present {
+		for _, set := range w.sets {
+			if err := r.adopt(ctx, set, o); err != nil {
+				return r.later(t, "adopt", err)
+			}
+		}
+	}
+	if w.conflict() {
+		return true
+	}
+	asks := Plan(*w.guest, o)
+	if len(asks) == 0 {
+		return r.fulfilled(ctx, w, o)
+	}
+	if ask, ok := r.choose(w, o, asks); ok {
+		return r.ask(ctx, w, o, ask)
+	}
+	return true
+}
+
+// adopt tells the gate, once, that desired state mentions an incarnation.
+func (r *Reconciler) adopt(ctx context.Context, set string, o op.Observed) error {
+	r.mu.Lock()
+	done := r.target(o.Target).adopted[set] == o.Incarnation
+	r.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := r.Gate.Adopt(ctx, set, o); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.target(o.Target)
+	if m.adopted == nil {
+		m.adopted = map[string]op.Incarnation{}
+	}
+	m.adopted[set] = o.Incarnation
+	return nil
+}
+
+// choose returns the first step of a plan that did not end for good. One is
+// asked for at a time: the next is planned on what the first one left.
+func (r *Reconciler) choose(w *wish, o op.Observed, asks []op.Ask) (op.Ask, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.target(o.Target)
+	for _, a := range asks {
+		if !m.isStopped(w.guest, a, o) {
+			return a, true
+		}
+	}
+	return op.Ask{}, false
+}
+
+// fulfilled takes back what is still open of a wish that came true by itself.
+func (r *Reconciler) fulfilled(ctx context.Context, w *wish, o op.Observed) bool {
+	r.mu.Lock()
+	r.target(o.Target).converged(r.Now())
+	r.mu.Unlock()
+	steps, err := r.Gate.Open(ctx, o.Target)
+	if err == nil && len(steps) > 0 {
+		err = r.Gate.Withdraw(ctx, w.set(), o.Target, nil)
+	}
+	if err != nil {
+		return r.later(o.Target, "withdraw", err)
+	}
+	return true
+}
+
+// ask brings the journal to one wished-for step. What ends it for good is
+// remembered; what may go away is tried again.
+func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask) bool {
+	key := askKey(ask)
+	r.mu.Lock()
+	wait := r.target(o.Target).retry.left(key, r.Now())
+	full := r.Now().Before(r.limited[w.set()])
+	r.mu.Unlock()
+	if wait > 0 {
+		r.queue.addAfter(o.Target, wait)
+		return true
+	}
+	if err := r.Gate.Withdraw(ctx, w.set(), o.Target, &ask); err != nil {
+		return r.later(o.Target, "withdraw", err)
+	}
+	if full {
+		return true
+	}
+	_, err := r.Gate.Want(ctx, w.set(), ask)
+	switch code := op.CodeOf(err); {
+	case err == nil:
+	case code == op.OverLimit:
+		r.mu.Lock()
+		r.limited[w.set()] = r.Now().Add(r.Interval / 2)
+		r.mu.Unlock()
+	case code == op.Unavailable || code == op.Internal || errors.Is(err, context.Canceled):
+		return r.later(o.Target, key, err)
+	default:
+		r.mu.Lock()
+		r.target(o.Target).stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: o.Incarnation,
+			fingerprint: o.Fingerprint, op: ask.Op, code: code, detail: op.AsRefusal(err).Detail})
+		r.mu.Unlock()
+		r.queue.add(o.Target) // the rest of the plan may still be possible
+	}
+	return true
+}

@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+)
+
+// sourceState is how the last read of a source went.
+type sourceState struct {
+	docs   []SetDoc
+	err    error
+	readAt time.Time
+}
+
+// read reads every source and takes in what changed: targets of which something
+// else is wished than before are queued, and what is no longer wished for is
+// remembered to be withdrawn.
+func (r *Reconciler) read(ctx context.Context) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	states := make([]sourceState, len(r.Sources))
+	for i, s := range r.Sources {
+		states[i].err = safely(func() (err error) {
+			states[i].docs, err = s.Read(ctx)
+			return err
+		})
+		if states[i].err == nil {
+			states[i].err = r.checkHost(states[i].docs)
+		}
+		if states[i].err != nil {
+			states[i].docs = nil
+			if ctx.Err() != nil {
+				return // a read that was cut off says nothing
+			}
+		}
+		states[i].readAt = r.Now()
+	}
+	r.mu.Lock()
+	unchanged := sameDocs(r.sources, states)
+	r.logErrors(states)
+	r.sources = states
+	r.mu.Unlock()
+	if !unchanged {
+		r.take(states)
+	}
+}
+
+// checkHost refuses documents that are for another host (P10).
+func (r *Reconciler) checkHost(docs []SetDoc) error {
+	for _, d := range docs {
+		if d.Doc.Host != r.Host {
+			return op.Refuse(op.TargetMismatch, "%s is for the host %q, and this one is %q", d.Set, d.Doc.Host, r.Host).
+				WithHint("nothing of this source is taken until it is moved or corrected")
+		}
+	}
+	return nil
+}
+
+// sameDocs reports whether two reads brought the same.
+func sameDocs(old, new []sourceState) bool {
+	for i := range new {
+		if (old[i].err == nil) != (new[i].err == nil) || len(old[i].docs) != len(new[i].docs) || old[i].readAt.IsZero() {
+			return false
+		}
+		for j := range new[i].docs {
+			if old[i].docs[j].Set != new[i].docs[j].Set || old[i].docs[j].Digest != new[i].docs[j].Digest {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// take replaces the index and queues what differs.
+func (r *Reconciler) take(states []sourceState) {
+	docs, whole := make([][]SetDoc, 0, len(states)), true
+	for _, s := range states {
+		docs = append(docs, s.docs)
+		whole = whole && s.err == nil
+	}
+	ix := newIndex(docs, whole)
+	var changed []op.Target
+	r.mu.Lock()
+	old := r.wishes
+	r.wishes = ix
+	for t, w := range ix.wishes {
+		if before := old.wishes[t]; before == nil || !before.same(w) {
+			changed = append(changed, t)
+			r.target(t).retry = nil
+			r.forget(ix, t, before)
+		}
+	}
+	for t, before := range old.wishes {
+		if ix.wishes[t] == nil {
+			changed = append(changed, t)
+			r.forget(ix, t, before)
+			if m := r.targets[t]; m != nil {
+				m.adopted = nil
+			}
+		}
+	}
+	r.mu.Unlock()
+	for _, t := range changed {
+		r.queue.add(t)
+	}
+}
+
+// forget remembers which sets are to withdraw what they wished of a target. Of
+// a set that could not be read nothing is withdrawn: its wish merely rests.
+// r.mu is held.
+func (r *Reconciler) forget(ix *index, t op.Target, before *wish) {
+	if before == nil {
+		return
+	}
+	for _, set := range before.sets {
+		if !ix.knows(set) || ix.wants(set, t) {
+			continue
+		}
+		m := r.target(t)
+		if m.withdraw == nil {
+			m.withdraw = map[string]bool{}
+		}
+		m.withdraw[set] = true
+		m.stopped = nil
+	}
+}
+
+// logErrors logs what a source says that it did not say the time before.
+func (r *Reconciler) logErrors(states []sourceState) {
+	for i, s := range states {
+		before, now := r.sources[i].err, s.err
+		switch {
+		case now != nil && (before == nil || before.Error() != now.Error()):
+			r.Logger.Warn("desired state cannot be read", "source", r.Sources[i].Name(), "error", now)
+		case now == nil && before != nil:
+			r.Logger.Info("desired state can be read again", "source", r.Sources[i].Name())
+		}
+	}
+}
+
+// safely runs a call of somebody else's code. A panic of it is its error: it
+// must cost that call and not the daemon.
+func safely(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return fn()
+}

@@ -1,0 +1,157 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// errPanic marks the error of a call that panicked.
+var errPanic = errors.New("panic")
+
+// roundState is how the last round over everything went.
+type roundState struct {
+	number  uint64
+	at      time.Time
+	took    time.Duration
+	drivers map[string]error // by kind; nil where the driver could be asked
+}
+
+// look reads every source and lists every driver, and queues each target for
+// which there may be something to do. What is as it is wished for costs no
+// allocation.
+func (r *Reconciler) look(ctx context.Context) {
+	began := r.Now()
+	r.read(ctx)
+	open, err := r.Gate.OpenTargets(ctx)
+	if err != nil {
+		r.Logger.Error("open steps cannot be read", "error", err)
+	}
+	var due []op.Target
+	r.mu.Lock()
+	r.round.number++
+	for _, t := range open {
+		r.target(t).open = true
+		due = append(due, t)
+	}
+	ix, number := r.wishes, r.round.number
+	r.mu.Unlock()
+
+	failed := make(map[string]error, len(r.Drivers))
+	for kind, d := range r.Drivers {
+		var list []op.Observed
+		failed[kind] = safely(func() (err error) { list, err = d.List(ctx); return err })
+		if failed[kind] != nil {
+			r.Logger.Warn("targets cannot be listed", "kind", kind, "error", failed[kind])
+			continue
+		}
+		due = append(due, r.compare(ix, kind, number, list)...)
+	}
+	r.mu.Lock()
+	r.round.at, r.round.took, r.round.drivers = began, r.Now().Sub(began), failed
+	r.mu.Unlock()
+	for _, t := range due {
+		r.queue.add(t)
+	}
+}
+
+// compare returns the targets of one kind that are not as they are wished to
+// be. Of what desired state does not mention it returns nothing.
+func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Observed) []op.Target {
+	var due []op.Target
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Now()
+	for i := range list {
+		o := &list[i]
+		w := ix.wishes[o.Target]
+		if w == nil {
+			continue
+		}
+		w.seen = number
+		if r.differs(w, o, now) {
+			due = append(due, o.Target)
+		}
+	}
+	for t, w := range ix.wishes {
+		if t.Kind == kind && w.seen != number && r.differs(w, &op.Observed{Target: t, Running: absent}, now) {
+			due = append(due, t)
+		}
+	}
+	return due
+}
+
+// differs reports whether a target is worth working on; r.mu is held.
+func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
+	m := r.targets[o.Target]
+	if o.Present && o.Running != running && o.Running != stopped {
+		r.target(o.Target).unknown = unknownWhy(*o)
+		return false
+	}
+	if m != nil {
+		m.unknown = ""
+	}
+	if o.Present && !adopted(m, w, o.Incarnation) {
+		r.target(o.Target).adopt = true
+		return true
+	}
+	if w.conflict() || now.Before(r.limited[w.set()]) {
+		return false
+	}
+	asks := Plan(*w.guest, *o)
+	if len(asks) == 0 {
+		if m != nil {
+			m.converged(now)
+			if m.empty() {
+				delete(r.targets, o.Target)
+			}
+		}
+		return false
+	}
+	for i := range asks {
+		if m == nil || !m.isStopped(w.guest, asks[i], *o) {
+			return true
+		}
+	}
+	return false
+}
+
+func unknownWhy(o op.Observed) string {
+	for _, f := range o.Facts {
+		return f.Text
+	}
+	return "the driver cannot vouch for it"
+}
+
+// adopted reports whether the gate was told that desired state mentions this
+// incarnation, for each set that does.
+func adopted(m *target, w *wish, inc op.Incarnation) bool {
+	if m == nil {
+		return false
+	}
+	for _, set := range w.sets {
+		if m.adopted[set] != inc {
+			return false
+		}
+	}
+	return true
+}
+
+// guarded is a driver whose panics are errors.
+type guarded struct{ driver.Driver }
+
+func (g guarded) observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
+	err = safely(func() (err error) { o, err = g.Observe(ctx, t); return err })
+	if err == nil && o.Present && o.Running != running && o.Running != stopped {
+		err = op.Refuse(op.StaleTarget, "%s: %s", t, unknownWhy(o))
+	}
+	return o, err
+}
+
+func (g guarded) task(ctx context.Context, task string) (p driver.Progress, err error) {
+	err = safely(func() (err error) { p, err = g.Task(ctx, task); return err })
+	return p, err
+}

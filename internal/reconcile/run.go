@@ -1,0 +1,70 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+)
+
+// Run works until ctx ends: at once, then at every interval, it looks at
+// everything; in between it works on what changed. It returns when the steps
+// that had begun are recorded.
+func (r *Reconciler) Run(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	for _, s := range r.Sources {
+		if n, ok := s.(Notifier); ok {
+			wg.Go(func() { forward(ctx, n.Changed(), changed) })
+		}
+	}
+	// What is wished for is read before anything runs: a wish that was withdrawn
+	// while the daemon was down must not run because it is authorized.
+	r.read(ctx)
+	for range r.Workers {
+		wg.Go(func() { r.work(ctx) })
+	}
+	r.look(ctx)
+	r.rounds(ctx, changed)
+	r.queue.close()
+	wg.Wait()
+	return nil
+}
+
+// rounds looks at everything by interval, and reads sources when they changed.
+func (r *Reconciler) rounds(ctx context.Context, changed <-chan struct{}) {
+	tick := make(chan struct{}, 1)
+	for {
+		stop := r.After(r.Interval, func() { tick <- struct{}{} })
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				stop()
+				return
+			case <-changed:
+				r.read(ctx)
+			case <-r.reread:
+				r.read(ctx)
+			case <-tick:
+				due = true
+			}
+		}
+		r.look(ctx)
+	}
+}
+
+// forward hands on that something changed, and forgets how often.
+func forward(ctx context.Context, from <-chan struct{}, to chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-from:
+			if !ok {
+				return
+			}
+			select {
+			case to <- struct{}{}:
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Status is how reconcile stands.
+type Status struct {
+	Sources   []SourceStatus `json:"sources"`
+	Drivers   []DriverStatus `json:"drivers"`
+	Queue     QueueStatus    `json:"queue"`
+	Unknown   []Trouble      `json:"unknown"`   // targets that cannot be looked at: nothing is planned for them
+	Conflicts []Conflict     `json:"conflicts"` // targets that several sets mention: their wishes are void
+	Stopped   []Stopped      `json:"stopped"`   // wishes that ended and are not tried again as they are
+	Full      []string       `json:"full"`      // sets that have as many requests open as they may
+	RoundAt   time.Time      `json:"round_at"`  // of the last look at everything; zero before the first
+	RoundTook int64          `json:"round_us"`  // how long it took, in microseconds
+}
+
+// SourceStatus is how the last read of one source went.
+type SourceStatus struct {
+	Name   string    `json:"name"`
+	OK     bool      `json:"ok"`
+	Error  string    `json:"error,omitempty"` // with file:line:column where it is about a document
+	Sets   int       `json:"sets"`
+	Guests int       `json:"guests"`
+	ReadAt time.Time `json:"read_at"`
+}
+
+// DriverStatus says whether a driver could list its targets.
+type DriverStatus struct {
+	Kind  string `json:"kind"`
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+}
+
+// QueueStatus counts targets.
+type QueueStatus struct {
+	Waiting int `json:"waiting"`
+	Working int `json:"working"`
+	Later   int `json:"later"` // after a back-off, or when a task is asked about
+}
+
+// Trouble is a target and what is the matter with it.
+type Trouble struct {
+	Target op.Target `json:"target"`
+	Why    string    `json:"why"`
+}
+
+// Conflict is a target that several sets mention.
+type Conflict struct {
+	Target op.Target `json:"target"`
+	Sets   []string  `json:"sets"`
+}
+
+// Stopped is a step that desired state asks for and that is not tried again.
+type Stopped struct {
+	Target op.Target `json:"target"`
+	Op     string    `json:"op"`
+	Code   op.Code   `json:"code"`
+	Detail string    `json:"detail"`
+}
+
+// Status returns how things stand. Its lists are sorted and never nil.
+func (r *Reconciler) Status() Status {
+	s := Status{Sources: []SourceStatus{}, Drivers: []DriverStatus{}, Unknown: []Trouble{}, Conflicts: []Conflict{},
+		Stopped: []Stopped{}, Full: []string{}}
+	s.Queue.Waiting, s.Queue.Working, s.Queue.Later = r.queue.depth()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, st := range r.sources {
+		s.Sources = append(s.Sources, st.status(r.Sources[i].Name()))
+	}
+	for kind, err := range r.round.drivers {
+		d := DriverStatus{Kind: kind, OK: err == nil}
+		if err != nil {
+			d.Error = err.Error()
+		}
+		s.Drivers = append(s.Drivers, d)
+	}
+	for t, m := range r.targets {
+		if m.unknown != "" {
+			s.Unknown = append(s.Unknown, Trouble{Target: t, Why: m.unknown})
+		}
+		for _, x := range m.stopped {
+			s.Stopped = append(s.Stopped, Stopped{Target: t, Op: x.op, Code: x.code, Detail: x.detail})
+		}
+	}
+	for t, w := range r.wishes.wishes {
+		if w.conflict() {
+			s.Conflicts = append(s.Conflicts, Conflict{Target: t, Sets: w.sets})
+		}
+	}
+	now := r.Now()
+	for set, until := range r.limited {
+		if now.Before(until) {
+			s.Full = append(s.Full, set)
+		}
+	}
+	s.RoundAt, s.RoundTook = r.round.at, r.round.took.Microseconds()
+	slices.SortFunc(s.Drivers, func(a, b DriverStatus) int { return cmp.Compare(a.Kind, b.Kind) })
+	slices.SortFunc(s.Unknown, func(a, b Trouble) int { return cmp.Compare(a.Target.String(), b.Target.String()) })
+	slices.SortFunc(s.Conflicts, func(a, b Conflict) int { return cmp.Compare(a.Target.String(), b.Target.String()) })
+	slices.SortFunc(s.Stopped, func(a, b Stopped) int {
+		return cmp.Or(cmp.Compare(a.Target.String(), b.Target.String()), cmp.Compare(a.Op, b.Op))
+	})
+	slices.Sort(s.Full)
+	return s
+}
+
+func (st sourceState) status(name string) SourceStatus {
+	out := SourceStatus{Name: name, OK: st.err == nil && !st.readAt.IsZero(), Sets: len(st.docs), ReadAt: st.readAt}
+	if st.err != nil {
+		out.Error = st.err.Error()
+	}
+	for _, d := range st.docs {
+		out.Guests += len(d.Doc.Guests)
+	}
+	return out
+}

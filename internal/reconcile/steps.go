@@ -1,0 +1,189 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// runNext runs the first step of a target that may run now, and reports whether
+// the target is worth looking at again at once.
+func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
+	if ctx.Err() != nil {
+		return false // what has not begun when the daemon stops does not begin
+	}
+	id, ok, err := r.Gate.Runnable(ctx, t)
+	if err != nil {
+		return r.later(t, "run", err)
+	}
+	if !ok {
+		return false
+	}
+	r.mu.Lock()
+	var wait time.Duration
+	if m := r.targets[t]; m != nil {
+		wait = m.hold.left(id.String(), r.Now())
+	}
+	r.mu.Unlock()
+	if wait > 0 {
+		r.queue.addAfter(t, wait)
+		return false
+	}
+	permit, err := r.Gate.Permit(ctx, id)
+	switch {
+	case errors.Is(err, op.Conflict):
+		return false // it moved since; whoever moved it wakes the target
+	case err != nil:
+		return r.later(t, "run", err)
+	}
+	return r.run(ctx, g, permit)
+}
+
+// run executes one step and records how it ended. From here on the daemon's
+// end does not cut the work off: half of a step is worse than a slow stop.
+func (r *Reconciler) run(ctx context.Context, g guarded, permit gate.Permit) bool {
+	step := permit.Step()
+	ctx = context.WithoutCancel(ctx)
+	timed, cancel := context.WithTimeout(ctx, r.StepTimeout)
+	defer cancel()
+	var task string
+	err := safely(func() (err error) { task, err = g.Execute(timed, permit); return err })
+	if err != nil {
+		return r.afterError(ctx, g, step, err)
+	}
+	if task == "" {
+		return r.record(ctx, step, r.outcome(ctx, g, step, nil))
+	}
+	if err := r.Gate.SetTask(ctx, step.ID, task); err != nil {
+		r.Logger.Error("a task's id cannot be written; after a restart it is not found again", "step", step.ID.String(), "error", err)
+	}
+	r.attach(step, &attached{step: step, task: task})
+	r.queue.addAfter(step.Target, poll)
+	return false
+}
+
+// afterError tells by the journal whether the permit was used before Execute
+// failed. Only then did anything happen to the target.
+func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, err error) bool {
+	if errors.Is(err, errPanic) {
+		r.Logger.Error("a driver panicked", "step", step.ID.String(), "error", err)
+	}
+	now, jerr := r.stepOf(ctx, step.ID)
+	if jerr != nil {
+		// It may be dispatched: until the journal can be read, it counts as that.
+		r.attach(step, &attached{step: step, outcome: r.outcome(ctx, g, step, err), ended: true})
+		return r.later(step.Target, "record", jerr)
+	}
+	switch {
+	case now.State == op.StateDispatched:
+		return r.record(ctx, now, r.outcome(ctx, g, now, err))
+	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
+		r.ended(now) // Permit.Use ended it, or it waits for a signature by now
+		return true
+	case driver.IsTransient(err) || errors.Is(err, op.Unavailable) || errors.Is(err, context.DeadlineExceeded):
+		r.holdBack(step, err)
+		return false
+	}
+	now, jerr = r.Gate.Refuse(ctx, step.ID, err)
+	if jerr != nil {
+		return r.later(step.Target, "record", jerr)
+	}
+	r.ended(now)
+	return true
+}
+
+func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) {
+	job, err := r.Gate.Job(ctx, id.Job)
+	if err != nil {
+		return op.Step{}, err
+	}
+	for _, s := range job.Steps {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return op.Step{}, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+}
+
+// outcome looks at the target afresh and says how a dispatched step ended: as
+// the driver says, or, where it does not know, as the target shows.
+func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, err error) gate.Outcome {
+	after, lookErr := g.observe(ctx, step.Target)
+	lost := driver.IsUnknown(err) || errors.Is(err, errPanic) || errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case lost && lookErr != nil:
+		return gate.Outcome{Err: err, Unknown: true}
+	case lost:
+		return Resolve(step, after)
+	}
+	out := gate.Outcome{Err: err, Transient: driver.IsTransient(err)}
+	if lookErr == nil {
+		out.After = &after
+	}
+	return out
+}
+
+// record ends a dispatched step in the journal. What cannot be written now is
+// kept and written later: until then the step is dispatched, and nothing else
+// of its target runs.
+func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome) bool {
+	now, err := r.Gate.Record(ctx, step.ID, out)
+	if errors.Is(err, op.Conflict) || errors.Is(err, op.UnknownTarget) {
+		// It was not dispatched, or somebody recorded its end: the journal knows.
+		r.attach(step, nil)
+		r.Logger.Warn("a step is not dispatched any more", "step", step.ID.String(), "error", err)
+		return true
+	}
+	if err != nil {
+		r.attach(step, &attached{step: step, outcome: out, ended: true})
+		return r.later(step.Target, "record", err)
+	}
+	r.attach(step, nil)
+	if now.State == op.StatePlanned {
+		r.holdBack(now, out.Err)
+		return false
+	}
+	r.ended(now)
+	return true
+}
+
+// holdBack keeps a step from being run again before its back-off has passed.
+func (r *Reconciler) holdBack(step op.Step, err error) {
+	r.Logger.Info("a step is run again later", "step", step.ID.String(), "op", step.Op, "error", err)
+	r.mu.Lock()
+	m := r.target(step.Target)
+	if m.hold == nil {
+		m.hold = &retry{}
+	}
+	d := m.hold.again(step.ID.String(), r.Now(), r.Random())
+	r.mu.Unlock()
+	r.queue.addAfter(step.Target, d)
+}
+
+// ended remembers what a step's end means for the wish that it was for: the
+// same is not asked for again at once, and after a failure not at all before
+// the wish or the target is another.
+func (r *Reconciler) ended(s op.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.target(s.Target)
+	m.hold = nil
+	w := r.wishes.wishes[s.Target]
+	if w == nil || w.conflict() || s.State.Open() {
+		return
+	}
+	key := askKey(op.Ask{Op: s.Op, Params: s.Params})
+	if m.retry == nil {
+		m.retry = &retry{}
+	}
+	m.retry.again(key, r.Now(), r.Random())
+	switch s.State {
+	case op.StateFailed, op.StateInterrupted, op.StateRefused, op.StateRejected:
+		m.stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: s.Incarnation, fingerprint: s.Fingerprint,
+			op: s.Op, code: s.Code, detail: s.Detail})
+	}
+}
