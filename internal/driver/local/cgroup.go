@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,15 +113,55 @@ func (g cgroup) add(pid int) error {
 }
 
 // kill ends every process in the group, also those that left the session.
+// Before Linux 5.14 it does nothing.
 func (g cgroup) kill() error {
 	if g == "" {
 		return nil
 	}
 	err := g.write("cgroup.kill", "1")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no such group, or a kernel before 5.14
+		return nil
 	}
 	return err
+}
+
+// drain kills the group's processes and waits until they are gone.
+func (g cgroup) drain() error {
+	if g == "" {
+		return nil
+	}
+	err := g.write("cgroup.kill", "1")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	waited := map[string]bool{}
+	for {
+		b, err := os.ReadFile(filepath.Join(string(g), "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cgroup: %w", err)
+		}
+		more := false
+		for _, pid := range strings.Fields(string(b)) {
+			if waited[pid] {
+				continue
+			}
+			waited[pid], more = true, true
+			if err := waitPID(ctx, pid); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+	}
 }
 
 // remove deletes the group if it is empty; one whose processes are still ending

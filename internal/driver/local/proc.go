@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -75,6 +76,25 @@ func openProcess(pid int, ticks uint64) (*pidfd, error) {
 		return nil, nil
 	}
 	return nil, err
+}
+
+// waitPID waits for whatever process has the pid now. It is for waiting alone: a
+// pid is not enough to signal by.
+func waitPID(ctx context.Context, pid string) error {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(n, 0)
+	if err != nil {
+		return nil // it ended
+	}
+	p, err := newPidfd(fd)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return p.wait(ctx)
 }
 
 // marked returns pidfds of all processes whose environment at their last exec

@@ -47,12 +47,7 @@ func (d *Driver) watch(p *process) {
 		if err := p.wait(context.Background()); err != nil {
 			return // the driver was closed; the process goes on
 		}
-		// Before it is reaped its number, which is also its group's, is nobody
-		// else's.
-		if err := p.group.kill(); err != nil {
-			d.cfg.Logger.Warn("cgroup.kill", "guest", p.target.Name, "err", err)
-		}
-		if err := d.killStrays(p); err != nil {
+		if err := p.killStrays(); err != nil {
 			d.cfg.Logger.Warn("processes left behind", "guest", p.target.Name, "err", err)
 		}
 		p.reap()
@@ -69,14 +64,14 @@ func (d *Driver) watch(p *process) {
 	})
 }
 
-// killStrays ends what is left of a group whose leader has ended and is not
-// reaped yet if it is a child of ours.
-func (d *Driver) killStrays(p *process) error {
+// killStrays ends what a leader that has ended left behind: its group, its
+// cgroup, and what carries its mark.
+func (p *process) killStrays() error {
 	err := p.signalGroup(unix.SIGKILL)
 	if errors.Is(err, unix.EINVAL) {
-		err = nil // before 6.9: the mark finds all that kept their environment
+		err = nil // before 6.9: the cgroup and the mark have to do
 	}
-	return errors.Join(err, killMarked(map[string]bool{markOf(p.inc): true}))
+	return errors.Join(err, p.group.drain(), killMarked(map[string]bool{markOf(p.inc): true}))
 }
 
 // killMarked kills every process that carries one of the marks and waits for

@@ -77,7 +77,7 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost map[string]
 	if err != nil || run.BootID == d.cfg.BootID {
 		lost[markOf(g.incarnation())] = true
 		group := d.cgroups.of(g.UUID)
-		if err := group.kill(); err != nil {
+		if err := group.drain(); err != nil {
 			return err
 		}
 		group.remove()

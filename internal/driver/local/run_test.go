@@ -68,6 +68,7 @@ func TestCreateRunning(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep", "state", "running")
 	require.Equal(t, Running, w.observe("web").Running)
+	w.waitUp("web")
 
 	// One that cannot start is not there afterwards.
 	before := w.hash()
@@ -374,10 +375,11 @@ func (w *world) observeSnapshotTime(name, snapshot string) time.Time {
 }
 
 func TestRlimitsHoldMemory(t *testing.T) {
-	w := newWorld(t, withCommand("limit", sh("ulimit -v > limit; echo up > up; exec sleep 1000")))
+	w := newWorld(t, withCommand("limit", sh("ulimit -v > limit; ulimit -n > files; echo up > up; exec sleep 1000")))
 	w.do("create", "web", "command", "limit", "memory", int64(300), "cpus", int64(2), "state", "running")
 	w.waitUp("web")
 	require.Equal(t, 300*1024, w.pidIn("web", dataDir, "limit"))
+	require.LessOrEqual(t, w.pidIn("web", dataDir, "files"), usualOpenFiles)
 	require.Equal(t, byRlimits, w.d.Status().Memory)
 	require.Equal(t, "memory 300 MiB of address space by rlimits, as it was at the start; cpus 2 not enforced (no cgroup)",
 		w.processFact("web", "limits"))

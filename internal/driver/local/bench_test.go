@@ -1,0 +1,37 @@
+package local
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// manyGuests makes n guests without the cost of making them durable one by one.
+func manyGuests(b *testing.B, n int) *world {
+	b.Helper()
+	w := newWorld(b)
+	for i := range n {
+		stage := fmt.Sprintf("%sb-%d", stagePrefix, i)
+		require.NoError(b, w.d.stageGuest(stage, spec{UUID: fmt.Sprintf("b-%d", i), CreatedAt: w.clock()}))
+		require.NoError(b, w.d.root.rename(stage, w.d.root, fmt.Sprintf("guest-%d", i), 0))
+	}
+	return w
+}
+
+func BenchmarkList(b *testing.B) {
+	w := manyGuests(b, 2000)
+	for b.Loop() {
+		list, err := w.d.List(w.ctx)
+		require.NoError(b, err)
+		require.Len(b, list, 2000)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	w := manyGuests(b, 2000)
+	for b.Loop() {
+		_, err := w.d.Observe(w.ctx, target("guest-7"))
+		require.NoError(b, err)
+	}
+}
