@@ -71,7 +71,8 @@ var rules = []rule{
 	{"live-scratch", guest("destroy", "wipe", "restore"), liveScratch, op.Benign,
 		say("this gate made it as scratch, and its creator asks")},
 
-	{"destroy-unproven", guest("destroy"), always, op.Destructive, unproven},
+	{"destroy-unproven", guest("destroy"), always, op.Destructive,
+		func(in Input) string { return "the guest and its data would be gone, and " + unproven(in) }},
 	{"wipe", guest("wipe"), always, op.Destructive, say("it empties the guest's data")},
 	{"restore-over", guest("restore"), always, op.Destructive, say("it overwrites the guest's data")},
 	{"snapshot-delete", guest("snapshot-delete"), always, op.Destructive, say("it deletes a copy of data")},
