@@ -1,0 +1,115 @@
+package reconcile
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/op"
+)
+
+func TestResolve(t *testing.T) {
+	const (
+		succeeded   = "succeeded"
+		again       = "again"
+		failed      = "failed"
+		interrupted = "interrupted"
+	)
+	there := observed("g", running, params{"cpus": int64(2)})
+	other := there
+	other.Incarnation = "i2"
+	mine := there
+	mine.Birth = "b1"
+	still := observed("g", stopped, params{"cpus": int64(1)})
+	snapped := there
+	snapped.Snapshots = []string{"s1"}
+	for _, c := range []struct {
+		op     string
+		params op.Params
+		now    op.Observed
+		what   string
+		benign string
+		signed string
+	}{
+		{"guest.create", nil, mine, "ours is there", succeeded, succeeded},
+		{"guest.create", nil, nothing("g"), "nothing is there", again, interrupted},
+		{"guest.create", nil, there, "somebody else's is there", failed, failed},
+
+		{"guest.destroy", nil, nothing("g"), "nothing is there", succeeded, succeeded},
+		{"guest.destroy", nil, other, "another is there", succeeded, succeeded},
+		{"guest.destroy", nil, there, "it is still there", again, interrupted},
+
+		{"guest.undelete", params{"incarnation": "i1"}, there, "it is back", succeeded, succeeded},
+		{"guest.undelete", params{"incarnation": "i1"}, nothing("g"), "nothing is there", again, interrupted},
+		{"guest.undelete", params{"incarnation": "i1"}, other, "another is there", failed, failed},
+		{"guest.undelete", params{}, there, "something is there", again, interrupted},
+
+		{"guest.start", nil, there, "it runs", succeeded, succeeded},
+		{"guest.start", nil, still, "it does not run", again, interrupted},
+		{"guest.start", nil, other, "another runs", failed, interrupted},
+		{"guest.stop", nil, still, "it stands still", succeeded, succeeded},
+		{"guest.stop", nil, there, "it runs", again, interrupted},
+		{"guest.stop", nil, nothing("g"), "nothing is there", failed, interrupted},
+		{"guest.restart", nil, there, "it runs", again, interrupted},
+		{"guest.restart", nil, still, "it stands still", again, interrupted},
+
+		{"guest.set-config", params{"cpus": int64(2)}, there, "as set", succeeded, succeeded},
+		{"guest.set-config", params{"cpus": int64(2)}, still, "not as set", again, interrupted},
+		{"guest.set-config", params{"cpus": int64(2)}, other, "another is as set", failed, interrupted},
+
+		{"guest.snapshot", params{"snapshot": "s1"}, snapped, "it has the snapshot", succeeded, succeeded},
+		{"guest.snapshot", params{"snapshot": "s1"}, there, "it has not", again, interrupted},
+		{"guest.snapshot-delete", params{"snapshot": "s1"}, there, "the snapshot is gone", succeeded, succeeded},
+		{"guest.snapshot-delete", params{"snapshot": "s1"}, snapped, "the snapshot is there", again, interrupted},
+
+		{"guest.restore", params{"snapshot": "s1"}, snapped, "that does not show", again, interrupted},
+		{"guest.wipe", nil, there, "that does not show", again, interrupted},
+		{"guest.wipe", nil, nothing("g"), "nothing is there", failed, interrupted},
+		{"guest.made-up", nil, there, "nobody knows the operation", again, interrupted},
+	} {
+		for class, want := range map[op.Class]string{op.Benign: c.benign, op.Destructive: c.signed} {
+			s := op.Step{Op: c.op, Target: guestTarget("g"), Incarnation: "i1", Birth: "b1", Params: c.params,
+				Verdict: op.Verdict{Class: class}}
+			if c.op == "guest.create" || c.op == "guest.undelete" {
+				s.Incarnation = ""
+			}
+			out := Resolve(s, c.now)
+			got := succeeded
+			switch {
+			case out.Unknown:
+				got = interrupted
+			case out.Err != nil && out.Transient:
+				got = again
+			case out.Err != nil:
+				got = failed
+			}
+			require.Equal(t, want, got, "%s, %s, %s", class, c.op, c.what)
+			require.Equal(t, c.now, *out.After)
+			if got != failed && got != again {
+				require.NotEmpty(t, out.Detail)
+			}
+		}
+	}
+}
+
+// A destroy of which the incarnation is not known proves nothing by a free name.
+func TestResolveWithoutAnIncarnation(t *testing.T) {
+	s := op.Step{Op: "guest.destroy", Target: guestTarget("g"), Verdict: op.Verdict{Class: op.Destructive}}
+	require.True(t, Resolve(s, nothing("g")).Unknown)
+}
+
+// Whatever is there, a destructive step is never run again.
+func TestResolveNeverRunsADestructiveStepAgain(t *testing.T) {
+	var ops []string
+	for _, s := range op.Catalogue() {
+		ops = append(ops, s.Name)
+		require.Contains(t, effects, s.Name, "each operation has its row")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := op.Step{Op: rapid.SampledFrom(ops).Draw(t, "op"), Target: guestTarget("g"), Params: drawFields(t, "params"),
+			Incarnation: op.Incarnation(rapid.SampledFrom([]string{"", "i1", "i2"}).Draw(t, "incarnation")),
+			Birth:       rapid.SampledFrom([]string{"", "b1"}).Draw(t, "birth"), Verdict: op.Verdict{Class: op.Destructive}}
+		require.False(t, Resolve(s, drawHave(t)).Transient)
+	})
+}

@@ -1,0 +1,187 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"bytes"
+
+	"github.com/hiddeco/sshsig"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/authz"
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+// world is a reconciler over a real gate and store, guests in memory, one
+// source that tests set, and a clock that they move. Its queue is worked on by
+// the test alone, so that each test sees every step.
+type world struct {
+	t      *testing.T
+	ctx    context.Context
+	time   *fakeTime
+	gate   *gate.Gate
+	store  *store.Store
+	fleet  *fleet
+	source *lines
+	r      *Reconciler
+	policy policy.Policy
+	signer ssh.Signer
+	path   string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, ctx: t.Context(), time: newTime(), fleet: newFleet(), source: &lines{}, policy: policy.Default(),
+		path: filepath.Join(t.TempDir(), "gated.db")}
+	w.policy.Commands = []string{"web"}
+	_, key, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	w.signer, err = ssh.NewSignerFromKey(key)
+	require.NoError(t, err)
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	var clock *nonce.Clock
+	s, err := store.Open(w.ctx, w.path, store.Options{Migrations: gate.Migrations()})
+	require.NoError(w.t, err)
+	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) error {
+		clock, err = nonce.LoadClock(tx, func() nonce.Reading {
+			now := w.time.now()
+			return nonce.Reading{Wall: now, Elapsed: now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+		})
+		return err
+	}))
+	pub := w.signer.PublicKey()
+	trust, err := authz.LoadTrust([]byte(`alice namespaces="operational@gated" ` + pub.Type() + " " +
+		base64.StdEncoding.EncodeToString(pub.Marshal()) + "\n"))
+	require.NoError(w.t, err)
+	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.fleet, Clock: clock, Host: "pve1",
+		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: w.policy, UID: 4242, Logger: log,
+		Wake: func(t op.Target) { w.r.Wake(t) }})
+	require.NoError(w.t, err)
+	w.store = s
+	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.fleet}, Sources: []Source{w.source},
+		Host: "pve1", Now: w.time.now, After: w.time.after, Random: func() float64 { return 0 }, Logger: log})
+	w.t.Cleanup(func() { _ = s.Close() })
+}
+
+// restart is what a kill and a new start are for everything but the disk.
+func (w *world) restart() {
+	require.NoError(w.t, w.store.Close())
+	w.open()
+	require.NoError(w.t, w.r.Recover(w.ctx))
+}
+
+// work takes from the queue until it is empty.
+func (w *world) work() {
+	w.t.Helper()
+	for range 10_000 {
+		if waiting, _, _ := w.r.queue.depth(); waiting == 0 {
+			return
+		}
+		t, ok := w.r.queue.get()
+		require.True(w.t, ok)
+		w.r.process(w.ctx, t)
+		w.r.queue.done(t)
+	}
+	w.t.Fatal("the queue does not come to an end")
+}
+
+// look is one round over everything, and the work that it finds.
+func (w *world) look() {
+	w.t.Helper()
+	w.r.look(w.ctx)
+	w.work()
+}
+
+// wish replaces the only document and reads it.
+func (w *world) wish(guests string) {
+	w.t.Helper()
+	w.source.put("site", "apiVersion: gated/v1\nhost: pve1\nguests: "+guests+"\n")
+	w.r.read(w.ctx)
+	w.work()
+}
+
+func (w *world) submit(asks ...op.Ask) op.Job {
+	w.t.Helper()
+	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1000}, Steps: asks})
+	require.NoError(w.t, err)
+	return j
+}
+
+func ask(name, target string, p op.Params) op.Ask {
+	return op.Ask{Op: name, Target: guestTarget(target), Params: p}
+}
+
+// requests returns the open requests as "op name".
+func (w *world) requests() []string {
+	w.t.Helper()
+	rs, err := w.gate.Requests(w.ctx, "")
+	require.NoError(w.t, err)
+	out := []string{}
+	for _, r := range rs {
+		out = append(out, r.Step.Op+" "+r.Step.Target.Name)
+	}
+	return out
+}
+
+// request returns the one open request.
+func (w *world) request() op.Request {
+	w.t.Helper()
+	rs, err := w.gate.Requests(w.ctx, "")
+	require.NoError(w.t, err)
+	require.Len(w.t, rs, 1)
+	return rs[0]
+}
+
+func (w *world) approve(r op.Request) {
+	w.t.Helper()
+	sig, err := sshsig.Sign(bytes.NewReader(r.Payload), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
+	require.NoError(w.t, err)
+	_, err = w.gate.Approve(w.ctx, op.Requester{Source: op.SourceAPI}, r.ID,
+		authz.Envelope{Payload: r.Payload, Signatures: []string{string(sshsig.Armor(sig))}})
+	require.NoError(w.t, err)
+}
+
+func (w *world) reject(r op.Request) {
+	w.t.Helper()
+	now := w.time.now().UTC().Truncate(time.Second)
+	b, err := op.Rejection{Gate: w.gate.ID(), Host: "pve1", Request: r.ID, PayloadSHA256: op.SHA256(r.Payload),
+		Nonce: base64.RawURLEncoding.EncodeToString([]byte(fmt.Sprintf("%016d", now.Unix()))), IssuedAt: now,
+		ExpiresAt: now.Add(time.Hour), Reason: "no"}.Encode()
+	require.NoError(w.t, err)
+	sig, err := sshsig.Sign(bytes.NewReader(b), w.signer, sshsig.HashSHA512, op.Operational.Namespace())
+	require.NoError(w.t, err)
+	_, err = w.gate.Reject(w.ctx, op.Requester{Source: op.SourceAPI}, r.ID,
+		authz.Envelope{Payload: b, Signatures: []string{string(sshsig.Armor(sig))}})
+	require.NoError(w.t, err)
+}
+
+// steps returns all steps of all jobs as "op name state", oldest first.
+func (w *world) steps() []string {
+	w.t.Helper()
+	js, err := w.gate.Jobs(w.ctx, gate.JobFilter{Limit: 10_000})
+	require.NoError(w.t, err)
+	out := []string{}
+	for _, j := range js {
+		for _, s := range j.Steps {
+			out = append(out, fmt.Sprintf("%s %s %s", s.Op, s.Target.Name, s.State))
+		}
+	}
+	return out
+}
