@@ -18,11 +18,10 @@ import (
 // approval is a verified envelope on its way to a decision.
 type approval struct {
 	authz.Approval
-	rules  *rules
-	moment nonce.Moment
-	sha    string
-	by     op.Requester
-	about  audit.Entry
+	rules *rules
+	sha   string
+	by    op.Requester
+	about audit.Entry
 }
 
 // Approve counts the signatures of an envelope for the request id. With the
@@ -61,9 +60,9 @@ func (g *Gate) ApproveOffline(ctx context.Context, by op.Requester, e authz.Enve
 func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, about audit.Entry,
 	decide func(approval) (op.Request, error)) (op.Request, error) {
 	for {
-		a := approval{rules: g.rules.Load(), moment: g.clock.Now(), by: by, about: about}
+		a := approval{rules: g.rules.Load(), by: by, about: about}
 		var err error
-		a.Approval, err = g.verifier(a.rules).Approval(e, a.moment.Now)
+		a.Approval, err = g.verifier(a.rules).Approval(e, g.clock.Now().Now)
 		if err != nil {
 			return op.Request{}, g.refuse(ctx, by, about, err)
 		}
@@ -87,6 +86,9 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 		r, err = g.checkApproval(tx, a, id)
 		return err
 	})
+	if errors.Is(err, errRulesMoved) {
+		return r, err // nothing was decided
+	}
 	if err == nil {
 		err = g.fresh(ctx, r.Step)
 	}
@@ -120,21 +122,39 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 	if err != nil {
 		return r, err
 	}
+	if err := checkRoles(a.Signers, g.requirement(a.rules, r)); err != nil {
+		return r, err
+	}
 	if !bytes.Equal(r.Payload, a.Bytes) || !g.binds(a.Payload, r.Step) {
 		return r, op.Refuse(op.BindingMismatch, "what was signed is not what %s asks for", id).At(op.StageBinding).
 			About(id, r.Step.State)
 	}
-	if err := checkRoles(a.Signers, g.requirement(a.rules, r)); err != nil {
+	if err := g.timely(a); err != nil {
 		return r, err
-	}
-	if !a.moment.Trusted {
-		return r, op.Refuse(op.Unavailable, "signed work waits: %s", a.moment.Why).At(op.StageTime).
-			WithHint("set the clock right; the gate goes on by itself")
 	}
 	if r.Step.State != op.StatePending {
 		return r, op.Refuse(op.Replayed, "%s is %s already", id, r.Step.State).At(op.StageNonce).About(id, r.Step.State)
 	}
 	return r, nil
+}
+
+// timely checks the time once more inside the decision: looking at the target
+// may have taken long since the envelope was verified.
+func (g *Gate) timely(a approval) error {
+	moment := g.clock.Now()
+	if !moment.Trusted {
+		return op.Refuse(op.Unavailable, "signed work waits: %s", moment.Why).At(op.StageTime).
+			WithHint("set the clock right; the gate goes on by itself")
+	}
+	return inTime(a.Payload.ExpiresAt, moment)
+}
+
+func inTime(expires time.Time, m nonce.Moment) error {
+	if m.Now.After(expires.Add(Skew)) {
+		return op.Refuse(op.Expired, "the payload expired at %s", expires.Format(time.RFC3339)).At(op.StageTime).
+			WithHint("sign the request as it is now")
+	}
+	return nil
 }
 
 // requirement is the stricter of what the request was made with and what holds

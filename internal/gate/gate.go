@@ -83,6 +83,7 @@ func New(c Config) (*Gate, error) {
 	g.rules.Store(&rules{trust: c.Trust, policy: c.Policy})
 	c.Store.OnGroup(audit.Seal)
 	c.Store.OnGroup(c.Clock.Seal)
+	c.Store.OnCommit(c.Clock.Sealed)
 	return g, nil
 }
 
@@ -102,7 +103,8 @@ func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
 func (g *Gate) Moment() nonce.Moment { return g.clock.Now() }
 
 // Reload replaces trust and policy together, after writing so to the audit
-// log. A policy that is looser than the built-in one is refused.
+// log. A policy that is looser than the built-in one is refused. Once it has
+// returned, nothing is decided by the old pair any more.
 func (g *Gate) Reload(ctx context.Context, trust *authz.Trust, p policy.Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -111,8 +113,17 @@ func (g *Gate) Reload(ctx context.Context, trust *authz.Trust, p policy.Policy) 
 		return err
 	}
 	g.rules.Store(&rules{trust: trust, policy: p})
+	// A group that began before this line may have decided by the old pair. The
+	// writer takes the next one when that one has ended, either way.
+	err := g.store.Update(context.WithoutCancel(ctx), func(*store.Tx) error { return errBarrier })
+	if !errors.Is(err, errBarrier) {
+		return g.machine(err)
+	}
 	return nil
 }
+
+// errBarrier ends a transaction that was only to wait for those before it.
+var errBarrier = errors.New("nothing to write")
 
 // Log writes one entry that is not about a step: started, stopped, trusted.
 func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
@@ -167,12 +178,14 @@ func (g *Gate) view(ctx context.Context, fn func(*store.Tx) error) error {
 func (g *Gate) machine(err error) error {
 	var refusal *op.Refusal
 	switch {
-	case err == nil, errors.As(err, &refusal), errors.Is(err, errRulesMoved):
+	case err == nil, errors.Is(err, errRulesMoved):
 		return err
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		g.log.Error("not decided", "error", err)
 		return op.Refuse(op.Unavailable, "the gate cannot write its journal now, so nothing was decided").
 			WithHint("see the daemon's log; try again when the disk has space and works")
+	case errors.As(err, &refusal):
+		return err
 	default:
 		g.log.Error("internal error", "error", err)
 		return op.Refuse(op.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")

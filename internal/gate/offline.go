@@ -23,8 +23,8 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 		if g.rules.Load() != a.rules {
 			return errRulesMoved
 		}
-		if !a.moment.Trusted {
-			return op.Refuse(op.Unavailable, "signed work waits: %s", a.moment.Why).At(op.StageTime)
+		if err := g.timely(a); err != nil {
+			return err
 		}
 		var err error
 		if r, err = g.insertOffline(tx, by, a, p); err != nil {
@@ -43,6 +43,13 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 // planOffline checks the payload against the catalogue and the target as it is
 // now.
 func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (planned, error) {
+	spec, err := op.Lookup(a.Payload.Op)
+	if err != nil {
+		return planned{}, err
+	}
+	if err := checkRoles(a.Signers, a.rules.policy.Requirement(spec)); err != nil {
+		return planned{}, err
+	}
 	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}
 	p, err := g.plan(ctx, by, ask, nil)
 	if err != nil {
@@ -57,8 +64,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		// It was signed, so it runs as what is signed: once, and bound.
 		p.step.Verdict = op.Verdict{Class: op.Destructive, Rule: "signed-offline", Why: "an operator signed it before the gate saw it"}
 	}
-	need := a.rules.policy.Requirement(p.spec)
-	return p, checkRoles(a.Signers, need)
+	return p, nil
 }
 
 func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planned) (op.Request, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"gated/internal/audit"
 	"gated/internal/journal"
@@ -78,9 +79,11 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 		return s, op.Refuse(op.Conflict, "step %s is %s", id, s.State).About(id, s.State)
 	}
 	for _, x := range steps {
-		before := x.ID.Index < id.Index
-		if before && x.State.Open() || before && s.Undoes == 0 && x.State != op.StateSucceeded {
+		if x.ID.Index < id.Index && x.State.Open() {
 			return s, op.Refuse(op.Conflict, "step %s waits for %s", id, x.ID)
+		}
+		if s.Undoes == 0 && fellThrough(x) {
+			return s, op.Refuse(op.Conflict, "step %s does not run: %s of its job is %s", id, x.ID, x.State)
 		}
 		waits := x.Verdict.Class == op.Destructive && x.Undoes == 0 && (x.State == op.StatePending || x.State == op.StatePlanned)
 		if waits && s.Undoes == 0 {
@@ -88,6 +91,11 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 		}
 	}
 	return s, nil
+}
+
+// fellThrough holds for a step that a job had to do and that ended otherwise.
+func fellThrough(s op.Step) bool {
+	return s.Undoes == 0 && !s.State.Open() && s.State != op.StateSucceeded
 }
 
 // ended is a step that the dispatching transaction ended or sent to the
@@ -109,6 +117,9 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		if err != nil {
 			return err
 		}
+		if err := g.alone(tx, s, now); err != nil {
+			return err
+		}
 		if s.State == op.StateAuthorized {
 			end, err = g.dispatchSigned(tx, s, now)
 		} else {
@@ -126,6 +137,22 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 	return nil
 }
 
+// alone refuses a look that is not one at the step's target, and a second step
+// on a target while the first is under way: what was seen is changing then.
+func (g *Gate) alone(tx *store.Tx, s op.Step, now op.Observed) error {
+	if err := identified(now, s.Target); err != nil {
+		return err
+	}
+	busy, err := journal.Busy(tx, s.Target)
+	if err != nil {
+		return err
+	}
+	if busy {
+		return op.Refuse(op.Conflict, "another step on %s is under way", s.Target)
+	}
+	return nil
+}
+
 // dispatchSigned checks an authorized step once more: time, trust and policy,
 // what was signed, and what is there. What fails here stays spent.
 func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
@@ -138,7 +165,7 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if moment.Now.After(r.ExpiresAt.Add(Skew)) {
+	if moment.Now.After(g.expiry(held, r).Add(Skew)) {
 		return g.end(tx, s, op.StateExpired, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
 	}
 	p, err := op.DecodePayload(r.Payload)
@@ -152,7 +179,24 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err := stale(s, now); err != nil {
 		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
 	}
+	// A signature does not allow what the configuration, as it is now, refuses.
+	var refusal *op.Refusal
+	if _, err := g.classify(tx, op.Requester{}, s, now); errors.As(err, &refusal) {
+		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
+	} else if err != nil {
+		return ended{}, err
+	}
 	return g.run(tx, s, now)
+}
+
+// expiry is when a request's payload stops to count: it may not live for longer
+// than the policies of then and now both allow.
+func (g *Gate) expiry(held *rules, r op.Request) time.Time {
+	longest := r.IssuedAt.Add(g.requirement(held, r).MaxValidity)
+	if longest.Before(r.ExpiresAt) {
+		return longest
+	}
+	return r.ExpiresAt
 }
 
 // stillCounted checks the stored signatures against the trust and policy that
@@ -230,7 +274,7 @@ func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Obs
 	if err != nil {
 		return nil, err
 	}
-	if p == nil || p.Job != s.ID.Job {
+	if p == nil || p.Job != s.ID.Job || p.Target != s.Target {
 		return op.Refuse(op.StaleTarget, "%s is not the one that this job made", s.Target).At(op.StageBinding), nil
 	}
 	return nil, nil
@@ -248,7 +292,9 @@ func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
 	return who[0], nil
 }
 
-// askInstead turns a planned step into a request.
+// askInstead turns a planned step into a request. What its job has made so far
+// is not to be taken back unsigned after that: people take their time, and in
+// the meantime others may come to rely on it.
 func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (ended, error) {
 	at := g.clock.Now().Now
 	moved, err := journal.Move(tx, s.ID, op.StatePlanned, op.StatePending, op.PendingSignature, s.Verdict.Why, at)
@@ -258,6 +304,13 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	job, err := journal.ReadJob(tx, s.ID.Job)
 	if err != nil {
 		return ended{}, err
+	}
+	for _, made := range job.Steps {
+		if made.Op == "guest.create" && made.State == op.StateSucceeded {
+			if err := g.promote(tx, "gate", made.Target, made.Incarnation, s.ID.String()+" of its job waits for an operator"); err != nil {
+				return ended{}, err
+			}
+		}
 	}
 	if err := g.issue(tx, s, spec, now.Facts, job.Reason, at); err != nil {
 		return ended{}, err

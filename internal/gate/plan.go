@@ -29,7 +29,19 @@ func (g *Gate) look(ctx context.Context, t op.Target) (op.Observed, error) {
 		g.log.Warn("cannot look at a target", "target", t.String(), "error", err)
 		return o, op.Refuse(op.Unavailable, "%s cannot be looked at now", t).WithHint("see the daemon's log")
 	}
-	return completed(o), nil
+	return completed(o), identified(o, t)
+}
+
+// identified refuses a look that does not say which incarnation of which target
+// it is of: what is unclear does not run.
+func identified(o op.Observed, t op.Target) error {
+	switch {
+	case o.Target != t:
+		return op.Refuse(op.Unavailable, "the back end answered for %s when asked for %s", o.Target, t)
+	case o.Present && o.Incarnation == "":
+		return op.Refuse(op.Unavailable, "the back end does not say which %s this is", t)
+	}
+	return nil
 }
 
 func completed(o op.Observed) op.Observed {
@@ -116,8 +128,9 @@ func (g *Gate) classify(tx *store.Tx, by op.Requester, s op.Step, o op.Observed)
 	if prov != nil && prov.Target != o.Target {
 		prov = nil // the same identity under another name is not what was made
 	}
+	m := g.clock.Now()
 	return classify.Classify(classify.Input{Step: s, Requester: by, Observed: o, Provenance: prov,
-		Policy: g.rules.Load().policy, Now: g.clock.Now().Now})
+		Policy: g.rules.Load().policy, Now: m.Now, Doubt: !m.Trusted})
 }
 
 func makes(earlier []planned, t op.Target) bool {

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gated/internal/audit"
 	"gated/internal/journal"
@@ -42,7 +43,11 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 		if s.State != op.StateDispatched {
 			return op.Refuse(op.Conflict, "step %s is %s, not dispatched", id, s.State).About(id, s.State)
 		}
-		if err := g.record(tx, s, believed(s, out)); err != nil {
+		known, err := journal.ReadProvenance(tx, incarnationAfter(out))
+		if err != nil {
+			return err
+		}
+		if err := g.record(tx, s, believed(s, out, known)); err != nil {
 			return err
 		}
 		s, err = journal.ReadStep(tx, id)
@@ -55,9 +60,17 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 	return s, err
 }
 
+func incarnationAfter(out Outcome) op.Incarnation {
+	if out.After == nil {
+		return ""
+	}
+	return out.After.Incarnation
+}
+
 // believed turns a success that the target does not show into a failure, and
-// one that could not be looked at into an unknown.
-func believed(s op.Step, out Outcome) Outcome {
+// one that could not be looked at into an unknown. known is the provenance of
+// what is there now.
+func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	if out.Err != nil || out.Unknown {
 		return out
 	}
@@ -72,33 +85,61 @@ func believed(s op.Step, out Outcome) Outcome {
 	a := *out.After
 	switch s.Op {
 	case "guest.create":
-		if !a.Present || a.Birth == "" || a.Birth != s.Birth {
+		if !a.Present || a.Incarnation == "" || a.Birth == "" || a.Birth != s.Birth {
 			return lie(s.Target.String() + " is not there as it was made")
+		}
+		if known != nil {
+			return lie(s.Target.String() + " is one that was made before")
 		}
 	case "guest.destroy":
 		if a.Present && a.Incarnation == s.Incarnation {
 			return lie(s.Target.String() + " is still there")
 		}
+	case "guest.undelete":
+		wanted := s.Params.Str("incarnation")
+		if !a.Present || wanted != "" && a.Incarnation != op.Incarnation(wanted) {
+			return lie(s.Target.String() + " is not what was in the trash")
+		}
 	default:
 		if !a.Present {
 			return lie(s.Target.String() + " is gone")
 		}
+		if a.Incarnation != s.Incarnation {
+			return lie(s.Target.String() + " is another one now")
+		}
+	}
+	if s.Op == "guest.destroy" && out.Detail == "" {
+		out.Detail = untilWhen(s, a)
 	}
 	return out
 }
 
+// untilWhen says how long a destroyed incarnation can be brought back.
+func untilWhen(s op.Step, after op.Observed) string {
+	for _, t := range after.Trash {
+		if t.Incarnation == s.Incarnation {
+			return "can be undone until " + t.Until.UTC().Format(time.RFC3339)
+		}
+	}
+	return "cannot be undone"
+}
+
 func (g *Gate) record(tx *store.Tx, s op.Step, out Outcome) error {
 	now := g.clock.Now().Now
+	steps, err := journal.StepsOf(tx, s.ID.Job)
+	if err != nil {
+		return err
+	}
 	to, kind, code := op.StateSucceeded, audit.Succeeded, op.Code("")
-	detail := out.Detail
-	benign := s.Verdict.Class == op.Benign
+	detail := clipTo(out.Detail, maxDetail)
+	again := s.Verdict.Class == op.Benign && s.Attempts < maxAttempts && (s.Undoes != 0 || !over(steps))
 	switch {
 	case out.Unknown:
 		to, kind, code = op.StateInterrupted, audit.Interrupted, op.Unavailable
 		if detail == "" {
 			detail = "nobody knows whether it was done; look at the target, then ask again"
 		}
-	case out.Err != nil && out.Transient && benign && s.Attempts < maxAttempts:
+	case out.Err != nil && out.Transient && again:
 		to, kind, code, detail = op.StatePlanned, audit.Retried, op.CodeOf(out.Err), words(out.Err)
 	case out.Err != nil:
 		to, kind, code, detail = op.StateFailed, audit.Failed, op.CodeOf(out.Err), words(out.Err)
@@ -125,8 +166,22 @@ func (g *Gate) record(tx *store.Tx, s op.Step, out Outcome) error {
 	if err := g.promoteBy(tx, s, *out.After); err != nil {
 		return err
 	}
+	if s.Undoes == 0 && over(steps) {
+		return g.endJob(tx, s)
+	}
 	_, err = journal.Finish(tx, s.ID.Job, now)
 	return err
+}
+
+// over reports whether a job ended while a step of it was under way, by the
+// rejection of a later one: what that step did is taken back as well then.
+func over(steps []op.Step) bool {
+	for _, s := range steps {
+		if fellThrough(s) {
+			return true
+		}
+	}
+	return false
 }
 
 // words is what people are told of an error: a refusal's sentence, or the text
@@ -134,9 +189,9 @@ func (g *Gate) record(tx *store.Tx, s op.Step, out Outcome) error {
 func words(err error) string {
 	var r *op.Refusal
 	if errors.As(err, &r) {
-		return r.Detail
+		return clipTo(r.Detail, maxDetail)
 	}
-	return clip(err.Error())
+	return clipTo(err.Error(), maxDetail)
 }
 
 // remember records what a create made: the incarnation, its storage, for whom,
@@ -153,14 +208,23 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	if err != nil {
 		return nil, err
 	}
-	now := g.clock.Now().Now
+	// Its age counts from the dispatch: after a crash this may be much later.
 	p := op.Provenance{Incarnation: after.Incarnation, Target: s.Target, Creator: by.String(), Agent: by.Agent,
-		Job: s.ID.Job, Scratch: s.Params.Bool("scratch"), CreatedAt: now}
+		Job: s.ID.Job, Scratch: s.Params.Bool("scratch"), CreatedAt: s.UpdatedAt}
 	if p.Scratch {
-		p.ScratchUntil = now.Add(g.rules.Load().policy.ScratchMaxAge)
+		p.ScratchUntil = p.CreatedAt.Add(g.rules.Load().policy.ScratchMaxAge)
 	}
+	made := &audit.Made{Creator: p.Creator, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil}
 	for _, id := range after.Storage {
-		p.Storage = append(p.Storage, op.StorageOrigin{ID: id, Job: s.ID.Job})
+		// What belongs to another incarnation was moved here, not made.
+		foreign, err := journal.IsStorage(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !foreign {
+			p.Storage = append(p.Storage, op.StorageOrigin{ID: id, Job: s.ID.Job})
+			made.Storage = append(made.Storage, id)
+		}
 	}
 	if err := journal.AddProvenance(tx, p); err != nil {
 		return nil, err
@@ -169,7 +233,7 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	if err := journal.Rebind(tx, *s); err != nil {
 		return nil, err
 	}
-	return &audit.Made{Creator: p.Creator, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil, Storage: after.Storage}, nil
+	return made, nil
 }
 
 // promoteBy ends scratch where the step showed an interest in the target.

@@ -12,8 +12,9 @@ import (
 	"gated/internal/store"
 )
 
-// What one Tick does at the most, so that it never holds up a decision.
 const (
+	// tickBatch is how many rows Tick reads or forgets at a time, so that it
+	// never holds up a decision.
 	tickBatch = 256
 	// pruneMargin keeps a spent nonce for longer than its payload, by more than
 	// the durable time mark may lag.
@@ -32,15 +33,13 @@ func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, s := range waiting {
-		if o.Incarnation == s.Incarnation && o.Fingerprint == s.Fingerprint {
-			continue
-		}
-		if err := g.refreshOne(ctx, s.ID, o, false); err != nil {
-			return err
+		if o.Incarnation != s.Incarnation || o.Fingerprint != s.Fingerprint {
+			errs = append(errs, g.refreshOne(ctx, s.ID, o, false))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err error) {
@@ -57,14 +56,16 @@ func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err err
 }
 
 // refreshOne supersedes, expires or issues anew one waiting request, if it
-// still waits.
+// still waits. One that the configuration now refuses ends so.
 func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, expired bool) error {
 	by := op.Requester{Source: op.SourceGate}
-	return g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
+	ended := false
+	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
 		r, err := journal.ReadRequest(tx, id)
 		if err != nil || r.Step.State != op.StatePending {
 			return err
 		}
+		ended = true
 		switch {
 		case expired && r.Offline:
 			e := about(audit.Expired, "gate", r.Step)
@@ -74,12 +75,24 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, e
 			e := about(audit.Superseded, "gate", r.Step)
 			e.Code, e.Detail = op.Superseded, "the target is not the one that was meant any more"
 			return g.close(tx, r.Step, op.StateSuperseded, op.Superseded, e)
-		case expired:
-			return g.reissue(tx, id, o, "the payload expired")
-		default:
-			return g.reissue(tx, id, o, "the target changed")
 		}
+		why := "the target changed"
+		if expired {
+			why = "the payload expired"
+		}
+		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })
+		var refusal *op.Refusal
+		if !errors.Is(err, store.ErrUnavailable) && errors.As(err, &refusal) {
+			_, err = g.end(tx, r.Step, op.StateRefused, audit.Refused, refusal)
+			return err
+		}
+		ended = false
+		return err
 	})
+	if err == nil && ended {
+		g.wakeJob(ctx, id.Job) // what its job did before is taken back
+	}
+	return err
 }
 
 // Tick does what time brings: payloads that expired while they waited are
@@ -94,31 +107,38 @@ func (g *Gate) Tick(ctx context.Context) error {
 }
 
 func (g *Gate) renew(ctx context.Context, now time.Time) error {
-	var ids []op.RequestID
-	err := g.view(ctx, func(tx *store.Tx) (err error) {
-		ids, err = journal.Expiring(tx, now.Add(-Skew), tickBatch)
-		return err
-	})
+	var errs []error
+	var after op.RequestID
+	for {
+		var ids []op.RequestID
+		err := g.view(ctx, func(tx *store.Tx) (err error) {
+			ids, err = journal.Expiring(tx, now.Add(-Skew), g.Policy().MaxValidity, after, tickBatch)
+			return err
+		})
+		if err != nil || len(ids) == 0 {
+			return errors.Join(append(errs, err)...)
+		}
+		// One that cannot be issued anew keeps none of the others from it.
+		for _, id := range ids {
+			errs = append(errs, g.renewOne(ctx, id))
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+func (g *Gate) renewOne(ctx context.Context, id op.RequestID) error {
+	r, err := g.Request(ctx, id)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		r, err := g.Request(ctx, id)
-		if err != nil {
-			return err
-		}
-		o, err := g.look(ctx, r.Step.Target)
-		if err != nil {
-			// Nothing is known of the target; its payload stays expired, which
-			// is refused, until it can be looked at.
-			g.log.Warn("an expired request cannot be issued anew", "request", id.String(), "error", err)
-			continue
-		}
-		if err := g.refreshOne(ctx, id, o, true); err != nil {
-			return err
-		}
+	o, err := g.look(ctx, r.Step.Target)
+	if err != nil {
+		// Nothing is known of the target; its payload stays expired, which is
+		// refused, until it can be looked at.
+		g.log.Warn("an expired request cannot be issued anew", "request", id.String(), "error", err)
+		return nil
 	}
-	return nil
+	return g.refreshOne(ctx, id, o, true)
 }
 
 func (g *Gate) prune(ctx context.Context, now time.Time) error {

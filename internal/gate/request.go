@@ -46,13 +46,6 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 		return fmt.Errorf("request %s is not one to issue anew", id)
 	}
 	now := g.clock.Now().Now
-	fate := nonce.Superseded
-	if !now.Before(r.ExpiresAt) {
-		fate = nonce.Expired
-	}
-	if err := nonce.Spend(tx, r.Nonce, fate); err != nil {
-		return err
-	}
 	spec, err := op.Lookup(r.Step.Op)
 	if err != nil {
 		return err
@@ -66,18 +59,22 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 	if s.Verdict.Class == op.Benign {
 		s.Verdict = r.Step.Verdict
 	}
+	fate := nonce.Superseded
+	if !now.Before(r.ExpiresAt) {
+		fate = nonce.Expired
+	}
+	if err := nonce.Spend(tx, r.Nonce, fate); err != nil {
+		return err
+	}
 	if err := journal.Rebind(tx, s); err != nil {
 		return err
 	}
-	created := r.CreatedAt
 	if err := g.issue(tx, s, spec, o.Facts, r.Reason, now); err != nil {
 		return err
 	}
-	r, err = journal.ReadRequest(tx, id)
-	if err != nil {
+	if r, err = journal.ReadRequest(tx, id); err != nil {
 		return err
 	}
-	r.CreatedAt = created
 	e := about(audit.Reissued, "gate", s)
 	e.Detail, e.Payload = why, op.SHA256(r.Payload)
 	return g.append(tx, e)

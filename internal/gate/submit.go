@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gated/internal/audit"
@@ -287,10 +288,12 @@ func withPID(e audit.Entry, by op.Requester) audit.Entry {
 	return e
 }
 
-// clip bounds what an audit entry repeats of a caller's words.
-func clip(s string) string {
-	if len(s) > 200 {
-		return s[:200]
+// clip bounds what an audit entry repeats of others' words, and keeps it text.
+func clip(s string) string { return clipTo(s, 200) }
+
+func clipTo(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
 	}
-	return s
+	return strings.ToValidUTF8(s, "")
 }

@@ -66,7 +66,8 @@ func previous(s op.Step, before op.Observed) op.Params {
 }
 
 // endJob is called when a step ended without success: what the job still had to
-// do is cancelled, and what it did is taken back, last first.
+// do is cancelled, and what it did is taken back, last first. While a step of it
+// is under way that waits; Record of that step comes here again.
 func (g *Gate) endJob(tx *store.Tx, cause op.Step) error {
 	now := g.clock.Now().Now
 	steps, err := journal.StepsOf(tx, cause.ID.Job)
@@ -74,12 +75,17 @@ func (g *Gate) endJob(tx *store.Tx, cause op.Step) error {
 		return err
 	}
 	if cause.Undoes == 0 {
+		running := false
 		for _, s := range steps {
-			if s.State.Open() && s.State != op.StateDispatched && s.ID != cause.ID {
+			running = running || s.State == op.StateDispatched
+			if s.State.Open() && s.State != op.StateDispatched {
 				if err := g.cancelRest(tx, s, cause); err != nil {
 					return err
 				}
 			}
+		}
+		if running {
+			return nil
 		}
 		if err := g.compensate(tx, steps); err != nil {
 			return err

@@ -15,9 +15,19 @@ import (
 // Reject ends a request by a signed rejection, also after it was authorized
 // and before it was dispatched. The rejection's own nonce is spent with it.
 func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
+	for {
+		r, err := g.rejectOnce(ctx, by, id, e)
+		if !errors.Is(err, errRulesMoved) {
+			return r, err
+		}
+	}
+}
+
+// rejectOnce verifies and decides by one pair of trust and policy.
+func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
 	entry := audit.Entry{Job: id.Job.String(), Step: id.String()}
-	held, moment := g.rules.Load(), g.clock.Now()
-	rej, err := g.verifier(held).Rejection(e, moment.Now)
+	held := g.rules.Load()
+	rej, err := g.verifier(held).Rejection(e, g.clock.Now().Now)
 	if err != nil {
 		return op.Request{}, g.refuse(ctx, by, entry, err)
 	}
@@ -43,12 +53,21 @@ func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e a
 		r, err = journal.ReadRequest(tx, id)
 		return err
 	})
+	if err == nil {
+		g.wakeJob(ctx, id.Job) // what its job did before is taken back
+	}
 	return r, err
 }
 
 func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id op.RequestID) (op.Request, error) {
+	if g.rules.Load() != held {
+		return op.Request{}, errRulesMoved
+	}
 	r, err := journal.ReadRequest(tx, id)
 	if err != nil {
+		return r, err
+	}
+	if err := inTime(rej.Rejection.ExpiresAt, g.clock.Now()); err != nil {
 		return r, err
 	}
 	switch {
@@ -85,7 +104,8 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 		for _, r := range job.Requesters {
 			mine = mine || r.Source != op.SourceDesired && r.UID == by.UID && r.String() == by.String()
 		}
-		if !mine && by.UID != 0 && by.UID != g.uid {
+		// Only of a caller on the socket does the uid mean anything.
+		if !mine && (by.Source != op.SourceAPI || by.UID != 0 && by.UID != g.uid) {
 			return op.Refuse(op.NotAllowed, "%s did not ask for %s", by, id)
 		}
 		for _, s := range job.Steps {
@@ -126,7 +146,7 @@ func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.A
 	var rejected bool
 	err := g.view(ctx, func(tx *store.Tx) (err error) {
 		if keep == nil {
-			rejected, err = journal.HasRejected(tx, t)
+			rejected, err = journal.HasRejected(tx, t, by.String())
 		}
 		if err == nil {
 			gone, err = withdrawn(tx, by, t, keep)
@@ -138,7 +158,7 @@ func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.A
 	}
 	return g.decide(ctx, by, audit.Entry{Target: t.String()}, func(tx *store.Tx) error {
 		if rejected {
-			if err := journal.ForgetRejected(tx, t); err != nil {
+			if err := journal.ForgetRejected(tx, t, by.String()); err != nil {
 				return err
 			}
 		}

@@ -38,6 +38,6 @@ func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 // ForgetKeys drops up to limit idempotency keys older than t.
 func ForgetKeys(tx *store.Tx, t time.Time, limit int) error {
 	_, err := tx.Exec(`DELETE FROM idempotency WHERE (caller, key) IN
-		(SELECT caller, key FROM idempotency WHERE at < ? LIMIT ?)`, t.UnixNano(), limit)
+		(SELECT caller, key FROM idempotency WHERE at < ? ORDER BY at LIMIT ?)`, t.UnixNano(), limit)
 	return err
 }

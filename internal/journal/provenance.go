@@ -32,6 +32,12 @@ func AddStorage(tx *store.Tx, inc op.Incarnation, s op.StorageOrigin) error {
 	return err
 }
 
+// IsStorage reports whether a storage object is recorded for any incarnation.
+func IsStorage(tx *store.Tx, id op.StorageID) (is bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM storage WHERE id = ?)`, string(id)).Scan(&is)
+	return is, err
+}
+
 // EndScratch ends, for ever, that an incarnation may be destroyed unsigned,
 // and reports whether it was still so.
 func EndScratch(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {

@@ -87,6 +87,7 @@ CREATE TABLE idempotency(
 	at     INTEGER NOT NULL,
 	PRIMARY KEY(caller, key)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_age ON idempotency(at);
 CREATE TABLE incarnations(
 	incarnation   TEXT PRIMARY KEY,
 	kind          TEXT NOT NULL,
@@ -105,6 +106,7 @@ CREATE TABLE storage(
 	job         INTEGER NOT NULL,
 	PRIMARY KEY(incarnation, id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX storage_id ON storage(id);
 CREATE TABLE desired_sets(
 	name       TEXT PRIMARY KEY,
 	etag       TEXT NOT NULL,

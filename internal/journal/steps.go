@@ -128,7 +128,8 @@ func ByWish(tx *store.Tx, wish string) (s op.Step, ok bool, err error) {
 // requester.
 func PendingOf(tx *store.Tx, who string) (n int, err error) {
 	err = tx.QueryRow(`SELECT count(*) FROM steps s JOIN requesters r ON r.job = s.job
-		WHERE s.state = 'pending_signature' AND r.who = ?`, who).Scan(&n)
+		WHERE s.state = 'pending_signature' AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
+			AND r.who = ?`, who).Scan(&n)
 	return n, err
 }
 
@@ -173,17 +174,26 @@ func Undo(tx *store.Tx, id op.StepID) (undo string, err error) {
 }
 
 // ForgetRejected lets a wish for a target that an operator rejected be asked
-// again: it was withdrawn in between.
-func ForgetRejected(tx *store.Tx, t op.Target) error {
-	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''`,
-		t.Kind, t.Name)
+// again: the requester who withdrew it in between. What another desired set
+// wished stays rejected.
+func ForgetRejected(tx *store.Tx, t op.Target, who string) error {
+	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''
+		AND NOT EXISTS (SELECT 1 FROM requesters r WHERE r.job = steps.job AND r.source = 'desired' AND r.who <> ?)`,
+		t.Kind, t.Name, who)
 	return err
 }
 
-// HasRejected reports whether a wish for a target is kept from being asked
-// again.
-func HasRejected(tx *store.Tx, t op.Target) (has bool, err error) {
-	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> '')`,
-		t.Kind, t.Name).Scan(&has)
+// HasRejected reports whether there is a wish for ForgetRejected to forget.
+func HasRejected(tx *store.Tx, t op.Target, who string) (has bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''
+		AND NOT EXISTS (SELECT 1 FROM requesters r WHERE r.job = steps.job AND r.source = 'desired' AND r.who <> ?))`,
+		t.Kind, t.Name, who).Scan(&has)
 	return has, err
+}
+
+// Busy reports whether a step of the target is dispatched.
+func Busy(tx *store.Tx, t op.Target) (busy bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'dispatched'
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`, t.Kind, t.Name).Scan(&busy)
+	return busy, err
 }
