@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"maps"
 	"testing"
 
@@ -87,8 +88,9 @@ func apply(have op.Observed, a op.Ask) op.Observed {
 	switch a.Op {
 	case "guest.create":
 		spec := maps.Clone(a.Params)
-		state := spec.Str("state")
+		state := cmp.Or(spec.Str("state"), stopped)
 		delete(spec, "state")
+		delete(spec, "scratch")
 		return observed(have.Target.Name, state, spec)
 	case "guest.destroy":
 		return nothing(have.Target.Name)
