@@ -42,6 +42,30 @@ func TestCrashInCreate(t *testing.T) {
 	}
 }
 
+// TestLeftoversDoNotBlock: what an attempt left behind in this very daemon is in
+// nobody's way.
+func TestLeftoversDoNotBlock(t *testing.T) {
+	w := newWorld(t)
+	w.write("x", ".new-birth-1", "file")
+	w.do("create", "web")
+	w.write("x", "web", stagePrefix+"snapshot-s", "file")
+	w.do("snapshot", "web", "snapshot", "s")
+	require.Empty(t, entries(t, w.path("web", snapshotsDir, "s")))
+	w.write("precious", "web", stagePrefix+dataDir, "file")
+	w.do("wipe", "web")
+	w.write("precious too", "web", stagePrefix+dataDir, "file")
+	w.do("restore", "web", "snapshot", "s")
+	require.Equal(t, []string{"data", "data", "data", "data"}, w.inTrash())
+	require.Equal(t, []string{dataDir, guestFile, snapshotsDir}, entries(t, w.path("web")))
+}
+
+func TestOneDaemonForARoot(t *testing.T) {
+	w := newWorld(t)
+	_, err := New(w.cfg)
+	require.ErrorIs(t, err, op.Conflict)
+	w.restart()
+}
+
 func TestCrashInDestroy(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")

@@ -52,6 +52,9 @@ func (s *spec) apply(p op.Params) {
 // create builds the guest aside and moves it into place whole.
 func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) error {
 	stage := stagePrefix + s.UUID
+	if err := removeTree(ctx, d.root, stage); err != nil { // an attempt that was cut short
+		return err
+	}
 	if err := d.stageGuest(stage, s); err != nil {
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), d.root, stage))
 	}
@@ -74,7 +77,11 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 		if back == nil {
 			back = removeTree(context.WithoutCancel(ctx), d.root, stage)
 		}
-		return errors.Join(fmt.Errorf("start: %w", err), back)
+		err = errors.Join(fmt.Errorf("start: %w", err), back)
+		if back != nil {
+			return driver.Unknown(err)
+		}
+		return err
 	}
 	return nil
 }

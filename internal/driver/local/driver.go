@@ -95,6 +95,9 @@ func openGuests(path string) (*dir, error) {
 		err = op.Refuse(op.Conflict, "local.root %s has mode %#o and belongs to uid %d", real, e.mode&0o7777, e.uid).
 			WithHint("chown it to the daemon's user and chmod 0700 it")
 	}
+	if err == nil && unix.Flock(root.fd(), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		err = op.Refuse(op.Conflict, "local.root %s is in use by another daemon", real).WithHint("give each gate a root of its own")
+	}
 	if err != nil {
 		root.close()
 		return nil, err

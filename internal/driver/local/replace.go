@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"gated/internal/driver"
 	"gated/internal/op"
@@ -73,6 +74,10 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 // starts it again where it is wished to run.
 func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build func(stage string) error) error {
 	const stage = stagePrefix + dataDir
+	// One that is there may hold data that an earlier step took out of use.
+	if err := d.putPart(g, stage, "data"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := build(stage); err != nil {
 		return err
 	}
@@ -90,7 +95,7 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build 
 		return driver.Unknown(err)
 	}
 	if err := d.putPart(g, stage, "data"); err != nil {
-		// The work is done; the next New moves the old tree.
+		// The work is done; the next restore, wipe or New moves the old tree.
 		d.cfg.Logger.Warn("old data not moved to the trash yet", "guest", g.name, "err", err)
 	}
 	return nil

@@ -88,11 +88,11 @@ func (d *Driver) takeSnapshot(ctx context.Context, g *guest, name string) error 
 	}
 	snapshots, err := g.dir.sub(snapshotsDir)
 	if err != nil {
-		return errors.Join(err, removeTree(ctx, g.dir, stage))
+		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
 	}
 	defer snapshots.close()
 	if err := g.dir.rename(stage, snapshots, name, unix.RENAME_NOREPLACE); err != nil {
-		return errors.Join(err, removeTree(ctx, g.dir, stage))
+		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
 	}
 	if err := errors.Join(snapshots.sync(), g.dir.sync()); err != nil {
 		return driver.Unknown(err)
@@ -108,6 +108,9 @@ func (d *Driver) stageCopy(ctx context.Context, from *dir, name string, in *dir,
 		return err
 	}
 	defer source.close()
+	if err := removeTree(ctx, in, stage); err != nil { // an attempt that was cut short
+		return err
+	}
 	copied, err := in.mkdir(stage, 0o700)
 	if err != nil {
 		return err

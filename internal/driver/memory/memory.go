@@ -1,0 +1,250 @@
+// Package memory is a driver whose guests exist in memory alone: for tests of
+// what stands above drivers, and for benchmarks that measure the gate rather
+// than a disk. It keeps a driver's rules: it looks again and uses the permit
+// before it changes anything.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// Driver is safe for concurrent use. Nothing that it returns is changed later.
+type Driver struct {
+	// Before, if not nil, is asked after the permit was used and before the step
+	// takes effect; its error ends the step, marked as the driver package has it.
+	Before func(op.Step) error
+
+	now    func() time.Time
+	mu     sync.Mutex
+	guests map[string]op.Observed
+	trash  map[string][]thrown // by name, oldest first
+	made   int
+	list   []op.Observed // of all guests by name; nil after a change
+}
+
+type thrown struct {
+	guest op.Observed
+	until time.Time
+}
+
+// TrashKeep is how long a destroyed guest says that it can be undeleted. It is
+// in fact kept for ever.
+const TrashKeep = 24 * time.Hour
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns a driver without guests.
+func New(now func() time.Time) *Driver {
+	return &Driver{now: now, guests: map[string]op.Observed{}, trash: map[string][]thrown{}}
+}
+
+// Put makes or replaces a guest by other hands than a gate's, as another
+// incarnation, with the parameters of guest.create.
+func (d *Driver) Put(name string, p op.Params) op.Observed {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.create(op.Target{Kind: d.Kind(), Name: name}, "", p)
+	return d.guests[name]
+}
+
+// Kind returns "guest".
+func (d *Driver) Kind() string { return "guest" }
+
+// Observe looks at one guest.
+func (d *Driver) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.look(t), nil
+}
+
+func (d *Driver) look(t op.Target) op.Observed {
+	o, ok := d.guests[t.Name]
+	if !ok {
+		o = op.Observed{Target: t, Running: "absent", Fingerprint: op.FingerprintOf([]byte(t.Name))}
+	}
+	for _, x := range d.trash[t.Name] {
+		o.Trash = append(slices.Clip(o.Trash), op.Trashed{Incarnation: x.guest.Incarnation, Until: x.until})
+	}
+	return o
+}
+
+// List returns every guest by name, without its trash. The caller must not
+// change the slice.
+func (d *Driver) List(context.Context) ([]op.Observed, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.list == nil {
+		d.list = slices.SortedFunc(maps.Values(d.guests), func(a, b op.Observed) int {
+			return strings.Compare(a.Target.Name, b.Target.Name)
+		})
+	}
+	return d.list, nil
+}
+
+// Execute runs the step at once.
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
+	step := p.Step()
+	if step.ID == (op.StepID{}) {
+		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
+	}
+	act, ok := actions[step.Op]
+	if !ok {
+		return "", op.Refuse(op.UnknownOp, "the memory driver does not know %q", step.Op)
+	}
+	now, err := d.Observe(ctx, step.Target)
+	if err != nil {
+		return "", err
+	}
+	if err := p.Use(ctx, now); err != nil {
+		return "", err
+	}
+	if d.Before != nil {
+		if err := d.Before(step); err != nil {
+			return "", err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return "", act(d, step)
+}
+
+// Task reports that there is no such task: all work is done when Execute
+// returns.
+func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
+	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the memory driver has no task %q", task)
+}
+
+// actions are what each operation does; d.mu is held.
+var actions = map[string]func(*Driver, op.Step) error{
+	"guest.create":          func(d *Driver, s op.Step) error { d.create(s.Target, s.Birth, s.Params); return nil },
+	"guest.undelete":        (*Driver).undelete,
+	"guest.destroy":         (*Driver).destroy,
+	"guest.start":           func(d *Driver, s op.Step) error { return d.run(s, "running") },
+	"guest.restart":         func(d *Driver, s op.Step) error { return d.run(s, "running") },
+	"guest.stop":            func(d *Driver, s op.Step) error { return d.run(s, "stopped") },
+	"guest.set-config":      (*Driver).setConfig,
+	"guest.snapshot":        (*Driver).snapshot,
+	"guest.snapshot-delete": (*Driver).snapshotDelete,
+	"guest.restore":         (*Driver).newData,
+	"guest.wipe":            (*Driver).newData,
+}
+
+func (d *Driver) create(t op.Target, birth string, p op.Params) {
+	d.made++
+	o := op.Observed{Target: t, Present: true, Birth: birth, Running: "stopped",
+		Incarnation: op.Incarnation(fmt.Sprintf("%s:%d", birth, d.made)),
+		Storage:     []op.StorageID{op.StorageID(fmt.Sprintf("data:%d", d.made))},
+		Spec:        op.Params{"command": "", "labels": map[string]any{}, "protected": false}}
+	if p.Str("state") == "running" {
+		o.Running = "running"
+	}
+	d.set(o, p)
+}
+
+// set stores a guest with some fields of its spec replaced.
+func (d *Driver) set(o op.Observed, fields op.Params) {
+	o.Spec = maps.Clone(o.Spec)
+	for _, name := range []string{"memory", "cpus", "command", "labels", "protected"} {
+		if fields.Has(name) {
+			o.Spec[name] = fields[name]
+		}
+	}
+	o.Protected, o.Labels = o.Spec.Bool("protected"), o.Spec.Labels("labels")
+	covered := o.Spec.Canonical()
+	for _, id := range o.Storage {
+		covered = append(append(covered, ' '), id...)
+	}
+	o.Fingerprint = op.FingerprintOf(append(covered, strings.Join(append([]string{string(o.Incarnation)}, o.Snapshots...), " ")...))
+	o.Facts = []op.Fact{{Name: "files", Text: "none: this guest exists in memory alone"}}
+	d.guests[o.Target.Name] = o
+	d.list = nil
+}
+
+func (d *Driver) run(s op.Step, state string) error {
+	o := d.guests[s.Target.Name]
+	o.Running = state
+	d.set(o, nil)
+	return nil
+}
+
+func (d *Driver) setConfig(s op.Step) error {
+	d.set(d.guests[s.Target.Name], s.Params)
+	return nil
+}
+
+func (d *Driver) destroy(s op.Step) error {
+	name := s.Target.Name
+	d.trash[name] = append(d.trash[name], thrown{d.guests[name], d.now().Add(TrashKeep)})
+	delete(d.guests, name)
+	d.list = nil
+	return nil
+}
+
+func (d *Driver) undelete(s op.Step) error {
+	name, want := s.Target.Name, s.Params.Str("incarnation")
+	for i, x := range slices.Backward(d.trash[name]) {
+		if want == "" || want == string(x.guest.Incarnation) {
+			x.guest.Running = "stopped"
+			d.trash[name] = slices.Delete(slices.Clone(d.trash[name]), i, i+1)
+			d.set(x.guest, nil)
+			return nil
+		}
+	}
+	return op.Refuse(op.UnknownTarget, "the trash has no such %s", s.Target)
+}
+
+func (d *Driver) snapshot(s op.Step) error {
+	o := d.guests[s.Target.Name]
+	name := s.Params.Str("snapshot")
+	if slices.Contains(o.Snapshots, name) {
+		return op.Refuse(op.Conflict, "%s has a snapshot %q already", s.Target, name)
+	}
+	d.made++
+	o.Snapshots = append(slices.Clip(o.Snapshots), name)
+	o.Storage = append(slices.Clip(o.Storage), snapshotID(name, d.made))
+	slices.Sort(o.Snapshots)
+	d.set(o, nil)
+	return nil
+}
+
+func snapshotID(name string, n int) op.StorageID {
+	return op.StorageID(fmt.Sprintf("snapshot:%s:%d", name, n))
+}
+
+func (d *Driver) snapshotDelete(s op.Step) error {
+	o := d.guests[s.Target.Name]
+	name := s.Params.Str("snapshot")
+	if !slices.Contains(o.Snapshots, name) {
+		return op.Refuse(op.UnknownTarget, "%s has no snapshot %q", s.Target, name)
+	}
+	o.Snapshots = slices.DeleteFunc(slices.Clone(o.Snapshots), func(x string) bool { return x == name })
+	o.Storage = slices.DeleteFunc(slices.Clone(o.Storage), func(id op.StorageID) bool {
+		return strings.HasPrefix(string(id), "snapshot:"+name+":")
+	})
+	d.set(o, nil)
+	return nil
+}
+
+// newData gives a guest another data tree, as restore and wipe do.
+func (d *Driver) newData(s op.Step) error {
+	o := d.guests[s.Target.Name]
+	if name := s.Params.Str("snapshot"); name != "" && !slices.Contains(o.Snapshots, name) {
+		return op.Refuse(op.UnknownTarget, "%s has no snapshot %q", s.Target, name)
+	}
+	d.made++
+	o.Storage = slices.Clone(o.Storage)
+	o.Storage[0] = op.StorageID(fmt.Sprintf("data:%d", d.made))
+	o.Running = "stopped"
+	d.set(o, nil)
+	return nil
+}

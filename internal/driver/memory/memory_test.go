@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+
+	"github.com/stretchr/testify/require"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func clock() time.Time { return noon }
+
+func target(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
+
+func observe(t *testing.T, d *Driver, name string) op.Observed {
+	t.Helper()
+	o, err := d.Observe(t.Context(), target(name))
+	require.NoError(t, err)
+	return o
+}
+
+// act runs an operation as Execute does after the permit was used.
+func act(t *testing.T, d *Driver, verb, name string, p op.Params) error {
+	t.Helper()
+	return actions["guest."+verb](d, op.Step{Op: "guest." + verb, Target: target(name), Params: p, Birth: "b"})
+}
+
+func TestEveryOperationIsKnown(t *testing.T) {
+	for _, s := range op.Catalogue() {
+		require.Contains(t, actions, s.Name)
+	}
+}
+
+func TestLifeOfAGuest(t *testing.T) {
+	d := New(clock)
+	require.False(t, observe(t, d, "web").Present)
+	require.NoError(t, act(t, d, "create", "web", op.Params{"memory": int64(512), "state": "running"}))
+	o := observe(t, d, "web")
+	require.Equal(t, "b", o.Birth)
+	require.Equal(t, "running", o.Running)
+	require.Equal(t, int64(512), o.Spec.Int("memory"))
+
+	same := o.Fingerprint
+	require.NoError(t, act(t, d, "stop", "web", nil))
+	require.Equal(t, "stopped", observe(t, d, "web").Running)
+	require.NoError(t, act(t, d, "start", "web", nil))
+	require.Equal(t, same, observe(t, d, "web").Fingerprint, "running state is not in it")
+	for _, change := range []struct {
+		verb string
+		p    op.Params
+	}{{"set-config", op.Params{"protected": true}}, {"set-config", op.Params{"labels": map[string]any{"a": "b"}}},
+		{"snapshot", op.Params{"snapshot": "s"}}, {"restore", op.Params{"snapshot": "s"}}, {"wipe", nil},
+		{"snapshot-delete", op.Params{"snapshot": "s"}}} {
+		require.NoError(t, act(t, d, change.verb, "web", change.p), change.verb)
+		now := observe(t, d, "web")
+		require.NotEqual(t, same, now.Fingerprint, change.verb)
+		require.Equal(t, o.Incarnation, now.Incarnation)
+		same = now.Fingerprint
+	}
+	require.ErrorIs(t, act(t, d, "restore", "web", op.Params{"snapshot": "s"}), op.UnknownTarget)
+	require.ErrorIs(t, act(t, d, "snapshot-delete", "web", op.Params{"snapshot": "s"}), op.UnknownTarget)
+
+	require.NoError(t, act(t, d, "destroy", "web", nil))
+	gone := observe(t, d, "web")
+	require.False(t, gone.Present)
+	require.Equal(t, []op.Trashed{{Incarnation: o.Incarnation, Until: noon.Add(TrashKeep)}}, gone.Trash)
+	require.NoError(t, act(t, d, "undelete", "web", op.Params{"incarnation": string(o.Incarnation)}))
+	require.Equal(t, same, observe(t, d, "web").Fingerprint)
+	require.ErrorIs(t, act(t, d, "undelete", "web", nil), op.UnknownTarget)
+}
+
+func TestWhatWasReturnedStays(t *testing.T) {
+	d := New(clock)
+	d.Put("b", nil)
+	d.Put("a", nil)
+	list, err := d.List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []op.Target{target("a"), target("b")}, []op.Target{list[0].Target, list[1].Target})
+	before := list[0]
+	require.NoError(t, act(t, d, "set-config", "a", op.Params{"protected": true}))
+	require.NoError(t, act(t, d, "snapshot", "a", op.Params{"snapshot": "s"}))
+	require.Equal(t, before, list[0])
+	require.False(t, list[0].Spec.Bool("protected"))
+	list, err = d.List(t.Context())
+	require.NoError(t, err)
+	require.True(t, list[0].Protected)
+	require.NotEqual(t, d.Put("a", nil).Incarnation, before.Incarnation)
+}
+
+// newGate is a gate that nobody can sign for.
+func newGate(t *testing.T, d *Driver) *gate.Gate {
+	t.Helper()
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	var c *nonce.Clock
+	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
+		c, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
+		return err
+	}))
+	trust, err := authz.LoadTrust(nil)
+	require.NoError(t, err)
+	g, err := gate.New(gate.Config{Store: s, Observer: d, Clock: c, Host: "host", ID: "0123456789abcdef0123456789abcdef",
+		Trust: trust, Policy: policy.Default()})
+	require.NoError(t, err)
+	return g
+}
+
+func TestThroughARealGate(t *testing.T) {
+	d := New(clock)
+	_, err := d.Execute(t.Context(), gate.Permit{})
+	require.ErrorIs(t, err, op.NotAllowed)
+	g := newGate(t, d)
+	j, err := g.Submit(t.Context(), op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1}, Steps: []op.Ask{
+		{Op: "guest.create", Target: target("web"), Params: op.Params{}}}})
+	require.NoError(t, err)
+	id := j.Steps[0].ID
+	p, err := g.Permit(t.Context(), id)
+	require.NoError(t, err)
+
+	lost := errors.New("lost")
+	d.Before = func(op.Step) error { return lost }
+	_, err = d.Execute(t.Context(), p)
+	require.ErrorIs(t, err, lost)
+	require.False(t, observe(t, d, "web").Present)
+	d.Before = nil
+	_, err = g.Record(t.Context(), id, gate.Outcome{Err: err, Transient: true})
+	require.NoError(t, err)
+
+	_, err = d.Execute(context.Background(), p)
+	require.Error(t, err, "a permit works once")
+	p, err = g.Permit(t.Context(), id)
+	require.NoError(t, err)
+	_, err = d.Execute(t.Context(), p)
+	require.NoError(t, err)
+	o := observe(t, d, "web")
+	require.Equal(t, j.Steps[0].Birth, o.Birth)
+	s, err := g.Record(t.Context(), id, gate.Outcome{After: &o})
+	require.NoError(t, err)
+	require.Equal(t, op.StateSucceeded, s.State)
+}
+
+func BenchmarkList10000(b *testing.B) {
+	d := New(clock)
+	for i := range 10_000 {
+		d.Put("guest-"+string(rune('a'+i%26))+time.Duration(i).String(), nil)
+	}
+	for b.Loop() {
+		list, err := d.List(b.Context())
+		require.NoError(b, err)
+		require.Len(b, list, 10_000)
+	}
+}
