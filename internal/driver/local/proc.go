@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"gated/internal/op"
 
@@ -131,15 +132,38 @@ func marked(marks map[string]bool) (map[string][]*pidfd, error) {
 	return found, nil
 }
 
+// readMark returns a process's mark, or "".
 func readMark(pid int) string {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
-	}
-	for _, kv := range bytes.Split(env, []byte{0}) {
-		if bytes.HasPrefix(kv, []byte(markVar+"=")) {
-			return string(kv)
+	dir := "/proc/" + strconv.Itoa(pid)
+	for range execTries {
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil {
+			return ""
 		}
+		for _, kv := range bytes.Split(env, []byte{0}) {
+			if bytes.HasPrefix(kv, []byte(markVar+"=")) {
+				return string(kv)
+			}
+		}
+		if len(env) > 0 || !midExec(dir) {
+			return ""
+		}
+		<-time.After(time.Millisecond) // there is nothing to wait on for the end of an exec
 	}
 	return ""
+}
+
+// execTries bounds the looks at a process that seems to be executing a program.
+const execTries = 100
+
+// midExec reports whether a process without an environment is only between two
+// programs: then it has no arguments either, yet it has a program, which a
+// kernel thread and a zombie have not.
+func midExec(dir string) bool {
+	args, err := os.ReadFile(dir + "/cmdline")
+	if err != nil || len(args) > 0 {
+		return false
+	}
+	_, err = os.Readlink(dir + "/exe")
+	return err == nil
 }
