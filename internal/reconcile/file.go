@@ -11,7 +11,6 @@ import (
 
 	"gated/internal/desired"
 	"gated/internal/op"
-	"gated/internal/strictyaml"
 )
 
 // file is what is known of one document.
@@ -100,8 +99,8 @@ func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 		// A link could make the daemon show lines of a file that the owner of the
 		// directory may not read; a FIFO would never end.
 		return op.Refuse(op.Malformed, "%s: not a regular file", name)
-	case st.Size > strictyaml.MaxBytes:
-		return op.Refuse(op.Oversized, "%s: %d bytes, more than %d", name, st.Size, strictyaml.MaxBytes)
+	case st.Size > desired.MaxBytes:
+		return op.Refuse(op.Oversized, "%s: %d bytes, more than %d", name, st.Size, desired.MaxBytes)
 	}
 	if age := s.now.Sub(f.stat.touched()); !s.events[name] && age >= 0 && age < settle {
 		return errUnsettled
@@ -112,7 +111,7 @@ func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	}
 	h := os.NewFile(uintptr(fd), name)
 	defer func() { _ = h.Close() }()
-	b, err := io.ReadAll(io.LimitReader(h, strictyaml.MaxBytes+1))
+	b, err := io.ReadAll(io.LimitReader(h, desired.MaxBytes+1))
 	if err != nil {
 		return err
 	}

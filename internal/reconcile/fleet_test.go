@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -63,6 +64,7 @@ type fleet struct {
 	tell    func(op.Step) (string, error) // after the work: the task, or the error that the caller gets
 	blind   func(op.Target) error         // looking fails
 	listing error
+	hang    bool // the work never ends by itself
 	tasks   map[string]driver.Progress
 	asked   []string // the tasks that were asked about
 }
@@ -131,6 +133,10 @@ func (f *fleet) Execute(ctx context.Context, p gate.Permit) (string, error) {
 		if err := f.after(s); err != nil {
 			return "", err
 		}
+	}
+	if f.hang {
+		<-ctx.Done()
+		return "", fmt.Errorf("no answer: %w", ctx.Err())
 	}
 	f.mu.Lock()
 	f.carryOut(s)
