@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,6 +43,7 @@ type world struct {
 	mu      sync.Mutex
 	wall    time.Time
 	elapsed time.Duration
+	woken   map[op.Target]bool
 }
 
 const (
@@ -48,7 +51,9 @@ const (
 	testGate = op.GateID("0123456789abcdef0123456789abcdef")
 )
 
-var alice, mallory = newKey("alice"), newKey("mallory")
+// alice is an operator, carol a coordinator, rita holds a recovery key; mallory
+// is not listed.
+var alice, carol, rita, mallory = newKey("alice"), newKey("carol"), newKey("rita"), newKey("mallory")
 
 type key struct {
 	name   string
@@ -94,11 +99,33 @@ func newWorldOn(t testing.TB, back op.Observer) *world {
 	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), observer: back,
 		path: filepath.Join(t.TempDir(), "gated.db")}
 	var err error
-	w.trust, err = authz.LoadTrust([]byte(alice.line("operational@gated,git")))
+	w.trust, err = authz.LoadTrust([]byte(alice.line("operational@gated,git") + carol.line("coordination@gated") +
+		rita.line("recovery@gated")))
 	require.NoError(t, err)
+	empty, err := emptyDatabase()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.path, empty, 0o600))
 	w.open()
 	return w
 }
+
+// emptyDatabase is a migrated database, made once.
+var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "gate")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "gated.db")
+	s, err := store.Open(context.Background(), path, store.Options{Migrations: gate.Migrations()})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 func (w *world) open() {
 	s, err := store.Open(w.ctx, w.path, store.Options{Migrations: gate.Migrations()})
@@ -110,10 +137,28 @@ func (w *world) open() {
 	p := policy.Default()
 	p.Commands = []string{"web"}
 	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: testGate,
-		Trust: w.trust, Policy: p, UID: 4242, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
+		Trust: w.trust, Policy: p, UID: 4242, Wake: w.wake, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
 	require.NoError(w.t, err)
 	w.store = s
 	w.t.Cleanup(func() { _ = s.Close() })
+}
+
+func (w *world) wake(t op.Target) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.woken == nil {
+		w.woken = map[op.Target]bool{}
+	}
+	w.woken[t] = true
+}
+
+// wakes returns which guests were woken since it was asked last.
+func (w *world) wakes(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	woken := w.woken[op.Target{Kind: "guest", Name: name}]
+	w.woken = nil
+	return woken
 }
 
 // restart closes the store and opens it again, as a daemon would.
@@ -261,7 +306,13 @@ type backend struct {
 	trash  map[string]op.Observed
 	count  int
 	fail   func(op.Step) error
-	done   []string
+	done   []done
+}
+
+// done is one thing that the back end did.
+type done struct {
+	step   op.Step
+	before op.Observed
 }
 
 func newBackend() *backend {
@@ -317,6 +368,22 @@ func (b *backend) remove(name string) {
 	delete(b.guests, name)
 }
 
+// did returns what was done, as "op name".
+func (b *backend) did() (out []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range b.done {
+		out = append(out, d.step.Op+" "+d.step.Target.Name)
+	}
+	return out
+}
+
+func (b *backend) get(name string) op.Observed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.guests[name]
+}
+
 func (b *backend) has(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -353,9 +420,9 @@ func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err er
 			return true, err
 		}
 	}
-	b.done = append(b.done, s.Op+" "+s.Target.Name)
 	name := s.Target.Name
 	o := b.guests[name]
+	b.done = append(b.done, done{s, now})
 	switch s.Op {
 	case "guest.create":
 		b.make(name, s.Birth, s.Params)
@@ -373,10 +440,24 @@ func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err er
 		b.guests[name] = o
 	case "guest.set-config":
 		b.set(o, s.Params)
+	case "guest.wipe":
+		b.count++
+		o.Storage = []op.StorageID{op.StorageID(fmt.Sprintf("data:wiped:%d", b.count))}
+		b.set(o, op.Params{})
 	case "guest.snapshot":
 		o.Snapshots = append(o.Snapshots, s.Params.Str("snapshot"))
 		o.Storage = append(o.Storage, op.StorageID("snapshot:"+s.Params.Str("snapshot")))
 		b.set(o, op.Params{})
 	}
 	return true, nil
+}
+
+// nonceOf returns what is known of a nonce.
+func (w *world) nonceOf(n string) (r nonce.Record, ok bool) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) {
+		r, ok, err = nonce.Lookup(tx, n)
+		return err
+	}))
+	return r, ok
 }

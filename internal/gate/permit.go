@@ -148,7 +148,7 @@ func (g *Gate) alone(tx *store.Tx, s op.Step, now op.Observed) error {
 		return err
 	}
 	if busy {
-		return op.Refuse(op.Conflict, "another step on %s is under way", s.Target)
+		return op.Refuse(op.Unavailable, "another step on %s is under way", s.Target).WithHint("it is tried again when that has ended")
 	}
 	return nil
 }

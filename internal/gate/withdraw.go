@@ -119,8 +119,8 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 				return err
 			}
 			if left > 0 {
-				e := withPID(about(audit.Cancelled, by.String(), job.Steps[0]), by)
-				e.Detail = "withdrew; others still want it"
+				e := withPID(about(audit.Withdrawn, by.String(), job.Steps[0]), by)
+				e.Detail = "others still want it"
 				job.Requesters, err = journal.Requesters(tx, id)
 				return errors.Join(err, g.append(tx, e))
 			}

@@ -1,0 +1,398 @@
+package gate_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+// states returns the states of a job's steps in order.
+func (w *world) states(id op.JobID) (out []op.State) {
+	for _, s := range w.job(id).Steps {
+		out = append(out, s.State)
+	}
+	return out
+}
+
+// requestOf returns the request of a job's step.
+func (w *world) requestOf(j op.Job, index int) op.Request {
+	w.t.Helper()
+	r, err := w.gate.Request(w.ctx, op.StepID{Job: j.ID, Index: index})
+	require.NoError(w.t, err)
+	return r
+}
+
+func (w *world) mustApprove(r op.Request) {
+	w.t.Helper()
+	_, err := w.approve(r)
+	require.NoError(w.t, err)
+}
+
+func (w *world) mustReject(r op.Request) {
+	w.t.Helper()
+	_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
+	require.NoError(w.t, err)
+}
+
+// use starts a step and leaves it under way.
+func (w *world) use(id op.StepID) {
+	w.t.Helper()
+	p, err := w.gate.Permit(w.ctx, id)
+	require.NoError(w.t, err)
+	now, err := w.back.Observe(w.ctx, p.Step().Target)
+	require.NoError(w.t, err)
+	require.NoError(w.t, p.Use(w.ctx, now))
+}
+
+// fate returns what became of a request's nonce.
+func (w *world) fate(n string) nonce.Fate {
+	w.t.Helper()
+	rec, ok := w.nonceOf(n)
+	require.True(w.t, ok)
+	return rec.Fate
+}
+
+// TestNothingStartsBeforeAllIsAuthorized is P15.
+func TestNothingStartsBeforeAllIsAuthorized(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.put("b")
+	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.destroy", "a"), ask("guest.start", "b"), ask("guest.destroy", "b"))
+	require.Equal(t, []op.State{op.StatePlanned, op.StatePending, op.StatePlanned, op.StatePending}, w.states(j.ID))
+	w.run()
+	require.Empty(t, w.back.did())
+	w.mustApprove(w.requestOf(j, 4))
+	w.run()
+	require.Empty(t, w.back.did(), "one of two is authorized")
+	for i := 1; i <= 4; i++ {
+		_, err := w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i})
+		require.ErrorIs(t, err, op.Conflict, "step %d", i)
+	}
+	w.pass(7 * time.Hour)
+	w.mustApprove(w.requestOf(j, 2))
+	for i := 2; i <= 4; i++ {
+		_, err := w.gate.Permit(w.ctx, op.StepID{Job: j.ID, Index: i})
+		require.ErrorIs(t, err, op.Conflict, "step %d goes after the first", i)
+	}
+	w.run()
+	require.Equal(t, []string{"guest.create new", "guest.destroy a", "guest.start b", "guest.destroy b"}, w.back.did())
+	require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
+	require.False(t, w.job(j.ID).FinishedAt.IsZero())
+	w.verifyLog()
+}
+
+// TestRejectionInEachPosition rejects one of three destructive steps while
+// nothing ran.
+func TestRejectionInEachPosition(t *testing.T) {
+	w := newWorld(t)
+	for i := 1; i <= 3; i++ {
+		for _, authorizedFirst := range []bool{false, true} {
+			for _, n := range []string{"a", "b", "c"} {
+				w.back.put(n)
+			}
+			w.back.done = nil
+			j := w.mustSubmit(ask("guest.destroy", "a"), ask("guest.destroy", "b"), ask("guest.destroy", "c"))
+			if authorizedFirst {
+				w.mustApprove(w.requestOf(j, i))
+				w.mustApprove(w.requestOf(j, i%3+1)) // another one of the three
+			}
+			w.mustReject(w.requestOf(j, i))
+			for k, s := range w.states(j.ID) {
+				want := op.StateCancelled
+				if k+1 == i {
+					want = op.StateRejected
+				}
+				require.Equal(t, want, s, "step %d", k+1)
+				r := w.requestOf(j, k+1)
+				require.NotEqual(t, nonce.Unspent, w.fate(r.Nonce))
+				_, err := w.approve(r)
+				require.Error(t, err)
+			}
+			w.run()
+			require.Empty(t, w.back.did())
+			require.False(t, w.job(j.ID).FinishedAt.IsZero())
+		}
+	}
+	w.verifyLog()
+}
+
+// TestFailureInEachPosition lets one of four steps fail: the ones before are
+// taken back, last first, and the ones after do not run.
+func TestFailureInEachPosition(t *testing.T) {
+	w := newWorld(t)
+	steps := []op.Ask{ask("guest.create", "new"), ask("guest.destroy", "a"), ask("guest.start", "b"), ask("guest.set-config", "c", "memory", int64(9))}
+	undo := []string{"guest.destroy new", "guest.undelete a", "guest.stop b", "guest.set-config c"}
+	for failing := range steps {
+		for _, n := range []string{"a", "b", "c"} {
+			w.back.put(n)
+		}
+		w.back.change("c", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(5)} })
+		w.back.remove("new")
+		was := map[string]op.Incarnation{"a": w.back.get("a").Incarnation, "b": w.back.get("b").Incarnation}
+		w.back.done = nil
+		w.back.fail = func(s op.Step) error {
+			if s.Undoes == 0 && s.ID.Index == failing+1 {
+				return errors.New("disk on fire")
+			}
+			return nil
+		}
+		j := w.mustSubmit(steps...)
+		w.mustApprove(w.requestOf(j, 2))
+		w.run()
+		var want []string
+		for i := range failing {
+			want = append(want, steps[i].Op+" "+steps[i].Target.Name)
+		}
+		for i := failing - 1; i >= 0; i-- {
+			want = append(want, undo[i])
+		}
+		require.Equal(t, want, w.back.did(), "step %d fails", failing+1)
+		require.False(t, w.back.has("new"))
+		require.Equal(t, was["a"], w.back.get("a").Incarnation, "the same one is back")
+		require.Equal(t, "stopped", w.back.get("b").Running)
+		require.Equal(t, int64(5), w.back.get("c").Spec.Int("memory"))
+		job := w.job(j.ID)
+		require.Equal(t, op.StateFailed, job.State())
+		require.False(t, job.FinishedAt.IsZero())
+		for _, s := range job.Steps[failing+1 : 4] {
+			require.Equal(t, op.StateCancelled, s.State)
+		}
+	}
+	w.verifyLog()
+}
+
+// TestRejectionWhileAnEarlierStepRuns: what is under way when its job ends is
+// taken back once it is known how it ended, and not before.
+func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		out  func(*world) gate.Outcome
+		want []op.State // create, start a, destroy b, then what is added
+	}{
+		"it succeeds": {func(w *world) gate.Outcome {
+			w.back.change("a", func(o *op.Observed) { o.Running = "running" })
+			a := w.back.get("a")
+			return gate.Outcome{After: &a}
+		}, []op.State{op.StateSucceeded, op.StateSucceeded, op.StateRejected, op.StateSucceeded, op.StateSucceeded}},
+		"it fails": {func(*world) gate.Outcome { return gate.Outcome{Err: errors.New("no")} },
+			[]op.State{op.StateSucceeded, op.StateFailed, op.StateRejected, op.StateSucceeded}},
+		"it may be tried again": {func(*world) gate.Outcome { return gate.Outcome{Err: errors.New("busy"), Transient: true} },
+			[]op.State{op.StateSucceeded, op.StateFailed, op.StateRejected, op.StateSucceeded}},
+		"nobody knows": {func(*world) gate.Outcome { return gate.Outcome{Unknown: true} },
+			[]op.State{op.StateSucceeded, op.StateInterrupted, op.StateRejected, op.StateSucceeded}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.back.put("a")
+			w.back.put("b")
+			j := w.mustSubmit(ask("guest.create", "new"), ask("guest.start", "a"), ask("guest.destroy", "b"))
+			r := w.requestOf(j, 3)
+			w.mustApprove(r)
+			require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
+			second := op.StepID{Job: j.ID, Index: 2}
+			w.use(second)
+			w.mustReject(r)
+			require.Len(t, w.states(j.ID), 3, "nothing is taken back while a step runs")
+			w.run()
+			require.True(t, w.back.has("new"))
+			_, err := w.gate.Record(w.ctx, second, c.out(w))
+			require.NoError(t, err)
+			w.run()
+			require.Equal(t, c.want, w.states(j.ID))
+			require.False(t, w.back.has("new"))
+			require.Equal(t, "stopped", w.back.get("a").Running)
+			require.True(t, w.back.has("b"))
+			steps := w.job(j.ID).Steps
+			if len(steps) == 5 {
+				require.Equal(t, 2, steps[3].Undoes, "the last one first")
+			}
+			require.False(t, w.job(j.ID).FinishedAt.IsZero())
+			w.verifyLog()
+		})
+	}
+}
+
+func TestBenignStepThatBecomesDestructiveAsks(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.stop", "a"))
+	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
+	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
+	second := op.StepID{Job: j.ID, Index: 2}
+	require.ErrorIs(t, w.execute(second), op.PendingSignature)
+	require.Equal(t, op.StatePending, w.job(j.ID).State())
+	require.Equal(t, "running", w.back.get("a").Running)
+	w.run()
+	require.Equal(t, []string{"guest.create new"}, w.back.did())
+
+	// People take their time; in the meantime somebody works in what was made.
+	w.mustReject(w.requestOf(j, 2))
+	w.run()
+	require.True(t, w.back.has("new"), "what was made before the question is not destroyed unsigned")
+	undo := w.job(j.ID).Steps[2]
+	require.Equal(t, op.StatePending, undo.State)
+	require.Equal(t, op.Destructive, undo.Verdict.Class)
+	r := w.requestOf(j, 3)
+	w.mustApprove(r)
+	w.run()
+	require.False(t, w.back.has("new"), "signed, it is")
+	w.verifyLog()
+}
+
+func TestApprovedAfterItBecameDestructive(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	j := w.mustSubmit(ask("guest.stop", "a"))
+	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature)
+	w.mustApprove(w.requestOf(j, 1))
+	w.run()
+	require.Equal(t, "stopped", w.back.get("a").Running)
+	require.Equal(t, []string{"guest.stop a"}, w.back.did())
+}
+
+func TestCompensationThatIsTooOldAsks(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.start", "a"))
+	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
+	w.pass(policy.ScratchMaxAge)
+	w.back.fail = func(op.Step) error { return errors.New("no") }
+	require.Error(t, w.execute(op.StepID{Job: j.ID, Index: 2}))
+	w.back.fail = nil
+	w.run()
+	require.True(t, w.back.has("new"))
+	require.Equal(t, op.StatePending, w.job(j.ID).Steps[2].State)
+	w.mustReject(w.requestOf(j, 3))
+	w.run()
+	require.True(t, w.back.has("new"))
+	require.Equal(t, op.StateFailed, w.job(j.ID).State())
+}
+
+// TestNobodySignsForWhatAnEarlierStepChanges: the bytes could not name the
+// state that the step would meet.
+func TestNobodySignsForWhatAnEarlierStepChanges(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	for name, asks := range map[string][]op.Ask{
+		"create, destroy":   {ask("guest.create", "x"), ask("guest.destroy", "x")},
+		"create, wipe":      {ask("guest.create", "x"), ask("guest.wipe", "x")},
+		"snapshot, destroy": {ask("guest.snapshot", "a", "snapshot", "s"), ask("guest.destroy", "a")},
+		"config, destroy":   {ask("guest.set-config", "a", "memory", int64(1)), ask("guest.destroy", "a")},
+		"destroy, destroy":  {ask("guest.destroy", "a"), ask("guest.destroy", "a")},
+		"destroy, create":   {ask("guest.destroy", "a"), ask("guest.create", "a")},
+		"create, create":    {ask("guest.create", "x"), ask("guest.create", "a")},
+	} {
+		_, err := w.submit(asks...)
+		require.ErrorIs(t, err, op.Conflict, name)
+	}
+	j, err := w.submit(ask("guest.start", "a"), ask("guest.stop", "a"), ask("guest.destroy", "a"))
+	require.NoError(t, err, "running or not is no part of the signed state")
+	w.mustApprove(w.requestOf(j, 3))
+	w.run()
+	require.False(t, w.back.has("a"))
+}
+
+func TestStepOnWhatTheJobMakesRunsOnlyOnThat(t *testing.T) {
+	w := newWorld(t)
+	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.start", "new"))
+	require.NoError(t, w.execute(op.StepID{Job: j.ID, Index: 1}))
+	w.back.remove("new")
+	w.back.put("new")
+	require.ErrorIs(t, w.execute(op.StepID{Job: j.ID, Index: 2}), op.StaleTarget)
+	w.run()
+	require.True(t, w.back.has("new"), "the compensation does not touch another one under the name")
+	require.Equal(t, []op.State{op.StateSucceeded, op.StateRefused, op.StateRefused}, w.states(j.ID))
+
+	j = w.mustSubmit(ask("guest.create", "other"), ask("guest.start", "other"))
+	w.run()
+	require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
+	require.Equal(t, "running", w.back.get("other").Running)
+}
+
+func TestSizesOfAJob(t *testing.T) {
+	w := newWorld(t)
+	asks := func(n int) (out []op.Ask) {
+		for range n {
+			out = append(out, ask("guest.start", "a"))
+		}
+		return out
+	}
+	w.back.put("a")
+	_, err := w.submit()
+	require.ErrorIs(t, err, op.BadParams)
+	_, err = w.submit(asks(op.MaxSteps + 1)...)
+	require.ErrorIs(t, err, op.TooComplex)
+	j, err := w.submit(asks(op.MaxSteps)...)
+	require.NoError(t, err)
+	require.Len(t, j.Steps, op.MaxSteps)
+
+	reason := make([]byte, op.MaxReason+1)
+	for i := range reason {
+		reason[i] = 'x'
+	}
+	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "a")}, Reason: string(reason)}
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, err, op.BadParams)
+	sub.Reason = sub.Reason[1:]
+	j, err = w.gate.Submit(w.ctx, sub)
+	require.NoError(t, err)
+	p, err := op.DecodePayload(w.requestOf(j, 1).Payload)
+	require.NoError(t, err)
+	require.Equal(t, sub.Reason, p.Reason)
+	sub.Reason = "\u202e"
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, err, op.Malformed)
+	sub.Reason, sub.IdempotencyKey = "", string(reason[:256])
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, err, op.BadParams)
+	sub.IdempotencyKey = sub.IdempotencyKey[1:]
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.NoError(t, err)
+}
+
+func TestWhatAJobCannotSay(t *testing.T) { // P01, P08, P13
+	w := newWorld(t)
+	w.back.put("a")
+	for name, c := range map[string]struct {
+		ask  op.Ask
+		want op.Code
+	}{
+		"unknown op":     {ask("guest.frobnicate", "a"), op.UnknownOp},
+		"other case":     {ask("guest.Destroy", "a"), op.UnknownOp},
+		"unknown param":  {ask("guest.destroy", "a", "force", true), op.BadParams},
+		"class":          {ask("guest.destroy", "a", "class", "benign"), op.BadParams},
+		"scratch":        {ask("guest.destroy", "a", "scratch", true), op.BadParams},
+		"provenance":     {ask("guest.set-config", "a", "provenance", "gate"), op.BadParams},
+		"scratch later":  {ask("guest.set-config", "a", "scratch", true), op.BadParams},
+		"environment":    {ask("guest.create", "x", "environment", "A=1"), op.NotAllowed},
+		"user":           {ask("guest.create", "x", "user", "root"), op.NotAllowed},
+		"mounts":         {ask("guest.set-config", "a", "mounts", "/"), op.NotAllowed},
+		"a path":         {ask("guest.create", "x", "path", "/etc"), op.NotAllowed},
+		"other command":  {ask("guest.create", "x", "command", "sh"), op.NotAllowed},
+		"name with dots": {ask("guest.destroy", ".."), op.Malformed},
+		"wildcard":       {ask("guest.destroy", "*"), op.Malformed},
+		"other kind":     {op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "gate", Name: "self"}}, op.BadParams},
+		"nothing there":  {ask("guest.destroy", "nobody"), op.UnknownTarget},
+		"taken":          {ask("guest.create", "a"), op.Conflict},
+		"empty trash":    {ask("guest.undelete", "x"), op.UnknownTarget},
+	} {
+		_, err := w.submit(c.ask)
+		require.ErrorIs(t, err, c.want, name)
+		_, err = w.gate.Want(w.ctx, "fleet", c.ask)
+		require.ErrorIs(t, err, c.want, name)
+		_, err = w.submit(ask("guest.start", "a"), c.ask)
+		require.ErrorIs(t, err, c.want, "%s as a second step", name)
+	}
+	_, err := w.gate.Want(w.ctx, "fleet", ask("guest.create", "x", "scratch", true))
+	require.ErrorIs(t, err, op.BadParams, "desired state does not make scratch")
+	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
+	require.NoError(t, err)
+	require.Empty(t, jobs)
+}
