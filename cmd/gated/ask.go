@@ -41,15 +41,15 @@ func ask(name, target string, given pairs) (op.Ask, error) {
 	if !ok {
 		return op.Ask{}, notAnOp(name)
 	}
+	spec, unknown := op.Lookup(name)
 	if !strings.Contains(target, "/") {
 		target = kind + "/" + target
 	}
 	to, err := op.ParseTarget(target)
-	if err != nil {
-		return op.Ask{}, err
+	if err != nil && unknown != nil {
+		return op.Ask{}, unknown
 	}
-	spec, err := op.Lookup(name)
-	if err != nil && !errors.Is(err, op.UnknownOp) {
+	if err != nil {
 		return op.Ask{}, err
 	}
 	p, err := spec.ParseArgs(given)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"gated/internal/daemon"
 )
 
 // root returns the whole command tree.
@@ -12,6 +14,7 @@ func (t *tool) root() *cobra.Command {
 	root.Args = nil // so that an unknown command is called that
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.DisableSuggestions = true
+	root.Version = daemon.Version()
 	root.PersistentFlags().BoolVar(&t.json, "json", false, flagJSON)
 	root.PersistentFlags().StringVar(&t.socket, "socket", "", flagSocket)
 	root.AddCommand(

@@ -20,7 +20,11 @@ func (t *tool) serveCommand() *cobra.Command {
 		if t.json {
 			logger = slog.New(slog.NewJSONHandler(t.stderr, options))
 		}
-		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: t.socket, Logger: logger})
+		socket := t.socket
+		if socket == "" {
+			socket = t.getenv("GATED_SOCKET") // where the clients of this environment look
+		}
+		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: socket, Logger: logger})
 	})
 	stateFlag(c, &dir)
 	c.Flags().StringVar(&level, "log-level", "info", flagLogLevel)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gated/internal/api"
@@ -9,9 +10,9 @@ import (
 	"gated/internal/op"
 )
 
-// quiet is how long nothing may happen to a document's guests while there is
-// something left to do and nothing runs, before that is called a failure.
-const quiet = 30 * time.Second
+// quiet is how long nothing may happen to a document's guests, while something
+// is left to do, before it is asked whether anything is still done about it.
+const quiet = 3 * time.Second
 
 // settling watches one document until what it wishes is true, waits for
 // signatures, or has failed.
@@ -96,12 +97,8 @@ func (s settling) note(ctx context.Context, e api.Entry) error {
 	if err != nil {
 		return err
 	}
-	mine := false
-	for _, by := range j.RequestedBy {
-		mine = mine || by == s.by
-	}
 	switch {
-	case !mine:
+	case !slices.Contains(j.RequestedBy, s.by):
 	case j.State.Open(), j.State == op.StateSucceeded:
 		delete(s.failed, e.Target)
 	case j.State != op.StateSuperseded && j.State != op.StateCancelled && j.Error != nil:
@@ -145,18 +142,57 @@ func (s settling) look(ctx context.Context, out *applied) (done bool, err error)
 	return open == 0, nil
 }
 
-// stuck gives up on guests that nothing is done about, unless the daemon is at
-// work.
+// stuck gives up on guests that nothing is done about: what is wished of them
+// ended before in a way that gated does not try again by itself.
 func (s settling) stuck(ctx context.Context, out *applied) error {
-	status, err := s.cl.Status(ctx)
-	if err != nil || status.Running > 0 {
+	busy, err := s.jobs(ctx, op.StatePlanned, op.StateAuthorized, op.StateDispatched)
+	if err != nil {
+		return err
+	}
+	ended, err := s.jobs(ctx, op.StateRejected, op.StateFailed, op.StateInterrupted, op.StateRefused, op.StateExpired)
+	if err != nil {
 		return err
 	}
 	for _, g := range out.Plan.Guests {
 		target := op.Target{Kind: "guest", Name: g.Name}.String()
-		if _, known := s.failed[target]; !known && g.Action != api.ActionNone {
-			s.failed[target] = api.Error{Code: op.Unavailable, Detail: wordsStuck}
+		_, works := busy[target]
+		_, known := s.failed[target]
+		if works || known || g.Action == api.ActionNone {
+			continue
 		}
+		failure := api.Error{Code: op.Unavailable, Detail: wordsStuck}
+		if j, ok := ended[target]; ok && j.Error != nil {
+			failure = *j.Error
+		}
+		s.failed[target] = failure
 	}
 	return nil
+}
+
+// jobs returns the set's newest job for each of the document's guests, of those
+// in the given states.
+func (s settling) jobs(ctx context.Context, states ...op.State) (map[string]api.Job, error) {
+	newest := map[string]api.Job{}
+	for _, state := range states {
+		for q := (client.JobQuery{State: state}); ; {
+			page, err := s.cl.Jobs(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			for _, j := range page.Jobs {
+				if len(j.Steps) == 0 || !slices.Contains(j.RequestedBy, s.by) {
+					continue
+				}
+				target := j.Steps[0].Target
+				if old, ok := newest[target]; s.targets[target] && (!ok || j.CreatedAt.After(old.CreatedAt)) {
+					newest[target] = j
+				}
+			}
+			if page.Next == nil {
+				break
+			}
+			q.After = *page.Next
+		}
+	}
+	return newest, nil
 }

@@ -28,7 +28,7 @@ the key's comment unless given. Without a key, lists those in ~/.ssh and shows t
 		"  gated init --operator ~/.ssh/id_ed25519.pub:alice@example.com"},
 	"serve": {"serve", "Run the daemon in the foreground",
 		`Says ready through sd_notify, reads gated.yaml and allowed_signers again on SIGHUP, stops cleanly on SIGTERM.
-Logs to standard error. --socket is where to listen.`,
+Logs to standard error. Listens on --socket, else GATED_SOCKET, else what gated.yaml says.`,
 		"  gated serve --state /var/lib/gated"},
 	"status": {"status", "Show the host, its isolation, what is wrong and how many requests wait", "", "  gated status"},
 	"ops":    {"ops", "List the operations and their parameters", "", "  gated ops"},
@@ -62,8 +62,9 @@ wished (0), when what is left waits for signatures (3), or when something failed
 	"fsck": {"fsck", "Check a gate's state for what must always hold",
 		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
 	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file", "", "  gated backup gated-backup.db"},
-	"restore": {"restore FILE", "Make a state directory from a backup",
-		`The gate gets a new id: what was signed for the old one is refused. Guests are not part of a backup.`,
+	"restore": {"restore FILE", "Put a backup in the place of a gate's database",
+		`The daemon must not run. The gate gets a new id, so that nothing that was signed before counts; the database that
+was there is kept beside it. Guests are not part of a backup.`,
 		"  gated restore gated-backup.db --state /var/lib/gated"},
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"gated/internal/api"
@@ -30,7 +31,6 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 			return err
 		}
 	}
-	words := outcomeWords(r)
 	switch {
 	case r.State == op.StatePending:
 		t.say(wordsStillMissing, op.Shown(r.ID), r.Missing)
@@ -39,7 +39,7 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 		t.say("%s", explain("", r.Error.Err()))
 	case t.json:
 	default:
-		t.print("%s\n", words)
+		t.print("%s\n", outcomeWords(r, undo(ctx, cl, r)))
 	}
 	return ended(api.ExitOfState(r.State))
 }
@@ -61,4 +61,23 @@ func awaitStep(ctx context.Context, cl *client.Client, job, step string) error {
 		return nil
 	}
 	return err
+}
+
+// undo says until when what was destroyed can be brought back, as the guest's
+// trash has it now; "" where that is no question or nothing is known.
+func undo(ctx context.Context, cl *client.Client, r api.Request) string {
+	name, ok := strings.CutPrefix(r.Target, "guest/")
+	if !ok || r.Op != "guest.destroy" || r.State != op.StateSucceeded {
+		return ""
+	}
+	g, err := cl.Guest(ctx, name)
+	if err != nil {
+		return ""
+	}
+	for _, tr := range g.Trash {
+		if tr.Incarnation == r.Incarnation {
+			return undoable(tr.Until)
+		}
+	}
+	return wordsCannotUndo
 }

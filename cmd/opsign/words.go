@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"gated/internal/api"
 	"gated/internal/op"
@@ -115,6 +116,7 @@ const (
 	wordsThisOne        = "%s:\n"
 	wordsRejected       = "%s is %s\n"
 	wordsWritten        = "wrote %s and %s.sig\n"
+	wordsCannotUndo     = "cannot be undone"
 	wordsGood           = "good %s signature by %s with %s %s\n"
 	wordsNoKeys         = "no key in ssh-agent and none in ~/.ssh\n"
 	wordsSoftwareKeys   = `warning: these are software keys: whatever can read their files or reach the agent that holds them can sign.
@@ -130,8 +132,9 @@ var done = map[string]string{
 }
 
 // outcomeWords says how a request stands that is not refused: "destroyed
-// guest/web-1, can be undone until …".
-func outcomeWords(r api.Request) string {
+// guest/web-1, can be undone until …". What the gate says was done goes before
+// what undo found.
+func outcomeWords(r api.Request, undo string) string {
 	what := op.Shown(r.Op) + " " + op.Shown(r.Target)
 	if _, verb, ok := strings.Cut(r.Op, "."); ok && done[verb] != "" {
 		what = done[verb] + " " + op.Shown(r.Target)
@@ -139,6 +142,8 @@ func outcomeWords(r api.Request) string {
 	switch {
 	case r.State == op.StateSucceeded && r.Detail != "":
 		return what + ", " + op.Shown(r.Detail)
+	case r.State == op.StateSucceeded && undo != "":
+		return what + ", " + undo
 	case r.State == op.StateSucceeded:
 		return what
 	default:
@@ -167,6 +172,8 @@ func maySign(k key, signers string) string {
 	}
 	return strings.Join(out, "; ")
 }
+
+func undoable(until time.Time) string { return "can be undone until " + moment(until) }
 
 func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,7 +25,34 @@ type running struct {
 	cmd    *exec.Cmd
 	notify *net.UnixConn // where it says that it is ready
 	ended  chan error
-	log    string
+	log    *daemonLog
+}
+
+// daemonLog keeps what a daemon logs, and hands out its lines.
+type daemonLog struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	lines chan string
+}
+
+// read takes lines until the daemon closes its end.
+func (l *daemonLog) read(r io.Reader) {
+	for s := bufio.NewScanner(r); s.Scan(); {
+		l.mu.Lock()
+		l.text.WriteString(s.Text() + "\n")
+		l.mu.Unlock()
+		select {
+		case l.lines <- s.Text():
+		default: // nobody waits for lines, and there are many
+		}
+	}
+	close(l.lines)
+}
+
+func (l *daemonLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func gate(ts *testscript.TestScript) *running {
@@ -46,30 +74,28 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(removeOld(notify))
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
 	ts.Check(err)
-	r.log = workPath(ts, "serve.log")
-	logFile, err := os.OpenFile(r.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	ts.Check(err)
-	defer func() { _ = logFile.Close() }() // the daemon has it
 	args = append([]string{"serve", "--state", ts.Getenv("STATE"), "--socket", ts.Getenv("GATED_SOCKET")}, args...)
 	cmd := exec.Command(lookPath(ts, "gated"), args...)
 	cmd.Env = environment(ts, "NOTIFY_SOCKET="+notify)
 	cmd.Dir = ts.Getenv("WORK")
-	cmd.Stdout, cmd.Stderr = logFile, logFile
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
 	ts.Check(cmd.Start())
-	*r = running{cmd: cmd, notify: conn, ended: make(chan error, 1), log: r.log}
+	log := &daemonLog{lines: make(chan string, 4096)}
+	*r = running{cmd: cmd, notify: conn, ended: make(chan error, 1), log: log}
+	ended := r.ended
 	go func() {
-		r.ended <- cmd.Wait()
+		log.read(stderr)
+		ended <- cmd.Wait()
 		_ = conn.SetReadDeadline(time.Unix(1, 0)) // whoever waits for it need not
 	}()
 	ts.Defer(func() {
 		if r.cmd == cmd {
 			_ = cmd.Process.Kill() // the story failed, or left it running on purpose
-			<-r.ended
+			<-ended
 		}
 		_ = conn.Close()
-		if b, err := os.ReadFile(r.log); err == nil {
-			ts.Logf("[daemon]\n%s", b)
-		}
+		ts.Logf("[daemon]\n%s", log)
 	})
 	r.awaitReady(ts)
 }
@@ -81,8 +107,7 @@ func (r *running) awaitReady(ts *testscript.TestScript) {
 	for {
 		n, err := r.notify.Read(buf)
 		if err != nil {
-			b, _ := os.ReadFile(r.log)
-			ts.Fatalf("the daemon did not get ready: %v\n%s", err, b)
+			ts.Fatalf("the daemon did not get ready: %v\n%s", err, r.log)
 		}
 		for _, line := range strings.Split(string(buf[:n]), "\n") {
 			if line == "READY=1" {
@@ -107,22 +132,35 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 	case err := <-r.ended:
 		r.cmd = nil
 		if sig == syscall.SIGTERM && err != nil {
-			b, _ := os.ReadFile(r.log)
-			ts.Fatalf("the daemon stopped with %v\n%s", err, b)
+			ts.Fatalf("the daemon stopped with %v\n%s", err, r.log)
 		}
 	case <-time.After(patience):
 		ts.Fatalf("the daemon did not end after %v", sig)
 	}
 }
 
-// reload makes the daemon read its files again.
+// reload makes the daemon read its files again, and returns when it has logged
+// whether it took them.
 func reload(ts *testscript.TestScript, neg bool, args []string) {
 	r := gate(ts)
 	if neg || len(args) > 0 || r.cmd == nil {
 		ts.Fatalf("usage: reload, of a running daemon")
 	}
+	for len(r.log.lines) > 0 {
+		<-r.log.lines // what was logged before
+	}
 	ts.Check(r.cmd.Process.Signal(syscall.SIGHUP))
-	r.awaitReady(ts)
+	limit := time.After(patience)
+	for {
+		select {
+		case line, ok := <-r.log.lines:
+			if !ok || strings.Contains(line, "reload") {
+				return
+			}
+		case <-limit:
+			ts.Fatalf("the daemon logged no reload")
+		}
+	}
 }
 
 // agent starts ssh-agent in the foreground, so that its pid is the one to end.

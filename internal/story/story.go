@@ -13,9 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// deadline bounds all stories of a package: a program that hangs is ended with
+// its stacks shown.
+const deadline = 5 * time.Minute
 
 // Main is a program's TestMain: it makes the test binary the program itself
 // where a story runs it, so that it is built as the tests are (-race, -cover).
@@ -32,7 +37,7 @@ func Main(m *testing.M, name string, program func() int) {
 //	code N PROGRAM ARG...    runs a program, which has to exit with exactly N
 //	serve                    starts gated serve and waits until it is ready
 //	stop [SIGNAL]            ends it (TERM, KILL) and waits for its end
-//	reload                   sends it SIGHUP and waits until it is ready again
+//	reload                   sends it SIGHUP and waits until it has read its files
 //	agent                    starts ssh-agent
 //	capture NAME REGEXP      sets $NAME to the group of a match in stdout
 //	answer STATUS [BODY]     listens on $GATED_SOCKET and answers only this
@@ -51,6 +56,7 @@ func Run(t *testing.T, dir string, others ...string) {
 		Dir:                dir,
 		WorkdirRoot:        root,
 		RequireUniqueNames: true,
+		Deadline:           time.Now().Add(deadline),
 		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "serve": serve, "stop": stop, "reload": reload, "agent": agent, "capture": capture, "answer": answer,
