@@ -414,9 +414,15 @@ func TestWantRejectedIsNotAskedAgainUntilWithdrawn(t *testing.T) {
 }
 
 func (w *world) rejection(r op.Request, k key) authz.Envelope {
+	return w.rejectionWith(r, k, func(*op.Rejection) {})
+}
+
+func (w *world) rejectionWith(r op.Request, k key, change func(*op.Rejection)) authz.Envelope {
 	now := w.read().Wall
-	b, err := op.Rejection{Gate: testGate, Host: testHost, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: nonce.New(),
-		IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}.Encode()
+	rej := op.Rejection{Gate: testGate, Host: testHost, Request: r.ID, PayloadSHA256: op.SHA256(r.Payload), Nonce: nonce.New(),
+		IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}
+	change(&rej)
+	b, err := rej.Encode()
 	require.NoError(w.t, err)
 	return k.envelope(w.t, b)
 }
