@@ -72,9 +72,10 @@ func changes(want desired.Guest, have op.Observed) (adds, takes op.Params) {
 		}
 		(*to)[name] = v
 	}
-	for name, v := range want.Fields {
+	for _, name := range fields {
+		v, wished := want.Fields[name]
 		switch {
-		case same(name, v, have):
+		case !wished || same(name, v, have):
 		case name == "protected" && v == false:
 			put(&takes, name, v)
 		case name == "labels":

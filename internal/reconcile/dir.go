@@ -98,16 +98,21 @@ func (d *Dir) scanAll(ctx context.Context, s scan) error {
 	if err != nil {
 		return op.Refuse(op.Unavailable, "desired state: %v", err)
 	}
+	same := make([]bool, len(names))
+	inParallel(len(names), func(from, to int) {
+		for i := from; i < to; i++ {
+			f := d.files[names[i]]
+			same[i] = !document(names[i]) || f != nil && s.unchanged(names[i], f)
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	d.number++
-	for _, name := range names {
-		if !document(name) {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		d.update(s, name)
-		if f := d.files[name]; f != nil {
+	for i, name := range names {
+		if !same[i] {
+			d.update(s, name)
+		} else if f := d.files[name]; f != nil {
 			f.scan = d.number
 		}
 	}
@@ -125,18 +130,19 @@ func (d *Dir) update(s scan, name string) {
 	if !document(name) {
 		return
 	}
-	old := d.files[name]
-	f, changed := s.load(name, old)
+	f, changed := s.load(name, d.files[name])
+	if f != nil {
+		f.scan = d.number
+	}
 	switch {
 	case !changed:
+		return
 	case f == nil:
 		delete(d.files, name)
-		d.docs = nil
 	default:
-		f.scan = d.number
 		d.files[name] = f
-		d.docs = nil
 	}
+	d.docs = nil
 	if f != nil && f.unsettled {
 		d.after(settle, d.watch.announce)
 	}

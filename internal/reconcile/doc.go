@@ -114,12 +114,18 @@ type target struct {
 	open     bool            // it had open steps when the round looked
 	adopt    bool            // desired state mentions an incarnation that the gate was not told of
 	withdraw map[string]bool // sets that wished something of it and do not any more
-	adopted  map[string]op.Incarnation
-	stopped  []stop // wishes that ended and are not to be asked for again
+	adopted  []adoption      // what the gate was told, for each set that mentions it
+	stopped  []stop          // wishes that ended and are not to be asked for again
 	retry    *retry
 	hold     *retry    // of a step that is to be run again; its key is the step's id
 	attached *attached // a dispatched step that is not recorded yet
 	unknown  string    // why it could not be looked at
+}
+
+// adoption is that a set mentions an incarnation.
+type adoption struct {
+	set         string
+	incarnation op.Incarnation
 }
 
 // New returns a Reconciler that has not looked at anything yet.

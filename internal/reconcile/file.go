@@ -54,6 +54,13 @@ type scan struct {
 
 var errUnsettled = errors.New("it may still be written to")
 
+// unchanged reports whether a file is as it was read.
+func (s scan) unchanged(name string, f *file) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && !f.unsettled && f.stat == statOf(&st)
+}
+
 // load looks at one file and reads it if it changed. It returns no file if
 // there is none, and old with changed unset if there is nothing new: also while
 // a writer has it open, whose half is not read. Until it is closed, the

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"gated/internal/op"
 )
@@ -51,7 +52,7 @@ func (r *Reconciler) pursue(ctx context.Context, g guarded, t op.Target) bool {
 // adopt tells the gate, once, that desired state mentions an incarnation.
 func (r *Reconciler) adopt(ctx context.Context, set string, o op.Observed) error {
 	r.mu.Lock()
-	done := r.target(o.Target).adopted[set] == o.Incarnation
+	done := r.target(o.Target).isAdopted(set, o.Incarnation)
 	r.mu.Unlock()
 	if done {
 		return nil
@@ -62,10 +63,8 @@ func (r *Reconciler) adopt(ctx context.Context, set string, o op.Observed) error
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.target(o.Target)
-	if m.adopted == nil {
-		m.adopted = map[string]op.Incarnation{}
-	}
-	m.adopted[set] = o.Incarnation
+	m.adopted = slices.DeleteFunc(m.adopted, func(a adoption) bool { return a.set == set })
+	m.adopted = append(m.adopted, adoption{set, o.Incarnation})
 	return nil
 }
 

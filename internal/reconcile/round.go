@@ -3,6 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"gated/internal/driver"
@@ -61,20 +64,35 @@ func (r *Reconciler) look(ctx context.Context) {
 // compare returns the targets of one kind that are not as they are wished to
 // be. Of what desired state does not mention it returns nothing.
 func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Observed) []op.Target {
-	var due []op.Target
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Nearly all are as they should be. To see that, only memory has to be read,
+	// which each processor can do for its share.
+	quiet := make([]bool, len(list))
+	var seen atomic.Int64
+	inParallel(len(list), func(from, to int) {
+		n := int64(0)
+		for i := from; i < to; i++ {
+			w := ix.wishes[list[i].Target]
+			if w == nil {
+				quiet[i] = true
+				continue
+			}
+			w.seen = number
+			n++
+			quiet[i] = r.isQuiet(w, &list[i])
+		}
+		seen.Add(n)
+	})
+	var due []op.Target
 	now := r.Now()
 	for i := range list {
-		o := &list[i]
-		w := ix.wishes[o.Target]
-		if w == nil {
-			continue
+		if !quiet[i] && r.differs(ix.wishes[list[i].Target], &list[i], now) {
+			due = append(due, list[i].Target)
 		}
-		w.seen = number
-		if r.differs(w, o, now) {
-			due = append(due, o.Target)
-		}
+	}
+	if int(seen.Load()) == len(ix.wishes) {
+		return due
 	}
 	for t, w := range ix.wishes {
 		if t.Kind == kind && w.seen != number && r.differs(w, &op.Observed{Target: t, Running: absent}, now) {
@@ -82,6 +100,27 @@ func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Ob
 		}
 	}
 	return due
+}
+
+// isQuiet reports whether a target is as wished for and nothing has to be
+// remembered or forgotten of it. It changes nothing; r.mu is held.
+func (r *Reconciler) isQuiet(w *wish, o *op.Observed) bool {
+	m := r.targets[o.Target]
+	return m != nil && m.unknown == "" && m.retry == nil && len(m.stopped) == 0 && m.isAdoptedByAll(w, o.Incarnation) &&
+		(o.Running == running || o.Running == stopped) && (w.conflict() || len(Plan(*w.guest, *o)) == 0)
+}
+
+// inParallel calls fn for parts of 0 to n, one for each processor.
+func inParallel(n int, fn func(from, to int)) {
+	parts := runtime.GOMAXPROCS(0)
+	if n < 1024 {
+		parts = 1
+	}
+	var wg sync.WaitGroup
+	for i := range parts {
+		wg.Go(func() { fn(n*i/parts, n*(i+1)/parts) })
+	}
+	wg.Wait()
 }
 
 // differs reports whether a target is worth working on; r.mu is held.
@@ -94,7 +133,7 @@ func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 	if m != nil {
 		m.unknown = ""
 	}
-	if o.Present && !adopted(m, w, o.Incarnation) {
+	if o.Present && !m.isAdoptedByAll(w, o.Incarnation) {
 		r.target(o.Target).adopt = true
 		return true
 	}
@@ -126,14 +165,24 @@ func unknownWhy(o op.Observed) string {
 	return "the driver cannot vouch for it"
 }
 
-// adopted reports whether the gate was told that desired state mentions this
-// incarnation, for each set that does.
-func adopted(m *target, w *wish, inc op.Incarnation) bool {
+// isAdopted reports whether the gate was told that the set mentions this
+// incarnation.
+func (m *target) isAdopted(set string, inc op.Incarnation) bool {
 	if m == nil {
 		return false
 	}
+	for i := range m.adopted {
+		if m.adopted[i].set == set {
+			return m.adopted[i].incarnation == inc
+		}
+	}
+	return false
+}
+
+// isAdoptedByAll reports the same for every set that mentions the target.
+func (m *target) isAdoptedByAll(w *wish, inc op.Incarnation) bool {
 	for _, set := range w.sets {
-		if m.adopted[set] != inc {
+		if !m.isAdopted(set, inc) {
 			return false
 		}
 	}

@@ -29,12 +29,13 @@ import (
 // source that tests set, and a clock that they move. Its queue is worked on by
 // the test alone, so that each test sees every step.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
 	time   *fakeTime
 	gate   *gate.Gate
 	store  *store.Store
-	fleet  *fleet
+	fleet  *fleet // unless the world is over another driver
+	driver driver.Driver
 	source *lines
 	r      *Reconciler
 	policy policy.Policy
@@ -42,8 +43,15 @@ type world struct {
 	path   string
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, ctx: t.Context(), time: newTime(), fleet: newFleet(), source: &lines{}, policy: policy.Default(),
+func newWorld(t testing.TB) *world {
+	f := newFleet()
+	w := newWorldOver(t, f)
+	w.fleet = f
+	return w
+}
+
+func newWorldOver(t testing.TB, d driver.Driver) *world {
+	w := &world{t: t, ctx: t.Context(), time: newTime(), driver: d, source: &lines{}, policy: policy.Default(),
 		path: filepath.Join(t.TempDir(), "gated.db")}
 	w.policy.Commands = []string{"web"}
 	_, key, err := ed25519.GenerateKey(nil)
@@ -70,12 +78,12 @@ func (w *world) open() {
 		base64.StdEncoding.EncodeToString(pub.Marshal()) + "\n"))
 	require.NoError(w.t, err)
 	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.fleet, Clock: clock, Host: "pve1",
+	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.driver, Clock: clock, Host: "pve1",
 		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: w.policy, UID: 4242, Logger: log,
 		Wake: func(t op.Target) { w.r.Wake(t) }})
 	require.NoError(w.t, err)
 	w.store = s
-	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.fleet}, Sources: []Source{w.source},
+	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver}, Sources: []Source{w.source},
 		Host: "pve1", Now: w.time.now, After: w.time.after, Random: func() float64 { return 0 }, Logger: log})
 	w.t.Cleanup(func() { _ = s.Close() })
 }
