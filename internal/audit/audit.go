@@ -47,7 +47,8 @@ const (
 	Signed      Kind = "signed"      // a signature counted, more are needed
 	Approved    Kind = "approved"    // a step is authorized
 	Rejected    Kind = "rejected"    // an operator refused
-	Cancelled   Kind = "cancelled"   // a requester withdrew
+	Withdrawn   Kind = "withdrawn"   // one of several requesters wants it no more; the others do
+	Cancelled   Kind = "cancelled"   // its requester withdrew, or its job cannot succeed any more
 	Superseded  Kind = "superseded"  // the wish or the target is another one now
 	Expired     Kind = "expired"     // the authorisation ran out
 	Refused     Kind = "refused"     // something was refused; Code says why
@@ -77,6 +78,9 @@ type Entry struct {
 	Incarnation op.Incarnation `json:"incarnation,omitempty"`
 	Class       op.Class       `json:"class,omitempty"`
 	Rule        string         `json:"rule,omitempty"`
+	Why         string         `json:"why,omitempty"`    // the rule's reason
+	Params      op.Params      `json:"params,omitempty"` // of what was asked for
+	Reason      string         `json:"reason,omitempty"` // the requester's
 	Code        op.Code        `json:"code,omitempty"`
 	Stage       op.Stage       `json:"stage,omitempty"`
 	Detail      string         `json:"detail,omitempty"`

@@ -1,0 +1,412 @@
+package fsck_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/audit"
+	"gated/internal/fsck"
+	"gated/internal/gate"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+func sound(t testing.TB, path string) fsck.Report {
+	t.Helper()
+	r := check(t, path)
+	require.Empty(t, r.Problems)
+	require.True(t, r.Sound)
+	return r
+}
+
+// TestLegalHistoriesAreSound: each is something that a gate may live through,
+// and fsck may not cry about any.
+func TestLegalHistoriesAreSound(t *testing.T) {
+	broken := errors.New("the disk broke")
+	for name, live := range map[string]func(*world){
+		"nothing at all": func(*world) {},
+		"signed": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			sound(w.t, w.path) // while it waits
+			w.approve(id)
+			sound(w.t, w.path) // while it may run
+			w.run()
+			require.Equal(w.t, op.StateSucceeded, w.job(id.Job).State())
+		},
+		"under way": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			w.approve(id)
+			_, ok := w.dispatch(id)
+			require.True(w.t, ok)
+		},
+		"interrupted": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			w.approve(id)
+			w.dispatch(id)
+			w.record(id, gate.Outcome{Unknown: true})
+			require.Equal(w.t, op.StateInterrupted, w.job(id.Job).State())
+		},
+		"compensated": func(w *world) {
+			j := w.submit(hub, ask("guest.create", "web"), ask("guest.create", "db"))
+			w.execute(j.Steps[0].ID)
+			w.fail = broken
+			w.run()
+			require.Len(w.t, w.job(j.ID).Steps, 3)
+			require.NotContains(w.t, w.guests, "web")
+		},
+		"benign step retried": func(w *world) {
+			w.transient, w.fail = true, broken
+			require.Equal(w.t, op.StateSucceeded, w.do(ask("guest.create", "web")).State())
+		},
+		"retried and by then destructive": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			j := w.submit(hub, ask("guest.create", "db"), ask("guest.create", "fs"))
+			w.execute(j.Steps[0].ID)
+			w.fail = broken // of fs: db is to be taken back
+			w.execute(j.Steps[1].ID)
+			undo := w.job(j.ID).Steps[2].ID
+			w.transient, w.fail = true, broken
+			w.execute(undo)
+			o := w.guests["db"]
+			require.NoError(w.t, w.gate.Adopt(w.t.Context(), "web", o))
+			w.run()
+			require.Equal(w.t, op.StatePending, w.job(j.ID).Steps[2].State)
+			sound(w.t, w.path)
+			w.approve(undo)
+			w.run()
+			require.NotContains(w.t, w.guests, "db")
+		},
+		"issued anew": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			old := w.request(id).Payload
+			w.change("web")
+			require.NotEqual(w.t, old, w.request(id).Payload)
+			sound(w.t, w.path)
+			w.pass(25 * time.Hour)
+			require.NoError(w.t, w.gate.Tick(w.t.Context()))
+			w.approve(id)
+			w.run()
+		},
+		"superseded": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			delete(w.guests, "web")
+			require.NoError(w.t, w.gate.Refresh(w.t.Context(), op.Target{Kind: "guest", Name: "web"}))
+			require.Equal(w.t, op.StateSuperseded, w.job(id.Job).State())
+		},
+		"stale when it would run": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			w.approve(id)
+			o := w.guests["web"]
+			o.Fingerprint = op.FingerprintOf(nil)
+			w.guests["web"] = o
+			w.run()
+			require.Equal(w.t, op.StateRefused, w.job(id.Job).State())
+		},
+		"rejected, also after it was approved": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			w.reject(w.destroy("web"))
+			id := w.destroy("web")
+			w.approve(id)
+			w.reject(id)
+			require.Equal(w.t, op.StateRejected, w.job(id.Job).State())
+		},
+		"joined and withdrawn, one after the other": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			w.submit(other, ask("guest.destroy", "web"))
+			_, err := w.gate.Cancel(w.t.Context(), hub, id.Job)
+			require.NoError(w.t, err)
+			require.Equal(w.t, op.StatePending, w.job(id.Job).State())
+			sound(w.t, w.path)
+			_, err = w.gate.Cancel(w.t.Context(), other, id.Job)
+			require.NoError(w.t, err)
+			require.Equal(w.t, op.StateCancelled, w.job(id.Job).State())
+		},
+		"desired state withdrawn": func(w *world) {
+			w.do(ask("guest.create", "web"), ask("guest.create", "db"))
+			for _, name := range []string{"web", "db"} {
+				j, err := w.gate.Want(w.t.Context(), "set", ask("guest.destroy", name))
+				require.NoError(w.t, err)
+				if name == "db" {
+					w.approve(j.Steps[0].ID)
+				}
+				require.NoError(w.t, w.gate.Withdraw(w.t.Context(), "set", j.Steps[0].Target, nil))
+			}
+		},
+		"approved too late": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			w.approve(id)
+			w.pass(25 * time.Hour)
+			w.run()
+			require.Equal(w.t, op.StateExpired, w.job(id.Job).State())
+		},
+		"signed offline": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			o := w.guests["web"]
+			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
+				State: o.Fingerprint, Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
+			require.NoError(w.t, err)
+			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
+			require.NoError(w.t, err)
+			w.run()
+			require.NotContains(w.t, w.guests, "web")
+		},
+		"created and undeleted by signature": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			w.approve(w.destroy("web"))
+			w.run()
+			free, err := w.Observe(w.t.Context(), op.Target{Kind: "guest", Name: "web"})
+			require.NoError(w.t, err)
+			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.undelete", Target: free.Target,
+				State: op.FingerprintOf([]byte("absent")), Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()
+			require.NoError(w.t, err)
+			_, err = w.gate.ApproveOffline(w.t.Context(), hub, w.envelope(b))
+			require.NoError(w.t, err)
+			w.run()
+			require.Contains(w.t, w.guests, "web")
+		},
+		"scratch, adopted": func(w *world) {
+			w.do(ask("guest.create", "web", "scratch", true))
+			require.NoError(w.t, w.gate.Adopt(w.t.Context(), "set", w.guests["web"]))
+		},
+		"nonces forgotten": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			w.approve(w.destroy("web"))
+			w.run()
+			w.pass(26 * time.Hour)
+			require.NoError(w.t, w.gate.Tick(w.t.Context()))
+			require.NoError(w.t, w.store.View(w.t.Context(), func(tx *store.Tx) error {
+				var n int
+				err := tx.QueryRow(`SELECT count(*) FROM nonces`).Scan(&n)
+				require.Zero(w.t, n)
+				return err
+			}))
+		},
+		"restored from a backup": func(w *world) {
+			w.do(ask("guest.create", "web"), ask("guest.create", "db"))
+			w.destroy("web")
+			w.approve(w.destroy("db"))
+			w.pass(26 * time.Hour)
+			require.NoError(w.t, w.store.Update(w.t.Context(), func(tx *store.Tx) error {
+				// On a machine whose clock is behind that of the first one.
+				require.NoError(w.t, nonce.SetMark(tx, w.wall.Add(-72*time.Hour)))
+				require.NoError(w.t, journal.ExpireRequests(tx))
+				_, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, Gate: "f123456789abcdef0123456789abcdef", Time: w.wall})
+				return err
+			}))
+			sound(w.t, w.path)
+			require.NoError(w.t, w.store.Close())
+			w.id = "f123456789abcdef0123456789abcdef"
+			w.open()
+			require.NoError(w.t, w.gate.Tick(w.t.Context()))
+			w.run()
+		},
+		"refused callers": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			for range 3 {
+				_, err := w.gate.Approve(w.t.Context(), hub, id, w.envelope([]byte("{}")))
+				require.Error(w.t, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			live(w)
+			sound(t, w.path)
+		})
+	}
+}
+
+// lived makes the database that the cases below break: j1 created web, j2.1
+// destroyed it, j3 made scratch, j4.1 waits, j5.1 was rejected.
+func lived(t *testing.T) string {
+	w := newWorld(t)
+	w.do(ask("guest.create", "web"))
+	w.approve(w.destroy("web"))
+	w.run()
+	w.do(ask("guest.create", "tmp", "scratch", true), ask("guest.create", "db"))
+	require.NoError(t, w.gate.Adopt(t.Context(), "set", w.guests["tmp"]))
+	w.destroy("db")
+	w.reject(w.destroy("tmp"))
+	r := sound(t, w.path)
+	for _, what := range []string{"audit entries", "steps", "requests", "nonces", "incarnations", "jobs"} {
+		require.Positive(t, r.Checked[what], what)
+	}
+	require.NoError(t, w.store.Close())
+	return w.path
+}
+
+// TestEachRuleBroken breaks one rule at a time by hand.
+func TestEachRuleBroken(t *testing.T) {
+	path := lived(t)
+	const web = `(job = 2 AND idx = 1)`
+	for _, c := range []struct{ name, rule, where, sql string }{
+		{"a forged provenance row (P12)", "provenance is ours", "guest/x x-1",
+			`INSERT INTO incarnations SELECT 'x-1', kind, 'x', creator, agent, job, 1, 1e18, '', created_at FROM incarnations LIMIT 1`},
+		{"a forged scratch flag", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET scratch = 1, scratch_until = 4000000000000000000 WHERE name = 'db'`},
+		{"scratch that ended goes on", "provenance is ours", "guest/tmp tmp-2", `UPDATE incarnations SET ended = '' WHERE name = 'tmp'`},
+		{"scratch lives longer", "provenance is ours", "guest/tmp tmp-2", `UPDATE incarnations SET scratch_until = scratch_until + 1 WHERE name = 'tmp'`},
+		{"another creator", "provenance is ours", "guest/tmp tmp-2", `UPDATE incarnations SET creator = 'uid:7' WHERE name = 'tmp'`},
+		{"another job's", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET job = 4 WHERE name = 'db'`},
+		{"a foreign disk", "provenance is ours", "guest/db db-3", `INSERT INTO storage SELECT incarnation, 'disk:7', job FROM incarnations WHERE name = 'db'`},
+		{"a disk of another job", "provenance is ours", "guest/db db-3", `UPDATE storage SET job = 4 WHERE incarnation = 'db-3'`},
+		{"a disk forgotten", "provenance is ours", "guest/db db-3", `DELETE FROM storage WHERE incarnation = 'db-3'`},
+		{"provenance forgotten", "provenance is ours", "guest/web web-1",
+			`DELETE FROM storage WHERE incarnation = 'web-1'; DELETE FROM incarnations WHERE incarnation = 'web-1'`},
+
+		{"succeeded without an entry", "no permit, no execution", "j4.1", `UPDATE steps SET state = 'succeeded' WHERE job = 4; UPDATE jobs SET finished_at = 1 WHERE id = 4;
+			UPDATE nonces SET fate = 'used' WHERE job = 4`},
+		{"benign step ended without an entry", "every decision is in the audit log", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
+		{"a step that nobody asked for", "every decision is in the audit log", "j1.2",
+			`INSERT INTO steps SELECT job, 2, op, kind, name, incarnation, params, fingerprint, class, rule, why, 'succeeded', birth, undoes, undo, task,
+				attempts, code, detail, wish, updated_at FROM steps WHERE job = 1`},
+		{"a step removed", "every decision is in the audit log", "j1.1", `DELETE FROM steps WHERE job = 1`},
+		{"authorized by hand", "no permit, no execution", "j4.1", `UPDATE steps SET state = 'authorized' WHERE job = 4; UPDATE nonces SET fate = 'used' WHERE job = 4`},
+		{"put back to run again", "once", "j2.1", `UPDATE steps SET state = 'authorized' WHERE job = 2; UPDATE jobs SET finished_at = 0 WHERE id = 2`},
+		{"waits again", "once", "j2.1", `UPDATE steps SET state = 'pending_signature' WHERE job = 2; UPDATE jobs SET finished_at = 0 WHERE id = 2;
+			UPDATE nonces SET fate = '' WHERE job = 2`},
+		{"declared benign", "no permit, no execution", "j4.1", `UPDATE steps SET class = 'benign' WHERE job = 4`},
+		{"declared benign and planned", "every decision is in the audit log", "j4.1", `UPDATE steps SET class = 'benign', state = 'planned' WHERE job = 4`},
+		{"rejection taken back", "every decision is in the audit log", "j5.1", `UPDATE steps SET state = 'pending_signature' WHERE job = 5;
+			UPDATE jobs SET finished_at = 0 WHERE id = 5; UPDATE nonces SET fate = '' WHERE job = 5`},
+
+		{"a nonce not spent", "once", "j2.1", `UPDATE nonces SET fate = '' WHERE ` + web},
+		{"a nonce removed", "once", "j2.1", `DELETE FROM nonces WHERE ` + web},
+		{"a waiting nonce removed", "once", "j4.1", `DELETE FROM nonces WHERE job = 4`},
+		{"a waiting nonce spent", "once", "j4.1", `UPDATE nonces SET fate = 'used' WHERE job = 4`},
+		{"a nonce's fate changed", "once", "j2.1", `UPDATE nonces SET fate = 'cancelled' WHERE ` + web},
+		{"a nonce forgotten sooner", "once", "j2.1", `UPDATE nonces SET expires_at = 7 WHERE ` + web},
+		{"a nonce for other bytes", "once", "j4.1", `UPDATE nonces SET payload = 'x' WHERE job = 4`},
+		{"a nonce of another request", "once", "j2.1", `UPDATE nonces SET job = 4 WHERE ` + web},
+		{"a nonce nobody issued", "once", "j4.1", `INSERT INTO nonces(nonce, job, idx, payload, expires_at) VALUES('AAAAAAAAAAAAAAAAAAAAAA', 4, 1, 'x', 1)`},
+
+		{"an approval without signatures", "exactly the signed step", "j2.1", `DELETE FROM signatures`},
+		{"signed by another", "exactly the signed step", "j2.1", `UPDATE signatures SET principal = 'mallory'`},
+		{"with another key", "exactly the signed step", "j2.1", `UPDATE signatures SET key = 'SHA256:x'`},
+		{"payload bytes changed", "exactly the signed step", "j2.1", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"reason":"test"', '"reason":"best"') AS BLOB) WHERE job = 2`},
+		{"payload that is none", "exactly the signed step", "j4.1", `UPDATE requests SET payload = x'7b7d' WHERE job = 4`},
+		{"another target", "exactly the signed step", "j4.1", `UPDATE steps SET name = 'web' WHERE job = 4`},
+		{"another operation", "exactly the signed step", "j4.1", `UPDATE steps SET op = 'guest.wipe' WHERE job = 4`},
+		{"another incarnation", "exactly the signed step", "j4.1", `UPDATE steps SET incarnation = 'x' WHERE job = 4`},
+		{"another fingerprint", "exactly the signed step", "j4.1", `UPDATE steps SET fingerprint = 'x' WHERE job = 4`},
+		{"other parameters", "exactly the signed step", "j4.1", `UPDATE steps SET params = '{"a":1}' WHERE job = 4`},
+		{"lives longer than it was signed for", "exactly the signed step", "j4.1", `UPDATE requests SET expires_at = expires_at + 1 WHERE job = 4`},
+		{"a step removed under its request", "database", "requests", `DELETE FROM steps WHERE job = 4`},
+		{"no request", "exactly the signed step", "j4.1", `DELETE FROM requests WHERE job = 4; DELETE FROM nonces WHERE job = 4`},
+
+		{"job ended early", "jobs end with their steps", "j4", `UPDATE jobs SET finished_at = 1 WHERE id = 4`},
+		{"job not ended", "jobs end with their steps", "j1", `UPDATE jobs SET finished_at = 0 WHERE id = 1`},
+
+		{"an entry's text changed", "audit log", "entry 2", `UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), '"by"', '"bY"') AS BLOB) WHERE seq = 2`},
+		{"an entry removed", "audit log", "entry 3", `DELETE FROM audit WHERE seq = 3`},
+		{"the newest cut off", "audit log", "", `DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)`},
+		{"the head removed", "audit log", "", `DELETE FROM audit_head`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := check(t, byHand(t, path, c.sql))
+			require.False(t, r.Sound)
+			hit := false
+			for _, p := range r.Problems {
+				hit = hit || p.Rule == c.rule && (c.where == "" || p.Where == c.where)
+				require.NotEmpty(t, p.Detail)
+			}
+			require.True(t, hit, "%+v", r.Problems)
+			require.LessOrEqual(t, len(r.Problems), 4, "one change is not reported all over: %+v", r.Problems)
+		})
+	}
+}
+
+// TestForgedEntries breaks rules in the log itself, by somebody who can write
+// entries with right hashes.
+func TestForgedEntries(t *testing.T) {
+	path := lived(t)
+	entry := func(kind audit.Kind, step string) audit.Entry {
+		return audit.Entry{Kind: kind, Step: step, Class: op.Destructive, Gate: testGate, Time: time.Unix(1, 0)}
+	}
+	for _, c := range []struct {
+		name, rule string
+		entries    []audit.Entry
+	}{
+		{"dispatched twice", "once", []audit.Entry{entry(audit.Dispatched, "j2.1"), entry(audit.Succeeded, "j2.1")}},
+		{"to be run again", "once", []audit.Entry{entry(audit.Retried, "j2.1"), entry(audit.Succeeded, "j2.1")}},
+		{"dispatched unsigned", "no permit, no execution", []audit.Entry{entry(audit.Dispatched, "j4.1"), entry(audit.Requested, "j4.1")}},
+		{"approved after its end", "every decision is in the audit log", []audit.Entry{entry(audit.Approved, "j5.1"), entry(audit.Rejected, "j5.1")}},
+		{"about no step", "audit log", []audit.Entry{entry(audit.Planned, "x")}},
+		{"made twice", "provenance is ours", []audit.Entry{{Kind: audit.Succeeded, Incarnation: "db-3", Made: &audit.Made{Creator: "uid:7"}, Gate: testGate}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := check(t, withEntries(t, path, c.entries))
+			require.False(t, r.Sound)
+			require.Equal(t, c.rule, r.Problems[0].Rule, "%+v", r.Problems)
+		})
+	}
+}
+
+// TestAnIndexThatHidesARow: the rows are right, and what finds them is not,
+// which only a full look shows.
+func TestAnIndexThatHidesARow(t *testing.T) {
+	r := check(t, byHand(t, lived(t), `PRAGMA writable_schema = ON;
+		UPDATE sqlite_schema SET sql = replace(sql, '''planned'', ', '''succeeded'', ') WHERE name = 'steps_open'`))
+	require.False(t, r.Sound)
+	require.Equal(t, "database", r.Problems[0].Rule, "%+v", r.Problems)
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	r := check(t, byHand(t, lived(t), `WITH RECURSIVE n(i) AS (VALUES(100) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+		INSERT INTO jobs(id, reason, created_at) SELECT i, '', 1 FROM n`))
+	require.Len(t, r.Problems, 1000)
+}
+
+// copied is a copy of a database that nobody has open.
+func copied(t *testing.T, path string) string {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	path = filepath.Join(t.TempDir(), "gated.db")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	return path
+}
+
+// byHand changes a copy of a database as anybody with its file can: without
+// foreign keys, and without the store.
+func byHand(t *testing.T, path, statements string) string {
+	path = copied(t, path)
+	db, err := sql.Open("sqlite", "file:"+path)
+	require.NoError(t, err)
+	_, err = db.Exec(statements)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	return path
+}
+
+// withEntries adds entries to the log of a copy, hashes and head as they have
+// to be.
+func withEntries(t *testing.T, path string, entries []audit.Entry) string {
+	path = copied(t, path)
+	s := openStore(t, path)
+	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
+		for _, e := range entries {
+			if _, err := audit.Append(tx, e); err != nil {
+				return err
+			}
+		}
+		return audit.Seal(tx)
+	}))
+	require.NoError(t, s.Close())
+	return path
+}

@@ -1,0 +1,169 @@
+package fsck
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+)
+
+// history is what the audit log says happened. It holds only what the other
+// checks compare with: a log of a million entries fits into memory.
+type history struct {
+	steps    map[op.StepID]life
+	approved map[op.StepID]approval
+	made     map[op.Incarnation]making
+	promoted map[op.Incarnation]bool
+	gate     op.GateID // of the newest entry
+	last     int64     // its number
+}
+
+// life is how far the log has followed a step.
+type life struct {
+	state op.State
+	ran   bool // it was dispatched as a destructive step
+}
+
+// approval is what the log says was approved, and by whom.
+type approval struct {
+	payload string
+	signers [sha256.Size]byte
+}
+
+// making is what the log says of how an incarnation came to be.
+type making struct {
+	audit.Made
+	job, target string
+}
+
+func newHistory() history {
+	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, made: map[op.Incarnation]making{},
+		promoted: map[op.Incarnation]bool{}}
+}
+
+// move is what an entry does to a step: how it stands afterwards, and how it
+// may have stood before. The empty state is that of a step of which the log has
+// not told yet.
+type move struct {
+	to   op.State
+	from []op.State
+}
+
+var (
+	waiting = []op.State{op.StatePending}
+	before  = []op.State{op.StatePlanned, op.StatePending, op.StateAuthorized}
+	under   = []op.State{op.StateDispatched}
+)
+
+// moves lists the entries that are about a step's state. A refusal is one only
+// if the step ended by it; see learn.
+var moves = map[audit.Kind]move{
+	audit.Planned:     {op.StatePlanned, []op.State{""}},
+	audit.Compensated: {op.StatePlanned, []op.State{""}},
+	audit.Requested:   {op.StatePending, []op.State{"", op.StatePlanned}},
+	audit.Reissued:    {op.StatePending, waiting},
+	audit.Signed:      {op.StatePending, waiting},
+	audit.Approved:    {op.StateAuthorized, waiting},
+	audit.Dispatched:  {op.StateDispatched, []op.State{op.StatePlanned, op.StateAuthorized}},
+	audit.Retried:     {op.StatePlanned, under},
+	audit.Succeeded:   {op.StateSucceeded, under},
+	audit.Failed:      {op.StateFailed, under},
+	audit.Interrupted: {op.StateInterrupted, under},
+	audit.Rejected:    {op.StateRejected, []op.State{op.StatePending, op.StateAuthorized}},
+	audit.Expired:     {op.StateExpired, []op.State{op.StatePending, op.StateAuthorized}},
+	audit.Superseded:  {op.StateSuperseded, before},
+	audit.Cancelled:   {op.StateCancelled, before},
+	audit.Refused:     {op.StateRefused, before},
+}
+
+// auditLog walks the log and keeps what the other checks compare with. Where
+// the log is not whole, what is left of it is read all the same: it still shows
+// which steps nobody decided.
+func (c *check) auditLog() error {
+	_, err := audit.Verify(c.tx, c.learn)
+	var broken *audit.BrokenError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	c.found(ruleLog, fmt.Sprintf("entry %d", broken.Seq), "it %s", broken.Why)
+	return c.each(`SELECT seq, body FROM audit ORDER BY seq`, func(scan func(...any) error) error {
+		var seq int64
+		var body []byte
+		if err := scan(&seq, &body); err != nil || seq <= c.log.last {
+			return err
+		}
+		var e audit.Entry
+		if json.Unmarshal(body, &e) != nil {
+			return nil
+		}
+		e.Seq = seq
+		return c.learn(e)
+	})
+}
+
+func (c *check) learn(e audit.Entry) error {
+	c.report.Checked["audit entries"]++
+	c.log.last, c.log.gate = e.Seq, e.Gate
+	if e.Kind == audit.Promoted {
+		c.log.promoted[e.Incarnation] = true
+	}
+	if e.Made != nil {
+		if _, again := c.log.made[e.Incarnation]; again {
+			c.found(ruleProvenance, string(e.Incarnation), "the audit log says twice that it was made")
+		}
+		c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
+	}
+	m, ok := moves[e.Kind]
+	// A refusal that ended a step says the step's class; one of a caller who was
+	// refused something does not.
+	if !ok || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
+		return nil
+	}
+	id, err := op.ParseStepID(e.Step)
+	if err != nil {
+		c.found(ruleLog, fmt.Sprintf("entry %d", e.Seq), "it is about %q, which is no step", op.Shown(e.Step))
+		return nil
+	}
+	if e.Kind == audit.Approved {
+		c.log.approved[id] = approval{e.Payload, digestSigners(e.Signers)}
+	}
+	c.follow(id, e, m)
+	return nil
+}
+
+// follow moves a step as an entry says, and reports a move that cannot be.
+func (c *check) follow(id op.StepID, e audit.Entry, m move) {
+	l := c.log.steps[id]
+	from, destructive := l.state, e.Class == op.Destructive
+	switch {
+	case e.Kind == audit.Dispatched && l.ran:
+		c.found(ruleOnce, e.Step, "a destructive step was dispatched more than once (entry %d)", e.Seq)
+	case e.Kind == audit.Dispatched && destructive && from != op.StateAuthorized:
+		c.found(rulePermit, e.Step, "it was dispatched without an approval in the audit log (entry %d)", e.Seq)
+	case e.Kind == audit.Retried && l.ran:
+		c.found(ruleOnce, e.Step, "a destructive step was to run again (entry %d)", e.Seq)
+	case !slices.Contains(m.from, from):
+		c.found(ruleDecided, e.Step, "entry %d says %s of a step that was %s", e.Seq, e.Kind, shown(from))
+	}
+	c.log.steps[id] = life{state: m.to, ran: l.ran || e.Kind == audit.Dispatched && destructive}
+}
+
+func shown(s op.State) string {
+	if s == "" {
+		return "not known"
+	}
+	return string(s)
+}
+
+// digestSigners digests the names of signers, in whatever order they come.
+func digestSigners(names []string) [sha256.Size]byte {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return sha256.Sum256([]byte(strings.Join(names, "\n")))
+}

@@ -1,0 +1,83 @@
+package fsck
+
+import (
+	"time"
+
+	"gated/internal/op"
+)
+
+// keptFor is for how long, at the least, a spent nonce is kept after its
+// payload expired: the gate's margin, less the second by which the time mark is
+// coarser than the clock.
+const keptFor = time.Hour - time.Second
+
+// nonces checks that what was decided has spent its nonce, and only that, and
+// that what could still be replayed has its nonce.
+func (c *check) nonces() error {
+	var mark int64
+	err := c.each(`SELECT unix FROM time_mark`, func(scan func(...any) error) error { return scan(&mark) })
+	if err != nil {
+		return err
+	}
+	err = c.each(`SELECT r.job, r.idx, s.state, r.payload, coalesce(n.fate, ''), coalesce(n.payload, ''), coalesce(n.expires_at, 0),
+			n.nonce IS NULL, coalesce(n.job = r.job AND n.idx = r.idx, 1)
+		FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx LEFT JOIN nonces n ON n.nonce = r.nonce`,
+		func(scan func(...any) error) error {
+			var n spending
+			if err := scan(&n.id.Job, &n.id.Index, &n.state, &n.payload, &n.fate, &n.digest, &n.expires, &n.gone, &n.own); err != nil {
+				return err
+			}
+			c.report.Checked["nonces"]++
+			c.nonce(n, time.Unix(mark, 0))
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	return c.each(`SELECT n.job, n.idx FROM nonces n WHERE n.fate = '' AND NOT EXISTS (SELECT 1 FROM requests r JOIN steps s
+			ON s.job = r.job AND s.idx = r.idx WHERE r.job = n.job AND r.idx = n.idx AND r.nonce = n.nonce)`,
+		func(scan func(...any) error) error {
+			var id op.StepID
+			if err := scan(&id.Job, &id.Index); err != nil {
+				return err
+			}
+			c.found(ruleOnce, id.String(), "a nonce is not spent that is not its request's")
+			return nil
+		})
+}
+
+// spending is what became of a request's nonce.
+type spending struct {
+	id      op.StepID
+	state   op.State
+	payload []byte // the request's
+	fate    string
+	digest  string // of the payload that the nonce was issued with
+	expires int64  // Unix seconds
+	gone    bool   // there is no such nonce
+	own     bool   // it is this request's
+}
+
+func (c *check) nonce(n spending, mark time.Time) {
+	where := n.id.String()
+	p, err := op.DecodePayload(n.payload)
+	if err != nil {
+		return // requests says so
+	}
+	_, approved := c.log.approved[n.id]
+	switch {
+	case n.gone && n.state == op.StatePending:
+		c.found(ruleOnce, where, "it waits for a signature, but its nonce is not known")
+	case n.gone && p.Gate == c.log.gate && !mark.After(p.ExpiresAt.Add(keptFor)):
+		c.found(ruleOnce, where, "its nonce is forgotten, and its payload could be replayed")
+	case n.gone:
+	case !n.own || n.digest != op.SHA256(n.payload) || n.expires != p.ExpiresAt.Unix():
+		c.found(ruleOnce, where, "its nonce was issued for something else")
+	case n.state == op.StatePending && n.fate != "":
+		c.found(ruleOnce, where, "it waits for a signature, but its nonce is spent (%s)", n.fate)
+	case n.state != op.StatePending && n.fate == "":
+		c.found(ruleOnce, where, "it is %s, but its nonce is not spent", n.state)
+	case approved != (n.fate == "used"):
+		c.found(ruleOnce, where, "the log and its nonce (%s) disagree on whether it was approved", shown(op.State(n.fate)))
+	}
+}

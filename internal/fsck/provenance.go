@@ -1,0 +1,46 @@
+package fsck
+
+import (
+	"maps"
+	"slices"
+
+	"gated/internal/journal"
+	"gated/internal/op"
+)
+
+// provenance compares what the journal says of who made what with the log.
+func (c *check) provenance() error {
+	err := journal.AllProvenance(c.tx, func(p op.Provenance) error {
+		c.report.Checked["incarnations"]++
+		where := p.Target.String() + " " + string(p.Incarnation)
+		if made, ok := c.log.made[p.Incarnation]; ok {
+			c.origin(where, p, made)
+		} else {
+			c.found(ruleProvenance, where, "the audit log does not contain that this gate made it")
+		}
+		delete(c.log.made, p.Incarnation)
+		return nil
+	})
+	for _, inc := range slices.Sorted(maps.Keys(c.log.made)) {
+		c.found(ruleProvenance, c.log.made[inc].target+" "+string(inc), "the audit log says that this gate made it, the journal does not")
+	}
+	return err
+}
+
+func (c *check) origin(where string, p op.Provenance, made making) {
+	if made.Scratch != p.Scratch || !made.ScratchUntil.Equal(p.ScratchUntil) || made.Creator != p.Creator ||
+		made.job != p.Job.String() || made.target != p.Target.String() {
+		c.found(ruleProvenance, where, "the audit log says otherwise how it was made")
+	}
+	if c.log.promoted[p.Incarnation] != (p.ScratchEnded != "") {
+		c.found(ruleProvenance, where, "the audit log says otherwise whether it still is scratch")
+	}
+	for _, s := range p.Storage {
+		if !slices.Contains(made.Storage, s.ID) || s.Job != p.Job {
+			c.found(ruleProvenance, where, "the audit log does not contain that storage %s was made for it", s.ID)
+		}
+	}
+	if len(p.Storage) < len(made.Storage) {
+		c.found(ruleProvenance, where, "storage is missing that the audit log says was made for it")
+	}
+}
