@@ -215,3 +215,10 @@ func about(kind audit.Kind, by string, s op.Step) audit.Entry {
 	}
 	return e
 }
+
+// asked is about, with what the requester said and why the step has its class.
+func asked(kind audit.Kind, by op.Requester, s op.Step, reason string) audit.Entry {
+	e := about(kind, by.String(), s)
+	e.PID, e.Why, e.Params, e.Reason = by.PID, s.Verdict.Why, s.Params, reason
+	return e
+}

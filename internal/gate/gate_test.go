@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -34,6 +35,22 @@ func TestBenignRunsDestructiveWaits(t *testing.T) {
 	require.False(t, w.back.has("web"))
 	require.Equal(t, op.StateSucceeded, w.job(r.ID.Job).State())
 	w.verifyLog()
+}
+
+func TestTheLogSaysWhoAskedWhatAndWhy(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	w.request(ask("guest.snapshot-delete", "web", "snapshot", "s1"))
+	es, err := w.gate.Events(w.ctx, 0, 10)
+	require.NoError(t, err)
+	e := es[len(es)-1]
+	require.Equal(t, audit.Requested, e.Kind)
+	require.Equal(t, "uid:1000", e.By)
+	require.EqualValues(t, 77, e.PID)
+	require.Equal(t, "snapshot-delete", e.Rule)
+	require.Equal(t, "it deletes a copy of data", e.Why)
+	require.Equal(t, "s1", e.Params.Str("snapshot"))
+	require.Equal(t, "test", e.Reason)
 }
 
 func TestZeroPermitIsRefused(t *testing.T) {

@@ -90,7 +90,7 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if err := journal.PutRequest(tx, r); err != nil {
 		return r, err
 	}
-	if err := g.append(tx, withPID(about(audit.Requested, by.String(), s), by)); err != nil {
+	if err := g.append(tx, asked(audit.Requested, by, s, a.Payload.Reason)); err != nil {
 		return r, err
 	}
 	return journal.ReadRequest(tx, s.ID)

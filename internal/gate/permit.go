@@ -316,7 +316,7 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 		return ended{}, err
 	}
 	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)
-	return ended{refusal}, g.append(tx, about(audit.Requested, "gate", s))
+	return ended{refusal}, g.append(tx, asked(audit.Requested, op.Requester{Source: op.SourceGate}, s, job.Reason))
 }
 
 // run commits that the step is dispatched, with what would take it back.

@@ -228,7 +228,7 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 				return 0, err
 			}
 		}
-		if err := g.append(tx, withPID(about(kind, sub.Requester.String(), s), sub.Requester)); err != nil {
+		if err := g.append(tx, asked(kind, sub.Requester, s, sub.Reason)); err != nil {
 			return 0, err
 		}
 	}
