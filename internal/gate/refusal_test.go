@@ -1,0 +1,318 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// TestRefusalsAreAuditedAndSpendNothing: each refusal of an approval has its
+// code and stage in the log, and the request can be approved afterwards.
+func TestRefusalsAreAuditedAndSpendNothing(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.put("b")
+	r, r2 := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
+	p, err := op.DecodePayload(r.Payload)
+	require.NoError(t, err)
+	changed := func(fn func(*op.Payload)) []byte {
+		q := p
+		fn(&q)
+		b, err := q.Encode()
+		require.NoError(t, err)
+		return b
+	}
+	otherBytes := changed(func(q *op.Payload) { q.Reason += "!" })
+	for name, c := range map[string]struct {
+		e     authz.Envelope
+		want  op.Code
+		stage op.Stage
+	}{
+		"no signature": {authz.Envelope{Payload: r.Payload}, op.Malformed, op.StageDecode},
+		"no payload":   {authz.Envelope{Signatures: alice.envelope(t, r.Payload).Signatures}, op.Malformed, op.StageDecode},
+		"not armored":  {authz.Envelope{Payload: r.Payload, Signatures: []string{"x"}}, op.Malformed, op.StageDecode},
+		"other namespace": {authz.Envelope{Payload: r.Payload, Signatures: []string{alice.sign(t, "git", r.Payload)}},
+			op.NamespaceMismatch, op.StageNamespace},
+		"not listed":       {mallory.envelope(t, r.Payload), op.UnknownSigner, op.StageAllowList},
+		"over other bytes": {authz.Envelope{Payload: r.Payload, Signatures: alice.envelope(t, otherBytes).Signatures}, op.BadSignature, op.StageCrypto},
+		"other host":       {alice.envelope(t, changed(func(q *op.Payload) { q.Host = "pve2" })), op.TargetMismatch, op.StageTarget},
+		"another request":  {alice.envelope(t, r2.Payload), op.BindingMismatch, op.StageNonce},
+		"T12: other bytes": {alice.envelope(t, otherBytes), op.BindingMismatch, op.StageNonce},
+		"S07: coordination": {authz.Envelope{Payload: r.Payload, Signatures: []string{carol.sign(t, op.Coordination.Namespace(), r.Payload)}},
+			op.RoleDenied, op.StageRole},
+		"S07: recovery": {authz.Envelope{Payload: r.Payload, Signatures: []string{rita.sign(t, op.Recovery.Namespace(), r.Payload)}},
+			op.RoleDenied, op.StageRole},
+	} {
+		_, err := w.gate.Approve(w.ctx, other, r.ID, c.e)
+		require.ErrorIs(t, err, c.want, name)
+		last := w.lastRefusal()
+		require.Equal(t, c.want, last.Code, name)
+		require.Equal(t, c.stage, last.Stage, name)
+		require.Equal(t, r.ID.String(), last.Step, name)
+		require.Equal(t, "uid:1001", last.By, name)
+		require.NotEmpty(t, last.Detail)
+		require.Empty(t, w.fate(r.Nonce), name)
+		require.Empty(t, w.fate(r2.Nonce), name)
+	}
+	for name, id := range map[string]op.RequestID{"no such request": {Job: 99, Index: 1}, "no such step": {Job: r.ID.Job, Index: 2}} {
+		_, err = w.gate.Approve(w.ctx, hub, id, alice.envelope(t, r.Payload))
+		require.ErrorIs(t, err, op.BindingMismatch, name)
+	}
+	w.run()
+	require.Empty(t, w.back.did())
+	w.mustApprove(r)
+	w.mustApprove(r2)
+	w.verifyLog()
+}
+
+func TestRejectionNeedsAnApproversRole(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	b := w.rejection(r, alice).Payload
+	for _, c := range []struct {
+		k    key
+		role op.Role
+	}{{carol, op.Coordination}, {rita, op.Recovery}} {
+		_, err := w.gate.Reject(w.ctx, hub, r.ID, authz.Envelope{Payload: b, Signatures: []string{c.k.sign(t, c.role.Namespace(), b)}})
+		require.ErrorIs(t, err, op.RoleDenied)
+	}
+	_, err := w.gate.Reject(w.ctx, hub, op.RequestID{Job: 99, Index: 1}, w.rejection(r, alice))
+	require.ErrorIs(t, err, op.UnknownTarget)
+	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejectionWith(r, alice, func(x *op.Rejection) { x.PayloadSHA256 = op.SHA256(nil) }))
+	require.ErrorIs(t, err, op.BindingMismatch)
+	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejectionWith(r, alice, func(x *op.Rejection) { x.Request.Index = 2 }))
+	require.ErrorIs(t, err, op.BindingMismatch)
+	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejectionWith(r, alice, func(x *op.Rejection) { x.Host = "pve2" }))
+	require.ErrorIs(t, err, op.TargetMismatch)
+	require.Equal(t, op.StatePending, w.job(r.ID.Job).State())
+
+	w.mustApprove(r)
+	w.use(r.ID)
+	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
+	require.ErrorIs(t, err, op.Conflict, "it is too late once it is dispatched")
+	require.Equal(t, op.StateDispatched, w.job(r.ID.Job).State())
+}
+
+func TestOldRejectionIsNoneOfANewerPayload(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	e := w.rejection(r, alice)
+	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
+	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+	_, err := w.gate.Reject(w.ctx, hub, r.ID, e)
+	require.ErrorIs(t, err, op.BindingMismatch)
+	require.Equal(t, op.StatePending, w.job(r.ID.Job).State())
+}
+
+// TestStoreFailure is H03: while nothing can be written, nothing is decided and
+// nothing runs; afterwards all goes on.
+func TestStoreFailure(t *testing.T) {
+	w := newWorld(t)
+	for _, n := range []string{"a", "b", "c"} {
+		w.back.put(n)
+	}
+	waiting, authorized := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
+	w.mustApprove(authorized)
+	running := w.mustSubmit(ask("guest.start", "c")).Steps[0]
+	w.use(running.ID)
+	signed, aborted := alice.envelope(t, waiting.Payload), w.mustSubmit(ask("guest.stop", "b"))
+	offline := alice.envelope(t, w.payload(ask("guest.wipe", "c")))
+	rejection := w.rejection(waiting, alice)
+	permit, err := w.gate.Permit(w.ctx, authorized.ID)
+	require.NoError(t, err)
+
+	full := false
+	w.store.OnGroup(func(*store.Tx) error {
+		if full {
+			return errors.New("no space left on device")
+		}
+		return nil
+	})
+	before, entries := w.dump(), len(w.kinds())
+	full = true
+	c := w.back.get("c")
+	for name, fn := range map[string]func() error{
+		"submit benign":      func() error { _, err := w.submit(ask("guest.start", "b")); return err },
+		"submit destructive": func() error { _, err := w.submit(ask("guest.destroy", "c")); return err },
+		"submit nonsense":    func() error { _, err := w.submit(ask("guest.nonsense", "c")); return err },
+		"want":               func() error { _, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "c")); return err },
+		"approve":            func() error { _, err := w.gate.Approve(w.ctx, hub, waiting.ID, signed); return err },
+		"approve wrongly": func() error {
+			_, err := w.gate.Approve(w.ctx, hub, waiting.ID, mallory.envelope(t, waiting.Payload))
+			return err
+		},
+		"offline": func() error { _, err := w.offline(offline); return err },
+		"reject":  func() error { _, err := w.gate.Reject(w.ctx, hub, waiting.ID, rejection); return err },
+		"cancel":  func() error { _, err := w.gate.Cancel(w.ctx, hub, aborted.ID); return err },
+		"use":     func() error { return permit.Use(w.ctx, w.back.get("b")) },
+		"record":  func() error { _, err := w.gate.Record(w.ctx, running.ID, gate.Outcome{After: &c}); return err },
+		"refuse":  func() error { _, err := w.gate.Refuse(w.ctx, authorized.ID, op.StaleTarget); return err },
+		"task":    func() error { return w.gate.SetTask(w.ctx, running.ID, "t") },
+		"put set": func() error { _, err := w.gate.PutSet(w.ctx, root, "s", "", []byte("x")); return err },
+		"reload":  func() error { return w.gate.Reload(w.ctx, w.trust, w.gate.Policy()) },
+		"log":     func() error { return w.gate.Log(w.ctx, audit.Entry{Kind: audit.Stopped}) },
+	} {
+		require.ErrorIs(t, fn(), op.Unavailable, name)
+		require.Equal(t, before, w.dump(), name)
+	}
+	require.Len(t, w.kinds(), entries)
+	require.Empty(t, w.back.did())
+	full = false
+	_, err = w.gate.Approve(w.ctx, hub, waiting.ID, signed)
+	require.NoError(t, err)
+	_, err = w.gate.Record(w.ctx, running.ID, gate.Outcome{After: &c})
+	require.NoError(t, err)
+	require.ErrorIs(t, permit.Use(w.ctx, w.back.get("b")), op.Conflict, "a permit is used by trying")
+	w.run()
+	require.False(t, w.back.has("a"))
+	require.False(t, w.back.has("b"))
+	w.verifyLog()
+}
+
+// dump is everything that decisions write, but for the log.
+func (w *world) dump() (out []op.Job) {
+	w.t.Helper()
+	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
+	require.NoError(w.t, err)
+	for _, j := range jobs {
+		for _, s := range j.Steps {
+			if r, err := w.gate.Request(w.ctx, s.ID); err == nil {
+				require.Equal(w.t, s.State != op.StatePending, w.fate(r.Nonce) != "", "%s is %s", s.ID, s.State)
+			}
+		}
+	}
+	return jobs
+}
+
+// TestFullDatabase is H03 with a database that really has no page left.
+func TestFullDatabase(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	setLimit := func(query string) {
+		require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error {
+			var n int64
+			return tx.QueryRow(query).Scan(&n)
+		}))
+	}
+	if err := w.store.View(w.ctx, func(tx *store.Tx) error { var n int64; return tx.QueryRow(`PRAGMA max_page_count`).Scan(&n) }); err != nil {
+		t.Skipf("the store lets no pragma through: %v", err)
+	}
+	setLimit(`PRAGMA max_page_count = 1`) // no smaller than the database is now
+	reason := strings.Repeat("x", op.MaxReason)
+	var err error
+	for range 1000 {
+		_, err = w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "a")}, Reason: reason})
+		if err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, op.Unavailable)
+	e := alice.envelope(t, r.Payload)
+	for range 100 {
+		if _, err = w.gate.Approve(w.ctx, hub, r.ID, e); err != nil {
+			break
+		}
+		t.Skip("the approval fits into what is left")
+	}
+	require.ErrorIs(t, err, op.Unavailable)
+	require.Empty(t, w.fate(r.Nonce))
+	_, err = w.gate.Permit(w.ctx, r.ID)
+	require.ErrorIs(t, err, op.Conflict)
+	setLimit(`PRAGMA max_page_count = 1000000`)
+	_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
+	require.NoError(t, err, "it works again when there is space")
+	w.verifyLog()
+}
+
+func TestClosedStore(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	w.mustApprove(r)
+	p, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.NoError(t, w.store.Close())
+	_, err = w.submit(ask("guest.destroy", "a"))
+	require.ErrorIs(t, err, op.Unavailable)
+	_, err = w.approve(r)
+	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Unavailable)
+	require.ErrorIs(t, w.gate.Tick(w.ctx), op.Unavailable)
+	require.True(t, w.back.has("a"))
+}
+
+func TestCancelledCaller(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	gone, cancel := context.WithCancel(w.ctx)
+	cancel()
+	_, err := w.gate.Approve(gone, hub, r.ID, alice.envelope(t, r.Payload))
+	require.ErrorIs(t, err, op.Unavailable)
+	require.Empty(t, w.fate(r.Nonce))
+	w.mustApprove(r)
+	p, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.ErrorIs(t, p.Use(gone, w.back.get("a")), op.Unavailable)
+	require.Equal(t, op.StateAuthorized, w.job(r.ID.Job).State(), "nothing was dispatched")
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Conflict, "and that permit is gone")
+	w.run()
+	require.False(t, w.back.has("a"), "a new one works")
+}
+
+// TestWordsOfOthersAreBoundedText: what a caller or a back end says neither
+// bloats the log nor keeps a decision from being written.
+func TestWordsOfOthersAreBoundedText(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	_, err := w.submit(op.Ask{Op: strings.Repeat("x", 199) + "ä" + strings.Repeat("y", 1<<20), Target: op.Target{Kind: "guest", Name: "a"}})
+	require.ErrorIs(t, err, op.UnknownOp)
+	last := w.lastRefusal()
+	require.LessOrEqual(t, len(last.Op), 200)
+	require.LessOrEqual(t, len(last.Detail), 1024)
+
+	j := w.mustSubmit(ask("guest.start", "a"))
+	w.use(j.Steps[0].ID)
+	_, err = w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: errors.New("open \xff\xfe: " + strings.Repeat("ä", 4096))})
+	require.NoError(t, err, "an end that is not text is recorded all the same")
+	s := w.job(j.ID).Steps[0]
+	require.Equal(t, op.StateFailed, s.State)
+	require.LessOrEqual(t, len(s.Detail), 1024)
+	require.NoError(t, op.CheckText("detail", s.Detail))
+	w.verifyLog()
+}
+
+func TestFloodIsCountedPerCallerAndCode(t *testing.T) {
+	w := newWorld(t)
+	before := len(w.kinds())
+	for i := range 40 {
+		by := hub
+		by.UID = uint32(2000 + i%2)
+		code, a := op.UnknownOp, ask("guest.nonsense", "a")
+		if i%4 >= 2 {
+			code, a = op.UnknownTarget, ask("guest.start", "nobody")
+		}
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{a}})
+		require.ErrorIs(t, err, code)
+	}
+	require.Len(t, w.kinds(), before+40, "ten of each of two callers and two codes")
+	_, err := w.submit(ask("guest.nonsense", "a"))
+	require.ErrorIs(t, err, op.UnknownOp)
+	require.Len(t, w.kinds(), before+41)
+	w.pass(61 * time.Second)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	require.Len(t, w.kinds(), before+41, "there is nothing to sum up")
+}

@@ -1,0 +1,352 @@
+package gate_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+var (
+	root      = op.Requester{Source: op.SourceAPI, UID: 0}
+	daemon    = op.Requester{Source: op.SourceAPI, UID: 4242}
+	other     = op.Requester{Source: op.SourceAPI, UID: 1001}
+	builder   = op.Requester{Source: op.SourceAPI, UID: 1000, Agent: "builder"}
+	neighbour = op.Requester{Source: op.SourceAPI, UID: 1000, Agent: "neighbour"}
+)
+
+func (w *world) submitAs(by op.Requester, asks ...op.Ask) op.Job {
+	w.t.Helper()
+	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: asks})
+	require.NoError(w.t, err)
+	return j
+}
+
+func TestTwoSubmitsAtOnceAreOneRequest(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	ids := make([]op.JobID, 32)
+	n := race(t, len(ids), op.Conflict, func(i int) error {
+		by := hub
+		by.UID += uint32(i % 4)
+		j, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{ask("guest.destroy", "a")}})
+		ids[i] = j.ID
+		return err
+	})
+	require.Equal(t, len(ids), n)
+	for _, id := range ids {
+		require.Equal(t, ids[0], id)
+	}
+	require.Len(t, w.job(ids[0]).Requesters, 4)
+	rs, err := w.gate.Requests(w.ctx, "")
+	require.NoError(t, err)
+	require.Len(t, rs, 1)
+}
+
+func TestIdempotencyKeyRace(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	for _, a := range []op.Ask{ask("guest.create", "new"), ask("guest.start", "a"), ask("guest.destroy", "a")} {
+		ids := make([]op.JobID, 64)
+		n := race(t, len(ids), op.Conflict, func(i int) error {
+			j, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{a}, IdempotencyKey: "key of " + a.Op})
+			ids[i] = j.ID
+			return err
+		})
+		require.Equal(t, len(ids), n)
+		for _, id := range ids {
+			require.Equal(t, ids[0], id, a.Op)
+		}
+	}
+	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
+	require.NoError(t, err)
+	require.Len(t, jobs, 3)
+}
+
+func TestRefusedSubmissionLeavesItsKeyFree(t *testing.T) {
+	w := newWorld(t)
+	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "a")}, IdempotencyKey: "k"}
+	_, err := w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, err, op.UnknownTarget)
+	w.back.put("a")
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.NoError(t, err)
+	sub.Reason = "another body"
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, err, op.Conflict)
+	require.Equal(t, op.Conflict, w.lastRefusal().Code)
+	w.restart()
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, err, op.Conflict, "the key is known after a restart")
+}
+
+// TestDesiredStateAndAJobWantTheSame: one request, and each takes back its own.
+func TestDesiredStateAndAJobWantTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	a := ask("guest.destroy", "a")
+	r := w.request(a)
+	j, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	require.Equal(t, r.ID.Job, j.ID)
+	require.Len(t, j.Requesters, 2)
+	entries := len(w.kinds())
+	for range 3 { // the next rounds decide nothing
+		_, err = w.gate.Want(w.ctx, "fleet", a)
+		require.NoError(t, err)
+		require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, &a))
+	}
+	require.Len(t, w.kinds(), entries)
+
+	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
+	require.Equal(t, op.StatePending, w.job(j.ID).State(), "the job still wants it")
+	_, err = w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	_, err = w.gate.Cancel(w.ctx, hub, j.ID)
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, w.job(j.ID).State(), "desired state still wants it")
+	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
+	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
+}
+
+// TestDesiredStateJoinsABenignStep, and the step is judged again for who is
+// left when it runs.
+func TestDesiredStateJoinsABenignStep(t *testing.T) {
+	w := newWorld(t)
+	w.submitAs(builder, ask("guest.create", "tmp", "scratch", true))
+	w.run()
+	j := w.submitAs(builder, ask("guest.destroy", "tmp"))
+	require.Equal(t, op.StatePlanned, j.State())
+	joined, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "tmp"))
+	require.NoError(t, err)
+	require.Equal(t, j.ID, joined.ID)
+	_, err = w.gate.Cancel(w.ctx, builder, j.ID)
+	require.NoError(t, err)
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature, "nobody is left who may destroy it unsigned")
+	w.run()
+	require.True(t, w.back.has("tmp"))
+}
+
+func TestWhoMayCancel(t *testing.T) { // H13
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		by op.Requester
+		ok bool
+	}{
+		"the requester":      {hub, true},
+		"another process":    {op.Requester{Source: op.SourceAPI, UID: hub.UID, PID: 12345}, true},
+		"root":               {root, true},
+		"the daemon's uid":   {daemon, true},
+		"another uid":        {other, false},
+		"an agent of its":    {builder, false},
+		"desired state":      {op.Requester{Source: op.SourceDesired, Set: "fleet"}, false},
+		"no source at all":   {op.Requester{}, false},
+		"the gate, by no id": {op.Requester{Source: op.SourceGate}, false},
+	} {
+		w.back.put("a")
+		j := w.submitAs(hub, ask("guest.destroy", "a"))
+		_, err := w.gate.Cancel(w.ctx, c.by, j.ID)
+		if c.ok {
+			require.NoError(t, err, name)
+			require.Equal(t, op.StateCancelled, w.job(j.ID).State(), name)
+			continue
+		}
+		require.ErrorIs(t, err, op.NotAllowed, name)
+		require.Equal(t, op.NotAllowed, w.lastRefusal().Code)
+		require.Equal(t, op.StatePending, w.job(j.ID).State(), name)
+	}
+	_, err := w.gate.Cancel(w.ctx, root, 999)
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
+
+func TestAnAgentsJobIsNotItsUidsToCancel(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	j := w.submitAs(builder, ask("guest.destroy", "a"))
+	for _, by := range []op.Requester{hub, neighbour} {
+		_, err := w.gate.Cancel(w.ctx, by, j.ID)
+		require.ErrorIs(t, err, op.NotAllowed)
+	}
+	_, err := w.gate.Cancel(w.ctx, builder, j.ID)
+	require.NoError(t, err)
+}
+
+func TestTooLateToCancel(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.put("b")
+	r := w.request(ask("guest.destroy", "a"))
+	w.mustApprove(r)
+	w.use(r.ID)
+	_, err := w.gate.Cancel(w.ctx, root, r.ID.Job)
+	require.ErrorIs(t, err, op.Conflict)
+	j := w.mustSubmit(ask("guest.start", "b"), ask("guest.stop", "b"))
+	require.NoError(t, w.execute(j.Steps[0].ID))
+	_, err = w.gate.Cancel(w.ctx, root, j.ID)
+	require.ErrorIs(t, err, op.Conflict, "part of it is done")
+	r = w.request(ask("guest.wipe", "b"))
+	w.mustApprove(r)
+	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
+	require.NoError(t, err, "authorized is not dispatched")
+	w.run()
+	require.NotContains(t, w.back.did(), "guest.wipe b")
+}
+
+// TestOpenRequestsExactlyAtTheLimit counts steps, joins and jobs of several.
+func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
+	w := newWorld(t)
+	p := w.gate.Policy()
+	p.OpenPerSource = 3
+	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	var asks []op.Ask
+	for i := range 5 {
+		n := fmt.Sprintf("g%d", i)
+		w.back.put(n)
+		asks = append(asks, ask("guest.destroy", n))
+	}
+	_, err := w.submit(asks[:4]...)
+	require.ErrorIs(t, err, op.OverLimit, "one job of four")
+	j, err := w.submit(asks[:3]...)
+	require.NoError(t, err, "exactly the limit")
+	_, err = w.submit(asks[3])
+	require.ErrorIs(t, err, op.OverLimit)
+	_, err = w.submit(ask("guest.start", "g3"))
+	require.NoError(t, err, "what is benign asks nobody")
+	_, err = w.submit(ask("guest.start", "g3"), asks[3])
+	require.ErrorIs(t, err, op.OverLimit)
+	w.submitAs(other, asks[3])
+	_, err = w.submit(asks[3])
+	require.NoError(t, err, "joining what waits already asks nothing more")
+	_, err = w.gate.Want(w.ctx, "fleet", asks[4])
+	require.NoError(t, err, "limits are per source")
+	_, err = w.gate.Cancel(w.ctx, hub, j.ID)
+	require.NoError(t, err)
+	_, err = w.submit(asks[0], asks[1])
+	require.NoError(t, err, "there is room again: one of three is what was joined")
+	_, err = w.submit(asks[2])
+	require.ErrorIs(t, err, op.OverLimit)
+}
+
+func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
+	w := newWorld(t)
+	p := w.gate.Policy()
+	p.OpenPerSource = 5
+	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	for i := range 20 {
+		w.back.put(fmt.Sprintf("g%d", i))
+	}
+	n := race(t, 20, op.OverLimit, func(i int) error { _, err := w.submit(ask("guest.destroy", fmt.Sprintf("g%d", i))); return err })
+	require.Equal(t, 5, n)
+}
+
+// TestAnotherSetDoesNotForgetARejection: what one set withdraws does not let
+// another ask again.
+func TestAnotherSetDoesNotForgetARejection(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	a := ask("guest.destroy", "a")
+	j, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	w.mustReject(w.requestOf(j, 1))
+	require.NoError(t, w.gate.Withdraw(w.ctx, "other", a.Target, nil))
+	_, err = w.gate.Want(w.ctx, "fleet", a)
+	require.ErrorIs(t, err, op.Rejected)
+	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
+	_, err = w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+}
+
+func TestARejectedWishIsAnotherOnAnotherIncarnation(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	a := ask("guest.destroy", "a")
+	j, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	w.mustReject(w.requestOf(j, 1))
+	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
+	_, err = w.gate.Want(w.ctx, "fleet", a)
+	require.ErrorIs(t, err, op.Rejected, "the same guest, however it looks")
+	w.back.remove("a")
+	w.back.put("a")
+	_, err = w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+}
+
+func TestWakes(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.put("b")
+	j := w.mustSubmit(ask("guest.create", "new"), ask("guest.stop", "a"))
+	require.True(t, w.wakes("new"))
+	require.NoError(t, w.execute(j.Steps[0].ID))
+	require.True(t, w.wakes("a"), "the next step's target")
+	w.back.change("a", func(o *op.Observed) { o.Running, o.Volatile = "running", true })
+	require.ErrorIs(t, w.execute(j.Steps[1].ID), op.PendingSignature)
+	w.wakes("")
+	w.mustReject(w.requestOf(j, 2))
+	require.True(t, w.wakes("new"), "what was made is to be taken back")
+
+	r := w.request(ask("guest.destroy", "b"))
+	w.wakes("")
+	w.mustApprove(r)
+	require.True(t, w.wakes("b"))
+	w.back.put("c")
+	r = w.request(ask("guest.destroy", "c"))
+	w.back.change("c", func(o *op.Observed) { o.Spec = op.Params{"memory": int64(1)} })
+	w.wakes("")
+	_, err := w.approve(r)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.True(t, w.wakes("c"), "so that it is issued anew")
+}
+
+// TestRoundsAndPeopleAtOnce runs everything that may happen to one request at
+// the same time; the race detector and the checks at the end judge it.
+func TestRoundsAndPeopleAtOnce(t *testing.T) {
+	w := newWorld(t)
+	for i := range 12 {
+		n := fmt.Sprintf("g%d", i)
+		w.back.put(n)
+		r := w.request(ask("guest.destroy", n))
+		_, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", n))
+		require.NoError(t, err)
+		e, rej := alice.envelope(t, r.Payload), w.rejection(r, alice)
+		var wg sync.WaitGroup
+		for _, fn := range []func(){
+			func() { _, _ = w.gate.Approve(w.ctx, hub, r.ID, e) },
+			func() { _, _ = w.gate.ApproveOffline(w.ctx, other, e) },
+			func() { _, _ = w.gate.Reject(w.ctx, hub, r.ID, rej) },
+			func() { _, _ = w.gate.Cancel(w.ctx, root, r.ID.Job) },
+			func() { _ = w.gate.Withdraw(w.ctx, "fleet", r.Step.Target, nil) },
+			func() {
+				w.back.change(n, func(o *op.Observed) { o.Spec = op.Params{"memory": int64(2)} })
+				_ = w.gate.Refresh(w.ctx, r.Step.Target)
+			},
+			func() { _ = w.gate.Tick(w.ctx) },
+			func() { _, _ = w.gate.Want(w.ctx, "fleet", ask("guest.destroy", n)) },
+			func() {
+				if p, err := w.gate.Permit(w.ctx, r.ID); err == nil {
+					_, _ = w.back.execute(w.ctx, p)
+				}
+			},
+		} {
+			wg.Go(fn)
+		}
+		wg.Wait()
+		s := w.job(r.ID.Job).Steps[0]
+		if !w.back.has(n) {
+			require.Equal(t, op.StateDispatched, s.State, "it ran, so it was approved")
+			req, err := w.gate.Request(w.ctx, r.ID)
+			require.NoError(t, err)
+			require.Len(t, req.Signatures, 1)
+			require.Equal(t, r.Payload, req.Payload, "what ran is what was signed")
+		}
+		if !s.State.Open() || s.State == op.StateAuthorized || s.State == op.StateDispatched {
+			require.NotEmpty(t, w.fate(r.Nonce))
+		}
+	}
+	w.verifyLog()
+}
