@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -34,7 +35,8 @@ type Dir struct {
 
 	mu      sync.Mutex
 	files   map[string]*file
-	number  uint64    // of the last scan
+	names   []string  // of the documents, as the directory was listed
+	listed  stat      // of the directory, then
 	scanned time.Time // when everything was looked at last; zero: it has to be
 	docs    []SetDoc  // of all files, sorted; nil: to be put together again
 }
@@ -74,7 +76,7 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 	defer func() { _ = dir.Close() }()
 	events, fresh := d.watch.take(d.path, dir)
 	whole := !fresh || d.scanned.IsZero() || len(events) == 0 || d.now().Sub(d.scanned) >= d.rescan || d.scanned.After(d.now())
-	s := scan{dir: dir, now: d.now(), events: events, watch: d.watch}
+	s := scan{dir: dir, fd: int(dir.Fd()), now: d.now(), events: events, watch: d.watch}
 	if whole {
 		err = d.scanAll(ctx, s)
 	} else {
@@ -94,35 +96,59 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 
 // scanAll looks at every file. A file that has not changed costs one stat.
 func (d *Dir) scanAll(ctx context.Context, s scan) error {
-	names, err := s.dir.Readdirnames(-1)
+	changed, err := d.list(s)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "desired state: %v", err)
+		return err
 	}
-	same := make([]bool, len(names))
-	inParallel(len(names), func(from, to int) {
+	same := make([]bool, len(d.names))
+	inParallel(len(d.names), func(from, to int) {
 		for i := from; i < to; i++ {
-			f := d.files[names[i]]
-			same[i] = !document(names[i]) || f != nil && s.unchanged(names[i], f)
+			f := d.files[d.names[i]]
+			same[i] = f != nil && s.unchanged(d.names[i], f)
 		}
 	})
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d.number++
-	for i, name := range names {
+	for i, name := range d.names {
 		if !same[i] {
 			d.update(s, name)
-		} else if f := d.files[name]; f != nil {
-			f.scan = d.number
 		}
 	}
-	for name, f := range d.files {
-		if f.scan != d.number {
+	if !changed {
+		return nil
+	}
+	here := make(map[string]bool, len(d.names))
+	for _, name := range d.names {
+		here[name] = true
+	}
+	for name := range d.files {
+		if !here[name] {
 			delete(d.files, name)
 			d.docs = nil
 		}
 	}
 	return nil
+}
+
+// list reads the names of the documents, if the directory changed since it did.
+// One that was changed just now may have been changed again within the same
+// tick of the file system's clock, so that its times prove nothing.
+func (d *Dir) list(s scan) (changed bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return false, op.Refuse(op.Unavailable, "desired state: %v", err)
+	}
+	if now := statOf(&st); now != d.listed || s.now.Sub(now.touched()) < settle {
+		names, err := s.dir.Readdirnames(-1)
+		if err != nil {
+			return false, op.Refuse(op.Unavailable, "desired state: %v", err)
+		}
+		d.names = slices.DeleteFunc(names, func(name string) bool { return !document(name) })
+		d.listed = now
+		return true, nil
+	}
+	return false, nil
 }
 
 // update takes in one file, if it changed and nobody is writing to it.
@@ -131,9 +157,6 @@ func (d *Dir) update(s scan, name string) {
 		return
 	}
 	f, changed := s.load(name, d.files[name])
-	if f != nil {
-		f.scan = d.number
-	}
 	switch {
 	case !changed:
 		return

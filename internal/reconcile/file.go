@@ -19,8 +19,7 @@ type file struct {
 	digest    string
 	doc       desired.Document
 	err       error
-	unsettled bool   // err is that it may still be written to
-	scan      uint64 // the last scan that saw it
+	unsettled bool // err is that it may still be written to
 }
 
 // stat is what changes whenever a file's content does, as far as the file
@@ -47,6 +46,7 @@ func (s stat) touched() time.Time {
 // scan is one pass over a directory or some of its files.
 type scan struct {
 	dir    *os.File
+	fd     int // of dir
 	now    time.Time
 	events map[string]bool // files that were closed, moved or deleted since the last pass
 	watch  *watch
@@ -57,7 +57,7 @@ var errUnsettled = errors.New("it may still be written to")
 // unchanged reports whether a file is as it was read.
 func (s scan) unchanged(name string, f *file) bool {
 	var st unix.Stat_t
-	err := unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(s.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && !f.unsettled && f.stat == statOf(&st)
 }
 
@@ -67,7 +67,7 @@ func (s scan) unchanged(name string, f *file) bool {
 // document stands as it was.
 func (s scan) load(name string, old *file) (f *file, changed bool) {
 	var st unix.Stat_t
-	err := unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(s.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, old != nil
 	}
@@ -112,7 +112,7 @@ func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	if age := s.now.Sub(f.stat.touched()); !s.events[name] && age >= 0 && age < settle {
 		return errUnsettled
 	}
-	fd, err := unix.Openat(int(s.dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(s.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
