@@ -35,6 +35,20 @@ func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 	_ = c.RegisterFlagCompletionFunc("fingerprint", t.completeFingerprint)
 }
 
+// check finds what is wrong with the flags before anything is shown.
+func (t *tool) check(k keyFlags) error {
+	if k.key != "" {
+		if _, err := os.Stat(k.key); err != nil {
+			return usageError{err.Error()}
+		}
+	}
+	if (k.agent || k.fingerprint != "") && t.getenv("SSH_AUTH_SOCK") == "" {
+		return usageError{wordsNoAgent}
+	}
+	_, err := k.roleFor(nil)
+	return err
+}
+
 // roleFor returns the role to sign as: that of the flag, else the first that
 // may sign.
 func (k keyFlags) roleFor(may []op.Role) (op.Role, error) {

@@ -32,6 +32,9 @@ func (t *tool) signCommand() *cobra.Command {
 		if o.expires < time.Second {
 			return usageError{wordsExpiresShort}
 		}
+		if err := t.check(k); err != nil {
+			return err
+		}
 		return t.sign(c.Context(), args, given, o, k)
 	})
 	c.ValidArgsFunction = completeOpName

@@ -23,13 +23,12 @@ func isTerminal(f *os.File) bool {
 }
 
 // mayDecide refuses, before anything is shown, a run in which nobody can be
-// asked, or for a role that there is not.
+// asked, or whose flags are wrong.
 func (t *tool) mayDecide(yes bool, k keyFlags) error {
 	if !yes && !isTerminal(t.stdin) {
 		return usageError{wordsNeedsYes}
 	}
-	_, err := k.roleFor(nil)
-	return err
+	return t.check(k)
 }
 
 // confirm asks on the terminal whether to sign; only "yes" is one.
@@ -73,7 +72,7 @@ func readHidden(tty *os.File) ([]byte, error) {
 	hidden := *before
 	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
 	hidden.Iflag |= unix.ICRNL
-	if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &hidden); err != nil {
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &hidden); err != nil {
 		return nil, err
 	}
 	restore := func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }

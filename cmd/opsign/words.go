@@ -92,6 +92,7 @@ const (
 	wordsVerifyNeeds  = "both --sig and --allowed-signers are needed"
 	wordsNoSuchRole   = "--role is none of operational, coordination and recovery"
 	wordsNoKey        = "there is no key: name one with --key FILE, or load one into ssh-agent"
+	wordsNoAgent      = "there is no ssh-agent: SSH_AUTH_SOCK is not set; start one, or sign with --key FILE"
 	wordsExpiresShort = "--expires is less than a second"
 )
 
