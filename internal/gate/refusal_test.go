@@ -196,47 +196,6 @@ func (w *world) dump() (out []op.Job) {
 	return jobs
 }
 
-// TestFullDatabase is H03 with a database that really has no page left.
-func TestFullDatabase(t *testing.T) {
-	w := newWorld(t)
-	w.back.put("a")
-	r := w.request(ask("guest.destroy", "a"))
-	setLimit := func(query string) {
-		require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error {
-			var n int64
-			return tx.QueryRow(query).Scan(&n)
-		}))
-	}
-	if err := w.store.View(w.ctx, func(tx *store.Tx) error { var n int64; return tx.QueryRow(`PRAGMA max_page_count`).Scan(&n) }); err != nil {
-		t.Skipf("the store lets no pragma through: %v", err)
-	}
-	setLimit(`PRAGMA max_page_count = 1`) // no smaller than the database is now
-	reason := strings.Repeat("x", op.MaxReason)
-	var err error
-	for range 1000 {
-		_, err = w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "a")}, Reason: reason})
-		if err != nil {
-			break
-		}
-	}
-	require.ErrorIs(t, err, op.Unavailable)
-	e := alice.envelope(t, r.Payload)
-	for range 100 {
-		if _, err = w.gate.Approve(w.ctx, hub, r.ID, e); err != nil {
-			break
-		}
-		t.Skip("the approval fits into what is left")
-	}
-	require.ErrorIs(t, err, op.Unavailable)
-	require.Empty(t, w.fate(r.Nonce))
-	_, err = w.gate.Permit(w.ctx, r.ID)
-	require.ErrorIs(t, err, op.Conflict)
-	setLimit(`PRAGMA max_page_count = 1000000`)
-	_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
-	require.NoError(t, err, "it works again when there is space")
-	w.verifyLog()
-}
-
 func TestClosedStore(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")

@@ -1,0 +1,490 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+// Each test here is a way that could have made something destructive run
+// unsigned, or twice.
+
+// TestPermitOfABenignStepIsJudgedAgain: between permit and use the step turned
+// into one that takes data.
+func TestPermitOfABenignStepIsJudgedAgain(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]func(op.Observed){
+		"adopted": func(o op.Observed) { require.NoError(t, w.gate.Adopt(w.ctx, "fleet", o)) },
+		"protected": func(op.Observed) {
+			w.back.change("tmp", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
+		},
+		"a disk more": func(op.Observed) {
+			w.back.change("tmp", func(o *op.Observed) { o.Storage = append(o.Storage, "disk:2") })
+		},
+		"too old":       func(op.Observed) { w.pass(policy.ScratchMaxAge) },
+		"clock doubted": func(op.Observed) { w.setClock(-time.Hour) },
+	} {
+		w.back.remove("tmp")
+		o := w.scratch("tmp")
+		j := w.submitAs(builder, ask("guest.destroy", "tmp"))
+		p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, op.Benign, p.Step().Verdict.Class)
+		c(o)
+		require.ErrorIs(t, p.Use(w.ctx, w.back.get("tmp")), op.PendingSignature, name)
+		if name == "clock doubted" {
+			w.setClock(time.Hour)
+		}
+		w.run()
+		require.True(t, w.back.has("tmp"), name)
+		_, err = w.gate.Cancel(w.ctx, root, j.ID)
+		require.NoError(t, err)
+	}
+}
+
+func TestPermitIsForItsTarget(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.scratch("a"), w.scratch("b")
+	w.back.put("real")
+	r := w.request(ask("guest.destroy", "real"))
+	w.mustApprove(r)
+	j := w.submitAs(builder, ask("guest.destroy", "a"))
+	for name, now := range map[string]op.Observed{
+		"another guest":             b,
+		"a real one":                w.back.get("real"),
+		"nothing":                   {},
+		"an absent other":           {Target: b.Target},
+		"no identity":               {Target: a.Target, Present: true},
+		"another under the name":    {Target: a.Target, Present: true, Incarnation: b.Incarnation, Fingerprint: b.Fingerprint},
+		"a name with another state": {Target: b.Target, Present: true, Incarnation: a.Incarnation, Fingerprint: a.Fingerprint},
+	} {
+		for _, id := range []op.StepID{j.Steps[0].ID, r.ID} {
+			if name == "a real one" && id == r.ID {
+				continue
+			}
+			p, err := w.gate.Permit(w.ctx, id)
+			if err != nil {
+				continue // refused for good by an earlier look
+			}
+			require.Error(t, p.Use(w.ctx, now), "%s for %s", name, id)
+		}
+	}
+	require.Empty(t, inState(w, op.StateDispatched))
+}
+
+func inState(w *world, s op.State) []op.Job {
+	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{State: s})
+	require.NoError(w.t, err)
+	return jobs
+}
+
+func TestCopiesOfAPermitAreOne(t *testing.T) {
+	w := newWorld(t)
+	for i := range 5 {
+		n := fmt.Sprintf("g%d", i)
+		w.back.put(n)
+		r := w.request(ask("guest.destroy", n))
+		w.mustApprove(r)
+		now := w.back.get(n)
+		permits := make([]gate.Permit, 32)
+		for k := range permits {
+			if k%8 != 0 {
+				permits[k] = permits[k-1] // a copy
+				continue
+			}
+			p, err := w.gate.Permit(w.ctx, r.ID)
+			require.NoError(t, err)
+			permits[k] = p
+		}
+		require.Equal(t, 1, race(t, len(permits), op.Conflict, func(k int) error { return permits[k].Use(w.ctx, now) }))
+		require.Equal(t, 1, w.job(r.ID.Job).Steps[0].Attempts)
+		_, err := w.gate.Permit(w.ctx, r.ID)
+		require.ErrorIs(t, err, op.Conflict)
+	}
+}
+
+func TestTheZeroPermitAndItsCopies(t *testing.T) {
+	var p gate.Permit
+	q := p
+	require.ErrorIs(t, q.Use(t.Context(), op.Observed{}), op.NotAllowed)
+	require.Equal(t, op.Step{}, p.Step())
+}
+
+// TestUseAfterTheStepEnded holds a permit while the step is taken away.
+func TestUseAfterTheStepEnded(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		end  func(op.Request)
+		want op.State
+	}{
+		"cancelled": {func(r op.Request) { _, err := w.gate.Cancel(w.ctx, hub, r.ID.Job); require.NoError(t, err) }, op.StateCancelled},
+		"rejected":  {func(r op.Request) { w.mustReject(r) }, op.StateRejected},
+		"refused":   {func(r op.Request) { _, err := w.gate.Refuse(w.ctx, r.ID, op.StaleTarget); require.NoError(t, err) }, op.StateRefused},
+	} {
+		w.back.put("a")
+		r := w.request(ask("guest.destroy", "a"))
+		w.mustApprove(r)
+		p, err := w.gate.Permit(w.ctx, r.ID)
+		require.NoError(t, err)
+		c.end(r)
+		require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Conflict, name)
+		require.Equal(t, c.want, w.job(r.ID.Job).State(), name)
+	}
+	a := ask("guest.destroy", "a")
+	j, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	w.mustApprove(w.requestOf(j, 1))
+	p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
+	require.NoError(t, err)
+	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, nil))
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Conflict)
+	require.Equal(t, op.StateCancelled, w.job(j.ID).State())
+	w.run()
+	require.Empty(t, w.back.did())
+}
+
+func TestUseAndRejectRace(t *testing.T) {
+	w := newWorld(t)
+	for i := range 20 {
+		n := fmt.Sprintf("g%d", i)
+		w.back.put(n)
+		r := w.request(ask("guest.destroy", n))
+		w.mustApprove(r)
+		p, err := w.gate.Permit(w.ctx, r.ID)
+		require.NoError(t, err)
+		e, now := w.rejection(r, alice), w.back.get(n)
+		var used, rejected error
+		var wg sync.WaitGroup
+		wg.Go(func() { used = p.Use(w.ctx, now) })
+		wg.Go(func() { _, rejected = w.gate.Reject(w.ctx, hub, r.ID, e) })
+		wg.Wait()
+		require.NotEqual(t, used == nil, rejected == nil, "one of the two: %v, %v", used, rejected)
+	}
+}
+
+// TestTwoStepsOfOneTargetAtOnce: each was signed, but what the second would act
+// on is what the first is changing.
+func TestTwoStepsOfOneTargetAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	one, two := w.request(ask("guest.wipe", "a")), w.request(ask("guest.destroy", "a"))
+	w.mustApprove(one)
+	w.mustApprove(two)
+	p, err := w.gate.Permit(w.ctx, two.ID)
+	require.NoError(t, err)
+	w.use(one.ID)
+	require.ErrorIs(t, p.Use(w.ctx, w.back.get("a")), op.Unavailable)
+	require.Equal(t, op.StateAuthorized, w.job(two.ID.Job).State(), "it is tried again")
+	_, ok, err := w.gate.Runnable(w.ctx, one.Step.Target)
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestDestroyAndStartRace(t *testing.T) { // B17
+	w := newWorld(t)
+	w.back.put("a")
+	start := w.mustSubmit(ask("guest.start", "a"))
+	r := w.request(ask("guest.destroy", "a"))
+	w.mustApprove(r)
+	w.run()
+	require.Equal(t, []string{"guest.start a", "guest.destroy a"}, w.back.did())
+	require.Equal(t, op.StateSucceeded, w.job(start.ID).State())
+
+	w.back.put("a")
+	r = w.request(ask("guest.destroy", "a"))
+	w.mustApprove(r)
+	start = w.mustSubmit(ask("guest.start", "a"))
+	w.run()
+	require.False(t, w.back.has("a"))
+	require.Equal(t, op.StateRefused, w.job(start.ID).State(), "there is nothing to start")
+}
+
+// TestDispatchedIsNeverRunAgain goes through everything that may be tried with
+// a step whose end nobody knows.
+func TestDispatchedIsNeverRunAgain(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	e := alice.envelope(t, r.Payload)
+	w.mustApprove(r)
+	w.use(r.ID)
+	for range 2 {
+		_, err := w.gate.Permit(w.ctx, r.ID)
+		require.ErrorIs(t, err, op.Conflict)
+		_, err = w.gate.Approve(w.ctx, hub, r.ID, e)
+		require.ErrorIs(t, err, op.Replayed)
+		_, err = w.offline(e)
+		require.ErrorIs(t, err, op.Replayed)
+		_, err = w.gate.Refuse(w.ctx, r.ID, op.StaleTarget)
+		require.NoError(t, err)
+		require.Equal(t, op.StateDispatched, w.job(r.ID.Job).State(), "only its end ends it")
+		_, err = w.gate.Cancel(w.ctx, root, r.ID.Job)
+		require.ErrorIs(t, err, op.Conflict)
+		require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+		require.NoError(t, w.gate.Tick(w.ctx))
+		w.run()
+		require.Empty(t, w.back.did())
+		w.restart()
+	}
+	j, err := w.submit(ask("guest.destroy", "a"))
+	require.NoError(t, err)
+	require.Equal(t, r.ID.Job, j.ID, "the same wish, while it is under way")
+	_, err = w.gate.Record(w.ctx, r.ID, gate.Outcome{Unknown: true})
+	require.NoError(t, err)
+	w.run()
+	require.Empty(t, w.back.did())
+	again := w.request(ask("guest.destroy", "a"))
+	require.NotEqual(t, r.ID, again.ID, "a new signature is asked for")
+}
+
+// TestConfigurationIsAskedAgain: what an operator signed is refused if the
+// configuration does not name its command any more.
+func TestConfigurationIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.change("a", func(o *op.Observed) { o.Spec = op.Params{"protected": true} })
+	noCommands := func() {
+		p := w.gate.Policy()
+		p.Commands = nil
+		require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	}
+	signed, err := w.offline(alice.envelope(t, w.payload(ask("guest.create", "new", "command", "web"))))
+	require.NoError(t, err)
+	benign := w.mustSubmit(ask("guest.create", "other", "command", "web"))
+	waiting := w.request(ask("guest.set-config", "a", "protected", false, "command", "web"))
+	second := w.request(ask("guest.destroy", "a"))
+	noCommands()
+	require.ErrorIs(t, w.execute(signed.ID), op.NotAllowed)
+	require.Equal(t, op.StateRefused, w.job(signed.ID.Job).State())
+	require.ErrorIs(t, w.execute(benign.Steps[0].ID), op.NotAllowed)
+	w.run()
+	require.Empty(t, w.back.did())
+
+	w.pass(policy.MaxValidity + gate.Skew + time.Second)
+	require.NoError(t, w.gate.Tick(w.ctx), "one that cannot be issued anew keeps no other from it")
+	require.Equal(t, op.StateRefused, w.job(waiting.ID.Job).State())
+	require.Equal(t, op.NotAllowed, w.job(waiting.ID.Job).Steps[0].Code)
+	again := w.requestOf(w.job(second.ID.Job), 1)
+	require.NotEqual(t, second.Nonce, again.Nonce)
+	w.mustApprove(again)
+}
+
+// TestShorterValidityCountsForWhatWaits: of the policies then and now the
+// stricter applies.
+func TestShorterValidityCountsForWhatWaits(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.put("b")
+	authorized, waiting := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
+	w.mustApprove(authorized)
+	p := w.gate.Policy()
+	p.MaxValidity = time.Hour
+	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	_, err := w.approve(waiting)
+	require.ErrorIs(t, err, op.ValidityTooLong)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	again, err := w.gate.Request(w.ctx, waiting.ID)
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, again.ExpiresAt.Sub(again.IssuedAt))
+	_, err = w.approve(waiting)
+	require.ErrorIs(t, err, op.ValidityTooLong)
+	w.mustApprove(again)
+
+	w.pass(time.Hour + gate.Skew + time.Second)
+	require.ErrorIs(t, w.execute(authorized.ID), op.Expired)
+	require.True(t, w.back.has("a"))
+}
+
+// TestTimePassesWhileTheTargetIsLookedAt: the envelope was in time when it was
+// verified and is not when it is decided.
+func TestTimePassesWhileTheTargetIsLookedAt(t *testing.T) {
+	back := newBackend()
+	slow := &slowObserver{backend: back}
+	w := newWorldOn(t, slow)
+	w.back = back
+	back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	offline := alice.envelope(t, w.payload(ask("guest.wipe", "a")))
+	slow.during = func() { w.pass(policy.MaxValidity + gate.Skew + time.Second) }
+	_, err := w.approve(r)
+	require.ErrorIs(t, err, op.Expired)
+	require.Empty(t, w.fate(r.Nonce))
+	_, err = w.offline(offline)
+	require.ErrorIs(t, err, op.Expired)
+	w.run()
+	require.Empty(t, back.did())
+}
+
+// slowObserver does something while it looks.
+type slowObserver struct {
+	*backend
+	during func()
+}
+
+func (s *slowObserver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	if s.during != nil {
+		s.during()
+	}
+	return s.backend.Observe(ctx, t)
+}
+
+// TestBackEndThatCannotBeLookedAt: an error means that nothing is known.
+func TestBackEndThatCannotBeLookedAt(t *testing.T) {
+	back := newBackend()
+	blind := &blindObserver{backend: back}
+	w := newWorldOn(t, blind)
+	w.back = back
+	back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	for name, c := range map[string]struct {
+		observe func(op.Observed) (op.Observed, error)
+		want    op.Code
+	}{
+		"an error":   {func(o op.Observed) (op.Observed, error) { return o, errors.New("no connection") }, op.Unavailable},
+		"a refusal":  {func(o op.Observed) (op.Observed, error) { return o, op.Refuse(op.StaleTarget, "two have one id") }, op.StaleTarget},
+		"another":    {func(o op.Observed) (op.Observed, error) { o.Target.Name = "b"; return o, nil }, op.Unavailable},
+		"no id":      {func(o op.Observed) (op.Observed, error) { o.Incarnation = ""; return o, nil }, op.Unavailable},
+		"no print":   {func(o op.Observed) (op.Observed, error) { o.Fingerprint = ""; return o, nil }, op.StaleTarget},
+		"other kind": {func(o op.Observed) (op.Observed, error) { o.Target.Kind = "scope"; return o, nil }, op.Unavailable},
+	} {
+		blind.change = c.observe
+		_, err := w.approve(r)
+		require.ErrorIs(t, err, c.want, name)
+		require.Empty(t, w.fate(r.Nonce), name)
+		if name == "no print" {
+			_, err = w.submit(ask("guest.wipe", "a"))
+			require.ErrorIs(t, err, op.Malformed, name)
+			continue
+		}
+		_, err = w.submit(ask("guest.wipe", "a"))
+		require.ErrorIs(t, err, c.want, name)
+		require.Error(t, w.gate.Refresh(w.ctx, r.Step.Target), name)
+		w.pass(time.Second)
+		require.NoError(t, w.gate.Tick(w.ctx))
+		require.Equal(t, op.StatePending, w.job(r.ID.Job).State(), name)
+	}
+	blind.change = nil
+	w.mustApprove(r)
+}
+
+type blindObserver struct {
+	*backend
+	change func(op.Observed) (op.Observed, error)
+}
+
+func (b *blindObserver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	o, err := b.backend.Observe(ctx, t)
+	if err == nil && b.change != nil {
+		return b.change(o)
+	}
+	return o, err
+}
+
+// TestOldKeyIsNotAcceptedAfterReload: whatever was under way, nothing is
+// approved, rejected or dispatched by the old trust once Reload has returned.
+func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
+	w := newWorld(t)
+	without, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
+	require.NoError(t, err)
+	decided := map[audit.Kind]bool{audit.Approved: true, audit.Rejected: true, audit.Dispatched: true}
+	for i := range 25 {
+		var envelopes []authz.Envelope
+		var requests []op.Request
+		var permits []gate.Permit
+		for k := range 6 {
+			n := fmt.Sprintf("g%d-%d", i, k)
+			w.back.put(n)
+			r := w.request(ask("guest.destroy", n))
+			if k%3 == 2 {
+				w.mustApprove(r)
+				p, err := w.gate.Permit(w.ctx, r.ID)
+				require.NoError(t, err)
+				permits = append(permits, p)
+				continue
+			}
+			requests = append(requests, r)
+			if k%3 == 1 {
+				envelopes = append(envelopes, w.rejection(r, alice))
+			} else {
+				envelopes = append(envelopes, alice.envelope(t, r.Payload))
+			}
+		}
+		var wg sync.WaitGroup
+		for k, r := range requests {
+			wg.Go(func() {
+				if k%2 == 1 {
+					_, _ = w.gate.Reject(w.ctx, hub, r.ID, envelopes[k])
+				} else {
+					_, _ = w.gate.Approve(w.ctx, hub, r.ID, envelopes[k])
+				}
+			})
+		}
+		for _, p := range permits {
+			now := w.back.get(p.Step().Target.Name)
+			wg.Go(func() { _ = p.Use(w.ctx, now) })
+		}
+		require.NoError(t, w.gate.Reload(w.ctx, without, w.gate.Policy()))
+		head, err := w.gate.AuditHead(w.ctx)
+		require.NoError(t, err)
+		wg.Wait()
+		late, err := w.gate.Events(w.ctx, head.Seq, 1000)
+		require.NoError(t, err)
+		for _, e := range late {
+			require.False(t, decided[e.Kind], "%s of %s came after Reload returned", e.Kind, e.Step)
+			require.NotEqual(t, op.Internal, e.Code, "a race is no internal error: %s", e.Detail)
+		}
+		for _, r := range requests {
+			_, err := w.approve(r)
+			require.Error(t, err)
+			require.NotEqual(t, op.Internal, op.CodeOf(err))
+		}
+		require.NoError(t, w.gate.Reload(w.ctx, w.trust, w.gate.Policy()))
+	}
+	w.verifyLog()
+}
+
+func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
+	back := newBackend()
+	slow := &slowObserver{backend: back}
+	w := newWorldOn(t, slow)
+	w.back = back
+	back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	without, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
+	require.NoError(t, err)
+	moved := false
+	slow.during = func() {
+		if !moved { // between verification and commit
+			moved = true
+			require.NoError(t, w.gate.Reload(w.ctx, without, w.gate.Policy()))
+		}
+	}
+	_, err = w.approve(r)
+	require.ErrorIs(t, err, op.UnknownSigner)
+	require.Empty(t, w.fate(r.Nonce))
+	moved = true
+	require.NoError(t, w.gate.Reload(w.ctx, w.trust, w.gate.Policy()))
+	moved = false
+	slow.during = func() {
+		if !moved { // moved, but the key is still there
+			moved = true
+			require.NoError(t, w.gate.Reload(w.ctx, w.trust, w.gate.Policy()))
+		}
+	}
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	loose := w.gate.Policy()
+	loose.MaxValidity = policy.MaxValidity + 1
+	require.ErrorIs(t, w.gate.Reload(w.ctx, w.trust, loose), op.BadParams)
+}
