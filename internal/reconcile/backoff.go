@@ -6,6 +6,9 @@ import "time"
 const (
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
+	// maxWait is the longest for a step that did not begin, because its back end,
+	// the journal or the clock was not there: nothing is worn by asking again.
+	maxWait = 5 * time.Second
 	// calm is how long a target must have been left alone for its count to begin
 	// again.
 	calm = 2 * maxDelay

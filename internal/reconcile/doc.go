@@ -104,7 +104,7 @@ type Reconciler struct {
 	sources []sourceState
 	round   roundState
 	targets map[op.Target]*target // only those of which there is something to remember
-	limited map[string]time.Time  // a set that has all the requests it may have: until when to ask for no more
+	limited map[string]time.Time  // a set that has all the requests it may have: until when it asks for no destroy
 }
 
 // target is what is remembered of a target between two times of working on it.

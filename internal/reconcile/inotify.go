@@ -153,12 +153,13 @@ func (w *watch) parse(b []byte) {
 		case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT|unix.IN_IGNORED) != 0:
 			w.wd, w.lost, worth = -1, true, true
 			clear(w.open)
+		case !document(name):
 		case mask&unix.IN_MODIFY != 0:
 			w.open[name] = true
 		default:
 			delete(w.open, name)
 			w.events[name] = true
-			worth = worth || document(name)
+			worth = true
 		}
 	}
 	if worth {

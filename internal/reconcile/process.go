@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"gated/internal/desired"
 	"gated/internal/op"
 )
 
@@ -47,8 +48,8 @@ func (r *Reconciler) process(ctx context.Context, t op.Target) {
 }
 
 // waitsForRoom takes note that a target is worked on, and reports whether that
-// would be of no use: nobody woke it, nothing of it is open, and its set has
-// all the requests that it may have. A hub that asks for 100,000 destroys costs
+// would be of no use: nobody woke it, nothing of it is open, and it is to be
+// destroyed by a set that has all the requests it may have. A hub that asks for 100,000 destroys costs
 // a look at memory for each (P11).
 func (r *Reconciler) waitsForRoom(t op.Target) bool {
 	r.mu.Lock()
@@ -59,7 +60,13 @@ func (r *Reconciler) waitsForRoom(t op.Target) bool {
 		m.woken, m.adopt = false, false
 	}
 	w := r.wishes.wishes[t]
-	return !busy && w != nil && !w.conflict() && r.Now().Before(r.limited[w.set()])
+	return !busy && w != nil && r.isFull(w)
+}
+
+// isFull reports whether a wish is for a destroy, which would wait for a
+// signature, of a set that has all the requests it may have; r.mu is held.
+func (r *Reconciler) isFull(w *wish) bool {
+	return !w.conflict() && w.guest.State == desired.Absent && r.Now().Before(r.limited[w.set()])
 }
 
 // tidy forgets a target of which there is nothing to remember.

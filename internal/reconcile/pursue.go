@@ -103,7 +103,7 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 	key := askKey(ask)
 	r.mu.Lock()
 	wait := r.target(o.Target).retry.left(key, r.Now())
-	full := r.Now().Before(r.limited[w.set()])
+	full := r.isFull(w)
 	r.mu.Unlock()
 	if wait > 0 {
 		r.queue.addAfter(o.Target, wait)
@@ -118,11 +118,11 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 	_, err := r.Gate.Want(ctx, w.set(), ask)
 	switch code := op.CodeOf(err); {
 	case err == nil:
-	case code == op.OverLimit:
+	case code == op.OverLimit && ask.Op == "guest.destroy":
 		r.mu.Lock()
 		r.limited[w.set()] = r.Now().Add(r.Interval / 2)
 		r.mu.Unlock()
-	case code == op.Unavailable || code == op.Internal || errors.Is(err, context.Canceled):
+	case code == op.OverLimit || code == op.Unavailable || code == op.Internal || errors.Is(err, context.Canceled):
 		return r.later(o.Target, key, err)
 	default:
 		r.mu.Lock()

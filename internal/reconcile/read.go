@@ -89,7 +89,11 @@ func (r *Reconciler) take(states []sourceState) {
 	for t, w := range ix.wishes {
 		if before := old.wishes[t]; before == nil || !before.same(w) {
 			changed = append(changed, t)
-			r.target(t).retry = nil
+			m := r.target(t)
+			m.retry = nil
+			if before != nil {
+				m.stopped = nil // it is another wish
+			}
 			r.forget(ix, t, before)
 		}
 	}
@@ -98,7 +102,7 @@ func (r *Reconciler) take(states []sourceState) {
 			changed = append(changed, t)
 			r.forget(ix, t, before)
 			if m := r.targets[t]; m != nil {
-				m.adopted = nil
+				m.adopted, m.unknown = nil, ""
 			}
 		}
 	}

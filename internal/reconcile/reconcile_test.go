@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +212,10 @@ func TestAFloodOfDestroysIsCapped(t *testing.T) {
 	w.look()
 	require.Less(t, w.fleet.looks-looks, 50, "then only those that wait")
 
+	w.source.put("more", "apiVersion: gated/v1\nhost: pve1\nguests: [{name: new, state: running}]\n")
+	w.wish("[" + strings.Join(wishes, ", ") + ", {name: benign, state: running}]")
+	require.Equal(t, []string{"guest.create benign", "guest.create new"}, sorted(w.fleet.took()), "what loses nothing goes on")
+	require.Len(t, w.requests(), 5)
 	j := w.submit(ask("guest.snapshot", "g7", op.Params{"snapshot": "s"}))
 	w.work()
 	require.Contains(t, w.fleet.took(), "guest.snapshot g7")
@@ -221,8 +226,10 @@ func TestAFloodOfDestroysIsCapped(t *testing.T) {
 	w.time.pass(time.Minute)
 	w.look()
 	require.Len(t, w.requests(), 5, "there is room for one more")
-	require.Len(t, w.fleet.guests, 299)
+	require.Len(t, w.fleet.guests, 299+2)
 }
+
+func sorted(s []string) []string { slices.Sort(s); return s }
 
 func TestScratchThatDesiredStateMentionsIsScratchNoMore(t *testing.T) {
 	w := newWorld(t)
@@ -271,6 +278,26 @@ func (w *world) job(id op.JobID) op.Job {
 	j, err := w.gate.Job(w.ctx, id)
 	require.NoError(w.t, err)
 	return j
+}
+
+// While the clock is not believed, signed work waits; when it is again, it
+// runs soon (T15).
+func TestSignedWorkWaitsForTheClock(t *testing.T) {
+	w := newWorld(t)
+	w.fleet.make("a", running, nil)
+	w.wish("[{name: a, state: absent}]")
+	w.approve(w.request())
+	w.fleet.before = func(op.Step) error { return op.Refuse(op.Unavailable, "signed work waits") }
+	for range 600 {
+		w.work()
+		w.time.pass(time.Second)
+	}
+	w.work()
+	require.Equal(t, op.StateAuthorized, w.job(1).Steps[0].State)
+	w.fleet.before = nil
+	w.time.pass(maxWait)
+	w.work()
+	require.False(t, w.fleet.has("a"))
 }
 
 func TestTerminalErrorsStop(t *testing.T) {

@@ -137,7 +137,7 @@ func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 		r.target(o.Target).adopt = true
 		return true
 	}
-	if w.conflict() || now.Before(r.limited[w.set()]) {
+	if w.conflict() || r.isFull(w) {
 		return false
 	}
 	asks := Plan(*w.guest, *o)

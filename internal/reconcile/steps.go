@@ -85,7 +85,7 @@ func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, er
 		r.ended(now) // Permit.Use ended it, or it waits for a signature by now
 		return true
 	case driver.IsTransient(err) || errors.Is(err, op.Unavailable) || errors.Is(err, context.DeadlineExceeded):
-		r.holdBack(step, err)
+		r.holdBack(step, err, maxWait)
 		return false
 	}
 	now, jerr = r.Gate.Refuse(ctx, step.ID, err)
@@ -144,22 +144,25 @@ func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome)
 	}
 	r.attach(step, nil)
 	if now.State == op.StatePlanned {
-		r.holdBack(now, out.Err)
+		r.holdBack(now, out.Err, maxDelay)
 		return false
 	}
 	r.ended(now)
 	return true
 }
 
-// holdBack keeps a step from being run again before its back-off has passed.
-func (r *Reconciler) holdBack(step op.Step, err error) {
+// holdBack keeps a step from being run again before its back-off, of at most
+// longest, has passed.
+func (r *Reconciler) holdBack(step op.Step, err error, longest time.Duration) {
 	r.Logger.Info("a step is run again later", "step", step.ID.String(), "op", step.Op, "error", err)
 	r.mu.Lock()
 	m := r.target(step.Target)
 	if m.hold == nil {
 		m.hold = &retry{}
 	}
-	d := m.hold.again(step.ID.String(), r.Now(), r.Random())
+	now := r.Now()
+	d := min(m.hold.again(step.ID.String(), now, r.Random()), longest)
+	m.hold.until = now.Add(d)
 	r.mu.Unlock()
 	r.queue.addAfter(step.Target, d)
 }
