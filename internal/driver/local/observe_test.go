@@ -160,6 +160,18 @@ func TestB18(t *testing.T) {
 		require.NoError(t, os.RemoveAll(w.path("real")))
 		stale(t, w, "copy", "scratch")
 	})
+	for _, part := range []int{1, 2} { // an inode is used again, but never with the same birth time
+		t.Run(fmt.Sprintf("part %d of the incarnation is another", part), func(t *testing.T) {
+			w := setUp(t)
+			number := strings.Split(string(w.observe("real").Incarnation), ":")[part]
+			other := number[:len(number)-1] + string('0'+('9'-number[len(number)-1]))
+			require.Len(t, other, len(number))
+			w.write(strings.Replace(w.content("real", guestFile), number, other, 1), "real", guestFile)
+			_, err := w.d.Observe(w.ctx, target("real"))
+			require.ErrorIs(t, err, op.StaleTarget)
+			w.refused(op.StaleTarget, "destroy", "real")
+		})
+	}
 	t.Run("with the directory's own inode filled in", func(t *testing.T) {
 		w := setUp(t)
 		b := []byte(w.content("real", guestFile))
