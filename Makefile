@@ -2,10 +2,11 @@
 
 GO        ?= go
 TESTFLAGS ?=
+BENCHFLAGS ?=
 # How long each fuzz target runs.
 FUZZTIME  ?= 10s
 
-.PHONY: build demo test lint fuzz clean
+.PHONY: build demo test lint fuzz bench clean
 
 # Static programs in bin/.
 build:
@@ -33,6 +34,11 @@ lint:
 # Every fuzz target of the module, one after the other.
 fuzz:
 	./scripts/fuzz.sh $(FUZZTIME)
+
+# How fast it is, beside what the machine can do (docs/benchmarks.md). Less
+# than four minutes; BENCHFLAGS="-only signed" measures one part.
+bench: build
+	CGO_ENABLED=0 $(GO) run ./internal/bench/load -bin bin $(BENCHFLAGS)
 
 clean:
 	rm -rf bin

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gated/internal/api"
+)
+
+// conn is one client's connection. It sends requests that were made before and
+// reads no more of an answer than it needs, so that what is measured is the
+// daemon: the two share the machine.
+type conn struct {
+	net.Conn
+	r    *bufio.Reader
+	body []byte
+}
+
+func dial(socket string) (*conn, error) {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, r: bufio.NewReaderSize(c, 16<<10)}, nil
+}
+
+func get(path string) []byte { return []byte("GET " + path + " HTTP/1.1\r\nHost: gated\r\n\r\n") }
+
+func post(path string, body any) ([]byte, error) {
+	b, err := api.Encode(body)
+	if err != nil {
+		return nil, err
+	}
+	head := "POST " + path + " HTTP/1.1\r\nHost: gated\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(len(b)) + "\r\n\r\n"
+	return append([]byte(head), b...), nil
+}
+
+// do sends a request and returns the body of its answer, which is good until
+// the next call. An answer that is no success is an error.
+func (c *conn) do(request []byte) ([]byte, error) {
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		return nil, err
+	}
+	buf := bytes.NewBuffer(c.body[:0])
+	if _, err = io.Copy(buf, resp.Body); err != nil {
+		return nil, err
+	}
+	c.body = buf.Bytes()
+	if resp.StatusCode/100 != 2 {
+		return nil, fmt.Errorf("%s: %.300s", resp.Status, c.body)
+	}
+	return c.body, nil
+}
+
+// load has n clients send every request once, and checks that each answer
+// contains want. It returns the time for all and for each, in milliseconds.
+func load(socket string, n int, requests [][]byte, want string) (time.Duration, []float64, error) {
+	conns := make([]*conn, n)
+	for i := range conns {
+		var err error
+		if conns[i], err = dial(socket); err != nil {
+			return 0, nil, err
+		}
+		defer conns[i].Close()
+	}
+	took := make([]float64, len(requests))
+	errs := make([]error, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	began := now()
+	for i, c := range conns {
+		wg.Go(func() {
+			for {
+				k := int(next.Add(1)) - 1
+				if k >= len(requests) {
+					return
+				}
+				sent := now()
+				answer, err := c.do(requests[k])
+				took[k] = inMillis(now().Sub(sent))
+				if err == nil && !bytes.Contains(answer, []byte(want)) {
+					err = fmt.Errorf("an answer without %s: %.300s", want, answer)
+				}
+				if err != nil {
+					errs[i] = err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return now().Sub(began), took, errors.Join(errs...)
+}

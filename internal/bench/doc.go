@@ -1,0 +1,79 @@
+// Package bench measures what design section 10 has budgets for, each figure
+// beside the limit that the machine sets in the same run and beside a script
+// that does the same job with ssh-keygen. docs/benchmarks.md says how to read
+// what it prints.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Options says what to measure and with what.
+type Options struct {
+	Programs string    // the directory that has gated and opsign
+	Self     string    // this program, which serves when its first argument is "serve"
+	Dir      string    // where to work; on the disk that is to be measured
+	Out      io.Writer // the table
+	Progress io.Writer // what is being measured
+	Rows     int       // of the journal that a start is measured with
+	Only     string    // the one part to measure; empty for all
+}
+
+// bench is one run.
+type bench struct {
+	Options
+	ctx   context.Context
+	key   key
+	table table
+	limit limits
+}
+
+// parts are measured in this order; the first ones are what the others are
+// compared with.
+var parts = []struct {
+	name string
+	run  func(*bench) error
+}{
+	{"limits", (*bench).limits},
+	{"script", (*bench).script},
+	{"signed", (*bench).signed},
+	{"benign", (*bench).benign},
+	{"reconcile", (*bench).reconcile},
+	{"changed", (*bench).changed},
+	{"start", (*bench).start},
+	{"verify", (*bench).verify},
+	{"memory", (*bench).memory},
+}
+
+// Run measures and prints. Whatever it starts has ended when it returns.
+func Run(ctx context.Context, o Options) error {
+	k, err := newKey()
+	if err != nil {
+		return err
+	}
+	b := &bench{Options: o, ctx: ctx, key: k}
+	if b.Dir, err = os.MkdirTemp(o.Dir, "gated-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.Dir)
+	for _, p := range parts {
+		if o.Only != "" && o.Only != p.name && p.name != "limits" {
+			continue
+		}
+		fmt.Fprintf(o.Progress, "measuring: %s\n", p.name)
+		if err := p.run(b); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return b.table.print(o.Out)
+}
+
+// dir makes a directory of that name to work in.
+func (b *bench) dir(name string) (string, error) {
+	path := filepath.Join(b.Dir, name)
+	return path, os.Mkdir(path, 0o700)
+}

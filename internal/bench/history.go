@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/gate"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/state"
+	"gated/internal/store"
+)
+
+// history writes what a gate would have written, in bulk: what each row says
+// does not matter to a start, that there are so many of them does.
+type history struct {
+	ctx   context.Context
+	store *store.Store
+	at    time.Time
+	armor string
+	next  int
+}
+
+func openHistory(ctx context.Context, dir string) (*history, error) {
+	all := gate.Migrations()
+	all = append(all, store.Migration{Version: len(all) + 1, Name: "identity", SQL: state.Schema})
+	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: all})
+	if err != nil {
+		return nil, err
+	}
+	s.OnGroup(audit.Seal)
+	h := &history{ctx: ctx, store: s, at: now().Add(-time.Hour), armor: fmt.Sprintf("%0290d", 0)}
+	err = s.View(ctx, func(tx *store.Tx) error { return tx.QueryRow(`SELECT coalesce(max(id), 0) FROM jobs`).Scan(&h.next) })
+	return h, err
+}
+
+func (h *history) close() error { return h.store.Close() }
+
+// bulk is how many operations share a transaction.
+const bulk = 1000
+
+func (h *history) write(n int, one func(*store.Tx) error) error {
+	for done := 0; done < n; done += bulk {
+		err := h.store.Update(h.ctx, func(tx *store.Tx) error {
+			for range min(bulk, n-done) {
+				if err := one(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// past writes n signed operations that succeeded, rowsPerStep rows each.
+func (h *history) past(n int) error {
+	return h.write(n, func(tx *store.Tx) error {
+		id, err := h.operation(tx, op.StateSucceeded)
+		if err != nil {
+			return err
+		}
+		for _, k := range []audit.Kind{audit.Requested, audit.Approved, audit.Dispatched, audit.Succeeded} {
+			if err := h.log(tx, k, id); err != nil {
+				return err
+			}
+		}
+		_, err = journal.Finish(tx, id.Job, h.at)
+		return err
+	})
+}
+
+// underWay writes n signed operations that a crash left dispatched.
+func (h *history) underWay(n int) error {
+	return h.write(n, func(tx *store.Tx) error {
+		id, err := h.operation(tx, op.StateDispatched)
+		if err != nil {
+			return err
+		}
+		for _, k := range []audit.Kind{audit.Requested, audit.Approved, audit.Dispatched} {
+			if err := h.log(tx, k, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// operation writes a job, its requester, step, request, nonce and signature.
+func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
+	h.next++
+	by := op.Requester{Source: op.SourceOffline, UID: 1000, PID: 1}
+	job, err := journal.NewJob(tx, by, "the project ended", h.at)
+	if err != nil {
+		return op.StepID{}, err
+	}
+	name := "past-" + guestName(h.next)
+	s := op.Step{ID: op.StepID{Job: job, Index: 1}, Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: name},
+		Incarnation: op.Incarnation(name), Fingerprint: op.FingerprintOf([]byte(name)), Params: op.Params{}, State: state,
+		Verdict: op.Verdict{Class: op.Destructive, Rule: "destroy-unproven", Why: "the gate did not make it"}, UpdatedAt: h.at}
+	r := op.Request{ID: s.ID, Nonce: nonce.New(), Roles: []op.Role{op.Operational}, Needed: 1, CreatedAt: h.at, IssuedAt: h.at,
+		ExpiresAt: h.at.Add(time.Hour), Offline: true}
+	r.Payload, err = op.Payload{Gate: gateID, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation, State: s.Fingerprint,
+		Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt, Reason: "the project ended"}.Encode()
+	if err != nil {
+		return s.ID, err
+	}
+	for _, write := range []func() error{
+		func() error { return journal.AddStep(tx, s) },
+		func() error {
+			return nonce.Issue(tx, nonce.Record{Nonce: r.Nonce, Request: s.ID, Payload: op.SHA256(r.Payload), ExpiresAt: r.ExpiresAt, Fate: nonce.Used})
+		},
+		func() error { return journal.PutRequest(tx, r) },
+		func() error {
+			_, err := journal.AddSignature(tx, s.ID, op.Signed{Principal: principal, Role: op.Operational, Key: "SHA256:key", Armor: h.armor, At: h.at})
+			return err
+		},
+	} {
+		if err := write(); err != nil {
+			return s.ID, err
+		}
+	}
+	return s.ID, nil
+}
+
+func (h *history) log(tx *store.Tx, kind audit.Kind, id op.StepID) error {
+	_, err := audit.Append(tx, audit.Entry{Time: h.at, Kind: kind, By: "uid:1000", Job: id.Job.String(), Step: id.String(),
+		Op: "guest.destroy", Target: "guest/past", Class: op.Destructive, Rule: "destroy-unproven", Gate: gateID})
+	return err
+}

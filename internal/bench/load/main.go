@@ -1,0 +1,54 @@
+// Load prints how fast a gate is on this machine; make bench runs it. It takes
+// the directory with the programs to measure. Started by itself as "load serve
+// DIR GUESTS decide|run", it is the gate that it measures.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"gated/internal/bench"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 4 && args[0] == "serve" {
+		guests, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return bench.Serve(ctx, args[1], guests, args[3] == "run")
+	}
+	o := bench.Options{Out: os.Stdout, Progress: os.Stderr}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
+	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
+	flags.IntVar(&o.Rows, "rows", 1_000_000, "rows of the journal that a start is measured with")
+	flags.StringVar(&o.Only, "only", "", "measure one part: script, signed, benign, reconcile, changed, start, verify or memory")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var err error
+	if o.Self, err = os.Executable(); err != nil {
+		return err
+	}
+	if o.Programs, err = filepath.Abs(o.Programs); err != nil {
+		return err
+	}
+	return bench.Run(ctx, o)
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds every wait for something that does not come.
+const patience = time.Minute
+
+var errTooLong = errors.New("it did not happen within a minute")
+
+// until asks every now and then whether something is so, first at once.
+func until(ctx context.Context, every time.Duration, so func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if ok, err := so(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// idle lets time pass.
+func idle(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// process is a daemon that was started here.
+type process struct {
+	cmd    *exec.Cmd
+	socket string
+}
+
+// startProcess starts a daemon and waits until it answers; took is how long
+// that was.
+func startProcess(ctx context.Context, socket, program string, args ...string) (p *process, took time.Duration, err error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	began := now()
+	if err := cmd.Start(); err != nil {
+		return nil, 0, err
+	}
+	p = &process{cmd, socket}
+	err = until(ctx, 500*time.Microsecond, func() (bool, error) {
+		c, err := dial(socket)
+		var sys *net.OpError
+		if errors.As(err, &sys) {
+			return false, p.gone()
+		}
+		if err != nil {
+			return false, err
+		}
+		_, err = c.do(get("/v1/status"))
+		return err == nil, errors.Join(err, c.Close())
+	})
+	took = now().Sub(began)
+	if err != nil {
+		return nil, 0, errors.Join(err, p.stop())
+	}
+	return p, took, nil
+}
+
+func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
+
+// clockTicks is the kernel's USER_HZ, which is 100 on every machine (proc(5)).
+const clockTicks = 100
+
+// cpuOf is the CPU time that a process has used, 0 if it is not known.
+func cpuOf(pid string) time.Duration {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name in parentheses may have spaces; utime and stime are the 14th and
+	// 15th field of the line.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * time.Second / clockTicks
+}
+
+// gone is an error if the process has ended.
+func (p *process) gone() error {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if err == nil && info.Signo != 0 {
+		return fmt.Errorf("%s ended before it served", p.cmd.Path)
+	}
+	return err
+}
+
+// stop ends the daemon as a service manager would and waits for it.
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(unix.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", p.cmd.Path, err)
+	}
+	return nil
+}
+
+// serving starts this program as a gate over n guests in memory.
+func (b *bench) serving(dir string, n int, run bool) (*process, error) {
+	mode := "decide"
+	if run {
+		mode = "run"
+	}
+	p, _, err := startProcess(b.ctx, socketIn(dir), b.Self, "serve", dir, strconv.Itoa(n), mode)
+	return p, err
+}

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// scriptText is the same job done with ssh-keygen, flock and a file.
+//
+//go:embed testdata/script.sh
+var scriptText []byte
+
+// scriptEach is how many operations each of its clients does in a run.
+const scriptEach = 4
+
+func (b *bench) script() (err error) {
+	i := 0
+	b.limit.script, err = median(loadRuns, func() (float64, error) {
+		i++
+		return b.scriptOnce("script-" + strconv.Itoa(i))
+	})
+	b.table.add(row{what: "script: ssh-keygen -Y verify, flock, fsynced nonces, 32 clients", value: b.limit.script, unit: perSecond})
+	return err
+}
+
+func (b *bench) scriptOnce(name string) (float64, error) {
+	dir, err := b.gateDir(name)
+	if err != nil {
+		return 0, err
+	}
+	const n = clients * scriptEach
+	all, err := b.destroys(n)
+	if err != nil {
+		return 0, err
+	}
+	files := map[string][]byte{"script.sh": scriptText, "nonces": nil}
+	for i, s := range all {
+		files[fmt.Sprintf("op.%d.json", i)] = s.payload
+		files[fmt.Sprintf("op.%d.sig", i)] = []byte(s.armor)
+	}
+	for file, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			return 0, err
+		}
+	}
+	cmd := exec.CommandContext(b.ctx, "bash", "script.sh", strconv.Itoa(clients), strconv.Itoa(scriptEach))
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	began := now()
+	if err := cmd.Run(); err != nil {
+		return 0, fmt.Errorf("the script: %w", err)
+	}
+	took := now().Sub(began)
+	nonces, err := os.ReadFile(filepath.Join(dir, "nonces"))
+	if got := strings.Count(string(nonces), "\n"); err == nil && got != n {
+		err = fmt.Errorf("the script accepted %d of %d operations", got, n)
+	}
+	return rate(n, took), err
+}

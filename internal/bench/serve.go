@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/authz"
+	"gated/internal/driver"
+	"gated/internal/driver/memory"
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/reconcile"
+	"gated/internal/server"
+	"gated/internal/store"
+)
+
+// now is the wall clock.
+func now() time.Time { return time.Now() }
+
+// world is a gate as the daemon puts it together, over guests in memory.
+type world struct {
+	store   *store.Store
+	gate    *gate.Gate
+	driver  *memory.Driver
+	steps   *reconcile.Reconciler // nil where nothing runs
+	started time.Time
+}
+
+// worldOptions says what a world is to have.
+type worldOptions struct {
+	dir     string // with allowed_signers; the database is made in it
+	guests  []op.Params
+	sources []reconcile.Source
+	after   func(time.Duration, func()) (stop func()) // of reconcile; nil for the real one
+	run     bool                                      // reconcile runs what may run
+}
+
+// guestName is the name of the i-th guest.
+func guestName(i int) string { return fmt.Sprintf("g%d", i) }
+
+// populate makes guests. Two drivers that are given the same have the same
+// incarnations and fingerprints.
+func populate(guests []op.Params) *memory.Driver {
+	d := memory.New(now)
+	for i, p := range guests {
+		d.Put(guestName(i), p)
+	}
+	return d
+}
+
+// alike is n guests that are all the same.
+func alike(n int) []op.Params {
+	out := make([]op.Params, n)
+	for i := range out {
+		out[i] = op.Params{"memory": int64(512), "cpus": int64(2), "labels": map[string]any{"tier": "prod"}}
+	}
+	return out
+}
+
+func newWorld(ctx context.Context, o worldOptions) (*world, error) {
+	w := &world{driver: populate(o.guests), started: now()}
+	lines, err := os.ReadFile(filepath.Join(o.dir, "allowed_signers"))
+	if err != nil {
+		return nil, err
+	}
+	trust, err := authz.LoadTrust(lines)
+	if err != nil {
+		return nil, err
+	}
+	// What goes wrong shows in the answers and in the database afterwards.
+	log := slog.New(slog.DiscardHandler)
+	if w.store, err = store.Open(ctx, databaseIn(o.dir), store.Options{Migrations: gate.Migrations(), Logger: log}); err != nil {
+		return nil, err
+	}
+	c := gate.Config{Store: w.store, Observer: w.driver, Host: host, ID: gateID, Trust: trust, Policy: policy.Default(),
+		Logger: log, Wake: w.wake}
+	if viewErr := w.store.View(ctx, func(tx *store.Tx) error { c.Clock, err = nonce.LoadClock(tx, nonce.System); return err }); viewErr != nil {
+		return nil, viewErr
+	}
+	if w.gate, err = gate.New(c); err != nil {
+		return nil, err
+	}
+	if o.run {
+		w.steps = reconcile.New(reconcile.Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver},
+			Sources: o.sources, Host: host, After: o.after, Interval: roundInterval, Now: now, Logger: log})
+	}
+	return w, nil
+}
+
+func databaseIn(dir string) string { return filepath.Join(dir, "gated.db") }
+
+func socketIn(dir string) string { return filepath.Join(dir, "s") }
+
+func (w *world) wake(t op.Target) {
+	if w.steps != nil {
+		w.steps.Wake(t)
+	}
+}
+
+// Serve serves a gate over guests in memory on a socket in dir until ctx ends.
+// Unless run is set, it only decides: nothing that it decided is executed.
+func Serve(ctx context.Context, dir string, guests int, run bool) error {
+	w, err := newWorld(ctx, worldOptions{dir: dir, guests: alike(guests), run: run})
+	if err != nil {
+		return err
+	}
+	defer w.store.Close()
+	l, err := server.Listen(socketIn(dir), -1)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	ran := make(chan error, 1)
+	if run {
+		go func() { ran <- w.steps.Run(ctx) }()
+	} else {
+		ran <- nil
+	}
+	// The parts that no measured call asks are not there.
+	s := server.New(server.Config{Gate: decider{w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), Now: now,
+		Logger: slog.New(slog.DiscardHandler)})
+	err = s.Serve(ctx, l)
+	if runErr := <-ran; err == nil {
+		err = runErr
+	}
+	return err
+}
+
+// Status is a call that decides nothing.
+func (w *world) Status(context.Context) (api.Status, error) {
+	return api.Status{Host: host, Gate: gateID, StartedAt: w.started}, nil
+}
+
+// decider is the gate as the server sees it.
+type decider struct{ *gate.Gate }
+
+// Jobs lists jobs.
+func (d decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
+	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Limit: q.Limit})
+}
+
+// Approve passes an envelope on.
+func (d decider) Approve(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
+	return d.Gate.Approve(ctx, by, id, authz.Envelope(e))
+}
+
+// Reject passes an envelope on.
+func (d decider) Reject(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
+	return d.Gate.Reject(ctx, by, id, authz.Envelope(e))
+}
+
+// ApproveOffline passes an envelope on.
+func (d decider) ApproveOffline(ctx context.Context, by op.Requester, e server.Envelope) (op.Request, error) {
+	return d.Gate.ApproveOffline(ctx, by, authz.Envelope(e))
+}

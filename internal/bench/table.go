@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+)
+
+// row is one figure. Budgets of rates are floors, those of all else ceilings.
+type row struct {
+	what   string
+	value  float64
+	unit   unit
+	budget float64 // 0: none
+	beside string  // the limit, or what it is compared with
+}
+
+// unit says how a value is written and which way is better.
+type unit int
+
+const (
+	perSecond unit = iota
+	milliseconds
+	mebibytes
+	times // how many times as fast as the other
+	plain
+)
+
+func (u unit) text(v float64) string {
+	switch u {
+	case perSecond:
+		return fmt.Sprintf("%.0f/s", v)
+	case milliseconds:
+		return fmt.Sprintf("%.2f ms", v)
+	case mebibytes:
+		return fmt.Sprintf("%.1f MiB", v)
+	default:
+		return fmt.Sprintf("%.2f ×", v)
+	}
+}
+
+// met is how far a budget is met: 1 and above is within it.
+func (r row) met() float64 {
+	if r.unit == perSecond || r.unit == times {
+		return r.value / r.budget
+	}
+	return r.budget / r.value
+}
+
+type table struct {
+	rows  []row
+	notes []string
+}
+
+func (t *table) add(r row) { t.rows = append(t.rows, r) }
+
+func (t *table) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// print writes the table. A figure below its budget is marked.
+func (t *table) print(w io.Writer) error {
+	fmt.Fprintf(w, "%d CPUs, %s, %s/%s; medians; ratio 1.00 and above is within the budget, < marks what is not\n\n",
+		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "what\tfigure\tbudget\tratio\tbeside it")
+	for _, r := range t.rows {
+		budget, ratio := "", ""
+		if r.budget != 0 {
+			budget, ratio = r.unit.text(r.budget), fmt.Sprintf("%.2f", r.met())
+			if r.met() < 1 {
+				ratio += " <"
+			}
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.what, r.unit.text(r.value), budget, ratio, r.beside)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\n"+strings.Join(t.notes, "\n"))
+	return err
+}
