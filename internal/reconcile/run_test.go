@@ -58,15 +58,14 @@ func TestRunFollowsADirectory(t *testing.T) {
 	put("one.yaml", "[{name: a, state: absent}]")
 	w.eventually(func() bool { return len(w.requests()) == 1 })
 	w.approve(w.request())
-	w.eventually(func() bool { return !w.fleet.has("a") })
+	w.eventually(func() bool { return !w.fleet.has("a") && len(w.requests()) == 0 })
 	put("two.yaml", "[{name: b, state: absent}]")
 	w.eventually(func() bool { return len(w.requests()) == 1 })
 	require.NoError(t, os.Remove(filepath.Join(dir.path, "two.yaml")))
-	w.eventually(func() bool { return len(w.requests()) == 0 })
+	w.eventually(func() bool { return len(w.requests()) == 0 && w.r.Status().Sources[0].Guests == 1 })
 	require.True(t, w.fleet.has("b"))
 	s := w.r.Status()
 	require.Equal(t, "dir", s.Sources[0].Name)
-	require.Equal(t, 1, s.Sources[0].Guests)
 	require.False(t, s.RoundAt.IsZero())
 }
 
