@@ -264,5 +264,8 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 
 func (w *world) waitUp(name string) {
 	w.t.Helper()
-	waitFor(w.t, name+" is up", func() bool { _, err := os.Stat(w.path(name, dataDir, "up")); return err == nil })
+	waitFor(w.t, name+" is up", func() bool {
+		b, err := os.ReadFile(w.path(name, dataDir, "up"))
+		return err == nil && string(b) == "up\n"
+	})
 }
