@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// pty opens a pseudo-terminal: what a person has, and what a program sees.
+func pty(t *testing.T) (person, program *os.File) {
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("/dev/ptmx: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, person.Close()) })
+	require.NoError(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, program.Close()) })
+	return person, program
+}
+
+func TestAPassphraseDoesNotShow(t *testing.T) {
+	person, program := pty(t)
+	echoes := func() bool {
+		s, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
+		require.NoError(t, err)
+		return s.Lflag&unix.ECHO != 0
+	}
+	require.True(t, echoes())
+	type result struct {
+		line []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := readHidden(program)
+		read <- result{line, err}
+	}()
+	for limit := time.Now().Add(30 * time.Second); echoes(); runtime.Gosched() {
+		require.True(t, time.Now().Before(limit), "the terminal goes on showing what is typed")
+	}
+	_, err := person.WriteString("correct horse\n")
+	require.NoError(t, err)
+	got := <-read
+	require.NoError(t, got.err)
+	require.Equal(t, "correct horse", string(got.line))
+	require.True(t, echoes(), "the terminal is left as it was")
+	shown := make([]byte, 100)
+	n, err := person.Read(shown)
+	require.NoError(t, err)
+	require.Equal(t, "\r\n", string(shown[:n]))
+}
+
+func TestReadLine(t *testing.T) {
+	read := func(text string) (string, error) {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, r.Close()) }()
+		go func() {
+			_, _ = w.WriteString(text)
+			_ = w.Close()
+		}()
+		line, err := readLine(r)
+		return string(line), err
+	}
+	line, err := read("yes\nmore\n")
+	require.NoError(t, err)
+	require.Equal(t, "yes", line)
+	line, err = read("no end")
+	require.NoError(t, err)
+	require.Equal(t, "no end", line)
+	_, err = read("")
+	require.Error(t, err)
+	long := make([]byte, maxLine)
+	for i := range long {
+		long[i] = 'a'
+	}
+	line, err = read(string(long) + "\n")
+	require.NoError(t, err)
+	require.Len(t, line, maxLine)
+	_, err = read(string(long) + "a\n")
+	require.ErrorIs(t, err, errLongLine)
+}
+
+func TestAPipeIsNoTerminal(t *testing.T) {
+	_, program := pty(t)
+	require.True(t, isTerminal(program))
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.False(t, isTerminal(r))
+	require.NoError(t, r.Close())
+	require.NoError(t, w.Close())
+}
