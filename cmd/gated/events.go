@@ -22,6 +22,11 @@ func (t *tool) eventsCommand() *cobra.Command {
 			return err
 		}
 		defer cl.Close()
+		// A stream that breaks is resumed for a while; a daemon that is not
+		// there is said at once.
+		if _, err := cl.AuditHead(c.Context()); err != nil {
+			return err
+		}
 		err = cl.Events(c.Context(), after, follow, t.showEntry)
 		if follow && errors.Is(err, context.Canceled) {
 			return nil // this is how one stops following

@@ -117,11 +117,12 @@ func (r *running) awaitReady(ts *testscript.TestScript) {
 	}
 }
 
-// stop ends the daemon. After a TERM it has to exit with 0.
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+// halt ends the daemon. After a TERM it has to exit with 0. (testscript has a
+// stop of its own, which ends the story as passed.)
+func halt(ts *testscript.TestScript, neg bool, args []string) {
 	r := gate(ts)
 	if neg || len(args) > 1 || r.cmd == nil {
-		ts.Fatalf("usage: stop [TERM|KILL], of a running daemon")
+		ts.Fatalf("usage: halt [TERM|KILL], of a running daemon")
 	}
 	sig := syscall.SIGTERM
 	if len(args) == 1 && args[0] == "KILL" {

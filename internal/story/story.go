@@ -36,7 +36,7 @@ func Main(m *testing.M, name string, program func() int) {
 //
 //	code N PROGRAM ARG...    runs a program, which has to exit with exactly N
 //	serve                    starts gated serve and waits until it is ready
-//	stop [SIGNAL]            ends it (TERM, KILL) and waits for its end
+//	halt [SIGNAL]            ends it (TERM, KILL) and waits for its end
 //	reload                   sends it SIGHUP and waits until it has read its files
 //	agent                    starts ssh-agent
 //	capture NAME REGEXP      sets $NAME to the group of a match in stdout
@@ -59,7 +59,7 @@ func Run(t *testing.T, dir string, others ...string) {
 		Deadline:           time.Now().Add(deadline),
 		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "serve": serve, "stop": stop, "reload": reload, "agent": agent, "capture": capture, "answer": answer,
+			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "capture": capture, "answer": answer,
 		},
 	})
 }
