@@ -39,6 +39,7 @@ type world struct {
 	back     *backend // nil on another back end
 	observer op.Observer
 	trust    *authz.Trust
+	id       op.GateID
 
 	mu      sync.Mutex
 	wall    time.Time
@@ -88,6 +89,7 @@ func (k key) envelope(t testing.TB, payload []byte) authz.Envelope {
 }
 
 func newWorld(t *testing.T) *world {
+	t.Parallel()
 	back := newBackend()
 	w := newWorldOn(t, back)
 	w.back = back
@@ -96,7 +98,7 @@ func newWorld(t *testing.T) *world {
 
 // newWorldOn is newWorld over another back end.
 func newWorldOn(t testing.TB, back op.Observer) *world {
-	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), observer: back,
+	w := &world{t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), observer: back, id: testGate,
 		path: filepath.Join(t.TempDir(), "gated.db")}
 	var err error
 	w.trust, err = authz.LoadTrust([]byte(alice.line("operational@gated,git") + carol.line("coordination@gated") +
@@ -136,7 +138,7 @@ func (w *world) open() {
 	}))
 	p := policy.Default()
 	p.Commands = []string{"web"}
-	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: testGate,
+	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: w.id,
 		Trust: w.trust, Policy: p, UID: 4242, Wake: w.wake, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
 	require.NoError(w.t, err)
 	w.store = s

@@ -51,6 +51,7 @@ type Gate struct {
 	log      *slog.Logger
 	rules    atomic.Pointer[rules]
 	refusals refusals
+	checked  atomic.Bool // no request of another gate waits
 }
 
 // rules is one consistent pair of trust and policy. A decision that was
@@ -181,7 +182,11 @@ func (g *Gate) machine(err error) error {
 	case err == nil, errors.Is(err, errRulesMoved):
 		return err
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		g.log.Error("not decided", "error", err)
+		level := slog.LevelError
+		if errors.Is(err, context.Canceled) {
+			level = slog.LevelDebug // the caller left, or the daemon stops: nothing is wrong
+		}
+		g.log.Log(context.Background(), level, "not decided", "error", err)
 		return op.Refuse(op.Unavailable, "the gate cannot write its journal now, so nothing was decided").
 			WithHint("see the daemon's log; try again when the disk has space and works")
 	case errors.As(err, &refusal):

@@ -356,3 +356,31 @@ func TestOldApprovalForANewRequest(t *testing.T) {
 	require.Empty(t, w.back.did())
 	w.mustApprove(next)
 }
+
+// TestRequestsOfAnotherGateAreIssuedAnew: a restore gives the state a new gate
+// id, and what waited is to be signed again, under the same request id.
+func TestRequestsOfAnotherGateAreIssuedAnew(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	w.back.put("b")
+	waiting, authorized := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
+	w.mustApprove(authorized)
+	require.NoError(t, w.store.Close())
+	w.id = op.GateID(strings.Repeat("9", 32))
+	w.open()
+	_, err := w.approve(waiting)
+	require.ErrorIs(t, err, op.TargetMismatch)
+	require.ErrorIs(t, w.execute(authorized.ID), op.BindingMismatch, "what was approved for the old one does not run")
+	for range 2 {
+		require.NoError(t, w.gate.Tick(w.ctx))
+		_, err = w.approve(waiting)
+		require.ErrorIs(t, err, op.TargetMismatch)
+	}
+	again, err := w.gate.Request(w.ctx, waiting.ID)
+	require.NoError(t, err)
+	w.mustApprove(again)
+	w.run()
+	require.False(t, w.back.has("a"))
+	require.True(t, w.back.has("b"))
+	w.verifyLog()
+}

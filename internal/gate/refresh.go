@@ -36,7 +36,7 @@ func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	var errs []error
 	for _, s := range waiting {
 		if o.Incarnation != s.Incarnation || o.Fingerprint != s.Fingerprint {
-			errs = append(errs, g.refreshOne(ctx, s.ID, o, false))
+			errs = append(errs, g.refreshOne(ctx, s.ID, o, "the target changed", false))
 		}
 	}
 	return errors.Join(errs...)
@@ -56,8 +56,9 @@ func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err err
 }
 
 // refreshOne supersedes, expires or issues anew one waiting request, if it
-// still waits. One that the configuration now refuses ends so.
-func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, expired bool) error {
+// still waits. One that the configuration now refuses ends so. expired says that
+// its payload cannot be approved any more.
+func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, why string, expired bool) error {
 	by := op.Requester{Source: op.SourceGate}
 	ended := false
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
@@ -76,10 +77,6 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, e
 			e.Code, e.Detail = op.Superseded, "the target is not the one that was meant any more"
 			return g.close(tx, r.Step, op.StateSuperseded, op.Superseded, e)
 		}
-		why := "the target changed"
-		if expired {
-			why = "the payload expired"
-		}
 		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })
 		var refusal *op.Refusal
 		if !errors.Is(err, store.ErrUnavailable) && errors.As(err, &refusal) {
@@ -95,15 +92,36 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, e
 	return err
 }
 
-// Tick does what time brings: payloads that expired while they waited are
-// issued anew, counted refusals are written, and what can never matter again
+// Tick does what time brings: payloads that expired while they waited, or that
+// a restore or a stricter policy left behind, are issued anew, counted refusals are written, and what can never matter again
 // is forgotten. While the clock is not believed, it does nothing of that.
 func (g *Gate) Tick(ctx context.Context) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
 		return nil
 	}
-	return errors.Join(g.flushRefusals(ctx), g.renew(ctx, moment.Now), g.prune(ctx, moment.Now))
+	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.prune(ctx, moment.Now))
+}
+
+// renewForeign issues anew, until there is none, what was issued for another
+// gate: after a restore the gate id is new, and no signature over the old
+// bytes would count.
+func (g *Gate) renewForeign(ctx context.Context) error {
+	if g.checked.Load() {
+		return nil
+	}
+	waiting, err := g.Requests(ctx, op.StatePending)
+	errs := []error{err}
+	found := false
+	for _, r := range waiting {
+		if p, err := op.DecodePayload(r.Payload); err != nil || p.Gate != g.id || p.Host != g.host {
+			found = true
+			errs = append(errs, g.renewOne(ctx, r.ID, "it was issued for another gate"))
+		}
+	}
+	err = errors.Join(errs...)
+	g.checked.Store(err == nil && !found)
+	return err
 }
 
 func (g *Gate) renew(ctx context.Context, now time.Time) error {
@@ -120,13 +138,13 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 		}
 		// One that cannot be issued anew keeps none of the others from it.
 		for _, id := range ids {
-			errs = append(errs, g.renewOne(ctx, id))
+			errs = append(errs, g.renewOne(ctx, id, "the payload lived for as long as it may"))
 		}
 		after = ids[len(ids)-1]
 	}
 }
 
-func (g *Gate) renewOne(ctx context.Context, id op.RequestID) error {
+func (g *Gate) renewOne(ctx context.Context, id op.RequestID, why string) error {
 	r, err := g.Request(ctx, id)
 	if err != nil {
 		return err
@@ -135,10 +153,10 @@ func (g *Gate) renewOne(ctx context.Context, id op.RequestID) error {
 	if err != nil {
 		// Nothing is known of the target; its payload stays expired, which is
 		// refused, until it can be looked at.
-		g.log.Warn("an expired request cannot be issued anew", "request", id.String(), "error", err)
+		g.log.Warn("a request cannot be issued anew", "request", id.String(), "error", err)
 		return nil
 	}
-	return g.refreshOne(ctx, id, o, true)
+	return g.refreshOne(ctx, id, o, why, true)
 }
 
 func (g *Gate) prune(ctx context.Context, now time.Time) error {

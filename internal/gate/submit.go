@@ -17,11 +17,15 @@ import (
 
 // Submit accepts a job. Benign steps are planned and run at once; a
 // destructive one gets a request and waits. The same single destructive step,
-// wanted by somebody already, is the same job.
+// wanted by somebody already, is the same job. Only a caller on the socket can
+// submit: another source would be believed where it must not be.
 func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 	e := audit.Entry{}
 	if len(sub.Steps) > 0 {
 		e.Op, e.Target = clip(sub.Steps[0].Op), clip(sub.Steps[0].Target.String())
+	}
+	if sub.Requester.Source != op.SourceAPI {
+		return op.Job{}, g.refuse(ctx, sub.Requester, e, op.Refuse(op.NotAllowed, "%s does not submit jobs", sub.Requester))
 	}
 	body := digest(sub)
 	if sub.IdempotencyKey != "" {

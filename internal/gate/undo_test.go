@@ -58,14 +58,21 @@ func (f *fleet) answer() {
 	for _, r := range f.waiting() {
 		switch rapid.IntRange(0, 3).Draw(f.rt, "answer") {
 		case 0, 1:
-			if _, err := f.approve(r); err != nil && !errors.Is(err, op.StaleTarget) {
+			// Rejecting another step of its job may have cancelled it.
+			if _, err := f.approve(r); err != nil && !errors.Is(err, op.StaleTarget) && !errors.Is(err, op.Cancelled) &&
+				!errors.Is(err, op.Expired) {
 				f.rt.Fatal(err)
 			}
 		case 2:
-			if _, err := f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, alice)); err != nil {
-				f.rt.Fatal(err)
-			}
+			f.reject(r)
 		}
+	}
+}
+
+func (f *fleet) reject(r op.Request) {
+	_, err := f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, alice))
+	if err != nil && (!errors.Is(err, op.Conflict) || f.job(r.ID.Job).Steps[r.ID.Index-1].State.Open()) {
+		f.rt.Fatal(err)
 	}
 }
 
@@ -252,9 +259,7 @@ func (f *fleet) settle() {
 		f.work()
 		waiting := f.waiting()
 		for _, r := range waiting {
-			if _, err := f.gate.Reject(f.ctx, hub, r.ID, f.rejection(r, alice)); err != nil {
-				f.rt.Fatal(err)
-			}
+			f.reject(r)
 		}
 		targets, err := f.gate.OpenTargets(f.ctx)
 		if err != nil {
