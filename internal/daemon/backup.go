@@ -10,6 +10,9 @@ import (
 	"gated/internal/store"
 )
 
+// backupPrefix begins the name of a directory that a copy is made in.
+const backupPrefix = ".backup-"
+
 // backup streams consistent copies of the database.
 type backup struct {
 	store *store.Store
@@ -18,7 +21,7 @@ type backup struct {
 
 // Backup writes a copy of the database to w.
 func (b backup) Backup(ctx context.Context, w io.Writer) error {
-	tmp, err := os.MkdirTemp(b.dir, ".backup-") // 0700
+	tmp, err := os.MkdirTemp(b.dir, backupPrefix) // 0700
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"sync"
 
 	"gated/internal/api"
 	"gated/internal/desired"
@@ -18,11 +19,13 @@ type desiredState struct {
 	driver driver.Driver
 	dir    string // where desired state is files: sets are not put then
 	reread func() // called after a set was put or deleted
+
+	putting sync.Mutex // from the look at the other sets to the commit
 }
 
 // PutSet checks a document as reconcile will read it, then stores it. A guest
 // that stands in another set already is a Conflict.
-func (d desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
+func (d *desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
 	if err := d.filesOnly(); err != nil {
 		return "", err
 	}
@@ -30,6 +33,8 @@ func (d desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatch
 	if err != nil {
 		return "", err
 	}
+	d.putting.Lock()
+	defer d.putting.Unlock()
 	if err := d.disjoint(ctx, name, doc); err != nil {
 		return "", err
 	}
@@ -40,7 +45,7 @@ func (d desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatch
 	return etag, err
 }
 
-func (d desiredState) filesOnly() error {
+func (d *desiredState) filesOnly() error {
 	if d.dir == "" {
 		return nil
 	}
@@ -48,7 +53,7 @@ func (d desiredState) filesOnly() error {
 		WithHint("write the file there; a half-written one is never read")
 }
 
-func (d desiredState) parse(name string, body []byte) (desired.Document, error) {
+func (d *desiredState) parse(name string, body []byte) (desired.Document, error) {
 	doc, err := desired.Parse(name, body)
 	if err == nil && doc.Host != d.gate.Host() {
 		err = op.Refuse(op.TargetMismatch, "%s is for the host %q, this is %q", name, doc.Host, d.gate.Host())
@@ -56,7 +61,7 @@ func (d desiredState) parse(name string, body []byte) (desired.Document, error) 
 	return doc, err
 }
 
-func (d desiredState) disjoint(ctx context.Context, name string, doc desired.Document) error {
+func (d *desiredState) disjoint(ctx context.Context, name string, doc desired.Document) error {
 	sets, err := d.gate.Sets(ctx)
 	if err != nil {
 		return err
@@ -84,13 +89,13 @@ func (d desiredState) disjoint(ctx context.Context, name string, doc desired.Doc
 }
 
 // Set returns one set.
-func (d desiredState) Set(ctx context.Context, name string) (server.Set, error) {
+func (d *desiredState) Set(ctx context.Context, name string) (server.Set, error) {
 	s, err := d.gate.Set(ctx, name)
 	return server.Set(s), err
 }
 
 // Sets returns every set.
-func (d desiredState) Sets(ctx context.Context) ([]server.Set, error) {
+func (d *desiredState) Sets(ctx context.Context) ([]server.Set, error) {
 	all, err := d.gate.Sets(ctx)
 	out := make([]server.Set, len(all))
 	for i, s := range all {
@@ -100,7 +105,7 @@ func (d desiredState) Sets(ctx context.Context) ([]server.Set, error) {
 }
 
 // DeleteSet removes a set; its guests stay as they are.
-func (d desiredState) DeleteSet(ctx context.Context, by op.Requester, name string) error {
+func (d *desiredState) DeleteSet(ctx context.Context, by op.Requester, name string) error {
 	if err := d.filesOnly(); err != nil {
 		return err
 	}
@@ -111,20 +116,21 @@ func (d desiredState) DeleteSet(ctx context.Context, by op.Requester, name strin
 	return nil
 }
 
-// Plan says what a document would change, guest by guest.
-func (d desiredState) Plan(ctx context.Context, by op.Requester, document []byte) (api.Plan, error) {
+// Plan says what a document would change, guest by guest, if it were put: it is
+// desired state that asks then, whoever asks for the plan.
+func (d *desiredState) Plan(ctx context.Context, _ op.Requester, document []byte) (api.Plan, error) {
 	doc, err := d.parse("the document", document)
 	if err != nil {
 		return api.Plan{}, err
 	}
 	plan := api.Plan{Host: doc.Host, Guests: []api.PlannedGuest{}}
 	for _, want := range doc.Guests {
-		plan.Guests = append(plan.Guests, d.planGuest(ctx, by, want))
+		plan.Guests = append(plan.Guests, d.planGuest(ctx, op.Requester{Source: op.SourceDesired}, want))
 	}
 	return plan, nil
 }
 
-func (d desiredState) planGuest(ctx context.Context, by op.Requester, want desired.Guest) api.PlannedGuest {
+func (d *desiredState) planGuest(ctx context.Context, by op.Requester, want desired.Guest) api.PlannedGuest {
 	out := api.PlannedGuest{Name: want.Name, Action: api.ActionNone, Steps: []api.PlannedStep{}}
 	failed := func(err error) api.PlannedGuest {
 		r := op.AsRefusal(err)

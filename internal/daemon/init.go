@@ -3,18 +3,16 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
-	"time"
+	"strconv"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/config"
-	"gated/internal/gate"
-	"gated/internal/journal"
-	"gated/internal/nonce"
 	"gated/internal/op"
-	"gated/internal/policy"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -69,26 +67,59 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if err != nil {
 		return InitResult{}, err
 	}
-	dir, err := makeStateDir(o.StateDir)
+	made, err := filepath.Abs(o.StateDir)
 	if err != nil {
 		return InitResult{}, err
 	}
-	r, err := fill(ctx, dir, o, signers)
-	r.Listed = trust.Signers()
-	return r, errors.Join(err, dir.Close())
-}
-
-// makeStateDir makes the directory and, for a default in a home directory that
-// has none yet, those above it.
-func makeStateDir(path string) (*state.Dir, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, op.Refuse(op.BadParams, "the state directory cannot be made: %v", err)
+	absent := firstAbsent(made)
+	dir, err := state.Init(made, state.Options{})
+	if err != nil {
+		if r := (*op.Refusal)(nil); !errors.As(err, &r) {
+			err = op.Refuse(op.BadParams, "the state directory cannot be made: %v", err).WithHint("choose another one with --state")
+		}
+		return InitResult{}, errors.Join(err, takeBack(made, absent))
 	}
-	return state.Init(path, state.Options{})
+	r, err := fill(ctx, dir, o, signers)
+	if err != nil {
+		// The lock is given back when nothing is left that it guards.
+		return InitResult{}, errors.Join(err, takeBack(made, absent), dir.Close())
+	}
+	r.Listed = trust.Signers()
+	return r, dir.Close()
 }
 
-// fill writes the files of a new gate. What it made is taken away again if it
-// cannot finish.
+// firstAbsent returns the topmost directory of a path that does not exist yet,
+// "" if the path exists.
+func firstAbsent(path string) string {
+	absent := ""
+	for {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return absent
+		}
+		absent, path = path, filepath.Dir(path)
+	}
+}
+
+// takeBack removes the directories that Init made, from path up to absent, with
+// the lock that is in the last of them. What holds anything else stays.
+func takeBack(path, absent string) error {
+	if absent == "" {
+		return nil
+	}
+	_ = os.Remove(filepath.Join(path, lockName))
+	for {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("take back what was made: %w", err)
+		}
+		if path == absent {
+			return nil
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// fill writes the files of a new gate. What it made, and nothing else, is taken
+// away again if it cannot finish.
 func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte) (r InitResult, err error) {
 	r = InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
 		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: o.Host, GateID: state.NewGateID(),
@@ -97,77 +128,54 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte) (r
 	if err != nil {
 		return r, err
 	}
+	var made []string
 	defer func() {
 		if err != nil {
-			for _, path := range []string{r.Config, r.Signers, r.Database, r.Database + "-wal", r.Database + "-shm"} {
+			for _, path := range made {
 				_ = os.Remove(path)
 			}
 		}
 	}()
-	if err = writeNew(r.Config, text); err != nil {
-		return r, err
+	for path, text := range map[string][]byte{r.Config: text, r.Signers: signers} {
+		if err = writeNew(path, text); err != nil {
+			return r, err
+		}
+		made = append(made, path)
 	}
-	if err = writeNew(r.Signers, signers); err != nil {
-		return r, err
-	}
+	made = append(made, r.Database, r.Database+"-wal", r.Database+"-shm") // state.Init refuses where there is one
 	return r, createDatabase(ctx, dir, r)
 }
 
 func createDatabase(ctx context.Context, dir *state.Dir, r InitResult) error {
 	s, err := store.Open(ctx, r.Database, store.Options{Migrations: migrations()})
 	if err != nil {
-		return cannotOpen(err)
+		return cannotOpen(r.Database, err)
 	}
 	err = dir.Bind(ctx, s, state.Identity{Gate: r.GateID, Host: r.Host})
 	return errors.Join(err, s.Close())
 }
 
-// writeNew writes a file that must not exist yet, 0600 and on disk.
+// writeNew writes a file that must not exist yet, 0600 and on disk, or leaves
+// none.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return op.Refuse(op.Conflict, "%s exists already", path).
+			WithHint("init writes this file itself; move yours away, and put what you need of it back afterwards")
+	}
 	if err != nil {
-		return op.Refuse(op.Conflict, "%v", err).WithHint("there may be a gate here already: gated status")
+		return op.Refuse(op.BadParams, "the state directory cannot be written: %v", err)
 	}
 	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// restored writes what became of a restored database: a new gate id, for which
-// no old signature is good, an audit entry that says so, and the time of this
-// machine, since what an old clock guarded against cannot be replayed under a
-// new id.
-func restored(ctx context.Context, dir *state.Dir, s *store.Store, id state.Identity, detail string) (state.Identity, error) {
-	id.Gate = state.NewGateID()
-	if err := dir.Bind(ctx, s, id); err != nil {
-		return id, err
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(path)
 	}
-	s.OnGroup(audit.Seal)
-	err := s.Update(ctx, func(tx *store.Tx) error {
-		t := now()
-		if err := nonce.SetMark(tx, t); err != nil {
-			return err
-		}
-		if err := journal.ExpireRequests(tx); err != nil {
-			return err
-		}
-		_, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, By: "state owner", Gate: id.Gate, Detail: detail, Time: t})
-		return err
-	})
-	return id, err
+	return err
 }
 
-// newGate loads the clock and makes the gate of an opened state.
-func newGate(ctx context.Context, o *opened, c gate.Config, p policy.Policy) (*gate.Gate, error) {
-	var err error
-	if viewErr := o.store.View(ctx, func(tx *store.Tx) error {
-		c.Clock, err = nonce.LoadClock(tx, nonce.System)
-		return err
-	}); viewErr != nil {
-		return nil, viewErr
-	}
-	c.Store, c.Host, c.ID, c.Policy, c.UID = o.store, o.id.Host, o.id.Gate, p, uint32(os.Geteuid())
-	return gate.New(c)
+// runsAsService reports whether this process has the uid of the account that is
+// the daemon's own.
+func runsAsService() bool {
+	u, err := user.Lookup(serviceUser)
+	return err == nil && u.Uid == strconv.Itoa(os.Geteuid())
 }
-
-// now is the wall clock for deadlines and logs; decisions use the gate's own.
-func now() time.Time { return time.Now() }

@@ -5,14 +5,19 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"gated/internal/authz"
 	"gated/internal/config"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
+	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/policy"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -35,7 +40,7 @@ type opened struct {
 }
 
 // open locks and checks a state directory for a daemon.
-func open(ctx context.Context, path string) (*opened, error) {
+func open(ctx context.Context, path string, log *slog.Logger) (*opened, error) {
 	dir, err := state.Open(path, state.Options{})
 	if err != nil {
 		return nil, err
@@ -44,10 +49,30 @@ func open(ctx context.Context, path string) (*opened, error) {
 	if o.id, err = identity(ctx, dir); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	if o.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()}); err != nil {
-		return nil, errors.Join(cannotOpen(err), dir.Close())
+	if err := dropCopies(dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	if o.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations(), Logger: log}); err != nil {
+		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
 	}
 	return o, nil
+}
+
+// dropCopies removes the copies of the database that a backup or a restore had
+// not finished when the program was killed.
+func dropCopies(dir *state.Dir) error {
+	for _, pattern := range []string{backupPrefix + "*", dbName + restoringExt + "*"} {
+		left, err := filepath.Glob(filepath.Join(dir.Path(), pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range left {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("take away a copy that was not finished: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // identity checks whose database it is before anything of it may change: one
@@ -55,7 +80,7 @@ func open(ctx context.Context, path string) (*opened, error) {
 func identity(ctx context.Context, dir *state.Dir) (state.Identity, error) {
 	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: migrations()})
 	if err != nil {
-		return state.Identity{}, cannotOpen(err)
+		return state.Identity{}, cannotOpen(dir.Database(), err)
 	}
 	id, err := dir.Check(ctx, s)
 	return id, errors.Join(err, s.Close())
@@ -69,7 +94,7 @@ func look(ctx context.Context, path string) (*opened, error) {
 	}
 	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: migrations()})
 	if err != nil {
-		return nil, errors.Join(cannotOpen(err), dir.Close())
+		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
 	}
 	return &opened{dir: dir, store: s}, nil
 }
@@ -77,19 +102,19 @@ func look(ctx context.Context, path string) (*opened, error) {
 func (o *opened) close() error { return errors.Join(o.store.Close(), o.dir.Close()) }
 
 // cannotOpen says what to do about a database that does not open.
-func cannotOpen(err error) error {
+func cannotOpen(path string, err error) error {
 	var tooNew *store.TooNewError
 	if errors.As(err, &tooNew) {
-		return op.Refuse(op.SchemaTooNew, "the database has schema %d, and this gated knows %d", tooNew.Have, tooNew.Want).
-			WithHint("run the newer gated again, or restore the copy it made before it changed the database: gated restore %s.pre-%d",
-				dbName, tooNew.Have)
+		return op.Refuse(op.SchemaTooNew, "the database %s has schema %d, and this gated knows %d", path, tooNew.Have, tooNew.Want).
+			WithHint("run the newer gated again; or go back to the copy that it made before it changed the database, if that is still there: "+
+				"gated restore %s.pre-%d", path, tooNew.Want+1)
 	}
 	var refusal *op.Refusal
 	if errors.As(err, &refusal) {
 		return err
 	}
-	return op.Refuse(op.Unavailable, "the database does not open: %v", err).
-		WithHint("gated fsck says what is wrong with it; gated restore puts a backup in its place")
+	return op.Refuse(op.Unavailable, "the database %s does not open: %v", path, err).
+		WithHint("gated restore FILE puts a backup in its place, and keeps it beside")
 }
 
 // settings reads gated.yaml and allowed_signers whole, or neither.
@@ -115,3 +140,19 @@ func settings(dir string) (config.Config, *authz.Trust, error) {
 	}
 	return c, trust, nil
 }
+
+// newGate loads the clock and makes the gate of an opened state.
+func newGate(ctx context.Context, o *opened, c gate.Config, p policy.Policy) (*gate.Gate, error) {
+	var err error
+	if viewErr := o.store.View(ctx, func(tx *store.Tx) error {
+		c.Clock, err = nonce.LoadClock(tx, nonce.System)
+		return err
+	}); viewErr != nil {
+		return nil, viewErr
+	}
+	c.Store, c.Host, c.ID, c.Policy, c.UID = o.store, o.id.Host, o.id.Gate, p, uint32(os.Geteuid())
+	return gate.New(c)
+}
+
+// now is the wall clock for deadlines and logs; decisions use the gate's own.
+func now() time.Time { return time.Now() }

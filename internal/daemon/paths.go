@@ -11,6 +11,7 @@ const (
 	signersName = "allowed_signers"
 	dbName      = "gated.db"
 	guestsName  = "guests"
+	lockName    = "lock"
 )
 
 // DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,

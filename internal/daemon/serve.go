@@ -1,21 +1,19 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"gated/internal/audit"
 	"gated/internal/config"
-	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/op"
@@ -43,12 +41,13 @@ type daemon struct {
 	config     config.Config
 	gate       *gate.Gate
 	local      *local.Driver
-	reconciler *reconcile.Reconciler
+	pursuer    atomic.Pointer[reconcile.Reconciler] // see wake
 	events     *eventLog
 	closeParts func() error
 	log        *slog.Logger
 	started    time.Time
 	reloadErr  atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
+	waits      atomic.Pointer[string]     // settings that changed on disk and wait for a start
 }
 
 // Serve runs the daemon until ctx ends, then stops cleanly: guests' processes
@@ -60,15 +59,23 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	state, err := open(ctx, o.StateDir)
-	if err != nil {
-		return err
+	// From here on: a reload that is asked for early must not end the process.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	state, err := open(ctx, o.StateDir, o.Logger)
+	if err == nil {
+		err = errors.Join(serve(ctx, state, o, hup), state.close())
 	}
-	err = serve(ctx, state, o)
-	return errors.Join(err, state.close())
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, op.Unavailable)) {
+		o.Logger.Info("stopped before it served")
+		return nil
+	}
+	return err
 }
 
-func serve(ctx context.Context, state *opened, o ServeOptions) error {
+func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Signal) error {
 	d, err := assemble(ctx, state, o.Logger)
 	if err != nil {
 		return err
@@ -88,168 +95,90 @@ func serve(ctx context.Context, state *opened, o ServeOptions) error {
 		return err
 	}
 	// What was in flight is resolved before anything may change.
-	if err := d.reconciler.Recover(ctx); err != nil {
+	if err := d.reconciler().Recover(ctx); err != nil {
 		return err
 	}
-	return d.run(ctx, socket)
+	return d.run(ctx, socket, hup)
 }
 
-// assemble puts a daemon together; nothing runs yet.
-func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, error) {
-	c, trust, err := settings(state.dir.Path())
-	if err != nil {
-		return nil, err
-	}
-	if c.Host != state.id.Host {
-		return nil, op.Refuse(op.TargetMismatch, "%s says host %q, but this gate was made for %q",
-			filepath.Join(state.dir.Path(), configName), c.Host, state.id.Host).
-			WithHint("what operators sign names the host; put the old name back, or make a new gate")
-	}
-	d := &daemon{opened: state, config: c, log: log, started: now()}
-	if d.local, err = local.New(d.localConfig()); err != nil {
-		return nil, err
-	}
-	d.gate, err = newGate(ctx, state, gate.Config{Observer: d.local, Trust: trust, Wake: d.wake, Logger: log}, c.Policy)
-	if err != nil {
-		return nil, errors.Join(err, d.local.Close())
-	}
-	d.events = newEventLog(d.gate, state.store)
-	source, closeSource, err := d.source()
-	if err != nil {
-		return nil, errors.Join(err, d.local.Close())
-	}
-	d.closeParts = func() error { return errors.Join(closeSource(), d.local.Close()) }
-	d.reconciler = reconcile.New(reconcile.Config{Gate: d.gate, Drivers: map[string]driver.Driver{"guest": d.local},
-		Sources: []reconcile.Source{source}, Workers: c.Workers, Interval: c.Desired.Interval, Host: c.Host, Now: now, Logger: log})
-	return d, nil
+// part is one of the things that a daemon does as long as it runs.
+type part struct {
+	name string
+	run  func(context.Context) error
 }
 
-// wake passes a target on to reconcile, which is there before anything runs.
-func (d *daemon) wake(t op.Target) {
-	if d.reconciler != nil {
-		d.reconciler.Wake(t)
+func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
+	return []part{
+		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
+		{"reconcile", d.reconciler().Run},
+		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, "tick", d.gate.Tick); return nil }},
+		{"the sweep", func(ctx context.Context) error {
+			d.every(ctx, sweepInterval, "sweep the trash", d.local.Sweep)
+			return nil
+		}},
+		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
 	}
-}
-
-// source returns where desired state comes from, and what ends it.
-func (d *daemon) source() (reconcile.Source, func() error, error) {
-	if d.config.Desired.Dir == "" {
-		return reconcile.NewAPI(d.gate), func() error { return nil }, nil
-	}
-	dir, err := reconcile.NewDir(d.config.Desired.Dir, d.config.Desired.Interval, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	return dir, dir.Close, nil
-}
-
-func (d *daemon) localConfig() local.Config {
-	c := d.config.Local
-	root := c.Root
-	if root == "" {
-		root = filepath.Join(d.opened.dir.Path(), guestsName)
-	}
-	commands := map[string]local.Command{}
-	for name, cmd := range c.Commands {
-		commands[name] = local.Command{Argv: cmd.Argv, User: cmd.User, Env: cmd.Env}
-	}
-	return local.Config{Root: root, TrashKeep: c.TrashKeep, StopGrace: c.StopGrace, Commands: commands,
-		SingleUser: d.config.SingleUser, CgroupRoot: c.Cgroup, Now: now, Logger: d.log, Exited: d.wake}
-}
-
-func (d *daemon) listen(path string) (*server.Socket, error) {
-	if path == "" {
-		path = d.config.Socket
-	}
-	if path == "" {
-		path = defaultSocket()
-	}
-	gid, err := socketGroup(d.config.SocketGroup)
-	if err != nil {
-		return nil, err
-	}
-	return server.Listen(path, gid)
-}
-
-// socketGroup returns the group whose members may connect, -1 for none. Root's
-// default is the group gated, if there is one.
-func socketGroup(name string) (int, error) {
-	implied := name == ""
-	if implied {
-		if os.Geteuid() != 0 {
-			return -1, nil
-		}
-		name = serviceUser
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		if implied {
-			return -1, nil
-		}
-		return -1, op.Refuse(op.BadParams, "socket_group: there is no group %q", name)
-	}
-	return strconv.Atoi(g.Gid)
 }
 
 // run serves until ctx ends or a part fails.
-func (d *daemon) run(ctx context.Context, socket *server.Socket) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
+	failed := together(ctx, d.parts(socket, hup), func() {
+		d.tell("READY=1")
+		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
+	}, func() { d.tell("STOPPING=1") })
+	return errors.Join(failed, d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped}))
+}
 
-	parts := []func(context.Context) error{
-		func(ctx context.Context) error { return d.server().Serve(ctx, socket) },
-		d.reconciler.Run,
-		func(ctx context.Context) error { d.keepTime(ctx, hup); return nil },
-	}
+// together runs parts until ctx ends or one of them does, which ends the
+// others; that one did is its error.
+func together(ctx context.Context, parts []part, begun, stopping func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	ended := make(chan error, len(parts))
-	for _, part := range parts {
+	for _, p := range parts {
 		go func() {
-			err := part(ctx)
-			cancel(err)
+			err := p.run(ctx)
+			if ctx.Err() == nil {
+				err = fmt.Errorf("%s ended by itself: %w", p.name, cmp.Or(err, errNoReason))
+			}
+			cancel()
 			ended <- err
 		}()
 	}
-	if err := notify("READY=1"); err != nil {
-		d.log.Warn("the service manager was not told", "error", err)
-	}
-	d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
+	begun()
 	<-ctx.Done()
-	if err := notify("STOPPING=1"); err != nil {
-		d.log.Warn("the service manager was not told", "error", err)
-	}
+	stopping()
 	var failed error
 	for range parts {
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			failed = errors.Join(failed, err)
 		}
 	}
-	stopped := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
-	return errors.Join(failed, stopped)
+	return failed
 }
 
-// keepTime does what time brings, and reloads on SIGHUP.
-func (d *daemon) keepTime(ctx context.Context, hup <-chan os.Signal) {
-	tick := time.NewTicker(tickInterval)
+// errNoReason is why a part ended that did not say why.
+var errNoReason = errors.New("it gave no reason")
+
+// tell tells the service manager how the daemon stands.
+func (d *daemon) tell(state string) {
+	if err := notify(state); err != nil {
+		d.log.Warn("the service manager was not told", "error", err)
+	}
+}
+
+// every does work at once and then by interval, until ctx ends.
+func (d *daemon) every(ctx context.Context, interval time.Duration, what string, work func(context.Context) error) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	sweep := time.NewTicker(sweepInterval)
-	defer sweep.Stop()
 	for {
-		if err := d.gate.Tick(ctx); err != nil && ctx.Err() == nil {
-			d.log.Error("tick", "error", err)
+		if err := work(ctx); err != nil && ctx.Err() == nil {
+			d.log.Error(what, "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-sweep.C:
-			if err := d.local.Sweep(ctx); err != nil && ctx.Err() == nil {
-				d.log.Error("sweep the trash", "error", err)
-			}
-		case <-hup:
-			d.reload(ctx)
 		}
 	}
 }
@@ -257,7 +186,7 @@ func (d *daemon) keepTime(ctx context.Context, hup <-chan os.Signal) {
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
 	c := server.Config{Gate: decider{d.gate}, Guests: guests{d.gate, d.local}, Log: d.events, Status: d,
-		Desired: desiredState{d.gate, d.local, d.config.Desired.Dir, d.reconciler.Reread},
+		Desired: &desiredState{gate: d.gate, driver: d.local, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
 		Backup:  backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
 	if !d.config.AnySubmitter {

@@ -35,8 +35,15 @@ func signersFile(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
 	for _, role := range op.Roles {
 		for _, k := range keys[role] {
 			line, err := signerLine(k, role)
+			if err == nil {
+				_, err = authz.LoadTrust([]byte(line)) // so that what is wrong with a key names its file
+			}
 			if err != nil {
-				return nil, nil, err
+				r := op.AsRefusal(err)
+				if !strings.Contains(r.Detail, k.Path) {
+					r.Detail = k.Path + ": " + r.Detail
+				}
+				return nil, nil, r
 			}
 			b.WriteString(line)
 		}
@@ -54,9 +61,10 @@ func signerLine(k KeyArg, role op.Role) (string, error) {
 	if bytes.Contains(data, []byte("PRIVATE KEY")) {
 		return "", op.Refuse(op.BadParams, "%s is a private key", k.Path).WithHint("name the .pub file beside it")
 	}
-	pub, comment, _, _, err := ssh.ParseAuthorizedKey(data)
-	if err != nil {
-		return "", op.Refuse(op.BadParams, "%s is not an OpenSSH public key", k.Path)
+	pub, comment, options, rest, err := ssh.ParseAuthorizedKey(data)
+	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
+		return "", op.Refuse(op.BadParams, "%s does not hold one OpenSSH public key, and nothing else", k.Path).
+			WithHint("name the .pub file that ssh-keygen wrote")
 	}
 	principal := k.Principal
 	if principal == "" {

@@ -67,6 +67,9 @@ func (d *daemon) health() []api.Health {
 		clock.Detail = "believed"
 	}
 	settings := api.Health{Name: "settings", OK: true, Detail: "as on disk when last read"}
+	if waits := d.waits.Load(); waits != nil && *waits != "" {
+		settings.Detail = *waits + " changed on disk and take effect at the next start"
+	}
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
@@ -79,7 +82,7 @@ const maxTroubles = 20
 // troubles lists what reconcile cannot do, at most maxTroubles of each sort.
 func (d *daemon) troubles() []api.Health {
 	var out []api.Health
-	r := d.reconciler.Status()
+	r := d.reconciler().Status()
 	for _, dr := range r.Drivers {
 		out = append(out, api.Health{Name: "driver of " + dr.Kind, OK: dr.OK, Detail: dr.Error})
 	}
@@ -103,7 +106,7 @@ func (d *daemon) troubles() []api.Health {
 // sources says how the last reads of desired state went.
 func (d *daemon) sources() []api.SourceStatus {
 	out := []api.SourceStatus{}
-	for _, s := range d.reconciler.Status().Sources {
+	for _, s := range d.reconciler().Status().Sources {
 		st := api.SourceStatus{Name: s.Name, Sets: s.Sets}
 		if !s.ReadAt.IsZero() {
 			at := s.ReadAt.UTC()

@@ -53,7 +53,12 @@ func Run(tx *store.Tx) (Report, error) {
 	c := &check{tx: tx, report: Report{Problems: []Problem{}, Checked: map[string]int64{}}, log: newHistory()}
 	for _, part := range []func() error{c.database, c.auditLog, c.requests, c.nonces, c.steps, c.provenance, c.jobs} {
 		if err := part(); err != nil {
-			return c.report, err
+			if len(c.report.Problems) == 0 {
+				return c.report, err
+			}
+			// It is damaged, and what was found of that is worth more than the error.
+			c.found(ruleDatabase, "the rest", "cannot be checked: %v", err)
+			break
 		}
 	}
 	c.report.Sound = len(c.report.Problems) == 0
