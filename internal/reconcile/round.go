@@ -30,6 +30,9 @@ func (r *Reconciler) look(ctx context.Context) {
 	began := r.Now()
 	r.read(ctx)
 	open, err := r.Gate.OpenTargets(ctx)
+	if ctx.Err() != nil {
+		return // the daemon stops; half a look says nothing
+	}
 	if err != nil {
 		r.Logger.Error("open steps cannot be read", "error", err)
 	}
@@ -47,6 +50,9 @@ func (r *Reconciler) look(ctx context.Context) {
 	for kind, d := range r.Drivers {
 		var list []op.Observed
 		failed[kind] = safely(func() (err error) { list, err = d.List(ctx); return err })
+		if ctx.Err() != nil {
+			return
+		}
 		if failed[kind] != nil {
 			r.Logger.Warn("targets cannot be listed", "kind", kind, "error", failed[kind])
 			continue

@@ -84,7 +84,7 @@ func prepare(ctx context.Context, path string, list []Migration) (err error) {
 		return err
 	}
 	for _, m := range list[min(version, len(list)):] {
-		if err := s.migrate(ctx, path, m); err != nil {
+		if err := s.migrate(ctx, path, m, version > 0); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
 		}
 	}
@@ -105,10 +105,10 @@ func bootstrap(run func(query string) error) error {
 	return nil
 }
 
-// migrate runs one migration, after a snapshot of a database that holds
-// anything yet.
-func (s *session) migrate(ctx context.Context, path string, m Migration) error {
-	if m.Version > 1 {
+// migrate runs one migration, after a snapshot of a database that was there
+// before: one that is just being made holds nothing yet.
+func (s *session) migrate(ctx context.Context, path string, m Migration, held bool) error {
+	if held {
 		if err := snapshotBefore(ctx, path, m.Version); err != nil {
 			return fmt.Errorf("snapshot: %w", err)
 		}
