@@ -39,6 +39,9 @@ func pragmas(a access) []pragma {
 		return append(list,
 			pragma{"journal_mode", "wal", "wal"},
 			pragma{"synchronous", "full", "2"},
+			// What a savepoint has to remember of the pages that it changes would
+			// go to a file otherwise, for every call.
+			pragma{"temp_store", "2", "2"},
 			// Without a limit the WAL keeps the size of its largest burst.
 			pragma{"journal_size_limit", "33554432", "33554432"})
 	case readOnly:

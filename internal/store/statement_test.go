@@ -73,7 +73,7 @@ func TestEveryPragmaIsReadBack(t *testing.T) {
 			c.conn.mayCommit = true // leaving WAL mode is a commit
 			require.NoError(t, c.control(`PRAGMA `+p.name+` = `+map[string]string{
 				"busy_timeout": "1", "foreign_keys": "0", "trusted_schema": "1", "query_only": "0",
-				"journal_mode": "delete", "synchronous": "1", "journal_size_limit": "1"}[p.name]))
+				"journal_mode": "delete", "synchronous": "1", "journal_size_limit": "1", "temp_store": "1"}[p.name]))
 			err := c.internal(func() error { return readBack(t.Context(), c.sql, a) })
 			require.ErrorContains(t, err, p.name)
 			require.NoError(t, c.control(`PRAGMA `+p.name+` = `+p.set))
