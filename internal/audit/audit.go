@@ -5,9 +5,7 @@ package audit
 
 import (
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -107,24 +105,31 @@ type Head struct {
 	Hash string `json:"hash"` // hex SHA-256
 }
 
-// Append writes e as the newest entry; Seq and Prev are set here. It returns
-// the sequence number.
-func Append(tx *store.Tx, e Entry) (int64, error) {
-	prev, err := last(tx)
-	if err != nil {
-		return 0, err
+// Append writes the newest entries, in their order; Seq and Prev are set here.
+// It returns the last one's sequence number.
+func Append(tx *store.Tx, entries ...Entry) (int64, error) {
+	head, err := last(tx)
+	for _, e := range entries {
+		if err == nil {
+			head, err = appendTo(tx, head, e)
+		}
 	}
+	return head.Seq, err
+}
+
+// appendTo writes e behind prev and returns the head that it makes.
+func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
 	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
 	// What a back end says may be no text; a decision is written all the same.
 	body, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return 0, fmt.Errorf("encode audit entry: %w", err)
+		return prev, fmt.Errorf("encode audit entry: %w", err)
 	}
 	sum := sha256.Sum256(body)
 	if _, err := tx.Exec(`INSERT INTO audit(seq, body, hash) VALUES(?, ?, ?)`, e.Seq, body, sum[:]); err != nil {
-		return 0, fmt.Errorf("append audit entry: %w", err)
+		return prev, fmt.Errorf("append audit entry: %w", err)
 	}
-	return e.Seq, nil
+	return Head{Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}, nil
 }
 
 // Seal records the head; the store calls it once per group, before COMMIT.
@@ -142,15 +147,16 @@ func ReadHead(tx *store.Tx) (Head, error) { return last(tx) }
 // or contradicts it: what goes on from there cannot hide that entries were cut
 // off or altered, for Verify misses them before it.
 func last(tx *store.Tx) (Head, error) {
-	var h Head
-	var hash []byte
-	err := tx.QueryRow(`SELECT seq, hash FROM (SELECT seq, hash, 0 AS recorded FROM (SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1)
-		UNION ALL SELECT seq, hash, 1 FROM audit_head) ORDER BY seq DESC, recorded DESC LIMIT 1`).Scan(&h.Seq, &hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Head{}, nil
+	var newest, recorded int64
+	var newestHash, recordedHash []byte
+	// Scalars: a union that is sorted makes a temporary table for every entry.
+	err := tx.QueryRow(`SELECT coalesce((SELECT max(seq) FROM audit), 0), (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1),
+		coalesce((SELECT seq FROM audit_head WHERE id = 1), 0), (SELECT hash FROM audit_head WHERE id = 1)`).
+		Scan(&newest, &newestHash, &recorded, &recordedHash)
+	if recorded >= newest {
+		newest, newestHash = recorded, recordedHash
 	}
-	h.Hash = hex.EncodeToString(hash)
-	return h, err
+	return Head{Seq: newest, Hash: hex.EncodeToString(newestHash)}, err
 }
 
 // After returns up to limit entries with a number above after, oldest first.

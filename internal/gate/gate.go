@@ -131,10 +131,13 @@ func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
 	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error { return g.append(tx, e) }))
 }
 
-// append writes an entry with the gate's time.
-func (g *Gate) append(tx *store.Tx, e audit.Entry) error {
-	e.Time, e.Gate = g.clock.Now().Now, g.id
-	_, err := audit.Append(tx, e)
+// append writes entries with the gate's time.
+func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
+	now := g.clock.Now().Now
+	for i := range entries {
+		entries[i].Time, entries[i].Gate = now, g.id
+	}
+	_, err := audit.Append(tx, entries...)
 	return err
 }
 
