@@ -257,24 +257,21 @@ func stale(s op.Step, o op.Observed) error {
 	return nil
 }
 
-// count adds the envelope's signatures and authorizes the step with the last
-// one needed.
+// count adds the envelope's signatures to a request that was read in this
+// transaction, and authorizes the step with the last one needed.
 func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error) {
 	now := g.clock.Now().Now
 	added := 0
 	for _, s := range a.Signers {
-		isNew, err := journal.AddSignature(tx, r.ID, op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key,
-			Armor: s.Armor, At: now})
+		signed := op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, Armor: s.Armor, At: now}
+		isNew, err := journal.AddSignature(tx, r.ID, signed)
 		if err != nil {
 			return r, err
 		}
 		if isNew {
 			added++
+			r.Signatures = append(r.Signatures, signed)
 		}
-	}
-	r, err := journal.ReadRequest(tx, r.ID)
-	if err != nil {
-		return r, err
 	}
 	need := g.requirement(a.rules, r)
 	r.Needed = need.Threshold
@@ -282,12 +279,18 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 		return r, op.Refuse(op.ThresholdUnmet, "the envelope adds no person and no key that is not counted yet").
 			At(op.StagePolicy).About(r.ID, r.Step.State)
 	}
-	e := about(audit.Signed, a.by.String(), r.Step)
-	e.PID, e.Payload, e.Signers = a.by.PID, a.sha, signerNames(r.Signatures)
+	e := signedEntry(a, r.Step, r.Signatures)
 	if r.Missing() > 0 {
 		return r, g.append(tx, e)
 	}
 	return g.authorize(tx, r, e, now)
+}
+
+// signedEntry is the audit entry of signatures that counted.
+func signedEntry(a approval, s op.Step, signatures []op.Signed) audit.Entry {
+	e := about(audit.Signed, a.by.String(), s)
+	e.PID, e.Payload, e.Signers = a.by.PID, a.sha, signerNames(signatures)
+	return e
 }
 
 func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Time) (op.Request, error) {

@@ -2,8 +2,12 @@ package gate
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"gated/internal/audit"
+	"gated/internal/authz"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -27,10 +31,7 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 			return err
 		}
 		var err error
-		if r, err = g.insertOffline(tx, by, a, p); err != nil {
-			return err
-		}
-		r, err = g.count(tx, a, r)
+		r, err = g.insertOffline(tx, by, a, p)
 		return err
 	})
 	if err != nil {
@@ -67,6 +68,10 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	return p, nil
 }
 
+// insertOffline writes the job, step and request of a signed payload together
+// with its signatures. Where these are enough, the step is authorized and the
+// nonce spent as they are inserted: that the nonce was not known is then what
+// makes it count once.
 func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planned) (op.Request, error) {
 	now := g.clock.Now().Now
 	id, err := journal.NewJob(tx, by, a.Payload.Reason, now)
@@ -78,20 +83,43 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if s.Op == "guest.create" {
 		s.Birth = newBirth()
 	}
-	if err := journal.AddStep(tx, s); err != nil {
-		return op.Request{}, err
-	}
 	need := a.rules.policy.Requirement(p.spec)
-	r := op.Request{ID: s.ID, Payload: a.Bytes, Nonce: a.Payload.Nonce, Facts: p.observed.Facts, Roles: need.Roles,
-		Needed: need.Threshold, CreatedAt: now, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
-	if err := nonce.Issue(tx, recordOf(r)); err != nil {
+	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,
+		Facts: p.observed.Facts, Roles: need.Roles, Needed: need.Threshold, Signatures: distinct(a.Signers, now), CreatedAt: now,
+		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
+	rec, e := recordOf(r), signedEntry(a, s, r.Signatures)
+	if r.Missing() == 0 {
+		s.State, rec.Fate, e.Kind = op.StateAuthorized, nonce.Used, audit.Approved
+	}
+	r.Step = s
+	if err := journal.AddStep(tx, s); err != nil {
 		return r, err
 	}
-	if err := journal.PutRequest(tx, r); err != nil {
+	if err := nonce.Issue(tx, rec); err != nil {
 		return r, err
 	}
-	if err := g.append(tx, asked(audit.Requested, by, s, a.Payload.Reason)); err != nil {
+	if err := journal.AddRequest(tx, r); err != nil {
 		return r, err
 	}
-	return journal.ReadRequest(tx, s.ID)
+	for _, signed := range r.Signatures {
+		if isNew, err := journal.AddSignature(tx, r.ID, signed); err != nil || !isNew {
+			return r, errors.Join(err, fmt.Errorf("a signature of %s is counted twice", r.ID))
+		}
+	}
+	return r, g.append(tx, asked(audit.Requested, by, s, a.Payload.Reason), e)
+}
+
+// distinct returns the signatures that count: one of each person, with a key of
+// their own.
+func distinct(signers []authz.Signer, now time.Time) []op.Signed {
+	var out []op.Signed
+	people, keys := map[string]bool{}, map[string]bool{}
+	for _, s := range signers {
+		if people[s.Principal] || keys[s.Key] {
+			continue
+		}
+		people[s.Principal], keys[s.Key] = true, true
+		out = append(out, op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, Armor: s.Armor, At: now})
+	}
+	return out
 }

@@ -161,7 +161,7 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if !moment.Trusted {
 		return ended{}, op.Refuse(op.Unavailable, "signed work waits: %s", moment.Why).At(op.StageTime)
 	}
-	r, err := journal.ReadRequest(tx, s.ID)
+	r, err := journal.RequestOf(tx, s)
 	if err != nil {
 		return ended{}, err
 	}
@@ -312,7 +312,7 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 			}
 		}
 	}
-	if err := g.issue(tx, s, spec, now.Facts, job.Reason, at); err != nil {
+	if _, err := g.issue(tx, s, spec, now.Facts, job.Reason, at, journal.AddRequest); err != nil {
 		return ended{}, err
 	}
 	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)

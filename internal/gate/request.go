@@ -12,8 +12,10 @@ import (
 )
 
 // issue makes the request of a destructive step: a fresh nonce and the exact
-// bytes that an operator signs.
-func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, facts []op.Fact, reason string, now time.Time) error {
+// bytes that an operator signs. put writes it: as a new one, or in the place of
+// the one before.
+func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, facts []op.Fact, reason string, now time.Time,
+	put func(*store.Tx, op.Request) error) (op.Request, error) {
 	need := g.rules.Load().policy.Requirement(spec)
 	issued := now.UTC().Truncate(time.Second)
 	r := op.Request{ID: s.ID, Facts: facts, Nonce: nonce.New(), Roles: need.Roles, Needed: need.Threshold,
@@ -23,12 +25,12 @@ func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, facts []op.Fact, rea
 		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,
 		Reason: reason}.Encode()
 	if err != nil {
-		return err
+		return r, err
 	}
 	if err := nonce.Issue(tx, recordOf(r)); err != nil {
-		return err
+		return r, err
 	}
-	return journal.PutRequest(tx, r)
+	return r, put(tx, r)
 }
 
 func recordOf(r op.Request) nonce.Record {
@@ -69,10 +71,7 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 	if err := journal.Rebind(tx, s); err != nil {
 		return err
 	}
-	if err := g.issue(tx, s, spec, o.Facts, r.Reason, now); err != nil {
-		return err
-	}
-	if r, err = journal.ReadRequest(tx, id); err != nil {
+	if r, err = g.issue(tx, s, spec, o.Facts, r.Reason, now, journal.PutRequest); err != nil {
 		return err
 	}
 	e := about(audit.Reissued, "gate", s)

@@ -107,11 +107,8 @@ func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audi
 	}
 	var job op.Job
 	err := g.decide(ctx, sub.Requester, e, func(tx *store.Tx) error {
-		id, err := g.joinOrInsert(tx, sub, body, steps)
-		if err != nil {
-			return err
-		}
-		job, err = journal.ReadJob(tx, id)
+		var err error
+		job, err = g.joinOrInsert(tx, sub, body, steps)
 		return err
 	})
 	if err != nil {
@@ -166,22 +163,30 @@ func openWish(tx *store.Tx, by op.Requester, s op.Step) (op.Step, bool, error) {
 	return s, false, nil
 }
 
-func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps []planned) (op.JobID, error) {
+func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps []planned) (job op.Job, err error) {
 	now := g.clock.Now().Now
 	if sub.IdempotencyKey != "" {
 		id, err := journal.Recall(tx, sub.Requester.String(), sub.IdempotencyKey, body)
-		if err != nil || id != 0 {
-			return id, err
+		if err != nil {
+			return job, err
+		}
+		if id != 0 {
+			return journal.ReadJob(tx, id)
 		}
 	}
 	id, err := g.join(tx, sub, steps)
-	if err == nil && id == 0 {
-		id, err = g.insert(tx, sub, steps, now)
+	switch {
+	case err != nil:
+		return job, err
+	case id != 0:
+		job, err = journal.ReadJob(tx, id)
+	default:
+		job, err = g.insert(tx, sub, steps, now)
 	}
 	if err == nil && sub.IdempotencyKey != "" {
-		err = journal.Remember(tx, sub.Requester.String(), sub.IdempotencyKey, body, id, now)
+		err = journal.Remember(tx, sub.Requester.String(), sub.IdempotencyKey, body, job.ID, now)
 	}
-	return id, err
+	return job, err
 }
 
 // join adds the requester to the open request for the same wish; 0 if there is
@@ -206,17 +211,20 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 	return s.ID.Job, nil
 }
 
-func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.JobID, error) {
+// insert writes a new job and returns it as it is in the journal then.
+func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.Job, error) {
+	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason, CreatedAt: now.UTC()}
 	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
-		return 0, err
+		return job, err
 	}
 	id, err := journal.NewJob(tx, sub.Requester, sub.Reason, now)
 	if err != nil {
-		return 0, err
+		return job, err
 	}
+	job.ID = id
 	for _, p := range steps {
 		s := p.step
-		s.ID.Job, s.State, s.UpdatedAt = id, op.StatePlanned, now
+		s.ID.Job, s.State, s.UpdatedAt = id, op.StatePlanned, now.UTC()
 		kind := audit.Planned
 		if s.Verdict.Class == op.Destructive {
 			s.State, kind = op.StatePending, audit.Requested
@@ -225,18 +233,19 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 			s.Birth = newBirth()
 		}
 		if err := journal.AddStep(tx, s); err != nil {
-			return 0, err
+			return job, err
 		}
 		if s.State == op.StatePending {
-			if err := g.issue(tx, s, p.spec, p.observed.Facts, sub.Reason, now); err != nil {
-				return 0, err
+			if _, err := g.issue(tx, s, p.spec, p.observed.Facts, sub.Reason, now, journal.AddRequest); err != nil {
+				return job, err
 			}
 		}
 		if err := g.append(tx, asked(kind, sub.Requester, s, sub.Reason)); err != nil {
-			return 0, err
+			return job, err
 		}
+		job.Steps = append(job.Steps, s)
 	}
-	return id, nil
+	return job, nil
 }
 
 func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error {

@@ -12,9 +12,25 @@ import (
 	"gated/internal/store"
 )
 
+// AddRequest inserts the request of a step that has none.
+func AddRequest(tx *store.Tx, r op.Request) error {
+	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, roles, needed, offline, created_at, issued_at, expires_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+}
+
 // PutRequest inserts a step's request, or replaces its payload, nonce, facts
 // and times and drops the signatures when it is issued anew.
 func PutRequest(tx *store.Tx, r op.Request) error {
+	if _, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
+		return err
+	}
+	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, roles, needed, offline, created_at, issued_at, expires_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT(job, idx) DO UPDATE SET payload = excluded.payload, nonce = excluded.nonce, facts = excluded.facts,
+			roles = excluded.roles, needed = excluded.needed, issued_at = excluded.issued_at, expires_at = excluded.expires_at`)
+}
+
+func writeRequest(tx *store.Tx, r op.Request, query string) error {
 	facts, err := json.Marshal(r.Facts)
 	if err != nil {
 		return fmt.Errorf("encode facts: %w", err)
@@ -23,14 +39,7 @@ func PutRequest(tx *store.Tx, r op.Request) error {
 	if err != nil {
 		return fmt.Errorf("encode roles: %w", err)
 	}
-	if _, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
-		return err
-	}
-	_, err = tx.Exec(`INSERT INTO requests(job, idx, payload, nonce, facts, roles, needed, offline, created_at, issued_at, expires_at)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT(job, idx) DO UPDATE SET payload = excluded.payload, nonce = excluded.nonce, facts = excluded.facts,
-			roles = excluded.roles, needed = excluded.needed, issued_at = excluded.issued_at, expires_at = excluded.expires_at`,
-		int64(r.ID.Job), r.ID.Index, r.Payload, r.Nonce, string(facts), string(roles), r.Needed, r.Offline,
+	_, err = tx.Exec(query, int64(r.ID.Job), r.ID.Index, r.Payload, r.Nonce, string(facts), string(roles), r.Needed, r.Offline,
 		r.CreatedAt.UnixNano(), r.IssuedAt.UnixNano(), r.ExpiresAt.UnixNano())
 	if err != nil {
 		return fmt.Errorf("put request: %w", err)
@@ -41,7 +50,24 @@ func PutRequest(tx *store.Tx, r op.Request) error {
 // ReadRequest returns a request with its step, requesters and signatures;
 // UnknownTarget if there is none.
 func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
-	r := op.Request{ID: id}
+	s, err := ReadStep(tx, id)
+	if errors.Is(err, op.UnknownTarget) {
+		return op.Request{ID: id}, noRequest(id)
+	}
+	if err != nil {
+		return op.Request{ID: id}, err
+	}
+	return RequestOf(tx, s)
+}
+
+func noRequest(id op.RequestID) error {
+	return op.Refuse(op.UnknownTarget, "there is no request %s", id).WithHint("opsign list shows what waits")
+}
+
+// RequestOf is ReadRequest for a step that was read in the same transaction.
+func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
+	id := s.ID
+	r := op.Request{ID: id, Step: s}
 	var facts, roles string
 	var created, issued, expires int64
 	err := tx.QueryRow(`SELECT r.payload, r.nonce, r.facts, r.roles, r.needed, r.offline, r.created_at, r.issued_at,
@@ -49,7 +75,7 @@ func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
 		FROM requests r JOIN jobs j ON j.id = r.job WHERE r.job = ? AND r.idx = ?`, int64(id.Job), id.Index).
 		Scan(&r.Payload, &r.Nonce, &facts, &roles, &r.Needed, &r.Offline, &created, &issued, &expires, &r.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
-		return r, op.Refuse(op.UnknownTarget, "there is no request %s", id).WithHint("opsign list shows what waits")
+		return r, noRequest(id)
 	}
 	if err != nil {
 		return r, err
@@ -60,9 +86,6 @@ func ReadRequest(tx *store.Tx, id op.RequestID) (op.Request, error) {
 	}
 	if err := json.Unmarshal([]byte(roles), &r.Roles); err != nil {
 		return r, fmt.Errorf("decode roles: %w", err)
-	}
-	if r.Step, err = ReadStep(tx, id); err != nil {
-		return r, err
 	}
 	if r.Requesters, err = Requesters(tx, id.Job); err != nil {
 		return r, err

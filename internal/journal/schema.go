@@ -21,7 +21,6 @@ CREATE TABLE requesters(
 	setname TEXT NOT NULL,
 	PRIMARY KEY(job, who)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX requesters_who ON requesters(who, job);
 CREATE TABLE steps(
 	job         INTEGER NOT NULL REFERENCES jobs(id),
 	idx         INTEGER NOT NULL,
@@ -66,7 +65,7 @@ CREATE TABLE requests(
 	expires_at INTEGER NOT NULL,
 	PRIMARY KEY(job, idx),
 	FOREIGN KEY(job, idx) REFERENCES steps(job, idx)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE TABLE signatures(
 	job       INTEGER NOT NULL,
 	idx       INTEGER NOT NULL,
@@ -78,7 +77,7 @@ CREATE TABLE signatures(
 	PRIMARY KEY(job, idx, principal),
 	UNIQUE(job, idx, key),
 	FOREIGN KEY(job, idx) REFERENCES requests(job, idx)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE TABLE idempotency(
 	caller TEXT NOT NULL,
 	key    TEXT NOT NULL,
