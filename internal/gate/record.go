@@ -36,8 +36,9 @@ func (g *Gate) SetTask(ctx context.Context, id op.StepID, task string) error {
 func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, error) {
 	by := op.Requester{Source: op.SourceGate}
 	var s op.Step
+	var steps []op.Step
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) (err error) {
-		if s, err = journal.ReadStep(tx, id); err != nil {
+		if s, steps, err = inJob(tx, id); err != nil {
 			return err
 		}
 		if s.State != op.StateDispatched {
@@ -47,17 +48,31 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 		if err != nil {
 			return err
 		}
-		if err := g.record(tx, s, believed(s, out, known)); err != nil {
+		if err := g.record(tx, s, steps, believed(s, out, known)); err != nil {
 			return err
 		}
-		s, err = journal.ReadStep(tx, id)
+		s, steps, err = inJob(tx, id)
 		return err
 	})
 	if err == nil {
 		g.wake(s.Target)
-		g.wakeJob(ctx, id.Job)
+		g.wakeAll(steps)
 	}
 	return s, err
+}
+
+// inJob returns a step and all steps of its job; UnknownTarget if there is none.
+func inJob(tx *store.Tx, id op.StepID) (op.Step, []op.Step, error) {
+	steps, err := journal.StepsOf(tx, id.Job)
+	if err != nil {
+		return op.Step{}, nil, err
+	}
+	for _, s := range steps {
+		if s.ID == id {
+			return s, steps, nil
+		}
+	}
+	return op.Step{}, nil, op.Refuse(op.UnknownTarget, "there is no step %s", id)
 }
 
 func incarnationAfter(out Outcome) op.Incarnation {
@@ -124,12 +139,9 @@ func untilWhen(s op.Step, after op.Observed) string {
 	return "cannot be undone"
 }
 
-func (g *Gate) record(tx *store.Tx, s op.Step, out Outcome) error {
+// record ends the step s, one of the steps of its job.
+func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) error {
 	now := g.clock.Now().Now
-	steps, err := journal.StepsOf(tx, s.ID.Job)
-	if err != nil {
-		return err
-	}
 	to, kind, code := op.StateSucceeded, audit.Succeeded, op.Code("")
 	detail := clipTo(out.Detail, maxDetail)
 	again := s.Verdict.Class == op.Benign && s.Attempts < maxAttempts && (s.Undoes != 0 || !over(steps))
