@@ -27,10 +27,10 @@ type limits struct {
 	// verifyCost is the CPU time of one, in microseconds. Above that of an idle
 	// machine, others slow every figure of the run down.
 	verifyCost float64
-	commits  float64 // transactions a second of the bare store, one row each, by all clients
-	syncs    float64 // fdatasyncs a second, one after the other, 4 KiB each
-	calls    float64 // calls of the socket a second that decide nothing
-	script   float64 // operations a second of the script
+	commits    float64 // transactions a second of the bare store, one row each, by all clients
+	syncs      float64 // fdatasyncs a second, one after the other, 4 KiB each
+	calls      float64 // calls of the socket a second that decide nothing
+	script     float64 // operations a second of the script
 }
 
 const (
