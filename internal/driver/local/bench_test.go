@@ -13,7 +13,8 @@ func manyGuests(b *testing.B, n int) *world {
 	w := newWorld(b)
 	for i := range n {
 		stage := fmt.Sprintf("%sb-%d", stagePrefix, i)
-		require.NoError(b, w.d.stageGuest(stage, spec{UUID: fmt.Sprintf("b-%d", i), CreatedAt: w.clock()}))
+		_, err := w.d.stageGuest(stage, spec{UUID: fmt.Sprintf("b-%d", i), CreatedAt: w.clock()})
+		require.NoError(b, err)
 		require.NoError(b, w.d.root.rename(stage, w.d.root, fmt.Sprintf("guest-%d", i), 0))
 	}
 	return w

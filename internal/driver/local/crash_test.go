@@ -29,7 +29,8 @@ func TestCrashInCreate(t *testing.T) {
 	for name, stage := range map[string]func(w *world) error{
 		"made the directory": func(w *world) error { return os.Mkdir(w.path(".new-b"), 0o700) },
 		"built all": func(w *world) error {
-			return w.d.stageGuest(".new-b", spec{UUID: "b", CreatedAt: newWorldClock()})
+			_, err := w.d.stageGuest(".new-b", spec{UUID: "b", CreatedAt: newWorldClock()})
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,9 @@ func TestCrashInDestroy(t *testing.T) {
 
 	// It was moved.
 	w.crashed(func() {
-		committed, err := w.d.put(w.d.root, "web", id, rec)
+		meant, err := w.d.root.stat("web")
+		require.NoError(t, err)
+		committed, err := w.d.put(w.d.root, "web", meant, id, rec)
 		require.NoError(t, err)
 		require.True(t, committed)
 	})

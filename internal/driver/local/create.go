@@ -55,10 +55,11 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 	if err := removeTree(ctx, d.root, stage); err != nil { // an attempt that was cut short
 		return err
 	}
-	if err := d.stageGuest(stage, s); err != nil {
+	made, err := d.stageGuest(stage, s)
+	if err != nil {
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), d.root, stage))
 	}
-	err := d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
+	err = d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
 	if err != nil {
 		if errors.Is(err, os.ErrExist) {
 			err = op.Refuse(op.Conflict, "%s exists already", t)
@@ -72,18 +73,31 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 		return nil
 	}
 	if err := d.startNew(ctx, t, s); err != nil {
-		// Nothing ever ran in it: it goes as if it had never been.
-		back := d.root.rename(t.Name, d.root, stage, unix.RENAME_NOREPLACE)
-		if back == nil {
-			back = removeTree(context.WithoutCancel(ctx), d.root, stage)
-		}
-		err = errors.Join(fmt.Errorf("start: %w", err), back)
-		if back != nil {
-			return driver.Unknown(err)
+		err = fmt.Errorf("start: %w", err)
+		if back := d.unmake(ctx, t, stage, made); back != nil {
+			return driver.Unknown(errors.Join(err, back))
 		}
 		return err
 	}
 	return nil
+}
+
+// unmake removes a guest that was made and could not be started. Nothing ever
+// ran in it: it goes as if it had never been. What has its name by now and is
+// another one stays.
+func (d *Driver) unmake(ctx context.Context, t op.Target, stage string, made entry) error {
+	if err := d.root.rename(t.Name, d.root, stage, unix.RENAME_NOREPLACE); err != nil {
+		return err
+	}
+	if moved, err := d.root.stat(stage); err != nil || !moved.same(made) {
+		back := d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
+		if back != nil {
+			// What is in the trash without a record is never deleted.
+			back = errors.Join(back, d.root.rename(stage, d.trash, "exchanged"+stage, unix.RENAME_NOREPLACE))
+		}
+		return errors.Join(op.Refuse(op.StaleTarget, "%s was exchanged meanwhile", t), err, back)
+	}
+	return removeTree(context.WithoutCancel(ctx), d.root, stage)
 }
 
 func (d *Driver) startNew(ctx context.Context, t op.Target, s spec) error {
@@ -98,28 +112,29 @@ func (d *Driver) startNew(ctx context.Context, t op.Target, s spec) error {
 	return d.start(ctx, g)
 }
 
-func (d *Driver) stageGuest(stage string, s spec) error {
+// stageGuest builds a guest aside and returns its directory's identity.
+func (d *Driver) stageGuest(stage string, s spec) (entry, error) {
 	staged, err := d.root.mkdir(stage, 0o700)
 	if err != nil {
-		return err
+		return entry{}, err
 	}
 	defer staged.close()
 	for _, name := range []string{dataDir, snapshotsDir} {
 		sub, err := staged.mkdir(name, 0o700)
 		if err != nil {
-			return err
+			return entry{}, err
 		}
 		err = sub.sync()
 		sub.close()
 		if err != nil {
-			return err
+			return entry{}, err
 		}
 	}
 	self, err := staged.self()
 	if err != nil {
-		return err
+		return entry{}, err
 	}
 	s.Inode, s.Birth = self.ino, self.birth
 	g := &guest{dir: staged}
-	return g.write(s) // which syncs the directory, too
+	return self, g.write(s) // which syncs the directory, too
 }

@@ -28,11 +28,12 @@ func (d *Driver) destroy(ctx context.Context, g *guest) error {
 	if err := d.checkNoMount(d.path(g.name), "guest.destroy"); err != nil {
 		return err
 	}
-	if e, err := d.root.stat(g.name); err != nil || e.ino != g.Inode || e.birth != g.Birth {
+	meant := entry{ino: g.Inode, birth: g.Birth}
+	if e, err := d.root.stat(g.name); err != nil || !e.same(meant) {
 		return errors.Join(op.Refuse(op.StaleTarget, "guest/%s was exchanged meanwhile", g.name), err)
 	}
 	now := d.cfg.Now().UTC()
-	committed, err := d.put(d.root, g.name, trashName(g.name, g.incarnation()), trashed{Name: g.name,
+	committed, err := d.put(d.root, g.name, meant, trashName(g.name, g.incarnation()), trashed{Name: g.name,
 		Incarnation: g.incarnation(), What: wholeGuest, DestroyedAt: now, Until: now.Add(d.cfg.TrashKeep)})
 	if committed && err != nil {
 		return driver.Unknown(err)

@@ -99,6 +99,10 @@ func (e entry) isDir() bool     { return e.mode&unix.S_IFMT == unix.S_IFDIR }
 func (e entry) isRegular() bool { return e.mode&unix.S_IFMT == unix.S_IFREG }
 func (e entry) isSymlink() bool { return e.mode&unix.S_IFMT == unix.S_IFLNK }
 
+// same reports whether two looks saw one and the same thing: an inode's number
+// is used again, its birth time is not.
+func (e entry) same(other entry) bool { return e.ino == other.ino && e.birth == other.birth }
+
 // kind names what is neither file, directory nor symlink.
 func (e entry) kind() string {
 	switch e.mode & unix.S_IFMT {

@@ -110,7 +110,7 @@ func (d *Driver) putPartOf(g *guest, in *dir, name, what string) error {
 		return err
 	}
 	now := d.cfg.Now().UTC()
-	committed, err := d.put(in, name, partName(g.UUID, e), trashed{Name: g.name, Incarnation: g.incarnation(), What: what,
+	committed, err := d.put(in, name, e, partName(g.UUID, e), trashed{Name: g.name, Incarnation: g.incarnation(), What: what,
 		DestroyedAt: now, Until: now.Add(d.cfg.TrashKeep)})
 	if committed && err != nil {
 		return driver.Unknown(err)

@@ -51,12 +51,22 @@ func partName(uuid string, e entry) string {
 // put moves an entry into the trash. The rename is the commit point: before it
 // nothing has changed but for a record that New removes, after it the entry is
 // in the trash with its record. An error from the last step alone is committed.
-func (d *Driver) put(from *dir, fromName, trashName string, rec trashed) (committed bool, err error) {
+//
+// A rename goes by name, so what was moved is looked at again: if it is not the
+// entry that was meant, somebody exchanged the two meanwhile, and it goes back.
+func (d *Driver) put(from *dir, fromName string, meant entry, trashName string, rec trashed) (committed bool, err error) {
 	if err := d.writeRecord(trashName, rec); err != nil {
 		return false, err
 	}
 	if err := from.rename(fromName, d.trash, trashName, unix.RENAME_NOREPLACE); err != nil {
 		return false, errors.Join(err, d.trash.unlink(trashName+recordExt, 0))
+	}
+	if moved, err := d.trash.stat(trashName); err != nil || !moved.same(meant) {
+		err = errors.Join(op.Refuse(op.StaleTarget, "guest/%s was exchanged meanwhile", rec.Name), err)
+		// Without a record it is never deleted, should it have to stay there.
+		unrecord := d.trash.unlink(trashName+recordExt, 0)
+		back := d.trash.rename(trashName, from, fromName, unix.RENAME_NOREPLACE)
+		return back != nil, errors.Join(err, unrecord, back)
 	}
 	return true, errors.Join(from.sync(), d.trash.sync())
 }

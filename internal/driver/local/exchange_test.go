@@ -1,0 +1,66 @@
+package local
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// A rename goes by name. What it moved and was not meant goes back whole: found
+// by an intruder's exchange of two guests while one of them was destroyed.
+func TestWhatWasExchangedGoesBack(t *testing.T) {
+	setUp := func(t *testing.T) (w *world, meant entry) {
+		w = newWorld(t)
+		w.do("create", "web")
+		w.do("create", "bystander")
+		w.write("precious", "bystander", dataDir, "file")
+		meant, err := w.d.root.stat("web")
+		require.NoError(t, err)
+		require.NoError(t, os.Rename(w.path("web"), w.path(stagePrefix+"aside")))
+		require.NoError(t, os.Rename(w.path("bystander"), w.path("web")))
+		return w, meant
+	}
+	intact := func(t *testing.T, w *world, name string) {
+		require.Equal(t, "precious", w.content(name, dataDir, "file"))
+		require.Empty(t, entries(t, w.path(trashDir)))
+	}
+	t.Run("to the trash", func(t *testing.T) {
+		w, meant := setUp(t)
+		rec := trashed{Name: "web", Incarnation: "x", What: wholeGuest, DestroyedAt: w.clock(), Until: w.clock().Add(time.Hour)}
+		committed, err := w.d.put(w.d.root, "web", meant, "web~x", rec)
+		require.ErrorIs(t, err, op.StaleTarget)
+		require.False(t, committed)
+		intact(t, w, "web")
+	})
+	t.Run("a guest that could not be started", func(t *testing.T) {
+		w, meant := setUp(t)
+		err := w.d.unmake(w.ctx, op.Target{Kind: "guest", Name: "web"}, stagePrefix+"x", meant)
+		require.ErrorIs(t, err, op.StaleTarget)
+		intact(t, w, "web")
+	})
+}
+
+func TestAGuestFileStaysReadable(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web")
+	before := w.hash()
+	big := make([]byte, maxSmallFile)
+	for i := range big {
+		big[i] = 'x'
+	}
+	g, err := w.d.openGuest("web")
+	require.NoError(t, err)
+	defer g.close()
+	s := g.spec
+	s.Labels = map[string]string{"a": string(big)}
+	err = g.write(s)
+	require.ErrorIs(t, err, op.Oversized)
+	require.False(t, driver.IsUnknown(err) || driver.IsTransient(err))
+	require.Equal(t, before, w.hash())
+	require.True(t, w.observe("web").Present)
+}
