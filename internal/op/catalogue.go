@@ -135,7 +135,7 @@ func (s Spec) MayApprove(role Role) bool {
 // Check refuses parameters that do not fit: BadParams for an unknown or
 // missing one or a wrong type or range, NotAllowed for what only the operator's
 // configuration may say, Malformed for a target's name that is none and for text
-// that would not show as it is.
+// that would not show as it is, Oversized for labels beyond MaxLabels.
 func (s Spec) Check(t Target, p Params) error {
 	if t.Kind != s.Kind {
 		return Refuse(BadParams, "%s acts on a %s, not on %q", s.Name, s.Kind, t.String())
@@ -206,6 +206,7 @@ func (d Param) check(op string, v any) error {
 		if !ok {
 			return bad("is not an object of strings")
 		}
+		size := 0
 		for k, e := range m {
 			str, ok := e.(string)
 			if !ok || CheckName(k) != nil {
@@ -214,6 +215,10 @@ func (d Param) check(op string, v any) error {
 			if err := CheckText(op+": the label "+k, str); err != nil {
 				return err
 			}
+			size += len(k) + len(str)
+		}
+		if size > MaxLabels {
+			return Refuse(Oversized, "%s: %s have %d bytes of text, more than %d", op, d.Name, size, MaxLabels)
 		}
 	}
 	return nil

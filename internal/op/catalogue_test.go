@@ -91,6 +91,19 @@ func TestParamsThatFit(t *testing.T) {
 	}
 }
 
+func TestLabelsHaveALimit(t *testing.T) {
+	for n, fits := range map[int]bool{op.MaxLabels - 1: true, op.MaxLabels: true, op.MaxLabels + 1: false} {
+		p := op.Params{"labels": map[string]any{"tier": "prod", "x": strings.Repeat("\"", n-len("tierprodx"))}}
+		err := lookup(t, "guest.set-config").Check(web1, p)
+		if !fits {
+			require.ErrorIs(t, err, op.Oversized)
+			continue
+		}
+		require.NoError(t, err)
+		require.Less(t, len(p.Canonical()), op.MaxPayload*3/4, "a payload has room for it")
+	}
+}
+
 func TestParamsThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		op, params string

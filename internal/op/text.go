@@ -15,6 +15,9 @@ const (
 	MaxSteps = 64
 	// MaxSignatures is the most signatures an envelope may have.
 	MaxSignatures = 16
+	// MaxLabels is the most text in bytes, names and values together, of an
+	// object of labels. Escaped as JSON it still fits into a payload.
+	MaxLabels = 16 << 10
 	// MaxInt is the largest magnitude of an integer parameter, 2^53-1: beyond
 	// it a JSON reader that uses floats would see another number (RFC 7493, 2.2).
 	MaxInt = 1<<53 - 1

@@ -180,8 +180,12 @@ func (g *guest) write(s spec) error {
 	if err != nil {
 		return err
 	}
+	// Never write what could not be read back.
 	if _, err := parseSpec(b); err != nil {
-		return err // never write what could not be read back
+		return err
+	}
+	if len(b) > maxSmallFile {
+		return op.Refuse(op.Oversized, "guest/%s: its %s would have %d bytes, more than %d", g.name, guestFile, len(b), maxSmallFile)
 	}
 	if err := g.dir.replace(guestFile, b); err != nil {
 		return err
