@@ -301,10 +301,20 @@ func TestEventsThatAreRefusedAreNotTriedAgain(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-func TestEventsStopWithTheContext(t *testing.T) {
-	c := open(t, Options{Socket: filepath.Join(t.TempDir(), "none")})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err := c.Events(ctx, 0, true, func(api.Entry) error { return nil })
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+// Only a client that was connected waits for the daemon to come back.
+func TestEventsOfADaemonThatIsNotThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	c := open(t, Options{Socket: path})
+	follow := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return c.Events(ctx, 0, true, func(api.Entry) error { return nil })
+	}
+	unreachable(t, follow(time.Minute)) // which would end otherwise
+
+	s := answer(t, path, says("h"))
+	_, err := c.Status(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, follow(50*time.Millisecond), context.DeadlineExceeded)
 }

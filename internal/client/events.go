@@ -28,7 +28,8 @@ const (
 // each once, until ctx ends or fn returns an error, which it returns. If follow
 // is false it returns nil when there are no more for now. A stream that breaks
 // (the daemon restarts) is resumed where it broke; when that does not succeed
-// for half a minute the error is Unreachable.
+// for half a minute the error is Unreachable. It is so at once for a client
+// that has never connected: where there was no daemon, none is about to return.
 func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) error {
 	pause, tries := resumePause, 0
 	for {
@@ -38,7 +39,7 @@ func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(a
 			return ctx.Err()
 		case err == nil && !follow:
 			return nil
-		case err != nil && !resumable(err):
+		case err != nil && !c.resumable(err):
 			return err
 		}
 		if last > after || err == nil {
@@ -54,11 +55,11 @@ func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(a
 	}
 }
 
-// resumable reports whether an error is that of a connection. What the daemon
-// refused and what fn returned are not.
-func resumable(err error) bool {
+// resumable reports whether an error is that of a connection to a daemon that
+// was there before. What the daemon refused and what fn returned are not.
+func (c *Client) resumable(err error) bool {
 	var gone *Unreachable
-	return errors.As(err, &gone)
+	return errors.As(err, &gone) && c.last.Load() != nil
 }
 
 func rest(ctx context.Context, d time.Duration) error {
