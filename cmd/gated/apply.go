@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
 )
@@ -28,16 +29,16 @@ func (t *tool) applyCommand() *cobra.Command {
 	var wait bool
 	c := t.command("apply", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if from == "" {
-			return usageError{wordsNoFile}
+			return cli.Usage(wordsNoFile)
 		}
 		if from == "-" && set == "" {
-			return usageError{wordsNoSetName}
+			return cli.Usage(wordsNoSetName)
 		}
 		docs, err := t.documents(from, set)
 		if err != nil {
 			return err
 		}
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -63,8 +64,8 @@ func (t *tool) apply(ctx context.Context, cl *client.Client, docs []document, wa
 		if out[i].Set, err = cl.PutSet(ctx, d.set, "", d.body); err != nil {
 			return err
 		}
-		if !t.json {
-			t.print(wordsApplied, op.Shown(out[i].Set.Name), count(len(d.Guests), "guest"))
+		if !t.JSON {
+			t.Print(wordsApplied, op.Shown(out[i].Set.Name), count(len(d.Guests), "guest"))
 		}
 	}
 	code := api.ExitDone
@@ -79,7 +80,7 @@ func (t *tool) apply(ctx context.Context, cl *client.Client, docs []document, wa
 			return err
 		}
 	}
-	return ended(code)
+	return cli.Ended(code)
 }
 
 func (a applied) exit() int {
@@ -102,19 +103,19 @@ func worseExit(a, b int) int {
 }
 
 func (t *tool) showApplied(a applied) error {
-	if t.json {
-		if err := t.emit(a); err != nil {
+	if t.JSON {
+		if err := t.Emit(a); err != nil {
 			return err
 		}
 	}
 	for _, f := range a.Failed {
-		t.say(wordsGuestFailed, op.Shown(f.Target), op.Shown(string(f.Error.Code)), lines(f.Error.Detail))
+		t.Say(wordsGuestFailed, op.Shown(f.Target), op.Shown(string(f.Error.Code)), cli.Lines(f.Error.Detail))
 	}
 	for _, id := range a.Waiting {
-		t.say(wordsRequestWaits, op.Shown(id), op.Shown(id))
+		t.Say(wordsRequestWaits, op.Shown(id), op.Shown(id))
 	}
-	if !t.json && a.Plan != nil && a.exit() == api.ExitDone {
-		t.print(wordsAsWished, op.Shown(a.Set.Name))
+	if !t.JSON && a.Plan != nil && a.exit() == api.ExitDone {
+		t.Print(wordsAsWished, op.Shown(a.Set.Name))
 	}
 	return nil
 }

@@ -1,51 +1,46 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"gated/internal/cli"
+	"gated/internal/client"
 	"gated/internal/op"
 )
 
-// pairs collects -p NAME=VALUE as they are typed.
-type pairs []string
-
-func (p *pairs) String() string { return strings.Join(*p, " ") }
-
-// Type names the value in help texts.
-func (p *pairs) Type() string { return "NAME=VALUE" }
-
-// Set refuses what has no "=", which is a usage error.
-func (p *pairs) Set(s string) error {
-	if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
-		return errors.New(wordsNotPair)
-	}
-	*p = append(*p, s)
-	return nil
-}
-
-// paramFlag adds -p with completion of the operation's parameter names.
-func (t *tool) paramFlag(c *cobra.Command, to *pairs) {
-	c.Flags().VarP(to, "param", "p", flagParam)
-	// It fails only for a flag that is not there.
-	_ = c.RegisterFlagCompletionFunc("param", completeParams)
+// askCommand returns a command that asks the daemon about OP NAME.
+func (t *tool) askCommand(path string, send func(context.Context, *client.Client, op.Ask) error) *cobra.Command {
+	var given cli.Pairs
+	c := t.command(path, cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
+		a, err := ask(args[0], args[1], given)
+		if err != nil {
+			return err
+		}
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return send(c.Context(), cl, a)
+	})
+	c.ValidArgsFunction = t.completeOpName
+	cli.ParamFlag(c, &given)
+	return c
 }
 
 // ask reads OP NAME and parameters. The name may be written with its kind, as
 // gated prints it. What the catalogue does not know is left for the gate to
 // refuse, so that its audit log has it.
-func ask(name, target string, given pairs) (op.Ask, error) {
+func ask(name, target string, given cli.Pairs) (op.Ask, error) {
 	kind, _, ok := strings.Cut(name, ".")
 	if !ok {
 		return op.Ask{}, notAnOp(name)
 	}
 	spec, unknown := op.Lookup(name)
-	if !strings.Contains(target, "/") {
-		target = kind + "/" + target
-	}
-	to, err := op.ParseTarget(target)
+	to, err := cli.Target(kind, target)
 	if err != nil && unknown != nil {
 		return op.Ask{}, unknown
 	}

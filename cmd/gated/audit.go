@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/daemon"
 	"gated/internal/op"
@@ -15,21 +16,16 @@ import (
 const auditPage = 500
 
 func (t *tool) auditCommand() *cobra.Command {
-	c := t.command("audit", cobra.NoArgs, func(*cobra.Command, []string) error {
-		return usageError{wordsNoAuditCommand}
-	})
-	c.Args = nil
-	c.AddCommand(t.auditTailCommand(), t.auditVerifyCommand(), t.auditExportCommand())
-	return c
+	return t.Group(cli.Words(help["audit"]), wordsNoAuditCommand, t.auditTailCommand(), t.auditVerifyCommand(), t.auditExportCommand())
 }
 
 func (t *tool) auditTailCommand() *cobra.Command {
 	var n int64
 	c := t.command("audit tail", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if n < 1 {
-			return usageError{wordsLinesPositive}
+			return cli.Usage(wordsLinesPositive)
 		}
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -45,17 +41,25 @@ func (t *tool) auditTailCommand() *cobra.Command {
 }
 
 func (t *tool) auditExportCommand() *cobra.Command {
+	return t.entriesCommand("audit export", func(ctx context.Context, cl *client.Client, after int64) error {
+		return eachEntry(ctx, cl, after, func(e api.Entry) error { return t.Emit(e) })
+	})
+}
+
+// entriesCommand returns a command that reads the log from the entry above
+// --after.
+func (t *tool) entriesCommand(path string, read func(ctx context.Context, cl *client.Client, after int64) error) *cobra.Command {
 	var after int64
-	c := t.command("audit export", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.command(path, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if after < 0 {
-			return usageError{wordsAfterNegative}
+			return cli.Usage(wordsAfterNegative)
 		}
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		return eachEntry(c.Context(), cl, after, func(e api.Entry) error { return t.emit(e) })
+		return read(c.Context(), cl, after)
 	})
 	c.Flags().Int64Var(&after, "after", 0, flagAfter)
 	return c
@@ -84,10 +88,10 @@ func (t *tool) auditVerifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(api.Head{Seq: r.Seq, Hash: r.Hash})
+		if t.JSON {
+			return t.Emit(api.Head{Seq: r.Seq, Hash: r.Hash})
 		}
-		t.print(wordsAuditSound, r.Seq, op.Shown(r.Hash))
+		t.Print(wordsAuditSound, r.Seq, op.Shown(r.Hash))
 		return nil
 	})
 	stateFlag(c, &dir)

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"gated/internal/cli"
 	"gated/internal/desired"
 )
 
@@ -32,7 +32,7 @@ func (t *tool) documents(from, set string) ([]document, error) {
 		return nil, err
 	}
 	if set != "" && len(paths) > 1 {
-		return nil, usageError{wordsSetOfMany}
+		return nil, cli.Usage(wordsSetOfMany)
 	}
 	out := make([]document, 0, len(paths))
 	for _, p := range paths {
@@ -58,14 +58,14 @@ func documentPaths(from string) ([]string, error) {
 	}
 	info, err := os.Stat(from)
 	if err != nil {
-		return nil, usageError{err.Error()}
+		return nil, cli.Usage(err.Error())
 	}
 	if !info.IsDir() {
 		return []string{from}, nil
 	}
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return nil, usageError{err.Error()}
+		return nil, cli.Usage(err.Error())
 	}
 	var out []string
 	for _, e := range entries {
@@ -75,28 +75,15 @@ func documentPaths(from string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, usageError{wordsEmptyDir}
+		return nil, cli.Usage(wordsEmptyDir)
 	}
 	slices.Sort(out)
 	return out, nil
 }
 
 func (t *tool) readDocument(path string) ([]byte, error) {
-	in := t.stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, usageError{err.Error()}
-		}
-		defer func() { _ = f.Close() }() // nothing was written
-		in = f
+	if path == "-" {
+		return cli.Read(t.stdin, path, maxDocument)
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
-	if err != nil {
-		return nil, usageError{err.Error()}
-	}
-	if len(b) > maxDocument {
-		return nil, documentTooLarge(path, maxDocument)
-	}
-	return b, nil
+	return cli.ReadFile(path, maxDocument)
 }

@@ -7,41 +7,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/client"
 	"gated/internal/op"
 )
 
 func (t *tool) eventsCommand() *cobra.Command {
-	var after int64
 	var follow bool
-	c := t.command("events", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if after < 0 {
-			return usageError{wordsAfterNegative}
-		}
-		cl, err := t.client()
-		if err != nil {
-			return err
-		}
-		defer cl.Close()
-		// A stream that breaks is resumed for a while; a daemon that is not
-		// there is said at once.
-		if _, err := cl.AuditHead(c.Context()); err != nil {
-			return err
-		}
-		err = cl.Events(c.Context(), after, follow, t.showEntry)
+	c := t.entriesCommand("events", func(ctx context.Context, cl *client.Client, after int64) error {
+		err := cl.Events(ctx, after, follow, t.showEntry)
 		if follow && errors.Is(err, context.Canceled) {
 			return nil // this is how one stops following
 		}
 		return err
 	})
-	c.Flags().Int64Var(&after, "after", 0, flagAfter)
 	c.Flags().BoolVar(&follow, "follow", false, flagFollow)
 	return c
 }
 
 // showEntry prints one entry of the audit log.
 func (t *tool) showEntry(e api.Entry) error {
-	if t.json {
-		return t.emit(e)
+	if t.JSON {
+		return t.Emit(e)
 	}
 	about := e.Step
 	if about == "" {
@@ -54,15 +41,15 @@ func (t *tool) showEntry(e api.Entry) error {
 	if e.Count > 1 {
 		text += times(e.Count)
 	}
-	t.print("%d %s %s", e.Seq, moment(e.Time), op.Shown(e.Kind))
+	t.Print("%d %s %s", e.Seq, cli.Moment(e.Time), op.Shown(e.Kind))
 	for _, part := range []string{e.By, about, e.Op, e.Target, string(e.Class)} {
 		if part != "" {
-			t.print(" %s", op.Shown(part))
+			t.Print(" %s", op.Shown(part))
 		}
 	}
 	if text != "" {
-		t.print("  %s", text)
+		t.Print("  %s", text)
 	}
-	t.print("\n")
+	t.Print("\n")
 	return nil
 }

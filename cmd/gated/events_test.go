@@ -32,9 +32,6 @@ func TestFollowingEndsWellWhenItIsInterrupted(t *testing.T) {
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/audit/head", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"seq":1,"hash":""}`))
-	})
 	mux.HandleFunc("/v1/events", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("id: 1\ndata: {\"seq\":1,\"time\":\"2026-01-02T03:04:05Z\",\"kind\":\"started\"}\n\n"))
 		_ = http.NewResponseController(w).Flush()
@@ -48,7 +45,7 @@ func TestFollowingEndsWellWhenItIsInterrupted(t *testing.T) {
 	defer cancel()
 	out := &cancelling{cancel: cancel}
 	tl := testTool()
-	tl.stdout = out
+	tl.Stdout = out
 	require.Zero(t, tl.run(ctx, []string{"events", "--follow", "--socket", path}))
 	require.Equal(t, "1 2026-01-02 03:04:05Z started\n", out.String())
 }

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"context"
 	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/client"
 	"gated/internal/op"
 )
 
 func (t *tool) guestsCommand() *cobra.Command {
 	c := t.command("guests", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -22,8 +25,8 @@ func (t *tool) guestsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t.json {
-				return t.emit(g)
+			if t.JSON {
+				return t.Emit(g)
 			}
 			return t.showGuest(g)
 		}
@@ -40,8 +43,8 @@ func (t *tool) guestsCommand() *cobra.Command {
 func (t *tool) listGuests(guests []api.Guest) error {
 	rows := []string{wordsGuestsHead}
 	for _, g := range guests {
-		if t.json {
-			if err := t.emit(g); err != nil {
+		if t.JSON {
+			if err := t.Emit(g); err != nil {
 				return err
 			}
 			continue
@@ -53,20 +56,20 @@ func (t *tool) listGuests(guests []api.Guest) error {
 		case g.Destroy != nil:
 			destroy = string(g.Destroy.Class)
 		}
-		rows = append(rows, row(g.Name, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy))
+		rows = append(rows, cli.Row(g.Name, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy))
 	}
-	if t.json {
+	if t.JSON {
 		return nil
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }
 
 // showGuest prints everything that is known of one guest.
 func (t *tool) showGuest(g api.Guest) error {
-	rows := []string{row("name", g.Name), row("state", g.State)}
+	rows := []string{cli.Row("name", g.Name), cli.Row("state", g.State)}
 	add := func(name, value string) {
 		if value != "" {
-			rows = append(rows, row(name, value))
+			rows = append(rows, cli.Row(name, value))
 		}
 	}
 	if g.Error != nil {
@@ -86,9 +89,9 @@ func (t *tool) showGuest(g api.Guest) error {
 	}
 	add("snapshots", strings.Join(g.Snapshots, ", "))
 	for _, tr := range g.Trash {
-		add("in the trash", string(tr.Incarnation)+" until "+moment(tr.Until))
+		add("in the trash", string(tr.Incarnation)+" until "+cli.Moment(tr.Until))
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }
 
 func labels(m map[string]string) string {
@@ -101,33 +104,20 @@ func labels(m map[string]string) string {
 }
 
 func (t *tool) classifyCommand() *cobra.Command {
-	var given pairs
-	c := t.command("classify", cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
-		a, err := ask(args[0], args[1], given)
+	return t.askCommand("classify", func(ctx context.Context, cl *client.Client, a op.Ask) error {
+		e, err := cl.Classify(ctx, api.AskOf(a))
 		if err != nil {
 			return err
 		}
-		cl, err := t.client()
-		if err != nil {
-			return err
+		if t.JSON {
+			return t.Emit(e)
 		}
-		defer cl.Close()
-		e, err := cl.Classify(c.Context(), api.AskOf(a))
-		if err != nil {
-			return err
-		}
-		if t.json {
-			return t.emit(e)
-		}
-		rows := []string{row("class", string(e.Class)), row("rule", e.Rule), row("why", e.Why)}
+		rows := []string{cli.Row("class", string(e.Class)), cli.Row("rule", e.Rule), cli.Row("why", e.Why)}
 		for _, f := range e.Facts {
-			rows = append(rows, row(f.Name, f.Text))
+			rows = append(rows, cli.Row(f.Name, f.Text))
 		}
-		return t.table(rows...)
+		return t.Table(rows...)
 	})
-	c.ValidArgsFunction = t.completeOpName
-	t.paramFlag(c, &given)
-	return c
 }
 
 // shownParams are parameters as they would be typed, but for their quoting.

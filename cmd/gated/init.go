@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/daemon"
 	"gated/internal/op"
 )
@@ -18,16 +19,16 @@ func (t *tool) initCommand() *cobra.Command {
 	var operators, recovery, coordinators []string
 	c := t.command("init", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if len(operators) == 0 {
-			t.say("%s", noOperator(publicKeys(t.getenv("HOME"))))
-			return exit(api.ExitUsage)
+			t.Say("%s", noOperator(publicKeys(t.Getenv("HOME"))))
+			return cli.Ended(api.ExitUsage)
 		}
 		r, err := daemon.Init(c.Context(), daemon.InitOptions{StateDir: stateDir(dir), Host: host,
 			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)})
 		if err != nil {
 			return err
 		}
-		if t.json {
-			if err := t.emit(initializedOf(r)); err != nil {
+		if t.JSON {
+			if err := t.Emit(initializedOf(r)); err != nil {
 				return err
 			}
 		} else {
@@ -106,10 +107,10 @@ func initializedOf(r daemon.InitResult) initialized {
 }
 
 func (t *tool) showInit(r daemon.InitResult) {
-	t.print(wordsInit, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
+	t.Print(wordsInit, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
 	for _, k := range r.Listed {
 		for _, role := range k.Roles {
-			t.print(wordsListed, op.Shown(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
+			t.Print(wordsListed, op.Shown(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
 		}
 	}
 	t.next(r)
@@ -121,17 +122,17 @@ func (t *tool) next(r daemon.InitResult) {
 	if r.StateDir != daemon.DefaultStateDir() {
 		flag = " --state " + op.Shown(r.StateDir)
 	}
-	t.print(wordsNext, flag)
+	t.Print(wordsNext, flag)
 }
 
 // warn says what the gate cannot protect from as it was set up.
 func (t *tool) warn(r daemon.InitResult) {
 	if r.SingleUser {
-		t.say(wordsNoIsolation)
+		t.Say(wordsNoIsolation)
 	}
 	for _, k := range r.Listed {
 		if k.Software {
-			t.say(wordsSoftwareKey, op.Shown(k.Principal), op.Shown(k.Key))
+			t.Say(wordsSoftwareKey, op.Shown(k.Principal), op.Shown(k.Key))
 		}
 	}
 }

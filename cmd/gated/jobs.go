@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
 )
@@ -14,9 +15,9 @@ func (t *tool) jobsCommand() *cobra.Command {
 	var state string
 	c := t.command("jobs", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && state != "" {
-			return usageError{wordsIDOrState}
+			return cli.Usage(wordsIDOrState)
 		}
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -28,8 +29,8 @@ func (t *tool) jobsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(j)
+		if t.JSON {
+			return t.Emit(j)
 		}
 		return t.showJob(j)
 	})
@@ -49,9 +50,9 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 			return err
 		}
 		for _, j := range page.Jobs {
-			if !t.json {
-				rows = append(rows, row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","), moment(j.CreatedAt), j.Reason))
-			} else if err := t.emit(j); err != nil {
+			if !t.JSON {
+				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","), cli.Moment(j.CreatedAt), j.Reason))
+			} else if err := t.Emit(j); err != nil {
 				return err
 			}
 		}
@@ -60,10 +61,10 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 		}
 		q.After = *page.Next
 	}
-	if t.json {
+	if t.JSON {
 		return nil
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }
 
 // what names a job's first step, and how many more there are.
@@ -79,9 +80,9 @@ func what(j api.Job) string {
 }
 
 func (t *tool) showJob(j api.Job) error {
-	t.print(wordsJob, op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), moment(j.CreatedAt))
+	t.Print(wordsJob, op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), cli.Moment(j.CreatedAt))
 	if j.Reason != "" {
-		t.print(wordsReason, op.Shown(j.Reason))
+		t.Print(wordsReason, op.Shown(j.Reason))
 	}
 	rows := make([]string, 0, len(j.Steps))
 	for _, s := range j.Steps {
@@ -89,14 +90,14 @@ func (t *tool) showJob(j api.Job) error {
 		if s.Error != nil {
 			why = string(s.Error.Code) + ": " + s.Error.Detail
 		}
-		rows = append(rows, "  "+row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
+		rows = append(rows, "  "+cli.Row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }
 
 func (t *tool) cancelCommand() *cobra.Command {
 	c := t.command("cancel", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -105,10 +106,10 @@ func (t *tool) cancelCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(j)
+		if t.JSON {
+			return t.Emit(j)
 		}
-		t.print(wordsCancelled, op.Shown(j.ID), op.Shown(string(j.State)))
+		t.Print(wordsCancelled, op.Shown(j.ID), op.Shown(string(j.State)))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeJob(op.StatePending)

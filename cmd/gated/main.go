@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"gated/internal/cli"
 	"gated/internal/daemon"
 )
 
@@ -20,6 +21,6 @@ func main() {
 func program() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	t := &tool{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin}
 	return t.run(ctx, os.Args[1:])
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
 func (t *tool) opsCommand() *cobra.Command {
 	return t.command("ops", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -22,8 +23,8 @@ func (t *tool) opsCommand() *cobra.Command {
 			return err
 		}
 		for _, o := range ops {
-			if t.json {
-				err = t.emit(o)
+			if t.JSON {
+				err = t.Emit(o)
 			} else {
 				err = t.showOp(o)
 			}
@@ -41,12 +42,12 @@ func (t *tool) showOp(o api.Op) error {
 	for _, r := range o.Roles {
 		roles = append(roles, string(r))
 	}
-	t.print(wordsOp, op.Shown(o.Name), op.Shown(o.Doc), op.Shown(strings.Join(roles, ", ")))
+	t.Print(wordsOp, op.Shown(o.Name), op.Shown(o.Doc), op.Shown(strings.Join(roles, ", ")))
 	var rows []string
 	for _, p := range o.Params {
-		rows = append(rows, "    -p "+row(typed(p), p.Doc+notes(p)))
+		rows = append(rows, "    -p "+cli.Row(typed(p), p.Doc+notes(p)))
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }
 
 // typed shows how a parameter is written.

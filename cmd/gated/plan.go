@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -11,13 +12,13 @@ func (t *tool) planCommand() *cobra.Command {
 	var from string
 	c := t.command("plan", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if from == "" {
-			return usageError{wordsNoFile}
+			return cli.Usage(wordsNoFile)
 		}
 		docs, err := t.documents(from, "")
 		if err != nil {
 			return err
 		}
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -37,7 +38,7 @@ func (t *tool) planCommand() *cobra.Command {
 				}
 			}
 		}
-		return ended(code)
+		return cli.Ended(code)
 	})
 	fileFlag(c, &from)
 	return c
@@ -52,8 +53,8 @@ func fileFlag(c *cobra.Command, to *string) {
 // showPlan prints what a document would change: a guest a line, and below it
 // why a step has to be signed.
 func (t *tool) showPlan(p api.Plan) error {
-	if t.json {
-		return t.emit(p)
+	if t.JSON {
+		return t.Emit(p)
 	}
 	var rows []string
 	for _, g := range p.Guests {
@@ -62,9 +63,9 @@ func (t *tool) showPlan(p api.Plan) error {
 			action = g.Action
 		}
 		if g.Error != nil {
-			rows = append(rows, row(g.Name, action, string(g.Error.Code)+": "+g.Error.Detail))
+			rows = append(rows, cli.Row(g.Name, action, string(g.Error.Code)+": "+g.Error.Detail))
 		} else if len(g.Steps) == 0 {
-			rows = append(rows, row(g.Name, action, ""))
+			rows = append(rows, cli.Row(g.Name, action, ""))
 		}
 		for _, s := range g.Steps {
 			text := s.Op
@@ -74,7 +75,7 @@ func (t *tool) showPlan(p api.Plan) error {
 			if s.Class == op.Destructive {
 				text += ": " + s.Why
 			}
-			rows = append(rows, row(g.Name, stepAction(g, s, action), text))
+			rows = append(rows, cli.Row(g.Name, stepAction(g, s, action), text))
 			if s.Class != op.Destructive {
 				continue
 			}
@@ -83,7 +84,7 @@ func (t *tool) showPlan(p api.Plan) error {
 			}
 		}
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }
 
 // stepAction says of one step of several whether it waits; the guest's own

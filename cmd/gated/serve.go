@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/internal/cli"
 	"gated/internal/daemon"
 )
 
@@ -13,16 +14,16 @@ func (t *tool) serveCommand() *cobra.Command {
 	c := t.command("serve", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		var least slog.Level
 		if err := least.UnmarshalText([]byte(level)); err != nil {
-			return usageError{wordsLogLevel}
+			return cli.Usage(wordsLogLevel)
 		}
 		options := &slog.HandlerOptions{Level: least}
-		logger := slog.New(slog.NewTextHandler(t.stderr, options))
-		if t.json {
-			logger = slog.New(slog.NewJSONHandler(t.stderr, options))
+		logger := slog.New(slog.NewTextHandler(t.Stderr, options))
+		if t.JSON {
+			logger = slog.New(slog.NewJSONHandler(t.Stderr, options))
 		}
-		socket := t.socket
+		socket := t.Socket
 		if socket == "" {
-			socket = t.getenv("GATED_SOCKET") // where the clients of this environment look
+			socket = t.Getenv("GATED_SOCKET") // where the clients of this environment look
 		}
 		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: socket, Logger: logger})
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/daemon"
 	"gated/internal/op"
@@ -21,13 +22,13 @@ func (t *tool) fsckCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			err = t.emit(r)
+		if t.JSON {
+			err = t.Emit(r)
 		} else {
 			err = t.showFsck(r)
 		}
 		if err == nil && !r.Sound {
-			err = exit(api.ExitRefused)
+			err = cli.Ended(api.ExitRefused)
 		}
 		return err
 	})
@@ -38,25 +39,25 @@ func (t *tool) fsckCommand() *cobra.Command {
 func (t *tool) showFsck(r daemon.FsckReport) error {
 	var rows []string
 	for _, name := range sortedNames(r.Checked) {
-		rows = append(rows, row("checked", name, fmt.Sprint(r.Checked[name])))
+		rows = append(rows, cli.Row("checked", name, fmt.Sprint(r.Checked[name])))
 	}
 	for _, p := range r.Problems {
-		rows = append(rows, row("PROBLEM", p.Rule, p.Where, p.Detail))
+		rows = append(rows, cli.Row("PROBLEM", p.Rule, p.Where, p.Detail))
 	}
-	if err := t.table(rows...); err != nil {
+	if err := t.Table(rows...); err != nil {
 		return err
 	}
 	if r.Sound {
-		t.print(wordsSound)
+		t.Print(wordsSound)
 	} else {
-		t.print(wordsUnsound, count(len(r.Problems), "problem"))
+		t.Print(wordsUnsound, count(len(r.Problems), "problem"))
 	}
 	return nil
 }
 
 func (t *tool) backupCommand() *cobra.Command {
 	c := t.command("backup", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -65,10 +66,10 @@ func (t *tool) backupCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(backedUp{File: args[0], Bytes: n})
+		if t.JSON {
+			return t.Emit(backedUp{File: args[0], Bytes: n})
 		}
-		t.print(wordsBackedUp, op.Shown(args[0]), n)
+		t.Print(wordsBackedUp, op.Shown(args[0]), n)
 		return nil
 	})
 	c.ValidArgsFunction = nil // files
@@ -84,12 +85,9 @@ type backedUp struct {
 // backup writes a new file that only its owner can read. What is not a whole
 // backup is not left behind.
 func backup(ctx context.Context, cl *client.Client, path string) (n int64, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return 0, fileExists(path)
-	}
+	f, err := cli.Create(path, 0o600)
 	if err != nil {
-		return 0, usageError{err.Error()}
+		return 0, err
 	}
 	defer func() {
 		if e := f.Close(); err == nil {
@@ -112,10 +110,10 @@ func (t *tool) restoreCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(initializedOf(r))
+		if t.JSON {
+			return t.Emit(initializedOf(r))
 		}
-		t.print(wordsRestored, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
+		t.Print(wordsRestored, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
 		t.next(r)
 		return nil
 	})

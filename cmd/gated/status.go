@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
 func (t *tool) statusCommand() *cobra.Command {
 	return t.command("status", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -21,8 +22,8 @@ func (t *tool) statusCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(s)
+		if t.JSON {
+			return t.Emit(s)
 		}
 		return t.showStatus(s)
 	})
@@ -31,27 +32,27 @@ func (t *tool) statusCommand() *cobra.Command {
 // showStatus prints what is wrong before what is fine, and ends with what an
 // operator has to do.
 func (t *tool) showStatus(s api.Status) error {
-	t.print(wordsStatus, op.Shown(s.Version), op.Shown(s.Host), op.Shown(string(s.Gate)), s.UID, moment(s.StartedAt))
-	t.print("isolation: %s\n", op.Shown(s.Isolation))
+	t.Print(wordsStatus, op.Shown(s.Version), op.Shown(s.Host), op.Shown(string(s.Gate)), s.UID, cli.Moment(s.StartedAt))
+	t.Print("isolation: %s\n", op.Shown(s.Isolation))
 	for _, r := range s.Remedies {
-		t.print(wordsRemedy, op.Shown(r))
+		t.Print(wordsRemedy, op.Shown(r))
 	}
 	var rows []string
 	for _, h := range s.Health {
-		rows = append(rows, row(h.Name, okOrBad(h.OK), h.Detail))
+		rows = append(rows, cli.Row(h.Name, okOrBad(h.OK), h.Detail))
 	}
 	for _, src := range s.Sources {
-		rows = append(rows, row("desired state from "+src.Name, okOrBad(src.Error == nil), sourceState(src)))
+		rows = append(rows, cli.Row("desired state from "+src.Name, okOrBad(src.Error == nil), sourceState(src)))
 	}
-	if err := t.table(rows...); err != nil {
+	if err := t.Table(rows...); err != nil {
 		return err
 	}
-	t.print(wordsCounts, count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash))
+	t.Print(wordsCounts, count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash))
 	if s.Waiting == 0 {
-		t.print(wordsNoneWaits)
+		t.Print(wordsNoneWaits)
 		return nil
 	}
-	t.print(wordsWaiting, s.Waiting)
+	t.Print(wordsWaiting, s.Waiting)
 	return nil
 }
 
@@ -69,13 +70,10 @@ func split(m map[string]bool) (has, lacks []string) {
 	return has, lacks
 }
 
-// moment shows a time in UTC to the second.
-func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
-
 // momentOr shows a time, "" for none.
 func momentOr(at *time.Time) string {
 	if at == nil {
 		return ""
 	}
-	return moment(*at)
+	return cli.Moment(*at)
 }

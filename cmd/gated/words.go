@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
-// Every word that people read of this tool is in this file.
+// Every word that people read of this tool alone is in this file; what both
+// tools say is in internal/cli.
 
 // words are the help text of a command.
-type words struct{ use, short, long, example string }
+type words cli.Words
 
 var help = map[string]words{
 	"gated": {"gated", "Nothing destructive happens to this host's guests unless an operator signed exactly that",
@@ -70,15 +72,12 @@ was there is kept beside it. Guests are not part of a backup.`,
 
 // What the flags do.
 const (
-	flagJSON        = "answer with JSON on standard output, one document a line"
-	flagSocket      = "the daemon's `PATH`"
 	flagState       = "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)"
 	flagHost        = "the `NAME` of the host that the gate guards (default the hostname)"
 	flagOperator    = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
 	flagRecovery    = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
 	flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
 	flagLogLevel    = "log messages from this `LEVEL` on: debug, info, warn or error"
-	flagParam       = "a parameter of the operation; may be given again"
 	flagReason      = "why, for the operator who is asked to sign"
 	flagWait        = "wait for the end, or until a step waits for a signature"
 	flagJobState    = "only jobs in this `STATE`"
@@ -92,10 +91,7 @@ const (
 
 // What is wrong with a command line.
 const (
-	wordsUsage          = "usage: %s\n  hint: %s --help\n"
-	wordsNoCommand      = "a command is missing"
 	wordsNoAuditCommand = "say tail, verify or export"
-	wordsNotPair        = "not NAME=VALUE"
 	wordsIDOrState      = "give an id or --state, not both"
 	wordsNoFile         = "say with -f which file, directory or - (standard input)"
 	wordsNoSetName      = "standard input has no name: say --set NAME"
@@ -108,30 +104,26 @@ const (
 
 // Answers and what is said beside them. Those that end a line have its end.
 const (
-	wordsInterrupted = "interrupted"
-	wordsUnreachable = "the daemon cannot be reached\n"
-	wordsTried       = "  tried %s: %v\n"
-	wordsHint        = "  hint: %s\n"
-	wordsStatus      = "gated %s on %s, gate %s, uid %d, since %s\n"
-	wordsRemedy      = "  remedy: %s\n"
-	wordsCounts      = "%s, %s running; limits: %s; audit log at %d %s\n"
-	wordsWaiting     = "%d waiting: opsign list\n"
-	wordsNoneWaits   = "0 waiting\n"
-	wordsOp          = "%s  %s (signed by: %s)\n"
-	wordsRange       = " (%s, %d to %d)"
-	wordsRequired    = " (required)"
-	wordsJobOnly     = " (not in desired state)"
-	wordsStep        = "%s %s %s: %s\n"
-	wordsStepDetail  = "  %s\n"
-	wordsStepWaits   = "%s %s %s waits for a signature: %s\n  opsign approve %s\n"
-	wordsJobsHead    = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
-	wordsJob         = "%s %s, for %s, since %s\n"
-	wordsReason      = "  reason: %s\n"
-	wordsCancelled   = "%s is %s\n"
-	wordsGuestsHead  = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
-	wordsForeign     = "made by other hands than this gate's"
-	wordsApplied     = "set %s: %s\n"
-	wordsAsWished    = "set %s: everything is as wished\n"
+	wordsStatus     = "gated %s on %s, gate %s, uid %d, since %s\n"
+	wordsRemedy     = "  remedy: %s\n"
+	wordsCounts     = "%s, %s running; limits: %s; audit log at %d %s\n"
+	wordsWaiting    = "%d waiting: opsign list\n"
+	wordsNoneWaits  = "0 waiting\n"
+	wordsOp         = "%s  %s (signed by: %s)\n"
+	wordsRange      = " (%s, %d to %d)"
+	wordsRequired   = " (required)"
+	wordsJobOnly    = " (not in desired state)"
+	wordsStep       = "%s %s %s: %s\n"
+	wordsStepDetail = "  %s\n"
+	wordsStepWaits  = "%s %s %s waits for a signature: %s\n  opsign approve %s\n"
+	wordsJobsHead   = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
+	wordsJob        = "%s %s, for %s, since %s\n"
+	wordsReason     = "  reason: %s\n"
+	wordsCancelled  = "%s is %s\n"
+	wordsGuestsHead = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
+	wordsForeign    = "made by other hands than this gate's"
+	wordsApplied    = "set %s: %s\n"
+	wordsAsWished   = "set %s: everything is as wished\n"
 
 	wordsGuestFailed  = "%s: %s: %s\n"
 	wordsRequestWaits = "%s waits for a signature: opsign approve %s\n"
@@ -182,14 +174,6 @@ func notAnOp(name string) error {
 	return op.Refuse(op.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
 }
 
-func fileExists(path string) error {
-	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
-}
-
-func documentTooLarge(path string, limit int) error {
-	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
-}
-
 // sourceState says how the last read of a source of desired state went.
 func sourceState(s api.SourceStatus) string {
 	text := count(s.Sets, "set") + ", not read yet"
@@ -197,7 +181,7 @@ func sourceState(s api.SourceStatus) string {
 	case s.Error != nil:
 		text = fmt.Sprintf("%s: %s", s.Error.Code, s.Error.Detail)
 	case s.ReadAt != nil:
-		text = count(s.Sets, "set") + ", read " + moment(*s.ReadAt)
+		text = count(s.Sets, "set") + ", read " + cli.Moment(*s.ReadAt)
 	}
 	return text
 }
@@ -215,7 +199,7 @@ func provenance(g api.Guest) string {
 	case p.ScratchEnded != "":
 		return fmt.Sprintf("made for %s by %s; no longer scratch: %s", p.Creator, p.Job, p.ScratchEnded)
 	default:
-		return fmt.Sprintf("made for %s by %s at %s", p.Creator, p.Job, moment(p.CreatedAt))
+		return fmt.Sprintf("made for %s by %s at %s", p.Creator, p.Job, cli.Moment(p.CreatedAt))
 	}
 }
 

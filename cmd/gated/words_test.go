@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/client"
+	"gated/internal/cli"
 	"gated/internal/daemon"
 	"gated/internal/op"
 )
 
 func TestAsk(t *testing.T) {
-	a, err := ask("guest.create", "web-1", pairs{"memory=1GiB", "labels.tier=prod"})
+	a, err := ask("guest.create", "web-1", cli.Pairs{"memory=1GiB", "labels.tier=prod"})
 	require.NoError(t, err)
 	require.Equal(t, op.Ask{Op: "guest.create", Target: op.Target{Kind: "guest", Name: "web-1"},
 		Params: op.Params{"memory": int64(1024), "labels": map[string]any{"tier": "prod"}}}, a)
@@ -27,7 +25,7 @@ func TestAsk(t *testing.T) {
 	require.Equal(t, "guest/web-1", a.Target.String())
 
 	// What only the gate can refuse goes to it.
-	a, err = ask("guest.fly", "web-1", pairs{"memory=1GiB"})
+	a, err = ask("guest.fly", "web-1", cli.Pairs{"memory=1GiB"})
 	require.NoError(t, err)
 	require.Equal(t, op.Params{"memory": "1GiB"}, a.Params)
 
@@ -41,15 +39,6 @@ func TestAsk(t *testing.T) {
 		_, err := ask(c.name, c.target, nil)
 		require.ErrorIs(t, err, c.code, c)
 	}
-}
-
-func TestPairs(t *testing.T) {
-	var p pairs
-	require.NoError(t, p.Set("a=b,c"))
-	require.NoError(t, p.Set("d="))
-	require.Equal(t, pairs{"a=b,c", "d="}, p)
-	require.Error(t, p.Set("a"))
-	require.Error(t, p.Set("=a"))
 }
 
 func TestKeyArgs(t *testing.T) {
@@ -97,50 +86,11 @@ func TestDocumentSizes(t *testing.T) {
 	require.NotErrorIs(t, err, op.Oversized)
 }
 
-func TestExplainIsSafeToPrint(t *testing.T) {
-	got := explain("gated x", op.Refuse(op.Conflict, "one\ngated: two \x1b[2J").WithHint("do\u202e this"))
-	require.Equal(t, "conflict: one\n    \"gated: two \\x1b[2J\"\n  hint: \"do\\u202e this\"\n", got)
-	require.Equal(t, "usage: what\n  hint: gated x --help\n", explain("gated x", usageError{"what"}))
-	require.Equal(t, "internal: disk on fire\n", explain("gated x", errors.New("disk on fire")))
-	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist, Hint: "start it"}, {Path: "/b\n", Err: os.ErrNotExist}}}
-	require.Equal(t, "the daemon cannot be reached\n  tried /a: file does not exist\n  hint: start it\n  tried \"/b\\n\": file does not exist\n",
-		explain("gated x", gone))
-}
-
-func TestRowCannotBreakATable(t *testing.T) {
-	require.Equal(t, "a\t-\t\"b\\tc\"", row("a", "", "b\tc"))
-}
-
-func TestExitCodes(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0}, {op.Refuse(op.StaleTarget, "x"), 1}, {usageError{"x"}, 2}, {exit(3), 3}, {&client.Unreachable{}, 4},
-		{op.Refuse(op.Unavailable, "x"), 5}, {errors.New("x"), 5}, {context.Canceled, 1},
-	} {
-		tl := testTool()
-		require.Equal(t, c.want, tl.fail("gated x", c.err), "%v", c.err)
-	}
-	require.NoError(t, ended(0))
-	require.Equal(t, exit(3), ended(3))
+func TestTheWorseExitCode(t *testing.T) {
 	require.Equal(t, 1, worseExit(3, 1))
 	require.Equal(t, 1, worseExit(1, 3))
 	require.Equal(t, 3, worseExit(0, 3))
 	require.Equal(t, 3, worseExit(3, 0))
-}
-
-func TestAFailureIsOneJSONDocument(t *testing.T) {
-	var out bytes.Buffer
-	tl := testTool()
-	tl.stdout, tl.json = &out, true
-	tl.fail("gated x", op.Refuse(op.Replayed, "was\nused").At(op.StageNonce).About(op.StepID{Job: 3, Index: 1}, op.StateSucceeded))
-	require.Equal(t, `{"error":{"code":"replayed","detail":"was\nused","stage":"nonce","request":"j3.1","state":"succeeded"}}`+"\n",
-		out.String())
-	out.Reset()
-	tl.fail("gated x", usageError{"x"})
-	tl.fail("gated x", exit(3))
-	require.Empty(t, out.String())
 }
 
 func TestWaitsLooksAtEveryStep(t *testing.T) {
@@ -151,7 +101,7 @@ func TestWaitsLooksAtEveryStep(t *testing.T) {
 func TestStatusEndsWithWhatWaits(t *testing.T) {
 	var out bytes.Buffer
 	tl := testTool()
-	tl.stdout = &out
+	tl.Stdout = &out
 	require.NoError(t, tl.showStatus(api.Status{Host: "h", Isolation: "none", Remedies: []string{"a", "b"}, Waiting: 2,
 		Health: []api.Health{{Name: "clock", Detail: "went back"}}}))
 	require.True(t, strings.HasSuffix(out.String(), "\n2 waiting: opsign list\n"))

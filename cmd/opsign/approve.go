@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
 	"gated/internal/sign"
@@ -18,7 +19,7 @@ func (t *tool) approveCommand() *cobra.Command {
 		if err := t.mayDecide(yes, k); err != nil {
 			return err
 		}
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -59,12 +60,12 @@ func (a *approval) each(c *cobra.Command, ids []string) error {
 		if api.Exit(err) == api.ExitUnreachable {
 			return err // nor would the others be reached
 		}
-		a.say(wordsThisOne, op.Shown(id))
-		if failed := a.fail(c.CommandPath(), err); code == api.ExitDone {
+		a.Say(wordsThisOne, op.Shown(id))
+		if failed := a.Fail(c.CommandPath(), err); code == api.ExitDone {
 			code = failed
 		}
 	}
-	return ended(code)
+	return cli.Ended(code)
 }
 
 // one shows, confirms, signs and hands in one request, and ends by its outcome.
@@ -73,7 +74,7 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	a.say("%s", q.text())
+	a.Say("%s", q.text())
 	if err := answered(q.request); err != nil {
 		return err
 	}

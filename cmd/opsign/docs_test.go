@@ -10,13 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/cli"
 )
 
 // flagName finds a flag at the start of its line of a help text.
 var flagName = regexp.MustCompile(`(?m)^ *(?:-\w, )?(--[a-z-]+)`)
 
 func testTool() *tool {
-	return &tool{stdin: os.Stdin, now: time.Now, stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
+	return &tool{Tool: cli.Tool{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}, stdin: os.Stdin, now: time.Now}
 }
 
 // eachCommand calls fn for every command of ours.

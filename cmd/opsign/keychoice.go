@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/internal/cli"
 	"gated/internal/op"
 	"gated/internal/sign"
 )
@@ -39,11 +40,11 @@ func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 func (t *tool) check(k keyFlags) error {
 	if k.key != "" {
 		if _, err := os.Stat(k.key); err != nil {
-			return usageError{err.Error()}
+			return cli.Usage(err.Error())
 		}
 	}
-	if (k.agent || k.fingerprint != "") && t.getenv("SSH_AUTH_SOCK") == "" {
-		return usageError{wordsNoAgent}
+	if (k.agent || k.fingerprint != "") && t.Getenv("SSH_AUTH_SOCK") == "" {
+		return cli.Usage(wordsNoAgent)
 	}
 	_, err := k.roleFor(nil)
 	return err
@@ -59,7 +60,7 @@ func (k keyFlags) roleFor(may []op.Role) (op.Role, error) {
 	}
 	switch {
 	case k.role != "":
-		return "", usageError{wordsNoSuchRole}
+		return "", cli.Usage(wordsNoSuchRole)
 	case len(may) == 0:
 		return op.Operational, nil
 	}
@@ -70,7 +71,7 @@ func (k keyFlags) roleFor(may []op.Role) (op.Role, error) {
 // flags name; else the agent's if it holds one that can sign, else the first of
 // the default key files.
 func (t *tool) keySigner(ctx context.Context, k keyFlags) (sign.Signer, error) {
-	socket := t.getenv("SSH_AUTH_SOCK")
+	socket := t.Getenv("SSH_AUTH_SOCK")
 	switch {
 	case k.key != "":
 		return sign.KeyFile(k.key, t.passphrase(k.key))
@@ -78,12 +79,12 @@ func (t *tool) keySigner(ctx context.Context, k keyFlags) (sign.Signer, error) {
 		return sign.Agent(ctx, socket, k.fingerprint)
 	}
 	for _, name := range defaultKeys {
-		path := filepath.Join(t.getenv("HOME"), ".ssh", name)
+		path := filepath.Join(t.Getenv("HOME"), ".ssh", name)
 		if _, err := os.Stat(path); err == nil {
 			return sign.KeyFile(path, t.passphrase(path))
 		}
 	}
-	return nil, usageError{wordsNoKey}
+	return nil, cli.Usage(wordsNoKey)
 }
 
 func agentCanSign(ctx context.Context, socket string) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/authz"
+	"gated/internal/cli"
 	"gated/internal/op"
 	"gated/internal/sign"
 )
@@ -56,7 +57,7 @@ func (t *tool) keysCommand() *cobra.Command {
 // directory that is there and may be read. Nil means that there is none.
 func (t *tool) trust(path string) (string, *authz.Trust, error) {
 	if path == "" {
-		for _, dir := range stateDirs(t.getenv) {
+		for _, dir := range stateDirs(t.Getenv) {
 			p := filepath.Join(dir, "allowed_signers")
 			if f, err := os.Open(p); err == nil {
 				_ = f.Close() // nothing was written
@@ -68,7 +69,7 @@ func (t *tool) trust(path string) (string, *authz.Trust, error) {
 	if path == "" {
 		return "", nil, nil
 	}
-	b, err := readFile(path, authz.MaxTrust)
+	b, err := cli.ReadFile(path, authz.MaxTrust)
 	if err != nil {
 		return "", nil, err
 	}
@@ -102,23 +103,23 @@ func (t *tool) findKeys(ctx context.Context) []key {
 		}
 		out = append(out, k)
 	}
-	if socket := t.getenv("SSH_AUTH_SOCK"); socket != "" {
+	if socket := t.Getenv("SSH_AUTH_SOCK"); socket != "" {
 		held, err := sign.Identities(ctx, socket)
 		if err != nil {
-			t.say("%s", explain("", err))
+			t.SayWhy(err)
 		}
 		for _, id := range held {
 			add(id, "agent")
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(t.getenv("HOME"), ".ssh", "*.pub"))
+	files, err := filepath.Glob(filepath.Join(t.Getenv("HOME"), ".ssh", "*.pub"))
 	if err != nil {
 		return out // the home's name is a bad pattern
 	}
 	for _, f := range files {
 		id, err := sign.PublicKeyFile(f)
 		if err != nil {
-			t.say("%s", explain("", err))
+			t.SayWhy(err)
 			continue
 		}
 		add(id, f)
@@ -144,22 +145,22 @@ func (t *tool) showKeys(found []key, signers string) error {
 	var rows []string
 	for _, k := range found {
 		software = software || k.Software && k.Usable
-		if t.json {
-			if err := t.emit(k); err != nil {
+		if t.JSON {
+			if err := t.Emit(k); err != nil {
 				return err
 			}
 			continue
 		}
-		rows = append(rows, row(k.Fingerprint, k.KeyType, k.Source, k.Comment, maySign(k, signers)))
+		rows = append(rows, cli.Row(k.Fingerprint, k.KeyType, k.Source, k.Comment, maySign(k, signers)))
 	}
-	if err := t.table(rows...); err != nil {
+	if err := t.Table(rows...); err != nil {
 		return err
 	}
 	switch {
 	case len(found) == 0:
-		t.say(wordsNoKeys)
+		t.Say(wordsNoKeys)
 	case software:
-		t.say(wordsSoftwareKeys)
+		t.Say(wordsSoftwareKeys)
 	}
 	return nil
 }

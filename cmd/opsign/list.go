@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
 func (t *tool) listCommand() *cobra.Command {
 	var all bool
 	c := t.command("list", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -33,22 +34,22 @@ func (t *tool) listCommand() *cobra.Command {
 }
 
 func (t *tool) listRequests(requests []api.Request) error {
-	if t.json {
+	if t.JSON {
 		for _, r := range requests {
-			if err := t.emit(r); err != nil {
+			if err := t.Emit(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if len(requests) == 0 {
-		t.print(wordsNothingWaits)
+		t.Print(wordsNothingWaits)
 		return nil
 	}
 	rows := []string{wordsListHead}
 	for _, r := range requests {
-		rows = append(rows, row(r.ID, string(r.State), r.Op, r.Target, strings.Join(r.RequestedBy, ","),
-			fmt.Sprint(r.Missing), moment(r.ExpiresAt), r.Reason))
+		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, r.Target, strings.Join(r.RequestedBy, ","),
+			fmt.Sprint(r.Missing), cli.Moment(r.ExpiresAt), r.Reason))
 	}
-	return t.table(rows...)
+	return t.Table(rows...)
 }

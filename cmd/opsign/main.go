@@ -6,12 +6,14 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"gated/internal/cli"
 )
 
 func main() { os.Exit(program()) }
 
 // program runs the command line of this process and returns its exit code.
 func program() int {
-	t := &tool{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, now: time.Now}
+	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin, now: time.Now}
 	return t.run(context.Background(), os.Args[1:])
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
 )
@@ -26,22 +27,22 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 			return err
 		}
 	}
-	if t.json {
-		if err := t.emit(r); err != nil {
+	if t.JSON {
+		if err := t.Emit(r); err != nil {
 			return err
 		}
 	}
 	switch {
 	case r.State == op.StatePending:
-		t.say(wordsStillMissing, op.Shown(r.ID), r.Missing)
-		return ended(api.ExitWaits)
+		t.Say(wordsStillMissing, op.Shown(r.ID), r.Missing)
+		return cli.Ended(api.ExitWaits)
 	case !r.State.Open() && r.State != op.StateSucceeded:
-		t.say("%s", explain("", r.Error.Err()))
-	case t.json:
+		t.SayWhy(r.Error.Err())
+	case t.JSON:
 	default:
-		t.print("%s\n", outcomeWords(r, undo(ctx, cl, r)))
+		t.Print("%s\n", outcomeWords(r, undo(ctx, cl, r)))
 	}
-	return ended(api.ExitOfState(r.State))
+	return cli.Ended(api.ExitOfState(r.State))
 }
 
 // awaitStep returns when a step has ended, cannot run before somebody signs

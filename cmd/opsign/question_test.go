@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -58,11 +59,12 @@ func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() { require.NoError(t, srv.Close()) })
-	return &tool{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, now: time.Now, socket: path, getenv: func(string) string { return "" }}
+	return &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Socket: path, Getenv: func(string) string { return "" }},
+		stdin: os.Stdin, now: time.Now}
 }
 
 func ask1(t *testing.T, tl *tool) (question, error) {
-	cl, err := tl.client()
+	cl, err := tl.Client()
 	require.NoError(t, err)
 	defer cl.Close()
 	return tl.question(context.Background(), cl, "j1.1")
@@ -145,9 +147,8 @@ func TestOutcome(t *testing.T) {
 			"guest.wipe guest/a: authorized, not done yet; gated jobs j1 shows how it goes on\n", ""},
 	} {
 		var out, beside bytes.Buffer
-		tl := &tool{stdout: &out, stderr: &beside}
-		tl.socket, tl.getenv = "/nowhere", func(string) string { return "" }
-		cl, err := tl.client()
+		tl := &tool{Tool: cli.Tool{Stdout: &out, Stderr: &beside, Socket: "/nowhere", Getenv: func(string) string { return "" }}}
+		cl, err := tl.Client()
 		require.NoError(t, err)
 		require.Equal(t, c.exit, api.Exit(tl.outcome(context.Background(), cl, c.r, false)))
 		require.Equal(t, c.out, out.String())

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -20,7 +21,7 @@ func (t *tool) rejectCommand() *cobra.Command {
 	var reason string
 	c := t.command("reject", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if reason == "" {
-			return usageError{wordsNoReason}
+			return cli.Usage(wordsNoReason)
 		}
 		if err := t.mayDecide(yes, k); err != nil {
 			return err
@@ -35,7 +36,7 @@ func (t *tool) rejectCommand() *cobra.Command {
 }
 
 func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool) error {
-	cl, err := t.client()
+	cl, err := t.Client()
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool)
 	if err != nil {
 		return err
 	}
-	t.say("%s", q.text())
+	t.Say("%s", q.text())
 	role, err := k.roleFor(q.request.Roles)
 	if err != nil {
 		return err
@@ -80,10 +81,10 @@ func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool)
 
 // rejected prints how a request stands after a rejection.
 func (t *tool) rejected(r api.Request) error {
-	if t.json {
-		return t.emit(r)
+	if t.JSON {
+		return t.Emit(r)
 	}
-	t.print(wordsRejected, op.Shown(r.ID), op.Shown(string(r.State)))
+	t.Print(wordsRejected, op.Shown(r.ID), op.Shown(string(r.State)))
 	return nil
 }
 

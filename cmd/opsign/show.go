@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
 )
@@ -46,7 +47,7 @@ func (t *tool) question(ctx context.Context, cl *client.Client, id string) (ques
 func (t *tool) showCommand() *cobra.Command {
 	var raw bool
 	c := t.command("show", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		cl, err := t.client()
+		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
@@ -56,12 +57,12 @@ func (t *tool) showCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case raw:
-			_, err = t.stdout.Write(q.bytes)
+			_, err = t.Stdout.Write(q.bytes)
 			return err
-		case t.json:
-			return t.emit(q.request)
+		case t.JSON:
+			return t.Emit(q.request)
 		}
-		t.print("%s", q.text())
+		t.Print("%s", q.text())
 		return nil
 	})
 	c.ValidArgsFunction = t.completeRequest
@@ -78,9 +79,9 @@ func (q question) text() string {
 	if len(r.Facts) > 0 {
 		rows := make([]string, 0, len(r.Facts))
 		for _, f := range r.Facts {
-			rows = append(rows, "    "+row(f.Name, f.Text))
+			rows = append(rows, "    "+cli.Row(f.Name, f.Text))
 		}
-		text += wordsLost + columns(rows...)
+		text += wordsLost + cli.Columns(rows...)
 	}
 	text += sprint(wordsWhy, op.Shown(r.Why))
 	if r.Detail != "" {
@@ -97,17 +98,17 @@ func (q question) text() string {
 
 // payloadText shows every member of a payload whole.
 func payloadText(p op.Payload) string {
-	return columns(
-		"    "+row("op", p.Op),
-		"    "+row("target", p.Target.String()),
-		"    "+row("params", string(p.Params.Canonical())),
-		"    "+row("host", p.Host),
-		"    "+row("gate", string(p.Gate)),
-		"    "+row("incarnation", string(p.Incarnation)),
-		"    "+row("state", string(p.State)),
-		"    "+row("reason", p.Reason),
-		"    "+row("valid", moment(p.IssuedAt)+" to "+moment(p.ExpiresAt)),
-		"    "+row("nonce", p.Nonce),
+	return cli.Columns(
+		"    "+cli.Row("op", p.Op),
+		"    "+cli.Row("target", p.Target.String()),
+		"    "+cli.Row("params", string(p.Params.Canonical())),
+		"    "+cli.Row("host", p.Host),
+		"    "+cli.Row("gate", string(p.Gate)),
+		"    "+cli.Row("incarnation", string(p.Incarnation)),
+		"    "+cli.Row("state", string(p.State)),
+		"    "+cli.Row("reason", p.Reason),
+		"    "+cli.Row("valid", cli.Moment(p.IssuedAt)+" to "+cli.Moment(p.ExpiresAt)),
+		"    "+cli.Row("nonce", p.Nonce),
 	)
 }
 

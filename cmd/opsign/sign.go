@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gated/internal/cli"
 	"gated/internal/op"
 	"gated/internal/sign"
 )
@@ -22,15 +22,15 @@ type offline struct {
 func (t *tool) signCommand() *cobra.Command {
 	var k keyFlags
 	var o offline
-	var given pairs
+	var given cli.Pairs
 	c := t.command("sign", cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
 		for _, name := range []string{"host", "gate", "incarnation", "state", "output"} {
 			if !c.Flags().Changed(name) {
-				return usageError{missingFlag(name)}
+				return cli.Usage(missingFlag(name))
 			}
 		}
 		if o.expires < time.Second {
-			return usageError{wordsExpiresShort}
+			return cli.Usage(wordsExpiresShort)
 		}
 		if err := t.check(k); err != nil {
 			return err
@@ -38,7 +38,7 @@ func (t *tool) signCommand() *cobra.Command {
 		return t.sign(c.Context(), args, given, o, k)
 	})
 	c.ValidArgsFunction = completeOpName
-	paramFlag(c, &given)
+	cli.ParamFlag(c, &given)
 	t.keyFlags(c, &k)
 	c.Flags().StringVar(&o.host, "host", "", flagHost)
 	c.Flags().StringVar(&o.gate, "gate", "", flagGate)
@@ -61,7 +61,7 @@ type signedFiles struct {
 }
 
 // sign makes a payload and its signature without any gate.
-func (t *tool) sign(ctx context.Context, args []string, given pairs, o offline, k keyFlags) error {
+func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offline, k keyFlags) error {
 	spec, a, err := ask(args[0], args[1], given)
 	if err != nil {
 		return err
@@ -88,12 +88,12 @@ func (t *tool) sign(ctx context.Context, args []string, given pairs, o offline, 
 	if err := writeSigned(ctx, signer, role, b, o.out); err != nil {
 		return err
 	}
-	if t.json {
-		return t.emit(signedFiles{Payload: o.out, Signature: o.out + ".sig", SHA256: op.SHA256(b), Role: role,
+	if t.JSON {
+		return t.Emit(signedFiles{Payload: o.out, Signature: o.out + ".sig", SHA256: op.SHA256(b), Role: role,
 			Fingerprint: signer.Fingerprint(), ExpiresAt: p.ExpiresAt})
 	}
-	t.say("%s", wordsSigned+payloadText(p))
-	t.print(wordsWritten, op.Shown(o.out), op.Shown(o.out))
+	t.Say("%s", wordsSigned+payloadText(p))
+	t.Print(wordsWritten, op.Shown(o.out), op.Shown(o.out))
 	return nil
 }
 
@@ -114,12 +114,9 @@ func writeSigned(ctx context.Context, signer sign.Signer, role op.Role, payload 
 }
 
 func writeNew(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fileExists(path)
-	}
+	f, err := cli.Create(path, 0o644)
 	if err != nil {
-		return usageError{err.Error()}
+		return err
 	}
 	_, err = f.Write(content)
 	return errors.Join(err, f.Close())

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"errors"
-	"io"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -19,16 +16,16 @@ func (t *tool) submitCommand() *cobra.Command {
 	var files []string
 	var noWait bool
 	c := t.command("submit", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		payload, err := readFile(args[0], op.MaxPayload)
+		payload, err := cli.ReadFile(args[0], op.MaxPayload)
 		if err != nil {
 			return err
 		}
 		if len(files) == 0 {
-			return usageError{wordsNoSig}
+			return cli.Usage(wordsNoSig)
 		}
 		var signatures []string
 		for _, f := range files {
-			s, err := readFile(f, maxSignatureFile)
+			s, err := cli.ReadFile(f, maxSignatureFile)
 			if err != nil {
 				return err
 			}
@@ -45,7 +42,7 @@ func (t *tool) submitCommand() *cobra.Command {
 
 // submit hands in an approval or a rejection, whichever the payload says it is.
 func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wait bool) error {
-	cl, err := t.client()
+	cl, err := t.Client()
 	if err != nil {
 		return err
 	}
@@ -65,21 +62,4 @@ func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wai
 		return err
 	}
 	return t.outcome(c.Context(), cl, r, wait)
-}
-
-// readFile reads a file that the command line names; more bytes than limit are
-// Oversized.
-func readFile(path string, limit int64) (b []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, usageError{err.Error()}
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if b, err = io.ReadAll(io.LimitReader(f, limit+1)); err != nil {
-		return nil, usageError{err.Error()}
-	}
-	if int64(len(b)) > limit {
-		return nil, fileTooLarge(path, limit)
-	}
-	return b, nil
 }

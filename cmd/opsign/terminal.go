@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -26,7 +27,7 @@ func isTerminal(f *os.File) bool {
 // asked, or whose flags are wrong.
 func (t *tool) mayDecide(yes bool, k keyFlags) error {
 	if !yes && !isTerminal(t.stdin) {
-		return usageError{wordsNeedsYes}
+		return cli.Usage(wordsNeedsYes)
 	}
 	return t.check(k)
 }
@@ -36,7 +37,7 @@ func (t *tool) confirm(yes bool, question, name, target string, role op.Role) er
 	if yes {
 		return nil
 	}
-	t.say(question, name, target, role)
+	t.Say(question, name, target, role)
 	line, err := readLine(t.stdin)
 	defer clear(line)
 	if err != nil || !bytes.Equal(bytes.TrimSpace(line), []byte("yes")) {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/authz"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -19,17 +20,17 @@ func (t *tool) verifyCommand() *cobra.Command {
 	var sig, signers string
 	c := t.command("verify", cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		if sig == "" || signers == "" {
-			return usageError{wordsVerifyNeeds}
+			return cli.Usage(wordsVerifyNeeds)
 		}
-		payload, err := readFile(args[0], op.MaxPayload)
+		payload, err := cli.ReadFile(args[0], op.MaxPayload)
 		if err != nil {
 			return err
 		}
-		armor, err := readFile(sig, maxSignatureFile)
+		armor, err := cli.ReadFile(sig, maxSignatureFile)
 		if err != nil {
 			return err
 		}
-		listed, err := readFile(signers, authz.MaxTrust)
+		listed, err := cli.ReadFile(signers, authz.MaxTrust)
 		if err != nil {
 			return err
 		}
@@ -41,10 +42,10 @@ func (t *tool) verifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if t.json {
-			return t.emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
+		if t.JSON {
+			return t.Emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
 		}
-		t.print(wordsGood, op.Shown(string(who.Role)), op.Shown(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
+		t.Print(wordsGood, op.Shown(string(who.Role)), op.Shown(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
 		return nil
 	})
 	c.ValidArgsFunction = nil // files

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
-// Every word that people read of this tool is in this file.
+// Every word that people read of this tool alone is in this file; what both
+// tools say is in internal/cli.
 
 // words are the help text of a command.
-type words struct{ use, short, long, example string }
+type words cli.Words
 
 var help = map[string]words{
 	"opsign": {"opsign", "Show what waits for a signature, sign exactly that, and see what became of it",
@@ -57,8 +59,6 @@ incarnation of what does not exist yet is empty: --incarnation "". For -p see ga
 
 // What the flags do.
 const (
-	flagJSON         = "answer with JSON on standard output, one document a line"
-	flagSocket       = "the daemon's `PATH`"
 	flagAll          = "also the requests that were decided"
 	flagPayload      = "write the exact bytes to sign, and nothing else"
 	flagYes          = "do not ask for a confirmation"
@@ -71,7 +71,6 @@ const (
 	flagSig          = "the `FILE` with the armored signature"
 	flagSigners      = "the allowed_signers `FILE`"
 	flagKeysSigners  = "the allowed_signers `FILE` (default that of the default state directories)"
-	flagParam        = "a parameter of the operation; may be given again"
 	flagHost         = "the gate's host `NAME`"
 	flagGate         = "the gate's `ID`"
 	flagIncarnation  = "the target's `INCARNATION`"
@@ -83,9 +82,6 @@ const (
 
 // What is wrong with a command line.
 const (
-	wordsUsage        = "usage: %s\n  hint: %s --help\n"
-	wordsNoCommand    = "a command is missing"
-	wordsNotPair      = "not NAME=VALUE"
 	wordsNeedsYes     = "there is no terminal to ask on: read opsign show ID, then say --yes"
 	wordsNoReason     = "say with --reason why, for whoever asked"
 	wordsNoSig        = "say with --sig which file has the signature"
@@ -98,9 +94,6 @@ const (
 
 // Answers and what is said beside them. Those that end a line have its end.
 const (
-	wordsUnreachable    = "the daemon cannot be reached\n"
-	wordsTried          = "  tried %s: %v\n"
-	wordsHint           = "  hint: %s\n"
 	wordsNothingWaits   = "nothing waits\n"
 	wordsListHead       = "ID\tSTATE\tOP\tTARGET\tFOR\tMISSING\tEXPIRES\tREASON"
 	wordsRequest        = "request %s: %s, for %s\n"
@@ -174,7 +167,7 @@ func maySign(k key, signers string) string {
 	return strings.Join(out, "; ")
 }
 
-func undoable(until time.Time) string { return "can be undone until " + moment(until) }
+func undoable(until time.Time) string { return "can be undone until " + cli.Moment(until) }
 
 func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
@@ -202,12 +195,4 @@ func notConfirmed() error {
 func nobodyToAsk(path string) error {
 	return op.Refuse(op.NotAllowed, "%s needs a passphrase and there is no terminal to ask on", path).
 		WithHint("load it with ssh-add and use --agent")
-}
-
-func fileExists(path string) error {
-	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
-}
-
-func fileTooLarge(path string, limit int64) error {
-	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
 }

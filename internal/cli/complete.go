@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// completionTime bounds a completion: a shell that hangs is worse than one that
+// completes nothing.
+const completionTime = time.Second
+
+// NoFiles tells the shell to complete with nothing but what it is given.
+const NoFiles = cobra.ShellCompDirectiveNoFileComp
+
+// CompleteOp completes OP from the catalogue.
+func CompleteOp() ([]string, cobra.ShellCompDirective) {
+	var out []string
+	for _, s := range op.Catalogue() {
+		out = append(out, s.Name+"\t"+s.Doc)
+	}
+	return out, NoFiles
+}
+
+// completeParams completes -p with the names that the operation knows.
+func completeParams(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, NoFiles
+	}
+	spec, err := op.Lookup(args[0])
+	if err != nil {
+		return nil, NoFiles
+	}
+	var out []string
+	for _, p := range spec.Params {
+		end := "="
+		if p.Type == op.TLabels {
+			end = "."
+		}
+		out = append(out, p.Name+end+"\t"+p.Doc)
+	}
+	return out, NoFiles | cobra.ShellCompDirectiveNoSpace
+}
+
+// CompleteFromDaemon completes with what ask finds out from the daemon.
+func (t *Tool) CompleteFromDaemon(ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	return CompleteFrom(func(ctx context.Context) ([]string, error) {
+		cl, err := t.Client()
+		if err != nil {
+			return nil, err
+		}
+		defer cl.Close()
+		return ask(ctx, cl)
+	})
+}
+
+// CompleteFrom completes with what ask finds out in a second: words, each with
+// a tab and what it is. Without an answer there is nothing to complete.
+func CompleteFrom(ask func(context.Context) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	out, err := ask(ctx)
+	if err != nil {
+		return nil, NoFiles
+	}
+	for i, s := range out {
+		name, doc, _ := strings.Cut(s, "\t")
+		out[i] = op.Shown(name) + "\t" + op.Shown(doc)
+	}
+	return out, NoFiles
+}

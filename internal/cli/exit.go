@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/api"
+)
+
+// usage is a command line that was not understood.
+type usage string
+
+func (u usage) Error() string { return string(u) }
+
+// ExitCode is 2.
+func (usage) ExitCode() int { return api.ExitUsage }
+
+// Usage returns the error for a command line that was not understood.
+func Usage(text string) error { return usage(text) }
+
+// exit ends a command that has said everything with an exit code.
+type exit int
+
+func (exit) Error() string { return "" }
+
+// ExitCode is the code itself.
+func (e exit) ExitCode() int { return int(e) }
+
+// Ended returns the error of a command that has said everything and ends with
+// an exit code: nil for 0.
+func Ended(code int) error {
+	if code == api.ExitDone {
+		return nil
+	}
+	return exit(code)
+}
+
+// Fail prints how the command of that path failed, and returns its exit code.
+func (t *Tool) Fail(path string, err error) int {
+	var silent exit
+	switch {
+	case err == nil:
+		return api.ExitDone
+	case errors.As(err, &silent):
+		return silent.ExitCode()
+	case errors.Is(err, context.Canceled):
+		t.Say("%s\n", wordsInterrupted)
+		return api.ExitRefused
+	}
+	t.Say("%s", explain(path, err))
+	code := api.Exit(err)
+	if t.JSON && code != api.ExitUsage {
+		if err := t.Emit(failureOf(err)); err != nil {
+			t.Say("%v\n", err)
+		}
+	}
+	return code
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/op"
+)
+
+// Pairs collects -p NAME=VALUE as they are typed.
+type Pairs []string
+
+// String returns the pairs with spaces between them.
+func (p *Pairs) String() string { return strings.Join(*p, " ") }
+
+// Type names the value in help texts.
+func (p *Pairs) Type() string { return "NAME=VALUE" }
+
+// Set refuses what has no "=", which is a usage error.
+func (p *Pairs) Set(s string) error {
+	if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
+		return errors.New(wordsNotPair)
+	}
+	*p = append(*p, s)
+	return nil
+}
+
+// ParamFlag adds -p with completion of the operation's parameter names.
+func ParamFlag(c *cobra.Command, to *Pairs) {
+	c.Flags().VarP(to, "param", "p", flagParam)
+	// It fails only for a flag that is not there.
+	_ = c.RegisterFlagCompletionFunc("param", completeParams)
+}
+
+// Target reads NAME, which may be written with its kind, as the tools print it.
+// It refuses what names nothing as Malformed.
+func Target(kind, name string) (op.Target, error) {
+	if !strings.Contains(name, "/") {
+		name = kind + "/" + name
+	}
+	return op.ParseTarget(name)
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// failure is how a program sees why a command failed.
+type failure struct {
+	Error problem `json:"error"`
+}
+
+type problem struct {
+	Code    op.Code  `json:"code"`
+	Detail  string   `json:"detail"`
+	Hint    string   `json:"hint,omitempty"`
+	Stage   op.Stage `json:"stage,omitempty"`
+	Request string   `json:"request,omitempty"`
+	State   op.State `json:"state,omitempty"`
+}
+
+func failureOf(err error) failure {
+	var gone *client.Unreachable
+	if errors.As(err, &gone) {
+		return failure{problem{Code: op.Unavailable, Detail: gone.Error()}}
+	}
+	p := api.ProblemOf(err)
+	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: p.Hint, Stage: p.Stage, Request: p.Request, State: p.State}}
+}
+
+// SayWhy says what an error that does not end the command is about.
+func (t *Tool) SayWhy(err error) { t.Say("%s", explain("", err)) }
+
+// explain words how the command of that path failed. A refusal is "code:
+// detail" and, on lines of its own, what to do.
+func explain(path string, err error) string {
+	var misused usage
+	var gone *client.Unreachable
+	var r *op.Refusal
+	switch {
+	case errors.As(err, &misused):
+		return fmt.Sprintf(wordsUsage, Lines(misused.Error()), path)
+	case errors.As(err, &gone):
+		text := wordsUnreachable
+		for _, a := range gone.Tried {
+			text += fmt.Sprintf(wordsTried, op.Shown(a.Path), a.Err)
+			if a.Hint != "" {
+				text += fmt.Sprintf(wordsHint, Lines(a.Hint))
+			}
+		}
+		return text
+	case errors.As(err, &r):
+		text := fmt.Sprintf(wordsRefused, op.Shown(string(r.Code)), Lines(r.Detail))
+		if r.Hint != "" {
+			text += fmt.Sprintf(wordsHint, Lines(r.Hint))
+		}
+		return text
+	default:
+		return fmt.Sprintf(wordsRefused, op.Internal, Lines(err.Error()))
+	}
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+func quiet() *Tool {
+	return &Tool{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
+}
+
+func TestExplainIsSafeToPrint(t *testing.T) {
+	got := explain("gated x", op.Refuse(op.Conflict, "one\ngated: two \x1b[2J").WithHint("do\u202e this"))
+	require.Equal(t, "conflict: one\n    \"gated: two \\x1b[2J\"\n  hint: \"do\\u202e this\"\n", got)
+	require.Equal(t, "usage: what\n  hint: gated x --help\n", explain("gated x", Usage("what")))
+	require.Equal(t, "internal: disk on fire\n", explain("gated x", errors.New("disk on fire")))
+	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist, Hint: "start it"}, {Path: "/b\n", Err: os.ErrNotExist}}}
+	require.Equal(t, "the daemon cannot be reached\n  tried /a: file does not exist\n  hint: start it\n  tried \"/b\\n\": file does not exist\n",
+		explain("gated x", gone))
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0}, {op.Refuse(op.StaleTarget, "x"), 1}, {Usage("x"), 2}, {exit(3), 3}, {&client.Unreachable{}, 4},
+		{op.Refuse(op.Unavailable, "x"), 5}, {errors.New("x"), 5}, {context.Canceled, 1},
+	} {
+		require.Equal(t, c.want, quiet().Fail("gated x", c.err), "%v", c.err)
+	}
+	require.NoError(t, Ended(0))
+	require.Equal(t, exit(3), Ended(3))
+}
+
+func TestAFailureIsOneJSONDocument(t *testing.T) {
+	var out bytes.Buffer
+	tl := quiet()
+	tl.Stdout, tl.JSON = &out, true
+	tl.Fail("gated x", op.Refuse(op.Replayed, "was\nused").At(op.StageNonce).About(op.StepID{Job: 3, Index: 1}, op.StateSucceeded))
+	require.Equal(t, `{"error":{"code":"replayed","detail":"was\nused","stage":"nonce","request":"j3.1","state":"succeeded"}}`+"\n",
+		out.String())
+	out.Reset()
+	tl.Fail("gated x", &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist}}})
+	require.Contains(t, out.String(), `{"error":{"code":"unavailable","detail":`)
+	out.Reset()
+	tl.Fail("gated x", Usage("x"))
+	tl.Fail("gated x", exit(3))
+	require.Empty(t, out.String())
+}
+
+func TestRowCannotBreakATable(t *testing.T) {
+	require.Equal(t, "a\t-\t\"b\\tc\"", Row("a", "", "b\tc"))
+}

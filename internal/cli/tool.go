@@ -1,0 +1,81 @@
+// Package cli is what the command line tools have in common: the flags that
+// every command takes, answers for people and for programs, refusals with their
+// exit codes, and completion. What a tool is for is none of its business, nor
+// are the words for that.
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/client"
+)
+
+// Tool is one run of a command line. Answers go to Stdout; what is said beside
+// them (warnings, what to do next, refusals) goes to Stderr. With JSON Stdout
+// has JSON only, one document a line.
+type Tool struct {
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+
+	JSON   bool   // --json
+	Socket string // --socket
+
+	started bool // the command line was understood, a command runs
+}
+
+// Words are the help text of a command.
+type Words struct{ Use, Short, Long, Example string }
+
+// Root returns the command that has all others. It has the flags that every
+// command takes.
+func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
+	root := t.Group(w, wordsNoCommand, commands...)
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.DisableSuggestions = true
+	root.PersistentFlags().BoolVar(&t.JSON, "json", false, flagJSON)
+	root.PersistentFlags().StringVar(&t.Socket, "socket", "", flagSocket)
+	return root
+}
+
+// Group returns a command that does nothing but have others. Alone it is a
+// usage error with the text missing.
+func (t *Tool) Group(w Words, missing string, commands ...*cobra.Command) *cobra.Command {
+	// Without a rule for arguments, an unknown command is called that.
+	c := t.Command(w, nil, func(*cobra.Command, []string) error { return Usage(missing) })
+	c.AddCommand(commands...)
+	return c
+}
+
+// Command returns a command with its words. Only what fails before run is
+// called is a usage error, unless run returns one.
+func (t *Tool) Command(w Words, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: w.Use, Short: w.Short, Long: w.Long, Example: w.Example, Args: args,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, args []string) error {
+			t.started = true
+			return run(c, args)
+		},
+	}
+}
+
+// Run runs a command line and returns its exit code (protocol section 6).
+func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	root.SetOut(t.Stdout)
+	root.SetErr(t.Stderr)
+	c, err := root.ExecuteContextC(ctx)
+	if err != nil && !t.started {
+		err = Usage(err.Error())
+	}
+	return t.Fail(c.CommandPath(), err)
+}
+
+// Client returns a client of the daemon that the flags and the environment
+// name. Errors are those of client.New.
+func (t *Tool) Client() (*client.Client, error) {
+	return client.New(client.Options{Socket: t.Socket, Getenv: t.Getenv})
+}

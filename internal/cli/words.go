@@ -1,0 +1,36 @@
+package cli
+
+import "gated/internal/op"
+
+// Every word that people read of both tools is in this file.
+
+// What the flags do.
+const (
+	flagJSON   = "answer with JSON on standard output, one document a line"
+	flagSocket = "the daemon's `PATH`"
+	flagParam  = "a parameter of the operation; may be given again"
+)
+
+// What is wrong with a command line.
+const (
+	wordsUsage     = "usage: %s\n  hint: %s --help\n"
+	wordsNoCommand = "a command is missing"
+	wordsNotPair   = "not NAME=VALUE"
+)
+
+// Refusals. Those that end a line have its end.
+const (
+	wordsInterrupted = "interrupted"
+	wordsRefused     = "%s: %s\n"
+	wordsHint        = "  hint: %s\n"
+	wordsUnreachable = "the daemon cannot be reached\n"
+	wordsTried       = "  tried %s: %v\n"
+)
+
+func fileExists(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+}
+
+func fileTooLarge(path string, limit int64) error {
+	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
+}
