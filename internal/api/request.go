@@ -49,11 +49,11 @@ type Signature struct {
 // RequestOf puts a request on the wire. Host and gate are read from the payload
 // itself, so that they are what would be signed.
 func RequestOf(r op.Request) (Request, error) {
-	p, err := op.DecodePayload(r.Payload)
+	gate, host, err := op.OriginOf(r.Payload)
 	if err != nil {
 		return Request{}, err
 	}
-	out := Request{ID: r.ID.String(), Job: r.ID.Job.String(), Op: r.Step.Op, Host: p.Host, Gate: p.Gate,
+	out := Request{ID: r.ID.String(), Job: r.ID.Job.String(), Op: r.Step.Op, Host: host, Gate: gate,
 		Target: r.Step.Target.String(), Incarnation: r.Step.Incarnation, StateFingerprint: r.Step.Fingerprint,
 		Params: params(r.Step.Params), RequestedBy: requesters(r.Requesters), Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,

@@ -112,6 +112,9 @@ func parseInt(text string) (int64, error) {
 
 // Canonical returns the RFC 8785 form of p; of nil, "{}".
 func (p Params) Canonical() []byte {
+	if len(p) == 0 {
+		return []byte("{}")
+	}
 	b, err := json.Marshal(map[string]any(p), json.Deterministic(true))
 	if err != nil {
 		// Only values that ParseParams makes may be in p.

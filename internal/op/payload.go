@@ -106,6 +106,40 @@ func DecodePayload(b []byte) (Payload, error) {
 	return p, f.err
 }
 
+// OriginOf reads for which gate and host a payload is. The bytes are ones that
+// were decoded before, so that nothing else of them is looked at.
+func OriginOf(payload []byte) (g GateID, host string, err error) {
+	d := jsontext.NewDecoder(bytes.NewReader(payload))
+	if _, err := d.ReadToken(); err != nil {
+		return "", "", Refuse(Malformed, "the payload: %v", err)
+	}
+	for g == "" || host == "" {
+		name, err := d.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			return "", "", Refuse(Malformed, "the payload names no gate and host")
+		}
+		to := new(string)
+		switch name.String() {
+		case "gate":
+			to = (*string)(&g)
+		case "host":
+			to = &host
+		}
+		v, err := d.ReadValue()
+		if err != nil {
+			return "", "", Refuse(Malformed, "the payload: %v", err)
+		}
+		if v.Kind() == '"' {
+			text, err := jsontext.AppendUnquote(nil, v)
+			if err != nil {
+				return "", "", Refuse(Malformed, "the payload: %v", err)
+			}
+			*to = string(text)
+		}
+	}
+	return g, host, nil
+}
+
 // Encode returns the canonical bytes (RFC 8785).
 func (r Rejection) Encode() ([]byte, error) {
 	b, err := encodeObject([]member{

@@ -253,3 +253,14 @@ func TestTimesAreWrittenInUTC(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, examplePayloadBytes, string(b))
 }
+
+func TestOriginOf(t *testing.T) {
+	gate, host, err := op.OriginOf([]byte(`{"expires_at":"x","gate":"g1","host":"h\u0031","params":{"gate":"no"}}`))
+	require.NoError(t, err)
+	require.Equal(t, op.GateID("g1"), gate)
+	require.Equal(t, "h1", host)
+	for _, bad := range []string{``, `{}`, `[]`, `null`, `{"gate":"g"}`, `{"host":"h","gate":1}`, `{"params":{"gate":"g","host":"h"}}`, `{"gate"`} {
+		_, _, err := op.OriginOf([]byte(bad))
+		require.ErrorIs(t, err, op.Malformed, bad)
+	}
+}

@@ -29,6 +29,9 @@ const (
 // UTF-8 and the Unicode classes Cc, Cf, Zl and Zp (controls, zero-width and
 // bidirectional marks, line separators). what names the field in the refusal.
 func CheckText(what, s string) error {
+	if printableASCII(s) {
+		return nil
+	}
 	if !utf8.ValidString(s) {
 		return Refuse(Malformed, "%s is not valid UTF-8", what)
 	}
@@ -39,4 +42,14 @@ func CheckText(what, s string) error {
 		}
 	}
 	return nil
+}
+
+// printableASCII spares almost all text the tables of Unicode.
+func printableASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"time"
 
 	"gated/internal/api"
@@ -215,6 +216,9 @@ func (s *Server) send(w http.ResponseWriter, status int, kind string, b []byte) 
 		w.Header().Set("Content-Type", kind)
 	}
 	w.Header().Set("Cache-Control", "no-store")
+	if len(b) > 0 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(b))) // a longer answer would be sent in chunks
+	}
 	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(s.Limits.Write))
 	w.WriteHeader(status)
 	_, _ = w.Write(b)
