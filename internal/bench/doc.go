@@ -21,6 +21,7 @@ type Options struct {
 	Progress io.Writer // what is being measured
 	Rows     int       // of the journal that a start is measured with
 	Only     string    // the one part to measure; empty for all
+	Profiles string    // a directory for a CPU profile of every gate; empty for none
 }
 
 // bench is one run.

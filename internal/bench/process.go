@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -135,6 +136,10 @@ func (b *bench) serving(dir string, n int, run bool) (*process, error) {
 	if run {
 		mode = "run"
 	}
-	p, _, err := startProcess(b.ctx, socketIn(dir), b.Self, "serve", dir, strconv.Itoa(n), mode)
+	profile := ""
+	if b.Profiles != "" {
+		profile = filepath.Join(b.Profiles, filepath.Base(dir)+".pprof")
+	}
+	p, _, err := startProcess(b.ctx, socketIn(dir), b.Self, "serve", dir, strconv.Itoa(n), mode, profile)
 	return p, err
 }

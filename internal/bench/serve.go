@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"time"
 
 	"gated/internal/api"
@@ -105,8 +106,20 @@ func (w *world) wake(t op.Target) {
 }
 
 // Serve serves a gate over guests in memory on a socket in dir until ctx ends.
-// Unless run is set, it only decides: nothing that it decided is executed.
-func Serve(ctx context.Context, dir string, guests int, run bool) error {
+// Unless run is set, it only decides: nothing that it decided is executed. A
+// profile is where a CPU profile of it all is written, if it is not empty.
+func Serve(ctx context.Context, dir string, guests int, run bool, profile string) error {
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	w, err := newWorld(ctx, worldOptions{dir: dir, guests: alike(guests), run: run})
 	if err != nil {
 		return err
