@@ -1,0 +1,76 @@
+// Package clitest is for tests alone: it holds the commands of a tool against
+// their words and against the tool's page in docs/reference.
+package clitest
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// flagName finds a flag at the start of its line of a help text.
+var flagName = regexp.MustCompile(`(?m)^ *(?:-\w, )?(--[a-z-]+)`)
+
+// eachCommand calls fn for every command of ours.
+func eachCommand(c *cobra.Command, fn func(*cobra.Command)) {
+	fn(c)
+	for _, sub := range c.Commands() {
+		eachCommand(sub, fn)
+	}
+}
+
+// Words fails the test unless every command of the tree says what it is, every
+// line of its examples starts with one of the programs, every flag says what it
+// does, and there are as many commands as words.
+func Words(t *testing.T, root *cobra.Command, words int, programs ...string) {
+	t.Helper()
+	example := `^  +(` + strings.Join(programs, "|") + `|--)`
+	seen := 0
+	eachCommand(root, func(c *cobra.Command) {
+		seen++
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		require.NotEmpty(t, c.Use, c.CommandPath())
+		for _, line := range strings.Split(c.Example, "\n") {
+			require.Regexp(t, example, line, c.CommandPath())
+		}
+		for line := range strings.Lines(c.LocalFlags().FlagUsages()) {
+			require.Regexp(t, `^ *(-\w, )?--[a-z-]+( \S+)?   *\S`, line, c.CommandPath())
+		}
+	})
+	require.Equal(t, words, seen, "words without a command, or the reverse")
+}
+
+// Reference fails the test unless the page in that file has a section for every
+// command, with its flags and an example, and one more for what they share.
+func Reference(t *testing.T, root *cobra.Command, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	sections := map[string]string{}
+	for _, s := range strings.Split(string(b), "\n## ")[1:] {
+		title, body, _ := strings.Cut(s, "\n")
+		sections[title] = body
+	}
+	commands, flags := 0, 0
+	eachCommand(root, func(c *cobra.Command) {
+		if c == root {
+			return
+		}
+		commands++
+		body, ok := sections[c.CommandPath()]
+		require.True(t, ok, "no section %q", c.CommandPath())
+		for _, m := range flagName.FindAllStringSubmatch(c.LocalNonPersistentFlags().FlagUsages(), -1) {
+			require.Contains(t, body, m[1], c.CommandPath())
+			flags++
+		}
+		if !c.HasSubCommands() {
+			require.Contains(t, body, "\n    "+c.CommandPath(), "%s has no example", c.CommandPath())
+		}
+	})
+	require.Greater(t, flags, 20)
+	require.Len(t, sections, commands+1, "a section without a command")
+}
