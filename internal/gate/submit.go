@@ -124,6 +124,9 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 	if len(steps) != 1 || sub.IdempotencyKey != "" {
 		return job, false, nil
 	}
+	if steps[0].step.Verdict.Class == op.Benign && sub.Requester.Source != op.SourceDesired {
+		return job, false, nil // there is hardly ever one to join; the decision looks too
+	}
 	err = g.view(ctx, func(tx *store.Tx) error {
 		s, found, err := openWish(tx, sub.Requester, steps[0].step)
 		if err != nil || !found || s.Fingerprint != steps[0].step.Fingerprint {

@@ -64,6 +64,22 @@ func (s *session) control(query string, args ...any) error {
 	})
 }
 
+// beginRead and endRead are begin and rollback for a connection that cannot
+// write, with statements that stay prepared: a View is often one query.
+func (s *session) beginRead() error {
+	if err := s.control("BEGIN DEFERRED"); err != nil {
+		return err
+	}
+	s.conn.inTx, s.conn.rolledBack, s.conn.failed = true, false, nil
+	return nil
+}
+
+func (s *session) endRead() error {
+	err := s.control("ROLLBACK")
+	s.conn.inTx = false
+	return err
+}
+
 // begin starts a transaction, immediate or deferred as the DSN says.
 func (s *session) begin() error {
 	return s.sql.Raw(func(any) error {

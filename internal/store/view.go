@@ -20,14 +20,14 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) (err error) {
 	}
 	healthy := false
 	defer func() { s.giveReader(r, healthy) }()
-	if err := r.begin(); err != nil {
+	if err := r.beginRead(); err != nil {
 		return unavailable(err)
 	}
 	tx := &Tx{s: r, ctx: ctx}
 	defer func() {
 		tx.end()
 		failed := r.conn.failed
-		healthy = r.rollback() == nil && failed == nil
+		healthy = r.endRead() == nil && failed == nil
 	}()
 	return fn(tx)
 }
