@@ -74,7 +74,7 @@ func TestReload(t *testing.T) {
 func (w *world) anew(id string) string {
 	w.t.Helper()
 	found := errors.New("found")
-	require.ErrorIs(w.t, w.client.Events(w.t.Context(), 0, true, func(e api.Entry) error {
+	require.ErrorIs(w.t, w.events(func(e api.Entry) error {
 		if e.Kind == "reissued" && e.Step == id {
 			return found
 		}

@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"gated/internal/audit"
 	"gated/internal/fsck"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/policy"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -143,10 +145,37 @@ func restored(ctx context.Context, s *store.Store, id op.GateID, detail string) 
 		if err := journal.ExpireRequests(tx); err != nil {
 			return err
 		}
-		_, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, By: "state owner", Gate: id, Detail: detail, Time: t})
-		return err
+		if _, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, By: stateOwner, Gate: id, Detail: detail, Time: t}); err != nil {
+			return err
+		}
+		return endScratch(tx, id, t)
 	})
 }
+
+// endScratch ends what might be destroyed unsigned: who took an interest in it
+// since the backup was made, the backup does not know.
+func endScratch(tx *store.Tx, id op.GateID, t time.Time) error {
+	young, err := journal.MayEnd(tx, t.Add(-policy.ScratchMaxAge))
+	if err != nil {
+		return err
+	}
+	const why = "the gate was restored, and does not know what became of it since"
+	for _, p := range young {
+		if _, err := journal.EndScratch(tx, p.Incarnation, why); err != nil {
+			return err
+		}
+		_, err := audit.Append(tx, audit.Entry{Kind: audit.Promoted, By: stateOwner, Gate: id, Target: p.Target.String(),
+			Incarnation: p.Incarnation, Detail: why, Time: t})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateOwner is who restores, as the audit log calls whoever may write the state
+// directory.
+const stateOwner = "state owner"
 
 // replaceDatabase keeps the database under a name of its own and puts fresh in
 // its place. Cut off in between, it leaves no database, which nothing starts

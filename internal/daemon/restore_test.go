@@ -100,7 +100,7 @@ func TestBackupAndRestore(t *testing.T) { // T03
 func (w *world) issuedFor(id string, gate op.GateID) {
 	w.t.Helper()
 	found := errors.New("found")
-	err := w.client.Events(w.t.Context(), 0, true, func(api.Entry) error {
+	err := w.events(func(api.Entry) error {
 		b, err := w.client.Payload(w.t.Context(), id)
 		if err != nil {
 			return err

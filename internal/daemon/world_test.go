@@ -254,6 +254,14 @@ func (w *world) health(name string) api.Health {
 	return api.Health{}
 }
 
+// events calls fn with every event from the first on until it returns an error,
+// which it returns.
+func (w *world) events(fn func(api.Entry) error) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	return w.client.Events(ctx, 0, true, fn)
+}
+
 // sound runs fsck, also beside a daemon.
 func (w *world) sound() {
 	w.t.Helper()
