@@ -43,8 +43,9 @@ func (h *history) close() error { return h.store.Close() }
 // bulk is how many operations share a transaction.
 const bulk = 1000
 
-func (h *history) write(n int, one func(*store.Tx) error) error {
-	for done := 0; done < n; done += bulk {
+// write calls one n times, or until the time is over, and returns how often.
+func (h *history) write(n int, until time.Time, one func(*store.Tx) error) (done int, err error) {
+	for ; done < n && now().Before(until); done += bulk {
 		err := h.store.Update(h.ctx, func(tx *store.Tx) error {
 			for range min(bulk, n-done) {
 				if err := one(tx); err != nil {
@@ -54,15 +55,16 @@ func (h *history) write(n int, one func(*store.Tx) error) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return done, err
 		}
 	}
-	return nil
+	return min(done, n), nil
 }
 
-// past writes n signed operations that succeeded, rowsPerStep rows each.
-func (h *history) past(n int) error {
-	return h.write(n, func(tx *store.Tx) error {
+// past writes n signed operations that succeeded, rowsPerStep rows each, or as
+// many as there is time for.
+func (h *history) past(n int, until time.Time) (int, error) {
+	return h.write(n, until, func(tx *store.Tx) error {
 		id, err := h.operation(tx, op.StateSucceeded)
 		if err != nil {
 			return err
@@ -79,7 +81,7 @@ func (h *history) past(n int) error {
 
 // underWay writes n signed operations that a crash left dispatched.
 func (h *history) underWay(n int) error {
-	return h.write(n, func(tx *store.Tx) error {
+	_, err := h.write(n, now().Add(patience), func(tx *store.Tx) error {
 		id, err := h.operation(tx, op.StateDispatched)
 		if err != nil {
 			return err
@@ -91,6 +93,7 @@ func (h *history) underWay(n int) error {
 		}
 		return nil
 	})
+	return err
 }
 
 // operation writes a job, its requester, step, request, nonce and signature.

@@ -22,6 +22,10 @@ import (
 	"gated/internal/store"
 )
 
+// workers is how many targets reconcile works on side by side. The default is
+// for drivers that do something; here the steps share commits.
+const workers = 32
+
 // now is the wall clock.
 func now() time.Time { return time.Now() }
 
@@ -90,7 +94,7 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 	}
 	if o.run {
 		w.steps = reconcile.New(reconcile.Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver},
-			Sources: o.sources, Host: host, After: o.after, Interval: roundInterval, Now: now, Logger: log})
+			Sources: o.sources, Host: host, Workers: workers, After: o.after, Interval: roundInterval, Now: now, Logger: log})
 	}
 	return w, nil
 }
