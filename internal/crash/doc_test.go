@@ -1,0 +1,12 @@
+// Package crash kills the daemon at random moments and checks after each kill
+// that what design section 3 promises still holds. It has tests alone: the real
+// programs, real keys, real guests with files and processes.
+//
+//	main_test.go      builds the programs
+//	machine_test.go   the daemon: started, killed, started again
+//	story_test.go     what goes on while it is killed
+//	ledger_test.go    what its callers were told
+//	checker_test.go   what must hold afterwards, as pure functions
+//	forged_test.go    the checker itself, on logs that break the rules
+//	kills_test.go     the loop
+package crash
