@@ -3,6 +3,7 @@ package journal
 import (
 	"database/sql"
 	"errors"
+	"time"
 
 	"gated/internal/op"
 	"gated/internal/store"
@@ -43,6 +44,19 @@ func IsStorage(tx *store.Tx, id op.StorageID) (is bool, err error) {
 func EndScratch(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
 	n, err := tx.Exec(`UPDATE incarnations SET ended = ? WHERE incarnation = ? AND ended = ''`, why, string(inc))
 	return n == 1, err
+}
+
+// MayEnd returns the incarnations made after t of which nobody has said yet that
+// they may not be destroyed unsigned.
+func MayEnd(tx *store.Tx, t time.Time) ([]op.Provenance, error) {
+	var out []op.Provenance
+	err := AllProvenance(tx, func(p op.Provenance) error {
+		if p.ScratchEnded == "" && p.CreatedAt.After(t) {
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out, err
 }
 
 // ReadProvenance returns what is recorded of an incarnation, nil for one that
