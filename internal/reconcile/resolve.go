@@ -40,9 +40,10 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 		switch {
 		case !o.Present:
 			return notDone
-		case which == "":
-			return unseen // it may be anything's
-		case o.Incarnation == which:
+		case which == "", o.Incarnation == which:
+			// The name was free when the step was dispatched. Where it does not
+			// say which one of the trash, whatever has the name is what it asked
+			// for; nothing is recorded of it that was not before.
 			return done
 		default:
 			return taken

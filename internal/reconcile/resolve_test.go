@@ -43,7 +43,7 @@ func TestResolve(t *testing.T) {
 		{"guest.undelete", params{"incarnation": "i1"}, there, "it is back", succeeded, succeeded},
 		{"guest.undelete", params{"incarnation": "i1"}, nothing("g"), "nothing is there", again, interrupted},
 		{"guest.undelete", params{"incarnation": "i1"}, other, "another is there", failed, failed},
-		{"guest.undelete", params{}, there, "something is there", again, interrupted},
+		{"guest.undelete", params{}, there, "the name was free and is taken by what was in the trash", succeeded, succeeded},
 
 		{"guest.start", nil, there, "it runs", succeeded, succeeded},
 		{"guest.start", nil, still, "it does not run", again, interrupted},
