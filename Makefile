@@ -6,7 +6,7 @@ BENCHFLAGS ?=
 # How long each fuzz target runs.
 FUZZTIME  ?= 10s
 
-.PHONY: build demo test lint fuzz bench clean
+.PHONY: build demo test matrix lint fuzz bench clean
 
 # Static programs in bin/.
 build:
@@ -24,6 +24,15 @@ test:
 		echo "no C compiler ($$($(GO) env CC)): the tests run without the race detector" >&2; \
 		set -x; CGO_ENABLED=0 $(GO) test $(TESTFLAGS) ./...; \
 	fi
+
+# The adversarial matrix alone; docs/matrix.md says how to read it.
+matrix:
+	$(GO) test -count=1 ./internal/matrix
+
+# The attacks that must fail, each with how it ended (docs/matrix.md). They are
+# part of "make test".
+matrix:
+	$(GO) test -count=1 -v -run '^TestMatrix' ./internal/matrix
 
 lint:
 	@unformatted=$$(gofmt -l cmd internal) || exit 1; \
