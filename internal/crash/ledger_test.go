@@ -77,6 +77,9 @@ func (l *ledger) owns(inc op.Incarnation, p possession) {
 func (l *ledger) putting(set, etag string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.sets[set] == nil {
+		l.sets[set] = []string{""} // it was never there
+	}
 	l.sets[set] = append(l.sets[set], etag)
 }
 

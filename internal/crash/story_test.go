@@ -64,14 +64,13 @@ func (s *story) apply(ctx context.Context, r *rand.Rand) error {
 			[]string{"running", "running", "stopped"}[r.IntN(3)], 64+r.IntN(8))
 	}
 	s.ledger.putting("main", op.SHA256([]byte(doc)))
-	set, err := s.client.PutSet(ctx, "main", "", []byte(doc))
+	_, err := s.client.PutSet(ctx, "main", "", []byte(doc))
 	if err = s.answered(err); err == nil {
 		s.ledger.put("main", op.SHA256([]byte(doc)))
 	}
 	if err != nil {
 		return err
 	}
-	_ = set
 	_, err = s.client.Guests(ctx)
 	return s.answered(err)
 }
