@@ -70,8 +70,11 @@ func (t *table) print(w io.Writer) error {
 		budget, ratio := "", ""
 		if r.budget != 0 {
 			budget, ratio = r.unit.text(r.budget), fmt.Sprintf("%.2f", r.met())
-			if r.met() < 1 {
+			switch {
+			case r.met() < 1:
 				ratio += " <"
+			case r.met() > 100:
+				ratio = "over 100"
 			}
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.what, r.unit.text(r.value), budget, ratio, r.beside)
