@@ -18,7 +18,7 @@ const (
 	// MaxBytes is the size of the largest document, in bytes.
 	MaxBytes = strictyaml.MaxBytes
 	// MaxGuests is the most guests of one document.
-	MaxGuests = 100_000
+	MaxGuests = 50_000
 	// MaxHost is the longest host name, in bytes (RFC 1035, 2.3.4).
 	MaxHost = 253
 )

@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,4 +171,25 @@ func FuzzParse(f *testing.F) {
 		}
 		checkTruncation(t, b)
 	})
+}
+
+// The bound on values, which keeps the tree small, is above what guests need.
+func TestManyGuestsAreWithinTheBoundOnValues(t *testing.T) {
+	for n, guest := range map[int]string{
+		10_000: "  - name: g%d\n    state: running\n    memory: 512MiB\n    cpus: 2\n    command: web\n    protected: true\n" +
+			"    labels:\n      tier: prod\n      site: a\n",
+		desired.MaxGuests: "  - name: g%d\n    state: running\n",
+	} {
+		var b strings.Builder
+		b.WriteString("apiVersion: gated/v1\nhost: h\nguests:\n")
+		for i := range n {
+			fmt.Fprintf(&b, guest, i)
+		}
+		doc, err := desired.Parse("f", []byte(b.String()))
+		require.NoError(t, err)
+		require.Len(t, doc.Guests, n)
+	}
+	scalars := "apiVersion: gated/v1\nhost: h\nguests: [" + strings.Repeat("a,", 1_000_000) + "]\n"
+	_, err := desired.Parse("f", []byte(scalars))
+	require.ErrorIs(t, err, op.Oversized, "two bytes each, and 200 in the tree")
 }

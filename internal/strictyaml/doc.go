@@ -27,8 +27,9 @@ const (
 	// MaxBytes is the size of the largest file, in bytes.
 	MaxBytes = 16 << 20
 	// MaxMarks bounds the line ends, commas, colons, dashes and brackets that
-	// begin a value, and with them the size of the tree (some 200 bytes each).
-	MaxMarks = 1 << 20
+	// begin a value, and with them the size of the tree (some 200 bytes each, so
+	// 64 MiB): room for 50,000 guests of two fields, or 10,000 with all of them.
+	MaxMarks = 1 << 18
 	// MaxDepth is the deepest nesting of maps and lists, the file itself being 1.
 	MaxDepth = 16
 )
