@@ -144,11 +144,22 @@ func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
 // decide runs one decision in one transaction. An error of fn takes back what
 // fn wrote, and the refusal is written to the audit log in its place.
 func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error) error {
+	return g.decideOr(ctx, by, about, fn, nil)
+}
+
+// decideOr is decide with what else is written when fn refuses, if not nil.
+func (g *Gate) decideOr(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error,
+	refused func(*store.Tx, error) error) error {
 	var refusal error
 	err := g.store.Update(ctx, func(tx *store.Tx) error {
 		refusal = tx.Savepoint(func() error { return fn(tx) })
 		if refusal == nil || errors.Is(refusal, errRulesMoved) || errors.Is(refusal, store.ErrUnavailable) {
 			return refusal
+		}
+		if refused != nil {
+			if err := refused(tx, refusal); err != nil {
+				return err
+			}
 		}
 		return g.note(tx, by, about, refusal)
 	})
@@ -161,15 +172,16 @@ func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, f
 	return g.machine(refusal)
 }
 
+// noteTime bounds how long a refusal waits to be written.
+const noteTime = 10 * time.Second
+
 // refuse writes a refusal that was found before any transaction, and returns
-// it; if it cannot be written, it returns Unavailable.
+// it; if it cannot be written, it returns Unavailable. A caller who hangs up
+// does not keep it out of the log.
 func (g *Gate) refuse(ctx context.Context, by op.Requester, about audit.Entry, refusal error) error {
-	refusal = g.machine(refusal)
-	err := g.store.Update(ctx, func(tx *store.Tx) error { return g.note(tx, by, about, refusal) })
-	if err != nil {
-		return g.machine(err)
-	}
-	return refusal
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	return g.decide(ctx, by, about, func(*store.Tx) error { return g.machine(refusal) })
 }
 
 // view reads in one snapshot.

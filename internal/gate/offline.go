@@ -96,7 +96,7 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 		return r, err
 	}
 	if err := nonce.Issue(tx, rec); err != nil {
-		return r, err
+		return r, known(tx, a, err)
 	}
 	if err := journal.AddRequest(tx, r); err != nil {
 		return r, err
@@ -122,4 +122,17 @@ func distinct(signers []authz.Signer, now time.Time) []op.Signed {
 		out = append(out, op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, Armor: s.Armor, At: now})
 	}
 	return out
+}
+
+// known says of a payload that was decided between the look and the decision
+// what became of it, like of one that was decided before.
+func known(tx *store.Tx, a approval, refusal error) error {
+	rec, ok, err := nonce.Lookup(tx, a.Payload.Nonce)
+	if err == nil && ok {
+		err = checkNonce(tx, a.Payload.Nonce, a.sha, rec.Request)
+	}
+	if err != nil {
+		return err
+	}
+	return refusal
 }

@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -67,21 +68,52 @@ func TestIdempotencyKeyRace(t *testing.T) {
 	require.Len(t, jobs, 3)
 }
 
-func TestRefusedSubmissionLeavesItsKeyFree(t *testing.T) {
+func TestARefusalIsTheAnswerToItsKey(t *testing.T) {
 	w := newWorld(t)
 	sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "a")}, IdempotencyKey: "k"}
 	_, err := w.gate.Submit(w.ctx, sub)
 	require.ErrorIs(t, err, op.UnknownTarget)
 	w.back.put("a")
-	_, err = w.gate.Submit(w.ctx, sub)
-	require.NoError(t, err)
-	sub.Reason = "another body"
-	_, err = w.gate.Submit(w.ctx, sub)
+	_, again := w.gate.Submit(w.ctx, sub)
+	require.ErrorIs(t, again, op.UnknownTarget, "the same key and body get the first answer")
+	require.Equal(t, op.AsRefusal(err).Detail, op.AsRefusal(again).Detail)
+	other := sub
+	other.Reason = "another body"
+	_, err = w.gate.Submit(w.ctx, other)
 	require.ErrorIs(t, err, op.Conflict)
 	require.Equal(t, op.Conflict, w.lastRefusal().Code)
 	w.restart()
-	_, err = w.gate.Submit(w.ctx, sub)
+	_, err = w.gate.Submit(w.ctx, other)
 	require.ErrorIs(t, err, op.Conflict, "the key is known after a restart")
+	sub.IdempotencyKey = "k2"
+	_, err = w.gate.Submit(w.ctx, sub)
+	require.NoError(t, err)
+}
+
+func TestOpenStepsOfATargetAreCapped(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	for range 128 {
+		w.mustSubmit(ask("guest.start", "a"))
+	}
+	_, err := w.submit(ask("guest.start", "a"))
+	require.ErrorIs(t, err, op.OverLimit)
+	id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "a"})
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.NoError(t, w.execute(id))
+	w.mustSubmit(ask("guest.start", "a"))
+}
+
+func TestHangingUpKeepsNoRefusalOutOfTheLog(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	r := w.request(ask("guest.destroy", "a"))
+	gone, cancel := context.WithCancel(w.ctx)
+	cancel()
+	_, err := w.gate.Approve(gone, hub, r.ID, mallory.envelope(t, r.Payload))
+	require.ErrorIs(t, err, op.UnknownSigner)
+	require.Equal(t, op.UnknownSigner, w.lastRefusal().Code)
 }
 
 // TestDesiredStateAndAJobWantTheSame: one request, and each takes back its own.

@@ -38,9 +38,29 @@ func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 	}
 	steps, err := g.planJob(ctx, sub)
 	if err != nil {
-		return op.Job{}, g.refuse(ctx, sub.Requester, e, err)
+		return op.Job{}, g.refuseKeyed(ctx, sub, body, e, err)
 	}
 	return g.admit(ctx, sub, body, e, steps)
+}
+
+// refuseKeyed is refuse for a submission: with an idempotency key, a repeat gets
+// the same refusal.
+func (g *Gate) refuseKeyed(ctx context.Context, sub op.Submission, body string, e audit.Entry, refusal error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	return g.decideOr(ctx, sub.Requester, e, func(*store.Tx) error { return g.machine(refusal) }, g.answerWith(sub, body))
+}
+
+// answerWith stores a refusal as the answer to a submission's key. That nothing
+// could be decided is no answer.
+func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error) error {
+	return func(tx *store.Tx, refusal error) error {
+		r := op.AsRefusal(refusal)
+		if sub.IdempotencyKey == "" || r.Code == op.Unavailable || r.Code == op.Internal {
+			return nil
+		}
+		return journal.RememberRefusal(tx, sub.Requester.String(), sub.IdempotencyKey, body, r, g.clock.Now().Now)
+	}
 }
 
 // Want submits a difference that reconcile found, on behalf of a desired set.
@@ -106,11 +126,11 @@ func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audi
 		return job, err
 	}
 	var job op.Job
-	err := g.decide(ctx, sub.Requester, e, func(tx *store.Tx) error {
+	err := g.decideOr(ctx, sub.Requester, e, func(tx *store.Tx) error {
 		var err error
 		job, err = g.joinOrInsert(tx, sub, body, steps)
 		return err
-	})
+	}, g.answerWith(sub, body))
 	if err != nil {
 		return op.Job{}, err
 	}
@@ -251,11 +271,28 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 	return job, nil
 }
 
+// maxOpenPerTarget bounds the open steps of one target: each look at what may
+// run next reads them all.
+const maxOpenPerTarget = 128
+
+// checkLimit refuses, as OverLimit, what would open more than anybody can want.
 func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error {
 	asks := 0
+	opens := map[op.Target]int{}
 	for _, p := range steps {
 		if p.step.Verdict.Class == op.Destructive {
 			asks++
+		}
+		opens[p.step.Target]++
+	}
+	for t, more := range opens {
+		n, err := journal.CountOpen(tx, t)
+		if err != nil {
+			return err
+		}
+		if n+more > maxOpenPerTarget {
+			return op.Refuse(op.OverLimit, "%s has %d open steps, and %d is the most", t, n, maxOpenPerTarget).
+				WithHint("wait for some to end, or cancel some (gated jobs, gated cancel)")
 		}
 	}
 	if asks == 0 {

@@ -16,12 +16,22 @@ func Remember(tx *store.Tx, caller, key, body string, job op.JobID, now time.Tim
 	return err
 }
 
-// Recall returns the job that answered a caller's key before, 0 if none did.
-// The same key with another body is a Conflict.
+// RememberRefusal stores the refusal that answered a caller's idempotency key.
+// A key that was answered already keeps its first answer.
+func RememberRefusal(tx *store.Tx, caller, key, body string, r *op.Refusal, now time.Time) error {
+	_, err := tx.Exec(`INSERT INTO idempotency(caller, key, body, job, code, detail, hint, at) VALUES(?, ?, ?, 0, ?, ?, ?, ?)
+		ON CONFLICT(caller, key) DO NOTHING`, caller, key, body, string(r.Code), r.Detail, r.Hint, now.UnixNano())
+	return err
+}
+
+// Recall returns the job that answered a caller's key before, 0 if none did, or
+// the refusal that did. The same key with another body is a Conflict.
 func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 	var known string
 	var job int64
-	err := tx.QueryRow(`SELECT body, job FROM idempotency WHERE caller = ? AND key = ?`, caller, key).Scan(&known, &job)
+	var first op.Refusal
+	err := tx.QueryRow(`SELECT body, job, code, detail, hint FROM idempotency WHERE caller = ? AND key = ?`, caller, key).
+		Scan(&known, &job, &first.Code, &first.Detail, &first.Hint)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -29,8 +39,11 @@ func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 		return 0, err
 	}
 	if known != body {
-		return 0, op.Refuse(op.Conflict, "the idempotency key was used for another submission (job %s)", op.JobID(job)).
+		return 0, op.Refuse(op.Conflict, "the idempotency key was used for another submission").
 			WithHint("use a new key for a new submission")
+	}
+	if first.Code != "" {
+		return 0, &first
 	}
 	return op.JobID(job), nil
 }

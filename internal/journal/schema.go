@@ -82,7 +82,10 @@ CREATE TABLE idempotency(
 	caller TEXT NOT NULL,
 	key    TEXT NOT NULL,
 	body   TEXT NOT NULL,
-	job    INTEGER NOT NULL,
+	job    INTEGER NOT NULL,            -- 0 where the answer was a refusal
+	code   TEXT NOT NULL DEFAULT '',
+	detail TEXT NOT NULL DEFAULT '',
+	hint   TEXT NOT NULL DEFAULT '',
 	at     INTEGER NOT NULL,
 	PRIMARY KEY(caller, key)
 ) STRICT, WITHOUT ROWID;

@@ -197,3 +197,10 @@ func Busy(tx *store.Tx, t op.Target) (busy bool, err error) {
 		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`, t.Kind, t.Name).Scan(&busy)
 	return busy, err
 }
+
+// CountOpen returns how many open steps a target has.
+func CountOpen(tx *store.Tx, t op.Target) (n int, err error) {
+	err = tx.QueryRow(`SELECT count(*) FROM steps WHERE kind = ? AND name = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')`, t.Kind, t.Name).Scan(&n)
+	return n, err
+}

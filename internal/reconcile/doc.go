@@ -112,6 +112,7 @@ type Reconciler struct {
 type target struct {
 	woken    bool            // the gate said that there may be something to do
 	open     bool            // it had open steps when the round looked
+	look     bool            // it was woken since its waiting requests were looked at again
 	adopt    bool            // desired state mentions an incarnation that the gate was not told of
 	withdraw map[string]bool // sets that wished something of it and do not any more
 	adopted  []adoption      // what the gate was told, for each set that mentions it
@@ -166,6 +167,6 @@ func (r *Reconciler) target(t op.Target) *target {
 
 // empty reports whether there is nothing to remember.
 func (m *target) empty() bool {
-	return !m.woken && !m.open && !m.adopt && len(m.withdraw) == 0 && len(m.adopted) == 0 && len(m.stopped) == 0 &&
+	return !m.woken && !m.open && !m.look && !m.adopt && len(m.withdraw) == 0 && len(m.adopted) == 0 && len(m.stopped) == 0 &&
 		m.retry == nil && m.hold == nil && m.attached == nil && m.unknown == ""
 }

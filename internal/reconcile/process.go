@@ -49,14 +49,15 @@ func (r *Reconciler) process(ctx context.Context, t op.Target) {
 
 // waitsForRoom takes note that a target is worked on, and reports whether that
 // would be of no use: nobody woke it, nothing of it is open, and it is to be
-// destroyed by a set that has all the requests it may have. A hub that asks for 100,000 destroys costs
-// a look at memory for each (P11).
+// destroyed by a set that has all the requests it may have. A hub that asks for
+// 100,000 destroys costs a look at memory for each (P11).
 func (r *Reconciler) waitsForRoom(t op.Target) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.targets[t]
 	busy := m != nil && (m.woken || m.adopt || m.open || m.attached != nil || len(m.withdraw) > 0)
 	if m != nil {
+		m.look = m.look || m.woken
 		m.woken, m.adopt = false, false
 	}
 	w := r.wishes.wishes[t]
@@ -85,12 +86,13 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	r.mu.Lock()
 	m, ix := r.targets[t], r.wishes
 	sets := map[string]bool{}
-	var open bool
+	var open, look bool
 	if m != nil {
 		for set := range m.withdraw {
 			sets[set] = true
 		}
-		open, m.open = m.open, false
+		open, look = m.open, m.look || m.open
+		m.open, m.look = false, false
 	}
 	r.mu.Unlock()
 	if open {
@@ -106,7 +108,7 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 		delete(r.target(t).withdraw, set)
 		r.mu.Unlock()
 	}
-	if !open {
+	if !look {
 		return true
 	}
 	if err := r.Gate.Refresh(ctx, t); err != nil {
