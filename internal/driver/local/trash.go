@@ -126,7 +126,8 @@ func (d *Driver) trashOf(name string) ([]op.Trashed, error) {
 func (d *Driver) Sweep(ctx context.Context) error {
 	d.sweeping.Lock()
 	defer d.sweeping.Unlock()
-	var due, begun []string
+	due := map[string]string{} // guests' names, by id
+	var begun []string
 	now := d.cfg.Now()
 	err := d.trash.each(func(file string) error {
 		if strings.HasPrefix(file, purgePrefix) {
@@ -143,12 +144,12 @@ func (d *Driver) Sweep(ctx context.Context) error {
 			return nil
 		}
 		if now.After(rec.Until) {
-			due = append(due, id)
+			due[id] = rec.Name
 		}
 		return nil
 	})
-	for _, id := range due {
-		purge, e := d.beginPurge(id)
+	for _, id := range sortedKeys(due) {
+		purge, e := d.beginPurge(id, due[id], now)
 		err = errors.Join(err, e)
 		if purge != "" {
 			begun = append(begun, purge)
@@ -160,14 +161,24 @@ func (d *Driver) Sweep(ctx context.Context) error {
 	return err
 }
 
-// beginPurge takes an entry out of undelete's reach in one rename. It returns
-// the name to delete, empty if there is nothing.
-func (d *Driver) beginPurge(id string) (string, error) {
+// beginPurge takes an entry out of undelete's reach in one rename, if it is
+// still due: under its name's lock it looks again, for a guest that was brought
+// back and destroyed once more has the same name in the trash. It returns the
+// name to delete, empty if there is nothing.
+func (d *Driver) beginPurge(id, name string, now time.Time) (string, error) {
+	defer d.names.lock(name)()
+	rec, err := d.record(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // brought back meanwhile
+	}
+	if err != nil || rec.Name != name || !now.After(rec.Until) {
+		return "", err
+	}
 	if err := d.checkNoMount(filepath.Join(d.root.path(), trashDir, id), "deleting "+id); err != nil {
 		return "", err
 	}
 	purge := purgePrefix + id
-	err := d.trash.rename(id, d.trash, purge, unix.RENAME_NOREPLACE)
+	err = d.trash.rename(id, d.trash, purge, unix.RENAME_NOREPLACE)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}

@@ -1,0 +1,50 @@
+package local
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSweepLooksAgain: between a sweep's look and its deletion a guest is
+// brought back and destroyed once more. It has the same name in the trash, and
+// all its time ahead.
+func TestSweepLooksAgain(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web")
+	w.write("precious", "web", dataDir, "file")
+	inc := w.observe("web").Incarnation
+	w.do("destroy", "web")
+	w.pass(2 * DefaultTrashKeep)
+
+	unlock := w.d.names.lock("web") // a step on web is under way
+	swept := make(chan error, 1)
+	go func() { swept <- w.d.Sweep(w.ctx) }()
+	waitFor(t, "the sweep waits for the name", func() bool {
+		w.d.names.mu.Lock()
+		defer w.d.names.mu.Unlock()
+		return w.d.names.held["web"].users == 2
+	})
+	require.NoError(t, w.d.undelete(trashName("web", inc), target("web")))
+	g, err := w.d.openGuest("web")
+	require.NoError(t, err)
+	defer g.close()
+	require.NoError(t, w.d.destroy(w.ctx, g))
+	unlock()
+
+	require.NoError(t, <-swept)
+	w.do("undelete", "web")
+	require.Equal(t, inc, w.observe("web").Incarnation)
+	require.Equal(t, "precious", w.content("web", dataDir, "file"))
+}
+
+// TestSweepOfWhatWasBroughtBack has nothing to delete, and that is no error.
+func TestSweepOfWhatWasBroughtBack(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web")
+	id := trashName("web", w.observe("web").Incarnation)
+	purge, err := w.d.beginPurge(id, "web", w.clock())
+	require.NoError(t, err)
+	require.Empty(t, purge)
+	require.True(t, w.observe("web").Present)
+}
