@@ -39,7 +39,6 @@ func (b *bench) start() error {
 		return err
 	}
 	fmt.Fprintf(b.Progress, "  %d rows of history in %.0f s\n", jobs*rowsPerStep, now().Sub(began).Seconds())
-	began = now()
 	took, err := median(startRuns, func() (float64, error) { return b.startOnce(dir) })
 	if err != nil {
 		return err

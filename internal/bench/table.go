@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 	"text/tabwriter"
 )
 
@@ -49,16 +48,9 @@ func (r row) met() float64 {
 	return r.budget / r.value
 }
 
-type table struct {
-	rows  []row
-	notes []string
-}
+type table struct{ rows []row }
 
 func (t *table) add(r row) { t.rows = append(t.rows, r) }
-
-func (t *table) note(format string, args ...any) {
-	t.notes = append(t.notes, fmt.Sprintf(format, args...))
-}
 
 // print writes the table. A figure below its budget is marked.
 func (t *table) print(w io.Writer) error {
@@ -79,9 +71,5 @@ func (t *table) print(w io.Writer) error {
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.what, r.unit.text(r.value), budget, ratio, r.beside)
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, "\n"+strings.Join(t.notes, "\n"))
-	return err
+	return tw.Flush()
 }
