@@ -128,19 +128,10 @@ func (c *checked) check(life int) {
 
 // quiet waits until no step may run any more, and returns all jobs.
 func (c *checked) quiet(ctx context.Context) map[string]api.Job {
-	for {
-		open := 0
-		for _, state := range []op.State{op.StatePlanned, op.StateAuthorized, op.StateDispatched} {
-			list, err := c.client.Jobs(ctx, client.JobQuery{State: state})
-			require.NoError(c.t, err)
-			open += len(list.Jobs)
-			for _, j := range list.Jobs {
-				_, err := c.client.AwaitJob(ctx, j.ID, func(j api.Job) bool { return !j.State.Open() || j.State == op.StatePending })
-				require.NoError(c.t, err, "%s does not end\n%s", j.ID, c.machine.log.String())
-			}
-		}
-		if open == 0 {
-			break
+	for open := c.open(ctx); len(open) > 0; open = c.open(ctx) {
+		for _, j := range open {
+			_, err := c.client.AwaitJob(ctx, j.ID, func(j api.Job) bool { return !j.State.Open() || j.State == op.StatePending })
+			require.NoError(c.t, err, "%s does not end\n%s", j.ID, c.machine.log.String())
 		}
 	}
 	jobs := map[string]api.Job{}
@@ -170,9 +161,21 @@ func (c *checked) readLog(ctx context.Context) {
 // was seen meanwhile, in several looks, is one state. Desired state may be at
 // work after the jobs of the story have ended.
 func (c *checked) still(ctx context.Context) bool {
+	under := len(c.open(ctx)) // first: what ends later moves the head
 	head, err := c.client.AuditHead(ctx)
 	require.NoError(c.t, err)
-	return head.Seq == int64(len(c.log))
+	return under == 0 && head.Seq == int64(len(c.log))
+}
+
+// open returns the jobs of which something may run or runs.
+func (c *checked) open(ctx context.Context) []api.Job {
+	var out []api.Job
+	for _, state := range []op.State{op.StatePlanned, op.StateAuthorized, op.StateDispatched} {
+		list, err := c.client.Jobs(ctx, client.JobQuery{State: state})
+		require.NoError(c.t, err)
+		out = append(out, list.Jobs...)
+	}
+	return out
 }
 
 // replayed sends every approval that was accepted once more, both ways.
