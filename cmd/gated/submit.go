@@ -15,6 +15,10 @@ func (t *tool) submitCommand() *cobra.Command {
 	var reason string
 	var wait bool
 	c := t.askCommand("submit", func(ctx context.Context, cl *client.Client, a op.Ask) error {
+		// Bytes that are no text would arrive as others than were typed.
+		if err := op.CheckText("reason", reason); err != nil {
+			return err
+		}
 		job, err := cl.Submit(ctx, api.SubmitOf(reason, a), "")
 		if err != nil {
 			return err
