@@ -27,7 +27,22 @@ func Fsck(ctx context.Context, stateDir string) (report FsckReport, err error) {
 		report, err = fsck.Run(tx)
 		return err
 	})
+	if err == nil {
+		err = checkIdentity(ctx, o, &report)
+	}
 	return report, errors.Join(err, o.close())
+}
+
+// checkIdentity adds to a report that the database is not the one that was
+// bound to this directory.
+func checkIdentity(ctx context.Context, o *opened, report *FsckReport) error {
+	_, err := o.dir.Check(ctx, o.store)
+	if errors.Is(err, op.TargetMismatch) || errors.Is(err, op.Conflict) {
+		report.Sound = false
+		report.Problems = append(report.Problems, Problem{Rule: "a copy does not start", Where: o.dir.Database(), Detail: op.AsRefusal(err).Detail})
+		return nil
+	}
+	return err
 }
 
 // AuditReport is the head of an audit log that is whole.

@@ -179,6 +179,10 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: copied, Socket: filepath.Join(w.dir, "s2")})
 	refused(t, err, op.TargetMismatch, "is not the one", "gated restore")
 	require.Equal(t, before, tree(t, copied))
+	report, err := daemon.Fsck(t.Context(), copied)
+	require.NoError(t, err)
+	require.False(t, report.Sound)
+	require.Equal(t, "a copy does not start", report.Problems[0].Rule)
 
 	// An old copy of the database in its place.
 	db := filepath.Join(w.state, "gated.db")
