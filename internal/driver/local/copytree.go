@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // copying copies a tree: regular files (shared blocks where the file system can,
 // holes kept), directories and symlinks as they are; with modes and times of
 // modification, and owners where the daemon is root. Two names of one file
-// become two files. Extended attributes are not copied.
+// become two files. Extended attributes are not copied. What is removed while it
+// is being copied is left out: a guest may run.
 type copying struct {
 	ctx     context.Context
 	limit   int64 // entries
@@ -67,12 +69,18 @@ func (c *copying) dir(from, to *dir, depth int) error {
 
 func (c *copying) entry(from, to *dir, name string, depth int) error {
 	e, err := from.stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case e.isDir():
 		sub, err := from.sub(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -96,6 +104,9 @@ func (c *copying) entry(from, to *dir, name string, depth int) error {
 func (c *copying) symlink(from, to *dir, name string, e entry) error {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(from.fd(), name, buf)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("readlink %s/%s: %w", from.path(), name, err)
 	}
@@ -112,6 +123,9 @@ func (c *copying) symlink(from, to *dir, name string, e entry) error {
 
 func (c *copying) file(from, to *dir, name string, e entry) (err error) {
 	src, err := from.open(name, unix.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

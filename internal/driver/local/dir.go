@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -147,9 +148,12 @@ func statAt(d *dir, name string, flags int) (entry, error) {
 }
 
 // each calls fn for every entry, in no order, a few hundred names in memory at
-// a time.
+// a time. A directory that is removed meanwhile has no more entries.
 func (d *dir) each(fn func(name string) error) error {
 	again, err := d.sub(".")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -161,7 +165,7 @@ func (d *dir) each(fn func(name string) error) error {
 				return err
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {

@@ -1,0 +1,87 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestARemovedDirectoryIsEmpty: removed after it was opened, as a guest may do
+// at any moment of a look or a copy.
+func TestARemovedDirectoryIsEmpty(t *testing.T) {
+	d := openTemp(t)
+	path := mkdirs(t, d, "gone")
+	sub, err := d.sub("gone")
+	require.NoError(t, err)
+	defer sub.close()
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, sub.each(func(name string) error { t.Error(name); return nil }))
+	u, err := measure(t.Context(), sub, 10)
+	require.NoError(t, err)
+	require.Equal(t, usage{}, u)
+	mkdirs(t, d, "copy")
+	to, err := d.sub("copy")
+	require.NoError(t, err)
+	defer to.close()
+	require.NoError(t, copyTree(t.Context(), sub, to, 10))
+	require.Empty(t, entries(t, to.path()))
+}
+
+// TestAnErrorOfTheVisitorIsKept: what is not there for the visitor is no end of
+// the directory.
+func TestAnErrorOfTheVisitorIsKept(t *testing.T) {
+	d := openTemp(t)
+	mkdirs(t, d, "sub")
+	require.ErrorIs(t, d.each(func(string) error { return unix.ENOENT }), unix.ENOENT)
+}
+
+// TestCopyLeavesOutWhatVanished removes entries between the listing, the look
+// at each and its opening.
+func TestCopyLeavesOutWhatVanished(t *testing.T) {
+	d := openTemp(t)
+	from, to := mkdirs(t, d, "from"), mkdirs(t, d, "to")
+	src, err := d.sub("from")
+	require.NoError(t, err)
+	defer src.close()
+	dst, err := d.sub("to")
+	require.NoError(t, err)
+	defer dst.close()
+	c := copying{ctx: t.Context(), limit: 10}
+	require.NoError(t, c.entry(src, dst, "not there", 1), "before the look")
+
+	file, link := filepath.Join(from, "file"), filepath.Join(from, "link")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	require.NoError(t, os.Symlink("x", link))
+	looks := map[string]entry{}
+	for _, name := range []string{"file", "link"} {
+		looks[name], err = src.stat(name)
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, c.file(src, dst, "file", looks["file"]))
+	require.NoError(t, c.symlink(src, dst, "link", looks["link"]))
+	require.Empty(t, entries(t, to))
+
+	// A destination that is gone is a failure.
+	require.NoError(t, os.Symlink("x", link))
+	require.NoError(t, os.Remove(to))
+	require.ErrorIs(t, c.entry(src, dst, "link", 1), unix.ENOENT)
+}
+
+// TestLooksAtABusyGuest observes and copies a guest whose directories come and
+// go all the time.
+func TestLooksAtABusyGuest(t *testing.T) {
+	w := newWorld(t, withCommand("busy", sh("echo up > up; while :; do mkdir -p a/b/c d/e; rm -rf a d; done")))
+	w.do("create", "web", "command", "busy", "state", "running")
+	w.waitUp("web")
+	for range 50 {
+		require.Equal(t, Running, w.observe("web").Running)
+		w.do("snapshot", "web", "snapshot", "s")
+		w.do("snapshot-delete", "web", "snapshot", "s")
+	}
+	w.do("stop", "web")
+}
