@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"gated/internal/op"
@@ -78,21 +79,23 @@ func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 
 // Filter chooses jobs.
 type Filter struct {
-	State op.State // empty: any
-	After op.JobID // only younger jobs
-	Limit int
+	State   op.State // empty: any
+	After   op.JobID // only younger jobs
+	Through op.JobID // none younger than this; 0: no bound
+	Limit   int      // 0: no bound
 }
 
-// ReadJobs returns jobs, oldest first.
+// ReadJobs returns jobs, oldest first. Of those of a closed state it examines
+// every one from After to Through, since no index leads to them.
 func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
-	query := `SELECT id FROM jobs WHERE id > ? ORDER BY id`
-	args := []any{int64(f.After)}
-	if f.State.Open() {
-		query = `SELECT DISTINCT job FROM steps WHERE job > ? AND state = ?
-			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job`
-		args = append(args, string(f.State))
+	through, limit := int64(f.Through), f.Limit
+	if through == 0 {
+		through = math.MaxInt64
 	}
-	ids, err := readIDs(tx, query, args...)
+	if limit <= 0 {
+		limit = -1 // SQLite's word for none
+	}
+	ids, err := jobIDs(tx, f, through, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +108,31 @@ func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 		if f.State != "" && j.State() != f.State {
 			continue
 		}
-		if out = append(out, j); f.Limit > 0 && len(out) == f.Limit {
+		if out = append(out, j); len(out) == limit {
 			break
 		}
 	}
 	return out, nil
+}
+
+// jobIDs returns the jobs that may fit. For a closed state they are those with
+// any step in it, of which the job's own state may still be another.
+func jobIDs(tx *store.Tx, f Filter, through int64, limit int) ([]op.JobID, error) {
+	switch {
+	case f.State == "":
+		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`, int64(f.After), through, limit)
+	case f.State.Open():
+		// A job's state is that of its first open step.
+		return readIDs(tx, `SELECT job FROM steps s WHERE job > ? AND job <= ? AND state = ?
+			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
+			AND NOT EXISTS (SELECT 1 FROM steps e WHERE e.job = s.job AND e.idx < s.idx
+				AND e.state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))
+			ORDER BY job LIMIT ?`, int64(f.After), through, string(f.State), limit)
+	default:
+		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ?
+			AND EXISTS (SELECT 1 FROM steps WHERE job = jobs.id AND state = ?) ORDER BY id`,
+			int64(f.After), through, string(f.State))
+	}
 }
 
 func readIDs(tx *store.Tx, query string, args ...any) ([]op.JobID, error) {

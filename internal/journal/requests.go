@@ -114,16 +114,27 @@ func readSignatures(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
 	return out, rows.Err()
 }
 
+// Bounds of a list of requests that are closed: no index leads to those of one
+// state, and there is no end to them.
+const (
+	closedExamined = 10_000
+	closedListed   = 500
+)
+
 // ReadRequests returns requests, oldest first: those whose step is in the
-// state, or with the empty state those that are open.
+// state, or with the empty state those that are open. Of a closed state it
+// returns the newest 500 among the newest 10,000 requests.
 func ReadRequests(tx *store.Tx, state op.State) ([]op.Request, error) {
-	query := `SELECT r.job, r.idx FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx
-		WHERE s.state = ? ORDER BY r.job, r.idx`
-	args := []any{string(state)}
+	query := `SELECT job, idx FROM (SELECT r.job, r.idx
+			FROM (SELECT job, idx FROM requests ORDER BY job DESC, idx DESC LIMIT ?) r
+			JOIN steps s ON s.job = r.job AND s.idx = r.idx WHERE s.state = ? ORDER BY r.job DESC, r.idx DESC LIMIT ?)
+		ORDER BY job, idx`
+	args := []any{closedExamined, string(state), closedListed}
 	switch {
 	case state.Open():
 		query = `SELECT s.job, s.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
 			WHERE s.state = ? AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY s.job, s.idx`
+		args = []any{string(state)}
 	case state == "":
 		query = `SELECT r.job, r.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
 			WHERE s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY r.job, r.idx`
