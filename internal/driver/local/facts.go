@@ -2,12 +2,15 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"gated/internal/op"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds on the look through a guest's data that facts take.
@@ -16,20 +19,39 @@ const (
 	maxLooking = 2 * time.Second // of waiting
 )
 
-// facts says what people should see before they sign.
-func (d *Driver) facts(ctx context.Context, g *guest) ([]op.Fact, error) {
+// facts says what people should see before they sign. What cannot be found out
+// is said, too, and fails nothing: a guest may lock its data, and still must be
+// stopped, and a look after a step must not make the step's end uncertain.
+func (d *Driver) facts(ctx context.Context, g *guest) []op.Fact {
+	facts, err := g.dataFacts(ctx)
+	if err != nil {
+		d.cfg.Logger.Warn("data not counted", "guest", g.name, "err", err)
+		facts = []op.Fact{{Name: "files", Text: "cannot be counted: " + reason(err)}}
+	}
+	facts = append(facts, op.Fact{Name: "snapshots", Text: g.snapshotsText()})
+	facts = append(facts, d.processFacts(g)...)
+	return append(facts, d.undoFacts()...)
+}
+
+// reason is an error without the path, which a guest may have chosen.
+func reason(err error) string {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
+	}
+	return "the daemon's log says why"
+}
+
+func (g *guest) dataFacts(ctx context.Context) ([]op.Fact, error) {
 	data, err := g.dir.sub(dataDir)
 	if err != nil {
-		return nil, notAGuest(g.name, err)
+		return nil, err
 	}
 	defer data.close()
 	bounded, cancel := context.WithTimeout(ctx, maxLooking)
 	defer cancel()
 	u, err := measure(bounded, data, maxCounted)
 	if err != nil {
-		return nil, fmt.Errorf("count the files of guest/%s: %w", g.name, err)
-	}
-	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	atLeast := ""
@@ -40,14 +62,11 @@ func (d *Driver) facts(ctx context.Context, g *guest) ([]op.Fact, error) {
 	if !u.last.IsZero() {
 		last = atLeastThen(u.partial, u.last)
 	}
-	facts := []op.Fact{
+	return []op.Fact{
 		{Name: "files", Text: atLeast + strconv.FormatInt(u.files, 10)},
 		{Name: "bytes", Text: fmt.Sprintf("%s%s (%s on disk)", atLeast, bytesText(u.apparent), bytesText(u.allocated))},
 		{Name: "last write", Text: last},
-		{Name: "snapshots", Text: g.snapshotsText()},
-	}
-	facts = append(facts, d.processFacts(g)...)
-	return append(facts, d.undoFacts()...), nil
+	}, nil
 }
 
 func atLeastThen(partial bool, t time.Time) string {

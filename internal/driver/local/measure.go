@@ -72,6 +72,10 @@ func (m *measuring) walk(d *dir, path string, depth int) error {
 
 func (m *measuring) enter(d *dir, name, path string, depth int) error {
 	sub, err := d.sub(name)
+	if err == nil {
+		defer sub.close()
+		err = m.walk(sub, path+name+"/", depth+1)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return nil // replaced while we look
@@ -82,11 +86,8 @@ func (m *measuring) enter(d *dir, name, path string, depth int) error {
 		m.refuse("%s cannot be read", path+name)
 		m.partial = true
 		return nil
-	case err != nil:
-		return err
 	}
-	defer sub.close()
-	return m.walk(sub, path+name+"/", depth+1)
+	return err
 }
 
 func (m *measuring) count(path string, e entry) {

@@ -27,8 +27,8 @@ func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) 
 		return o, err
 	}
 	defer g.close()
-	o.Facts, err = d.facts(ctx, g)
-	return o, err
+	o.Facts = d.facts(ctx, g)
+	return o, nil
 }
 
 // look is Observe without facts. The guest is nil if the name is free; else the
