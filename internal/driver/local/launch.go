@@ -44,7 +44,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	if err != nil {
 		return err
 	}
-	pid, fd, err := files.fork(g.incarnation())
+	pid, fd, err := files.fork(g.incarnation(), newPidfd)
 	if err != nil {
 		group.remove()
 		return err
@@ -157,8 +157,9 @@ func openLog(d *dir) (*os.File, error) {
 }
 
 // fork starts the child in a session of its own. It returns its pid, which is
-// its process group's and session's number too, and a pidfd of it.
-func (f *launchFiles) fork(inc op.Incarnation) (int, *pidfd, error) {
+// its process group's and session's number too, and what handle makes of its
+// pidfd. A child that cannot be handled is ended and reaped.
+func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*pidfd, error)) (int, *pidfd, error) {
 	var fd int
 	// Through /proc it is this very program, also after its file was replaced by
 	// an upgrade.
@@ -172,16 +173,22 @@ func (f *launchFiles) fork(inc op.Incarnation) (int, *pidfd, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, nil, err
 	}
-	pid := cmd.Process.Pid
-	_ = cmd.Process.Release() // the pidfd is what we wait on
 	// Ours must be the only ends that are left to close.
 	_ = f.childOrders.Close()
 	_ = f.childReady.Close()
-	if fd < 0 {
-		return 0, nil, errors.New("the kernel gave no pidfd for a child (it has them from Linux 5.4)")
+	err := errors.New("the kernel gave no pidfd for a child (it has them from Linux 5.4)")
+	var p *pidfd
+	if fd >= 0 {
+		p, err = handle(fd)
 	}
-	p, err := newPidfd(fd)
-	return pid, p, err
+	if err != nil {
+		err = errors.Join(err, cmd.Process.Kill())
+		_ = cmd.Wait() // that it was killed is no news
+		return 0, nil, err
+	}
+	pid := cmd.Process.Pid
+	_ = cmd.Process.Release() // the pidfd is what we wait on
+	return pid, p, nil
 }
 
 // send gives the child its orders and waits until it has executed the command:

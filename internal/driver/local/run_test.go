@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -263,7 +264,7 @@ func TestACrashBeforeTheOrders(t *testing.T) {
 	defer g.close()
 	files, err := openLaunchFiles(g, account{})
 	require.NoError(t, err)
-	_, fd, err := files.fork(g.incarnation())
+	_, fd, err := files.fork(g.incarnation(), newPidfd)
 	require.NoError(t, err)
 	files.close() // as the kernel does for a daemon that is killed
 	require.NoError(t, fd.wait(w.ctx))
@@ -271,6 +272,33 @@ func TestACrashBeforeTheOrders(t *testing.T) {
 	fd.close()
 	require.NoFileExists(t, w.path("web", dataDir, "up"))
 	require.Equal(t, Stopped, w.observe("web").Running)
+}
+
+// TestAChildWithoutAHandle is ended and reaped: nobody could do it later.
+func TestAChildWithoutAHandle(t *testing.T) {
+	w := newWorld(t)
+	w.do("create", "web", "command", "sleep")
+	g, err := w.d.openGuest("web")
+	require.NoError(t, err)
+	defer g.close()
+	files, err := openLaunchFiles(g, account{})
+	require.NoError(t, err)
+	defer files.close()
+	no := errors.New("no")
+	var child int
+	_, _, err = files.fork(g.incarnation(), func(fd int) (*pidfd, error) {
+		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+		require.NoError(t, err)
+		_, after, _ := strings.Cut(string(info), "\nPid:")
+		line, _, _ := strings.Cut(after, "\n")
+		child, err = strconv.Atoi(strings.TrimSpace(line))
+		require.NoError(t, err)
+		require.True(t, exists(child))
+		require.NoError(t, unix.Close(fd))
+		return nil, no
+	})
+	require.ErrorIs(t, err, no)
+	require.False(t, exists(child), "a zombie was left")
 }
 
 func TestTheChildGetsNothingOfTheDaemon(t *testing.T) {
