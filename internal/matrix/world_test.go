@@ -1,0 +1,316 @@
+package matrix_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/driver/local"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+const testHost = "pve1"
+
+// world is one host: a state directory, a gate on it, and the local driver over
+// real files, with a clock that the case moves.
+type world struct {
+	t     testing.TB
+	ctx   context.Context
+	dir   string // the state directory
+	root  string // of the guests
+	trust string // allowed_signers
+	rules policy.Policy
+
+	host
+
+	alice, bob, carol, rita, mallory key // operators, coordinator, recovery, nobody
+
+	mu      sync.Mutex
+	wall    time.Time
+	elapsed time.Duration
+
+	wake atomic.Pointer[func(op.Target)] // where the gate's wakes go
+
+	late   func(*world) // what a row prepares last
+	before *snapshot
+	allow  expectations
+}
+
+var (
+	hub     = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
+	other   = op.Requester{Source: op.SourceAPI, UID: 2000, PID: 78}
+	builder = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 79, Agent: "builder"}
+	tester  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 80, Agent: "tester"}
+)
+
+func matrixPolicy() policy.Policy {
+	p := policy.Default()
+	p.Commands = []string{"idle", "deaf"}
+	return p
+}
+
+const daemonUID = 4242
+
+// newWorld makes a host with two guests that hold files: victim, which is
+// attacked, and bystander, which is nobody's business.
+func newWorld(t testing.TB) *world {
+	w := bareWorld(t)
+	w.makeGuest("victim")
+	w.makeGuest("bystander")
+	return w
+}
+
+func bareWorld(t testing.TB) *world {
+	base := t.TempDir()
+	w := &world{t: t, ctx: t.Context(), dir: filepath.Join(base, "state"), root: filepath.Join(base, "guests"),
+		wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), rules: matrixPolicy(), alice: keyOf(t, "alice"),
+		bob: keyOf(t, "bob"), carol: keyOf(t, "carol"), rita: keyOf(t, "rita"), mallory: keyOf(t, "mallory")}
+	w.trust = w.alice.line("operational@gated,git") + w.bob.line("operational@gated") +
+		w.carol.line("coordination@gated") + w.rita.line("recovery@gated")
+	h, err := initHost(w.ctx, w.config())
+	require.NoError(t, err)
+	w.host = h
+	t.Cleanup(w.shutDown)
+	return w
+}
+
+// open does what the daemon does at its start.
+func (w *world) open() {
+	w.t.Helper()
+	require.NoError(w.t, w.tryOpen())
+}
+
+func (w *world) tryOpen() error {
+	h, err := openHost(w.ctx, w.config())
+	if err == nil {
+		w.host = h
+	}
+	return err
+}
+
+func (w *world) config() hostConfig {
+	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, rules: w.rules, read: w.read, wake: w.woken, log: log, grace: time.Second}
+}
+
+// shut ends what open began, as a clean stop would.
+func (w *world) shut() {
+	if w.store == nil {
+		return
+	}
+	require.NoError(w.t, w.host.close())
+	w.host = host{}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	w.shut()
+	w.open()
+}
+
+// shutDown also ends the guests' processes, through the driver that owns them.
+func (w *world) shutDown() {
+	if w.store == nil {
+		return
+	}
+	w.ctx = context.Background()
+	list, err := w.driver.List(w.ctx)
+	require.NoError(w.t, err)
+	for _, o := range list {
+		if o.Running == local.Running {
+			_ = w.runJob(hub, ask("guest.stop", o.Target.Name))
+		}
+	}
+	w.shut()
+}
+
+func (w *world) read() nonce.Reading {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return nonce.Reading{Wall: w.wall, Elapsed: w.elapsed}
+}
+
+func (w *world) now() time.Time { return w.read().Wall }
+
+// pass lets time go by on both clocks.
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wall, w.elapsed = w.wall.Add(d), w.elapsed+d
+}
+
+// setClock moves the wall clock alone.
+func (w *world) setClock(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wall = w.wall.Add(d)
+}
+
+// path is a file in the guests' root.
+func (w *world) path(elem ...string) string {
+	return filepath.Join(append([]string{w.root}, elem...)...)
+}
+
+func (w *world) write(content string, elem ...string) {
+	w.t.Helper()
+	path := w.path(elem...)
+	require.NoError(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(w.t, os.WriteFile(path, []byte(content), 0o640))
+}
+
+// makeGuest creates a guest through the gate and fills it.
+func (w *world) makeGuest(name string, kv ...any) {
+	w.t.Helper()
+	w.makeFor(hub, name, kv...)
+}
+
+func (w *world) makeFor(by op.Requester, name string, kv ...any) {
+	w.t.Helper()
+	require.NoError(w.t, w.runJob(by, ask("guest.create", name, kv...)))
+	w.write("the only copy of "+name, name, "data", "precious.txt")
+	w.write(strings.Repeat(name, 1000), name, "data", "deep", "er", "more")
+}
+
+func ask(name, target string, kv ...any) op.Ask {
+	p := op.Params{}
+	for i := 0; i < len(kv); i += 2 {
+		p[kv[i].(string)] = kv[i+1]
+	}
+	return op.Ask{Op: name, Target: guest(target), Params: p}
+}
+
+func guest(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
+
+func labels(kv ...string) map[string]any {
+	m := map[string]any{}
+	for i := 0; i < len(kv); i += 2 {
+		m[kv[i]] = kv[i+1]
+	}
+	return m
+}
+
+func (w *world) submit(by op.Requester, asks ...op.Ask) (op.Job, error) {
+	return w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: asks, Reason: "matrix"})
+}
+
+// request submits a step that waits, and returns its request.
+func (w *world) request(a op.Ask) op.Request {
+	w.t.Helper()
+	return w.requestBy(hub, a)
+}
+
+func (w *world) requestBy(by op.Requester, a op.Ask) op.Request {
+	w.t.Helper()
+	j, err := w.submit(by, a)
+	require.NoError(w.t, err)
+	require.Equal(w.t, op.StatePending, j.State(), "it was to wait")
+	return w.reread(j.Steps[0].ID)
+}
+
+// destroyRequest is the request that most cases are about.
+func (w *world) destroyRequest() op.Request {
+	w.t.Helper()
+	return w.request(ask("guest.destroy", "victim"))
+}
+
+func (w *world) reread(id op.RequestID) op.Request {
+	w.t.Helper()
+	r, err := w.gate.Request(w.ctx, id)
+	require.NoError(w.t, err)
+	return r
+}
+
+func (w *world) stepOf(id op.StepID) op.Step {
+	w.t.Helper()
+	j, err := w.gate.Job(w.ctx, id.Job)
+	require.NoError(w.t, err)
+	require.GreaterOrEqual(w.t, len(j.Steps), id.Index)
+	return j.Steps[id.Index-1]
+}
+
+func (w *world) observe(name string) op.Observed {
+	w.t.Helper()
+	o, err := w.driver.Observe(w.ctx, guest(name))
+	require.NoError(w.t, err)
+	return o
+}
+
+// approve approves for real, as alice with opsign would.
+func (w *world) approve(r op.Request) (op.Request, error) {
+	w.t.Helper()
+	e := authz.Envelope{Payload: r.Payload, Signatures: []string{w.alice.sign(w.t, op.Operational, r.Payload)}}
+	return w.gate.Approve(w.ctx, hub, r.ID, e)
+}
+
+func (w *world) mustApprove(r op.Request) {
+	w.t.Helper()
+	got, err := w.approve(r)
+	require.NoError(w.t, err)
+	require.Equal(w.t, op.StateAuthorized, got.Step.State)
+}
+
+// send hands in an envelope for a request and returns how it was refused.
+func (w *world) send(id op.RequestID, e authz.Envelope) error {
+	_, err := w.gate.Approve(w.ctx, hub, id, e)
+	return err
+}
+
+func (w *world) sendOffline(e authz.Envelope) error {
+	_, err := w.gate.ApproveOffline(w.ctx, hub, e)
+	return err
+}
+
+// altered returns the request's payload with one thing changed.
+func (w *world) altered(r op.Request, change func(*op.Payload)) []byte {
+	w.t.Helper()
+	p, err := op.DecodePayload(r.Payload)
+	require.NoError(w.t, err)
+	change(&p)
+	b, err := p.Encode()
+	require.NoError(w.t, err)
+	return b
+}
+
+// rejection returns a signed rejection of a request.
+func (w *world) rejection(r op.Request, by key) authz.Envelope {
+	w.t.Helper()
+	now := w.now().UTC().Truncate(time.Second)
+	b, err := op.Rejection{Gate: w.gate.ID(), Host: w.gate.Host(), Request: r.ID, PayloadSHA256: op.SHA256(r.Payload),
+		Nonce: nonce.New(), IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "no"}.Encode()
+	require.NoError(w.t, err)
+	return authz.Envelope{Payload: b, Signatures: []string{by.sign(w.t, op.Operational, b)}}
+}
+
+// woken passes a wake on to whoever reconciles now.
+func (w *world) woken(t op.Target) {
+	if fn := w.wake.Load(); fn != nil {
+		(*fn)(t)
+	}
+}
+
+// waits turns a job that waits for a signature into that, as a code; a job that
+// does not is nil and thus accepted.
+func (w *world) waits(j op.Job, err error) error {
+	w.t.Helper()
+	if err != nil {
+		return err
+	}
+	if j.State() == op.StatePending {
+		return op.Refuse(op.PendingSignature, "%s waits", j.ID)
+	}
+	return nil
+}
+
+// cleanup runs fn when the case is over, before the host is shut down.
+func (w *world) cleanup(fn func()) { w.t.(*testing.T).Cleanup(fn) }
