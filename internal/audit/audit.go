@@ -93,6 +93,8 @@ type Entry struct {
 // Made records provenance in the log, so that rows forged in the journal show.
 type Made struct {
 	Creator      string         `json:"creator,omitempty"`
+	Agent        string         `json:"agent,omitempty"`
+	CreatedAt    time.Time      `json:"created_at,omitzero"` // its age counts from here
 	Scratch      bool           `json:"scratch,omitzero"`
 	ScratchUntil time.Time      `json:"scratch_until,omitzero"`
 	Storage      []op.StorageID `json:"storage,omitempty"`

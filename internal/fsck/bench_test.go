@@ -37,6 +37,9 @@ func fill(tx *store.Tx, from, to int) error {
 		if _, err := tx.Exec(`INSERT INTO jobs(id, reason, created_at, finished_at) VALUES(?, '', 1, 1)`, i); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, 'uid:1000', 'api', 1000, 1, '', '')`, i); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(`INSERT INTO steps(job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why, state, birth,
 			undoes, wish, updated_at) VALUES(?, 1, 'guest.start', 'guest', 'web', 'x', '{}', 'x', 'benign', 'start', '', 'succeeded', '', 0, 'w', 1)`, i); err != nil {
 			return err

@@ -180,6 +180,46 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.run()
 			require.Contains(w.t, w.guests, "web")
 		},
+		"work while the clock is in doubt": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			w.wall = w.wall.Add(70 * 365 * 24 * time.Hour)
+			w.pass(5 * time.Hour)
+			w.do(ask("guest.create", "db"))
+			sound(w.t, w.path)
+			w.wall = w.wall.Add(-70*365*24*time.Hour - 50*time.Minute)
+			w.approve(id) // by a clock that is believed, behind what was shown
+			w.run()
+		},
+		"wanted by two sets, withdrawn by one": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			var j op.Job
+			for _, set := range []string{"a", "b"} {
+				var err error
+				j, err = w.gate.Want(w.t.Context(), set, ask("guest.destroy", "web"))
+				require.NoError(w.t, err)
+			}
+			require.NoError(w.t, w.gate.Withdraw(w.t.Context(), "a", j.Steps[0].Target, nil))
+			sound(w.t, w.path)
+			require.NoError(w.t, w.gate.Withdraw(w.t.Context(), "b", j.Steps[0].Target, nil))
+		},
+		"configured, then taken back": func(w *world) {
+			w.do(ask("guest.create", "web", "memory", int64(256)))
+			o := w.guests["web"]
+			o.Spec, o.Running = op.Params{"memory": int64(256)}, "running"
+			w.guests["web"] = o
+			j := w.submit(hub, ask("guest.set-config", "web", "memory", int64(512)), ask("guest.create", "db"))
+			w.execute(j.Steps[0].ID)
+			w.fail = broken
+			w.run()
+			require.Len(w.t, w.job(j.ID).Steps, 3)
+		},
+		"cancelled by root": func(w *world) {
+			w.do(ask("guest.create", "web"))
+			id := w.destroy("web")
+			_, err := w.gate.Cancel(w.t.Context(), op.Requester{Source: op.SourceAPI}, id.Job)
+			require.NoError(w.t, err)
+		},
 		"scratch, adopted": func(w *world) {
 			w.do(ask("guest.create", "web", "scratch", true))
 			require.NoError(w.t, w.gate.Adopt(w.t.Context(), "set", w.guests["web"]))
@@ -234,7 +274,8 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 }
 
 // lived makes the database that the cases below break: j1 created web, j2.1
-// destroyed it, j3 made scratch, j4.1 waits, j5.1 was rejected.
+// destroyed it, j3 made scratch, j4.1 waits, j5.1 was rejected, j6.1 is planned,
+// j7.3 is planned to take j7.1 back.
 func lived(t *testing.T) string {
 	w := newWorld(t)
 	w.do(ask("guest.create", "web"))
@@ -244,8 +285,13 @@ func lived(t *testing.T) string {
 	require.NoError(t, w.gate.Adopt(t.Context(), "set", w.guests["tmp"]))
 	w.destroy("db")
 	w.reject(w.destroy("tmp"))
+	w.submit(hub, ask("guest.set-config", "db", "memory", int64(512)))
+	j := w.submit(hub, ask("guest.create", "a"), ask("guest.create", "b"))
+	w.execute(j.Steps[0].ID)
+	w.fail = errors.New("the disk broke")
+	w.execute(j.Steps[1].ID)
 	r := sound(t, w.path)
-	for _, what := range []string{"audit entries", "steps", "requests", "nonces", "incarnations", "jobs"} {
+	for _, what := range []string{"audit entries", "steps", "requests", "nonces", "incarnations", "jobs", "requesters"} {
 		require.Positive(t, r.Checked[what], what)
 	}
 	require.NoError(t, w.store.Close())
@@ -269,6 +315,39 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a disk forgotten", "provenance is ours", "guest/db db-3", `DELETE FROM storage WHERE incarnation = 'db-3'`},
 		{"provenance forgotten", "provenance is ours", "guest/web web-1",
 			`DELETE FROM storage WHERE incarnation = 'web-1'; DELETE FROM incarnations WHERE incarnation = 'web-1'`},
+
+		{"made later than it was", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET created_at = created_at + 315360000000000000 WHERE name = 'db'`},
+		{"another agent's", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET agent = 'builder' WHERE name = 'db'`},
+
+		{"another name is planned", "every decision is in the audit log", "j6.1", `UPDATE steps SET name = 'prod' WHERE job = 6`},
+		{"another operation is planned", "every decision is in the audit log", "j6.1", `UPDATE steps SET op = 'guest.stop' WHERE job = 6`},
+		{"other parameters are planned", "every decision is in the audit log", "j6.1", `UPDATE steps SET params = '{"memory":1}' WHERE job = 6`},
+		{"declared destructive", "every decision is in the audit log", "j6.1", `UPDATE steps SET class = 'destructive' WHERE job = 6`},
+		{"takes back what it does not", "every decision is in the audit log", "j6.1", `UPDATE steps SET undoes = 1 WHERE job = 6`},
+		{"a compensation of other parameters", "every decision is in the audit log", "j7.3", `UPDATE steps SET params = '{"force":true}' WHERE job = 7 AND idx = 3`},
+		{"a compensation that is a step like others", "every decision is in the audit log", "j7.3", `UPDATE steps SET undoes = 0 WHERE job = 7 AND idx = 3`},
+		{"a compensation under another name", "every decision is in the audit log", "j7.3", `UPDATE steps SET name = 'prod' WHERE job = 7 AND idx = 3`},
+
+		{"undone by more than it did", "every decision is in the audit log", "j6.1", `UPDATE steps SET undo = '{"op":"guest.destroy","params":{}}' WHERE job = 6`},
+		{"an undo of another target", "every decision is in the audit log", "j1.1",
+			`UPDATE steps SET undo = '{"op":"guest.destroy","params":{},"target":"guest/prod"}' WHERE job = 1`},
+		{"an undo with parameters", "every decision is in the audit log", "j1.1", `UPDATE steps SET undo = '{"op":"guest.destroy","params":{"x":1}}' WHERE job = 1`},
+		{"an undo of another incarnation", "every decision is in the audit log", "j2.1", `UPDATE steps SET undo = replace(undo, 'web-1', 'web-9') WHERE job = 2`},
+		{"an undo that takes protection away", "every decision is in the audit log", "j6.1",
+			`UPDATE steps SET undo = '{"op":"guest.set-config","params":{"protected":false}}' WHERE job = 6`},
+		{"an undo that is none", "every decision is in the audit log", "j1.1", `UPDATE steps SET undo = 'x' WHERE job = 1`},
+
+		{"the gate as a requester", "every decision is in the audit log", "j6", `INSERT INTO requesters VALUES(6, 'gate', 'gate', 0, 0, '', '')`},
+		{"a requester who did not ask", "every decision is in the audit log", "j4", `INSERT INTO requesters VALUES(4, 'uid:7', 'api', 7, 7, '', '')`},
+		{"a requester under another's name", "every decision is in the audit log", "j4", `UPDATE requesters SET source = 'gate' WHERE job = 4`},
+		{"a requester removed", "every decision is in the audit log", "j4", `DELETE FROM requesters WHERE job = 4`},
+
+		{"nobody has to sign", "exactly the signed step", "j4.1", `UPDATE requests SET needed = 0 WHERE job = 4`},
+		{"signed in another role", "exactly the signed step", "j4.1", `UPDATE requests SET roles = '["operational","recovery"]' WHERE job = 4`},
+		{"signed in no role", "exactly the signed step", "j4.1", `UPDATE requests SET roles = '[]' WHERE job = 4`},
+		{"facts that are none", "exactly the signed step", "j4.1", `UPDATE requests SET facts = '{}' WHERE job = 4`},
+		{"the time mark turned back", "once", "time mark", `UPDATE time_mark SET unix = 1`},
+		{"the time mark removed", "once", "time mark", `DELETE FROM time_mark`},
 
 		{"succeeded without an entry", "no permit, no execution", "j4.1", `UPDATE steps SET state = 'succeeded' WHERE job = 4; UPDATE jobs SET finished_at = 1 WHERE id = 4;
 			UPDATE nonces SET fate = 'used' WHERE job = 4`},

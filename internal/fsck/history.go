@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -18,16 +19,23 @@ import (
 type history struct {
 	steps    map[op.StepID]life
 	approved map[op.StepID]approval
+	wanted   map[op.JobID]string // who asks for a job, a line each, sorted
+	names    map[string]string   // each text of wanted once: most jobs share theirs
 	made     map[op.Incarnation]making
 	promoted map[op.Incarnation]bool
 	gate     op.GateID // of the newest entry
 	last     int64     // its number
+	trusted  time.Time // the latest entry that was made by a believed clock
 }
 
 // life is how far the log has followed a step.
 type life struct {
 	state op.State
 	ran   bool // it was dispatched as a destructive step
+	class op.Class
+	asks  [sha256.Size]byte // its operation and target, and its parameters where the log has them
+	takes int               // the index of the step that it takes back, or 0
+	whole bool              // asks has the parameters
 }
 
 // approval is what the log says was approved, and by whom.
@@ -43,7 +51,8 @@ type making struct {
 }
 
 func newHistory() history {
-	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, made: map[op.Incarnation]making{},
+	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{},
+		wanted: map[op.JobID]string{}, names: map[string]string{}, made: map[op.Incarnation]making{},
 		promoted: map[op.Incarnation]bool{}}
 }
 
@@ -119,15 +128,20 @@ func (c *check) learn(e audit.Entry) error {
 		}
 		c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
 	}
+	c.log.believe(e)
 	m, ok := moves[e.Kind]
 	// A refusal that ended a step says the step's class; one of a caller who was
 	// refused something does not.
-	if !ok || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
+	if !ok && !requesting[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
 		return nil
 	}
 	id, err := op.ParseStepID(e.Step)
 	if err != nil {
 		c.found(ruleLog, fmt.Sprintf("entry %d", e.Seq), "it is about %q, which is no step", op.Shown(e.Step))
+		return nil
+	}
+	c.log.want(id.Job, e)
+	if !ok {
 		return nil
 	}
 	if e.Kind == audit.Approved {
@@ -151,7 +165,8 @@ func (c *check) follow(id op.StepID, e audit.Entry, m move) {
 	case !slices.Contains(m.from, from):
 		c.found(ruleDecided, e.Step, "entry %d says %s of a step that was %s", e.Seq, e.Kind, shown(from))
 	}
-	c.log.steps[id] = life{state: m.to, ran: l.ran || e.Kind == audit.Dispatched && destructive}
+	l.state, l.ran = m.to, l.ran || e.Kind == audit.Dispatched && destructive
+	c.log.steps[id] = l.asked(e)
 }
 
 func shown(s op.State) string {

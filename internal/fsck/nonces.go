@@ -19,6 +19,9 @@ func (c *check) nonces() error {
 	if err != nil {
 		return err
 	}
+	if time.Unix(mark, 0).Before(c.log.trusted.Add(-maxAhead)) {
+		c.found(ruleOnce, "time mark", "the log has an entry of %s, and the time mark is behind that", c.log.trusted.Format(time.RFC3339))
+	}
 	err = c.each(`SELECT r.job, r.idx, s.state, r.payload, coalesce(n.fate, ''), coalesce(n.payload, ''), coalesce(n.expires_at, 0),
 			n.nonce IS NULL, coalesce(n.job = r.job AND n.idx = r.idx, 1)
 		FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx LEFT JOIN nonces n ON n.nonce = r.nonce`,

@@ -28,8 +28,8 @@ func (c *check) provenance() error {
 }
 
 func (c *check) origin(where string, p op.Provenance, made making) {
-	if made.Scratch != p.Scratch || !made.ScratchUntil.Equal(p.ScratchUntil) || made.Creator != p.Creator ||
-		made.job != p.Job.String() || made.target != p.Target.String() {
+	if made.Scratch != p.Scratch || !made.ScratchUntil.Equal(p.ScratchUntil) || !made.CreatedAt.Equal(p.CreatedAt) ||
+		made.Creator != p.Creator || made.Agent != p.Agent || made.job != p.Job.String() || made.target != p.Target.String() {
 		c.found(ruleProvenance, where, "the audit log says otherwise how it was made")
 	}
 	if c.log.promoted[p.Incarnation] != (p.ScratchEnded != "") {

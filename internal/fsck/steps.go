@@ -7,21 +7,36 @@ import (
 	"gated/internal/op"
 )
 
+// row is a row of steps.
+type row struct {
+	step   op.Step // without its parameters
+	params []byte
+	undo   string // what would take it back
+	takes  string // that of the step which it takes back
+	asked  bool   // there is a request for it
+}
+
 // steps checks that every step is as the log tells of it, and that every step
 // of which the log tells is there.
 func (c *check) steps() error {
-	err := c.each(`SELECT s.job, s.idx, s.class, s.state, EXISTS(SELECT 1 FROM requests r WHERE r.job = s.job AND r.idx = s.idx)
+	err := c.each(`SELECT s.job, s.idx, s.op, s.kind, s.name, s.incarnation, s.params, s.class, s.state, s.undoes, s.undo,
+			coalesce((SELECT u.undo FROM steps u WHERE u.job = s.job AND u.idx = s.undoes), ''),
+			EXISTS(SELECT 1 FROM requests r WHERE r.job = s.job AND r.idx = s.idx)
 		FROM steps s`, func(scan func(...any) error) error {
-		var id op.StepID
-		var class op.Class
-		var state op.State
-		var asked bool
-		if err := scan(&id.Job, &id.Index, &class, &state, &asked); err != nil {
+		var r row
+		s := &r.step
+		err := scan(&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &r.params, &s.Verdict.Class,
+			&s.State, &s.Undoes, &r.undo, &r.takes, &r.asked)
+		if err != nil {
 			return err
 		}
 		c.report.Checked["steps"]++
-		c.step(id, class, state, asked)
-		delete(c.log.steps, id)
+		c.step(s.ID, s.Verdict.Class, s.State, r.asked)
+		if l := c.log.steps[s.ID]; l.state != "" {
+			c.same(r, l)
+		}
+		c.undo(r)
+		delete(c.log.steps, s.ID)
 		return nil
 	})
 	if err != nil {

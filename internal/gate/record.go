@@ -226,7 +226,7 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	if p.Scratch {
 		p.ScratchUntil = p.CreatedAt.Add(g.rules.Load().policy.ScratchMaxAge)
 	}
-	made := &audit.Made{Creator: p.Creator, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil}
+	made := &audit.Made{Creator: p.Creator, Agent: p.Agent, CreatedAt: p.CreatedAt, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil}
 	for _, id := range after.Storage {
 		// What belongs to another incarnation was moved here, not made.
 		foreign, err := journal.IsStorage(tx, id)

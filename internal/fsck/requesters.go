@@ -1,0 +1,92 @@
+package fsck
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+)
+
+// requesting lists the entries by which requesters come and go that say
+// nothing of a step's state.
+var requesting = map[audit.Kind]bool{audit.Joined: true, audit.Withdrawn: true}
+
+// want follows who asks for a job. The gate itself asks for none: its entries
+// are about what became of others' wishes.
+func (h *history) want(job op.JobID, e audit.Entry) {
+	if e.By == "gate" || e.By == "" {
+		return
+	}
+	switch e.Kind {
+	case audit.Planned, audit.Requested, audit.Joined:
+		h.setWanted(job, with(h.wanted[job], e.By))
+	case audit.Withdrawn, audit.Cancelled, audit.Superseded:
+		h.setWanted(job, without(h.wanted[job], e.By))
+	}
+}
+
+// setWanted keeps one copy of texts that are the same.
+func (h *history) setWanted(job op.JobID, names string) {
+	if names == "" {
+		delete(h.wanted, job)
+		return
+	}
+	one, ok := h.names[names]
+	if !ok {
+		one = strings.Clone(names)
+		h.names[one] = one
+	}
+	h.wanted[job] = one
+}
+
+func with(names, who string) string {
+	if names == "" {
+		return who
+	}
+	all := strings.Split(names, "\n")
+	if slices.Contains(all, who) {
+		return names
+	}
+	all = append(all, who)
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+func without(names, who string) string {
+	all := strings.Split(names, "\n")
+	return strings.Join(slices.DeleteFunc(all, func(n string) bool { return n == who }), "\n")
+}
+
+// requesters checks that the journal has those for whom the log says that a
+// job is, and nobody else.
+func (c *check) requesters() error {
+	err := c.each(`SELECT job, who, source, uid, agent, setname FROM requesters`, func(scan func(...any) error) error {
+		var job op.JobID
+		var who string
+		var r op.Requester
+		if err := scan(&job, &who, &r.Source, &r.UID, &r.Agent, &r.Set); err != nil {
+			return err
+		}
+		c.report.Checked["requesters"]++
+		names := c.log.wanted[job]
+		switch {
+		case r.Source != op.SourceAPI && r.Source != op.SourceDesired && r.Source != op.SourceOffline || r.String() != who:
+			c.found(ruleDecided, job.String(), "it has a requester %q whose row is of another", op.Shown(who))
+		case !slices.Contains(strings.Split(names, "\n"), who):
+			c.found(ruleDecided, job.String(), "the audit log does not contain that %s asked for it", op.Shown(who))
+		}
+		c.log.setWanted(job, without(names, who))
+		return nil
+	})
+	for _, job := range slices.Sorted(maps.Keys(c.log.wanted)) {
+		for _, who := range strings.Split(c.log.wanted[job], "\n") {
+			// A desired set withdraws without an entry where others still want it.
+			if !strings.HasPrefix(who, "desired:") {
+				c.found(ruleDecided, job.String(), "%s asked for it by the audit log, and the journal does not say so", op.Shown(who))
+			}
+		}
+	}
+	return err
+}
