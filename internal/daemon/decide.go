@@ -14,7 +14,7 @@ type decider struct{ *gate.Gate }
 
 // Jobs lists jobs.
 func (d decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
-	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Limit: q.Limit})
+	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
 }
 
 // Approve passes an envelope on.

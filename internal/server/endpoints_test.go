@@ -145,6 +145,51 @@ func TestJobListPages(t *testing.T) {
 	require.Equal(t, JobQuery{Limit: pageDefault}, w.query)
 }
 
+// history is a gate with jobs of which every third has ended as failed.
+type history struct {
+	*fake
+	ids []op.JobID
+}
+
+func (h history) Jobs(_ context.Context, q JobQuery) ([]op.Job, error) {
+	var out []op.Job
+	for _, id := range h.ids {
+		fits := q.State == "" || id%3 == 0
+		if fits && id > q.After && (q.Through == 0 || id <= q.Through) && len(out) < q.Limit {
+			out = append(out, op.Job{ID: id, CreatedAt: noon})
+		}
+	}
+	return out, nil
+}
+
+// Every job of a closed state is found by following next, whatever the gaps,
+// and no call looks through more than jobsExamined.
+func TestJobsOfAClosedStateByTheirPages(t *testing.T) {
+	h := history{fake: newFake(t), ids: []op.JobID{3, 4, 1000, 2002, 2003, 2004, 90_001, 90_003, 200_001}}
+	w := start(t, -1, func(c *Config) { c.Gate = h })
+	for _, limit := range []string{"1", "2", "500"} {
+		got, calls := []string{}, 0
+		for after := "j0"; ; calls++ {
+			require.Less(t, calls, 12)
+			path := "/v1/jobs?state=failed&limit=" + limit
+			if after != "j0" {
+				path += "&after=" + after
+			}
+			var page api.JobList
+			w.do(t, "GET", path, "").into(t, 200, &page)
+			for _, j := range page.Jobs {
+				got = append(got, j.ID)
+			}
+			if page.Next == nil {
+				break
+			}
+			require.NotEqual(t, after, *page.Next)
+			after = *page.Next
+		}
+		require.Equal(t, []string{"j3", "j2004", "j90003", "j200001"}, got, limit)
+	}
+}
+
 func TestDesiredSets(t *testing.T) {
 	w := start(t, -1, nil)
 	for header, want := range map[string]string{`"e1"`: "e1", `*`: "*", `"a,b"`: "a,b"} {
@@ -203,7 +248,7 @@ func TestUnclearRequests(t *testing.T) {
 		{"GET", "/v1/jobs?state=waiting", "", nil, 400, op.Malformed},
 		{"GET", "/v1/jobs?after=12", "", nil, 400, op.Malformed},
 		{"GET", "/v1/jobs?limit=0", "", nil, 400, op.Malformed},
-		{"GET", "/v1/jobs?limit=1001", "", nil, 400, op.Malformed},
+		{"GET", "/v1/jobs?limit=501", "", nil, 400, op.Malformed},
 		{"GET", "/v1/jobs?limit=%zz", "", nil, 400, op.Malformed},
 		{"GET", "/v1/requests?state=x", "", nil, 400, op.Malformed},
 		{"GET", "/v1/audit?after=-1", "", nil, 400, op.Malformed},

@@ -30,7 +30,7 @@ func FuzzQuery(f *testing.F) {
 		} else if !q.Has("state") && state != "" {
 			t.Fatal("a state from nowhere")
 		}
-		if n, err := c.limit(); err != nil {
+		if n, err := c.limit(pageMax); err != nil {
 			malformed(t, err)
 		} else if n < 1 || n > pageMax {
 			t.Fatalf("limit %d", n)

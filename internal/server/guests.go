@@ -37,7 +37,7 @@ func (s *Server) audit(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	limit, err := c.limit()
+	limit, err := c.limit(pageMax)
 	if err != nil {
 		return answer{}, err
 	}

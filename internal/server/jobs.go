@@ -12,8 +12,13 @@ import (
 // The sizes of a page of a list.
 const (
 	pageDefault = 100
-	pageMax     = 1000
+	pageMax     = 1000 // of the audit log
+	jobsMax     = 500
 )
+
+// jobsExamined is how many jobs one call looks through for those of a closed
+// state, of which there may be one in a million.
+const jobsExamined = 1000
 
 // maxKey is the longest Idempotency-Key in bytes.
 const maxKey = 255
@@ -59,13 +64,16 @@ func (s *Server) jobs(c *call) (answer, error) {
 	if q.State, err = c.state(); err != nil {
 		return answer{}, err
 	}
-	if q.Limit, err = c.limit(); err != nil {
+	if q.Limit, err = c.limit(jobsMax); err != nil {
 		return answer{}, err
 	}
 	if text := c.query.Get("after"); text != "" {
 		if q.After, err = op.ParseJobID(text); err != nil {
 			return answer{}, ownRefusal(err)
 		}
+	}
+	if q.State != "" && !q.State.Open() {
+		q.Through = q.After + jobsExamined
 	}
 	jobs, err := s.Gate.Jobs(c.ctx, q)
 	if err != nil {
@@ -75,11 +83,28 @@ func (s *Server) jobs(c *call) (answer, error) {
 	for _, j := range jobs {
 		out.Jobs = append(out.Jobs, api.JobOf(j))
 	}
-	if len(jobs) == q.Limit {
-		next := jobs[len(jobs)-1].ID.String()
-		out.Next = &next
+	out.Next, err = s.next(c, q, jobs)
+	return ok(out), err
+}
+
+// next says after which job the list goes on, nil at its end. It may go on
+// although nothing of what was examined fitted.
+func (s *Server) next(c *call, q JobQuery, jobs []op.Job) (*string, error) {
+	var last op.JobID
+	switch {
+	case len(jobs) == q.Limit:
+		last = jobs[len(jobs)-1].ID
+	case q.Through == 0:
+		return nil, nil
+	default:
+		more, err := s.Gate.Jobs(c.ctx, JobQuery{After: q.Through, Limit: 1})
+		if err != nil || len(more) == 0 {
+			return nil, err
+		}
+		last = more[0].ID - 1
 	}
-	return ok(out), nil
+	text := last.String()
+	return &text, nil
 }
 
 func (s *Server) job(c *call) (answer, error) {
@@ -124,13 +149,13 @@ func (c *call) state() (op.State, error) {
 }
 
 // limit reads the parameter of that name, pageDefault if it is not there.
-func (c *call) limit() (int, error) {
+func (c *call) limit(most int) (int, error) {
 	if !c.query.Has("limit") {
 		return pageDefault, nil
 	}
 	n, err := strconv.Atoi(c.query.Get("limit"))
-	if err != nil || n < 1 || n > pageMax {
-		return 0, ownRefusal(op.Refuse(op.Malformed, "limit is not a number from 1 to %d", pageMax))
+	if err != nil || n < 1 || n > most {
+		return 0, ownRefusal(op.Refuse(op.Malformed, "limit is not a number from 1 to %d", most))
 	}
 	return n, nil
 }

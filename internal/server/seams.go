@@ -18,9 +18,10 @@ type Envelope struct {
 
 // JobQuery narrows a list of jobs.
 type JobQuery struct {
-	State op.State // "" for all
-	After op.JobID // 0 for the first page
-	Limit int      // at least 1
+	State   op.State // "" for all
+	After   op.JobID // 0 for the first page
+	Through op.JobID // none younger than this; 0: no bound
+	Limit   int      // at least 1
 }
 
 // Gate decides. Refusals are *op.Refusal; any other error is answered as
