@@ -243,11 +243,14 @@ var ownRaceRows = []attack{
 		w.mustApprove(r)
 		seen := w.observe("victim")
 		w.arm()
-		errs := make([]error, 8)
-		var wg sync.WaitGroup
-		for i := range errs {
-			p, err := w.gate.Permit(w.ctx, r.ID)
+		errs, permits := make([]error, 8), make([]gate.Permit, 8)
+		for i := range permits {
+			var err error
+			permits[i], err = w.gate.Permit(w.ctx, r.ID)
 			require.NoError(w.t, err)
+		}
+		var wg sync.WaitGroup
+		for i, p := range permits {
 			wg.Go(func() { errs[i] = p.Use(w.ctx, seen) })
 		}
 		wg.Wait()
