@@ -4,12 +4,10 @@ import (
 	"context"
 	"sync"
 
-	"gated/internal/api"
 	"gated/internal/desired"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/op"
-	"gated/internal/reconcile"
 	"gated/internal/server"
 )
 
@@ -20,7 +18,7 @@ type desiredState struct {
 	dir    string // where desired state is files: sets are not put then
 	reread func() // called after a set was put or deleted
 
-	putting sync.Mutex // from the look at the other sets to the commit
+	putting sync.Mutex // from the parse, whose tree is large, to the commit
 }
 
 // PutSet checks a document as reconcile will read it, then stores it. A guest
@@ -29,12 +27,12 @@ func (d *desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatc
 	if err := d.filesOnly(); err != nil {
 		return "", err
 	}
+	d.putting.Lock()
+	defer d.putting.Unlock()
 	doc, err := d.parse(name, body)
 	if err != nil {
 		return "", err
 	}
-	d.putting.Lock()
-	defer d.putting.Unlock()
 	if err := d.disjoint(ctx, name, doc); err != nil {
 		return "", err
 	}
@@ -114,62 +112,4 @@ func (d *desiredState) DeleteSet(ctx context.Context, by op.Requester, name stri
 	}
 	d.reread()
 	return nil
-}
-
-// Plan says what a document would change, guest by guest, if it were put: it is
-// desired state that asks then, whoever asks for the plan.
-func (d *desiredState) Plan(ctx context.Context, _ op.Requester, document []byte) (api.Plan, error) {
-	doc, err := d.parse("the document", document)
-	if err != nil {
-		return api.Plan{}, err
-	}
-	plan := api.Plan{Host: doc.Host, Guests: []api.PlannedGuest{}}
-	for _, want := range doc.Guests {
-		plan.Guests = append(plan.Guests, d.planGuest(ctx, op.Requester{Source: op.SourceDesired}, want))
-	}
-	return plan, nil
-}
-
-func (d *desiredState) planGuest(ctx context.Context, by op.Requester, want desired.Guest) api.PlannedGuest {
-	out := api.PlannedGuest{Name: want.Name, Action: api.ActionNone, Steps: []api.PlannedStep{}}
-	failed := func(err error) api.PlannedGuest {
-		r := op.AsRefusal(err)
-		out.Action, out.Error = api.ActionError, &api.Error{Code: r.Code, Detail: r.Detail}
-		return out
-	}
-	have, err := d.driver.Observe(ctx, op.Target{Kind: "guest", Name: want.Name})
-	if err != nil {
-		return failed(err)
-	}
-	for _, ask := range reconcile.Plan(want, have) {
-		s := op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params, Incarnation: have.Incarnation}
-		v, err := d.gate.Verdict(ctx, by, s, have)
-		if err != nil {
-			return failed(err)
-		}
-		out.Steps = append(out.Steps, api.PlannedStep{Op: ask.Op, Params: ask.Params, Class: v.Class, Rule: v.Rule, Why: v.Why,
-			Facts: have.Facts})
-		out.Action = worse(out.Action, actionOf(ask, v))
-	}
-	return out
-}
-
-func actionOf(ask op.Ask, v op.Verdict) string {
-	switch {
-	case v.Class == op.Destructive:
-		return api.ActionWaits
-	case ask.Op == "guest.create":
-		return api.ActionCreate
-	default:
-		return api.ActionChange
-	}
-}
-
-// worse returns the action that a reader has to know of first.
-func worse(a, b string) string {
-	order := map[string]int{api.ActionNone: 0, api.ActionChange: 1, api.ActionCreate: 2, api.ActionWaits: 3}
-	if order[b] > order[a] {
-		return b
-	}
-	return a
 }

@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/desired"
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// crowd is a driver with guests that all run, and counts how it is asked.
+type crowd struct {
+	driver.Driver
+	guests       []op.Observed
+	lists, looks int
+}
+
+func (c *crowd) List(context.Context) ([]op.Observed, error) { c.lists++; return c.guests, nil }
+
+func (c *crowd) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+	c.looks++
+	if t.Name == "odd" {
+		return op.Observed{}, op.Refuse(op.StaleTarget, "two guests have one uuid")
+	}
+	return op.Observed{Target: t, Present: true, Running: "running", Facts: []op.Fact{{Name: "files", Text: "3"}}}, nil
+}
+
+// deadly is a gate to which every step is destructive. It calls after, if that
+// is not nil, for each.
+type deadly struct{ after func() }
+
+func (d deadly) Verdict(context.Context, op.Requester, op.Step, op.Observed) (op.Verdict, error) {
+	if d.after != nil {
+		d.after()
+	}
+	return op.Verdict{Class: op.Destructive}, nil
+}
+
+func crowded(n int, state string) (*crowd, desired.Document) {
+	c, doc := &crowd{}, desired.Document{Host: "h"}
+	for i := range n {
+		name := fmt.Sprintf("g%d", i)
+		c.guests = append(c.guests, op.Observed{Target: op.Target{Kind: "guest", Name: name}, Present: true, Running: "running"})
+		doc.Guests = append(doc.Guests, desired.Guest{Name: name, State: state})
+	}
+	return c, doc
+}
+
+func TestPlanLooksOnlyAtWhatWouldChange(t *testing.T) {
+	c, doc := crowded(5_000, desired.Running)
+	doc.Guests[7].State = desired.Absent
+	doc.Guests = append(doc.Guests, desired.Guest{Name: "new", State: desired.Running})
+	p := planner{gate: deadly{}, driver: c, looks: planLooks}
+	out, err := p.plan(t.Context(), doc)
+	require.NoError(t, err)
+	require.Len(t, out.Guests, 5_001)
+	require.Equal(t, []int{1, 1}, []int{c.lists, c.looks})
+	require.Equal(t, api.ActionNone, out.Guests[6].Action)
+	require.Equal(t, "files", out.Guests[7].Steps[0].Facts[0].Name)
+	require.Equal(t, "guest.create", out.Guests[5_000].Steps[0].Op)
+}
+
+func TestPlanBoundsItsLooks(t *testing.T) {
+	c, doc := crowded(planLooks+1, desired.Absent)
+	odd := op.Observed{Target: op.Target{Kind: "guest", Name: "odd"}, Present: true, Running: "unknown"}
+	c.guests = append(c.guests, odd)
+	doc.Guests = append(doc.Guests, desired.Guest{Name: "odd"})
+	p := planner{gate: deadly{}, driver: c, looks: planLooks}
+	out, err := p.plan(t.Context(), doc)
+	require.NoError(t, err)
+	require.Equal(t, planLooks, c.looks)
+	require.Equal(t, "files", out.Guests[planLooks-1].Steps[0].Facts[0].Name)
+	require.Equal(t, api.ActionWaits, out.Guests[planLooks].Action)
+	require.Contains(t, out.Guests[planLooks].Steps[0].Facts[0].Text, "left out")
+	require.Equal(t, op.StaleTarget, out.Guests[planLooks+1].Error.Code)
+	require.Empty(t, out.Guests[planLooks+1].Steps)
+
+	p = planner{gate: deadly{}, driver: c, looks: 1}
+	out, err = p.plan(t.Context(), desired.Document{Guests: []desired.Guest{{Name: "odd"}}})
+	require.NoError(t, err)
+	require.Equal(t, "two guests have one uuid", out.Guests[0].Error.Detail)
+}
+
+func TestPlanEndsWhenItsCallerLeaves(t *testing.T) {
+	c, doc := crowded(50, desired.Absent)
+	ctx, leave := context.WithCancel(t.Context())
+	asked := 0
+	p := planner{gate: deadly{after: func() { asked++; leave() }}, driver: c, looks: planLooks}
+	_, err := p.plan(ctx, doc)
+	require.ErrorIs(t, err, op.Unavailable)
+	require.Equal(t, 1, asked)
+}
