@@ -40,6 +40,8 @@ type Config struct {
 
 	// BootID replaces the kernel's boot id, for tests.
 	BootID string
+
+	strayWait time.Duration // for what lost guests left behind; tests shorten killWait
 }
 
 func (c *Config) setDefaults() error {
@@ -51,6 +53,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.StopGrace <= 0 {
 		c.StopGrace = DefaultStopGrace
+	}
+	if c.strayWait <= 0 {
+		c.strayWait = killWait
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -25,6 +25,7 @@ type Driver struct {
 	entries   int64 // the most that a snapshot may have
 	mountinfo func() ([]byte, error)
 	procs     processes
+	lost      lostGuests
 	uuids     uuidIndex
 	names     nameLocks
 	sweeping  sync.Mutex

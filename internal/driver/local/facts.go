@@ -89,6 +89,9 @@ func (g *guest) snapshotsText() string {
 
 func (d *Driver) processFacts(g *guest) []op.Fact {
 	p := d.procs.get(g.incarnation())
+	if _, lost := d.lost.get(g.incarnation()); lost {
+		return []op.Fact{{Name: "process", Text: "none, but those of an earlier run do not end"}}
+	}
 	if p == nil {
 		return []op.Fact{{Name: "process", Text: "none"}}
 	}

@@ -33,6 +33,9 @@ const (
 // at any moment leaves no process that nobody knows of. start returns when the
 // command was executed, or says why it was not.
 func (d *Driver) start(ctx context.Context, g *guest) error {
+	if err := d.settle(g.incarnation()); err != nil {
+		return err
+	}
 	cmd := d.cfg.Commands[g.Command]
 	account := d.accounts[g.Command]
 	files, err := openLaunchFiles(g, account)

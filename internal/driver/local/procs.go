@@ -71,30 +71,41 @@ func (p *process) killStrays() error {
 	if errors.Is(err, unix.EINVAL) {
 		err = nil // before 6.9: the cgroup and the mark have to do
 	}
-	return errors.Join(err, p.group.drain(), killMarked(map[string]bool{markOf(p.inc): true}))
+	ctx, cancel := context.WithTimeout(context.Background(), killWait)
+	defer cancel()
+	mark := markOf(p.inc)
+	return errors.Join(err, p.group.drain(), killMarked(ctx, map[string]bool{mark: true})[mark])
 }
 
 // killMarked kills every process that carries one of the marks and waits for
-// it. It looks again until none is found, for they may be multiplying.
-func killMarked(marks map[string]bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), killWait)
-	defer cancel()
+// it. It looks again until none is found, for they may be multiplying, or until
+// ctx ends. It returns the marks that are left, each with the reason.
+func killMarked(ctx context.Context, marks map[string]bool) map[string]error {
+	left := map[string]error{}
 	for {
 		found, err := marked(marks)
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		for _, ps := range found {
-			for _, p := range ps {
-				err = errors.Join(err, p.signal(unix.SIGKILL))
+		if err != nil {
+			for mark := range marks {
+				left[mark] = err
 			}
+			return left
+		}
+		for mark, ps := range found {
 			for _, p := range ps {
-				err = errors.Join(err, p.wait(ctx))
+				left[mark] = errors.Join(left[mark], p.signal(unix.SIGKILL))
+			}
+		}
+		failed := false
+		for mark, ps := range found {
+			for _, p := range ps {
+				left[mark] = errors.Join(left[mark], p.wait(ctx))
 				p.close()
 			}
+			left[mark] = errors.Join(left[mark], ctx.Err())
+			failed = failed || left[mark] != nil
 		}
-		if err != nil {
-			return err
+		if failed || len(found) == 0 {
+			return left
 		}
 	}
 }
@@ -105,7 +116,7 @@ func killMarked(marks map[string]bool) error {
 func (d *Driver) stop(ctx context.Context, inc op.Incarnation) error {
 	p := d.procs.get(inc)
 	if p == nil {
-		return nil
+		return d.settle(inc)
 	}
 	if err := p.terminate(); err != nil {
 		return err

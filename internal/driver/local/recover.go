@@ -32,19 +32,19 @@ func (d *Driver) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lost := map[string]bool{} // marks of processes whose leader is gone
+	var lost []lostGuest
 	for _, name := range names {
-		if err := d.recoverGuest(ctx, name, lost); err != nil {
+		if err := d.recoverGuest(ctx, name, &lost); err != nil {
 			return err
 		}
 	}
-	if len(lost) > 0 {
-		return killMarked(lost)
-	}
+	d.endLost(lost)
 	return nil
 }
 
-func (d *Driver) recoverGuest(ctx context.Context, name string, lost map[string]bool) error {
+// recoverGuest finds the guest's process again or, if its leader is gone, adds
+// the guest to lost.
+func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGuest) error {
 	g, err := d.openGuest(name)
 	if err != nil {
 		d.cfg.Logger.Warn("guest left alone", "guest", name, "err", err)
@@ -55,7 +55,8 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost map[string]
 	}
 	defer g.close()
 	if err := d.dropStaged(ctx, g.dir, g); err != nil {
-		return err
+		// The next step that needs its name tries again, and reports it.
+		d.cfg.Logger.Warn("leftover kept", "guest", name, "err", err)
 	}
 	run, err := readRunFile(g.dir)
 	if err == nil && run == nil {
@@ -75,12 +76,8 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost map[string]
 		d.cfg.Logger.Warn("run file unreadable; what still runs is ended", "guest", name, "err", err)
 	}
 	if err != nil || run.BootID == d.cfg.BootID {
-		lost[markOf(g.incarnation())] = true
-		group := d.cgroups.of(g.UUID)
-		if err := group.drain(); err != nil {
-			return err
-		}
-		group.remove()
+		*lost = append(*lost, lostGuest{name: name, inc: g.incarnation(), group: d.cgroups.of(g.UUID)})
+		return nil
 	}
 	return g.dir.unlink(runFileName, 0)
 }

@@ -1,0 +1,67 @@
+package local
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestOneLostGuestDoesNotStopTheDaemon: its processes do not end within the
+// time that New has for them. Its own start and stop report that, and try again.
+func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
+	for _, verb := range []string{"stop", "start"} {
+		t.Run(verb, func(t *testing.T) {
+			w := newWorld(t)
+			w.do("create", "web", "command", "family", "state", "running")
+			w.do("create", "other", "command", "sleep")
+			w.waitUp("web")
+			leader := w.process("web")
+			held, err := openProcess(leader.run.PID, leader.run.Ticks)
+			require.NoError(t, err)
+			defer held.close()
+			require.NoError(t, w.d.Close())
+			require.NoError(t, held.signal(unix.SIGKILL))
+			require.NoError(t, held.wait(w.ctx))
+			held.reap()
+
+			w.cfg.strayWait = time.Nanosecond
+			w.open()
+			require.Contains(t, w.log.String(), "processes of an earlier run do not end")
+			require.Contains(t, factOf(w.observe("web"), "process"), "do not end")
+			require.FileExists(t, w.path("web", runFileName), "the next daemon has to know, too")
+			w.do("start", "other")
+
+			// Still multiplying: a process with the guest's mark for settle to find.
+			again := startMarked(t, w.observe("web").Incarnation)
+			err = w.try(verb, "web")
+			require.ErrorIs(t, err, op.Conflict)
+			require.False(t, driver.IsTransient(err) || driver.IsUnknown(err))
+			require.NoError(t, again.wait(w.ctx), "it was killed all the same")
+
+			w.d.cfg.strayWait = killWait
+			w.do(verb, "web")
+			require.NotContains(t, factOf(w.observe("web"), "process"), "do not end")
+		})
+	}
+}
+
+// startMarked starts a process that carries a guest's mark.
+func startMarked(t *testing.T, inc op.Incarnation) *pidfd {
+	t.Helper()
+	var fd int
+	cmd := exec.Command("/bin/sleep", "1000")
+	cmd.Env = []string{markOf(inc)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{PidFD: &fd}
+	require.NoError(t, cmd.Start())
+	p, err := newPidfd(fd)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); p.close() })
+	return p
+}
