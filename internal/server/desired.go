@@ -12,6 +12,10 @@ import (
 const yamlType = "application/yaml"
 
 func (s *Server) plan(c *call) (answer, error) {
+	if err := s.plans.take(c.by.UID, 1); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	defer s.plans.give(c.by.UID, 1)
 	p, err := s.Desired.Plan(c.ctx, c.by, c.body)
 	return ok(p), err
 }

@@ -14,6 +14,10 @@ type Limits struct {
 	ConnsPerUID int
 	Streams     int // of these, event streams and backups, which may last
 	StreamsUID  int // of one uid
+	Lists       int // calls that read much, at once; the others wait
+	ListsUID    int
+	Plans       int // documents being planned; further ones are refused
+	PlansUID    int
 
 	Header time.Duration // for a request's header to arrive
 	Body   time.Duration // for header and body to arrive
@@ -42,6 +46,7 @@ const (
 func DefaultLimits() Limits {
 	return Limits{
 		Conns: 512, ConnsPerUID: 256, Streams: 128, StreamsUID: 64,
+		Lists: 8, ListsUID: 2, Plans: 2, PlansUID: 1,
 		Header: 10 * time.Second, Body: 30 * time.Second, Work: 60 * time.Second, Write: 30 * time.Second,
 		Idle: 60 * time.Second, Beat: 15 * time.Second, Drain: 10 * time.Second,
 		Bodies: 128 << 20, BodiesUID: 64 << 20,
@@ -55,6 +60,10 @@ func (l Limits) orDefault() Limits {
 	fill(&l.ConnsPerUID, d.ConnsPerUID)
 	fill(&l.Streams, d.Streams)
 	fill(&l.StreamsUID, d.StreamsUID)
+	fill(&l.Lists, d.Lists)
+	fill(&l.ListsUID, d.ListsUID)
+	fill(&l.Plans, d.Plans)
+	fill(&l.PlansUID, d.PlansUID)
 	fill(&l.Header, d.Header)
 	fill(&l.Body, d.Body)
 	fill(&l.Work, d.Work)

@@ -46,6 +46,8 @@ type Server struct {
 	crowd    *crowd
 	bodies   *quota
 	streams  *quota
+	plans    *quota
+	turns    *turns
 	stopping chan struct{} // closed when streams have to end
 }
 
@@ -60,6 +62,8 @@ func New(c Config) *Server {
 		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
 		bodies:   newQuota("bytes of request bodies", c.Limits.Bodies, c.Limits.BodiesUID),
 		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
+		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
+		turns:    newTurns(c.Limits.Lists, c.Limits.ListsUID),
 		stopping: make(chan struct{}),
 	}
 	s.routes = s.mux()

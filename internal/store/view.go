@@ -6,8 +6,10 @@ import (
 	"fmt"
 )
 
-// maxReaders bounds the connections for reading; each has a page cache.
-const maxReaders = 4
+// maxReaders bounds the connections for reading; each has a page cache, and is
+// opened at its first use. It is more than the lists that the server lets
+// through at once, so that decisions always find one.
+const maxReaders = 12
 
 // View runs fn on one snapshot of what is committed. It sees every Update that
 // returned before it, and none that commits while it runs. ctx bounds the wait
