@@ -82,7 +82,8 @@ func (c *check) requesters() error {
 	})
 	for _, job := range slices.Sorted(maps.Keys(c.log.wanted)) {
 		for _, who := range strings.Split(c.log.wanted[job], "\n") {
-			// A desired set withdraws without an entry where others still want it.
+			// A desired set that withdraws as the last one is no requester any more;
+			// that the step was superseded or cancelled says so.
 			if !strings.HasPrefix(who, "desired:") {
 				c.found(ruleDecided, job.String(), "%s asked for it by the audit log, and the journal does not say so", op.Shown(who))
 			}

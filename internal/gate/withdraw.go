@@ -171,6 +171,11 @@ func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.A
 				return err
 			}
 			if left > 0 {
+				e := about(audit.Withdrawn, by.String(), s)
+				e.Detail = "others still want it"
+				if err := g.append(tx, e); err != nil {
+					return err
+				}
 				continue
 			}
 			to, kind, code := op.StateSuperseded, audit.Superseded, op.Superseded
