@@ -28,9 +28,9 @@ var methods = []struct {
 		return err
 	}, "submit o guest/web-1 why k"},
 	{"Jobs", func(ctx context.Context, c *Client) error {
-		_, err := c.Jobs(ctx, JobQuery{State: op.StateFailed, After: "j3", Limit: 7})
+		_, err := c.Jobs(ctx, JobQuery{State: op.StatePending, After: "j3", Limit: 7})
 		return err
-	}, "jobs failed j3 7"},
+	}, "jobs pending_signature j3 7"},
 	{"Job", func(ctx context.Context, c *Client) error { _, err := c.Job(ctx, "j12"); return err }, "job j12"},
 	{"Cancel", func(ctx context.Context, c *Client) error { _, err := c.Cancel(ctx, "j12"); return err }, "cancel j12"},
 	{"Classify", func(ctx context.Context, c *Client) error {
