@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -111,6 +112,9 @@ func (s settling) note(ctx context.Context, e api.Entry) error {
 // left that gated could do by itself.
 func (s settling) look(ctx context.Context, out *applied) (done bool, err error) {
 	plan, err := s.cl.Plan(ctx, s.doc.body)
+	if errors.Is(err, op.OverLimit) {
+		return false, nil // another plan of this user is being made; look again later
+	}
 	if err != nil {
 		return false, err
 	}

@@ -43,7 +43,7 @@ const (
 type decider struct{ *gate.Gate }
 
 func (d decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
-	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Limit: q.Limit})
+	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
 }
 
 func (d decider) Approve(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
