@@ -149,6 +149,9 @@ func (s settling) look(ctx context.Context, out *applied) (done bool, err error)
 // stuck gives up on guests that nothing is done about: what is wished of them
 // ended before in a way that gated does not try again by itself.
 func (s settling) stuck(ctx context.Context, out *applied) error {
+	if out.Plan == nil {
+		return nil // it was not the turn of this look yet
+	}
 	busy, err := s.jobs(ctx, op.StatePlanned, op.StateAuthorized, op.StateDispatched)
 	if err != nil {
 		return err
