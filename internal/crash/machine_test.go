@@ -40,7 +40,7 @@ type machine struct {
 
 	cmd    *exec.Cmd
 	notify *net.UnixConn
-	log    bytes.Buffer // of the life that is or was
+	log    lifeLog // of the life that is or was
 	ended  chan error
 }
 
