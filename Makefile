@@ -29,7 +29,7 @@ test:
 matrix:
 	@out=$$(mktemp) || exit 1; \
 	$(GO) test -count=1 -v $(TESTFLAGS) ./internal/matrix >"$$out" 2>&1; code=$$?; \
-	if [ $$code = 0 ]; then grep -a '^matrix: ' "$$out"; else cat "$$out"; fi; \
+	if [ $$code = 0 ]; then grep -a '^matrix: ' "$$out"; else grep -avE '^ *(=== |--- PASS)' "$$out"; fi; \
 	rm -f "$$out"; exit $$code
 
 lint:

@@ -149,6 +149,7 @@ func moved(id, what string, want op.Code, change func(w *world) (putBack func())
 		w.shut()
 		putBack := change(w)
 		err := w.tryOpen()
+		w.free()
 		serveErr := serveAt(w)
 		if err == nil {
 			w.shut()

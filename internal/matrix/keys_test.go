@@ -138,22 +138,6 @@ func sshString(b []byte) []byte {
 // blob is what is inside an armored SSHSIG, in its fields.
 type blob struct{ key, namespace, reserved, hash, inner []byte }
 
-func unarmor(t testing.TB, armored string) blob {
-	t.Helper()
-	body := strings.TrimPrefix(strings.TrimSuffix(strings.TrimSpace(armored), "-----END SSH SIGNATURE-----"), "-----BEGIN SSH SIGNATURE-----")
-	raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(body), ""))
-	require.NoError(t, err)
-	require.Equal(t, "SSHSIG\x00\x00\x00\x01", string(raw[:10]))
-	raw = raw[10:]
-	var b blob
-	for _, f := range []*[]byte{&b.key, &b.namespace, &b.reserved, &b.hash, &b.inner} {
-		n := binary.BigEndian.Uint32(raw)
-		*f, raw = raw[4:4+n], raw[4+n:]
-	}
-	require.Empty(t, raw)
-	return b
-}
-
 func (b blob) bytes() []byte {
 	out := []byte("SSHSIG\x00\x00\x00\x01")
 	for _, f := range [][]byte{b.key, b.namespace, b.reserved, b.hash, b.inner} {

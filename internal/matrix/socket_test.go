@@ -76,7 +76,7 @@ func (w *world) serve() string {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
-	w.cleanup(func() { cancel(); _ = <-ended; _ = l.Close() })
+	w.cleanup(func() { cancel(); <-ended; _ = l.Close() })
 	return path
 }
 

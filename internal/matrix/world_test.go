@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/authz"
 	"gated/internal/driver/local"
@@ -88,6 +89,7 @@ func bareWorld(t testing.TB) *world {
 // open does what the daemon does at its start.
 func (w *world) open() {
 	w.t.Helper()
+	w.free()
 	require.NoError(w.t, w.tryOpen())
 }
 
@@ -111,6 +113,26 @@ func (w *world) shut() {
 	}
 	require.NoError(w.t, w.host.close())
 	w.host = host{}
+	w.free()
+}
+
+// free waits until a daemon could start.
+func (w *world) free() {
+	w.t.Helper()
+	w.unlocked(filepath.Join(w.dir, "lock"))
+	w.unlocked(w.root)
+}
+
+// unlocked waits until nobody holds a lock: a process that another case is just
+// starting has, between fork and exec, a copy of every descriptor of this one.
+func (w *world) unlocked(path string) {
+	w.t.Helper()
+	f, err := os.Open(path)
+	require.NoError(w.t, err)
+	defer f.Close()
+	require.Eventually(w.t, func() bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil },
+		time.Minute, time.Millisecond)
+	require.NoError(w.t, unix.Flock(int(f.Fd()), unix.LOCK_UN))
 }
 
 func (w *world) restart() {
