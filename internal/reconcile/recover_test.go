@@ -322,7 +322,7 @@ func TestAStepThatItsDriverRefusesIsRefused(t *testing.T) {
 
 func TestAStepThatTakesTooLongIsUnknown(t *testing.T) {
 	w := newWorld(t)
-	w.r.StepTimeout = time.Millisecond
+	w.r.StepTimeout = time.Second // the permit has to be used within it
 	w.fleet.hang = true
 	destroyA(w)
 	require.Equal(t, op.StateInterrupted, w.job(1).Steps[0].State)
