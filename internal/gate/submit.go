@@ -215,8 +215,8 @@ func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps 
 // join adds the requester to the open request for the same wish; 0 if there is
 // none. If the target looks different by now, the request is issued anew.
 func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID, error) {
-	if len(steps) != 1 {
-		return 0, nil
+	if len(steps) != 1 || steps[0].step.Verdict.Class == op.Benign && sub.Requester.Source != op.SourceDesired {
+		return 0, nil // a benign step is shared only with a desired set
 	}
 	s, ok, err := openWish(tx, sub.Requester, steps[0].step)
 	if err != nil || !ok {

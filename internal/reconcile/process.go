@@ -111,7 +111,7 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	if !look {
 		return true
 	}
-	if err := r.Gate.Refresh(ctx, t); err != nil {
+	if err := r.Gate.Refresh(ctx, t); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("waiting requests cannot be looked at again", "target", t.String(), "error", err)
 	}
 	return true
