@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/authz"
+	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
 	"gated/internal/gate"
@@ -141,7 +142,7 @@ func Serve(ctx context.Context, dir string, guests int, run bool, profile string
 		ran <- nil
 	}
 	// The parts that no measured call asks are not there.
-	s := server.New(server.Config{Gate: decider{w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), Now: now,
+	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), Now: now,
 		Logger: slog.New(slog.DiscardHandler)})
 	err = s.Serve(ctx, l)
 	if runErr := <-ran; err == nil {
@@ -153,27 +154,4 @@ func Serve(ctx context.Context, dir string, guests int, run bool, profile string
 // Status is a call that decides nothing.
 func (w *world) Status(context.Context) (api.Status, error) {
 	return api.Status{Host: host, Gate: gateID, StartedAt: w.started}, nil
-}
-
-// decider is the gate as the server sees it.
-type decider struct{ *gate.Gate }
-
-// Jobs lists jobs.
-func (d decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
-	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
-}
-
-// Approve passes an envelope on.
-func (d decider) Approve(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
-	return d.Gate.Approve(ctx, by, id, authz.Envelope(e))
-}
-
-// Reject passes an envelope on.
-func (d decider) Reject(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
-	return d.Gate.Reject(ctx, by, id, authz.Envelope(e))
-}
-
-// ApproveOffline passes an envelope on.
-func (d decider) ApproveOffline(ctx context.Context, by op.Requester, e server.Envelope) (op.Request, error) {
-	return d.Gate.ApproveOffline(ctx, by, authz.Envelope(e))
 }

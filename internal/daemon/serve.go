@@ -188,7 +188,7 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, what string,
 
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
-	c := server.Config{Gate: decider{d.gate}, Guests: guests{d.gate, d.local}, Log: d.events, Status: d,
+	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.local}, Log: d.events, Status: d,
 		Desired: &desiredState{gate: d.gate, driver: d.local, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
 		Backup:  backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}

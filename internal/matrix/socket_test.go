@@ -24,9 +24,8 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/audit"
-	"gated/internal/authz"
 	"gated/internal/client"
-	"gated/internal/gate"
+	"gated/internal/daemon"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/server"
@@ -38,25 +37,6 @@ const (
 	stranger = 64321
 	callers  = 64320
 )
-
-// decider is the gate as the server sees it.
-type decider struct{ *gate.Gate }
-
-func (d decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
-	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
-}
-
-func (d decider) Approve(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
-	return d.Gate.Approve(ctx, by, id, authz.Envelope(e))
-}
-
-func (d decider) Reject(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
-	return d.Gate.Reject(ctx, by, id, authz.Envelope(e))
-}
-
-func (d decider) ApproveOffline(ctx context.Context, by op.Requester, e server.Envelope) (op.Request, error) {
-	return d.Gate.ApproveOffline(ctx, by, authz.Envelope(e))
-}
 
 // serve puts the real server on the gate and returns its socket.
 func (w *world) serve() string {
@@ -71,7 +51,7 @@ func (w *world) serve() string {
 	}
 	l, err := server.Listen(path, gid)
 	require.NoError(w.t, err)
-	s := server.New(server.Config{Gate: decider{w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now,
+	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now,
 		Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
