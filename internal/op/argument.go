@@ -14,6 +14,7 @@ var mebibytes = map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 //
 //	memory=512   memory=2GiB   protected=true   command=web
 //	labels.tier=prod           labels={"tier":"prod"}
+//	remove=SHA256:…            and again for each further line
 //
 // Labels written one by one are put together with those written as an object.
 // What the catalogue does not know stays a string, for the gate to refuse. A
@@ -38,7 +39,7 @@ func (s Spec) ParseArgs(args []string) (Params, error) {
 			}
 			continue
 		}
-		if p.Has(name) && !(known && d.Type == TLabels) {
+		if p.Has(name) && !(known && (d.Type == TLabels || d.Type == TLines)) {
 			return nil, Refuse(BadParams, "%s is given twice", name)
 		}
 		if !known {
@@ -84,6 +85,9 @@ func (p Params) addArg(d Param, text string) error {
 				return err
 			}
 		}
+	case TLines:
+		list, _ := p[d.Name].([]any)
+		p[d.Name] = append(list, text)
 	default:
 		p[d.Name] = text
 	}

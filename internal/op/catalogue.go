@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"sort"
+	"strings"
 )
 
 // Type is the type of a parameter.
@@ -14,6 +15,7 @@ const (
 	TInt    Type = "integer"
 	TBool   Type = "boolean"
 	TLabels Type = "labels" // an object of strings
+	TLines  Type = "lines"  // an array of strings, none empty, none twice
 )
 
 // Param describes one parameter of an operation.
@@ -57,6 +59,12 @@ func guest(verb, doc string, params ...Param) Spec {
 
 var snapshotParam = Param{Name: "snapshot", Type: TString, Required: true, Doc: "the snapshot's name"}
 
+// KindTrust is the kind of what says who may approve what. There is one of it.
+const KindTrust = "trust"
+
+// Signers is the one target of its kind: the trust file.
+var Signers = Target{Kind: KindTrust, Name: "signers"}
+
 // catalogue is the one table of operations. To add one, add a row, a rule in
 // internal/classify and the driver's case.
 var catalogue = func() map[string]Spec {
@@ -68,8 +76,16 @@ var catalogue = func() map[string]Spec {
 	undelete := guest("undelete", "bring a destroyed guest back from the trash",
 		Param{Name: "incarnation", Type: TString, Doc: "which one, if several are in the trash"})
 	undelete.Creates = true
+	rotate := Spec{Name: "trust.rotate", Kind: KindTrust, Doc: "change who may approve what: signers is the only target",
+		Params: []Param{
+			{Name: "add", Type: TLines, Doc: "lines of allowed_signers to add"},
+			{Name: "remove", Type: TLines, Doc: "SHA256 fingerprints of keys to take out, every line of each"},
+			{Name: "epoch", Type: TInt, Min: 1, Max: MaxInt, Required: true, Doc: "the number of the file that this makes, one more than now"},
+		},
+		Roles: []Role{Operational, Recovery}, Covers: "the epoch and every byte of allowed_signers"}
 	m := map[string]Spec{}
 	for _, s := range []Spec{
+		rotate,
 		create,
 		undelete,
 		guest("start", "start a guest"),
@@ -144,6 +160,9 @@ func (s Spec) Check(t Target, p Params) error {
 	if err := CheckName(t.Name); err != nil {
 		return err
 	}
+	if t.Kind == KindTrust && t != Signers {
+		return Refuse(BadParams, "%s acts on %s alone, not on %s", s.Name, Signers, t)
+	}
 	for _, name := range sortedKeys(p) {
 		d, ok := s.Param(name)
 		switch {
@@ -195,7 +214,7 @@ func (d Param) check(op string, v any) error {
 		if n, ok := v.(int64); !ok {
 			return bad("is not an integer")
 		} else if n < d.Min || n > d.Max {
-			return bad(fmt.Sprintf("is %d, outside %d to %d %s", n, d.Min, d.Max, d.Unit))
+			return bad(strings.TrimSpace(fmt.Sprintf("is %d, outside %d to %d %s", n, d.Min, d.Max, d.Unit)))
 		}
 	case TBool:
 		if _, ok := v.(bool); !ok {
@@ -219,6 +238,30 @@ func (d Param) check(op string, v any) error {
 		}
 		if size > MaxLabels {
 			return Refuse(Oversized, "%s: %s have %d bytes of text, more than %d", op, d.Name, size, MaxLabels)
+		}
+	case TLines:
+		return checkLines(op+": "+d.Name, v, bad)
+	}
+	return nil
+}
+
+func checkLines(what string, v any, bad func(string) error) error {
+	list, ok := v.([]any)
+	if !ok {
+		return bad("is not an array of strings")
+	}
+	seen := map[string]bool{}
+	for _, e := range list {
+		line, ok := e.(string)
+		if !ok || line == "" {
+			return bad("is not an array of strings with something in them")
+		}
+		if seen[line] {
+			return bad("has a line twice")
+		}
+		seen[line] = true
+		if err := CheckText(what, line); err != nil {
+			return err
 		}
 	}
 	return nil

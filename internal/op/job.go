@@ -214,23 +214,44 @@ type Request struct {
 	Payload    []byte // the exact bytes to sign
 	Nonce      string
 	Facts      []Fact
-	Roles      []Role // any of which may sign
-	Needed     int    // distinct people
-	Signatures []Signed
+	Labels     map[string]string // the target's, as they were observed
+	Need       Requirement
+	Signatures []Signed  // that count, each of another person and key
+	Proofs     []Signed  // that prove possession of a key, and count for nothing
+	Unmet      []Unmet   // what is still needed; for people, who see it while the request waits
+	Owed       []string  // proofs of possession that are still needed; as Unmet
 	CreatedAt  time.Time // of the request; the payload may be younger
 	IssuedAt   time.Time
 	ExpiresAt  time.Time
-	Offline    bool // made from an operator's own payload
+	// AuthorizedAt is when the last signature that was needed counted; zero
+	// before. A cool-off runs from there.
+	AuthorizedAt time.Time
+	Offline      bool // made from an operator's own payload
 }
 
 // Missing returns how many more people have to sign.
-func (r Request) Missing() int { return max(0, r.Needed-len(r.Signatures)) }
+func (r Request) Missing() int { return r.Need.Missing(r.Signatures) }
 
-// Signed records one counted signature.
+// Signed records one signature.
 type Signed struct {
 	Principal string
 	Role      Role
-	Key       string // SHA256 fingerprint of the underlying public key
+	Key       string // SHA256 fingerprint of the underlying public key, certificate or not
+	CA        string // SHA256 fingerprint of the key that signed the certificate; empty for a plain key
 	Armor     string
+	Attested  *Attested // nil if the key is not a security key
 	At        time.Time
+}
+
+// String names who signed, in which role, with which key, and what a security
+// key said of it, as the audit log has it.
+func (s Signed) String() string {
+	out := s.Principal + " " + string(s.Role) + " " + s.Key
+	if s.CA != "" {
+		out += " ca=" + s.CA
+	}
+	if s.Attested != nil {
+		out += fmt.Sprintf(" flags=0x%02x counter=%d", s.Attested.Flags, s.Attested.Counter)
+	}
+	return out
 }

@@ -108,11 +108,15 @@ func TestRequesterNames(t *testing.T) {
 }
 
 func TestRequestMissing(t *testing.T) {
-	signed := []op.Signed{{Principal: "alice@example.com"}}
-	require.Equal(t, 1, op.Request{Needed: 1}.Missing())
-	require.Equal(t, 0, op.Request{Needed: 1, Signatures: signed}.Missing())
-	require.Equal(t, 1, op.Request{Needed: 2, Signatures: signed}.Missing())
-	require.Equal(t, 0, op.Request{Needed: 1, Signatures: append(signed, signed...)}.Missing())
+	one := op.Demand{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1}
+	two := op.Demand{Rule: "gated.yaml:12", Roles: []op.Role{op.Operational}, Threshold: 2}
+	need := func(d ...op.Demand) op.Requirement { return op.Requirement{Ways: []op.Way{{Demands: d}}} }
+	alice := op.Signed{Principal: "alice@example.com", Key: "SHA256:a", Role: op.Operational}
+	bob := op.Signed{Principal: "bob@example.com", Key: "SHA256:b", Role: op.Operational}
+	require.Equal(t, 1, op.Request{Need: need(one)}.Missing())
+	require.Equal(t, 0, op.Request{Need: need(one), Signatures: []op.Signed{alice}}.Missing())
+	require.Equal(t, 1, op.Request{Need: need(one, two), Signatures: []op.Signed{alice}}.Missing())
+	require.Equal(t, 0, op.Request{Need: need(one, two), Signatures: []op.Signed{alice, bob}}.Missing())
 }
 
 func TestProvenanceMade(t *testing.T) {

@@ -168,3 +168,15 @@ func (p Params) Labels(name string) map[string]string {
 	}
 	return out
 }
+
+// Lines returns the array parameter name as strings, or nil if it is absent.
+func (p Params) Lines(name string) []string {
+	list, _ := p[name].([]any)
+	var out []string
+	for _, e := range list {
+		if line, ok := e.(string); ok {
+			out = append(out, line)
+		}
+	}
+	return out
+}

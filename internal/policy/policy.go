@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"gated/internal/op"
@@ -24,8 +25,10 @@ const (
 type Policy struct {
 	MaxValidity   time.Duration // a payload's longest life
 	ScratchMaxAge time.Duration
-	OpenPerSource int      // open requests per requester
-	Commands      []string // the commands that guests may be given, by name
+	OpenPerSource int       // open requests per requester
+	Commands      []string  // the commands that guests may be given, by name
+	Roles         []op.Role // that this gate has beside the built-in ones
+	Rules         []Rule    // every one that matches a step applies
 }
 
 // Default returns the built-in rules: no command may be given to a guest.
@@ -44,49 +47,13 @@ func (p Policy) Validate() error {
 	case p.OpenPerSource < 1 || p.OpenPerSource > OpenPerSource:
 		return op.Refuse(op.BadParams, "open_requests_per_source is %d, not 1 to %d", p.OpenPerSource, OpenPerSource)
 	}
-	return nil
+	return p.validateRules()
 }
 
 // MayCommand reports whether the operator's configuration names the command.
-func (p Policy) MayCommand(name string) bool {
-	for _, c := range p.Commands {
-		if c == name {
-			return true
-		}
-	}
-	return false
-}
+func (p Policy) MayCommand(name string) bool { return slices.Contains(p.Commands, name) }
 
-// Requirement is what one destructive step needs before it is authorized.
-type Requirement struct {
-	Roles       []op.Role     // a signature counts if it was made in one of them
-	Threshold   int           // distinct people, each with a key of their own
-	MaxValidity time.Duration // longest life of the payload
-}
-
-// Requirement returns what the policy asks of an operation.
-func (p Policy) Requirement(spec op.Spec) Requirement {
-	return Requirement{Roles: spec.Roles, Threshold: 1, MaxValidity: p.MaxValidity}
-}
-
-// Stricter returns what satisfies both requirements: the roles that both
-// accept, the higher threshold, the shorter life.
-func (r Requirement) Stricter(s Requirement) Requirement {
-	out := Requirement{Threshold: max(r.Threshold, s.Threshold), MaxValidity: min(r.MaxValidity, s.MaxValidity)}
-	for _, role := range r.Roles {
-		if s.Accepts(role) {
-			out.Roles = append(out.Roles, role)
-		}
-	}
-	return out
-}
-
-// Accepts reports whether a signature in that role counts.
-func (r Requirement) Accepts(role op.Role) bool {
-	for _, x := range r.Roles {
-		if x == role {
-			return true
-		}
-	}
-	return false
+// Delays reports whether a rule holds steps back after their last signature.
+func (p Policy) Delays() bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.CoolOff > 0 || r.Window != nil })
 }

@@ -1,12 +1,10 @@
 package policy_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -55,50 +53,4 @@ func TestOnlyNamedCommands(t *testing.T) {
 	for _, other := range []string{"", "we", "web ", "Web", "webs"} {
 		require.False(t, p.MayCommand(other), "%q", other)
 	}
-}
-
-func TestRequirementIsTheCatalogues(t *testing.T) {
-	for _, spec := range op.Catalogue() {
-		r := policy.Default().Requirement(spec)
-		require.Equal(t, spec.Roles, r.Roles)
-		require.Equal(t, 1, r.Threshold)
-		require.Equal(t, policy.MaxValidity, r.MaxValidity)
-		require.False(t, r.Accepts(op.Recovery), "%s: recovery signs key rotation only", spec.Name)
-	}
-	require.False(t, policy.Requirement{}.Accepts(op.Operational), "no role is not any role")
-}
-
-func requirement() *rapid.Generator[policy.Requirement] {
-	return rapid.Custom(func(t *rapid.T) policy.Requirement {
-		return policy.Requirement{
-			Roles:       rapid.SliceOfDistinct(rapid.SampledFrom(op.Roles), rapid.ID).Draw(t, "roles"),
-			Threshold:   rapid.IntRange(0, 3).Draw(t, "threshold"),
-			MaxValidity: time.Duration(rapid.Int64Range(0, int64(policy.MaxValidity)).Draw(t, "validity")),
-		}
-	})
-}
-
-func sameRequirement(a, b policy.Requirement) bool {
-	slices.Sort(a.Roles)
-	slices.Sort(b.Roles)
-	return slices.Equal(a.Roles, b.Roles) && a.Threshold == b.Threshold && a.MaxValidity == b.MaxValidity
-}
-
-func TestStricterIsNeverLooser(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b, c := requirement().Draw(t, "a"), requirement().Draw(t, "b"), requirement().Draw(t, "c")
-		s := a.Stricter(b)
-		for _, role := range op.Roles {
-			if s.Accepts(role) != (a.Accepts(role) && b.Accepts(role)) {
-				t.Fatalf("the role %s", role)
-			}
-		}
-		if s.Threshold < a.Threshold || s.Threshold < b.Threshold || s.MaxValidity > a.MaxValidity || s.MaxValidity > b.MaxValidity {
-			t.Fatalf("%+v is looser than %+v or %+v", s, a, b)
-		}
-		if !sameRequirement(s, b.Stricter(a)) || !sameRequirement(a.Stricter(a), a) ||
-			!sameRequirement(s.Stricter(c), a.Stricter(b.Stricter(c))) {
-			t.Fatal("it depends on the order, or changes what is the same")
-		}
-	})
 }

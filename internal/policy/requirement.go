@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"slices"
+
+	"gated/internal/op"
+)
+
+// builtIn names the demand that no rule made.
+const builtIn = "built-in"
+
+// Subject is a destructive step as rules look at it.
+type Subject struct {
+	Spec     op.Spec
+	Target   op.Target
+	Params   op.Params
+	Labels   map[string]string // as they were observed
+	Rotation *Rotation         // for a trust.rotate
+}
+
+// Rotation is what a change of the trust file touches.
+type Rotation struct {
+	Roles    []op.Role // of every line that is added or removed
+	Reserved bool      // one of these is a recovery or a CA line
+}
+
+// Requirement returns what the policy asks of a step: the built-in demand, and
+// with it those of every rule that matches.
+func (p Policy) Requirement(s Subject) op.Requirement {
+	out := op.Requirement{Ways: ways(s), MaxValidity: p.MaxValidity}
+	for _, r := range p.Rules {
+		if r.matches(s) {
+			out = out.Stricter(r.asks(s, out))
+		}
+		if s.Rotation != nil {
+			out = out.Stricter(r.guards(*s.Rotation, out))
+		}
+	}
+	return out
+}
+
+// ways returns the built-in demands: one signature in a role that may sign the
+// operation. Recovery signs alone, and only recovery touches what is its own.
+func ways(s Subject) []op.Way {
+	var out []op.Way
+	ordinary := slices.DeleteFunc(slices.Clone(s.Spec.Roles), func(r op.Role) bool { return r == op.Recovery })
+	if len(ordinary) > 0 && (s.Rotation == nil || !s.Rotation.Reserved) {
+		out = append(out, op.Way{Demands: []op.Demand{{Rule: builtIn, Roles: ordinary, Threshold: 1}}})
+	}
+	if s.Spec.MayApprove(op.Recovery) {
+		out = append(out, op.Way{Name: op.WayRecovery, Demands: []op.Demand{{Rule: builtIn, Roles: []op.Role{op.Recovery}, Threshold: 1}}})
+	}
+	return out
+}
+
+// matches reports whether a rule applies to a step: it is one that the rule
+// speaks of, or it takes away a label that the rule looks at.
+func (r Rule) matches(s Subject) bool {
+	if !match(r.Target, s.Target.String()) || !r.covers(s.Labels) {
+		return false
+	}
+	return match(r.Op, s.Spec.Name) || r.escapes(s)
+}
+
+// escapes reports whether the rule would not match the target any more after
+// the step: what the rule guards could be done with less then.
+func (r Rule) escapes(s Subject) bool {
+	return len(r.Labels) > 0 && s.Params.Has("labels") && !r.covers(s.Params.Labels("labels"))
+}
+
+// asks puts the rule's demand to each way that it is about. A role of the
+// configuration's own is no part of recovery.
+func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
+	out := op.Requirement{CoolOff: r.CoolOff, MaxValidity: of.MaxValidity}
+	if r.MaxValidity > 0 {
+		out.MaxValidity = r.MaxValidity
+	}
+	if r.Window != nil {
+		out.Windows = []op.Window{*r.Window}
+	}
+	for _, w := range of.Ways {
+		own := w.Demands[0].Roles
+		asked := op.Way{Name: w.Name}
+		switch {
+		case slices.Contains(own, r.Role), w.Name == "" && r.Role != "" && !r.Role.BuiltIn():
+			asked.Demands = []op.Demand{r.demand(r.Role)}
+		case r.Role == "", w.Name == "" && !s.Spec.MayApprove(r.Role):
+			// The latter only where a step escapes a rule for other operations.
+			asked.Demands = []op.Demand{r.demand(own...)}
+		}
+		out.Ways = append(out.Ways, asked)
+	}
+	return out
+}
+
+// guards asks of a planned rotation what the rule asks for in a role that the
+// rotation touches, in keys that are listed before it: as many people who may
+// rotate, and for a role of the configuration's own, as many of its people too.
+func (r Rule) guards(touched Rotation, of op.Requirement) op.Requirement {
+	out := op.Requirement{MaxValidity: of.MaxValidity}
+	for _, w := range of.Ways {
+		asked := op.Way{Name: w.Name}
+		for _, role := range touched.Roles {
+			if w.Name != "" || !r.isFor(role) {
+				continue
+			}
+			asked.Demands = append(asked.Demands, r.demand(w.Demands[0].Roles...))
+			if !role.BuiltIn() {
+				asked.Demands = append(asked.Demands, r.demand(role))
+			}
+		}
+		out.Ways = append(out.Ways, asked)
+	}
+	return out
+}
+
+// isFor reports whether signatures in that role count for the rule.
+func (r Rule) isFor(role op.Role) bool {
+	if r.Role != "" {
+		return r.Role == role
+	}
+	return slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return match(r.Op, s.Name) && s.MayApprove(role) })
+}
+
+func (r Rule) demand(roles ...op.Role) op.Demand {
+	return op.Demand{Rule: r.Where, Roles: roles, Threshold: r.Threshold, Touch: r.Touch}
+}
