@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no deadline of its own.
-	callTimeout = 60 * time.Second
+	// callTimeout bounds a call whose context has no deadline of its own;
+	// remoteTimeout one on the way of which ssh may ask a person something.
+	callTimeout   = 60 * time.Second
+	remoteTimeout = 5 * time.Minute
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
 	// maxProblem is the largest problem that is read, in bytes.
@@ -31,14 +33,18 @@ const (
 // return *op.Refusal for what the daemon refused and *Unreachable where there
 // is none.
 type Client struct {
-	paths   []string
-	trusted map[uint32]bool
-	http    *http.Client
-	last    atomic.Pointer[string] // the path that was connected to last
+	paths      []string // or the remote gate's address
+	trusted    map[uint32]bool
+	configured string  // GATED_UID
+	remote     *Remote // nil for a gate of this host
+	processes  processes
+	timeout    time.Duration
+	http       *http.Client
+	last       atomic.Pointer[string] // what of paths was connected to last
 }
 
 // New returns a client. Nothing is connected before the first call. It refuses
-// a GATED_UID that is no uid as Malformed.
+// a GATED_UID that is no uid, and a Remote that is no address, as Malformed.
 func New(o Options) (*Client, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -47,7 +53,14 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{paths: o.paths(), trusted: trusted}
+	c := &Client{paths: o.paths(), trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout}
+	if o.Remote != "" {
+		r, err := ParseRemote(o.Remote)
+		if err != nil {
+			return nil, err
+		}
+		c.remote, c.paths, c.timeout = &r, []string{r.String()}, remoteTimeout
+	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
@@ -60,8 +73,24 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close closes connections that are kept for the next call.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+// Close closes connections that are kept for the next call, and ends every ssh.
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	c.processes.end()
+}
+
+// Address returns where the gate that answered last is, empty before one did.
+func (c *Client) Address() Address {
+	last := c.last.Load()
+	switch {
+	case last == nil:
+		return ""
+	case c.remote != nil:
+		return Address(*last)
+	default:
+		return UnixAddress(*last)
+	}
+}
 
 // call is one request to the daemon.
 type call struct {
@@ -175,7 +204,7 @@ func (c *Client) json(ctx context.Context, in call, body, out any) error {
 func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
 	resp, err := c.send(ctx, in)

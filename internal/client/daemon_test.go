@@ -47,8 +47,9 @@ func behind(t *testing.T) (*daemon, *Client) {
 		State: step.Fingerprint, Params: op.Params{}, Nonce: strings.Repeat("A", 22), IssuedAt: noon,
 		ExpiresAt: noon.Add(time.Hour)}.Encode()
 	require.NoError(t, err)
+	one := op.Requirement{Ways: []op.Way{{Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1}}}}}
 	d := &daemon{job: op.Job{ID: 12, Steps: []op.Step{step}, CreatedAt: noon}, more: make(chan struct{}),
-		req: op.Request{ID: aID, Step: step, Payload: payload, Needed: 1, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon}}
+		req: op.Request{ID: aID, Step: step, Payload: payload, Need: one, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon}}
 	d.backup = func(w io.Writer) error { _, err := io.WriteString(w, "copy"); return err }
 	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
 	require.NoError(t, err)

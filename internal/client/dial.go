@@ -12,18 +12,28 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // backlogPause is how long to wait before asking again a daemon whose queue of
 // new connections is full.
 const backlogPause = 10 * time.Millisecond
 
-// dial connects to the first socket that exists. A path that exists and does
-// not answer ends the search: to go on to another gate would act on another
-// host's guests than the caller thinks.
+// dial connects to the gate.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	if c.remote != nil {
+		return c.dialSSH(ctx)
+	}
+	conn, err := c.dialUnix(ctx)
+	if err != nil {
+		return nil, err // a nil *UnixConn would be no nil net.Conn
+	}
+	return conn, nil
+}
+
+// dialUnix connects to the first socket that exists. A path that exists and
+// does not answer ends the search: to go on to another gate would act on
+// another host's guests than the caller thinks.
+func (c *Client) dialUnix(ctx context.Context) (*net.UnixConn, error) {
 	gone := &Unreachable{}
 	for _, path := range c.paths {
 		conn, err := c.dialPath(ctx, path)
@@ -55,7 +65,7 @@ type attemptError struct {
 func (a *attemptError) Error() string { return a.err.Error() }
 func (a *attemptError) Unwrap() error { return a.err }
 
-func (c *Client) dialPath(ctx context.Context, path string) (net.Conn, error) {
+func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, error) {
 	if len(path) > maxSocketPath {
 		return nil, errTooLong
 	}
@@ -71,7 +81,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (net.Conn, error) {
 		return nil, errNotSocket
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || !c.trusted[st.Uid] {
-		return nil, c.distrust("the socket belongs to uid %d", st.Uid)
+		return nil, c.distrust("the socket belongs to %s", st.Uid)
 	}
 	conn, err := connect(ctx, path)
 	switch {
@@ -108,37 +118,6 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 			return nil, ctx.Err()
 		case <-pause.C:
 		}
-	}
-}
-
-// checkPeer asks the kernel who listens. The path's owner alone proves little:
-// a path can be moved, the listener's credentials cannot.
-func (c *Client) checkPeer(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return err
-	}
-	if credErr != nil {
-		return fmt.Errorf("ask who listens: %w", credErr)
-	}
-	if !c.trusted[cred.Uid] {
-		return c.distrust("uid %d listens there", cred.Uid)
-	}
-	return nil
-}
-
-// distrust refuses to talk to a socket whose owner or listener is another uid.
-func (c *Client) distrust(format string, uid uint32) error {
-	return &attemptError{
-		err:  fmt.Errorf(format+", who is neither root nor you", uid),
-		hint: fmt.Sprintf("if that is the gate's own user, set GATED_UID=%d", uid),
 	}
 }
 

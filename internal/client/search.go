@@ -22,6 +22,7 @@ const maxSocketPath = 107
 // for a command line.
 type Options struct {
 	Socket string // --socket; the only path tried if not empty
+	Remote string // --remote: a gate on another host, see ParseRemote; not with Socket
 
 	// Getenv looks up GATED_SOCKET, XDG_RUNTIME_DIR and GATED_UID; os.Getenv if
 	// nil.

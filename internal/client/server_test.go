@@ -79,7 +79,7 @@ var methods = []struct {
 
 func TestEveryMethodReachesItsEndpoint(t *testing.T) {
 	d, c := behind(t)
-	require.Equal(t, reflect.TypeFor[*Client]().NumMethod(), len(methods)+2, "a method without a row (Close and Ops apart)")
+	require.Equal(t, reflect.TypeFor[*Client]().NumMethod(), len(methods)+3, "a method without a row (Close, Address and Ops apart)")
 	for _, m := range methods {
 		require.NoError(t, m.call(t.Context(), c), m.name)
 		calls := d.calls()

@@ -1,0 +1,248 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// maxKnown is the largest known_gates that is read, in bytes.
+const maxKnown = 1 << 20
+
+// errNoHome is the reason where there is no place for known_gates.
+var errNoHome = errors.New("neither XDG_CONFIG_HOME nor HOME is set")
+
+// KnownGates is the file in which a user's gates are pinned. Its methods may be
+// used at the same time, by several programs too.
+type KnownGates struct {
+	Path string // empty: there is no place for it
+}
+
+// KnownGatesOf returns $XDG_CONFIG_HOME/gated/known_gates, else the one below
+// ~/.config.
+func KnownGatesOf(getenv func(string) string) KnownGates {
+	dir := getenv("XDG_CONFIG_HOME")
+	if home := getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
+		dir = filepath.Join(home, ".config")
+	}
+	if !filepath.IsAbs(dir) {
+		return KnownGates{}
+	}
+	return KnownGates{Path: filepath.Join(dir, "gated", "known_gates")}
+}
+
+// NotPinned is returned for a gate that is met first and that could not be
+// written down, so that it would be met first the next time, too.
+type NotPinned struct{ Err error }
+
+func (n *NotPinned) Error() string { return "the gate cannot be pinned: " + n.Err.Error() }
+
+// Unwrap returns why.
+func (n *NotPinned) Unwrap() error { return n.Err }
+
+// List returns all gates in the order of the file; none if there is no file.
+// A file that others may write is NotAllowed, and see ParseKnown.
+func (f KnownGates) List() ([]KnownGate, error) {
+	text, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return ParseKnown(f.Path, text)
+}
+
+// Check compares what a gate says that it is with what is known at its address.
+// A gate that is met first is pinned, which it reports; *NotPinned if that does
+// not succeed. Another gate than the known one is TargetMismatch.
+func (f KnownGates) Check(at Address, s api.Status) (pinned bool, err error) {
+	if !s.Gate.Valid() || !isHostText(s.Host) {
+		return false, op.Refuse(op.Internal, "at %s something answers as gate %q on %q, which is no gate", at, s.Gate, s.Host).
+			WithHint("are both of the same version?")
+	}
+	is := KnownGate{Address: at, Host: s.Host, Gate: s.Gate}
+	gates, err := f.List()
+	if err != nil {
+		return false, err
+	}
+	if known, err := f.compare(gates, is); known {
+		return false, err
+	}
+	err = f.change(func(gates []KnownGate, text []byte) ([]byte, error) {
+		// Another program may have met the gate in the meantime.
+		if known, err := f.compare(gates, is); known {
+			return nil, err
+		}
+		pinned = true
+		return append(text, is.String()+"\n"...), nil
+	})
+	var refused *op.Refusal
+	if err != nil && !errors.As(err, &refused) {
+		err = &NotPinned{err}
+	}
+	return pinned && err == nil, err
+}
+
+// compare looks a gate up and refuses one that has become another.
+func (f KnownGates) compare(gates []KnownGate, is KnownGate) (known bool, err error) {
+	for _, k := range gates {
+		if k.Address != is.Address {
+			continue
+		}
+		if k.Gate == is.Gate && k.Host == is.Host {
+			return true, nil
+		}
+		return true, f.another(k, is)
+	}
+	return false, nil
+}
+
+// another refuses a gate that is not the one that was met at its address.
+func (f KnownGates) another(was, is KnownGate) error {
+	return op.Refuse(op.TargetMismatch, "another gate answers at %s:\nknown there: gate %s on %s (%s:%d)\nanswers now: gate %s on %s",
+		was.Address, was.Gate, op.Shown(was.Host), f.Path, was.Line, is.Gate, op.Shown(is.Host)).
+		WithHint("nothing was signed. A gate gets a new id when its state is restored from a backup or its clock is accepted anew; " +
+			"else another machine, or somebody who pretends to be the gate, answers there.\nAsk whoever runs the gate, and compare " +
+			"the id with what gated status prints on that host. If it is right:\nopsign forget %s", was.Address)
+}
+
+// Forget removes the gate that is known at an address, so that the one that
+// answers next is pinned. An address that is not known is UnknownTarget.
+func (f KnownGates) Forget(at Address) (gone KnownGate, err error) {
+	unknown := op.Refuse(op.UnknownTarget, "no gate is known at %s", at).WithHint("opsign known lists them")
+	if f.Path == "" {
+		return gone, unknown
+	}
+	err = f.change(func(gates []KnownGate, text []byte) ([]byte, error) {
+		for _, k := range gates {
+			if k.Address == at {
+				gone = k
+				lines := bytes.SplitAfter(text, []byte("\n"))
+				return bytes.Join(append(lines[:k.Line-1:k.Line-1], lines[k.Line:]...), nil), nil
+			}
+		}
+		return nil, unknown
+	})
+	return gone, err
+}
+
+// change writes what edit makes of the file, unless that is nil. Nobody else
+// changes it meanwhile, and a reader sees it before or after.
+func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error {
+	if f.Path == "" {
+		return errNoHome
+	}
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
+		return err
+	}
+	unlock, err := lock(f.Path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	text, err := f.read()
+	if err != nil {
+		return err
+	}
+	gates, err := ParseKnown(f.Path, text)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(text) == 0:
+		text = []byte(knownHeader)
+	case text[len(text)-1] != '\n':
+		text = append(text, '\n')
+	}
+	changed, err := edit(gates, text)
+	if err != nil || changed == nil {
+		return err
+	}
+	return f.replace(changed)
+}
+
+// read returns the file's text; none if there is no file.
+func (f KnownGates) read() ([]byte, error) {
+	if f.Path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), hidden(f.Path):
+		return nil, nil
+	case err != nil:
+		return nil, op.Refuse(op.NotAllowed, "the gates that are known cannot be read: %v", err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return nil, op.Refuse(op.NotAllowed, "%s may be written by others, so that it proves nothing", f.Path).
+			WithHint("look at what is in it, then chmod 600 %s", f.Path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxKnown+1))
+	if err == nil && len(text) > maxKnown {
+		err = op.Refuse(op.Oversized, "%s has more than %d bytes", f.Path, maxKnown)
+	}
+	return text, err
+}
+
+// hidden reports whether a path is below a directory that this user may not
+// look into: another's home, with which nothing can have been pinned.
+func hidden(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrPermission)
+}
+
+// replace puts a new file in the place of the one that is there.
+func (f KnownGates) replace(text []byte) error {
+	if len(text) > maxKnown {
+		return op.Refuse(op.Oversized, "%s would have more than %d bytes", f.Path, maxKnown)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(f.Path), ".known_gates-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), f.Path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// lock takes a lock file for this process alone, and waits for it: whoever has
+// it rewrites one small file, and asks nobody anything meanwhile.
+func lock(path string) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		_ = file.Close() // it was not locked
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { _ = file.Close() }, nil // which also ends the lock
+}

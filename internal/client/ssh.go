@@ -1,0 +1,204 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+const (
+	// sshGrace is how long ssh may take to end when it is asked to.
+	sshGrace = 2 * time.Second
+	// maxSaid is how much of what ssh says is kept, in bytes.
+	maxSaid = 4 << 10
+	// maxProbe is the longest answer to a new connection's first call, in bytes.
+	maxProbe = 64 << 10
+)
+
+// errNoGate is the reason where the other host answers, and no gate does.
+var errNoGate = errors.New("what answers there is not gated dial")
+
+// sshConn is a connection to a gate through one process of ssh. Its end of the
+// socket pair is the connection; the process is reaped when it ends, whoever
+// ends it.
+type sshConn struct {
+	net.Conn
+	kill  context.CancelFunc
+	ended chan struct{} // closed when the process was reaped
+	exit  error         // of the process, when ended is closed
+	said  lastSaid
+	once  sync.Once
+}
+
+// startSSH runs the system's ssh. Nothing of the command line is read by a
+// shell on this side.
+func startSSH(r Remote) (*sshConn, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "ssh"), os.NewFile(uintptr(fds[1]), "ssh")
+	defer func() { _, _ = ours.Close(), theirs.Close() }() // both were handed on by then
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	s := &sshConn{Conn: conn, kill: kill, ended: make(chan struct{})}
+	cmd := exec.CommandContext(ctx, "ssh", r.argv()...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &s.said
+	// It stays in this process group, so that it may ask on the terminal. On a
+	// TERM it puts the terminal right; one that does not end is killed.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = sshGrace
+	if err := cmd.Start(); err != nil {
+		kill()
+		_ = conn.Close()
+		return nil, err
+	}
+	go func() {
+		s.exit = cmd.Wait()
+		close(s.ended)
+	}()
+	return s, nil
+}
+
+// Close ends the process, and returns when it was reaped.
+func (s *sshConn) Close() error {
+	var err error
+	s.once.Do(func() {
+		err = s.Conn.Close()
+		s.kill()
+	})
+	<-s.ended
+	return err
+}
+
+// probe makes the first call of the connection. It returns nil as soon as a
+// gate answers: what keeps ssh from reaching one is found out here, and not in
+// the middle of a call that may have been heard.
+func (s *sshConn) probe() error {
+	// What cannot be written because ssh is gone is seen when reading.
+	_, _ = io.WriteString(s, "HEAD /v1/status HTTP/1.1\r\nHost: gated\r\n\r\n")
+	in := bufio.NewReader(io.LimitReader(s, maxProbe))
+	resp, err := http.ReadResponse(in, &http.Request{Method: http.MethodHead})
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close() // it is empty
+	if in.Buffered() > 0 {
+		return errNoGate
+	}
+	return nil
+}
+
+// dialSSH connects to the remote gate. The context bounds the dialling alone.
+func (c *Client) dialSSH(ctx context.Context) (net.Conn, error) {
+	address := c.remote.String()
+	s, err := startSSH(*c.remote)
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, &Unreachable{Tried: []Attempt{{Path: address, Err: errors.New("there is no program ssh in PATH"), Hint: "install OpenSSH's client"}}}
+	}
+	if err != nil {
+		return nil, &Unreachable{Tried: []Attempt{{Path: address, Err: err}}}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	err = s.probe()
+	if !stop() {
+		<-s.ended
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, &Unreachable{Tried: []Attempt{s.failure(address, err)}}
+	}
+	c.last.Store(&address)
+	return c.processes.keep(s), nil
+}
+
+// failure says why no gate answered through ssh, in its own words where it had
+// any.
+func (s *sshConn) failure(address string, err error) Attempt {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
+		_ = s.Close()
+		return Attempt{Path: address, Err: fmt.Errorf("%w: %s", errNoGate, op.Shown(err.Error())),
+			Hint: "does a start-up file of the shell there print something? It should do so in interactive shells only"}
+	}
+	// Its output ended, so that it is about to end, too; it is not asked to, as
+	// its own reason and exit code are what is wanted.
+	select {
+	case <-s.ended:
+	case <-time.After(sshGrace):
+	}
+	_ = s.Close()
+	text, hint := sshExit(s.exit)
+	if said := s.said.text(); said != "" {
+		text += ": " + said
+	}
+	return Attempt{Path: address, Err: errors.New(text), Hint: hint}
+}
+
+// sshExit words how ssh ended: with a code of its own, 255, or with that of the
+// command on the other host.
+func sshExit(err error) (text, hint string) {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return "the connection ended before a gate answered", ""
+	}
+	switch code := exit.ExitCode(); code {
+	case 255:
+		return "ssh did not get there", "try the same host with ssh by hand, and answer what it asks"
+	case 127:
+		return "there is no program gated there", "install it there, in the PATH of shells that are not interactive: /usr/local/bin, say"
+	case 2:
+		return "gated there does not know the command dial", "install the same version on both sides"
+	case 4:
+		return "ssh got there, and no gate answers there", ""
+	default:
+		return fmt.Sprintf("ssh ended (%v)", exit), ""
+	}
+}
+
+// lastSaid keeps the end of what a process says.
+type lastSaid struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (l *lastSaid) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b = append(l.b, p...)
+	if over := len(l.b) - maxSaid; over > 0 {
+		l.b = append(l.b[:0], l.b[over:]...)
+	}
+	return len(p), nil
+}
+
+// text returns it as one line that is safe to print; the other host may say
+// whatever it likes.
+func (l *lastSaid) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []string
+	for line := range strings.Lines(string(l.b)) {
+		// The banner of a changed host key is mostly at signs.
+		if line = strings.Trim(line, "@ \t\r\n"); line != "" {
+			out = append(out, op.Shown(line))
+		}
+	}
+	return strings.Join(out, "; ")
+}
