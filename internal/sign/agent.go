@@ -1,67 +1,38 @@
 package sign
 
 import (
+	"bytes"
 	"context"
+	"crypto/rsa"
 	"fmt"
 	"io"
-	"net"
 	"strings"
-	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 
 	"gated/internal/op"
 )
 
-const (
-	// listTimeout bounds an agent's answer to what it holds: nobody is asked.
-	listTimeout = 10 * time.Second
-	// signTimeout bounds an agent's signature: a person may have to confirm it.
-	signTimeout = 2 * time.Minute
-)
-
-// Identity is one key that an agent holds.
-type Identity struct {
-	Fingerprint string // SHA256, of the key or, for a certificate, of its key
-	KeyType     string
-	Comment     string
-	Refused     *op.Refusal // why it cannot sign for a gate; nil if it can
-
-	key ssh.PublicKey
+// Identities lists what the agent behind a socket holds, in its order. It
+// refuses with Unavailable if the agent does not answer, or not as an agent.
+func Identities(ctx context.Context, socket string) ([]Identity, error) {
+	return unixAgent(socket).identities(ctx)
 }
 
-// Identities lists what the agent behind a socket holds, in its order. It
-// refuses with Unavailable if the agent does not answer.
-func Identities(ctx context.Context, socket string) ([]Identity, error) {
-	var keys []*agent.Key
-	err := dial(ctx, socket, listTimeout, func(a agent.ExtendedAgent) (err error) {
-		keys, err = a.List()
+func (s agentSocket) identities(ctx context.Context) ([]Identity, error) {
+	var found []named
+	err := s.call(ctx, listTimeout, func(conn io.ReadWriter) (err error) {
+		found, err = listHeld(conn)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Identity, 0, len(keys))
-	for _, k := range keys {
-		out = append(out, identify(k))
+	out := make([]Identity, 0, len(found))
+	for _, k := range found {
+		out = append(out, identify(k.Blob, string(k.Comment)))
 	}
 	return out, nil
-}
-
-func identify(k *agent.Key) Identity {
-	id := Identity{KeyType: k.Format, Comment: k.Comment}
-	key, err := ssh.ParsePublicKey(k.Blob)
-	if err != nil {
-		id.Refused = op.Refuse(op.UnknownSigner, "keys of this type are not supported yet")
-		return id
-	}
-	id.key, id.Refused = key, usable(key)
-	if cert, ok := key.(*ssh.Certificate); ok {
-		key = cert.Key
-	}
-	id.Fingerprint = ssh.FingerprintSHA256(key)
-	return id
 }
 
 // Agent returns a signer with a key that ssh-agent holds: the one with that
@@ -70,11 +41,15 @@ func identify(k *agent.Key) Identity {
 // its key. It refuses with UnknownSigner, listing what the agent holds, when no
 // key or several fit, and with Unavailable if the agent does not answer.
 func Agent(ctx context.Context, socket, fingerprint string) (Signer, error) {
+	return unixAgent(socket).signer(ctx, fingerprint)
+}
+
+func (s agentSocket) signer(ctx context.Context, fingerprint string) (Signer, error) {
 	if fingerprint != "" && !strings.HasPrefix(fingerprint, "SHA256:") {
 		return nil, op.Refuse(op.Malformed, "%.80q is not a SHA256 fingerprint", fingerprint).
 			WithHint("ssh-add -l shows them")
 	}
-	held, err := Identities(ctx, socket)
+	held, err := s.identities(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,21 +57,51 @@ func Agent(ctx context.Context, socket, fingerprint string) (Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return signer{agentKey{socket: socket, key: chosen.key}}, nil
+	return signer{raw: agentKey{socket: s, blob: chosen.blob, key: chosen.key}}, nil
+}
+
+// AgentCertified returns a signer that presents a certificate and has an agent
+// sign with its key, whether the agent holds that key alone, this certificate,
+// or another certificate of the key. It refuses as Agent does.
+func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer, error) {
+	s := unixAgent(socket)
+	held, err := s.identities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := c.cert.Key.Marshal()
+	var found *Identity
+	for i, id := range held {
+		if id.key == nil || !bytes.Equal(id.key.Marshal(), own) {
+			continue
+		}
+		if found == nil || id.Certificate == nil {
+			found = &held[i]
+		}
+	}
+	if found == nil {
+		return nil, op.Refuse(op.UnknownSigner, "the agent does not hold the key %s of the certificate, but:%s",
+			c.Fingerprint, table(held)).WithHint("load it with ssh-add")
+	}
+	return Certified(signer{raw: agentKey{socket: s, blob: found.blob, key: found.key}}, c)
 }
 
 func choose(held []Identity, fingerprint string) (Identity, error) {
 	var fit []Identity
 	var unfit *op.Refusal
+	certified := false // a certificate has the fingerprint, and nothing else
 	for _, id := range held {
 		switch {
 		case fingerprint != "" && id.Fingerprint != fingerprint:
+		case id.Certificate != nil:
+			certified = true
 		case id.Refused == nil:
 			fit = append(fit, id)
-		case fingerprint != "" && !isCertificate(id.KeyType):
+		case fingerprint != "":
 			unfit = id.Refused
 		}
 	}
+	const certHint = "name its certificate with --cert FILE; ssh-add -L prints what the agent holds"
 	switch {
 	case len(fit) == 1 || fingerprint != "" && len(fit) > 1:
 		return fit[0], nil
@@ -108,12 +113,15 @@ func choose(held []Identity, fingerprint string) (Identity, error) {
 	case len(held) == 0:
 		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds no key").
 			WithHint("unlock it (ssh-add -X), or load a key with ssh-add")
+	case certified:
+		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds only a certificate, not the plain key:%s", table(held)).
+			WithHint(certHint)
 	case fingerprint != "":
 		return Identity{}, op.Refuse(op.UnknownSigner, "the agent does not hold the key %s, but:%s", fingerprint, table(held)).
 			WithHint("load it with ssh-add")
 	default:
 		return Identity{}, op.Refuse(op.UnknownSigner, "the agent holds no key that can sign for a gate:%s", table(held)).
-			WithHint("load an ed25519, ecdsa or rsa key with ssh-add")
+			WithHint("load an ed25519, ecdsa or rsa key, or a security key, with ssh-add")
 	}
 }
 
@@ -132,7 +140,8 @@ func table(held []Identity) string {
 
 // agentKey is a key that an agent holds.
 type agentKey struct {
-	socket string
+	socket agentSocket
+	blob   []byte // what the agent knows it by: the key's, or that of a certificate
 	key    ssh.PublicKey
 }
 
@@ -141,8 +150,7 @@ func (a agentKey) PublicKey() ssh.PublicKey { return a.key }
 
 func (a agentKey) with(ctx context.Context) ssh.Signer { return agentCall{a, ctx} }
 
-// agentCall makes one signature. Each has a connection of its own, so that
-// nothing stays open while a person reads what is to be signed.
+// agentCall makes one signature.
 type agentCall struct {
 	agentKey
 	ctx context.Context
@@ -157,44 +165,30 @@ func (a agentCall) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string)
 	if algorithm != ssh.KeyAlgoRSASHA512 {
 		return nil, op.Refuse(op.BadSignature, "no agent is asked for %s", algorithm)
 	}
-	return a.ask(data, agent.SignatureFlagRsaSha512)
-}
-
-func (a agentCall) ask(data []byte, flags agent.SignatureFlags) (sig *ssh.Signature, err error) {
-	err = dial(a.ctx, a.socket, signTimeout, func(c agent.ExtendedAgent) error {
-		sig, err = c.SignWithFlags(a.key, data, flags)
-		return err
-	})
+	sig, err := a.ask(data, flagRSASHA512)
+	if err == nil {
+		sig.Blob = a.padded(sig.Blob)
+	}
 	return sig, err
 }
 
-// dial connects, calls use once and hangs up. The deadline is on the socket,
-// because the agent protocol's client knows none.
-func dial(ctx context.Context, socket string, limit time.Duration, use func(agent.ExtendedAgent) error) error {
-	if socket == "" {
-		return op.Refuse(op.Unavailable, "there is no ssh-agent: SSH_AUTH_SOCK is not set").
-			WithHint("start one with eval $(ssh-agent), or sign with --key FILE")
+// padded gives an RSA signature the length of the modulus, as RFC 8332 has it:
+// some agents leave out leading zeros, and a gate takes one form only.
+func (a agentCall) padded(blob []byte) []byte {
+	k, ok := a.key.(ssh.CryptoPublicKey)
+	if !ok {
+		return blob
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return op.Refuse(op.Unavailable, "ssh-agent: %v", err).
-			WithHint("check SSH_AUTH_SOCK, or sign with --key FILE")
+	if pub, ok := k.CryptoPublicKey().(*rsa.PublicKey); ok && len(blob) > 0 && len(blob) < pub.Size() {
+		return append(make([]byte, pub.Size()-len(blob)), blob...)
 	}
-	defer func() { _ = conn.Close() }() // it was answered or it failed
-	// Closing ends a read that waits, at the deadline and at a cancel alike.
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	err = use(agent.NewClient(conn))
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return op.Refuse(op.Unavailable, "ssh-agent at %s did not answer in time", socket).
-			WithHint("it may wait for a confirmation")
-	default:
-		return op.Refuse(op.Unavailable, "ssh-agent: %v", err).
-			WithHint("the key may have been removed, or its use not confirmed; ssh-add -l shows what the agent holds")
-	}
+	return blob
+}
+
+func (a agentCall) ask(data []byte, flags uint32) (sig *ssh.Signature, err error) {
+	err = a.socket.call(a.ctx, signTimeout, func(conn io.ReadWriter) error {
+		sig, err = signHeld(conn, a.blob, data, flags)
+		return err
+	})
+	return sig, err
 }

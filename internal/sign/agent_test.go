@@ -1,14 +1,12 @@
 package sign
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,7 +145,8 @@ func TestAgentCertificateIsNotPicked(t *testing.T) {
 
 		_, err = Agent(t.Context(), serveAgent(t, withCert()), want)
 		require.ErrorIs(t, err, op.UnknownSigner)
-		require.Contains(t, err.Error(), "certificates are not supported yet")
+		require.Contains(t, err.Error(), "holds only a certificate")
+		require.Contains(t, op.AsRefusal(err).Hint, "--cert FILE")
 	}
 	s, err := Agent(t.Context(), serveAgent(t, withCert("bob")), "")
 	require.NoError(t, err)
@@ -223,37 +222,4 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	defer cancel()
 	_, err = s.Sign(ctx, op.Operational, payload(t))
 	refused(t, err, op.Unavailable, "given up")
-}
-
-func TestRealAgent(t *testing.T) {
-	t.Parallel()
-	daemon, add := program(t, "ssh-agent"), program(t, "ssh-add")
-	dir, err := os.MkdirTemp("", "agent")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	socket := filepath.Join(dir, "s")
-	cmd := exec.CommandContext(t.Context(), daemon, "-D", "-a", socket)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	_, err = bufio.NewReader(stdout).ReadString('\n') // it prints SSH_AUTH_SOCK when it listens
-	require.NoError(t, err)
-
-	for i, name := range keyNames {
-		run := exec.Command(add, privateCopy(t, name))
-		run.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
-		out, err := run.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		s, err := Agent(t.Context(), socket, fingerprint(t, name))
-		require.NoError(t, err)
-		armored, err := s.Sign(t.Context(), op.Operational, payload(t))
-		require.NoError(t, err)
-		require.NoError(t, opensshVerifies(t, s.PublicKey(), op.Operational, payload(t), armored))
-		held, err := Identities(t.Context(), socket)
-		require.NoError(t, err)
-		require.Len(t, held, i+1)
-		require.Equal(t, "gated test key, do not trust", held[i].Comment)
-		require.Nil(t, held[i].Refused)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"io/fs"
@@ -24,7 +25,8 @@ const maxKeyFile = 64 << 10
 // it calls passphrase once, and overwrites what that returned; passphrase may
 // be nil. It refuses, as NotAllowed, a file that others than its owner can use,
 // as ssh-keygen does; as Malformed what holds no key or needs another
-// passphrase; as WeakKey and UnknownSigner a key that no gate accepts. No
+// passphrase; as WeakKey and UnknownSigner a key that no gate accepts, and the
+// handle of a security key, whose device only OpenSSH can ask. No
 // refusal holds anything of the file's content.
 func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
 	content, err := readKeyFile(path)
@@ -35,6 +37,9 @@ func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
 	key, err := ssh.ParsePrivateKey(content)
 	var locked *ssh.PassphraseMissingError
 	if errors.As(err, &locked) {
+		if locked.PublicKey != nil && isSecurityKey(locked.PublicKey.Type()) {
+			return nil, needsDevice(path)
+		}
 		key, err = unlock(path, content, passphrase)
 	}
 	if err != nil {
@@ -43,7 +48,7 @@ func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
 	if r := usable(key.PublicKey()); r != nil {
 		return nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
 	}
-	return signer{held{key}}, nil
+	return signer{raw: held{key}}, nil
 }
 
 // held is a private key in this process's memory.
@@ -113,12 +118,28 @@ func keyFault(path string, content []byte, err error) error {
 	case errors.Is(err, x509.IncorrectPasswordError):
 		return op.Refuse(op.Malformed, "%s: that is not its passphrase", path)
 	case strings.Contains(err.Error(), "unhandled key type"):
-		return op.Refuse(op.UnknownSigner, "%s: keys of this type are not supported yet", path).
-			WithHint("use an ed25519, ecdsa or rsa key")
+		if ofSecurityKey(content) {
+			return needsDevice(path)
+		}
+		return op.Refuse(op.UnknownSigner, "%s: keys of this type cannot sign for a gate", path).WithHint(otherKeyHint)
 	default:
 		return op.Refuse(op.Malformed, "%s holds no private key that can be read", path).
 			WithHint("name a key that ssh-keygen -y -f %s accepts", path)
 	}
+}
+
+// ofSecurityKey reports whether a key file, not encrypted, that does not parse
+// is the handle of a security key.
+func ofSecurityKey(content []byte) bool {
+	block, _ := pem.Decode(content)
+	return block != nil && (bytes.Contains(block.Bytes, []byte(ssh.KeyAlgoSKED25519)) ||
+		bytes.Contains(block.Bytes, []byte(ssh.KeyAlgoSKECDSA256)))
+}
+
+func needsDevice(path string) error {
+	return op.Refuse(op.UnknownSigner, "%s is the handle of a security key, which only OpenSSH can use", path).
+		WithHint("ssh-add %s, and sign with --agent; or opsign show ID --payload > op.json, "+
+			"ssh-keygen -Y sign -n ROLE@gated -f %s op.json, and opsign submit op.json --sig op.json.sig", path, path)
 }
 
 func unreadable(path string, err error) error {

@@ -62,7 +62,7 @@ func TestSignsNothingElse(t *testing.T) {
 		require.ErrorIs(t, err, op.Malformed)
 		require.Empty(t, armored)
 	}
-	for _, role := range []op.Role{"", "git", "Operational", "operational@gated"} {
+	for _, role := range []op.Role{"", "Operational", "operational@gated", "two words", "-x", op.Role(strings.Repeat("a", 33))} {
 		_, err := s.Sign(t.Context(), role, payload(t))
 		require.ErrorIs(t, err, op.NamespaceMismatch)
 	}
@@ -123,7 +123,7 @@ func TestKeyFileRefusals(t *testing.T) {
 		{"huge", keyFile(t, make([]byte, maxKeyFile+1)), op.Malformed, "larger"},
 		{"public key", keyFile(t, public), op.Malformed, "is a public key"},
 		{"RSA 2048", keyFile(t, pem.EncodeToMemory(block)), op.WeakKey, "3072"},
-		{"security key", keyFile(t, securityKey()), op.UnknownSigner, "not supported yet"},
+		{"security key", keyFile(t, securityKey()), op.UnknownSigner, "handle of a security key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := KeyFile(c.path, nil)
@@ -217,11 +217,11 @@ func TestWhatComesBackIsChecked(t *testing.T) {
 			"bytes after it":  func(s *ssh.Signature) { s.Rest = []byte{1} },
 			"bytes inside it": func(s *ssh.Signature) { s.Blob = append(s.Blob, 0) },
 		} {
-			armored, err := signer{liar{key, lie}}.Sign(t.Context(), op.Operational, payload(t))
+			armored, err := signer{raw: liar{key, lie}}.Sign(t.Context(), op.Operational, payload(t))
 			require.ErrorIs(t, err, op.BadSignature, "%s, %s", name, what)
 			require.Empty(t, armored)
 		}
-		_, err = signer{liar{key, func(*ssh.Signature) {}}}.Sign(t.Context(), op.Operational, payload(t))
+		_, err = signer{raw: liar{key, func(*ssh.Signature) {}}}.Sign(t.Context(), op.Operational, payload(t))
 		require.NoError(t, err)
 	}
 }

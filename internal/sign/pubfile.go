@@ -10,13 +10,13 @@ import (
 	"gated/internal/op"
 )
 
-// maxPublicFile is the largest public key file in bytes; RSA with 16,384 bits
-// has 3 KiB.
+// maxPublicFile is the largest public key file in bytes; a certificate of an
+// RSA key with 16,384 bits by another has 12 KiB.
 const maxPublicFile = 64 << 10
 
-// PublicKeyFile reads a public key file as ssh-keygen writes it. It refuses
-// with Unavailable a file that cannot be read, and as Malformed one that holds
-// no public key.
+// PublicKeyFile reads a public key or certificate file as ssh-keygen writes it.
+// It refuses with Unavailable a file that cannot be read, and as Malformed one
+// that holds no public key.
 func PublicKeyFile(path string) (Identity, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block it
 	if err != nil {
@@ -31,10 +31,5 @@ func PublicKeyFile(path string) (Identity, error) {
 	if err != nil {
 		return Identity{}, op.Refuse(op.Malformed, "%s holds no public key that can be read", path)
 	}
-	id := Identity{KeyType: key.Type(), Comment: comment, Refused: usable(key), key: key}
-	if cert, ok := key.(*ssh.Certificate); ok {
-		key = cert.Key
-	}
-	id.Fingerprint = ssh.FingerprintSHA256(key)
-	return id, nil
+	return identify(key.Marshal(), comment), nil
 }

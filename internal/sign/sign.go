@@ -16,10 +16,13 @@ import (
 
 // Signer signs payloads with one key.
 type Signer interface {
-	// Fingerprint returns the key's SHA256 fingerprint, as ssh-keygen -l prints it.
+	// Fingerprint returns the key's SHA256 fingerprint, as ssh-keygen -l prints
+	// it: also of a certificate that of its key.
 	Fingerprint() string
-	// PublicKey returns the key.
+	// PublicKey returns what its signatures name: the key, or its certificate.
 	PublicKey() ssh.PublicKey
+	// SecurityKey reports whether each signature needs somebody's touch.
+	SecurityKey() bool
 	// Sign returns an armored SSHSIG over the payload in the role's namespace,
 	// in the form that ssh-keygen -Y sign writes. It refuses, as Malformed, a
 	// payload that no gate would decode, so that a key is never used for
@@ -34,19 +37,30 @@ type rawSigner interface {
 	with(ctx context.Context) ssh.Signer
 }
 
-type signer struct{ raw rawSigner }
+type signer struct {
+	raw  rawSigner
+	cert *ssh.Certificate // of its key; nil without
+}
 
 // Fingerprint returns the key's SHA256 fingerprint.
 func (s signer) Fingerprint() string { return ssh.FingerprintSHA256(s.raw.PublicKey()) }
 
-// PublicKey returns the key.
-func (s signer) PublicKey() ssh.PublicKey { return s.raw.PublicKey() }
+// PublicKey returns the key or its certificate.
+func (s signer) PublicKey() ssh.PublicKey {
+	if s.cert != nil {
+		return s.cert
+	}
+	return s.raw.PublicKey()
+}
+
+// SecurityKey reports whether the key is one.
+func (s signer) SecurityKey() bool { return isSecurityKey(s.raw.PublicKey().Type()) }
 
 // Sign signs as the interface says.
 func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string, error) {
-	if !slices.Contains(op.Roles, role) {
-		return "", op.Refuse(op.NamespaceMismatch, "there is no role %q", string(role)).
-			WithHint("the roles are operational, coordination and recovery")
+	if !role.Valid() {
+		return "", op.Refuse(op.NamespaceMismatch, "%.64q is not the name of a role", string(role)).
+			WithHint("every gate has operational, coordination and recovery; its configuration may name others")
 	}
 	if err := checkPayload(payload); err != nil {
 		return "", err
@@ -61,6 +75,10 @@ func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string,
 	if err := checkMade(made, payload); err != nil {
 		return "", err
 	}
+	if s.cert != nil {
+		// A certificate signs as its key does, and is named in the key's place.
+		made.PublicKey = s.cert
+	}
 	return armor(made.Marshal()), nil
 }
 
@@ -73,26 +91,6 @@ func checkPayload(payload []byte) error {
 		return nil
 	}
 	return err
-}
-
-// checkMade looks at what came back before it is handed on: an agent may answer
-// with another format (one that ignores the flags answers ssh-rsa), with bytes
-// after the signature, or with a signature over something else.
-func checkMade(made *sshsig.Signature, payload []byte) error {
-	format := made.PublicKey.Type()
-	if format == ssh.KeyAlgoRSA {
-		format = ssh.KeyAlgoRSASHA512
-	}
-	if got := made.Signature.Format; got != format || len(made.Signature.Rest) != 0 {
-		return op.Refuse(op.BadSignature, "the signature came back as %.64q, not as %s", got, format).
-			WithHint("use an agent that supports %s, or the key's file", format)
-	}
-	err := sshsig.Verify(bytes.NewReader(payload), made, made.PublicKey, made.HashAlgorithm, made.Namespace)
-	if err != nil {
-		return op.Refuse(op.BadSignature, "the signature that came back does not verify").
-			WithHint("try the key with ssh-keygen -Y sign")
-	}
-	return nil
 }
 
 // armor writes a blob as ssh-keygen does, in lines of 70 characters.

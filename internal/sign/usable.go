@@ -2,7 +2,6 @@ package sign
 
 import (
 	"crypto/rsa"
-	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -12,34 +11,29 @@ import (
 // minRSABits is what a gate accepts; a shorter key would sign in vain.
 const minRSABits = 3072
 
-// usable refuses a key whose signatures no gate accepts.
+const (
+	newKeyHint   = "make an ed25519 key: ssh-keygen -t ed25519"
+	otherKeyHint = "use an ed25519, ecdsa or rsa key, or a security key"
+)
+
+// usable refuses a plain key whose signatures no gate accepts.
 func usable(key ssh.PublicKey) *op.Refusal {
-	const hint = "make an ed25519 key: ssh-keygen -t ed25519"
 	switch typ := key.Type(); typ {
-	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521:
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+		ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
 		return nil
 	case ssh.KeyAlgoRSA:
 		k, ok := key.(ssh.CryptoPublicKey)
 		if !ok {
-			return op.Refuse(op.WeakKey, "an RSA key of unknown size").WithHint(hint)
+			return op.Refuse(op.WeakKey, "an RSA key of unknown size").WithHint(newKeyHint)
 		}
 		if pub, ok := k.CryptoPublicKey().(*rsa.PublicKey); !ok || pub.N.BitLen() < minRSABits {
-			return op.Refuse(op.WeakKey, "an RSA key of less than %d bits is too weak", minRSABits).WithHint(hint)
+			return op.Refuse(op.WeakKey, "an RSA key of less than %d bits is too weak", minRSABits).WithHint(newKeyHint)
 		}
 		return nil
 	case "ssh-dss":
-		return op.Refuse(op.WeakKey, "a DSA key is too weak").WithHint(hint)
+		return op.Refuse(op.WeakKey, "a DSA key is too weak").WithHint(newKeyHint)
 	default:
-		what := "keys of type " + typ
-		switch {
-		case isCertificate(typ):
-			what = "certificates"
-		case strings.HasPrefix(typ, "sk-"):
-			what = "security keys"
-		}
-		return op.Refuse(op.UnknownSigner, "%s are not supported yet", what).
-			WithHint("use an ed25519, ecdsa or rsa key")
+		return op.Refuse(op.UnknownSigner, "keys of type %s cannot sign for a gate", typ).WithHint(otherKeyHint)
 	}
 }
-
-func isCertificate(typ string) bool { return strings.Contains(typ, "-cert-v0") }
