@@ -37,6 +37,10 @@ type Config struct {
 	Desired Desired
 	Policy  policy.Policy // its Commands are the names of Local.Commands
 	Workers int           // targets that are worked on side by side
+
+	// RevocationFile lists keys that count no more, an absolute path. If it is
+	// named here, it must be there; empty means DIR/revoked, which need not.
+	RevocationFile string
 }
 
 // Local configures the local driver.
@@ -76,8 +80,10 @@ func Parse(file string, b []byte) (Config, error) {
 		Operators:   uids(m.Get("operators")),
 		Local:       local(m.Map("local")),
 		Desired:     desired(m.Map("desired")),
-		Policy:      tightened(m.Map("policy")),
+		Policy:      tightened(file, m.Map("policy")),
 		Workers:     DefaultWorkers,
+
+		RevocationFile: path(m.Get("revocation_file")),
 	}
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
 	if limits := m.Map("limits"); limits.Has("workers") {
@@ -121,20 +127,4 @@ func desired(m *strictyaml.Map) Desired {
 		Dir:      path(m.Get("dir")),
 		Interval: duration(m.Get("interval"), DefaultInterval, time.Second, 24*time.Hour),
 	}
-}
-
-// tightened starts from the built-in rules; the bounds are the rules
-// themselves, so that a looser value is refused at its line.
-func tightened(m *strictyaml.Map) policy.Policy {
-	p := policy.Default()
-	p.MaxValidity = atMost(m.Get("max_validity"), p.MaxValidity, time.Second)
-	p.ScratchMaxAge = atMost(m.Get("scratch_max_age"), p.ScratchMaxAge, 0)
-	if v := m.Get("open_requests_per_source"); v.Present() {
-		n := int(v.Int(1, 1<<31-1))
-		if n > p.OpenPerSource {
-			v.Fail("open_requests_per_source is %d, and the built-in rule is at most %d; it can only be tightened", n, p.OpenPerSource)
-		}
-		p.OpenPerSource = n
-	}
-	return p
 }

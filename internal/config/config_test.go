@@ -147,7 +147,7 @@ func TestRenderRoundTrips(t *testing.T) {
 func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	b, err := config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"})
 	require.NoError(t, err)
-	all := regexp.MustCompile(`(?m)^#([a-z ] *[a-z_]+:)`).ReplaceAllString(string(b), "$1")
+	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?[a-z_]+:)`).ReplaceAllString(string(b), "$1")
 	c, err := config.Parse("gated.yaml", []byte(all))
 	require.NoError(t, err, all)
 	require.Equal(t, "/var/lib/my gated/guests", c.Local.Root)
@@ -162,6 +162,10 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands
+	require.Len(t, c.Policy.Rules, 2)
+	require.Equal(t, []op.Role{"manager"}, c.Policy.Roles)
+	want.Policy.Roles, want.Policy.Rules = c.Policy.Roles, c.Policy.Rules
+	want.RevocationFile = "/var/lib/my gated/revoked"
 	require.Equal(t, want, c)
 	for i, line := range strings.Split(string(b), "\n") {
 		require.LessOrEqual(t, len(line), 110, "line %d", i+1)

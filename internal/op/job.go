@@ -216,13 +216,15 @@ type Request struct {
 	Facts      []Fact
 	Labels     map[string]string // the target's, as they were observed
 	Need       Requirement
-	Signatures []Signed  // that count, each of another person and key
-	Proofs     []Signed  // that prove possession of a key, and count for nothing
-	Unmet      []Unmet   // what is still needed; for people, who see it while the request waits
-	Owed       []string  // proofs of possession that are still needed; as Unmet
-	CreatedAt  time.Time // of the request; the payload may be younger
-	IssuedAt   time.Time
-	ExpiresAt  time.Time
+	Signatures []Signed // that count, each of another person and key
+	Proofs     []Signed // that prove possession of a key, and count for nothing
+	// Could says who could still sign in which role, and Owed which proofs of
+	// possession are still needed; filled in for people, while the request waits.
+	Could     map[Role][]string
+	Owed      []string
+	CreatedAt time.Time // of the request; the payload may be younger
+	IssuedAt  time.Time
+	ExpiresAt time.Time
 	// AuthorizedAt is when the last signature that was needed counted; zero
 	// before. A cool-off runs from there.
 	AuthorizedAt time.Time

@@ -79,8 +79,7 @@ type Requirement struct {
 // Unmet is a demand that signatures do not meet yet.
 type Unmet struct {
 	Demand
-	Have  int      // of Threshold
-	Could []string // who could sign, as far as is known
+	Have int // of Threshold
 }
 
 // Accepts reports whether a signature in that role counts.
@@ -154,17 +153,22 @@ func (r Requirement) Needed() int { return r.Missing(nil) }
 func (w Way) unmet(signed []Signed) []Unmet {
 	var out []Unmet
 	for _, d := range w.Demands {
-		have := 0
-		for _, s := range signed {
-			if d.counts(s) {
-				have++
-			}
-		}
-		if have < max(d.Threshold, 1) {
+		if have := d.Have(signed); have < max(d.Threshold, 1) {
 			out = append(out, Unmet{Demand: d, Have: have})
 		}
 	}
 	return out
+}
+
+// Have returns how many of the signatures count for the demand.
+func (d Demand) Have(signed []Signed) int {
+	n := 0
+	for _, s := range signed {
+		if d.counts(s) {
+			n++
+		}
+	}
+	return n
 }
 
 func (d Demand) counts(s Signed) bool {

@@ -79,6 +79,19 @@ func (w Window) Contains(t time.Time) bool {
 	return w.on(day) && minute >= w.from || w.on((day+6)%7) && minute < w.to
 }
 
+// Meets reports whether some time is in both windows.
+func (w Window) Meets(o Window) bool { return w.beginsIn(o) || o.beginsIn(w) }
+
+func (w Window) beginsIn(o Window) bool {
+	for d := range weekdays {
+		sunday := time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC)
+		if w.on(time.Weekday(d)) && o.Contains(sunday.AddDate(0, 0, d).Add(time.Duration(w.from)*time.Minute)) {
+			return true
+		}
+	}
+	return false
+}
+
 func (w Window) on(d time.Weekday) bool { return w.days&(1<<d) != 0 }
 
 // String returns the window as ParseWindow reads it.

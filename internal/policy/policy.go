@@ -47,7 +47,13 @@ func (p Policy) Validate() error {
 	case p.OpenPerSource < 1 || p.OpenPerSource > OpenPerSource:
 		return op.Refuse(op.BadParams, "open_requests_per_source is %d, not 1 to %d", p.OpenPerSource, OpenPerSource)
 	}
-	return p.validateRules()
+	if err := p.validateRoles(); err != nil {
+		return err
+	}
+	if f := p.Fault(); f != nil {
+		return op.Refuse(op.BadParams, "%s: %s", p.Rules[f.Rule].Where, f.Why)
+	}
+	return nil
 }
 
 // MayCommand reports whether the operator's configuration names the command.

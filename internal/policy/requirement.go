@@ -6,8 +6,8 @@ import (
 	"gated/internal/op"
 )
 
-// builtIn names the demand that no rule made.
-const builtIn = "built-in"
+// BuiltIn names the demand that no rule made.
+const BuiltIn = "built-in"
 
 // Subject is a destructive step as rules look at it.
 type Subject struct {
@@ -25,7 +25,8 @@ type Rotation struct {
 }
 
 // Requirement returns what the policy asks of a step: the built-in demand, and
-// with it those of every rule that matches.
+// with it those of every rule that matches. The order of the rules makes no
+// difference to what meets it.
 func (p Policy) Requirement(s Subject) op.Requirement {
 	out := op.Requirement{Ways: ways(s), MaxValidity: p.MaxValidity}
 	for _, r := range p.Rules {
@@ -33,39 +34,30 @@ func (p Policy) Requirement(s Subject) op.Requirement {
 			out = out.Stricter(r.asks(s, out))
 		}
 		if s.Rotation != nil {
-			out = out.Stricter(r.guards(*s.Rotation, out))
+			out = out.Stricter(r.guards(*s.Rotation, s, out))
 		}
 	}
 	return out
 }
 
 // ways returns the built-in demands: one signature in a role that may sign the
-// operation. Recovery signs alone, and only recovery touches what is its own.
+// operation. Recovery signs alone, and only recovery touches what is its own. A
+// rotation that nobody looked into is taken for one of those.
 func ways(s Subject) []op.Way {
 	var out []op.Way
-	ordinary := slices.DeleteFunc(slices.Clone(s.Spec.Roles), func(r op.Role) bool { return r == op.Recovery })
-	if len(ordinary) > 0 && (s.Rotation == nil || !s.Rotation.Reserved) {
-		out = append(out, op.Way{Demands: []op.Demand{{Rule: builtIn, Roles: ordinary, Threshold: 1}}})
-	}
-	if s.Spec.MayApprove(op.Recovery) {
-		out = append(out, op.Way{Name: op.WayRecovery, Demands: []op.Demand{{Rule: builtIn, Roles: []op.Role{op.Recovery}, Threshold: 1}}})
+	reserved := s.Spec.Kind == op.KindTrust && (s.Rotation == nil || s.Rotation.Reserved)
+	for _, name := range []string{"", op.WayRecovery} {
+		if own := signers(s.Spec, name); len(own) > 0 && (name != "" || !reserved) {
+			out = append(out, op.Way{Name: name, Demands: []op.Demand{{Rule: BuiltIn, Roles: own, Threshold: 1}}})
+		}
 	}
 	return out
 }
 
-// matches reports whether a rule applies to a step: it is one that the rule
-// speaks of, or it takes away a label that the rule looks at.
-func (r Rule) matches(s Subject) bool {
-	if !match(r.Target, s.Target.String()) || !r.covers(s.Labels) {
-		return false
-	}
-	return match(r.Op, s.Spec.Name) || r.escapes(s)
-}
-
-// escapes reports whether the rule would not match the target any more after
-// the step: what the rule guards could be done with less then.
-func (r Rule) escapes(s Subject) bool {
-	return len(r.Labels) > 0 && s.Params.Has("labels") && !r.covers(s.Params.Labels("labels"))
+// signers returns the roles that sign an operation in a way, any of which will
+// do where nothing else is said.
+func signers(spec op.Spec, way string) []op.Role {
+	return slices.DeleteFunc(slices.Clone(spec.Roles), func(r op.Role) bool { return (r == op.Recovery) != (way == op.WayRecovery) })
 }
 
 // asks puts the rule's demand to each way that it is about. A role of the
@@ -79,7 +71,7 @@ func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 		out.Windows = []op.Window{*r.Window}
 	}
 	for _, w := range of.Ways {
-		own := w.Demands[0].Roles
+		own := signers(s.Spec, w.Name)
 		asked := op.Way{Name: w.Name}
 		switch {
 		case slices.Contains(own, r.Role), w.Name == "" && r.Role != "" && !r.Role.BuiltIn():
@@ -96,7 +88,7 @@ func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 // guards asks of a planned rotation what the rule asks for in a role that the
 // rotation touches, in keys that are listed before it: as many people who may
 // rotate, and for a role of the configuration's own, as many of its people too.
-func (r Rule) guards(touched Rotation, of op.Requirement) op.Requirement {
+func (r Rule) guards(touched Rotation, s Subject, of op.Requirement) op.Requirement {
 	out := op.Requirement{MaxValidity: of.MaxValidity}
 	for _, w := range of.Ways {
 		asked := op.Way{Name: w.Name}
@@ -104,7 +96,7 @@ func (r Rule) guards(touched Rotation, of op.Requirement) op.Requirement {
 			if w.Name != "" || !r.isFor(role) {
 				continue
 			}
-			asked.Demands = append(asked.Demands, r.demand(w.Demands[0].Roles...))
+			asked.Demands = append(asked.Demands, r.demand(signers(s.Spec, w.Name)...))
 			if !role.BuiltIn() {
 				asked.Demands = append(asked.Demands, r.demand(role))
 			}
@@ -119,7 +111,7 @@ func (r Rule) isFor(role op.Role) bool {
 	if r.Role != "" {
 		return r.Role == role
 	}
-	return slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return match(r.Op, s.Name) && s.MayApprove(role) })
+	return slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return r.speaksOf(s) && s.MayApprove(role) })
 }
 
 func (r Rule) demand(roles ...op.Role) op.Demand {

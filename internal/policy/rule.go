@@ -2,14 +2,18 @@ package policy
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"gated/internal/op"
 )
 
-// MaxThreshold bounds the people that a rule may ask for.
-const MaxThreshold = 16
+// Bounds of rules.
+const (
+	// MaxThreshold bounds the people that a rule may ask for.
+	MaxThreshold = 16
+	// MaxRules bounds the rules of a policy.
+	MaxRules = 256
+)
 
 // Rule asks for more than the built-in rules do of the destructive steps that
 // it matches. It never makes a benign step wait.
@@ -27,118 +31,75 @@ type Rule struct {
 	Role        op.Role // in which the signatures are made; empty: any that may sign the operation
 	Threshold   int     // distinct people, 1 to MaxThreshold
 	Touch       op.Touch
-	CoolOff     time.Duration // between the last signature and the step
+	CoolOff     time.Duration // between the last signature and the step, in whole seconds
 	Window      *op.Window    // when the step may run; nil: at any time
 	MaxValidity time.Duration // of the payload; 0: as long as the policy says
 }
 
-// validateRules refuses, as BadParams, rules that ask for nothing, for what
-// nobody may give, or for what cannot be met in time.
-func (p Policy) validateRules() error {
-	for _, role := range p.Roles {
-		if role.BuiltIn() || !role.Valid() {
-			return op.Refuse(op.BadParams, "the role %q is built in, or no name ([a-z][a-z0-9-]{0,31})", string(role))
-		}
+// matches reports whether a rule applies to a step: it is one that the rule
+// speaks of, or it takes away a label that the rule looks at.
+func (r Rule) matches(s Subject) bool {
+	if !match(r.Target, s.Target.String()) || !r.covers(s.Labels) {
+		return false
 	}
-	for _, r := range p.Rules {
-		if err := p.validate(r); err != nil {
-			refusal := *op.AsRefusal(err)
-			refusal.Detail = r.Where + ": " + refusal.Detail
-			return &refusal
-		}
-	}
-	return p.validateTimes()
+	return match(r.Op, s.Spec.Name) || r.escapes(s)
 }
 
-func (p Policy) validate(r Rule) error {
-	switch {
-	case r.Threshold < 1 || r.Threshold > MaxThreshold:
-		return op.Refuse(op.BadParams, "the rule's threshold is %d, not 1 to %d", r.Threshold, MaxThreshold)
-	case r.CoolOff < 0:
-		return op.Refuse(op.BadParams, "the rule's cool_off is %s", r.CoolOff)
-	case r.MaxValidity < 0 || r.MaxValidity > p.MaxValidity:
-		return op.Refuse(op.BadParams, "the rule's max_validity is %s, not at most %s; it can only be tightened", r.MaxValidity, p.MaxValidity)
-	case r.Touch != op.TouchNone && r.Touch != op.TouchPresent && r.Touch != op.TouchVerified:
-		return op.Refuse(op.BadParams, "the rule's touch is %q, neither touch nor verification", string(r.Touch))
-	case r.Role != "" && !r.Role.BuiltIn() && !slices.Contains(p.Roles, r.Role):
-		return op.Refuse(op.BadParams, "there is no role %q", string(r.Role)).WithHint("name it under policy.roles")
-	}
-	for _, pattern := range append([]string{r.Op, r.Target}, values(r.Labels)...) {
-		if strings.ContainsAny(pattern, `[]{}\\!^,`) {
-			return op.Refuse(op.BadParams, "%q is not a pattern: only * and ? stand for something else", pattern)
-		}
-	}
-	found := false
-	for _, spec := range op.Catalogue() {
-		if !match(r.Op, spec.Name) {
-			continue
-		}
-		found = true
-		if r.Role.BuiltIn() && !spec.MayApprove(r.Role) {
-			return op.Refuse(op.BadParams, "the role %s may not sign %s, which the rule matches", r.Role, spec.Name)
-		}
-	}
-	if !found {
-		return op.Refuse(op.BadParams, "the rule's op %q matches no operation", r.Op).WithHint("gated ops lists them")
-	}
-	return nil
+// escapes reports whether the rule would not match the target any more after
+// the step: what the rule guards could be done with less then.
+func (r Rule) escapes(s Subject) bool {
+	return len(r.Labels) > 0 && s.Params.Has(labels) && !r.covers(s.Params.Labels(labels))
 }
 
-// validateTimes refuses a delay that outlives the payload: the step could never
-// run.
-func (p Policy) validateTimes() error {
-	for _, spec := range op.Catalogue() {
-		for _, slow := range p.Rules {
-			for _, short := range append(p.Rules, Rule{Where: "max_validity", MaxValidity: p.MaxValidity}) {
-				if match(slow.Op, spec.Name) && match(short.Op, spec.Name) && short.MaxValidity > 0 && slow.CoolOff >= short.MaxValidity {
-					return op.Refuse(op.BadParams, "%s: the rule's cool_off of %s is no shorter than the max_validity of %s for %s (%s): it could never run",
-						slow.Where, slow.CoolOff, short.MaxValidity, spec.Name, short.Where)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func values(m map[string]string) []string {
-	var out []string
-	for _, v := range m {
-		out = append(out, v)
-	}
-	return out
-}
-
-// match reports whether the whole of s fits the pattern; an empty pattern fits
-// everything.
-func match(pattern, s string) bool {
-	if pattern == "" {
-		return true
-	}
-	star, mark := -1, 0
-	p, i := 0, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p++
-			i++
-		case star >= 0:
-			mark++
-			p, i = star+1, mark
-		default:
+// covers reports whether these labels have all that the rule looks for.
+func (r Rule) covers(observed map[string]string) bool {
+	for k, pattern := range r.Labels {
+		v, ok := observed[k]
+		if !ok || !match(pattern, v) {
 			return false
 		}
 	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return true
 }
 
-// covers reports whether labels have all that the rule looks for.
-func (r Rule) covers(labels map[string]string) bool {
+// labels is the parameter that sets all labels of a target.
+const labels = "labels"
+
+// speaksOf reports whether a step of that operation could be one that the rule
+// is about.
+func (r Rule) speaksOf(spec op.Spec) bool { return match(r.Op, spec.Name) && r.reaches(spec.Kind) }
+
+// reaches reports whether a target of that kind could be one that the rule is
+// about.
+func (r Rule) reaches(kind string) bool {
+	if len(r.Labels) > 0 && !slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return s.Kind == kind && relabels(s) }) {
+		return false
+	}
+	if kind == op.KindTrust {
+		return match(r.Target, op.Signers.String())
+	}
+	return overlap(r.Target, kind+"/?*")
+}
+
+// mayMatch reports whether a step of that operation could match the rule, also
+// as one that takes a label away.
+func (r Rule) mayMatch(spec op.Spec) bool {
+	return r.speaksOf(spec) || len(r.Labels) > 0 && relabels(spec) && r.reaches(spec.Kind)
+}
+
+func relabels(s op.Spec) bool {
+	p, ok := s.Param(labels)
+	return ok && p.Type == op.TLabels
+}
+
+// meets reports whether one step could match both rules.
+func (r Rule) meets(other Rule) bool {
+	both := func(s op.Spec) bool { return r.mayMatch(s) && other.mayMatch(s) }
+	if !overlap(r.Target, other.Target) || !slices.ContainsFunc(op.Catalogue(), both) {
+		return false
+	}
 	for k, pattern := range r.Labels {
-		v, ok := labels[k]
-		if !ok || !match(pattern, v) {
+		if theirs, ok := other.Labels[k]; ok && !overlap(pattern, theirs) {
 			return false
 		}
 	}

@@ -93,6 +93,10 @@ func (m *Map) At() (line, column int) {
 	return m.node.Line, m.node.Column
 }
 
+// Sound reports whether nothing was found wrong so far, anywhere in the file.
+// What was read until then is what the file says, and can be compared.
+func (m *Map) Sound() bool { return m.d == nil || m.d.err == nil }
+
 // Done ends the walk of the file that m is the root of. It returns the error
 // nearest to the beginning of the file, an *Error, where a key of any map that
 // nobody asked for is one too.

@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// Unmeetable returns a sentence for each rule that asks for more people than
+// could sign, who are those that could returns for a role. A name with a
+// pattern in it, as a CA's line may have, is any number of people. Such a rule
+// is in force all the same: what it matches waits until there are more people.
+func (p Policy) Unmeetable(could func(op.Role) []string) []string {
+	var out []string
+	for _, r := range p.Rules {
+		for _, roles := range r.signedIn() {
+			if n := people(roles, could); n < r.Threshold {
+				out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s, and %d could sign", r.Where, r.Threshold, names(roles), n))
+			}
+		}
+		out = append(out, r.unmeetableBeside(could)...)
+	}
+	return out
+}
+
+// unmeetableBeside is Unmeetable for the built-in demand, which is for yet
+// another person than those whom a role of the configuration's own needs.
+func (r Rule) unmeetableBeside(could func(op.Role) []string) []string {
+	if r.Role == "" || r.Role.BuiltIn() || people([]op.Role{r.Role}, could) < r.Threshold {
+		return nil
+	}
+	var out []string
+	for _, own := range (Rule{Op: r.Op, Target: r.Target, Labels: r.Labels}).signedIn() {
+		all := append(slices.Clone(own), r.Role)
+		if n := people(all, could); n <= r.Threshold && !slices.Contains(own, op.Recovery) {
+			out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s and another person in the role %s, and %d could sign in all",
+				r.Where, r.Threshold, r.Role, names(own), n))
+		}
+	}
+	return out
+}
+
+// signedIn returns the lists of roles in any of which signatures count for the
+// rule: one for each way of each operation that it speaks of.
+func (r Rule) signedIn() [][]op.Role {
+	if r.Role != "" {
+		return [][]op.Role{{r.Role}}
+	}
+	var out [][]op.Role
+	for _, spec := range op.Catalogue() {
+		for _, way := range []string{"", op.WayRecovery} {
+			own := signers(spec, way)
+			known := slices.ContainsFunc(out, func(x []op.Role) bool { return slices.Equal(x, own) })
+			if r.speaksOf(spec) && len(own) > 0 && !known {
+				out = append(out, own)
+			}
+		}
+	}
+	return out
+}
+
+// people counts those who could sign in any of the roles, each once.
+func people(roles []op.Role, could func(op.Role) []string) int {
+	seen := map[string]bool{}
+	for _, role := range roles {
+		for _, who := range could(role) {
+			if strings.ContainsAny(who, "*?!,") {
+				return math.MaxInt
+			}
+			seen[who] = true
+		}
+	}
+	return len(seen)
+}
+
+func names(roles []op.Role) string {
+	out := make([]string, len(roles))
+	for i, r := range roles {
+		out[i] = string(r)
+	}
+	return strings.Join(out, " or ")
+}
