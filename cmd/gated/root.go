@@ -13,7 +13,7 @@ func (t *tool) root() *cobra.Command {
 		t.initCommand(), t.serveCommand(), t.statusCommand(), t.opsCommand(),
 		t.submitCommand(), t.jobsCommand(), t.cancelCommand(), t.guestsCommand(), t.classifyCommand(),
 		t.planCommand(), t.applyCommand(), t.eventsCommand(), t.auditCommand(),
-		t.fsckCommand(), t.backupCommand(), t.restoreCommand(),
+		t.fsckCommand(), t.backupCommand(), t.restoreCommand(), t.dialCommand(),
 	)
 	root.Version = daemon.Version()
 	return root

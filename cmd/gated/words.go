@@ -61,6 +61,9 @@ wished (0), when what is left waits for signatures (3), or when something failed
 	"audit verify": {"verify", "Verify that no entry of the audit log was altered, removed, moved or cut off",
 		"Reads the state directory, beside a running daemon or without one.", "  gated audit verify --state /var/lib/gated"},
 	"audit export": {"export", "Write the audit log as JSON, one entry a line", "", "  gated audit export > audit.jsonl"},
+	"dial": {"dial", "Connect standard input and output to the daemon's socket, for a gate's remote clients",
+		`What opsign --remote runs on the gate's host, through ssh: it checks the socket as every client does, copies both
+ways, and ends when either side ends.`, "  gated dial --socket /run/gated/gated.sock"},
 	"fsck": {"fsck", "Check a gate's state for what must always hold",
 		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
 	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file", "", "  gated backup gated-backup.db"},

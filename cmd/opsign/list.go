@@ -19,6 +19,9 @@ func (t *tool) listCommand() *cobra.Command {
 			return err
 		}
 		defer cl.Close()
+		if _, err := t.knownGate(c.Context(), cl); err != nil {
+			return err
+		}
 		state := op.StatePending
 		if all {
 			state = ""

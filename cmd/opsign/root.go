@@ -8,8 +8,10 @@ import (
 
 // root returns the whole command tree.
 func (t *tool) root() *cobra.Command {
-	return t.Root(cli.Words(help["opsign"]),
+	root := t.Root(cli.Words(help["opsign"]),
 		t.listCommand(), t.showCommand(), t.approveCommand(), t.rejectCommand(), t.submitCommand(),
-		t.signCommand(), t.verifyCommand(), t.keysCommand(),
+		t.signCommand(), t.verifyCommand(), t.keysCommand(), t.knownCommand(), t.forgetCommand(),
 	)
+	t.Remotes(root)
+	return root
 }

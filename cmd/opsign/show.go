@@ -24,7 +24,7 @@ type question struct {
 // of it signs. It refuses, as TargetMismatch, bytes that are for another gate
 // than the one that answers.
 func (t *tool) question(ctx context.Context, cl *client.Client, id string) (question, error) {
-	status, err := cl.Status(ctx)
+	status, err := t.knownGate(ctx, cl)
 	if err != nil {
 		return question{}, err
 	}

@@ -47,6 +47,9 @@ func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wai
 		return err
 	}
 	defer cl.Close()
+	if _, err := t.knownGate(c.Context(), cl); err != nil {
+		return err
+	}
 	envelope := api.EnvelopeOf(payload, signatures...)
 	if rejection, err := op.DecodeRejection(payload); err == nil {
 		r, err := cl.Reject(c.Context(), rejection.Request.String(), envelope)

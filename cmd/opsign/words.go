@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
+	"gated/internal/client"
 	"gated/internal/op"
 )
 
@@ -24,8 +25,9 @@ signs.
 
 Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for more signatures, 4 the daemon cannot be reached,
 5 internal. The daemon's socket is --socket, else GATED_SOCKET, else the first that exists of
-$XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
-		"  opsign list\n  opsign approve j12.1"},
+$XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock. A gate of another host is --remote, else GATED_HOST; the
+system's ssh reaches it, and gated has to be installed there.`,
+		"  opsign list\n  opsign approve j12.1\n  opsign -H ssh://alice@pve1 list"},
 	"list": {"list", "List the requests that wait for a signature", "", "  opsign list"},
 	"show": {"show ID", "Show what a signature of a request would approve, and what would be lost",
 		`With --payload writes the exact bytes to sign, for OpenSSH:
@@ -55,6 +57,12 @@ incarnation of what does not exist yet is empty: --incarnation "". For -p see ga
 		"  opsign verify op.json --sig op.json.sig --allowed-signers allowed_signers"},
 	"keys": {"keys", "List your keys and what they may sign",
 		"Looks at ssh-agent and at ~/.ssh/*.pub, and at allowed_signers where it may be read.", "  opsign keys"},
+	"known": {"known", "List the gates that were met, by address",
+		`A gate is pinned when it is met first, in $XDG_CONFIG_HOME/gated/known_gates or ~/.config/gated/known_gates. Another
+gate at the same address is refused.`, "  opsign known"},
+	"forget": {"forget ADDRESS", "Forget the gate of an address, so that the one that answers next is pinned",
+		"Ask whoever runs the gate first, and compare the new id with what gated status prints on its host.",
+		"  opsign forget ssh://alice@pve1"},
 }
 
 // What the flags do.
@@ -95,6 +103,11 @@ const (
 // Answers and what is said beside them. Those that end a line have its end.
 const (
 	wordsNothingWaits   = "nothing waits\n"
+	wordsPinned         = "gate %s on %s is met first at %s: pinned in %s\n"
+	wordsNotPinned      = "warning: at %s: %s\n"
+	wordsNoneKnown      = "no gate is known yet\n"
+	wordsKnownHead      = "ADDRESS\tHOST\tGATE"
+	wordsForgot         = "forgot gate %s on %s, known at %s\n"
 	wordsListHead       = "ID\tSTATE\tOP\tTARGET\tFOR\tMISSING\tEXPIRES\tREASON"
 	wordsRequest        = "request %s: %s, for %s\n"
 	wordsSigned         = "  what the signature binds:\n"
@@ -178,6 +191,11 @@ var errLongLine = errors.New("the line is too long")
 func notThisGate(p op.Payload, s api.Status) error {
 	return op.Refuse(op.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate, p.Host,
 		s.Gate, s.Host).WithHint("do not sign it")
+}
+
+func cannotPin(at client.Address, not *client.NotPinned) error {
+	return op.Refuse(op.NotAllowed, "%s is met first: %v", at, not).
+		WithHint("make known_gates writable, or set XDG_CONFIG_HOME to a directory where it may be")
 }
 
 func decided(code op.Code, r api.Request) error {

@@ -47,10 +47,16 @@ func completeParams(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 	return out, NoFiles | cobra.ShellCompDirectiveNoSpace
 }
 
-// CompleteFromDaemon completes with what ask finds out from the daemon.
+// CompleteFromDaemon completes with what ask finds out from the daemon of this
+// host. One of another host is not asked: ssh could ask for a password in the
+// middle of a line.
 func (t *Tool) CompleteFromDaemon(ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	return CompleteFrom(func(ctx context.Context) ([]string, error) {
-		cl, err := t.Client()
+		o, err := t.Where()
+		if err != nil || o.Remote != "" {
+			return nil, err
+		}
+		cl, err := client.New(o)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,9 @@ type Tool struct {
 
 	JSON   bool   // --json
 	Socket string // --socket
+	Remote string // --remote, of tools that reach gates of other hosts
 
+	remotes bool // such a tool
 	started bool // the command line was understood, a command runs
 }
 
@@ -74,8 +76,33 @@ func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int 
 	return t.Fail(c.CommandPath(), err)
 }
 
+// Remotes gives every command of a tree the flag for a gate of another host.
+func (t *Tool) Remotes(root *cobra.Command) {
+	t.remotes = true
+	root.PersistentFlags().StringVarP(&t.Remote, "remote", "H", "", flagRemote)
+	_ = root.RegisterFlagCompletionFunc("remote", cobra.NoFileCompletions) // the flag was just added
+}
+
+// Where returns where the gate is that the flags and the environment name:
+// --remote or --socket, else GATED_HOST, else what a client searches. Both flags
+// are a usage error.
+func (t *Tool) Where() (client.Options, error) {
+	o := client.Options{Socket: t.Socket, Remote: t.Remote, Getenv: t.Getenv}
+	switch {
+	case o.Socket != "" && o.Remote != "":
+		return o, Usage(wordsTwoGates)
+	case t.remotes && o.Socket == "" && o.Remote == "":
+		o.Remote = t.Getenv("GATED_HOST")
+	}
+	return o, nil
+}
+
 // Client returns a client of the daemon that the flags and the environment
-// name. Errors are those of client.New.
+// name. Errors are those of Where and of client.New.
 func (t *Tool) Client() (*client.Client, error) {
-	return client.New(client.Options{Socket: t.Socket, Getenv: t.Getenv})
+	o, err := t.Where()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(o)
 }

@@ -8,6 +8,7 @@ import "gated/internal/op"
 const (
 	flagJSON   = "answer with JSON on standard output, one document a line"
 	flagSocket = "the daemon's `PATH`"
+	flagRemote = "the gate of another host, `ssh://[USER@]HOST[:PORT][/PATH]`, through the system's ssh"
 	flagParam  = "a parameter of the operation; may be given again"
 )
 
@@ -15,6 +16,7 @@ const (
 const (
 	wordsUsage     = "usage: %s\n  hint: %s --help\n"
 	wordsNoCommand = "a command is missing"
+	wordsTwoGates  = "--remote and --socket each name a gate: say one"
 	wordsNotPair   = "not NAME=VALUE"
 )
 

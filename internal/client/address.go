@@ -78,3 +78,6 @@ func unescape(s string) (string, bool) {
 	}
 	return b.String(), escape(b.String()) == s
 }
+
+// Remote reports whether it is that of a gate on another host.
+func (a Address) Remote() bool { return strings.HasPrefix(string(a), sshScheme) }

@@ -109,8 +109,8 @@ func (f KnownGates) compare(gates []KnownGate, is KnownGate) (known bool, err er
 func (f KnownGates) another(was, is KnownGate) error {
 	return op.Refuse(op.TargetMismatch, "another gate answers at %s:\nknown there: gate %s on %s (%s:%d)\nanswers now: gate %s on %s",
 		was.Address, was.Gate, op.Shown(was.Host), f.Path, was.Line, is.Gate, op.Shown(is.Host)).
-		WithHint("nothing was signed. A gate gets a new id when its state is restored from a backup or its clock is accepted anew; " +
-			"else another machine, or somebody who pretends to be the gate, answers there.\nAsk whoever runs the gate, and compare " +
+		WithHint("nothing was signed. A gate gets a new id when its state is restored from a backup or its clock is accepted anew; "+
+			"else another machine, or somebody who pretends to be the gate, answers there.\nAsk whoever runs the gate, and compare "+
 			"the id with what gated status prints on that host. If it is right:\nopsign forget %s", was.Address)
 }
 

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// knownGate asks the gate who it is, and refuses one that is not the gate that
+// is known at its address (TargetMismatch). One that is met first is pinned,
+// with a line that says so. Everything that shows or signs what a gate says
+// asks this first, and compares what it signs with the answer's gate and host.
+func (t *tool) knownGate(ctx context.Context, cl *client.Client) (api.Status, error) {
+	s, err := cl.Status(ctx)
+	if err != nil {
+		return api.Status{}, err
+	}
+	at, file := cl.Address(), client.KnownGatesOf(t.Getenv)
+	pinned, err := file.Check(at, s)
+	var not *client.NotPinned
+	switch {
+	case errors.As(err, &not) && at.Remote():
+		return api.Status{}, cannotPin(at, not)
+	case errors.As(err, &not):
+		// Who listens on a socket of this host, the kernel has said already.
+		t.Say(wordsNotPinned, op.Shown(string(at)), op.Shown(not.Error()))
+	case err != nil:
+		return api.Status{}, err
+	case pinned:
+		t.Say(wordsPinned, s.Gate, op.Shown(s.Host), at, op.Shown(file.Path))
+	}
+	return s, nil
+}
+
+func (t *tool) knownCommand() *cobra.Command {
+	return t.command("known", cobra.NoArgs, func(*cobra.Command, []string) error {
+		gates, err := client.KnownGatesOf(t.Getenv).List()
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			for _, k := range gates {
+				if err := t.Emit(k); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if len(gates) == 0 {
+			t.Print(wordsNoneKnown)
+			return nil
+		}
+		rows := []string{wordsKnownHead}
+		for _, k := range gates {
+			rows = append(rows, cli.Row(string(k.Address), k.Host, string(k.Gate)))
+		}
+		return t.Table(rows...)
+	})
+}
+
+func (t *tool) forgetCommand() *cobra.Command {
+	c := t.command("forget", cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+		at, err := client.ParseAddress(args[0])
+		if err != nil {
+			return err
+		}
+		gone, err := client.KnownGatesOf(t.Getenv).Forget(at)
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return t.Emit(gone)
+		}
+		t.Print(wordsForgot, gone.Gate, op.Shown(gone.Host), gone.Address)
+		return nil
+	})
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cli.NoFiles
+		}
+		return cli.CompleteFrom(func(context.Context) (out []string, err error) {
+			gates, err := client.KnownGatesOf(t.Getenv).List()
+			for _, k := range gates {
+				out = append(out, string(k.Address)+"\t"+k.Host)
+			}
+			return out, err
+		})
+	}
+	return c
+}
