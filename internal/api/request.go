@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"gated/internal/op"
@@ -29,8 +30,14 @@ type Request struct {
 	Facts            []op.Fact      `json:"facts"`
 	Roles            []op.Role      `json:"roles"` // any of which may sign
 	Signatures       []Signature    `json:"signatures"`
-	Needed           int            `json:"needed"`         // distinct people
+	Needed           int            `json:"needed"`         // distinct people, at the least
 	Missing          int            `json:"missing"`        // how many of them have not signed
+	Demands          []Demand       `json:"demands"`        // all of which have to be met, or one of which is recovery alone
+	Owed             []string       `json:"owed"`           // keys that a rotation adds and that have not signed it: fingerprint and role
+	CoolOff          int64          `json:"cool_off"`       // seconds between the last signature and the step
+	Windows          []op.Window    `json:"windows"`        // the step runs only inside all of them
+	AuthorizedAt     *time.Time     `json:"authorized_at"`  // null before the last signature
+	RunsAt           *time.Time     `json:"runs_at"`        // when the cool-off is over; null before the last signature
 	PayloadSHA256    string         `json:"payload_sha256"` // of what GET …/payload gives
 	Offline          bool           `json:"offline"`        // made from an operator's own payload
 	Detail           string         `json:"detail"`         // what was done, for people
@@ -42,8 +49,22 @@ type Signature struct {
 	Principal   string    `json:"principal"`
 	Role        op.Role   `json:"role"`
 	Fingerprint string    `json:"fingerprint"` // SHA256:… of the underlying key
+	CA          string    `json:"ca"`          // SHA256:… of the certificate's signer; empty for a plain key
+	Touch       op.Touch  `json:"touch"`       // what a security key attested; empty for nothing
+	Counter     *uint32   `json:"counter"`     // of a security key, else null
 	Armor       string    `json:"signature"`
 	SignedAt    time.Time `json:"signed_at"` // when the gate counted it
+}
+
+// Demand is one thing that the signatures have to meet.
+type Demand struct {
+	Rule      string    `json:"rule"` // "built-in", or the line of the configuration that asks for it
+	Way       string    `json:"way"`  // empty, or "recovery": the demands of one way are met together
+	Roles     []op.Role `json:"roles"`
+	Threshold int       `json:"threshold"`
+	Have      int       `json:"have"`  // of Threshold
+	Touch     op.Touch  `json:"touch"` // what the signatures have to attest
+	Could     []string  `json:"could"` // who could still sign
 }
 
 // RequestOf puts a request on the wire. Host and gate are read from the payload
@@ -57,12 +78,52 @@ func RequestOf(r op.Request) (Request, error) {
 		Target: r.Step.Target.String(), Incarnation: r.Step.Incarnation, StateFingerprint: r.Step.Fingerprint,
 		Params: params(r.Step.Params), RequestedBy: requesters(r.Requesters), Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,
-		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, Roles: r.Roles,
-		Signatures: make([]Signature, 0, len(r.Signatures)), Needed: r.Needed, Missing: r.Missing(),
+		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, Roles: r.Need.Roles(),
+		Signatures: make([]Signature, 0, len(r.Signatures)), Needed: r.Need.Needed(), Missing: r.Missing(),
+		Demands: demands(r), Owed: append([]string{}, r.Owed...), CoolOff: int64(r.Need.CoolOff / time.Second),
+		Windows:       append([]op.Window{}, r.Need.Windows...),
 		PayloadSHA256: op.SHA256(r.Payload), Offline: r.Offline, Detail: r.Step.Detail, Error: stepError(r.Step)}
 	for _, s := range r.Signatures {
-		out.Signatures = append(out.Signatures, Signature{Principal: s.Principal, Role: s.Role, Fingerprint: s.Key,
-			Armor: s.Armor, SignedAt: s.At.UTC()})
+		out.Signatures = append(out.Signatures, signatureOf(s))
+	}
+	if !r.AuthorizedAt.IsZero() {
+		at := r.AuthorizedAt.UTC()
+		from := at.Add(r.Need.CoolOff)
+		out.AuthorizedAt, out.RunsAt = &at, &from
 	}
 	return out, nil
+}
+
+func signatureOf(s op.Signed) Signature {
+	out := Signature{Principal: s.Principal, Role: s.Role, Fingerprint: s.Key, CA: s.CA, Touch: s.Attested.Touch(),
+		Armor: s.Armor, SignedAt: s.At.UTC()}
+	if s.Attested != nil {
+		out.Counter = &s.Attested.Counter
+	}
+	return out
+}
+
+// demands puts everything on the wire that is asked for, with who could still
+// give it where that is known.
+func demands(r op.Request) []Demand {
+	out := []Demand{}
+	for _, w := range r.Need.Ways {
+		for _, d := range w.Demands {
+			out = append(out, Demand{Rule: d.Rule, Way: w.Name, Roles: d.Roles, Threshold: d.Threshold,
+				Have: d.Have(r.Signatures), Touch: d.Touch, Could: could(r, d.Roles)})
+		}
+	}
+	return out
+}
+
+func could(r op.Request, roles []op.Role) []string {
+	out := []string{}
+	for _, role := range roles {
+		for _, who := range r.Could[role] {
+			if !slices.Contains(out, who) {
+				out = append(out, who)
+			}
+		}
+	}
+	return out
 }

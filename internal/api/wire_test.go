@@ -31,6 +31,12 @@ func payloadOf(t *testing.T, s op.Step) []byte {
 	return b
 }
 
+// needs is the requirement of so many operators.
+func needs(people int) op.Requirement {
+	return op.Requirement{Ways: []op.Way{{Demands: []op.Demand{
+		{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: people}}}}}
+}
+
 // members returns the names of an object's members; no value may be missing.
 func members(t *testing.T, v any) map[string]string {
 	t.Helper()
@@ -58,11 +64,11 @@ func requireMembers(t *testing.T, v any, names string) map[string]string {
 // The names are those at the end of protocol section 6.
 func TestPromisedMembers(t *testing.T) {
 	s := destroyStep(op.StatePending)
-	r, err := RequestOf(op.Request{ID: s.ID, Step: s, Requesters: []op.Requester{alice}, Payload: payloadOf(t, s), Needed: 1,
+	r, err := RequestOf(op.Request{ID: s.ID, Step: s, Requesters: []op.Requester{alice}, Payload: payloadOf(t, s), Need: needs(1),
 		CreatedAt: at, IssuedAt: at, ExpiresAt: at})
 	require.NoError(t, err)
 	m := requireMembers(t, r, `id op host gate target incarnation state_fingerprint params requested_by reason
-		created_at expires_at state rule facts signatures missing`)
+		created_at expires_at state rule facts signatures missing demands owed cool_off windows authorized_at runs_at`)
 	require.Equal(t, `"j12.1"`, m["id"])
 	require.Equal(t, `"pve1"`, m["host"])
 	require.Equal(t, `["uid:1000"]`, m["requested_by"])
@@ -71,6 +77,12 @@ func TestPromisedMembers(t *testing.T) {
 	require.Equal(t, `[]`, m["signatures"])
 	require.Equal(t, `[]`, m["facts"])
 	require.Equal(t, `{}`, m["params"])
+	require.Equal(t, `["operational"]`, m["roles"])
+	require.Equal(t, `[]`, m["owed"])
+	require.Equal(t, `[]`, m["windows"])
+	require.Equal(t, `0`, m["cool_off"])
+	require.Equal(t, `null`, m["authorized_at"])
+	require.Equal(t, `null`, m["runs_at"])
 
 	j := JobOf(op.Job{ID: 12, Requesters: []op.Requester{alice}, Steps: []op.Step{s}, CreatedAt: at})
 	m = requireMembers(t, j, `id state steps created_at finished_at`)
@@ -121,16 +133,6 @@ func TestJobErrorIsThatOfItsState(t *testing.T) {
 func TestRequestOfRefusesABrokenPayload(t *testing.T) {
 	_, err := RequestOf(op.Request{Payload: []byte("{}")})
 	require.Error(t, err)
-}
-
-func TestRequestShowsSignatures(t *testing.T) {
-	s := destroyStep(op.StateSucceeded)
-	r, err := RequestOf(op.Request{ID: s.ID, Step: s, Payload: payloadOf(t, s), Needed: 2,
-		Signatures: []op.Signed{{Principal: "alice@example.com", Role: op.Operational, Key: "SHA256:x", Armor: "a", At: at}}})
-	require.NoError(t, err)
-	require.Equal(t, 1, r.Missing)
-	require.Equal(t, Signature{"alice@example.com", op.Operational, "SHA256:x", "a", at.UTC()}, r.Signatures[0])
-	require.Equal(t, op.SHA256(payloadOf(t, s)), r.PayloadSHA256)
 }
 
 func TestGuests(t *testing.T) {
