@@ -37,7 +37,9 @@ type Kind string
 const (
 	Started     Kind = "started"     // the daemon serves
 	Stopped     Kind = "stopped"     // the daemon stopped cleanly
-	Trusted     Kind = "trusted"     // an allowed_signers file was loaded
+	Trusted     Kind = "trusted"     // revoked keys and policy were loaded
+	Rotated     Kind = "rotated"     // the allowed signers changed; Keys says how
+	Uncounted   Kind = "uncounted"   // signatures that counted no longer do
 	Planned     Kind = "planned"     // a benign step was accepted
 	Requested   Kind = "requested"   // a destructive step waits for a signature
 	Joined      Kind = "joined"      // another requester wants the same
@@ -83,7 +85,11 @@ type Entry struct {
 	Stage       op.Stage       `json:"stage,omitempty"`
 	Detail      string         `json:"detail,omitempty"`
 	Payload     string         `json:"payload_sha256,omitempty"`
-	Signers     []string       `json:"signers,omitempty"` // principal role fingerprint
+	Signers     []string       `json:"signers,omitempty"` // op.Signed.String of each
+	Keys        []string       `json:"keys,omitempty"`    // + or -, principal, roles, fingerprint
+	Need        string         `json:"need,omitempty"`    // what rules ask beyond the built-in demand, as the journal stores it
+	Epoch       int64          `json:"epoch,omitzero"`    // of the trust file
+	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
 	Gate        op.GateID      `json:"gate,omitempty"`

@@ -51,7 +51,7 @@ type check struct {
 // itself could not be done.
 func Run(tx *store.Tx) (Report, error) {
 	c := &check{tx: tx, report: Report{Problems: []Problem{}, Checked: map[string]int64{}}, log: newHistory()}
-	for _, part := range []func() error{c.database, c.auditLog, c.requests, c.nonces, c.steps, c.provenance, c.jobs, c.requesters} {
+	for _, part := range []func() error{c.database, c.auditLog, c.trust, c.requests, c.nonces, c.steps, c.provenance, c.jobs, c.requesters} {
 		if err := part(); err != nil {
 			if len(c.report.Problems) == 0 {
 				return c.report, err

@@ -19,8 +19,10 @@ import (
 type history struct {
 	steps    map[op.StepID]life
 	approved map[op.StepID]approval
-	wanted   map[op.JobID]string // who asks for a job, a line each, sorted
-	names    map[string]string   // each text of wanted once: most jobs share theirs
+	needs    map[op.StepID]string // what rules asked beyond the catalogue
+	trusts   map[int64]string     // the digest of each epoch of the trust file
+	wanted   map[op.JobID]string  // who asks for a job, a line each, sorted
+	names    map[string]string    // each text of wanted once: most jobs share theirs
 	made     map[op.Incarnation]making
 	promoted map[op.Incarnation]bool
 	gate     op.GateID // of the newest entry
@@ -51,7 +53,7 @@ type making struct {
 }
 
 func newHistory() history {
-	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{},
+	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, needs: map[op.StepID]string{}, trusts: map[int64]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, made: map[op.Incarnation]making{},
 		promoted: map[op.Incarnation]bool{}}
 }
@@ -128,6 +130,9 @@ func (c *check) learn(e audit.Entry) error {
 		}
 		c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
 	}
+	if e.Kind == audit.Rotated {
+		c.log.trusts[e.Epoch] = e.Digest
+	}
 	c.log.believe(e)
 	m, ok := moves[e.Kind]
 	// A refusal that ended a step says the step's class; one of a caller who was
@@ -143,6 +148,13 @@ func (c *check) learn(e audit.Entry) error {
 	c.log.want(id.Job, e)
 	if !ok {
 		return nil
+	}
+	switch e.Kind {
+	case audit.Requested, audit.Reissued:
+		delete(c.log.needs, id)
+		if e.Need != "" {
+			c.log.needs[id] = e.Need
+		}
 	}
 	if e.Kind == audit.Approved {
 		c.log.approved[id] = approval{e.Payload, digestSigners(e.Signers)}

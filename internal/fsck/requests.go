@@ -3,10 +3,12 @@ package fsck
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 
+	"gated/internal/journal"
 	"gated/internal/op"
 )
 
@@ -15,11 +17,12 @@ type request struct {
 	step            op.Step
 	payload, params []byte
 	nonce           string
-	needed          int
+	need            string
 	issued, expires int64 // Unix nanoseconds; an expiry of 0 is what a restore sets
 	signed          int
-	roles, facts    []byte
+	facts           []byte
 	signers         string // a line each, as the log names them
+	roles           string // of the same: role, flags
 	approval        approval
 	approved        bool
 }
@@ -27,16 +30,18 @@ type request struct {
 // requests checks that a request's payload is for its step and that what was
 // approved is what the log says.
 func (c *check) requests() error {
-	return c.each(`SELECT r.job, r.idx, r.payload, r.nonce, r.needed, r.roles, r.facts, r.issued_at, r.expires_at, s.op, s.kind, s.name,
+	return c.each(`SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r.issued_at, r.expires_at, s.op, s.kind, s.name,
 			s.incarnation, s.fingerprint, s.params, s.state,
 			(SELECT count(*) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
-			(SELECT coalesce(group_concat(principal || ' ' || role || ' ' || key, char(10)), '') FROM signatures g
-				WHERE g.job = r.job AND g.idx = r.idx)
+			(SELECT coalesce(group_concat(principal || ' ' || role || ' ' || key || iif(ca = '', '', ' ca=' || ca) ||
+				iif(flags < 0, '', printf(' flags=0x%02x counter=%d', flags, counter)), char(10)), '') FROM signatures g
+				WHERE g.job = r.job AND g.idx = r.idx),
+			(SELECT coalesce(group_concat(role || ' ' || flags, char(10)), '') FROM signatures g WHERE g.job = r.job AND g.idx = r.idx)
 		FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx`, func(scan func(...any) error) error {
 		var r request
 		s := &r.step
-		err := scan(&s.ID.Job, &s.ID.Index, &r.payload, &r.nonce, &r.needed, &r.roles, &r.facts, &r.issued, &r.expires, &s.Op, &s.Target.Kind,
-			&s.Target.Name, &s.Incarnation, &s.Fingerprint, &r.params, &s.State, &r.signed, &r.signers)
+		err := scan(&s.ID.Job, &s.ID.Index, &r.payload, &r.nonce, &r.need, &r.facts, &r.issued, &r.expires, &s.Op, &s.Target.Kind,
+			&s.Target.Name, &s.Incarnation, &s.Fingerprint, &r.params, &s.State, &r.signed, &r.signers, &r.roles)
 		if err != nil {
 			return err
 		}
@@ -63,15 +68,18 @@ func (c *check) request(r request) {
 	if r.step.State == op.StatePending && r.expires != 0 && p.Gate != c.log.gate {
 		c.found(ruleSigned, step, "it waits, and its payload is for the gate %s, not %s", p.Gate, c.log.gate)
 	}
-	if !r.demands() {
+	need, err := journal.DecodeNeed(r.need)
+	if err != nil || !demands(r.step.Op, need) {
 		c.found(ruleSigned, step, "who has to sign it is not what the catalogue demands")
+	} else if asked := c.log.needs[r.step.ID]; journal.EncodeExtra(need) != asked {
+		c.found(ruleSigned, step, "what rules ask of it is not what the log says")
 	}
 	var facts []op.Fact
 	if json.Unmarshal(r.facts, &facts) != nil {
 		c.found(ruleSigned, step, "its facts do not decode")
 	}
 	if r.approved {
-		c.approved(r, step)
+		c.approved(r, need, step)
 	}
 }
 
@@ -83,24 +91,45 @@ func (r request) names(p op.Payload) bool {
 		p.State == r.step.Fingerprint && (brought || p.Incarnation == r.step.Incarnation)
 }
 
-// demands reports whether somebody has to sign, in roles that the catalogue
-// has for the operation.
-func (r request) demands() bool {
-	spec, err := op.Lookup(r.step.Op)
-	var roles []op.Role
-	if err != nil || json.Unmarshal(r.roles, &roles) != nil {
+// demands reports whether every way asks for somebody's signature in roles that
+// the catalogue has for the operation.
+func demands(name string, need op.Requirement) bool {
+	spec, err := op.Lookup(name)
+	if err != nil || len(need.Ways) == 0 {
 		return false
 	}
-	foreign := slices.ContainsFunc(roles, func(role op.Role) bool { return !spec.MayApprove(role) })
-	return r.needed >= 1 && len(roles) > 0 && !foreign
+	for _, w := range need.Ways {
+		asks := slices.ContainsFunc(w.Demands, func(d op.Demand) bool {
+			foreign := slices.ContainsFunc(d.Roles, func(role op.Role) bool { return !spec.MayApprove(role) })
+			return d.Threshold >= 1 && len(d.Roles) > 0 && !foreign
+		})
+		if !asks {
+			return false
+		}
+	}
+	return true
 }
 
-func (c *check) approved(r request, step string) {
+// signatures returns what a requirement looks at of the rows of signatures.
+func signatures(rows string) []op.Signed {
+	var out []op.Signed
+	for row := range strings.SplitSeq(rows, "\n") {
+		role, flags, _ := strings.Cut(row, " ")
+		s := op.Signed{Role: op.Role(role)}
+		if n, err := strconv.ParseUint(flags, 10, 8); err == nil {
+			s.Attested = &op.Attested{Flags: byte(n)}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (c *check) approved(r request, need op.Requirement, step string) {
 	if r.approval.payload != op.SHA256(r.payload) {
 		c.found(ruleSigned, step, "the log says that another payload was approved")
 	}
-	if r.signed < r.needed || r.signed == 0 {
-		c.found(ruleSigned, step, "it was approved with %d of %d signatures", r.signed, r.needed)
+	if r.signed == 0 || !need.Met(signatures(r.roles)) {
+		c.found(ruleSigned, step, "it was approved with %d signatures, and they are not what it needs", r.signed)
 		return
 	}
 	if digestSigners(strings.Split(r.signers, "\n")) != r.approval.signers {

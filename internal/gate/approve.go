@@ -11,7 +11,6 @@ import (
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
-	"gated/internal/policy"
 	"gated/internal/store"
 )
 
@@ -76,7 +75,7 @@ func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, 
 }
 
 func (g *Gate) verifier(r *rules) authz.Verifier {
-	return authz.Verifier{Gate: g.id, Host: g.host, Trust: r.trust, Skew: Skew, MaxValidity: r.policy.MaxValidity}
+	return authz.Verifier{Gate: g.id, Host: g.host, Trust: r.trust, Roles: r.policy.Roles, Skew: Skew, MaxValidity: r.policy.MaxValidity}
 }
 
 // approve decides on a verified envelope for a request that exists.
@@ -110,7 +109,7 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 	return r, nil
 }
 
-// checkApproval is the nonce stage and the gate's own: role and binding.
+// checkApproval is the nonce stage and the gate's own: role, touch and binding.
 func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Request, error) {
 	if g.rules.Load() != a.rules {
 		return op.Request{}, errRulesMoved
@@ -122,14 +121,18 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 	if err != nil {
 		return r, err
 	}
-	if err := checkRoles(a.Signers, g.requirement(a.rules, r)); err != nil {
+	need, err := a.rules.requirement(r, g.clock.Now().Now)
+	if err != nil {
+		return r, err
+	}
+	if err := checkSigners(a.Signers, need); err != nil {
 		return r, err
 	}
 	if !bytes.Equal(r.Payload, a.Bytes) || !g.binds(a.Payload, r.Step) {
 		return r, op.Refuse(op.BindingMismatch, "what was signed is not what %s asks for", id).At(op.StageBinding).
 			About(id, r.Step.State)
 	}
-	if err := g.timely(a); err != nil {
+	if err := errors.Join(g.timely(a), inTime(expiry(need, r), g.clock.Now())); err != nil {
 		return r, err
 	}
 	if r.Step.State != op.StatePending {
@@ -155,17 +158,6 @@ func inTime(expires time.Time, m nonce.Moment) error {
 			WithHint("sign the request as it is now")
 	}
 	return nil
-}
-
-// requirement is the stricter of what the request was made with and what holds
-// now.
-func (g *Gate) requirement(r *rules, req op.Request) policy.Requirement {
-	then := policy.Requirement{Roles: req.Roles, Threshold: req.Needed, MaxValidity: policy.MaxValidity}
-	spec, err := op.Lookup(req.Step.Op)
-	if err != nil {
-		return policy.Requirement{Threshold: req.Needed} // no role may approve what is not in the catalogue
-	}
-	return then.Stricter(r.policy.Requirement(spec))
 }
 
 // checkNonce finds out what a payload's nonce stands for. While its request is
@@ -214,16 +206,6 @@ func spentRefusal(rec nonce.Record) *op.Refusal {
 		WithHint("opsign list shows what waits now")
 }
 
-func checkRoles(signers []authz.Signer, need policy.Requirement) error {
-	for _, s := range signers {
-		if !need.Accepts(s.Role) {
-			return op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", s.Principal, s.Role).
-				At(op.StageRole)
-		}
-	}
-	return nil
-}
-
 // binds compares a decoded payload with the step that would run, as values.
 func (g *Gate) binds(p op.Payload, s op.Step) bool {
 	return p.Gate == g.id && p.Host == g.host && p.Op == s.Op && p.Target == s.Target &&
@@ -255,66 +237,6 @@ func stale(s op.Step, o op.Observed) error {
 			At(op.StageBinding).WithHint("look at the request again; it is issued anew for the target as it is now")
 	}
 	return nil
-}
-
-// count adds the envelope's signatures to a request that was read in this
-// transaction, and authorizes the step with the last one needed.
-func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error) {
-	now := g.clock.Now().Now
-	added := 0
-	for _, s := range a.Signers {
-		signed := op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, Armor: s.Armor, At: now}
-		isNew, err := journal.AddSignature(tx, r.ID, signed)
-		if err != nil {
-			return r, err
-		}
-		if isNew {
-			added++
-			r.Signatures = append(r.Signatures, signed)
-		}
-	}
-	need := g.requirement(a.rules, r)
-	r.Needed = need.Threshold
-	if added == 0 {
-		return r, op.Refuse(op.ThresholdUnmet, "the envelope adds no person and no key that is not counted yet").
-			At(op.StagePolicy).About(r.ID, r.Step.State)
-	}
-	e := signedEntry(a, r.Step, r.Signatures)
-	if r.Missing() > 0 {
-		return r, g.append(tx, e)
-	}
-	return g.authorize(tx, r, e, now)
-}
-
-// signedEntry is the audit entry of signatures that counted.
-func signedEntry(a approval, s op.Step, signatures []op.Signed) audit.Entry {
-	e := about(audit.Signed, a.by.String(), s)
-	e.PID, e.Payload, e.Signers = a.by.PID, a.sha, signerNames(signatures)
-	return e
-}
-
-func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Time) (op.Request, error) {
-	if err := nonce.Spend(tx, r.Nonce, nonce.Used); err != nil {
-		return r, err
-	}
-	moved, err := journal.Move(tx, r.ID, op.StatePending, op.StateAuthorized, "", "", now)
-	if err != nil {
-		return r, err
-	}
-	if !moved {
-		return r, op.Refuse(op.Replayed, "%s was decided already", r.ID).At(op.StageNonce)
-	}
-	r.Step.State = op.StateAuthorized
-	e.Kind = audit.Approved
-	return r, g.append(tx, e)
-}
-
-func signerNames(signed []op.Signed) []string {
-	var out []string
-	for _, s := range signed {
-		out = append(out, s.Principal+" "+string(s.Role)+" "+s.Key)
-	}
-	return out
 }
 
 // wakeJob wakes the targets of a job's open steps.

@@ -272,7 +272,7 @@ func TestConfigurationIsAskedAgain(t *testing.T) {
 	noCommands := func() {
 		p := w.gate.Policy()
 		p.Commands = nil
-		require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+		require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	}
 	signed, err := w.offline(alice.envelope(t, w.payload(ask("guest.create", "new", "command", "web"))))
 	require.NoError(t, err)
@@ -305,7 +305,7 @@ func TestShorterValidityCountsForWhatWaits(t *testing.T) {
 	w.mustApprove(authorized)
 	p := w.gate.Policy()
 	p.MaxValidity = time.Hour
-	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	_, err := w.approve(waiting)
 	require.ErrorIs(t, err, op.ValidityTooLong)
 	require.NoError(t, w.gate.Tick(w.ctx))
@@ -449,7 +449,7 @@ func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 			now := w.back.get(p.Step().Target.Name)
 			wg.Go(func() { _ = p.Use(w.ctx, now) })
 		}
-		require.NoError(t, w.gate.Reload(w.ctx, without, w.gate.Policy()))
+		require.NoError(t, w.gate.ReplaceTrust(w.ctx, without))
 		head, err := w.gate.AuditHead(w.ctx)
 		require.NoError(t, err)
 		wg.Wait()
@@ -464,7 +464,7 @@ func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 			require.Error(t, err)
 			require.NotEqual(t, op.Internal, op.CodeOf(err))
 		}
-		require.NoError(t, w.gate.Reload(w.ctx, w.trust, w.gate.Policy()))
+		require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 	}
 	w.verifyLog()
 }
@@ -482,24 +482,24 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 	slow.during = func() {
 		if !moved { // between verification and commit
 			moved = true
-			require.NoError(t, w.gate.Reload(w.ctx, without, w.gate.Policy()))
+			require.NoError(t, w.gate.ReplaceTrust(w.ctx, without))
 		}
 	}
 	_, err = w.approve(r)
 	require.ErrorIs(t, err, op.UnknownSigner)
 	require.Empty(t, w.fate(r.Nonce))
 	moved = true
-	require.NoError(t, w.gate.Reload(w.ctx, w.trust, w.gate.Policy()))
+	require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 	moved = false
 	slow.during = func() {
 		if !moved { // moved, but the key is still there
 			moved = true
-			require.NoError(t, w.gate.Reload(w.ctx, w.trust, w.gate.Policy()))
+			require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 		}
 	}
 	_, err = w.approve(r)
 	require.NoError(t, err)
 	loose := w.gate.Policy()
 	loose.MaxValidity = policy.MaxValidity + 1
-	require.ErrorIs(t, w.gate.Reload(w.ctx, w.trust, loose), op.BadParams)
+	require.ErrorIs(t, w.gate.Reload(w.ctx, nil, loose), op.BadParams)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type Config struct {
 	Host     string
 	ID       op.GateID
 	Trust    *authz.Trust
+	Epoch    int64 // of the trust file
 	Policy   policy.Policy
 	UID      uint32 // the daemon's own uid, which may cancel any job
 
@@ -50,21 +52,16 @@ type Gate struct {
 	wake     func(op.Target)
 	log      *slog.Logger
 	rules    atomic.Pointer[rules]
+	changing sync.Mutex // held while rules are replaced
 	refusals refusals
-	checked  atomic.Bool // no request of another gate waits
-}
-
-// rules is one consistent pair of trust and policy. A decision that was
-// verified under one pair commits only while that pair still holds.
-type rules struct {
-	trust  *authz.Trust
-	policy policy.Policy
+	checked  atomic.Bool // no request of another gate or of an older policy waits
 }
 
 // Migrations returns the schema of everything that a gate writes, in order.
 func Migrations() []store.Migration {
 	return []store.Migration{
 		{Version: 1, Name: "journal, nonces and audit log", SQL: journal.Schema + nonce.Schema + audit.Schema},
+		{Version: 2, Name: "requirements, proofs and versions of the trust file", SQL: journal.SchemaPeople},
 	}
 }
 
@@ -81,7 +78,7 @@ func New(c Config) (*Gate, error) {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	g.rules.Store(&rules{trust: c.Trust, policy: c.Policy})
+	g.rules.Store(&rules{trust: c.Trust, epoch: c.Epoch, policy: c.Policy})
 	c.Store.OnGroup(audit.Seal)
 	c.Store.OnGroup(c.Clock.Seal)
 	c.Store.OnCommit(c.Clock.Sealed)
@@ -94,37 +91,8 @@ func (g *Gate) Host() string { return g.host }
 // ID returns the gate id.
 func (g *Gate) ID() op.GateID { return g.id }
 
-// Trust returns the signers in force.
-func (g *Gate) Trust() *authz.Trust { return g.rules.Load().trust }
-
-// Policy returns the policy in force.
-func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
-
 // Moment returns the gate's time and whether the clock is believed.
 func (g *Gate) Moment() nonce.Moment { return g.clock.Now() }
-
-// Reload replaces trust and policy together, after writing so to the audit
-// log. A policy that is looser than the built-in one is refused. Once it has
-// returned, nothing is decided by the old pair any more.
-func (g *Gate) Reload(ctx context.Context, trust *authz.Trust, p policy.Policy) error {
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	if err := g.Log(ctx, audit.Entry{Kind: audit.Trusted, Detail: "allowed_signers sha256:" + trust.Digest()}); err != nil {
-		return err
-	}
-	g.rules.Store(&rules{trust: trust, policy: p})
-	// A group that began before this line may have decided by the old pair. The
-	// writer takes the next one when that one has ended, either way.
-	err := g.store.Update(context.WithoutCancel(ctx), func(*store.Tx) error { return errBarrier })
-	if !errors.Is(err, errBarrier) {
-		return g.machine(err)
-	}
-	return nil
-}
-
-// errBarrier ends a transaction that was only to wait for those before it.
-var errBarrier = errors.New("nothing to write")
 
 // Log writes one entry that is not about a step: started, stopped, trusted.
 func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
@@ -211,10 +179,6 @@ func (g *Gate) machine(err error) error {
 		return op.Refuse(op.Internal, "an internal error; nothing was decided").WithHint("the daemon's log has it")
 	}
 }
-
-// errRulesMoved says that trust or policy changed while a decision was under
-// way: it is verified again.
-var errRulesMoved = errors.New("trust or policy changed")
 
 func (g *Gate) wakeAll(steps []op.Step) {
 	seen := map[op.Target]bool{}

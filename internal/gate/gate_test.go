@@ -287,7 +287,7 @@ func TestKeyTakenAwayBetweenApprovalAndExecution(t *testing.T) {
 	require.NoError(t, err)
 	other, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
 	require.NoError(t, err)
-	require.NoError(t, w.gate.Reload(w.ctx, other, w.gate.Policy()))
+	require.NoError(t, w.gate.ReplaceTrust(w.ctx, other))
 	require.ErrorIs(t, w.execute(r.ID), op.UnknownSigner)
 	require.True(t, w.back.has("web"))
 	require.Equal(t, op.StateRefused, w.job(r.ID.Job).State())
@@ -384,7 +384,7 @@ func TestOpenRequestsAreCapped(t *testing.T) { // P11
 	w := newWorld(t)
 	p := w.gate.Policy()
 	p.OpenPerSource = 3
-	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	for _, n := range []string{"a", "b", "c", "d"} {
 		w.back.put(n)
 	}

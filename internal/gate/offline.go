@@ -2,12 +2,9 @@ package gate
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"gated/internal/audit"
-	"gated/internal/authz"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -48,13 +45,29 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	if err != nil {
 		return planned{}, err
 	}
-	if err := checkRoles(a.Signers, a.rules.policy.Requirement(spec)); err != nil {
-		return planned{}, err
+	if len(a.Signers) == 0 {
+		return planned{}, op.Refuse(op.UnknownSigner, "nobody who may approve anything signed this").At(op.StageAllowList)
+	}
+	for _, s := range a.Signers {
+		if s.Role.BuiltIn() && !spec.MayApprove(s.Role) {
+			return planned{}, op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", s.Principal, s.Role).At(op.StageRole)
+		}
 	}
 	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}
 	p, err := g.plan(ctx, by, ask, nil)
 	if err != nil {
 		return p, err
+	}
+	need, err := a.rules.asks(p.spec, p.step, p.observed.Labels, g.clock.Now().Now)
+	if err != nil {
+		return p, err
+	}
+	if err := checkSigners(a.Signers, need); err != nil {
+		return p, err
+	}
+	if life := a.Payload.ExpiresAt.Sub(a.Payload.IssuedAt); life > need.MaxValidity {
+		return p, op.Refuse(op.ValidityTooLong, "the payload is valid for %s, and for this at most %s is allowed", life, need.MaxValidity).
+			At(op.StageTime).WithHint("sign one with an earlier expires_at")
 	}
 	seen := p.step
 	p.step.Incarnation, p.step.Fingerprint = a.Payload.Incarnation, a.Payload.State
@@ -83,15 +96,22 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if s.Op == "guest.create" {
 		s.Birth = newBirth()
 	}
-	need := a.rules.policy.Requirement(p.spec)
-	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,
-		Facts: p.observed.Facts, Roles: need.Roles, Needed: need.Threshold, Signatures: distinct(a.Signers, now), CreatedAt: now,
-		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
-	rec, e := recordOf(r), signedEntry(a, s, r.Signatures)
-	if r.Missing() == 0 {
-		s.State, rec.Fate, e.Kind = op.StateAuthorized, nonce.Used, audit.Approved
+	need, err := a.rules.asks(p.spec, s, p.observed.Labels, now)
+	if err != nil {
+		return op.Request{}, err
 	}
+	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,
+		Facts: p.observed.Facts, Labels: p.observed.Labels, Need: need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
+		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
 	r.Step = s
+	rec, e := recordOf(r), signedEntry(a, r)
+	if need.Met(r.Signatures) {
+		if err := a.rules.proved(r, now); err != nil {
+			return r, err
+		}
+		s.State, r.AuthorizedAt, rec.Fate, e.Kind = op.StateAuthorized, now, nonce.Used, audit.Approved
+		r.Step = s
+	}
 	if err := journal.AddStep(tx, s); err != nil {
 		return r, err
 	}
@@ -101,25 +121,19 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if err := journal.AddRequest(tx, r); err != nil {
 		return r, err
 	}
-	for _, signed := range r.Signatures {
-		if isNew, err := journal.AddSignature(tx, r.ID, signed); err != nil || !isNew {
-			return r, errors.Join(err, fmt.Errorf("a signature of %s is counted twice", r.ID))
-		}
+	if err := addDistinct(tx, r); err != nil {
+		return r, err
 	}
-	return r, g.append(tx, asked(audit.Requested, by, s, a.Payload.Reason), e)
+	g.present(a.rules, &r, now)
+	asks := asked(audit.Requested, by, s, a.Payload.Reason)
+	asks.Need = journal.EncodeExtra(need)
+	return r, g.append(tx, asks, e)
 }
 
-// distinct returns the signatures that count: one of each person, with a key of
-// their own.
-func distinct(signers []authz.Signer, now time.Time) []op.Signed {
+func proofsOf(a approval, now time.Time) []op.Signed {
 	var out []op.Signed
-	people, keys := map[string]bool{}, map[string]bool{}
-	for _, s := range signers {
-		if people[s.Principal] || keys[s.Key] {
-			continue
-		}
-		people[s.Principal], keys[s.Key] = true, true
-		out = append(out, op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, Armor: s.Armor, At: now})
+	for _, s := range a.Proofs {
+		out = append(out, signedBy(s, now))
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"gated/internal/audit"
 	"gated/internal/journal"
@@ -19,7 +18,9 @@ type Permit struct{ core *permitCore }
 type permitCore struct {
 	gate *Gate
 	step op.Step
-	used atomic.Bool
+	used atomic.Bool // nobody may try again
+
+	dispatched atomic.Bool // and it was committed
 }
 
 // Permit returns the permit for a step that may run now: it is benign and
@@ -61,7 +62,9 @@ func (p Permit) Use(ctx context.Context, now op.Observed) error {
 	if p.core.used.Swap(true) {
 		return op.Refuse(op.Conflict, "the permit for %s was used already", p.core.step.ID)
 	}
-	return p.core.gate.dispatch(ctx, p.core.step.ID, completed(now))
+	err := p.core.gate.dispatch(ctx, p.core.step.ID, completed(now))
+	p.core.dispatched.Store(err == nil)
+	return err
 }
 
 // ready returns the step id of a job if it may run now.
@@ -165,15 +168,22 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if moment.Now.After(g.expiry(held, r).Add(Skew)) {
+	need, err := held.requirement(r, moment.Now)
+	if err != nil {
+		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
+	}
+	if moment.Now.After(expiry(need, r).Add(Skew)) {
 		return g.end(tx, s, op.StateExpired, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
+	}
+	if err := errors.Join(held.trust.Blocked(), delayed(need, r, moment.Now)); err != nil {
+		return ended{}, err // it waits
 	}
 	p, err := op.DecodePayload(r.Payload)
 	if err != nil || !g.binds(p, s) {
 		return g.end(tx, s, op.StateRefused, audit.Refused,
 			op.Refuse(op.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(op.StageBinding))
 	}
-	if refusal := g.stillCounted(held, r); refusal != nil {
+	if refusal := stillCounted(held, need, r, moment.Now); refusal != nil {
 		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
 	}
 	if err := stale(s, now); err != nil {
@@ -187,39 +197,6 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return ended{}, err
 	}
 	return g.run(tx, s, now)
-}
-
-// expiry is when a request's payload stops to count: it may not live for longer
-// than the policies of then and now both allow.
-func (g *Gate) expiry(held *rules, r op.Request) time.Time {
-	longest := r.IssuedAt.Add(g.requirement(held, r).MaxValidity)
-	if longest.Before(r.ExpiresAt) {
-		return longest
-	}
-	return r.ExpiresAt
-}
-
-// stillCounted checks the stored signatures against the trust and policy that
-// hold now.
-func (g *Gate) stillCounted(held *rules, r op.Request) *op.Refusal {
-	need := g.requirement(held, r)
-	counted := 0
-	var last error
-	for _, sig := range r.Signatures {
-		if err := held.trust.Still(sig.Principal, sig.Key, sig.Role, g.clock.Now().Now); err != nil {
-			last = err
-		} else if need.Accepts(sig.Role) {
-			counted++
-		}
-	}
-	if counted >= need.Threshold && counted > 0 {
-		return nil
-	}
-	if last != nil {
-		return op.AsRefusal(last)
-	}
-	return op.Refuse(op.ThresholdUnmet, "%s has %d of the %d signatures that it needs now", r.ID, counted, need.Threshold).
-		At(op.StagePolicy)
 }
 
 // dispatchBenign classifies a planned step again on what is there now. What
@@ -312,11 +289,14 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 			}
 		}
 	}
-	if _, err := g.issue(tx, s, spec, now.Facts, job.Reason, at, journal.AddRequest); err != nil {
+	r, err := g.issue(tx, s, spec, now, job.Reason, at, journal.AddRequest)
+	if err != nil {
 		return ended{}, err
 	}
 	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)
-	return ended{refusal}, g.append(tx, asked(audit.Requested, op.Requester{Source: op.SourceGate}, s, job.Reason))
+	e := asked(audit.Requested, op.Requester{Source: op.SourceGate}, s, job.Reason)
+	e.Need = journal.EncodeExtra(r.Need)
+	return ended{refusal}, g.append(tx, e)
 }
 
 // run commits that the step is dispatched, with what would take it back.

@@ -107,6 +107,11 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 	} else if err := applies(spec, ask.Target, p.observed); err != nil {
 		return p, err
 	}
+	if spec.Name == opRotate {
+		if _, err := g.Rotation(p.step.Params); err != nil {
+			return p, err
+		}
+	}
 	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, p.observed.Fingerprint
 	err = g.view(ctx, func(tx *store.Tx) error {
 		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)

@@ -76,7 +76,7 @@ func TestWhatEndsScratch(t *testing.T) {
 		"a stricter policy": func(op.Observed) {
 			p := w.gate.Policy()
 			p.ScratchMaxAge = 0
-			require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+			require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 		},
 		"a clock in doubt": func(op.Observed) { w.setClock(-48 * time.Hour) },
 	} {
@@ -92,7 +92,7 @@ func TestWhatEndsScratch(t *testing.T) {
 			}
 			p := w.gate.Policy()
 			p.ScratchMaxAge = policy.ScratchMaxAge
-			require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+			require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 		})
 	}
 	w.verifyLog()

@@ -28,6 +28,9 @@ func (g *Gate) Jobs(ctx context.Context, f JobFilter) (js []op.Job, err error) {
 // Request returns one request; UnknownTarget if there is none.
 func (g *Gate) Request(ctx context.Context, id op.RequestID) (r op.Request, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { r, err = journal.ReadRequest(tx, id); return err })
+	if err == nil {
+		g.present(g.rules.Load(), &r, g.clock.Now().Now)
+	}
 	return r, err
 }
 
@@ -35,6 +38,10 @@ func (g *Gate) Request(ctx context.Context, id op.RequestID) (r op.Request, err 
 // state those that are open, oldest first.
 func (g *Gate) Requests(ctx context.Context, state op.State) (rs []op.Request, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { rs, err = journal.ReadRequests(tx, state); return err })
+	held, now := g.rules.Load(), g.clock.Now().Now
+	for i := range rs {
+		g.present(held, &rs[i], now)
+	}
 	return rs, err
 }
 
@@ -87,7 +94,14 @@ func (g *Gate) Runnable(ctx context.Context, t op.Target) (id op.StepID, ok bool
 			if err != nil {
 				return err
 			}
-			if _, err := ready(steps, s.ID); err == nil {
+			if _, err := ready(steps, s.ID); err != nil {
+				continue
+			}
+			held, err := g.holds(tx, s)
+			if err != nil {
+				return err
+			}
+			if !held {
 				id, ok = s.ID, true
 				return nil
 			}

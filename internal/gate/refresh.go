@@ -94,18 +94,18 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 
 // Tick does what time brings: payloads that expired while they waited, or that
 // a restore or a stricter policy left behind, are issued anew, counted refusals are written, and what can never matter again
-// is forgotten. While the clock is not believed, it does nothing of that.
+// is forgotten, and what cooled off is woken. While the clock is not believed, it does nothing of that.
 func (g *Gate) Tick(ctx context.Context) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
 		return nil
 	}
-	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.prune(ctx, moment.Now))
+	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.wakeDue(ctx), g.prune(ctx, moment.Now))
 }
 
 // renewForeign issues anew, until there is none, what was issued for another
-// gate: after a restore the gate id is new, and no signature over the old
-// bytes would count.
+// gate or under a looser policy: after a restore the gate id is new, and no
+// signature over the old bytes would count.
 func (g *Gate) renewForeign(ctx context.Context) error {
 	if g.checked.Load() {
 		return nil
@@ -114,9 +114,15 @@ func (g *Gate) renewForeign(ctx context.Context) error {
 	errs := []error{err}
 	found := false
 	for _, r := range waiting {
+		why := ""
 		if p, err := op.DecodePayload(r.Payload); err != nil || p.Gate != g.id || p.Host != g.host {
+			why = "it was issued for another gate"
+		} else if expiry(r.Need, r).Before(r.ExpiresAt) {
+			why = "it lives for longer than the policy allows now"
+		}
+		if why != "" {
 			found = true
-			errs = append(errs, g.renewOne(ctx, r.ID, "it was issued for another gate"))
+			errs = append(errs, g.renewOne(ctx, r.ID, why))
 		}
 	}
 	err = errors.Join(errs...)

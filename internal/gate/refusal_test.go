@@ -161,7 +161,7 @@ func TestStoreFailure(t *testing.T) {
 		"refuse":  func() error { _, err := w.gate.Refuse(w.ctx, authorized.ID, op.StaleTarget); return err },
 		"task":    func() error { return w.gate.SetTask(w.ctx, running.ID, "t") },
 		"put set": func() error { _, err := w.gate.PutSet(w.ctx, root, "s", "", []byte("x")); return err },
-		"reload":  func() error { return w.gate.Reload(w.ctx, w.trust, w.gate.Policy()) },
+		"reload":  func() error { return w.gate.Reload(w.ctx, nil, w.gate.Policy()) },
 		"log":     func() error { return w.gate.Log(w.ctx, audit.Entry{Kind: audit.Stopped}) },
 	} {
 		require.ErrorIs(t, fn(), op.Unavailable, name)

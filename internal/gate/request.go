@@ -14,13 +14,15 @@ import (
 // issue makes the request of a destructive step: a fresh nonce and the exact
 // bytes that an operator signs. put writes it: as a new one, or in the place of
 // the one before.
-func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, facts []op.Fact, reason string, now time.Time,
+func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, o op.Observed, reason string, now time.Time,
 	put func(*store.Tx, op.Request) error) (op.Request, error) {
-	need := g.rules.Load().policy.Requirement(spec)
+	need, err := g.rules.Load().asks(spec, s, o.Labels, now)
+	if err != nil {
+		return op.Request{}, err
+	}
 	issued := now.UTC().Truncate(time.Second)
-	r := op.Request{ID: s.ID, Facts: facts, Nonce: nonce.New(), Roles: need.Roles, Needed: need.Threshold,
+	r := op.Request{ID: s.ID, Facts: o.Facts, Labels: o.Labels, Nonce: nonce.New(), Need: need,
 		CreatedAt: now, IssuedAt: issued, ExpiresAt: issued.Add(need.MaxValidity)}
-	var err error
 	r.Payload, err = op.Payload{Gate: g.id, Host: g.host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation,
 		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,
 		Reason: reason}.Encode()
@@ -71,11 +73,11 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 	if err := journal.Rebind(tx, s); err != nil {
 		return err
 	}
-	if r, err = g.issue(tx, s, spec, o.Facts, r.Reason, now, journal.PutRequest); err != nil {
+	if r, err = g.issue(tx, s, spec, o, r.Reason, now, journal.PutRequest); err != nil {
 		return err
 	}
 	e := about(audit.Reissued, "gate", s)
-	e.Detail, e.Payload = why, op.SHA256(r.Payload)
+	e.Detail, e.Payload, e.Need = why, op.SHA256(r.Payload), journal.EncodeExtra(r.Need)
 	return g.append(tx, e)
 }
 

@@ -233,7 +233,7 @@ func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
 	w := newWorld(t)
 	p := w.gate.Policy()
 	p.OpenPerSource = 3
-	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	var asks []op.Ask
 	for i := range 5 {
 		n := fmt.Sprintf("g%d", i)
@@ -267,7 +267,7 @@ func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
 	w := newWorld(t)
 	p := w.gate.Policy()
 	p.OpenPerSource = 5
-	require.NoError(t, w.gate.Reload(w.ctx, w.trust, p))
+	require.NoError(t, w.gate.Reload(w.ctx, nil, p))
 	for i := range 20 {
 		w.back.put(fmt.Sprintf("g%d", i))
 	}

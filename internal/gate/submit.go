@@ -222,13 +222,26 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 	if err != nil || !ok {
 		return 0, err
 	}
+	moved := s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint
+	if moved {
+		r, err := journal.RequestOf(tx, s)
+		if err != nil {
+			return 0, err
+		}
+		if r.Offline {
+			// What an operator wrote cannot be issued anew: this is another wish.
+			e := about(audit.Superseded, "gate", s)
+			e.Code, e.Detail = op.Superseded, "the target is not as it was when an operator signed"
+			return 0, g.close(tx, s, op.StateSuperseded, op.Superseded, e)
+		}
+	}
 	if err := journal.AddRequester(tx, s.ID.Job, sub.Requester); err != nil {
 		return 0, err
 	}
 	if err := g.append(tx, withPID(about(audit.Joined, sub.Requester.String(), s), sub.Requester)); err != nil {
 		return 0, err
 	}
-	if s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint {
+	if moved {
 		return s.ID.Job, g.reissue(tx, s.ID, steps[0].observed, "the target changed")
 	}
 	return s.ID.Job, nil
@@ -258,12 +271,15 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 		if err := journal.AddStep(tx, s); err != nil {
 			return job, err
 		}
+		e := asked(kind, sub.Requester, s, sub.Reason)
 		if s.State == op.StatePending {
-			if _, err := g.issue(tx, s, p.spec, p.observed.Facts, sub.Reason, now, journal.AddRequest); err != nil {
+			r, err := g.issue(tx, s, p.spec, p.observed, sub.Reason, now, journal.AddRequest)
+			if err != nil {
 				return job, err
 			}
+			e.Need = journal.EncodeExtra(r.Need)
 		}
-		if err := g.append(tx, asked(kind, sub.Requester, s, sub.Reason)); err != nil {
+		if err := g.append(tx, e); err != nil {
 			return job, err
 		}
 		job.Steps = append(job.Steps, s)

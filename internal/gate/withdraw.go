@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gated/internal/audit"
 	"gated/internal/authz"
@@ -45,7 +46,7 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 		e := about(audit.Rejected, by.String(), r.Step)
 		e.PID, e.Detail, e.Payload, e.Code = by.PID, rej.Rejection.Reason, entry.Payload, op.Rejected
 		for _, s := range rej.Signers {
-			e.Signers = append(e.Signers, s.Principal+" "+string(s.Role)+" "+s.Key)
+			e.Signers = append(e.Signers, signedBy(s, time.Time{}).String())
 		}
 		if err := g.close(tx, r.Step, op.StateRejected, op.Rejected, e); err != nil {
 			return err
@@ -82,8 +83,15 @@ func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id
 	} else if known {
 		return r, op.Refuse(op.Replayed, "this rejection was used already").At(op.StageNonce).About(id, r.Step.State)
 	}
-	if err := checkRoles(rej.Signers, g.requirement(held, r)); err != nil {
+	need, err := held.requirement(r, g.clock.Now().Now)
+	if err != nil {
 		return r, err
+	}
+	// To stop something takes no touch.
+	for _, s := range rej.Signers {
+		if !need.Accepts(s.Role) {
+			return r, op.Refuse(op.RoleDenied, "%s signed as %s, which may not reject this", s.Principal, s.Role).At(op.StageRole)
+		}
 	}
 	if r.Step.State != op.StatePending && r.Step.State != op.StateAuthorized {
 		return r, op.Refuse(op.Conflict, "%s is %s already", id, r.Step.State).About(id, r.Step.State)

@@ -22,7 +22,7 @@ var (
 
 func newStore(t testing.TB) *store.Store {
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}}})
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -375,8 +375,9 @@ func TestRequestsAndSignatures(t *testing.T) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
 		_, err := journal.ReadRequest(tx, id)
 		require.ErrorIs(t, err, op.UnknownTarget)
-		r := op.Request{ID: id, Payload: []byte("p1"), Nonce: "n1", Facts: []op.Fact{{Name: "files", Text: "3"}}, Roles: []op.Role{op.Operational},
-			Needed: 2, CreatedAt: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour)}
+		r := op.Request{ID: id, Payload: []byte("p1"), Nonce: "n1", Facts: []op.Fact{{Name: "files", Text: "3"}}, Need: op.Requirement{Ways: []op.Way{{
+			Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 2}}}}, MaxValidity: time.Hour},
+			Labels: map[string]string{"tier": "prod"}, CreatedAt: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour)}
 		require.NoError(t, journal.PutRequest(tx, r))
 		signed := op.Signed{Principal: "alice", Role: op.Operational, Key: "k1", Armor: "a", At: now}
 		for _, c := range []struct {
@@ -393,6 +394,12 @@ func TestRequestsAndSignatures(t *testing.T) {
 		require.Len(t, got.Signatures, 2)
 		require.Equal(t, 0, got.Missing())
 		require.Equal(t, "why", got.Reason)
+		require.Equal(t, journal.EncodeNeed(r.Need), journal.EncodeNeed(got.Need))
+		require.Equal(t, r.Labels, got.Labels)
+		require.NoError(t, journal.DropSignature(tx, id, "alice"))
+		got, err = journal.ReadRequest(tx, id)
+		require.NoError(t, err)
+		require.Equal(t, 1, got.Missing(), "what was taken out counts no more")
 
 		again := r
 		again.Payload, again.Nonce, again.CreatedAt, again.ExpiresAt = []byte("p2"), "n2", now.Add(time.Minute), now.Add(2*time.Hour)

@@ -14,7 +14,7 @@ import (
 
 // AddRequest inserts the request of a step that has none.
 func AddRequest(tx *store.Tx, r op.Request) error {
-	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, roles, needed, offline, created_at, issued_at, expires_at)
+	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, need, labels, offline, created_at, issued_at, expires_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 }
 
@@ -24,10 +24,13 @@ func PutRequest(tx *store.Tx, r op.Request) error {
 	if _, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
 		return err
 	}
-	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, roles, needed, offline, created_at, issued_at, expires_at)
+	if _, err := tx.Exec(`DELETE FROM proofs WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
+		return err
+	}
+	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, need, labels, offline, created_at, issued_at, expires_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT(job, idx) DO UPDATE SET payload = excluded.payload, nonce = excluded.nonce, facts = excluded.facts,
-			roles = excluded.roles, needed = excluded.needed, issued_at = excluded.issued_at, expires_at = excluded.expires_at`)
+			need = excluded.need, labels = excluded.labels, issued_at = excluded.issued_at, expires_at = excluded.expires_at`)
 }
 
 func writeRequest(tx *store.Tx, r op.Request, query string) error {
@@ -35,11 +38,11 @@ func writeRequest(tx *store.Tx, r op.Request, query string) error {
 	if err != nil {
 		return fmt.Errorf("encode facts: %w", err)
 	}
-	roles, err := json.Marshal(r.Roles)
+	labels, err := json.Marshal(r.Labels, json.Deterministic(true), json.FormatNilMapAsNull(false))
 	if err != nil {
-		return fmt.Errorf("encode roles: %w", err)
+		return fmt.Errorf("encode labels: %w", err)
 	}
-	_, err = tx.Exec(query, int64(r.ID.Job), r.ID.Index, r.Payload, r.Nonce, string(facts), string(roles), r.Needed, r.Offline,
+	_, err = tx.Exec(query, int64(r.ID.Job), r.ID.Index, r.Payload, r.Nonce, string(facts), EncodeNeed(r.Need), string(labels), r.Offline,
 		r.CreatedAt.UnixNano(), r.IssuedAt.UnixNano(), r.ExpiresAt.UnixNano())
 	if err != nil {
 		return fmt.Errorf("put request: %w", err)
@@ -68,12 +71,12 @@ func noRequest(id op.RequestID) error {
 func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 	id := s.ID
 	r := op.Request{ID: id, Step: s}
-	var facts, roles string
+	var facts, need, labels string
 	var created, issued, expires int64
-	err := tx.QueryRow(`SELECT r.payload, r.nonce, r.facts, r.roles, r.needed, r.offline, r.created_at, r.issued_at,
+	err := tx.QueryRow(`SELECT r.payload, r.nonce, r.facts, r.need, r.labels, r.offline, r.created_at, r.issued_at,
 			r.expires_at, j.reason
 		FROM requests r JOIN jobs j ON j.id = r.job WHERE r.job = ? AND r.idx = ?`, int64(id.Job), id.Index).
-		Scan(&r.Payload, &r.Nonce, &facts, &roles, &r.Needed, &r.Offline, &created, &issued, &expires, &r.Reason)
+		Scan(&r.Payload, &r.Nonce, &facts, &need, &labels, &r.Offline, &created, &issued, &expires, &r.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, noRequest(id)
 	}
@@ -81,37 +84,37 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 		return r, err
 	}
 	r.CreatedAt, r.IssuedAt, r.ExpiresAt = fromNano(created), fromNano(issued), fromNano(expires)
+	if s.State == op.StateAuthorized {
+		r.AuthorizedAt = s.UpdatedAt
+	}
 	if err := json.Unmarshal([]byte(facts), &r.Facts); err != nil {
 		return r, fmt.Errorf("decode facts: %w", err)
 	}
-	if err := json.Unmarshal([]byte(roles), &r.Roles); err != nil {
-		return r, fmt.Errorf("decode roles: %w", err)
+	if err := json.Unmarshal([]byte(labels), &r.Labels); err != nil {
+		return r, fmt.Errorf("decode labels: %w", err)
+	}
+	if r.Need, err = DecodeNeed(need); err != nil {
+		return r, err
 	}
 	if r.Requesters, err = Requesters(tx, id.Job); err != nil {
 		return r, err
 	}
-	r.Signatures, err = readSignatures(tx, id)
+	if r.Signatures, err = readSignatures(tx, id); err != nil || s.Op != "trust.rotate" {
+		return r, err
+	}
+	r.Proofs, err = readProofs(tx, id)
 	return r, err
 }
 
-func readSignatures(tx *store.Tx, id op.RequestID) ([]op.Signed, error) {
-	rows, err := tx.Query(`SELECT principal, role, key, armor, at FROM signatures WHERE job = ? AND idx = ? ORDER BY at`,
-		int64(id.Job), id.Index)
-	if err != nil {
-		return nil, err
+// IsDelayed reports whether what was asked of a request holds its step back
+// after the last signature.
+func IsDelayed(tx *store.Tx, id op.RequestID) (delayed bool, err error) {
+	err = tx.QueryRow(`SELECT need NOT LIKE '%"windows":[],"cool_off":0,%' FROM requests WHERE job = ? AND idx = ?`,
+		int64(id.Job), id.Index).Scan(&delayed)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = noRequest(id)
 	}
-	defer rows.Close()
-	var out []op.Signed
-	for rows.Next() {
-		var s op.Signed
-		var at int64
-		if err := rows.Scan(&s.Principal, &s.Role, &s.Key, &s.Armor, &at); err != nil {
-			return nil, err
-		}
-		s.At = fromNano(at)
-		out = append(out, s)
-	}
-	return out, rows.Err()
+	return delayed, err
 }
 
 // Bounds of a list of requests that are closed: no index leads to those of one
@@ -180,14 +183,6 @@ func readStepIDs(tx *store.Tx, query string, args ...any) ([]op.StepID, error) {
 		ids = append(ids, id)
 	}
 	return ids, rows.Err()
-}
-
-// AddSignature stores a counted signature and reports whether it was new: one
-// person and one key count once.
-func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
-	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, armor, at) VALUES(?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.Armor, s.At.UnixNano())
-	return n == 1, err
 }
 
 // ExpireRequests ends the time of every payload that waits, so that each is

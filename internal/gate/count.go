@@ -1,0 +1,268 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/journal"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// counts refuses a signature that the requirement has no use for: RoleDenied for
+// its role, TouchRequired for a key that did not attest what a rule asks for.
+func counts(need op.Requirement, s op.Signed) error {
+	if !need.Accepts(s.Role) {
+		return op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", s.Principal, s.Role).At(op.StageRole)
+	}
+	if touch := need.Touch(s.Role); !s.Attested.Touch().Satisfies(touch) {
+		return op.Refuse(op.TouchRequired, "%s signed with the key %s, and this needs a security key with %s", s.Principal, s.Key, touchWords[touch]).
+			At(op.StagePolicy).WithHint("sign with a security key (ssh-keygen -t ed25519-sk); opsign keys shows yours")
+	}
+	return nil
+}
+
+var touchWords = map[op.Touch]string{op.TouchPresent: "a touch", op.TouchVerified: "a touch and a PIN or fingerprint"}
+
+func checkSigners(signers []authz.Signer, need op.Requirement) error {
+	for _, s := range signers {
+		if err := counts(need, signedBy(s, time.Time{})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func signedBy(s authz.Signer, at time.Time) op.Signed {
+	return op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, CA: s.CA, Armor: s.Armor, Attested: s.Attested, At: at}
+}
+
+// stillCounted checks the stored signatures against the trust and policy that
+// hold now.
+func stillCounted(held *rules, need op.Requirement, r op.Request, now time.Time) *op.Refusal {
+	kept, last := split(held, need, r.Signatures, now)
+	if need.Met(kept) {
+		return nil
+	}
+	if last != nil {
+		return op.AsRefusal(last)
+	}
+	return op.Refuse(op.ThresholdUnmet, "%s has %d of the signatures that it needs, and %d are missing now", r.ID, len(kept), need.Missing(kept)).
+		At(op.StagePolicy)
+}
+
+// split returns the signatures that count by the rules that hold now, and why
+// the last of the others does not.
+func split(held *rules, need op.Requirement, signed []op.Signed, now time.Time) (kept []op.Signed, last error) {
+	for _, s := range signed {
+		err := held.trust.Still(s, now)
+		if err == nil {
+			err = counts(need, s)
+		}
+		if err == nil {
+			kept = append(kept, s)
+		} else {
+			last = err
+		}
+	}
+	return kept, last
+}
+
+// count adds the envelope's signatures to a request that was read in this
+// transaction, and authorizes the step with the last one needed. Signatures that
+// no longer count are taken out first, so that their people can sign again.
+func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error) {
+	now := g.clock.Now().Now
+	need, err := a.rules.requirement(r, now)
+	if err != nil {
+		return r, err
+	}
+	if r.Signatures, err = g.uncount(tx, a.rules, need, r, now); err != nil {
+		return r, err
+	}
+	added, err := addSigned(tx, a, &r, now)
+	if err != nil {
+		return r, err
+	}
+	r.Need = need
+	if !added {
+		return r, op.Refuse(op.ThresholdUnmet, "the envelope adds no person and no key that is not counted yet").
+			At(op.StagePolicy).About(r.ID, r.Step.State)
+	}
+	e := signedEntry(a, r)
+	if !need.Met(r.Signatures) {
+		g.present(a.rules, &r, now)
+		return r, g.append(tx, e)
+	}
+	if err := a.rules.proved(r, now); err != nil {
+		return r, err
+	}
+	return g.authorize(tx, r, e, now)
+}
+
+// addSigned stores what the envelope adds to a request, and reports whether that
+// is anything.
+func addSigned(tx *store.Tx, a approval, r *op.Request, now time.Time) (added bool, err error) {
+	for _, s := range a.Signers {
+		signed := signedBy(s, now)
+		isNew, err := journal.AddSignature(tx, r.ID, signed)
+		if err != nil {
+			return false, err
+		}
+		if isNew {
+			added = true
+			r.Signatures = append(r.Signatures, signed)
+		}
+	}
+	for _, s := range a.Proofs {
+		signed := signedBy(s, now)
+		isNew, err := journal.AddProof(tx, r.ID, signed)
+		if err != nil {
+			return false, err
+		}
+		if isNew {
+			added = true
+			r.Proofs = append(r.Proofs, signed)
+		}
+	}
+	return added, nil
+}
+
+// uncount takes out of a request what no longer counts, and returns the rest.
+func (g *Gate) uncount(tx *store.Tx, held *rules, need op.Requirement, r op.Request, now time.Time) ([]op.Signed, error) {
+	kept, why := split(held, need, r.Signatures, now)
+	if why == nil {
+		return kept, nil
+	}
+	refusal := op.AsRefusal(why)
+	e := about(audit.Uncounted, "gate", r.Step)
+	e.Code, e.Stage, e.Detail = refusal.Code, refusal.Stage, refusal.Detail
+	for _, s := range r.Signatures {
+		if slices.Contains(kept, s) {
+			continue
+		}
+		e.Signers = append(e.Signers, s.String())
+		if err := journal.DropSignature(tx, r.ID, s.Principal); err != nil {
+			return nil, err
+		}
+	}
+	return kept, g.append(tx, e)
+}
+
+// proved refuses, as BadParams, a rotation that adds a key whose holder did not
+// sign it in the role that the key is added for.
+func (held *rules) proved(r op.Request, now time.Time) error {
+	owed, err := held.owed(r, now)
+	if err != nil || len(owed) == 0 {
+		return err
+	}
+	return op.Refuse(op.BadParams, "the key %s that is added did not sign this as %s, so nobody knows that its holder has it", owed[0].Key, owed[0].Role).
+		At(op.StagePolicy).WithHint("its holder signs the same request first: opsign approve %s --role %s --key FILE", r.ID, owed[0].Role)
+}
+
+// owed returns the proofs of possession that a request still needs.
+func (held *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
+	if r.Step.Op != opRotate {
+		return nil, nil
+	}
+	rotation, err := held.rotation(r.Step.Params, now)
+	if err != nil {
+		return nil, err
+	}
+	signed := append(slices.Clone(r.Proofs), r.Signatures...)
+	return slices.DeleteFunc(rotation.Owed(), func(o authz.Owed) bool {
+		return slices.ContainsFunc(signed, func(s op.Signed) bool { return s.Key == o.Key && s.Role == o.Role && s.CA == "" })
+	}), nil
+}
+
+// present fills in what people see of a request that waits: what is asked now,
+// what is still needed, and who could give it.
+func (g *Gate) present(held *rules, r *op.Request, now time.Time) {
+	need, err := held.requirement(*r, now)
+	if err != nil {
+		return // it is refused or issued anew when somebody approves it
+	}
+	r.Need = need
+	if r.Step.State != op.StatePending {
+		return
+	}
+	r.Could = map[op.Role][]string{}
+	for _, role := range need.Roles() {
+		for _, who := range held.trust.Could(role, now) {
+			if !slices.ContainsFunc(r.Signatures, func(s op.Signed) bool { return s.Principal == who }) {
+				r.Could[role] = append(r.Could[role], who)
+			}
+		}
+	}
+	owed, err := held.owed(*r, now)
+	if err != nil {
+		return
+	}
+	for _, o := range owed {
+		r.Owed = append(r.Owed, o.Key+" "+string(o.Role))
+	}
+}
+
+// signedEntry is the audit entry of signatures that counted.
+func signedEntry(a approval, r op.Request) audit.Entry {
+	e := about(audit.Signed, a.by.String(), r.Step)
+	e.PID, e.Payload = a.by.PID, a.sha
+	for _, s := range r.Signatures {
+		e.Signers = append(e.Signers, s.String())
+	}
+	for _, s := range r.Proofs {
+		e.Keys = append(e.Keys, "proof "+s.String())
+	}
+	return e
+}
+
+func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Time) (op.Request, error) {
+	if err := nonce.Spend(tx, r.Nonce, nonce.Used); err != nil {
+		return r, err
+	}
+	moved, err := journal.Move(tx, r.ID, op.StatePending, op.StateAuthorized, "", "", now)
+	if err != nil {
+		return r, err
+	}
+	if !moved {
+		return r, op.Refuse(op.Replayed, "%s was decided already", r.ID).At(op.StageNonce)
+	}
+	r.Step.State, r.AuthorizedAt = op.StateAuthorized, now
+	e.Kind = audit.Approved
+	return r, g.append(tx, e)
+}
+
+// distinct returns the signatures that count: one of each person, with a key of
+// their own.
+func distinct(signers []authz.Signer, now time.Time) []op.Signed {
+	var out []op.Signed
+	people, keys := map[string]bool{}, map[string]bool{}
+	for _, s := range signers {
+		if people[s.Principal] || keys[s.Key] {
+			continue
+		}
+		people[s.Principal], keys[s.Key] = true, true
+		out = append(out, signedBy(s, now))
+	}
+	return out
+}
+
+// addDistinct stores signatures and proofs with a request that has none.
+func addDistinct(tx *store.Tx, r op.Request) error {
+	for _, signed := range r.Signatures {
+		if isNew, err := journal.AddSignature(tx, r.ID, signed); err != nil || !isNew {
+			return errors.Join(err, fmt.Errorf("a signature of %s is counted twice", r.ID))
+		}
+	}
+	for _, signed := range r.Proofs {
+		if _, err := journal.AddProof(tx, r.ID, signed); err != nil {
+			return err
+		}
+	}
+	return nil
+}

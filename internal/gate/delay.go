@@ -1,0 +1,92 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// RunsAt returns when the cool-off of an authorized step is over, and whether
+// its windows are open at t.
+func RunsAt(need op.Requirement, authorized, t time.Time) (from time.Time, open bool) {
+	return authorized.Add(need.CoolOff), need.Open(t)
+}
+
+// delayed refuses, as Unavailable, an authorized step whose cool-off is not over
+// or whose window is not open: it waits, and is not ended.
+func delayed(need op.Requirement, r op.Request, now time.Time) error {
+	from, open := RunsAt(need, r.AuthorizedAt, now)
+	switch {
+	case now.Before(from):
+		return op.Refuse(op.Unavailable, "%s cools off until %s", r.ID, from.UTC().Format(time.RFC3339)).At(op.StagePolicy).
+			WithHint("opsign reject %s --reason TEXT stops it", r.ID)
+	case !open:
+		return op.Refuse(op.Unavailable, "%s waits until its window opens", r.ID).At(op.StagePolicy)
+	default:
+		return nil
+	}
+}
+
+// expiry is when a request's payload stops to count: it may not live for longer
+// than the policies of then and now both allow.
+func expiry(need op.Requirement, r op.Request) time.Time {
+	longest := r.IssuedAt.Add(need.MaxValidity)
+	if longest.Before(r.ExpiresAt) {
+		return longest
+	}
+	return r.ExpiresAt
+}
+
+// holds reports whether an authorized step is held back now, by a delay of the
+// policy of then or now. One whose delay is over, or that expired, is not: it
+// is for the dispatch to decide.
+func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
+	held := g.rules.Load()
+	if s.State != op.StateAuthorized {
+		return false, nil
+	}
+	if held.trust.Blocked() != nil {
+		return true, nil // nobody knows whether its signatures count
+	}
+	if !held.policy.Delays() {
+		delays, err := journal.IsDelayed(tx, s.ID)
+		if err != nil || !delays {
+			return false, err
+		}
+	}
+	r, err := journal.RequestOf(tx, s)
+	if err != nil {
+		return false, err
+	}
+	now := g.clock.Now().Now
+	need, err := held.requirement(r, now)
+	if err != nil || now.After(expiry(need, r).Add(Skew)) {
+		return false, nil
+	}
+	return delayed(need, r, now) != nil, nil
+}
+
+// wakeDue wakes the targets of authorized steps that nothing holds back any
+// more.
+func (g *Gate) wakeDue(ctx context.Context) error {
+	var due []op.Step
+	err := g.view(ctx, func(tx *store.Tx) error {
+		steps, err := journal.InState(tx, op.StateAuthorized)
+		if err != nil {
+			return err
+		}
+		for _, s := range steps {
+			if held, err := g.holds(tx, s); err != nil {
+				return err
+			} else if !held {
+				due = append(due, s)
+			}
+		}
+		return nil
+	})
+	g.wakeAll(due)
+	return err
+}
