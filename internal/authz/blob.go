@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/hiddeco/sshsig"
@@ -14,43 +13,14 @@ import (
 // their form alone.
 type signature struct {
 	armor     string
-	key       ssh.PublicKey // nil if the type is not supported
+	blob      []byte        // the key's, as it came
+	key       ssh.PublicKey // what signed, certified or not; nil if the type is not supported
+	cert      *certificate  // nil for a plain key
 	barred    *op.Refusal   // why key is nil
 	namespace string
 	hash      sshsig.HashAlgorithm
 	inner     *ssh.Signature // nil if key is nil
 }
-
-// wire reads the SSH encoding of RFC 4251, section 5. After a read that found
-// too little, bad is set and all reads return nil.
-type wire struct {
-	rest []byte
-	bad  bool
-}
-
-func (w *wire) take(n uint64) []byte {
-	if w.bad || n > uint64(len(w.rest)) {
-		w.bad = true
-		return nil
-	}
-	b := w.rest[:n]
-	w.rest = w.rest[n:]
-	return b
-}
-
-func (w *wire) number() uint32 {
-	b := w.take(4)
-	if w.bad {
-		return 0
-	}
-	return binary.BigEndian.Uint32(b)
-}
-
-// next reads a string, or an mpint's bytes.
-func (w *wire) next() []byte { return w.take(uint64(w.number())) }
-
-// ended reports whether all was read and nothing is left.
-func (w *wire) ended() bool { return !w.bad && len(w.rest) == 0 }
 
 // parseSignature reads an armored SSHSIG (PROTOCOL.sshsig) strictly: all its
 // fields, nothing after them, an empty reserved field. Libraries let several
@@ -75,11 +45,11 @@ func parseSignature(armored string) (signature, error) {
 	case hash != sshsig.HashSHA512 && hash != sshsig.HashSHA256:
 		return signature{}, op.Refuse(op.Malformed, "the signature's hash is neither sha512 nor sha256")
 	}
-	s := signature{armor: armored, namespace: string(namespace), hash: hash}
-	s.key, err = parseKey(key)
+	s := signature{armor: armored, blob: key, namespace: string(namespace), hash: hash}
+	err = s.parseSigner()
 	if errors.Is(err, op.UnknownSigner) {
 		// That no line can list it is for the allow-list to say, after the namespace.
-		s.barred = op.AsRefusal(err)
+		s.key, s.cert, s.barred = nil, nil, op.AsRefusal(err)
 		return s, nil
 	}
 	if err != nil {
@@ -89,44 +59,14 @@ func parseSignature(armored string) (signature, error) {
 	return s, err
 }
 
-// parseInner reads the signature proper and checks that its format and length
-// are those of the key's type.
-func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
-	w := wire{rest: b}
-	format, value := string(w.next()), w.next()
-	if !w.ended() {
-		return nil, op.Refuse(op.Malformed, "the inner signature is cut short or followed by other bytes")
+// parseSigner reads the key, or the certificate that stands in its place.
+func (s *signature) parseSigner() (err error) {
+	if _, ok := certifies[keyType(s.blob)]; !ok {
+		s.key, err = parseKey(s.blob)
+		return err
 	}
-	var fits bool
-	switch key.Type() {
-	case ssh.KeyAlgoED25519:
-		fits = format == key.Type() && len(value) == 64
-	case ssh.KeyAlgoRSA:
-		if format == ssh.KeyAlgoRSA {
-			return nil, op.Refuse(op.WeakKey, "the signature is ssh-rsa, which uses SHA-1").
-				WithHint("sign with rsa-sha2-512, as ssh-keygen -Y sign does")
-		}
-		fits = (format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256) &&
-			len(value) == (rsaModulusBits(key)+7)/8
-	default: // ECDSA, RFC 5656, 3.1.2
-		pair := wire{rest: value}
-		r, s := pair.next(), pair.next()
-		fits = format == key.Type() && pair.ended() && positive(r) && positive(s)
+	if s.cert, err = parseCertificate(s.blob); err == nil {
+		s.key = s.cert.key
 	}
-	if !fits {
-		return nil, op.Refuse(op.Malformed, "the inner signature has not the form of one by a %s key", key.Type())
-	}
-	return &ssh.Signature{Format: format, Blob: value}, nil
-}
-
-// positive reports whether b is the shortest mpint of a number above zero.
-func positive(b []byte) bool {
-	switch {
-	case len(b) == 0 || b[0] >= 0x80:
-		return false
-	case b[0] == 0:
-		return len(b) > 1 && b[1] >= 0x80
-	default:
-		return true
-	}
+	return err
 }

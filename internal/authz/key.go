@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rsa"
 	"math/big"
-	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -20,20 +19,27 @@ const (
 	dsaCert = "ssh-dss-cert-v01@openssh.com"
 )
 
-// parseKey parses a public key in SSH wire format. A refusal is WeakKey for
-// DSA and short RSA, UnknownSigner for a type that no line may list
-// (certificates, security keys, what we do not know), else Malformed. It never
-// holds any of the key.
+// parseKey parses a public key in SSH wire format that is not a certificate. A
+// refusal is WeakKey for DSA and short RSA, UnknownSigner for a type that we do
+// not know, else Malformed. It never holds any of the key.
 func parseKey(blob []byte) (ssh.PublicKey, error) {
-	switch typ := keyType(blob); typ {
+	typ := keyType(blob)
+	if _, ok := certifies[typ]; ok {
+		return nil, op.Refuse(op.Malformed, "a certificate (%s) stands where a key should", typ).
+			WithHint("name the key itself, or the CA's key with cert-authority")
+	}
+	switch typ {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA:
 		return parsePlainKey(blob)
+	case ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
+		return parseSecurityKey(blob)
 	case dsaKey, dsaCert:
 		return nil, op.Refuse(op.WeakKey, "a DSA key is too weak").WithHint("make an ed25519 key: ssh-keygen -t ed25519")
 	case "":
 		return nil, op.Refuse(op.Malformed, "the key does not decode")
 	default:
-		return nil, unsupported(typ)
+		return nil, op.Refuse(op.UnknownSigner, "keys of type %s are not supported", typ).
+			WithHint("use an ed25519, ecdsa or rsa key, or a security key")
 	}
 }
 
@@ -85,16 +91,4 @@ func keyType(blob []byte) string {
 		}
 	}
 	return typ
-}
-
-func unsupported(typ string) *op.Refusal {
-	what := "keys of type " + typ
-	switch {
-	case strings.Contains(typ, "-cert-v0"):
-		what = "certificates (" + typ + ")"
-	case strings.HasPrefix(typ, "sk-"):
-		what = "security keys (" + typ + ")"
-	}
-	return op.Refuse(op.UnknownSigner, "%s are not supported yet", what).
-		WithHint("use an ed25519, ecdsa or rsa key")
 }

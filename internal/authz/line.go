@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -10,10 +11,6 @@ import (
 
 	"gated/internal/op"
 )
-
-// maxPattern bounds principals and namespaces. ssh-keygen never matches a
-// pattern of 1,023 bytes or more.
-const maxPattern = 255
 
 const blanks = " \t"
 
@@ -43,13 +40,17 @@ func parseLine(s string) (e entry, ok bool, err error) {
 	if err != nil {
 		return entry{}, false, err
 	}
+	if err := e.checkPrincipal(); err != nil {
+		return entry{}, false, err
+	}
 	e.public, err = parseKeyFields(s)
 	if err != nil {
 		return entry{}, false, err
 	}
 	e.Key = ssh.FingerprintSHA256(e.public)
 	e.KeyType = e.public.Type()
-	e.Software = true // the types that need a touch are refused above
+	_, touch := e.public.(securityKey)
+	e.Software = e.CA || !touch
 	return e, true, nil
 }
 
@@ -62,21 +63,10 @@ func cutPrincipal(s string) (principal, rest string, err error) {
 			return "", "", badLine("the principal's quote is not closed")
 		}
 	} else {
-		end := strings.IndexAny(s, blanks)
-		if end < 0 {
-			return "", "", badLine("there is nothing after the principal")
-		}
+		end := fieldEnd(s)
 		principal, rest = s[:end], s[end:]
 	}
 	switch after := strings.TrimLeft(rest, blanks); {
-	case principal == "":
-		return "", "", badLine("the principal is empty")
-	case strings.ContainsAny(principal, ",*?!"):
-		return "", "", badLine("a key line names one principal, without , * ? and !")
-	case strings.Contains(principal, `"`):
-		return "", "", badLine("a quote inside the principal")
-	case len(principal) > maxPattern:
-		return "", "", badLine("the principal has more than %d bytes", maxPattern)
 	case after == "":
 		return "", "", badLine("there is nothing after the principal")
 	case len(after) == len(rest):
@@ -84,6 +74,13 @@ func cutPrincipal(s string) (principal, rest string, err error) {
 	default:
 		return principal, after, nil
 	}
+}
+
+func (e *entry) checkPrincipal() error {
+	if e.CA {
+		return checkPatterns(e.Principal)
+	}
+	return checkPrincipal(e.Principal)
 }
 
 // cutOptions takes the options field and the blanks after it.
@@ -124,7 +121,7 @@ func (e *entry) cutOptions(s string) (rest string, err error) {
 	}
 }
 
-// cutOption takes one name="value".
+// cutOption takes one name="value", or cert-authority.
 func cutOption(s string) (name, value, rest string, err error) {
 	end := 0
 	for end < len(s) && (s[end] >= 'a' && s[end] <= 'z' || s[end] == '-') {
@@ -134,11 +131,14 @@ func cutOption(s string) (name, value, rest string, err error) {
 	switch name {
 	case "namespaces", "valid-after", "valid-before":
 	case "cert-authority":
-		return "", "", "", badLine("cert-authority lines are not supported yet")
+		if strings.HasPrefix(s[end:], "=") {
+			return "", "", "", badLine("cert-authority takes no value")
+		}
+		return name, "", s[end:], nil
 	default:
 		// The name is not shown: what stands here by mistake may be a key.
 		return "", "", "", op.Refuse(op.Malformed, "an unknown option").
-			WithHint("the options are namespaces, valid-after and valid-before, in lower case")
+			WithHint("the options are cert-authority, namespaces, valid-after and valid-before, in lower case")
 	}
 	quoted, ok := strings.CutPrefix(s[end:], `="`)
 	if !ok {
@@ -157,8 +157,11 @@ func cutOption(s string) (name, value, rest string, err error) {
 
 func (e *entry) set(name, value string) (err error) {
 	switch name {
+	case "cert-authority":
+		e.CA = true
 	case "namespaces":
-		e.Roles, err = parseNamespaces(value)
+		e.namespaces, err = parseNamespaces(value)
+		e.Roles = rolesOf(e.namespaces)
 	case "valid-after":
 		e.ValidAfter, err = parseTime(name, value)
 	case "valid-before":
@@ -167,11 +170,10 @@ func (e *entry) set(name, value string) (err error) {
 	return err
 }
 
-// parseNamespaces returns the roles among literal namespaces; others, such as
-// git, are none of our business.
-func parseNamespaces(value string) ([]op.Role, error) {
-	list := strings.Split(value, ",")
-	for _, ns := range list {
+// parseNamespaces returns literal namespaces, each once.
+func parseNamespaces(value string) ([]string, error) {
+	var out []string
+	for ns := range strings.SplitSeq(value, ",") {
 		switch {
 		case ns == "":
 			return nil, badLine("an empty namespace")
@@ -180,14 +182,31 @@ func parseNamespaces(value string) ([]op.Role, error) {
 		case len(ns) > maxPattern:
 			return nil, badLine("a namespace has more than %d bytes", maxPattern)
 		}
-	}
-	var roles []op.Role
-	for _, r := range op.Roles {
-		if slices.Contains(list, r.Namespace()) {
-			roles = append(roles, r)
+		if !slices.Contains(out, ns) {
+			out = append(out, ns)
 		}
 	}
-	return roles, nil
+	return out, nil
+}
+
+// rolesOf returns the roles that namespaces stand for: those of every gate in
+// op.Roles' order, then others by name. Further namespaces, such as git, are
+// none of our business.
+func rolesOf(namespaces []string) []op.Role {
+	var out []op.Role
+	for _, ns := range namespaces {
+		if role, ok := op.RoleOfNamespace(ns); ok {
+			out = append(out, role)
+		}
+	}
+	slices.SortFunc(out, func(a, b op.Role) int {
+		i, j := slices.Index(op.Roles, a), slices.Index(op.Roles, b)
+		if i < 0 && j < 0 {
+			return strings.Compare(string(a), string(b))
+		}
+		return cmp.Compare(uint(i), uint(j)) // -1 is the greatest
+	})
+	return out
 }
 
 // parseTime reads YYYYMMDD[HHMM[SS]]Z. Without the Z ssh-keygen would use the
@@ -207,20 +226,28 @@ func parseTime(name, value string) (time.Time, error) {
 
 // parseKeyFields reads a key's type and base64; what follows is a comment.
 func parseKeyFields(s string) (ssh.PublicKey, error) {
+	blob, err := keyFields(s)
+	if err != nil {
+		return nil, err
+	}
+	return parseKey(blob)
+}
+
+func keyFields(s string) (blob []byte, err error) {
 	typ := s[:fieldEnd(s)]
 	s = strings.TrimLeft(s[len(typ):], blanks)
 	text := s[:fieldEnd(s)]
 	if text == "" {
 		return nil, badLine("the key is missing or cut short")
 	}
-	blob, err := base64.StdEncoding.DecodeString(text)
+	blob, err = base64.StdEncoding.DecodeString(text)
 	if err != nil || base64.StdEncoding.EncodeToString(blob) != text {
 		return nil, badLine("the key is not base64")
 	}
 	if keyType(blob) != typ {
 		return nil, badLine("the key's type is not the one that the line names")
 	}
-	return parseKey(blob)
+	return blob, nil
 }
 
 func fieldEnd(s string) int {

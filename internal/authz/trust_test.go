@@ -57,7 +57,7 @@ func TestTrustMayBeEmpty(t *testing.T) {
 	var none *Trust
 	require.Empty(t, none.Signers())
 	require.Empty(t, none.Digest())
-	require.ErrorIs(t, none.Still("alice", "SHA256:x", op.Operational, issued), op.UnknownSigner)
+	require.ErrorIs(t, none.Still(op.Signed{Principal: "alice", Key: "SHA256:x", Role: op.Operational}, issued), op.UnknownSigner)
 }
 
 // lineRefusals are lines that refuse the whole file (S15, S20). KEY stands for
@@ -125,8 +125,6 @@ var lineRefusals = []struct{ name, line, says string }{
 	{"empty time", `alice namespaces="git",valid-before="" KEY`, "not a time"},
 	{"ends before it starts", `alice namespaces="git",valid-after="20300102Z",valid-before="20300101Z" KEY`, "not after"},
 	{"ends as it starts", `alice namespaces="git",valid-after="20300101Z",valid-before="20300101Z" KEY`, "not after"},
-	{"cert-authority", `alice cert-authority,namespaces="operational@gated" KEY`, "cert-authority lines are not supported yet"},
-	{"cert-authority second", `alice namespaces="operational@gated",cert-authority KEY`, "cert-authority lines are not supported yet"},
 	{"type of another key", `alice namespaces="git" ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIOmUVyX9Bbr54jinKj6IP86dUECnXpHLulw2M0ewbJK8`, "type"},
 	{"no base64", `alice namespaces="git" ssh-ed25519 AAAA!`, "base64"},
 	{"cut base64", `alice namespaces="git" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOmUVyX9`, "does not decode"},
@@ -184,11 +182,16 @@ func TestKeyRefusals(t *testing.T) {
 			sshString("\x04"+strings.Repeat("\x01", 64))), "does not decode"},
 		{"ecdsa other curve", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp384")), "does not decode"},
 		{"ecdsa infinity", "ecdsa-sha2-nistp256", slices.Concat(sshString("ecdsa-sha2-nistp256"), sshString("nistp256"), sshString("\x00")), "does not decode"},
-		{"certificate", ssh.CertAlgoED25519v01, sshString(ssh.CertAlgoED25519v01), "not supported yet"},
-		{"security key", "sk-ssh-ed25519@openssh.com", sshString("sk-ssh-ed25519@openssh.com"), "not supported yet"},
-		{"security key, ecdsa", "sk-ecdsa-sha2-nistp256@openssh.com", sshString("sk-ecdsa-sha2-nistp256@openssh.com"), "not supported yet"},
-		{"ML-DSA", "ssh-mldsa-44", sshString("ssh-mldsa-44"), "not supported yet"},
-		{"signature algorithm for a key type", "rsa-sha2-512", sshString("rsa-sha2-512"), "not supported yet"},
+		{"certificate", ssh.CertAlgoED25519v01, sshString(ssh.CertAlgoED25519v01), "a certificate"},
+		{"security key, cut short", "sk-ssh-ed25519@openssh.com", sshString("sk-ssh-ed25519@openssh.com"), "does not decode"},
+		{"security key, ecdsa, cut short", "sk-ecdsa-sha2-nistp256@openssh.com", sshString("sk-ecdsa-sha2-nistp256@openssh.com"), "does not decode"},
+		{"security key of a web site", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("example.com")), "start with ssh:"},
+		{"security key without an application", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("")), "start with ssh:"},
+		{"security key with a NUL", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("ssh:\x00")), "start with ssh:"},
+		{"security key, trailing", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 32)), sshString("ssh:"), []byte{0}), "does not decode"},
+		{"security key, short", ssh.KeyAlgoSKED25519, slices.Concat(sshString(ssh.KeyAlgoSKED25519), sshString(strings.Repeat("k", 31)), sshString("ssh:")), "does not decode"},
+		{"ML-DSA", "ssh-mldsa-44", sshString("ssh-mldsa-44"), "not supported"},
+		{"signature algorithm for a key type", "rsa-sha2-512", sshString("rsa-sha2-512"), "not supported"},
 		{"empty type", "ssh-ed25519", sshString(""), "type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -258,15 +261,18 @@ func TestStill(t *testing.T) {
 		trustLine("bob", `namespaces="operational@gated",valid-after="20310101Z",valid-before="20320101Z"`, bob),
 		trustLine("robert", `namespaces="coordination@gated"`, bob))
 	key := ssh.FingerprintSHA256(bob)
+	still := func(principal, key string, role op.Role, at time.Time) error {
+		return trust.Still(op.Signed{Principal: principal, Key: key, Role: role}, at)
+	}
 	from, to := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)
-	require.NoError(t, trust.Still("bob", key, op.Operational, from))
-	require.NoError(t, trust.Still("bob", key, op.Operational, to))
-	require.NoError(t, trust.Still("bob", key, op.Recovery, from.AddDate(-9, 0, 0)))
-	require.ErrorIs(t, trust.Still("bob", key, op.Operational, from.Add(-time.Second)), op.SignerExpired)
-	require.ErrorIs(t, trust.Still("bob", key, op.Operational, to.Add(time.Second)), op.SignerExpired)
-	require.ErrorIs(t, trust.Still("bob", key, op.Coordination, from), op.UnknownSigner)
-	require.ErrorIs(t, trust.Still("robert", key, op.Operational, from), op.UnknownSigner)
-	require.ErrorIs(t, trust.Still("Bob", key, op.Operational, from), op.UnknownSigner)
-	require.ErrorIs(t, trust.Still("bob", key+"x", op.Operational, from), op.UnknownSigner)
-	require.ErrorIs(t, trust.Still("bob", key, "", from), op.UnknownSigner)
+	require.NoError(t, still("bob", key, op.Operational, from))
+	require.NoError(t, still("bob", key, op.Operational, to))
+	require.NoError(t, still("bob", key, op.Recovery, from.AddDate(-9, 0, 0)))
+	require.ErrorIs(t, still("bob", key, op.Operational, from.Add(-time.Second)), op.SignerExpired)
+	require.ErrorIs(t, still("bob", key, op.Operational, to.Add(time.Second)), op.SignerExpired)
+	require.ErrorIs(t, still("bob", key, op.Coordination, from), op.UnknownSigner)
+	require.ErrorIs(t, still("robert", key, op.Operational, from), op.UnknownSigner)
+	require.ErrorIs(t, still("Bob", key, op.Operational, from), op.UnknownSigner)
+	require.ErrorIs(t, still("bob", key+"x", op.Operational, from), op.UnknownSigner)
+	require.ErrorIs(t, still("bob", key, "", from), op.UnknownSigner)
 }

@@ -2,10 +2,12 @@ package authz
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
 
 	"gated/internal/op"
 )
@@ -21,17 +23,23 @@ type Envelope struct {
 type Signer struct {
 	Principal string
 	Role      op.Role
-	Key       string // SHA256 fingerprint
+	Key       string // SHA256 fingerprint of what signed, certified or not
 	KeyType   string
-	Armor     string // as it came; malleable, so neither an identity nor a key for anything
+	CA        string       // fingerprint of the key that signed the certificate; empty for a plain key
+	Serial    uint64       // of the certificate
+	Attested  *op.Attested // what a security key says; nil for another
+	Armor     string       // as it came; malleable, so neither an identity nor a key for anything
 }
 
-// Approval is a verified approval. Signers has one element for each signature,
-// and may name one person or one key more than once.
+// Approval is a verified approval. Signers has one element for each signature
+// that may count, and may name one person or one key more than once.
 type Approval struct {
 	Payload op.Payload
 	Bytes   []byte
 	Signers []Signer
+	// Proofs are the signatures over a rotation by keys that it adds. They are
+	// checked cryptographically and count for nothing.
+	Proofs []Signer
 }
 
 // Rejection is a verified rejection; Signers is as in Approval.
@@ -46,6 +54,7 @@ type Verifier struct {
 	Gate        op.GateID
 	Host        string
 	Trust       *Trust
+	Roles       []op.Role     // that this gate has beside the built-in ones
 	Skew        time.Duration // how far the signer's clock may be off
 	MaxValidity time.Duration // the longest from issued_at to expires_at
 }
@@ -61,11 +70,19 @@ func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 	if err != nil {
 		return Approval{}, atStage(op.StageDecode, err)
 	}
-	signers, err := v.verify(e.Payload, sigs, claims{p.Gate, p.Host, p.IssuedAt, p.ExpiresAt}, now)
+	parties, err := v.verify(e.Payload, sigs, claims{p.Gate, p.Host, p.IssuedAt, p.ExpiresAt}, additionsOf(p), now)
 	if err != nil {
 		return Approval{}, err
 	}
-	return Approval{Payload: p, Bytes: e.Payload, Signers: signers}, nil
+	out := Approval{Payload: p, Bytes: e.Payload}
+	for _, by := range parties {
+		if by.proof {
+			out.Proofs = append(out.Proofs, by.Signer)
+		} else {
+			out.Signers = append(out.Signers, by.Signer)
+		}
+	}
+	return out, nil
 }
 
 // Rejection verifies a rejection as Approval does an approval. The bytes of one
@@ -79,17 +96,21 @@ func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	if err != nil {
 		return Rejection{}, atStage(op.StageDecode, err)
 	}
-	signers, err := v.verify(e.Payload, sigs, claims{r.Gate, r.Host, r.IssuedAt, r.ExpiresAt}, now)
+	parties, err := v.verify(e.Payload, sigs, claims{r.Gate, r.Host, r.IssuedAt, r.ExpiresAt}, nil, now)
 	if err != nil {
 		return Rejection{}, err
 	}
-	return Rejection{Rejection: r, Bytes: e.Payload, Signers: signers}, nil
+	out := Rejection{Rejection: r, Bytes: e.Payload}
+	for _, by := range parties {
+		out.Signers = append(out.Signers, by.Signer)
+	}
+	return out, nil
 }
 
 // VerifyFile verifies one signature over an approval or a rejection, whichever
 // the payload says it is, as opsign verify needs it: the key has to be valid at
-// now, but for which gate the payload is and whether its own time has passed is
-// not asked.
+// now, but for which gate the payload is, whether that has the role, and whether
+// the payload's own time has passed is not asked.
 func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Signer, error) {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{armored}})
 	if err != nil {
@@ -104,11 +125,11 @@ func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Si
 	if err != nil {
 		return Signer{}, atStage(op.StageDecode, err)
 	}
-	signers, err := authenticate(payload, sigs, trust, now)
+	parties, err := authenticate(payload, sigs, trust, op.Role.Valid, nil, now)
 	if err != nil {
 		return Signer{}, err
 	}
-	return signers[0], nil
+	return parties[0].Signer, nil
 }
 
 // claims is what approvals and rejections both say about where and when.
@@ -118,10 +139,16 @@ type claims struct {
 	issued, expires time.Time
 }
 
+// party is who the allow-list says a signature is by.
+type party struct {
+	Signer
+	proof bool // it proves possession of a key that is being added, and counts for nothing
+}
+
 // verify runs the stages after decode, each over all signatures before the
 // next, so that the cheap ones come first.
-func (v Verifier) verify(payload []byte, sigs []signature, c claims, now time.Time) ([]Signer, error) {
-	signers, err := authenticate(payload, sigs, v.Trust, now)
+func (v Verifier) verify(payload []byte, sigs []signature, c claims, adds *additions, now time.Time) ([]party, error) {
+	parties, err := authenticate(payload, sigs, v.Trust, v.has, adds, now)
 	if err != nil {
 		return nil, err
 	}
@@ -131,27 +158,32 @@ func (v Verifier) verify(payload []byte, sigs []signature, c claims, now time.Ti
 	if err := v.checkTime(c, now); err != nil {
 		return nil, atStage(op.StageTime, err)
 	}
-	return signers, nil
+	return parties, nil
 }
 
+func (v Verifier) has(role op.Role) bool { return role.BuiltIn() || slices.Contains(v.Roles, role) }
+
 // authenticate is the part that asks who signed: namespace, allow-list, crypto.
-func authenticate(payload []byte, sigs []signature, trust *Trust, now time.Time) ([]Signer, error) {
-	roles, err := checkNamespaces(sigs)
+func authenticate(payload []byte, sigs []signature, trust *Trust, has func(op.Role) bool, adds *additions, now time.Time) ([]party, error) {
+	roles, err := checkNamespaces(sigs, has)
 	if err != nil {
 		return nil, atStage(op.StageNamespace, err)
 	}
-	lines, err := checkListed(sigs, roles, trust, now)
+	parties, err := checkListed(sigs, roles, trust, adds, now)
 	if err != nil {
 		return nil, atStage(op.StageAllowList, err)
 	}
-	if err := checkCrypto(payload, sigs, lines); err != nil {
-		return nil, atStage(op.StageCrypto, err)
+	for i, s := range sigs {
+		if err := s.checkCrypto(payload); err != nil {
+			return nil, atStage(op.StageCrypto, ofSignature(i, len(sigs), err))
+		}
+		by := &parties[i]
+		by.Role, by.Armor, by.Attested = roles[i], s.armor, attestedBy(s.key, s.inner)
+		if s.cert != nil {
+			by.CA, by.Serial = s.cert.caPrint, s.cert.serial
+		}
 	}
-	signers := make([]Signer, len(sigs))
-	for i, l := range lines {
-		signers[i] = Signer{Principal: l.Principal, Role: roles[i], Key: l.Key, KeyType: l.KeyType, Armor: sigs[i].armor}
-	}
-	return signers, nil
+	return parties, nil
 }
 
 // decode is the first stage, but for the payload itself: the limits, before any
@@ -176,13 +208,14 @@ func decode(e Envelope) ([]signature, error) {
 	return sigs, nil
 }
 
-// checkNamespaces is the second stage: which role was each signature made in.
-func checkNamespaces(sigs []signature) ([]op.Role, error) {
+// checkNamespaces is the second stage: which role was each signature made in,
+// and has the gate that role.
+func checkNamespaces(sigs []signature, has func(op.Role) bool) ([]op.Role, error) {
 	roles := make([]op.Role, len(sigs))
 	for i, s := range sigs {
 		role, ok := op.RoleOfNamespace(s.namespace)
-		if !ok {
-			err := op.Refuse(op.NamespaceMismatch, "the signature's namespace %.64q is not that of a role", s.namespace).
+		if !ok || !has(role) {
+			err := op.Refuse(op.NamespaceMismatch, "the signature's namespace %.64q is not that of a role here", s.namespace).
 				WithHint("sign with ssh-keygen -Y sign -n %s", op.Operational.Namespace())
 			return nil, ofSignature(i, len(sigs), err)
 		}
@@ -191,34 +224,53 @@ func checkNamespaces(sigs []signature) ([]op.Role, error) {
 	return roles, nil
 }
 
-// checkListed is the third stage: the line that lists each key for its role now.
-func checkListed(sigs []signature, roles []op.Role, trust *Trust, now time.Time) ([]entry, error) {
-	lines := make([]entry, len(sigs))
+// checkListed is the third stage: who the lines say may sign so, now. A
+// signature that proves possession of a key in adds is exempt from it.
+func checkListed(sigs []signature, roles []op.Role, trust *Trust, adds *additions, now time.Time) ([]party, error) {
+	parties := make([]party, len(sigs))
 	for i, s := range sigs {
-		if s.barred != nil {
-			return nil, ofSignature(i, len(sigs), s.barred)
-		}
-		line, err := trust.find(s.key, roles[i], now)
+		line, err := s.listed(trust, roles[i], now)
+		proof := false
 		if err != nil {
-			return nil, ofSignature(i, len(sigs), err)
+			if line, proof = adds.proves(s, roles[i], err); !proof {
+				return nil, ofSignature(i, len(sigs), err)
+			}
 		}
-		lines[i] = line
+		parties[i] = party{Signer: Signer{Principal: line.Principal, Key: line.Key, KeyType: line.KeyType}, proof: proof}
 	}
-	return lines, nil
+	return parties, nil
 }
 
-// checkCrypto is the fourth stage. It verifies with the key of the line, and
-// with the hash that the signature names, which is part of what was signed.
-func checkCrypto(payload []byte, sigs []signature, lines []entry) error {
-	for i, s := range sigs {
-		parsed := &sshsig.Signature{Version: 1, PublicKey: s.key, Namespace: s.namespace, HashAlgorithm: s.hash, Signature: s.inner}
-		if err := sshsig.Verify(bytes.NewReader(payload), parsed, lines[i].public, s.hash, s.namespace); err != nil {
-			refusal := op.Refuse(op.BadSignature, "the signature by %s is not one over these bytes", lines[i].Key).
-				WithHint("sign exactly the bytes that are sent, without a newline at the end")
-			return ofSignature(i, len(sigs), refusal)
+func (s signature) listed(trust *Trust, role op.Role, now time.Time) (entry, error) {
+	switch {
+	case s.barred != nil:
+		return entry{}, s.barred
+	case s.cert != nil:
+		return trust.findCertificate(s.cert, role, now)
+	default:
+		return trust.find(s.key, role, now)
+	}
+}
+
+// checkCrypto is the fourth stage. It verifies with the hash that the signature
+// names, which is part of what was signed. What a security key says of its user
+// is looked at last, when it is known to have said so.
+func (s signature) checkCrypto(payload []byte) error {
+	parsed := &sshsig.Signature{Version: 1, PublicKey: s.key, Namespace: s.namespace, HashAlgorithm: s.hash, Signature: s.inner}
+	if err := sshsig.Verify(bytes.NewReader(payload), parsed, s.key, s.hash, s.namespace); err != nil {
+		return op.Refuse(op.BadSignature, "the signature by %s is not one over these bytes", ssh.FingerprintSHA256(s.key)).
+			WithHint("sign exactly the bytes that are sent, without a newline at the end")
+	}
+	if s.cert != nil {
+		if err := s.cert.authentic(); err != nil {
+			return err
+		}
+		if s.cert.verifiesUser() && attestedBy(s.key, s.inner).Touch() != op.TouchVerified {
+			return op.Refuse(op.TouchRequired, "the certificate of key %s asks for %s, and the signature does not say that its user was verified",
+				s.cert.keyPrint, verifyRequired).WithHint("use a security key with a PIN or a fingerprint: ssh-keygen -O verify-required")
 		}
 	}
-	return nil
+	return touched(s.key, s.inner)
 }
 
 // checkTarget is the fifth stage: is this payload for this gate.

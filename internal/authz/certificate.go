@@ -1,0 +1,189 @@
+package authz
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// certifies names the types of certificates: the type of the key that one is
+// for, and how many strings that key is made of.
+var certifies = map[string]struct {
+	plain string
+	parts int
+}{
+	ssh.CertAlgoED25519v01:    {ssh.KeyAlgoED25519, 1},
+	ssh.CertAlgoECDSA256v01:   {ssh.KeyAlgoECDSA256, 2},
+	ssh.CertAlgoECDSA384v01:   {ssh.KeyAlgoECDSA384, 2},
+	ssh.CertAlgoECDSA521v01:   {ssh.KeyAlgoECDSA521, 2},
+	ssh.CertAlgoRSAv01:        {ssh.KeyAlgoRSA, 2},
+	ssh.CertAlgoSKED25519v01:  {ssh.KeyAlgoSKED25519, 2},
+	ssh.CertAlgoSKECDSA256v01: {ssh.KeyAlgoSKECDSA256, 3},
+}
+
+// minNonce is the shortest nonce: a CA's random bytes keep whoever asks for a
+// certificate from choosing all that the CA signs. ssh-keygen makes 32.
+const minNonce = 16
+
+// verifyRequired is the critical option by which a CA asks that the user of a
+// security key was verified. The others that OpenSSH knows, force-command and
+// source-address, say how to log in, and nothing about approvals.
+const verifyRequired = "verify-required"
+
+// certificate is a parsed one (OpenSSH's PROTOCOL.certkeys). Its parts are
+// claims until authentic returned nil.
+type certificate struct {
+	key           ssh.PublicKey // that it is for
+	keyPrint      string        // SHA256 fingerprint of key
+	ca            ssh.PublicKey
+	caBlob        []byte
+	caPrint       string
+	serial        uint64
+	kind          uint32 // ssh.UserCert or ssh.HostCert
+	principals    []string
+	after, before uint64   // valid from after until right before before; seconds since 1970
+	critical      []option // sorted by name
+	signed        []byte   // what the CA signed
+	signature     *ssh.Signature
+}
+
+// option is a critical option or an extension.
+type option struct {
+	name string
+	data []byte
+}
+
+// parseCertificate reads a certificate strictly: all its fields, nothing after
+// them, an empty reserved field, options in their order. The refusals are those
+// of parseKey, for the key and for the CA's.
+func parseCertificate(blob []byte) (*certificate, error) {
+	w := wire{rest: blob}
+	of := certifies[string(w.next())]
+	nonce := w.next()
+	keyBlob := appendString(nil, of.plain)
+	for range of.parts {
+		keyBlob = appendString(keyBlob, string(w.next()))
+	}
+	c := &certificate{serial: w.long(), kind: w.number()}
+	id, names := w.next(), w.next()
+	c.after, c.before = w.long(), w.long()
+	critical, extensions, reserved := w.next(), w.next(), w.next()
+	c.caBlob = w.next()
+	c.signed = blob[:len(blob)-len(w.rest)]
+	signature := w.next()
+	switch {
+	case !w.ended():
+		return nil, badCertificate("it is cut short or followed by other bytes")
+	case len(nonce) < minNonce:
+		return nil, badCertificate("its nonce is too short")
+	case c.kind != ssh.UserCert && c.kind != ssh.HostCert:
+		return nil, badCertificate("it is neither for users nor for hosts")
+	case op.CheckText("the key id", string(id)) != nil:
+		return nil, badCertificate("its key id does not show on a terminal as it is")
+	case len(reserved) != 0:
+		return nil, badCertificate("its reserved field is not empty")
+	}
+	var ok, okToo bool
+	c.critical, ok = parseOptions(critical)
+	if _, okToo = parseOptions(extensions); !ok || !okToo {
+		return nil, badCertificate("its options are not pairs in the order of their names")
+	}
+	for w := (wire{rest: names}); len(w.rest) > 0; {
+		c.principals = append(c.principals, string(w.next()))
+		if w.bad {
+			return nil, badCertificate("its principals are cut short")
+		}
+	}
+	return c, c.parseKeys(keyBlob, signature)
+}
+
+// parseKeys reads both keys, and the signature by the second of them.
+func (c *certificate) parseKeys(keyBlob, signature []byte) (err error) {
+	if c.key, err = parseKey(keyBlob); err != nil {
+		return err
+	}
+	// A CA that is a certificate itself is refused here, before it is looked
+	// into: certificates do not nest.
+	if c.ca, err = parseKey(c.caBlob); err != nil {
+		r := *op.AsRefusal(err)
+		r.Detail = "the certificate's CA: " + r.Detail
+		return &r
+	}
+	c.keyPrint, c.caPrint = ssh.FingerprintSHA256(c.key), ssh.FingerprintSHA256(c.ca)
+	c.signature, err = parseInner(c.ca, signature)
+	return err
+}
+
+// parseOptions reads pairs of a name and its data, each name once and in
+// lexical order.
+func parseOptions(b []byte) ([]option, bool) {
+	var out []option
+	for w := (wire{rest: b}); len(w.rest) > 0; {
+		o := option{name: string(w.next()), data: w.next()}
+		if w.bad || len(out) > 0 && o.name <= out[len(out)-1].name {
+			return nil, false
+		}
+		out = append(out, o)
+	}
+	return out, true
+}
+
+// principal returns the one person that the certificate names. It refuses, as
+// UnknownSigner, a certificate that is for hosts, for several or for anybody,
+// or that asks for something that we do not know.
+func (c *certificate) principal() (string, error) {
+	unknown := slices.IndexFunc(c.critical, func(o option) bool { return o.name != verifyRequired || len(o.data) != 0 })
+	switch {
+	case c.kind != ssh.UserCert:
+		return "", c.unknown("is for hosts").WithHint("have the CA sign one for a user, without ssh-keygen's -h")
+	case len(c.principals) != 1:
+		return "", c.unknown("has %d principals, not one", len(c.principals)).
+			WithHint("one person is one principal: have the CA sign one with ssh-keygen -n NAME")
+	case checkPrincipal(c.principals[0]) != nil || op.CheckText("the principal", c.principals[0]) != nil:
+		return "", c.unknown("has a principal that no line could name")
+	case unknown >= 0:
+		return "", c.unknown("has the critical option %.64q, which is not known here", c.critical[unknown].name)
+	default:
+		return c.principals[0], nil
+	}
+}
+
+// verifiesUser reports whether the CA asks that the user is verified.
+func (c *certificate) verifiesUser() bool {
+	return slices.ContainsFunc(c.critical, func(o option) bool { return o.name == verifyRequired })
+}
+
+// validAt compares whole seconds, valid_before exclusively, as ssh-keygen does.
+func (c *certificate) validAt(at time.Time) error {
+	switch now := at.Unix(); {
+	case now < 0 || uint64(now) < c.after:
+		return op.Refuse(op.SignerExpired, "the certificate of key %s is not valid yet", c.keyPrint).
+			WithHint("sign with a key that is valid now")
+	case uint64(now) >= c.before:
+		return op.Refuse(op.SignerExpired, "the certificate of key %s has expired", c.keyPrint).
+			WithHint("have the CA sign a new one")
+	default:
+		return nil
+	}
+}
+
+// authentic returns nil if the CA signed the certificate.
+func (c *certificate) authentic() error {
+	if c.ca.Verify(c.signed, c.signature) != nil {
+		return op.Refuse(op.BadSignature, "the certificate of key %s is not signed by the CA %s that it names", c.keyPrint, c.caPrint)
+	}
+	return touched(c.ca, c.signature)
+}
+
+func (c *certificate) unknown(format string, args ...any) *op.Refusal {
+	r := op.Refuse(op.UnknownSigner, format, args...)
+	r.Detail = "the certificate of key " + c.keyPrint + " " + r.Detail
+	return r
+}
+
+func badCertificate(why string) error {
+	return op.Refuse(op.Malformed, "the certificate does not decode: %s", why)
+}

@@ -1,0 +1,181 @@
+package authz
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// find returns the first line that accepts a plain key for the role at that
+// time. A revoked key is refused before it is looked for.
+func (t *Trust) find(key ssh.PublicKey, role op.Role, at time.Time) (entry, error) {
+	return t.findKey(key.Marshal(), ssh.FingerprintSHA256(key), role, at)
+}
+
+func (t *Trust) findKey(blob []byte, key string, role op.Role, at time.Time) (entry, error) {
+	if t == nil {
+		return firstAccepting(nil, "key "+key, role, at)
+	}
+	if err := t.checkRevoked(key, ""); err != nil {
+		return entry{}, err
+	}
+	return firstAccepting(t.pick(t.byKey[string(blob)], ""), "key "+key, role, at)
+}
+
+// findCertificate returns the first line that accepts a certificate for the
+// role at that time, as a line of the certified key for the one principal.
+func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (entry, error) {
+	if t == nil {
+		return firstAccepting(nil, "the CA "+c.caPrint, role, at)
+	}
+	if err := t.checkRevoked(c.keyPrint, c.caPrint); err != nil {
+		return entry{}, err
+	}
+	principal, err := c.principal()
+	if err != nil {
+		return entry{}, err
+	}
+	listed := t.byCA[string(c.caBlob)]
+	lines := t.pick(listed, principal)
+	if len(listed) > 0 && len(lines) == 0 {
+		return entry{}, op.Refuse(op.UnknownSigner, "the CA %s is not listed for the principal %q", c.caPrint, principal).
+			WithHint("the certificate's principal has to match the patterns of the CA's line")
+	}
+	e, err := firstAccepting(lines, "the CA "+c.caPrint, role, at)
+	if err != nil {
+		return entry{}, err
+	}
+	if err := c.validAt(at); err != nil {
+		return entry{}, err
+	}
+	e.Principal, e.Key, e.KeyType = principal, c.keyPrint, c.key.Type()
+	return e, nil
+}
+
+// pick returns the lines at those indexes; with a principal, the CA's lines
+// that it matches.
+func (t *Trust) pick(indexes []int, principal string) []entry {
+	var out []entry
+	for _, i := range indexes {
+		if principal == "" || matchList(principal, t.entries[i].Principal) {
+			out = append(out, t.entries[i])
+		}
+	}
+	return out
+}
+
+// firstAccepting goes through lines of one key as ssh-keygen does: the first
+// whose namespaces and times both fit wins. what names the key.
+func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (entry, error) {
+	var expired *op.Refusal
+	var others []string
+	for _, e := range lines {
+		if !e.lists(role) {
+			for _, r := range e.Roles {
+				others = append(others, r.Namespace())
+			}
+			continue
+		}
+		r := e.validAt(at)
+		if r == nil {
+			return e, nil
+		}
+		expired = r
+	}
+	switch {
+	case expired != nil:
+		return entry{}, expired
+	case len(others) > 0:
+		return entry{}, op.Refuse(op.UnknownSigner, "%s is not listed for %s, only for %s",
+			what, role.Namespace(), strings.Join(others, ", ")).
+			WithHint("sign with --role of what the key is listed for, or with another key")
+	default:
+		return entry{}, op.Refuse(op.UnknownSigner, "%s is not in allowed_signers for %s", what, role.Namespace()).
+			WithHint("sign with a listed key; opsign keys shows yours")
+	}
+}
+
+// Still returns nil if a signature that was verified before counts at that
+// time: its key is listed for the principal and the role, valid and not
+// revoked; of a certificate, its CA is, and the certificate itself is valid.
+// Else it refuses as the allow-list stage would. It does not verify the
+// signature again.
+func (t *Trust) Still(s op.Signed, at time.Time) error {
+	if err := t.Blocked(); err != nil {
+		return err
+	}
+	if s.CA != "" {
+		return t.stillCertified(s, at)
+	}
+	if t == nil {
+		_, err := firstAccepting(nil, "key "+s.Key, s.Role, at)
+		return err
+	}
+	if err := t.checkRevoked(s.Key, ""); err != nil {
+		return err
+	}
+	var same []entry
+	for _, e := range t.entries {
+		if !e.CA && e.Key == s.Key && e.Principal == s.Principal {
+			same = append(same, e)
+		}
+	}
+	_, err := firstAccepting(same, "key "+s.Key, s.Role, at)
+	return err
+}
+
+func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
+	parsed, err := parseSignature(s.Armor)
+	if err != nil || parsed.cert == nil || parsed.cert.keyPrint != s.Key || parsed.cert.caPrint != s.CA {
+		return op.Refuse(op.UnknownSigner, "the signature by key %s does not hold its certificate any more", s.Key)
+	}
+	e, err := t.findCertificate(parsed.cert, s.Role, at)
+	if err == nil && e.Principal != s.Principal {
+		return op.Refuse(op.UnknownSigner, "the certificate of key %s is not for %q", s.Key, s.Principal)
+	}
+	return err
+}
+
+// Could returns the principals that could sign in a role at that time, in the
+// file's order. Of a CA's line it returns the patterns and " (certificate)".
+// Revoked keys are left out; if the list of them cannot be read, nobody could.
+func (t *Trust) Could(role op.Role, at time.Time) []string {
+	if t == nil || t.Blocked() != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range t.entries {
+		if !e.lists(role) || e.validAt(at) != nil || t.revoked.holds(e.Key) {
+			continue
+		}
+		name := e.Principal
+		if e.CA {
+			name += " (certificate)"
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (l Listed) lists(role op.Role) bool { return slices.Contains(l.Roles, role) }
+
+// validAt compares whole seconds and both ends inclusively, as ssh-keygen does.
+func (l Listed) validAt(at time.Time) *op.Refusal {
+	const layout = "2006-01-02T15:04:05Z"
+	switch {
+	case !l.ValidAfter.IsZero() && at.Unix() < l.ValidAfter.Unix():
+		return op.Refuse(op.SignerExpired, "key %s of %s is valid only from %s", l.Key, l.Principal, l.ValidAfter.Format(layout)).
+			WithHint("sign with a key that is valid now")
+	case !l.ValidBefore.IsZero() && at.Unix() > l.ValidBefore.Unix():
+		return op.Refuse(op.SignerExpired, "key %s of %s was valid only until %s", l.Key, l.Principal, l.ValidBefore.Format(layout)).
+			WithHint("sign with a key that is valid now")
+	default:
+		return nil
+	}
+}

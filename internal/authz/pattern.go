@@ -1,0 +1,94 @@
+package authz
+
+import "strings"
+
+// maxPattern bounds principals, namespaces and patterns in bytes; maxPatterns
+// bounds a CA line's list of them. ssh-keygen never matches a pattern of 1,023
+// bytes or more.
+const (
+	maxPattern  = 255
+	maxPatterns = 4096
+)
+
+// checkPrincipal checks the name of one person. It may hold blanks.
+func checkPrincipal(name string) error {
+	switch {
+	case name == "":
+		return badLine("the principal is empty")
+	case strings.ContainsAny(name, ",*?!"):
+		return badLine("a key line names one principal, without , * ? and !")
+	case strings.Contains(name, `"`):
+		return badLine("a quote inside the principal")
+	case len(name) > maxPattern:
+		return badLine("the principal has more than %d bytes", maxPattern)
+	default:
+		return nil
+	}
+}
+
+// checkPatterns checks the pattern list of a CA's line. One that could match
+// nobody is refused: its author thought otherwise.
+func checkPatterns(list string) error {
+	if len(list) > maxPatterns {
+		return badLine("the principal patterns have more than %d bytes", maxPatterns)
+	}
+	grants := false
+	for p := range strings.SplitSeq(list, ",") {
+		p, negated := strings.CutPrefix(p, "!")
+		switch {
+		case p == "":
+			return badLine("an empty principal pattern")
+		case strings.Contains(p, "!"):
+			return badLine("a ! inside a principal pattern; it negates only at the start of one")
+		case strings.Contains(p, `"`):
+			return badLine("a quote inside the principal patterns")
+		case len(p) > maxPattern:
+			return badLine("a principal pattern has more than %d bytes", maxPattern)
+		}
+		grants = grants || !negated
+	}
+	if !grants {
+		return badLine("all principal patterns are negated, so that the line matches nobody")
+	}
+	return nil
+}
+
+// matchList reports whether a pattern of the list matches name and no negated
+// one does (ssh_config(5), PATTERNS).
+func matchList(name, list string) bool {
+	found := false
+	for p := range strings.SplitSeq(list, ",") {
+		p, negated := strings.CutPrefix(p, "!")
+		if !matchPattern(name, p) {
+			continue
+		}
+		if negated {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// matchPattern matches * with any bytes and ? with one byte. It goes back to
+// the last * alone, so that its time is bounded by the product of the lengths.
+func matchPattern(name, pattern string) bool {
+	i, j := 0, 0
+	star, from := -1, 0 // the last *, and where in name what follows it was tried last
+	for i < len(name) {
+		switch {
+		case j < len(pattern) && pattern[j] == '*':
+			star, from = j, i
+			j++
+		case j < len(pattern) && (pattern[j] == '?' || pattern[j] == name[i]):
+			i++
+			j++
+		case star >= 0:
+			from++
+			i, j = from, star+1
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[j:], "*") == ""
+}

@@ -1,0 +1,169 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// MaxRevoked is the largest revocation file in bytes.
+const MaxRevoked = 1 << 20
+
+// Revoked is a parsed revocation file: keys, and CAs' keys, that count no more.
+// It never changes. A nil one revokes nothing.
+type Revoked struct {
+	digest     string
+	keys       map[string]bool // by SHA256 fingerprint
+	unreadable *op.Refusal     // why every key is refused
+}
+
+// LoadRevoked parses a revocation file: one public key as OpenSSH writes it, or
+// one SHA256 fingerprint, a line; comments start with #. Of a certificate, the
+// key that it is for is revoked, as ssh-keygen has it. It refuses the whole
+// file, as Malformed, for the first line that is something else; the detail
+// starts with "line N: " and holds no key material.
+func LoadRevoked(data []byte) (*Revoked, error) {
+	if len(data) > MaxRevoked {
+		return nil, op.Refuse(op.Malformed, "the revocation file has %d bytes, more than %d", len(data), MaxRevoked)
+	}
+	r := &Revoked{digest: op.SHA256(data), keys: map[string]bool{}}
+	for i, line := range strings.Split(string(data), "\n") {
+		key, err := parseRevoked(line)
+		if err != nil {
+			refusal := op.AsRefusal(err)
+			return nil, op.Refuse(op.Malformed, "line %d: %s", i+1, refusal.Detail).WithHint("%s", refusal.Hint)
+		}
+		if key != "" {
+			r.keys[key] = true
+		}
+	}
+	return r, nil
+}
+
+// UnreadableRevoked returns the list that stands for a revocation file which
+// cannot be read, or does not load: a Trust with it refuses every key, as
+// Unavailable, because any of them might be revoked.
+func UnreadableRevoked(err error) *Revoked {
+	refusal := op.Refuse(op.Unavailable, "the revocation file cannot be read, so no signature counts").
+		WithHint("repair the revocation file; nothing that is authorized is lost")
+	var why *op.Refusal
+	if errors.As(err, &why) {
+		refusal.Detail += ": " + why.Detail
+	}
+	return &Revoked{unreadable: refusal.At(op.StageAllowList)}
+}
+
+// Digest returns the SHA-256 of the file's bytes in lower-case hex; of no file
+// and of an unreadable one, "".
+func (r *Revoked) Digest() string {
+	if r == nil {
+		return ""
+	}
+	return r.digest
+}
+
+// Count returns how many keys are revoked.
+func (r *Revoked) Count() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.keys)
+}
+
+func (r *Revoked) holds(key string) bool { return r != nil && r.keys[key] }
+
+// WithRevoked returns the same file with another revocation list.
+func (t *Trust) WithRevoked(r *Revoked) *Trust {
+	out := Trust{}
+	if t != nil {
+		out = *t
+	}
+	out.revoked = r
+	return &out
+}
+
+// Blocked returns why every signature is refused, if the revocation file cannot
+// be read: what is authorized waits then, and is not ended. Else it is nil.
+func (t *Trust) Blocked() error {
+	if t == nil || t.revoked == nil || t.revoked.unreadable == nil {
+		return nil
+	}
+	r := *t.revoked.unreadable
+	return &r
+}
+
+// checkRevoked refuses a key, and the CA that certified it if there is one.
+func (t *Trust) checkRevoked(key, ca string) error {
+	if t == nil || t.revoked == nil {
+		return nil
+	}
+	if err := t.Blocked(); err != nil {
+		return err
+	}
+	switch {
+	case t.revoked.holds(key):
+		return op.Refuse(op.SignerRevoked, "key %s is revoked", key).WithHint("sign with another key")
+	case ca != "" && t.revoked.holds(ca):
+		return op.Refuse(op.SignerRevoked, "the CA %s of key %s is revoked", ca, key).WithHint("sign with another key")
+	default:
+		return nil
+	}
+}
+
+// parseRevoked returns the fingerprint that a line revokes, "" for a blank line
+// or a comment.
+func parseRevoked(s string) (string, error) {
+	if strings.Contains(s, "\r") {
+		return "", badLine("a carriage return; lines end with a newline alone")
+	}
+	if err := op.CheckText("the line", strings.ReplaceAll(s, "\t", " ")); err != nil {
+		return "", err
+	}
+	s = strings.Trim(s, blanks)
+	switch {
+	case s == "" || s[0] == '#':
+		return "", nil
+	case strings.HasPrefix(s, "SHA256:"):
+		sum, err := base64.RawStdEncoding.Strict().DecodeString(s[len("SHA256:"):])
+		if err != nil || len(sum) != 32 {
+			return "", badLine("what follows SHA256: is not the 43 characters of a fingerprint")
+		}
+		return s, nil
+	case !isKeyType(s):
+		return "", op.Refuse(op.Malformed, "it is neither a public key nor a fingerprint").
+			WithHint("write a line of a .pub file, or SHA256:…, as ssh-keygen -lf prints it")
+	default:
+		return revokedKey(s)
+	}
+}
+
+// revokedKey reads a public key. One that is too weak to be accepted may be
+// revoked all the same.
+func revokedKey(s string) (string, error) {
+	blob, err := keyFields(s)
+	if err != nil {
+		return "", err
+	}
+	if _, ok := certifies[keyType(blob)]; ok {
+		c, err := parseCertificate(blob)
+		if err != nil {
+			return "", err
+		}
+		return c.keyPrint, nil
+	}
+	key, err := parseKey(blob)
+	switch {
+	case errors.Is(err, op.WeakKey):
+		sum := sha256.Sum256(blob)
+		return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:]), nil
+	case err != nil:
+		return "", err
+	default:
+		return ssh.FingerprintSHA256(key), nil
+	}
+}

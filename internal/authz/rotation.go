@@ -1,0 +1,178 @@
+package authz
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Rotation is a change of a trust file that was checked.
+type Rotation struct {
+	Trust          *Trust // as it is afterwards, with the same revocation list
+	Text           []byte // the file as it is afterwards; lines that stay are as they were
+	Added, Removed []Listed
+	Roles          []op.Role // of every line that is added or removed
+	Reserved       bool      // one of these is a recovery or a CA line: recovery alone may do that
+	owed           []Owed
+}
+
+// Owed is a proof of possession that a rotation needs: a signature by the key
+// in the role. Of a CA's line, it is one by the CA's own key.
+type Owed struct {
+	Key  string // SHA256 fingerprint
+	Role op.Role
+}
+
+// Rotate returns what the file is with every line of the keys in remove, by
+// SHA256 fingerprint, taken out and the lines of add appended. It refuses, as
+// BadParams, what changes nothing; a line that would not load, names no role or
+// has ended; a key that is revoked, that stays listed, or that is not listed at
+// all; and to take from a role the last key that is valid at that time. It
+// refuses as Blocked does.
+func (t *Trust) Rotate(add, remove []string, at time.Time) (Rotation, error) {
+	if err := t.Blocked(); err != nil {
+		return Rotation{}, err
+	}
+	if len(add) == 0 && len(remove) == 0 {
+		return Rotation{}, op.Refuse(op.BadParams, "the rotation neither adds nor removes a key")
+	}
+	var r Rotation
+	gone, err := t.remove(&r, remove)
+	if err != nil {
+		return Rotation{}, err
+	}
+	if err := t.add(&r, add, gone, at); err != nil {
+		return Rotation{}, err
+	}
+	r.Text = t.rewritten(gone, add)
+	after, err := LoadTrust(r.Text)
+	if err != nil {
+		return Rotation{}, op.Refuse(op.BadParams, "the file would not load: %s", op.AsRefusal(err).Detail)
+	}
+	if t != nil {
+		after.revoked = t.revoked
+	}
+	r.Trust = after
+	r.touch()
+	if err := t.keepsRoles(r, at); err != nil {
+		return Rotation{}, err
+	}
+	return r, nil
+}
+
+// remove fills in which lines go, and returns their numbers.
+func (t *Trust) remove(r *Rotation, keys []string) (gone map[int]bool, err error) {
+	gone = map[int]bool{}
+	for i, key := range keys {
+		lines := t.linesOf(key)
+		switch {
+		case len(lines) == 0:
+			return nil, op.Refuse(op.BadParams, "no line lists the key %.64q", key).WithHint("gated trust show lists the keys")
+		case slices.Contains(keys[:i], key):
+			return nil, op.Refuse(op.BadParams, "the key %s is to be removed twice", key)
+		}
+		for _, l := range lines {
+			gone[l.Line] = true
+			r.Removed = append(r.Removed, l)
+		}
+	}
+	return gone, nil
+}
+
+// add fills in which lines come, and which proofs they owe: one for each key
+// and role that the file does not list now for the same use. Who changes but
+// the principal or the time of a line asks nothing of its key's holder.
+func (t *Trust) add(r *Rotation, lines []string, gone map[int]bool, at time.Time) error {
+	for i, line := range lines {
+		e, err := addition(line)
+		if err != nil {
+			refusal := op.AsRefusal(err)
+			return op.Refuse(op.BadParams, "line %d to add: %s", i+1, refusal.Detail).WithHint("%s", refusal.Hint)
+		}
+		before := t.linesOf(e.Key)
+		switch {
+		case slices.ContainsFunc(before, func(old Listed) bool { return !gone[old.Line] }):
+			return op.Refuse(op.BadParams, "the key %s is listed already", e.Key).
+				WithHint("to change its line, remove the key in the same rotation")
+		case t != nil && t.revoked.holds(e.Key):
+			return op.Refuse(op.BadParams, "the key %s is revoked", e.Key).WithHint("add another key")
+		case !e.ValidBefore.IsZero() && at.Unix() > e.ValidBefore.Unix():
+			return op.Refuse(op.BadParams, "line %d to add: its valid-before has passed", i+1)
+		}
+		r.Added = append(r.Added, e.Listed)
+		for _, role := range e.Roles {
+			owed := Owed{Key: e.Key, Role: role}
+			proven := slices.ContainsFunc(before, func(old Listed) bool {
+				return old.CA == e.CA && old.lists(role) && old.validAt(at) == nil
+			})
+			if !proven && !slices.Contains(r.owed, owed) {
+				r.owed = append(r.owed, owed)
+			}
+		}
+	}
+	return nil
+}
+
+// addition parses a line that is to be added.
+func addition(line string) (entry, error) {
+	switch e, ok, err := parseLine(line); {
+	case err != nil:
+		return entry{}, err
+	case !ok || len(e.Roles) == 0:
+		return entry{}, op.Refuse(op.BadParams, "it lists no key for a role")
+	default:
+		return e, nil
+	}
+}
+
+// rewritten returns the file without the lines of those numbers and with others
+// after it.
+func (t *Trust) rewritten(gone map[int]bool, add []string) []byte {
+	var text strings.Builder
+	for i, line := range strings.SplitAfter(string(t.Text()), "\n") {
+		if !gone[i+1] {
+			text.WriteString(line)
+		}
+	}
+	if s := text.String(); len(add) > 0 && s != "" && !strings.HasSuffix(s, "\n") {
+		text.WriteByte('\n')
+	}
+	for _, line := range add {
+		text.WriteString(line + "\n")
+	}
+	return []byte(text.String())
+}
+
+func (t *Trust) linesOf(key string) []Listed {
+	return slices.DeleteFunc(t.Signers(), func(l Listed) bool { return l.Key != key })
+}
+
+// touch fills in which roles the rotation is about.
+func (r *Rotation) touch() {
+	for _, l := range slices.Concat(r.Added, r.Removed) {
+		for _, role := range l.Roles {
+			if !slices.Contains(r.Roles, role) {
+				r.Roles = append(r.Roles, role)
+			}
+			r.Reserved = r.Reserved || role == op.Recovery
+		}
+		r.Reserved = r.Reserved || l.CA
+	}
+}
+
+// keepsRoles refuses a rotation after which a role that had a key has none.
+func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
+	for _, role := range r.Roles {
+		if len(t.Could(role, at)) > 0 && len(r.Trust.Could(role, at)) == 0 {
+			return op.Refuse(op.BadParams, "the last key of the role %s cannot go", role).
+				WithHint("add its successor in the same rotation")
+		}
+	}
+	return nil
+}
+
+// Owed returns the proofs of possession that the rotation needs, in the order
+// of the lines that it adds.
+func (r Rotation) Owed() []Owed { return slices.Clone(r.owed) }

@@ -1,0 +1,95 @@
+package authz
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math/big"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// securityKey is the public half of a key that lives in a FIDO authenticator
+// (OpenSSH's PROTOCOL.u2f). Its Verify asks for the mathematics alone: whether
+// a person was there is asked for by touched, after it, so that a forged
+// signature is never told from its flags. What the library asks for has changed
+// from version to version.
+type securityKey struct {
+	ssh.PublicKey
+	application string
+	ed25519     ed25519.PublicKey // one of the two is there
+	ecdsa       *ecdsa.PublicKey
+}
+
+var errNotVerified = errors.New("the signature does not verify")
+
+// parseSecurityKey parses a key blob of one of the two types.
+func parseSecurityKey(blob []byte) (ssh.PublicKey, error) {
+	public, err := parsePlainKey(blob)
+	if err != nil {
+		return nil, err
+	}
+	k := securityKey{PublicKey: public}
+	w := wire{rest: blob}
+	if typ := string(w.next()); typ == ssh.KeyAlgoSKED25519 {
+		k.ed25519 = w.next()
+	} else {
+		w.next() // the curve, which the type names too
+		k.ecdsa, err = ecdsa.ParseUncompressedPublicKey(elliptic.P256(), w.next())
+	}
+	k.application = string(w.next())
+	if err != nil || !w.ended() || k.ecdsa == nil && len(k.ed25519) != ed25519.PublicKeySize {
+		return nil, op.Refuse(op.Malformed, "the key does not decode")
+	}
+	// Others belong to web sites, whose browsers sign for them.
+	if !strings.HasPrefix(k.application, "ssh:") || op.CheckText("the application", k.application) != nil {
+		return nil, op.Refuse(op.Malformed, "the security key's application does not start with ssh:").
+			WithHint("make one for ssh: ssh-keygen -t ed25519-sk")
+	}
+	return k, nil
+}
+
+// Verify verifies that the authenticator signed data, whatever its flags say.
+func (k securityKey) Verify(data []byte, sig *ssh.Signature) error {
+	application, message := sha256.Sum256([]byte(k.application)), sha256.Sum256(data)
+	signed := slices.Concat(application[:], sig.Rest, message[:])
+	if k.ecdsa == nil {
+		if !ed25519.Verify(k.ed25519, signed, sig.Blob) {
+			return errNotVerified
+		}
+		return nil
+	}
+	pair, digest := wire{rest: sig.Blob}, sha256.Sum256(signed)
+	r, s := new(big.Int).SetBytes(pair.next()), new(big.Int).SetBytes(pair.next())
+	if !ecdsa.Verify(k.ecdsa, digest[:], r, s) {
+		return errNotVerified
+	}
+	return nil
+}
+
+// attestedBy returns what a security key says beside its signature, nil for
+// another key. parseInner has seen to it that Rest has its five bytes.
+func attestedBy(key ssh.PublicKey, sig *ssh.Signature) *op.Attested {
+	if _, ok := key.(securityKey); !ok {
+		return nil
+	}
+	return &op.Attested{Flags: sig.Rest[0], Counter: binary.BigEndian.Uint32(sig.Rest[1:])}
+}
+
+// touched refuses a signature that was verified, if it is a security key's and
+// nobody was there when it was made. Which keys were made to need no touch, and
+// which certificates say that none is needed, is all the same.
+func touched(key ssh.PublicKey, sig *ssh.Signature) error {
+	if a := attestedBy(key, sig); a != nil && a.Touch() == op.TouchNone {
+		return op.Refuse(op.TouchRequired, "the security key %s signed without a touch", ssh.FingerprintSHA256(key)).
+			WithHint("make the key again without no-touch-required")
+	}
+	return nil
+}
