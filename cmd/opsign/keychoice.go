@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,13 +14,16 @@ import (
 	"gated/internal/sign"
 )
 
-// defaultKeys are the files tried, in ~/.ssh, where nothing says which key.
-var defaultKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
+// defaultKeys are the files tried, in ~/.ssh, where nothing says which key. The
+// handles of security keys come last: only an agent can use them, and the
+// refusal says so.
+var defaultKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk"}
 
 // keyFlags say who signs as what.
 type keyFlags struct {
 	role        string
 	key         string
+	cert        string
 	agent       bool
 	fingerprint string
 }
@@ -26,53 +31,73 @@ type keyFlags struct {
 func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 	c.Flags().StringVar(&k.role, "role", "", flagRole)
 	c.Flags().StringVar(&k.key, "key", "", flagKey)
+	c.Flags().StringVar(&k.cert, "cert", "", flagCert)
 	c.Flags().BoolVar(&k.agent, "agent", false, flagAgent)
 	c.Flags().StringVar(&k.fingerprint, "fingerprint", "", flagFingerprint)
 	c.MarkFlagsMutuallyExclusive("key", "agent")
 	c.MarkFlagsMutuallyExclusive("key", "fingerprint")
+	c.MarkFlagsMutuallyExclusive("cert", "fingerprint") // the certificate says which key
 	// They fail only for flags that are not there.
 	_ = c.MarkFlagFilename("key")
+	_ = c.MarkFlagFilename("cert", "pub")
 	_ = c.RegisterFlagCompletionFunc("role", completeRoles)
 	_ = c.RegisterFlagCompletionFunc("fingerprint", t.completeFingerprint)
 }
 
 // check finds what is wrong with the flags before anything is shown.
 func (t *tool) check(k keyFlags) error {
-	if k.key != "" {
-		if _, err := os.Stat(k.key); err != nil {
+	for _, path := range []string{k.key, k.cert} {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
 			return cli.Usage(err.Error())
 		}
 	}
 	if (k.agent || k.fingerprint != "") && t.Getenv("SSH_AUTH_SOCK") == "" {
 		return cli.Usage(wordsNoAgent)
 	}
-	_, err := k.roleFor(nil)
-	return err
+	if k.role != "" && !op.Role(k.role).Valid() {
+		return cli.Usage(wordsNoSuchRole)
+	}
+	return nil
 }
 
-// roleFor returns the role to sign as: that of the flag, else the first that
-// may sign.
+// roleFor returns the role to sign as: that of the flag, else the only one that
+// may sign, else operational if it may. Of several others the operator has to
+// choose: whom a key is listed as, only the gate knows.
 func (k keyFlags) roleFor(may []op.Role) (op.Role, error) {
-	for _, r := range op.Roles {
-		if string(r) == k.role {
-			return r, nil
-		}
-	}
-	switch {
-	case k.role != "":
+	switch given := op.Role(k.role); {
+	case k.role != "" && !given.Valid():
 		return "", cli.Usage(wordsNoSuchRole)
-	case len(may) == 0:
+	case k.role != "" && len(may) > 0 && !slices.Contains(may, given):
+		return "", roleNotAsked(given, may)
+	case k.role != "":
+		return given, nil
+	case len(may) == 0, slices.Contains(may, op.Operational):
 		return op.Operational, nil
+	case len(may) == 1:
+		return may[0], nil
 	}
-	return may[0], nil
+	return "", cli.Usage(whichRole(may))
 }
 
 // keySigner returns the key that signs: the file or the agent's key that the
 // flags name; else the agent's if it holds one that can sign, else the first of
-// the default key files.
+// the default key files. Before a security key is asked, it says so.
 func (t *tool) keySigner(ctx context.Context, k keyFlags) (sign.Signer, error) {
+	s, err := t.chosenKey(ctx, k)
+	if err != nil || !s.SecurityKey() {
+		return s, err
+	}
+	return touched{s, t}, nil
+}
+
+func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {
 	socket := t.Getenv("SSH_AUTH_SOCK")
 	switch {
+	case k.cert != "":
+		return t.certifiedKey(ctx, k, socket)
 	case k.key != "":
 		return sign.KeyFile(k.key, t.passphrase(k.key))
 	case k.agent || k.fingerprint != "" || agentCanSign(ctx, socket):
@@ -87,18 +112,62 @@ func (t *tool) keySigner(ctx context.Context, k keyFlags) (sign.Signer, error) {
 	return nil, cli.Usage(wordsNoKey)
 }
 
+// certifiedKey returns a signer that presents the certificate of the flag. Its
+// key is the file or the agent's as the flags say; else the agent's if it holds
+// it, else the file KEY of KEY-cert.pub.
+func (t *tool) certifiedKey(ctx context.Context, k keyFlags, socket string) (sign.Signer, error) {
+	c, err := sign.ReadCertificate(k.cert)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ValidAt(t.now()); err != nil {
+		return nil, err
+	}
+	path := k.key
+	if name, ok := strings.CutSuffix(k.cert, "-cert.pub"); ok && path == "" && !k.agent {
+		if _, err := os.Stat(name); err == nil && !agentHolds(ctx, socket, c) {
+			path = name
+		}
+	}
+	if path == "" {
+		return sign.AgentCertified(ctx, socket, c)
+	}
+	s, err := sign.KeyFile(path, t.passphrase(path))
+	if err != nil {
+		return nil, err
+	}
+	return sign.Certified(s, c)
+}
+
+// touched is a security key: somebody has to touch it, and to know that.
+type touched struct {
+	sign.Signer
+	tool *tool
+}
+
+// Sign asks for the touch and signs.
+func (s touched) Sign(ctx context.Context, role op.Role, payload []byte) (string, error) {
+	s.tool.Say(wordsTouch)
+	return s.Signer.Sign(ctx, role, payload)
+}
+
+// agentHolds reports whether an agent can sign with the certificate's key.
+func agentHolds(ctx context.Context, socket string, c *sign.Certificate) bool {
+	if socket == "" {
+		return false
+	}
+	_, err := sign.AgentCertified(ctx, socket, c)
+	return err == nil
+}
+
+// agentCanSign reports whether an agent holds a key, not only a certificate,
+// that can sign for a gate.
 func agentCanSign(ctx context.Context, socket string) bool {
 	if socket == "" {
 		return false
 	}
 	held, err := sign.Identities(ctx, socket)
-	if err != nil {
-		return false
-	}
-	for _, id := range held {
-		if id.Refused == nil {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(held, func(id sign.Identity) bool {
+		return id.Refused == nil && id.Certificate == nil
+	})
 }

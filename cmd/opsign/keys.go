@@ -1,10 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,23 +15,33 @@ import (
 	"gated/internal/sign"
 )
 
-// key is one key of this person's that keys lists.
+// key is one key or certificate of this person's that keys lists.
 type key struct {
-	Fingerprint string       `json:"fingerprint"`
+	Fingerprint string       `json:"fingerprint"` // of a certificate, that of its key
 	KeyType     string       `json:"key_type"`
 	Comment     string       `json:"comment"`
-	Source      string       `json:"source"`   // "agent", or the public key's file
-	Software    bool         `json:"software"` // signs without anybody's touch
-	Usable      bool         `json:"usable"`   // a gate would take its signatures if it is listed
-	Why         string       `json:"why"`      // it is not usable
-	Listed      []listedRole `json:"listed"`   // null where no allowed_signers file was read
+	Source      string       `json:"source"`       // "agent", or the public key's file
+	File        string       `json:"file"`         // the public key's, also of a key that the agent holds; may be empty
+	SecurityKey bool         `json:"security_key"` // each signature needs a touch
+	Software    bool         `json:"software"`     // signs without anybody's touch
+	Certificate *certificate `json:"certificate"`  // null for a plain key
+	Usable      bool         `json:"usable"`       // a gate would take its signatures if it is listed
+	Why         string       `json:"why"`          // it is not usable
+	Listed      []listedRole `json:"listed"`       // null where no allowed_signers file was read
+	Warning     string       `json:"warning"`      // for people; empty without
+
+	blob []byte
 }
 
-// listedRole is what a line of allowed_signers lets a key do.
-type listedRole struct {
-	Principal string  `json:"principal"`
-	Role      op.Role `json:"role"`
-	Valid     bool    `json:"valid"` // now
+// certificate is what an OpenSSH certificate says.
+type certificate struct {
+	CA          string     `json:"ca"` // SHA256 fingerprint
+	KeyID       string     `json:"key_id"`
+	Serial      uint64     `json:"serial"`
+	Principals  []string   `json:"principals"`
+	ValidAfter  time.Time  `json:"valid_after"`
+	ValidBefore *time.Time `json:"valid_before"` // excluded; null for ever
+	Valid       bool       `json:"valid"`        // now
 }
 
 func (t *tool) keysCommand() *cobra.Command {
@@ -43,8 +54,9 @@ func (t *tool) keysCommand() *cobra.Command {
 		found := t.findKeys(c.Context())
 		for i := range found {
 			if trust != nil {
-				found[i].Listed = t.listedRoles(trust, found[i])
+				found[i].Listed = listedRoles(trust, found[i], t.now())
 			}
+			found[i].Warning = found[i].warning(trust != nil)
 		}
 		return t.showKeys(found, path)
 	})
@@ -86,30 +98,17 @@ func stateDirs(getenv func(string) string) []string {
 	return []string{filepath.Join(own, "gated"), "/var/lib/gated"}
 }
 
-// findKeys lists what the agent holds, then the public keys in ~/.ssh that it
-// does not.
+// findKeys lists what the agent holds, then the public keys and certificates in
+// ~/.ssh that it does not.
 func (t *tool) findKeys(ctx context.Context) []key {
 	var out []key
-	seen := map[string]bool{}
-	add := func(id sign.Identity, source string) {
-		if seen[id.Fingerprint+id.KeyType] {
-			return
-		}
-		seen[id.Fingerprint+id.KeyType] = true
-		k := key{Fingerprint: id.Fingerprint, KeyType: id.KeyType, Comment: id.Comment, Source: source,
-			Software: !strings.HasPrefix(id.KeyType, "sk-"), Usable: id.Refused == nil}
-		if id.Refused != nil {
-			k.Why = id.Refused.Error()
-		}
-		out = append(out, k)
-	}
 	if socket := t.Getenv("SSH_AUTH_SOCK"); socket != "" {
 		held, err := sign.Identities(ctx, socket)
 		if err != nil {
 			t.SayWhy(err)
 		}
 		for _, id := range held {
-			add(id, "agent")
+			out = t.addKey(out, id, "agent", "")
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(t.Getenv("HOME"), ".ssh", "*.pub"))
@@ -122,44 +121,61 @@ func (t *tool) findKeys(ctx context.Context) []key {
 			t.SayWhy(err)
 			continue
 		}
-		add(id, f)
+		out = t.addKey(out, id, f, f)
 	}
 	return out
 }
 
-func (t *tool) listedRoles(trust *authz.Trust, k key) []listedRole {
-	out := []listedRole{}
-	for _, l := range trust.Signers() {
-		if l.Key != k.Fingerprint {
-			continue
-		}
-		for _, r := range l.Roles {
-			out = append(out, listedRole{l.Principal, r, trust.Still(l.Principal, l.Key, r, t.now()) == nil})
+// addKey adds a key once, wherever else it is found; of the files with it the
+// first counts.
+func (t *tool) addKey(to []key, id sign.Identity, source, file string) []key {
+	for i := range to {
+		if bytes.Equal(to[i].blob, id.Blob) {
+			if to[i].File == "" {
+				to[i].File = file
+			}
+			return to
 		}
 	}
-	return out
+	k := key{Fingerprint: id.Fingerprint, KeyType: id.KeyType, Comment: id.Comment, Source: source, File: file,
+		SecurityKey: id.SecurityKey, Software: !id.SecurityKey, Usable: id.Refused == nil, blob: id.Blob}
+	if id.Refused != nil {
+		k.Why = id.Refused.Error()
+	}
+	if c := id.Certificate; c != nil {
+		k.Certificate = &certificate{CA: c.CA, KeyID: c.KeyID, Serial: c.Serial, Principals: c.Principals,
+			ValidAfter: c.ValidAfter, Valid: c.ValidAt(t.now()) == nil}
+		if !c.ValidBefore.IsZero() {
+			k.Certificate.ValidBefore = &c.ValidBefore
+		}
+	}
+	return append(to, k)
 }
 
 func (t *tool) showKeys(found []key, signers string) error {
-	software := false
-	var rows []string
+	var rows, warnings []string
 	for _, k := range found {
-		software = software || k.Software && k.Usable
+		if k.Warning != "" {
+			warnings = append(warnings, k.Warning)
+		}
 		if t.JSON {
 			if err := t.Emit(k); err != nil {
 				return err
 			}
 			continue
 		}
-		rows = append(rows, cli.Row(k.Fingerprint, k.KeyType, k.Source, k.Comment, maySign(k, signers)))
+		rows = append(rows, cli.Row(k.Fingerprint, k.KeyType, k.kind(), k.Source, k.Comment, maySign(k, signers)))
 	}
 	if err := t.Table(rows...); err != nil {
 		return err
 	}
-	switch {
-	case len(found) == 0:
+	if len(found) == 0 {
 		t.Say(wordsNoKeys)
-	case software:
+	}
+	for _, w := range warnings {
+		t.Say(wordsWarning, op.Shown(w))
+	}
+	if len(warnings) > 0 {
 		t.Say(wordsSoftwareKeys)
 	}
 	return nil

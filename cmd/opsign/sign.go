@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/cli"
 	"gated/internal/op"
-	"gated/internal/sign"
 )
 
 // offline is what sign is told of the one step that it signs.
@@ -66,12 +64,9 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	if err != nil {
 		return err
 	}
-	role, err := k.roleFor(spec.Roles)
+	role, err := k.roleFor(offlineRoles(spec, op.Role(k.role)))
 	if err != nil {
 		return err
-	}
-	if !spec.MayApprove(role) {
-		return roleDenied(role, spec)
 	}
 	now := t.now().UTC().Truncate(time.Second)
 	p := op.Payload{Gate: op.GateID(o.gate), Host: o.host, Op: a.Op, Target: a.Target,
@@ -81,43 +76,37 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	if err != nil {
 		return err
 	}
+	if err := free(o.out, o.out+".sig"); err != nil { // before a key is touched in vain
+		return err
+	}
 	signer, err := t.keySigner(ctx, k)
 	if err != nil {
 		return err
 	}
-	if err := writeSigned(ctx, signer, role, b, o.out); err != nil {
+	t.Say("%s", wordsSigned+payloadText(p))
+	armor, err := signer.Sign(ctx, role, b)
+	if err != nil {
 		return err
 	}
+	if err := writePair(o.out, b, o.out+".sig", []byte(armor)); err != nil {
+		return err
+	}
+	t.Say(wordsSignedAs, role, op.Shown(signer.Fingerprint()), cli.Moment(p.ExpiresAt))
 	if t.JSON {
 		return t.Emit(signedFiles{Payload: o.out, Signature: o.out + ".sig", SHA256: op.SHA256(b), Role: role,
 			Fingerprint: signer.Fingerprint(), ExpiresAt: p.ExpiresAt})
 	}
-	t.Say("%s", wordsSigned+payloadText(p))
 	t.Print(wordsWritten, op.Shown(o.out), op.Shown(o.out))
+	t.Say(wordsHandIn, op.Shown(o.out), op.Shown(o.out))
 	return nil
 }
 
-// writeSigned signs and writes both files; neither may be there yet, and
-// neither is left behind alone.
-func writeSigned(ctx context.Context, signer sign.Signer, role op.Role, payload []byte, path string) error {
-	armor, err := signer.Sign(ctx, role, payload)
-	if err != nil {
-		return err
+// offlineRoles lists the roles that may sign an operation as far as can be known
+// without a gate: those of the catalogue, and one that is not the catalogue's,
+// which a gate's own rules may ask for.
+func offlineRoles(spec op.Spec, given op.Role) []op.Role {
+	if given.Valid() && !given.BuiltIn() {
+		return append(slices.Clone(spec.Roles), given)
 	}
-	if err := writeNew(path, payload); err != nil {
-		return err
-	}
-	if err := writeNew(path+".sig", []byte(armor)); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
-}
-
-func writeNew(path string, content []byte) error {
-	f, err := cli.Create(path, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
+	return spec.Roles
 }

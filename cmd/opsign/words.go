@@ -38,7 +38,7 @@ system's ssh reaches it, and gated has to be installed there.`,
 		"  opsign show j12.1"},
 	"approve": {"approve ID...", "Sign requests, and wait for their outcome",
 		`Shows each request, asks, signs, and waits 30 seconds for the outcome. Without a terminal it needs --yes. The key is
-that of --key or --agent, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa.
+that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa.
 
 Exits 0 when it was done or is under way, 1 when it was refused or failed, 3 when more people have to sign.`,
 		"  opsign approve j12.1\n  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes"},
@@ -48,7 +48,7 @@ Exits 0 when it was done or is under way, 1 when it was refused or failed, 3 whe
 		"  opsign submit op.json --sig op.json.sig"},
 	"sign": {"sign OP NAME [-p NAME=VALUE]... --host H --gate ID --incarnation I --state S -o FILE",
 		"Make and sign an approval without a daemon",
-		`Writes FILE and FILE.sig. Host, gate, incarnation and state are what gated status and gated guests NAME print. The
+		`Writes FILE and FILE.sig, to be carried to where opsign submit FILE --sig FILE.sig reaches the gate. Host, gate, incarnation and state are what gated status and gated guests NAME print. The
 incarnation of what does not exist yet is empty: --incarnation "". For -p see gated ops.`,
 		`  opsign sign guest.destroy web-1 --host pve1 --gate 0123456789abcdef0123456789abcdef \
     --incarnation 6f1c:77:1 --state sha256:... -o op.json`},
@@ -71,10 +71,11 @@ const (
 	flagPayload      = "write the exact bytes to sign, and nothing else"
 	flagYes          = "do not ask for a confirmation"
 	flagNoWait       = "do not wait for the outcome"
-	flagRole         = "sign as this `ROLE`: operational, coordination or recovery (default the first that may sign)"
+	flagRole         = "sign as this `ROLE` (default the only one that may sign, else operational)"
 	flagKey          = "sign with the private key in this `FILE`"
+	flagCert         = "show this certificate `FILE` in place of its key, KEY-cert.pub"
 	flagAgent        = "sign with a key that ssh-agent holds"
-	flagFingerprint  = "the agent's key with this `SHA256:...` fingerprint"
+	flagFingerprint  = "the agent's plain key with this `SHA256:...` fingerprint"
 	flagRejectReason = "why, for whoever asked"
 	flagSig          = "the `FILE` with the armored signature"
 	flagSigners      = "the allowed_signers `FILE`"
@@ -94,7 +95,7 @@ const (
 	wordsNoReason     = "say with --reason why, for whoever asked"
 	wordsNoSig        = "say with --sig which file has the signature"
 	wordsVerifyNeeds  = "both --sig and --allowed-signers are needed"
-	wordsNoSuchRole   = "--role is none of operational, coordination and recovery"
+	wordsNoSuchRole   = "--role is not the name of a role: operational, coordination, recovery, or one of the gate's own"
 	wordsNoKey        = "there is no key: name one with --key FILE, or load one into ssh-agent"
 	wordsNoAgent      = "there is no ssh-agent: SSH_AUTH_SOCK is not set; start one, or sign with --key FILE"
 	wordsExpiresShort = "--expires is less than a second"
@@ -123,11 +124,16 @@ const (
 	wordsThisOne        = "%s:\n"
 	wordsRejected       = "%s is %s\n"
 	wordsWritten        = "wrote %s and %s.sig\n"
+	wordsSignedAs       = "signed as %s with %s, valid until %s\n"
+	wordsHandIn         = "to hand it in: opsign submit %s --sig %s.sig\n"
+	wordsTouch          = "touch the security key...\n"
 	wordsCannotUndo     = "cannot be undone"
 	wordsGood           = "good %s signature by %s with %s %s\n"
 	wordsNoKeys         = "no key in ssh-agent and none in ~/.ssh\n"
-	wordsSoftwareKeys   = `warning: these are software keys: whatever can read their files or reach the agent that holds them can sign.
-Keys that need a touch are safer where agents run under your uid.
+	wordsWarning        = "warning: %s\n"
+	wordsSoftwareKeys   = `Any process of your user can sign with a software key, through ssh-agent or its file, and nobody notices. Better:
+  a security key, which somebody has to touch:  ssh-keygen -t ed25519-sk -f ~/.ssh/id_ed25519_sk
+  or an agent that asks before each use:        ssh-add -d KEY && ssh-add -c KEY
 `
 )
 
@@ -180,6 +186,37 @@ func maySign(k key, signers string) string {
 	return strings.Join(out, "; ")
 }
 
+// kind says what sort of key it is, and of a certificate what it certifies.
+func (k key) kind() string {
+	text := "software"
+	if k.SecurityKey {
+		text = "security key"
+	}
+	c := k.Certificate
+	if c == nil {
+		return text
+	}
+	text += ", certificate of " + strings.Join(c.Principals, ", ") + " by " + c.CA
+	switch {
+	case c.ValidBefore == nil:
+		text += ", for ever"
+	default:
+		text += ", from " + cli.Moment(c.ValidAfter) + " to " + cli.Moment(*c.ValidBefore)
+	}
+	if !c.Valid {
+		text += ", not valid now"
+	}
+	return text
+}
+
+// softwareKey warns of a key; may is nil where it is not known what it may sign.
+func softwareKey(k key, may []op.Role) string {
+	if may == nil {
+		return k.Fingerprint + " is a software key"
+	}
+	return k.Fingerprint + " is a software key and may sign as " + roles(may)
+}
+
 func undoable(until time.Time) string { return "can be undone until " + cli.Moment(until) }
 
 func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }
@@ -202,8 +239,17 @@ func decided(code op.Code, r api.Request) error {
 	return op.Refuse(code, "%s is %s: there is nothing to sign any more", r.ID, r.State)
 }
 
-func roleDenied(role op.Role, spec op.Spec) error {
-	return op.Refuse(op.RoleDenied, "the role %s may not sign %s", role, spec.Name).WithHint("it takes: %s", roles(spec.Roles))
+func roleNotAsked(role op.Role, may []op.Role) error {
+	return op.Refuse(op.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", roles(may))
+}
+
+func whichRole(may []op.Role) string {
+	return "several roles may sign this; say with --role which one you sign as: " + roles(may)
+}
+
+func fileThere(path string) error {
+	return op.Refuse(op.Conflict, "%s exists, and nothing is written over it", path).
+		WithHint("name a new file with -o, or remove the old one and its .sig")
 }
 
 func notConfirmed() error {

@@ -57,7 +57,7 @@ func (s agentSocket) signer(ctx context.Context, fingerprint string) (Signer, er
 	if err != nil {
 		return nil, err
 	}
-	return signer{raw: agentKey{socket: s, blob: chosen.blob, key: chosen.key}}, nil
+	return signer{raw: agentKey{socket: s, blob: chosen.Blob, key: chosen.key}}, nil
 }
 
 // AgentCertified returns a signer that presents a certificate and has an agent
@@ -83,7 +83,7 @@ func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer,
 		return nil, op.Refuse(op.UnknownSigner, "the agent does not hold the key %s of the certificate, but:%s",
 			c.Fingerprint, table(held)).WithHint("load it with ssh-add")
 	}
-	return Certified(signer{raw: agentKey{socket: s, blob: found.blob, key: found.key}}, c)
+	return Certified(signer{raw: agentKey{socket: s, blob: found.Blob, key: found.key}}, c)
 }
 
 func choose(held []Identity, fingerprint string) (Identity, error) {

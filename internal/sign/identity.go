@@ -16,15 +16,15 @@ type Identity struct {
 	Comment     string
 	SecurityKey bool         // each signature needs a touch
 	Certificate *Certificate // nil for a plain key
+	Blob        []byte       // the key or certificate in SSH wire format
 	Refused     *op.Refusal  // why it cannot sign for a gate; nil if it can
 
-	key  ssh.PublicKey // never a certificate; nil if it does not decode
-	blob []byte
+	key ssh.PublicKey // never a certificate; nil if it does not decode
 }
 
 // identify reads a key or certificate in SSH wire format.
 func identify(blob []byte, comment string) Identity {
-	id := Identity{KeyType: typeOf(blob), Comment: comment, blob: blob}
+	id := Identity{KeyType: typeOf(blob), Comment: comment, Blob: blob}
 	id.SecurityKey = isSecurityKey(id.KeyType)
 	key, err := ssh.ParsePublicKey(blob)
 	if err != nil {
