@@ -33,6 +33,31 @@ func TestParseArgs(t *testing.T) {
 	}
 }
 
+func TestParseArgsOfLines(t *testing.T) {
+	rotate, err := Lookup("trust.rotate")
+	require.NoError(t, err)
+	line := `bob@example.com namespaces="operational@gated" ssh-ed25519 AAAA= a=b`
+	p, err := rotate.ParseArgs([]string{"add=" + line, "epoch=2", "remove=SHA256:a", "remove=SHA256:b", "add=x"})
+	require.NoError(t, err)
+	require.Equal(t, Params{"add": []any{line, "x"}, "remove": []any{"SHA256:a", "SHA256:b"}, "epoch": int64(2)}, p)
+	require.Equal(t, []string{line, "x"}, p.Lines("add"), "in the order in which they are typed")
+	require.NoError(t, rotate.Check(Signers, p))
+
+	// What is not a line is Check's question, but for what could not be sent.
+	for _, args := range [][]string{{"epoch=2", "epoch=3"}, {"epoch=two"}, {"add"}} {
+		_, err := rotate.ParseArgs(args)
+		require.ErrorIs(t, err, BadParams, args)
+	}
+	_, err = rotate.ParseArgs([]string{"add=a\nb"})
+	require.ErrorIs(t, err, Malformed)
+	p, err = rotate.ParseArgs([]string{"epoch=2", "remove="})
+	require.NoError(t, err)
+	require.ErrorIs(t, rotate.Check(Signers, p), BadParams)
+	p, err = rotate.ParseArgs([]string{"epoch=2", "remove=a", "remove=a"})
+	require.NoError(t, err)
+	require.ErrorIs(t, rotate.Check(Signers, p), BadParams)
+}
+
 func TestParseArgsRefuses(t *testing.T) {
 	create, err := Lookup("guest.create")
 	require.NoError(t, err)

@@ -91,6 +91,68 @@ func TestParamsThatFit(t *testing.T) {
 	}
 }
 
+func TestWhoRotatesKeys(t *testing.T) {
+	s := lookup(t, "trust.rotate")
+	require.Equal(t, []op.Role{op.Operational, op.Recovery}, s.Roles)
+	require.False(t, s.Creates)
+	for _, c := range op.Catalogue() {
+		require.Equal(t, c.Kind == op.KindTrust, c.MayApprove(op.Recovery), "%s: recovery signs key rotation only", c.Name)
+		for _, role := range c.Roles {
+			require.True(t, role.BuiltIn(), "%s: a role of the configuration's own signs what rules ask of it alone", c.Name)
+		}
+	}
+}
+
+// TestRotationParams holds those that fit at their limits, and those that do
+// not.
+func TestRotationParams(t *testing.T) {
+	s := lookup(t, "trust.rotate")
+	for _, c := range []struct {
+		params string
+		want   op.Code // or ""
+	}{
+		{`{"epoch":1}`, ""}, // what it would change is the trust file's question
+		{`{"epoch":9007199254740991,"add":[],"remove":[]}`, ""},
+		{`{"epoch":2,"add":["a \"b\" c","x"],"remove":["SHA256:x"]}`, ""},
+		{`{}`, op.BadParams},
+		{`{"add":["x"]}`, op.BadParams},
+		{`{"epoch":0}`, op.BadParams},
+		{`{"epoch":-1}`, op.BadParams},
+		{`{"epoch":"2"}`, op.BadParams},
+		{`{"epoch":2,"add":"x"}`, op.BadParams},
+		{`{"epoch":2,"add":{"x":"y"}}`, op.BadParams},
+		{`{"epoch":2,"add":[1]}`, op.BadParams},
+		{`{"epoch":2,"add":[["x"]]}`, op.BadParams},
+		{`{"epoch":2,"add":["x",true]}`, op.BadParams},
+		{`{"epoch":2,"add":[""]}`, op.BadParams},
+		{`{"epoch":2,"remove":["x",""]}`, op.BadParams},
+		{`{"epoch":2,"remove":["x","y","x"]}`, op.BadParams},
+		{`{"epoch":2,"keys":["x"]}`, op.BadParams},
+		{`{"epoch":2,"path":"/etc/passwd"}`, op.NotAllowed},
+	} {
+		p, err := op.ParseParams([]byte(c.params))
+		require.NoError(t, err, c.params)
+		if err := s.Check(op.Signers, p); c.want == "" {
+			require.NoError(t, err, c.params)
+		} else {
+			requireRefusal(t, err, c.want, c.params)
+		}
+	}
+	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\u202eb"}}), op.Malformed)
+	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\nb"}}), op.Malformed)
+	refusal := requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(0)}), op.BadParams)
+	require.Equal(t, "trust.rotate: epoch is 0, outside 1 to 9007199254740991", refusal.Detail)
+}
+
+func TestThereIsOneTrustFile(t *testing.T) {
+	for _, name := range []string{"signer", "Signers", "signers2", "allowed_signers"} {
+		err := lookup(t, "trust.rotate").Check(op.Target{Kind: op.KindTrust, Name: name}, op.Params{"epoch": int64(2)})
+		requireRefusal(t, err, op.BadParams, name)
+	}
+	_, err := op.ParseTarget(op.Signers.String())
+	require.NoError(t, err)
+}
+
 func TestLabelsHaveALimit(t *testing.T) {
 	for n, fits := range map[int]bool{op.MaxLabels - 1: true, op.MaxLabels: true, op.MaxLabels + 1: false} {
 		p := op.Params{"labels": map[string]any{"tier": "prod", "x": strings.Repeat("\"", n-len("tierprodx"))}}

@@ -157,7 +157,7 @@ func TestParamsAreComparedAsValues(t *testing.T) {
 }
 
 func TestParamsGetters(t *testing.T) {
-	p, err := op.ParseParams([]byte(`{"s":"x","n":7,"b":true,"l":{"tier":"prod"},"empty":{}}`))
+	p, err := op.ParseParams([]byte(`{"s":"x","n":7,"b":true,"l":{"tier":"prod"},"empty":{},"a":["y","x"],"none":[],"mixed":["x",1]}`))
 	require.NoError(t, err)
 	require.True(t, p.Has("s"))
 	require.False(t, p.Has("S"))
@@ -172,4 +172,9 @@ func TestParamsGetters(t *testing.T) {
 	require.Zero(t, p.Int("s"))
 	require.False(t, p.Bool("n"))
 	require.Nil(t, p.Labels("s"))
+	require.Equal(t, []string{"y", "x"}, p.Lines("a"))
+	require.Empty(t, p.Lines("none"))
+	require.Empty(t, p.Lines("absent"))
+	require.Empty(t, p.Lines("s"))
+	require.Equal(t, []string{"x"}, p.Lines("mixed"))
 }

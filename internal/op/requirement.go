@@ -50,6 +50,9 @@ func (a *Attested) Touch() Touch {
 	}
 }
 
+// BuiltIn names the rule of a demand that no configuration makes.
+const BuiltIn = "built-in"
+
 // Demand is one thing that has to be met before a step is authorized: so many
 // distinct people, each with a key of their own, who sign in one of the roles.
 type Demand struct {
@@ -218,8 +221,8 @@ func (r Requirement) Stricter(s Requirement) Requirement {
 	return out
 }
 
-// and returns the demands of both, without those that another one implies: who
-// meets that one meets them too, and people need not read both.
+// and returns the demands of both, without those of which another one of the
+// same roles asks for no less: people need not read both.
 func (w Way) and(b Way) Way {
 	out := Way{Name: w.Name}
 	for _, d := range slices.Concat(w.Demands, b.Demands) {
@@ -231,11 +234,15 @@ func (w Way) and(b Way) Way {
 	return out
 }
 
-// implies reports whether any signatures that meet d meet e. Which rule asks
-// makes no difference.
+// implies reports whether d asks for no less than e of the same roles. Which
+// rule asks makes no difference. (Of fewer roles it would ask for no less
+// either, but Touch of the others would be forgotten with e.)
 func (d Demand) implies(e Demand) bool {
-	within := !slices.ContainsFunc(d.Roles, func(r Role) bool { return !slices.Contains(e.Roles, r) })
-	return within && d.Threshold >= e.Threshold && d.Touch.Satisfies(e.Touch)
+	return within(d.Roles, e.Roles) && within(e.Roles, d.Roles) && d.Threshold >= e.Threshold && d.Touch.Satisfies(e.Touch)
+}
+
+func within(some, all []Role) bool {
+	return !slices.ContainsFunc(some, func(r Role) bool { return !slices.Contains(all, r) })
 }
 
 // Open reports whether a step may run at t as far as the windows go.
