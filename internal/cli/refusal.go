@@ -47,7 +47,7 @@ func explain(path string, err error) string {
 	case errors.As(err, &gone):
 		text := wordsUnreachable
 		for _, a := range gone.Tried {
-			text += fmt.Sprintf(wordsTried, op.Shown(a.Path), a.Err)
+			text += fmt.Sprintf(wordsTried, op.Shown(a.Path), Lines(a.Err.Error()))
 			if a.Hint != "" {
 				text += fmt.Sprintf(wordsHint, Lines(a.Hint))
 			}

@@ -26,7 +26,7 @@ const (
 	wordsRefused     = "%s: %s\n"
 	wordsHint        = "  hint: %s\n"
 	wordsUnreachable = "the daemon cannot be reached\n"
-	wordsTried       = "  tried %s: %v\n"
+	wordsTried       = "  tried %s: %s\n"
 )
 
 func fileExists(path string) error {

@@ -125,10 +125,19 @@ func (r Remote) String() string {
 	return b.String() + r.Socket
 }
 
-// argv returns ssh's arguments. No terminal, no forwarding of a port, of X11 or
-// of the agent: the other host gets signatures, never the means to make them.
-// No argument needs quoting in a shell, which ParseRemote has seen to.
-func (r Remote) argv() []string {
+// dial returns ssh's arguments for a connection to the gate.
+func (r Remote) dial() []string {
+	if r.Socket == "" {
+		return r.argv("gated", "dial")
+	}
+	return r.argv("gated", "dial", "--socket", r.Socket)
+}
+
+// argv returns ssh's arguments for a command. No terminal, no forwarding of a
+// port, of X11 or of the agent: the other host gets signatures, never the means
+// to make them. No argument needs quoting in a shell, which ParseRemote has seen
+// to.
+func (r Remote) argv(command ...string) []string {
 	args := []string{"-T", "-a", "-x", "-o", "ClearAllForwardings=yes"}
 	if r.Port != 0 {
 		args = append(args, "-p", strconv.Itoa(int(r.Port)))
@@ -136,11 +145,7 @@ func (r Remote) argv() []string {
 	if r.User != "" {
 		args = append(args, "-l", r.User)
 	}
-	args = append(args, "--", r.Host, "gated", "dial")
-	if r.Socket != "" {
-		args = append(args, "--socket", r.Socket)
-	}
-	return args
+	return append(append(args, "--", r.Host), command...)
 }
 
 func badRemote(text, why string) error {

@@ -59,7 +59,7 @@ func startSSH(r Remote) (*sshConn, error) {
 	}
 	ctx, kill := context.WithCancel(context.Background())
 	s := &sshConn{Conn: conn, kill: kill, ended: make(chan struct{})}
-	cmd := exec.CommandContext(ctx, "ssh", r.argv()...)
+	cmd := exec.CommandContext(ctx, "ssh", r.dial()...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &s.said
 	// It stays in this process group, so that it may ask on the terminal. On a
 	// TERM it puts the terminal right; one that does not end is killed.
@@ -123,7 +123,7 @@ func (c *Client) dialSSH(ctx context.Context) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, &Unreachable{Tried: []Attempt{s.failure(address, err)}}
+		return nil, &Unreachable{Tried: []Attempt{s.failure(*c.remote, err)}}
 	}
 	c.last.Store(&address)
 	return c.processes.keep(s), nil
@@ -131,10 +131,10 @@ func (c *Client) dialSSH(ctx context.Context) (net.Conn, error) {
 
 // failure says why no gate answered through ssh, in its own words where it had
 // any.
-func (s *sshConn) failure(address string, err error) Attempt {
+func (s *sshConn) failure(r Remote, err error) Attempt {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
 		_ = s.Close()
-		return Attempt{Path: address, Err: fmt.Errorf("%w: %s", errNoGate, op.Shown(err.Error())),
+		return Attempt{Path: r.String(), Err: fmt.Errorf("%w: %s", errNoGate, op.Shown(err.Error())),
 			Hint: "does a start-up file of the shell there print something? It should do so in interactive shells only"}
 	}
 	// Its output ended, so that it is about to end, too; it is not asked to, as
@@ -144,23 +144,27 @@ func (s *sshConn) failure(address string, err error) Attempt {
 	case <-time.After(sshGrace):
 	}
 	_ = s.Close()
-	text, hint := sshExit(s.exit)
-	if said := s.said.text(); said != "" {
-		text += ": " + said
+	text, hint := sshExit(s.exit, r)
+	switch said := s.said.lines(); len(said) {
+	case 0:
+	case 1:
+		text += ": " + said[0]
+	default:
+		text += ":\n" + strings.Join(said, "\n")
 	}
-	return Attempt{Path: address, Err: errors.New(text), Hint: hint}
+	return Attempt{Path: r.String(), Err: errors.New(text), Hint: hint}
 }
 
 // sshExit words how ssh ended: with a code of its own, 255, or with that of the
 // command on the other host.
-func sshExit(err error) (text, hint string) {
+func sshExit(err error, r Remote) (text, hint string) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return "the connection ended before a gate answered", ""
 	}
 	switch code := exit.ExitCode(); code {
 	case 255:
-		return "ssh did not get there", "try the same host with ssh by hand, and answer what it asks"
+		return "ssh did not get there", "try it by hand, and answer what it asks: ssh " + strings.Join(r.argv("gated", "status"), " ")
 	case 127:
 		return "there is no program gated there", "install it there, in the PATH of shells that are not interactive: /usr/local/bin, say"
 	case 2:
@@ -188,9 +192,9 @@ func (l *lastSaid) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns it as one line that is safe to print; the other host may say
+// lines returns it as lines that are safe to print; the other host may say
 // whatever it likes.
-func (l *lastSaid) text() string {
+func (l *lastSaid) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []string
@@ -200,5 +204,5 @@ func (l *lastSaid) text() string {
 			out = append(out, op.Shown(line))
 		}
 	}
-	return strings.Join(out, "; ")
+	return out
 }
