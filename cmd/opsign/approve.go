@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -74,31 +76,66 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	a.Say("%s", q.text())
+	a.Say("%s", q.text(a.now()))
 	if err := answered(q.request); err != nil {
 		return err
 	}
-	role, err := a.keys.roleFor(q.request.Roles)
+	role, err := a.keys.roleFor(usefulRoles(q.request, a.keys))
 	if err != nil {
 		return err
 	}
 	if err := a.confirm(a.yes, wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
-	if a.signer == nil {
-		if a.signer, err = a.keySigner(ctx, a.keys); err != nil {
-			return err
-		}
-	}
-	armor, err := a.signer.Sign(ctx, role, q.bytes)
-	if err != nil {
-		return err
-	}
-	r, err := a.client.Approve(ctx, id, api.EnvelopeOf(q.bytes, armor))
+	r, err := a.sign(ctx, q, role)
 	if err != nil {
 		return err
 	}
 	return a.outcome(ctx, a.client, r, a.wait)
+}
+
+// sign signs the bytes that were shown and hands them in.
+func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Request, error) {
+	signer, err := a.key(ctx)
+	if err != nil {
+		return q.request, err
+	}
+	armor, err := signer.Sign(ctx, role, q.bytes)
+	if err != nil {
+		return q.request, err
+	}
+	return a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
+}
+
+// key returns the one key of the run.
+func (a *approval) key(ctx context.Context) (sign.Signer, error) {
+	if a.signer != nil {
+		return a.signer, nil
+	}
+	signer, err := a.keySigner(ctx, a.keys)
+	if err == nil {
+		a.signer = signer
+	}
+	return signer, err
+}
+
+// usefulRoles returns the roles that a key may sign in. Where the operator names
+// none, it is those that are still needed. A new key may prove itself in a role
+// that nobody else is asked for.
+func usefulRoles(r api.Request, k keyFlags) []op.Role {
+	if k.role == "" {
+		if open := cli.OpenRoles(r); len(open) > 0 {
+			return open
+		}
+		return r.Roles
+	}
+	may := slices.Clone(r.Roles)
+	for _, owed := range r.Owed {
+		if _, role, ok := strings.Cut(owed, " "); ok {
+			may = append(may, op.Role(role))
+		}
+	}
+	return may
 }
 
 // answered refuses to ask for a signature that no gate would take: the request

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,18 +22,24 @@ func (t *tool) listCommand() *cobra.Command {
 		if _, err := t.knownGate(c.Context(), cl); err != nil {
 			return err
 		}
-		state := op.StatePending
-		if all {
-			state = ""
-		}
-		requests, err := cl.Requests(c.Context(), state)
+		requests, err := cl.Requests(c.Context(), "")
 		if err != nil {
 			return err
+		}
+		if !all {
+			requests = slices.DeleteFunc(requests, func(r api.Request) bool { return !t.decidable(r) })
 		}
 		return t.listRequests(requests)
 	})
 	c.Flags().BoolVar(&all, "all", false, flagAll)
 	return c
+}
+
+// decidable holds for what an operator can still decide: what waits for
+// signatures, and what they can stop because it cools off or waits for its
+// window.
+func (t *tool) decidable(r api.Request) bool {
+	return r.State == op.StatePending || cli.Delayed(r, t.now())
 }
 
 func (t *tool) listRequests(requests []api.Request) error {
@@ -51,8 +57,12 @@ func (t *tool) listRequests(requests []api.Request) error {
 	}
 	rows := []string{wordsListHead}
 	for _, r := range requests {
-		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, r.Target, strings.Join(r.RequestedBy, ","),
-			fmt.Sprint(r.Missing), cli.Moment(r.ExpiresAt), r.Reason))
+		signed := make([]string, len(r.Signatures))
+		for i, s := range r.Signatures {
+			signed[i] = s.Principal
+		}
+		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, r.Target, strings.Join(r.RequestedBy, ","), cli.Moment(r.ExpiresAt),
+			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
 	}
 	return t.Table(rows...)
 }

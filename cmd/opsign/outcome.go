@@ -15,17 +15,10 @@ import (
 const outcomeTime = 30 * time.Second
 
 // outcome prints what became of an approved request and ends the command by it.
-// It waits for the end of the step unless wait is false, more people have to
-// sign, or the step has to wait for another request of its job.
 func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wait bool) error {
-	if r.State.Open() && r.State != op.StatePending && wait {
-		err := awaitStep(ctx, cl, r.Job, r.ID)
-		if err != nil {
-			return err
-		}
-		if r, err = cl.Request(ctx, r.ID); err != nil {
-			return err
-		}
+	r, err := t.settled(ctx, cl, r, wait)
+	if err != nil {
+		return err
 	}
 	if t.JSON {
 		if err := t.Emit(r); err != nil {
@@ -34,15 +27,37 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 	}
 	switch {
 	case r.State == op.StatePending:
-		t.Say(wordsStillMissing, op.Shown(r.ID), r.Missing)
+		t.Say("%s", missingText(r, t.now()))
 		return cli.Ended(api.ExitWaits)
 	case !r.State.Open() && r.State != op.StateSucceeded:
 		t.SayWhy(r.Error.Err())
 	case t.JSON:
 	default:
-		t.Print("%s\n", outcomeWords(r, undo(ctx, cl, r)))
+		t.Print("%s\n", outcomeWords(r, undo(ctx, cl, r), t.now()))
 	}
 	return cli.Ended(api.ExitOfState(r.State))
+}
+
+// settled returns a request as it is when its step has ended. It waits for that
+// unless wait is false, more people have to sign, the step cools off or waits
+// for its window, or it has to wait for another request of its job.
+func (t *tool) settled(ctx context.Context, cl *client.Client, r api.Request, wait bool) (api.Request, error) {
+	if !wait || !r.State.Open() || r.State == op.StatePending || cli.Delayed(r, t.now()) {
+		return r, nil
+	}
+	if err := awaitStep(ctx, cl, r.Job, r.ID); err != nil {
+		return r, err
+	}
+	return cl.Request(ctx, r.ID)
+}
+
+// missingText says who is needed after a signature that was not the last.
+func missingText(r api.Request, now time.Time) string {
+	text := sprint(wordsStillMissing, op.Shown(r.ID))
+	for line := range strings.Lines(cli.Needed(r) + cli.Delays(r, now)) {
+		text += "  " + line
+	}
+	return text
 }
 
 // awaitStep returns when a step has ended, cannot run before somebody signs

@@ -76,7 +76,7 @@ func TestWhatIsShownIsDecodedFromTheBytes(t *testing.T) {
 		State: op.StatePending}))
 	require.NoError(t, err)
 	require.Equal(t, b, q.bytes)
-	text := q.text()
+	text := q.text(time.Now())
 	require.Contains(t, text, "guest/database")
 	require.Contains(t, text, "guest.destroy")
 	require.NotContains(t, text, "guest/web-1")
@@ -105,9 +105,11 @@ func TestBytesThatDoNotDecodeAreNotShown(t *testing.T) {
 
 func TestFactsCannotPlayWithTheTerminal(t *testing.T) {
 	q, err := ask1(t, gateWith(t, payload(t, func(*op.Payload) {}), api.Request{ID: "j1.1", State: op.StatePending,
-		Facts: []op.Fact{{Name: "bytes", Text: "0\x1b[2K\rnothing"}, {Name: "a\nb", Text: "c"}}, Why: "x\u202ey"}))
+		Facts: []op.Fact{{Name: "bytes", Text: "0\x1b[2K\rnothing"}, {Name: "a\nb", Text: "c"}}, Why: "x\u202ey",
+		Signatures: []api.Signature{{Principal: "a\x1b[1m", Role: "r\r"}}, Owed: []string{"\x1b x"},
+		Demands: []api.Demand{{Rule: "\x1b]0;", Roles: []op.Role{"\x1b"}, Threshold: 1, Could: []string{"b\u202e"}}}}))
 	require.NoError(t, err)
-	text := q.text()
+	text := q.text(time.Now())
 	require.NotContains(t, text, "\x1b")
 	require.NotContains(t, text, "\r")
 	require.NotContains(t, text, "\u202e")
@@ -119,7 +121,7 @@ func TestLongFieldsAreShownWhole(t *testing.T) {
 	reason := strings.Repeat("r", op.MaxReason)
 	q, err := ask1(t, gateWith(t, payload(t, func(p *op.Payload) { p.Reason = reason }), api.Request{ID: "j1.1"}))
 	require.NoError(t, err)
-	require.Contains(t, q.text(), reason)
+	require.Contains(t, q.text(time.Now()), reason)
 }
 
 func TestAnsweredRequestsHaveTheGatesCodes(t *testing.T) {
@@ -133,25 +135,45 @@ func TestAnsweredRequestsHaveTheGatesCodes(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	gone := &api.Error{Code: op.StaleTarget, Detail: "it changed"}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	later := now.Add(10 * time.Minute)
 	for _, c := range []struct {
 		r           api.Request
 		exit        int
 		out, beside string
 	}{
-		{api.Request{ID: "j1.1", State: op.StatePending, Missing: 2}, 3, "", "j1.1: 2 more have to sign\n"},
+		{api.Request{ID: "j1.1", State: op.StatePending, CoolOff: 600, Demands: []api.Demand{
+			{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 2, Have: 1, Could: []string{"bob@example.com"}}}}, 3, "",
+			"j1.1 still waits for signatures\n  needs 1 more as operational: bob@example.com (built-in rule)\n" +
+				"  after the last signature it cools off for 10m; any operator can stop it by: opsign reject j1.1 --reason TEXT\n"},
 		{api.Request{State: op.StateRefused, Error: gone}, 1, "", "stale_target: it changed\n"},
 		{api.Request{State: op.StateSucceeded, Op: "guest.destroy", Target: "guest/a", Detail: "can be undone until x"}, 0,
 			"destroyed guest/a, can be undone until x\n", ""},
 		{api.Request{State: op.StateSucceeded, Op: "guest.wipe", Target: "guest/a"}, 0, "wiped guest/a\n", ""},
 		{api.Request{State: op.StateAuthorized, Op: "guest.wipe", Target: "guest/a", Job: "j1"}, 0,
 			"guest.wipe guest/a: authorized, not done yet; gated jobs j1 shows how it goes on\n", ""},
+		{api.Request{ID: "j1.1", State: op.StateAuthorized, Op: "guest.wipe", Target: "guest/a", Job: "j1", CoolOff: 600, AuthorizedAt: &now,
+			RunsAt: &later, ExpiresAt: later.Add(time.Hour)}, 0,
+			"guest.wipe guest/a: authorized; runs at 2026-01-02T03:14:05Z\nany operator can stop it until then by: opsign reject j1.1 --reason TEXT\n", ""},
 	} {
 		var out, beside bytes.Buffer
-		tl := &tool{Tool: cli.Tool{Stdout: &out, Stderr: &beside, Socket: "/nowhere", Getenv: func(string) string { return "" }}}
+		tl := &tool{Tool: cli.Tool{Stdout: &out, Stderr: &beside, Socket: "/nowhere", Getenv: func(string) string { return "" }},
+			now: func() time.Time { return now }}
 		cl, err := tl.Client()
 		require.NoError(t, err)
-		require.Equal(t, c.exit, api.Exit(tl.outcome(context.Background(), cl, c.r, false)))
+		require.Equal(t, c.exit, api.Exit(tl.outcome(context.Background(), cl, c.r, c.r.RunsAt != nil)))
 		require.Equal(t, c.out, out.String())
-		require.Equal(t, c.beside, beside.String())
+		first, _, _ := strings.Cut(beside.String(), "\n  hint: ")
+		require.Equal(t, strings.TrimSuffix(c.beside, "\n"), strings.TrimSuffix(first, "\n"))
 	}
+}
+
+func TestRolesThatHelp(t *testing.T) {
+	r := api.Request{State: op.StatePending, Roles: []op.Role{op.Operational, "manager", op.Recovery}, Owed: []string{"SHA256:x coordination"},
+		Demands: []api.Demand{{Roles: []op.Role{op.Operational}, Threshold: 1, Have: 1}, {Roles: []op.Role{"manager"}, Threshold: 1},
+			{Way: op.WayRecovery, Roles: []op.Role{op.Recovery}, Threshold: 1}}}
+	require.Equal(t, []op.Role{"manager"}, usefulRoles(r, keyFlags{}), "those that are still needed")
+	require.Equal(t, []op.Role{op.Operational, "manager", op.Recovery, op.Coordination}, usefulRoles(r, keyFlags{role: "recovery"}))
+	r.Demands[1].Have = 1
+	require.Equal(t, r.Roles, usefulRoles(r, keyFlags{}))
 }

@@ -45,19 +45,12 @@ func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool)
 	if err != nil {
 		return err
 	}
-	t.Say("%s", q.text())
+	t.Say("%s", q.text(t.now()))
+	payload, err := t.rejection(q, reason)
+	if err != nil {
+		return err
+	}
 	role, err := k.roleFor(q.request.Roles)
-	if err != nil {
-		return err
-	}
-	requestID, err := op.ParseStepID(q.request.ID)
-	if err != nil {
-		return err
-	}
-	now := t.now().UTC().Truncate(time.Second)
-	payload, err := op.Rejection{Gate: q.payload.Gate, Host: q.payload.Host, Request: requestID,
-		PayloadSHA256: op.SHA256(q.bytes), Nonce: newNonce(), IssuedAt: now, ExpiresAt: now.Add(rejectionValidity),
-		Reason: reason}.Encode()
 	if err != nil {
 		return err
 	}
@@ -77,6 +70,17 @@ func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool)
 		return err
 	}
 	return t.rejected(r)
+}
+
+// rejection makes the bytes of a rejection of what was shown.
+func (t *tool) rejection(q question, reason string) ([]byte, error) {
+	id, err := op.ParseStepID(q.request.ID)
+	if err != nil {
+		return nil, err
+	}
+	now := t.now().UTC().Truncate(time.Second)
+	return op.Rejection{Gate: q.payload.Gate, Host: q.payload.Host, Request: id, PayloadSHA256: op.SHA256(q.bytes),
+		Nonce: newNonce(), IssuedAt: now, ExpiresAt: now.Add(rejectionValidity), Reason: reason}.Encode()
 }
 
 // rejected prints how a request stands after a rejection.

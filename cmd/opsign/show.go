@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +63,7 @@ func (t *tool) showCommand() *cobra.Command {
 		case t.JSON:
 			return t.Emit(q.request)
 		}
-		t.Print("%s", q.text())
+		t.Print("%s", q.text(t.now()))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeRequest
@@ -71,29 +72,46 @@ func (t *tool) showCommand() *cobra.Command {
 }
 
 // text shows a request for people: first what would be signed, from the bytes,
-// then what the gate says beside it.
-func (q question) text() string {
+// then what the gate says beside it. now is this machine's clock.
+func (q question) text(now time.Time) string {
 	r := q.request
 	text := sprint(wordsRequest, op.Shown(r.ID), op.Shown(string(r.State)), op.Shown(strings.Join(r.RequestedBy, ", "))) +
-		wordsSigned + payloadText(q.payload)
-	if len(r.Facts) > 0 {
-		rows := make([]string, 0, len(r.Facts))
-		for _, f := range r.Facts {
-			rows = append(rows, "    "+cli.Row(f.Name, f.Text))
-		}
-		text += wordsLost + cli.Columns(rows...)
+		sinceText(r, now) + wordsSigned + payloadText(q.payload) + lostText(r)
+	if r.Why != "" {
+		text += sprint(wordsWhy, op.Shown(r.Why))
 	}
-	text += sprint(wordsWhy, op.Shown(r.Why))
 	if r.Detail != "" {
 		text += sprint(wordsDetail, op.Shown(r.Detail))
 	}
-	for _, s := range r.Signatures {
-		text += sprint(wordsSignedBy, op.Shown(s.Principal), op.Shown(string(s.Role)), op.Shown(s.Fingerprint))
-	}
-	if r.State == op.StatePending {
-		text += sprint(wordsMissing, r.Missing, roles(r.Roles))
+	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, now)) {
+		text += "  " + line
 	}
 	return text
+}
+
+// sinceText says since when a request waits and how long its payload still
+// counts. It is empty of one that has ended.
+func sinceText(r api.Request, now time.Time) string {
+	if !r.State.Open() || r.CreatedAt.IsZero() {
+		return ""
+	}
+	text := sprint(wordsSince, cli.Moment(r.CreatedAt), cli.Span(now.Sub(r.CreatedAt)))
+	if left := r.ExpiresAt.Sub(now); left > 0 {
+		return text + sprint(wordsLeft, cli.Span(left))
+	}
+	return text + wordsNoneLeft
+}
+
+// lostText says what would be lost as the gate saw it, whole.
+func lostText(r api.Request) string {
+	if len(r.Facts) == 0 {
+		return ""
+	}
+	rows := make([]string, 0, len(r.Facts))
+	for _, f := range r.Facts {
+		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
+	}
+	return wordsLost + cli.Columns(rows...)
 }
 
 // payloadText shows every member of a payload whole.

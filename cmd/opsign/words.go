@@ -37,10 +37,12 @@ system's ssh reaches it, and gated has to be installed there.`,
   opsign submit op.json --sig op.json.sig`,
 		"  opsign show j12.1"},
 	"approve": {"approve ID...", "Sign requests, and wait for their outcome",
-		`Shows each request, asks, signs, and waits 30 seconds for the outcome. Without a terminal it needs --yes. The key is
+		`Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. Without a terminal it
+needs --yes; opsign review walks through all that waits. The key is
 that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa.
 
-Exits 0 when it was done or is under way, 1 when it was refused or failed, 3 when more people have to sign.`,
+Exits 0 when it was done, is under way, cools off or waits for its window, 1 when it was refused or failed, 3 when more
+people have to sign, and says who could.`,
 		"  opsign approve j12.1\n  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes"},
 	"reject": {"reject ID --reason TEXT", "Sign the refusal of a request",
 		"The request ends, and the same wish is refused until it changes.", "  opsign reject j12.1 --reason \"still in use\""},
@@ -109,15 +111,11 @@ const (
 	wordsNoneKnown      = "no gate is known yet\n"
 	wordsKnownHead      = "ADDRESS\tHOST\tGATE"
 	wordsForgot         = "forgot gate %s on %s, known at %s\n"
-	wordsListHead       = "ID\tSTATE\tOP\tTARGET\tFOR\tMISSING\tEXPIRES\tREASON"
 	wordsRequest        = "request %s: %s, for %s\n"
 	wordsSigned         = "  what the signature binds:\n"
 	wordsLost           = "  what would be lost, as the gate sees it:\n"
 	wordsWhy            = "  why it waits: %s\n"
 	wordsDetail         = "  outcome: %s\n"
-	wordsSignedBy       = "  signed by %s as %s with %s\n"
-	wordsMissing        = "  missing signatures: %d, by role %s\n"
-	wordsStillMissing   = "%s: %d more have to sign\n"
 	wordsConfirmApprove = "Sign %s of %s as %s? Type yes: "
 	wordsConfirmReject  = "Reject %s of %s as %s? Type yes: "
 	wordsPassphrase     = "Passphrase of %s: "
@@ -147,7 +145,7 @@ var done = map[string]string{
 // outcomeWords says how a request stands that is not refused: "destroyed
 // guest/web-1, can be undone until …". What the gate says was done goes before
 // what undo found.
-func outcomeWords(r api.Request, undo string) string {
+func outcomeWords(r api.Request, undo string, now time.Time) string {
 	what := op.Shown(r.Op) + " " + op.Shown(r.Target)
 	if _, verb, ok := strings.Cut(r.Op, "."); ok && done[verb] != "" {
 		what = done[verb] + " " + op.Shown(r.Target)
@@ -159,6 +157,8 @@ func outcomeWords(r api.Request, undo string) string {
 		return what + ", " + undo
 	case r.State == op.StateSucceeded:
 		return what
+	case cli.Delayed(r, now):
+		return fmt.Sprintf("%s %s: %s", op.Shown(r.Op), op.Shown(r.Target), strings.TrimSuffix(cli.Delays(r, now), "\n"))
 	default:
 		return fmt.Sprintf("%s %s: %s, not done yet; gated jobs %s shows how it goes on", op.Shown(r.Op), op.Shown(r.Target),
 			op.Shown(string(r.State)), op.Shown(r.Job))
@@ -236,7 +236,8 @@ func cannotPin(at client.Address, not *client.NotPinned) error {
 }
 
 func decided(code op.Code, r api.Request) error {
-	return op.Refuse(code, "%s is %s: there is nothing to sign any more", r.ID, r.State)
+	return op.Refuse(code, "%s is %s: there is nothing to sign any more", r.ID, r.State).
+		WithHint("opsign show %s says what became of it, opsign list what waits now", r.ID)
 }
 
 func roleNotAsked(role op.Role, may []op.Role) error {
@@ -253,7 +254,7 @@ func fileThere(path string) error {
 }
 
 func notConfirmed() error {
-	return op.Refuse(op.Cancelled, "not confirmed, nothing was signed")
+	return op.Refuse(op.Cancelled, "not confirmed, nothing was signed").WithHint("to sign, run it again and type yes")
 }
 
 func nobodyToAsk(path string) error {
