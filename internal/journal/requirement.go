@@ -82,7 +82,9 @@ func EncodeNeed(r op.Requirement) string {
 func EncodeExtra(r op.Requirement) string {
 	plain := r.CoolOff == 0 && len(r.Windows) == 0
 	for _, w := range r.Ways {
-		plain = plain && len(w.Demands) == 1
+		for _, d := range w.Demands {
+			plain = plain && d.Rule == op.BuiltIn && d.Threshold == 1 && d.Touch == op.TouchNone
+		}
 	}
 	if plain {
 		return ""
