@@ -59,18 +59,18 @@ func (k key) owner(trust *authz.Trust, role op.Role) string {
 	return ""
 }
 
-// warning says that a software key is listed for a role that may destroy, or
+// warning says that a software key may now sign for a role that may destroy, or
 // that nobody knows what it is listed for. It is empty without a reason.
 func (k key) warning(known bool) string {
 	switch {
-	case !k.Software || !k.Usable:
+	case !k.Software || !k.Usable || k.Certificate != nil && !k.Certificate.Valid:
 		return ""
 	case !known:
 		return softwareKey(k, nil)
 	}
 	var may []op.Role
 	for _, l := range k.Listed {
-		if mayDestroy(l.Role) {
+		if l.Valid && mayDestroy(l.Role) {
 			may = append(may, l.Role)
 		}
 	}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/mint"
+	"gated/internal/op"
+	"gated/internal/sign"
+)
+
+func TestRoleFor(t *testing.T) {
+	for _, c := range []struct {
+		flag string
+		may  []op.Role
+		want op.Role
+		exit int
+	}{
+		{"", nil, op.Operational, 0},
+		{"", []op.Role{op.Operational, op.Recovery}, op.Operational, 0},
+		{"", []op.Role{"manager", op.Operational}, op.Operational, 0},
+		{"", []op.Role{"manager"}, "manager", 0},
+		{"", []op.Role{op.Coordination}, op.Coordination, 0},
+		{"", []op.Role{"manager", "security"}, "", api.ExitUsage},
+		{"manager", []op.Role{op.Operational, "manager"}, "manager", 0},
+		{"manager", nil, "manager", 0},
+		{"manager", []op.Role{op.Operational}, "", api.ExitRefused},
+		{"recovery", []op.Role{op.Operational}, "", api.ExitRefused},
+		{"Manager", []op.Role{"manager"}, "", api.ExitUsage},
+		{"operational@gated", nil, "", api.ExitUsage},
+	} {
+		got, err := keyFlags{role: c.flag}.roleFor(c.may)
+		require.Equal(t, c.want, got, c)
+		if c.exit != 0 {
+			require.Equal(t, c.exit, api.Exit(err), c)
+			continue
+		}
+		require.NoError(t, err, c)
+	}
+	_, err := keyFlags{}.roleFor([]op.Role{"manager", "security"})
+	require.ErrorContains(t, err, "manager, security")
+	_, err = keyFlags{role: "recovery"}.roleFor([]op.Role{op.Operational})
+	require.ErrorIs(t, err, op.RoleDenied)
+}
+
+func TestOfflineRoles(t *testing.T) {
+	spec, err := op.Lookup("guest.destroy")
+	require.NoError(t, err)
+	require.Equal(t, spec.Roles, offlineRoles(spec, ""))
+	require.Equal(t, spec.Roles, offlineRoles(spec, op.Recovery))
+	require.Contains(t, offlineRoles(spec, "manager"), op.Role("manager"))
+	require.NotContains(t, spec.Roles, op.Role("manager"), "the catalogue stays as it is")
+}
+
+// toolWith returns a tool with an environment, and what it says.
+func toolWith(env map[string]string, now time.Time) (t *tool, out, beside *bytes.Buffer) {
+	t, out, beside = testTool(), new(bytes.Buffer), new(bytes.Buffer)
+	t.Stdout, t.Stderr = out, beside
+	t.Getenv = func(name string) string { return env[name] }
+	t.now = func() time.Time { return now }
+	return t, out, beside
+}
+
+func TestCertificateGoesWithItsKey(t *testing.T) {
+	now, dir := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC), t.TempDir()
+	ca, key, other := mint.Ed25519(t, "ca"), mint.Ed25519(t, "key"), mint.Ed25519(t, "other")
+	path, otherPath := key.WriteFile(t, dir), other.WriteFile(t, dir)
+	c := mint.Certify(ca, key, "alice@example.com")
+	c.ValidBefore = now.Add(time.Second)
+	cert := c.WriteFile(t, dir)
+	tl, _, _ := toolWith(nil, now)
+	for _, k := range []keyFlags{{cert: cert}, {cert: cert, key: path}} {
+		require.NoError(t, tl.check(k))
+		s, err := tl.keySigner(t.Context(), k)
+		require.NoError(t, err)
+		require.Equal(t, "ssh-ed25519-cert-v01@openssh.com", s.PublicKey().Type())
+		require.Equal(t, key.Fingerprint(), s.Fingerprint())
+	}
+	s, err := tl.keySigner(t.Context(), keyFlags{key: path})
+	require.NoError(t, err)
+	require.Equal(t, "ssh-ed25519", s.PublicKey().Type(), "never without being named")
+
+	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert, key: otherPath})
+	require.ErrorIs(t, err, op.UnknownSigner)
+	_, err = tl.keySigner(t.Context(), keyFlags{cert: path + ".pub", key: path})
+	require.ErrorIs(t, err, op.Malformed)
+	require.Equal(t, api.ExitUsage, api.Exit(tl.check(keyFlags{cert: filepath.Join(dir, "none")})))
+	require.NoError(t, os.Remove(path))
+	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert})
+	require.ErrorIs(t, err, op.Unavailable, "no key, no agent")
+	tl, _, _ = toolWith(nil, now.Add(time.Second))
+	_, err = tl.keySigner(t.Context(), keyFlags{cert: cert, key: path})
+	require.ErrorIs(t, err, op.SignerExpired)
+}
+
+// signerStub signs without a key.
+type signerStub struct{ sign.Signer }
+
+func (signerStub) Sign(context.Context, op.Role, []byte) (string, error) { return "armor", nil }
+
+func TestASecurityKeyIsAnnounced(t *testing.T) {
+	tl, out, beside := toolWith(nil, time.Time{})
+	armor, err := touched{signerStub{}, tl}.Sign(t.Context(), op.Operational, nil)
+	require.NoError(t, err)
+	require.Equal(t, "armor", armor)
+	require.Equal(t, "touch the security key...\n", beside.String())
+	require.Empty(t, out.String())
+}
