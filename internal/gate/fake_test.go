@@ -39,6 +39,7 @@ type world struct {
 	back     *backend // nil on another back end
 	observer op.Observer
 	trust    *authz.Trust
+	revoked  *authz.Revoked
 	id       op.GateID
 
 	mu      sync.Mutex

@@ -7,7 +7,7 @@ import (
 )
 
 // BuiltIn names the demand that no rule made.
-const BuiltIn = "built-in"
+const BuiltIn = op.BuiltIn
 
 // Subject is a destructive step as rules look at it.
 type Subject struct {

@@ -1,0 +1,340 @@
+package gate_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/audit"
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/journal"
+	"gated/internal/mint"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+var signers = op.Target{Kind: "trust", Name: "signers"}
+
+// keeper is a back end that also looks at the trust file, as its driver does.
+type keeper struct {
+	*backend
+	gate func() *gate.Gate
+}
+
+func (k keeper) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	if t != signers {
+		return k.backend.Observe(ctx, t)
+	}
+	g := k.gate()
+	return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(g.ID()),
+		Fingerprint: op.FingerprintOf(append(strconv.AppendInt(nil, g.Epoch(), 10), g.Trust().Text()...))}, nil
+}
+
+// rotating is a world whose trust file is in the journal, at epoch 1.
+func rotating(t testing.TB, rules ...policy.Rule) *world {
+	k := keeper{backend: newBackend()}
+	var w *world
+	k.gate = func() *gate.Gate { return w.gate }
+	w = newWorldOn(t, k)
+	w.back = k.backend
+	text := string(w.trust.Text()) + bob.line("operational@gated") + mona.line("manager@gated")
+	var err error
+	w.trust, err = authz.LoadTrust([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error {
+		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "test", At: w.wall})
+	}))
+	require.NoError(t, w.gate.Log(w.ctx, gate.RotatedEntry("test", authz.Rotation{Trust: w.trust}, journal.TrustVersion{Epoch: 1})))
+	require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
+	w.setRules(rules...)
+	return w
+}
+
+func rotate(epoch int64, add, remove []string) op.Ask {
+	p := op.Params{"epoch": epoch}
+	for name, list := range map[string][]string{"add": add, "remove": remove} {
+		if len(list) > 0 {
+			var lines []any
+			for _, l := range list {
+				lines = append(lines, strings.TrimSuffix(l, "\n"))
+			}
+			p[name] = lines
+		}
+	}
+	return op.Ask{Op: "trust.rotate", Target: signers, Params: p}
+}
+
+// rotateNow runs an authorized rotation as its driver does.
+func (w *world) rotateNow(id op.StepID) error {
+	p, err := w.gate.Permit(w.ctx, id)
+	require.NoError(w.t, err)
+	o, err := w.observer.Observe(w.ctx, signers)
+	require.NoError(w.t, err)
+	if err := p.Use(w.ctx, o); err != nil {
+		return err
+	}
+	_, err = w.gate.Rotate(w.ctx, p)
+	after, lookErr := w.observer.Observe(w.ctx, signers)
+	require.NoError(w.t, lookErr)
+	_, recordErr := w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after})
+	require.NoError(w.t, recordErr)
+	return err
+}
+
+func (k key) print() string { return k.listed().Key }
+
+func (k key) listed() authz.Listed {
+	t, err := authz.LoadTrust([]byte(k.line("operational@gated")))
+	if err != nil {
+		panic(err)
+	}
+	return t.Signers()[0]
+}
+
+func TestPlannedRotation(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	dave := newKey("dave")
+	r := w.request(rotate(2, []string{dave.line("operational@gated")}, []string{bob.print()}))
+	require.Equal(t, []string{dave.print() + " operational"}, r.Owed)
+
+	_, err := w.approveAs(r, op.Operational, alice)
+	require.ErrorIs(t, err, op.BadParams, "nobody knows that dave has his key")
+	_, err = w.approveAs(r, op.Coordination, dave)
+	require.ErrorIs(t, err, op.UnknownSigner, "under another namespace it is no proof")
+	r, err = w.approveAs(r, op.Operational, dave)
+	require.NoError(t, err)
+	require.Empty(t, r.Owed)
+	require.Empty(t, r.Signatures, "a proof counts for nothing")
+	require.Equal(t, op.StatePending, r.Step.State)
+	_, err = w.approveAs(r, op.Operational, dave)
+	require.ErrorIs(t, err, op.ThresholdUnmet)
+
+	r, err = w.approveAs(r, op.Operational, alice)
+	require.NoError(t, err)
+	require.Equal(t, op.StateAuthorized, r.Step.State)
+	require.NoError(t, w.rotateNow(r.ID))
+	require.Equal(t, int64(2), w.gate.Epoch())
+
+	w.back.put("g")
+	g := w.request(ask("guest.destroy", "g"))
+	_, err = w.approveAs(g, op.Operational, bob)
+	require.ErrorIs(t, err, op.UnknownSigner)
+	_, err = w.approveAs(g, op.Operational, dave)
+	require.NoError(t, err)
+	last := w.entryOf(audit.Rotated)
+	require.Equal(t, int64(2), last.Epoch)
+	require.Equal(t, []string{"+ " + dave.listed().String(), "- " + bob.listed().String()}, last.Keys)
+	w.verifyLog()
+}
+
+// entryOf returns the newest entry of a kind.
+func (w *world) entryOf(kind audit.Kind) (last audit.Entry) {
+	entries, err := w.gate.Events(w.ctx, 0, 1000)
+	require.NoError(w.t, err)
+	for _, e := range entries {
+		if e.Kind == kind {
+			last = e
+		}
+	}
+	return last
+}
+
+func TestProofAndApprovalInOneEnvelope(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	dave := newKey("dave")
+	r := w.request(rotate(2, []string{dave.line("operational@gated")}, nil))
+	r, err := w.approveAs(r, op.Operational, alice, dave)
+	require.NoError(t, err)
+	require.Equal(t, op.StateAuthorized, r.Step.State)
+}
+
+func TestWhoMayRotate(t *testing.T) {
+	t.Parallel()
+	dave, ca := newKey("dave"), mint.Ed25519(t, "ca")
+	caLine := ca.Line("*@example.com", `cert-authority,namespaces="operational@gated"`)
+	for name, c := range map[string]struct {
+		ask         op.Ask
+		operational op.Code // what an operator's signature gets
+	}{
+		"a recovery key":         {rotate(2, []string{dave.line("recovery@gated")}, nil), op.RoleDenied},
+		"a recovery key's end":   {rotate(2, []string{dave.line("recovery@gated")}, []string{rita.print()}), op.RoleDenied},
+		"a CA":                   {rotate(2, []string{caLine}, nil), op.RoleDenied},
+		"both in one line":       {rotate(2, []string{dave.line("operational@gated,recovery@gated")}, nil), op.RoleDenied},
+		"an operator":            {rotate(2, []string{dave.line("operational@gated")}, nil), ""},
+		"a coordinator":          {rotate(2, []string{dave.line("coordination@gated")}, nil), ""},
+		"an operator for bob":    {rotate(2, []string{dave.line("operational@gated")}, []string{bob.print()}), ""},
+		"an operator's end":      {rotate(2, nil, []string{bob.print()}), ""},
+		"a role of its own":      {rotate(2, []string{dave.line("manager@gated")}, []string{mona.print()}), ""},
+		"a coordinator replaced": {rotate(2, []string{dave.line("coordination@gated")}, []string{carol.print()}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rotating(t)
+			r := w.request(c.ask)
+			_, err := w.approveAs(r, op.Coordination, carol)
+			require.ErrorIs(t, err, op.RoleDenied)
+			proofs := w.proofs(r, dave)
+			if strings.Contains(name, "CA") {
+				proofs = []string{mint.Sign(t, ca, op.Operational.Namespace(), r.Payload).Armored()}
+			}
+			if len(proofs) > 0 {
+				_, err := w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload, Signatures: proofs})
+				require.NoError(t, err)
+			}
+			got, err := w.approveAs(r, op.Operational, alice)
+			if c.operational != "" {
+				require.ErrorIs(t, err, c.operational)
+				got, err = w.approveAs(r, op.Recovery, rita)
+			}
+			require.NoError(t, err)
+			require.Equal(t, op.StateAuthorized, got.Step.State)
+			require.NoError(t, w.rotateNow(r.ID))
+			require.Equal(t, int64(2), w.gate.Epoch())
+		})
+	}
+}
+
+// proofs signs a rotation in every role that it adds the key for.
+func (w *world) proofs(r op.Request, k key) []string {
+	var out []string
+	for _, role := range append(slices.Clone(op.Roles), "manager") {
+		if slices.Contains(r.Owed, k.print()+" "+string(role)) {
+			out = append(out, k.sign(w.t, role.Namespace(), r.Payload))
+		}
+	}
+	return out
+}
+
+func TestRotationsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	dave := newKey("dave")
+	for name, a := range map[string]op.Ask{
+		"nothing":                  rotate(2, nil, nil),
+		"the epoch again":          rotate(1, nil, []string{bob.print()}),
+		"an epoch left out":        rotate(3, nil, []string{bob.print()}),
+		"a key that is not listed": rotate(2, nil, []string{dave.print()}),
+		"a key that is":            rotate(2, []string{bob.line("coordination@gated")}, nil),
+		"a line that is none":      rotate(2, []string{"dave"}, nil),
+		"a comment":                rotate(2, []string{"# dave"}, nil),
+		"no role":                  rotate(2, []string{dave.line("git")}, nil),
+		"two lines in one":         rotate(2, []string{dave.line("operational@gated") + mallory.line("operational@gated")}, nil),
+		"all operators":            rotate(2, nil, []string{alice.print(), bob.print()}),
+		"all of recovery":          rotate(2, nil, []string{rita.print()}),
+		"the last coordinator":     rotate(2, nil, []string{carol.print()}),
+		"operators by one expired": rotate(2, []string{strings.Replace(dave.line("operational@gated"), ` namespaces`, ` valid-before="20200101Z",namespaces`, 1)}, []string{alice.print(), bob.print()}),
+	} {
+		_, err := w.submit(a)
+		require.Error(t, err, name)
+		require.Contains(t, []op.Code{op.BadParams, op.Malformed}, op.CodeOf(err), name)
+	}
+	require.Equal(t, int64(1), w.gate.Epoch())
+}
+
+func TestRotationNeedsTheHighestThresholdOfItsRoles(t *testing.T) {
+	t.Parallel()
+	dave := newKey("dave")
+	w := rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Target: "guest/db-*", Threshold: 2})
+	r := w.request(rotate(2, nil, []string{bob.print()}))
+	require.Equal(t, 2, r.Missing(), "who may do what takes two is for two to say")
+	r, err := w.approveAs(r, op.Operational, alice)
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, r.Step.State)
+	require.Equal(t, 1, r.Missing())
+	r, err = w.approveAs(r, op.Recovery, rita)
+	require.NoError(t, err, "recovery is enough alone")
+	require.Equal(t, op.StateAuthorized, r.Step.State)
+
+	// The new key does not count for its own coming.
+	w = rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2})
+	r = w.request(rotate(2, []string{dave.line("operational@gated")}, nil))
+	r, err = w.approveAs(r, op.Operational, alice, dave)
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, r.Step.State)
+
+	w = rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Role: "manager", Threshold: 1})
+	r = w.request(rotate(2, []string{dave.line("manager@gated")}, nil))
+	r, err = w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload, Signatures: []string{
+		alice.sign(t, op.Operational.Namespace(), r.Payload), dave.sign(t, "manager@gated", r.Payload)}})
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, r.Step.State, "an operator does not make managers")
+	r, err = w.approveAs(r, "manager", mona)
+	require.NoError(t, err)
+	require.Equal(t, op.StateAuthorized, r.Step.State)
+}
+
+func TestOfTwoRotationsOneIsStale(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	first, second := w.request(rotate(2, nil, []string{bob.print()})), w.request(rotate(2, nil, []string{alice.print()}))
+	for _, r := range []op.Request{first, second} {
+		_, err := w.approveAs(r, op.Recovery, rita)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.rotateNow(first.ID))
+	err := w.rotateNow(second.ID)
+	require.Error(t, err)
+	got, err := w.gate.Request(w.ctx, second.ID)
+	require.NoError(t, err)
+	require.Equal(t, op.StateRefused, got.Step.State)
+	require.Contains(t, []op.Code{op.BadParams, op.StaleTarget}, got.Step.Code)
+	require.Equal(t, int64(2), w.gate.Epoch())
+	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, w.wall))
+}
+
+func TestOnlyAUsedPermitRotates(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	w.back.put("g")
+	r := w.request(rotate(2, nil, []string{bob.print()}))
+	_, err := w.approveAs(r, op.Operational, alice)
+	require.NoError(t, err)
+	unused, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(t, err)
+	refused, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.ErrorIs(t, refused.Use(w.ctx, op.Observed{Target: signers, Present: true, Incarnation: "other"}), op.StaleTarget)
+	d := w.request(ask("guest.destroy", "g"))
+	_, err = w.approve(d)
+	require.NoError(t, err)
+	other, err := w.gate.Permit(w.ctx, d.ID)
+	require.NoError(t, err)
+	require.NoError(t, other.Use(w.ctx, w.back.get("g")))
+	for name, p := range map[string]gate.Permit{"the zero one": {}, "one not used": unused, "one that was refused": refused, "another step's": other} {
+		_, err := w.gate.Rotate(w.ctx, p)
+		require.ErrorIs(t, err, op.NotAllowed, name)
+	}
+	require.Equal(t, int64(1), w.gate.Epoch())
+}
+
+func TestProofsAloneMakeNoRequest(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	r := w.request(rotate(2, []string{mallory.line("operational@gated")}, nil))
+	p, err := op.DecodePayload(r.Payload)
+	require.NoError(t, err)
+	p.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
+	payload, err := p.Encode()
+	require.NoError(t, err)
+	_, err = w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory))
+	require.ErrorIs(t, err, op.UnknownSigner)
+	got, err := w.gate.ApproveOffline(w.ctx, hub, w.signedBy(payload, op.Operational, mallory, alice))
+	require.NoError(t, err)
+	require.Equal(t, op.StateAuthorized, got.Step.State)
+}
+
+// TestPeopleAtRandom walks at random through requests, signatures,
+// revocations, changes of rules and time, and compares every authorization with
+// what the signatures and rules of that moment say.
+func TestPeopleAtRandom(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) { atRandom(t, rt) })
+}
