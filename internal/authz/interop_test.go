@@ -6,14 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"gated/internal/op"
 )
@@ -94,88 +92,6 @@ func TestLinesThatBothRead(t *testing.T) {
 		require.Equal(t, c.principal, signer.Principal)
 		require.NoError(t, opensshVerifies(t, dir, allowed, armored, c.principal, "operational@gated", payload, issued), c.line)
 	}
-}
-
-// generated is a trust file and a signature, near enough to good ones that
-// many are.
-type generated struct {
-	allowed   string
-	key       string
-	namespace string
-	at        time.Time
-	width     int
-}
-
-func generate(t *rapid.T, keys map[string]string) generated {
-	one := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
-	// A line has at most one oddity, or next to no file would be good.
-	odd := ""
-	or := func(name, usual string, oddities ...string) string {
-		if odd == name {
-			return one(name, oddities...)
-		}
-		return usual
-	}
-	var lines []string
-	for range rapid.IntRange(1, 3).Draw(t, "lines") {
-		odd = one("odd", "", "", "", "indent", "principal", "gap", "namespaces", "comma", "time", "tail", "comment")
-		options := []string{`namespaces="` + or("namespaces", one("usual", "operational@gated", "git,operational@gated", "git"),
-			"recovery@gated,operational@gated", "operational@gated,!git", "*", "operational@gated,") + `"`}
-		for _, o := range []string{"valid-after", "valid-before"} {
-			if rapid.Bool().Draw(t, o) {
-				usual := map[string]string{"valid-after": "203105041200Z", "valid-before": "20310504120001Z"}[o]
-				options = append(options, o+`="`+or("time", usual, "20310504Z", "20310504120000Z", "20310505Z", "20310504")+`"`)
-			}
-		}
-		if rapid.Bool().Draw(t, "turned") {
-			slices.Reverse(options)
-		}
-		line := or("indent", "", " ", "\t", " \t ") +
-			or("principal", one("usual", "alice", `"alice"`), `"al ice"`, "alice@example.com", `"a\"`, "a,b", `al"ice"`, "#a", `"#a"`) +
-			or("gap", " ", "\t", "  ", "") + strings.Join(options, or("comma", ",", " ", ", ", ",,")) + or("gap", " ", "\t ", "") +
-			keys[one("listed", "alice", "alice", "bob")] + or("tail", "", " comment", " a \"b", "\t", "\r")
-		lines = append(lines, or("comment", line, "", "# comment", " \t# alice", "#", "#"+line))
-	}
-	return generated{
-		allowed:   strings.Join(lines, "\n") + one("end", "\n", ""),
-		key:       one("key", "alice", "alice", "bob"),
-		namespace: one("namespace", "operational@gated", "operational@gated", "recovery@gated"),
-		at:        issued.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "seconds")) * time.Second),
-		width:     rapid.SampledFrom([]int{64, 70, 76}).Draw(t, "width"),
-	}
-}
-
-// TestNeverLooserThanSSHKeygen is the promise of protocol section 3, on a
-// corpus whose seeds are fixed: what we accept, ssh-keygen accepts, with the
-// principal that we report.
-func TestNeverLooserThanSSHKeygen(t *testing.T) {
-	t.Parallel()
-	sshKeygen(t)
-	payload, dir := encode(t, testPayload), t.TempDir()
-	keys := map[string]string{"alice": publicText(t, "alice"), "bob": publicText(t, "bob")}
-	gen := rapid.Custom(func(t *rapid.T) generated { return generate(t, keys) })
-	var accepted, refusedFile, refusedSignature int
-	for seed := range 400 {
-		g := gen.Example(seed)
-		trust, err := LoadTrust([]byte(g.allowed))
-		if err != nil {
-			refusedFile++
-			continue
-		}
-		armored := armorLines(mint(t, testKey(t, g.key), g.namespace, sshsig.HashSHA512, payload).blob(), g.width)
-		signer, err := VerifyFile(payload, armored, trust, g.at)
-		if err != nil {
-			refusedSignature++
-			continue
-		}
-		accepted++
-		require.NoError(t, opensshVerifies(t, dir, g.allowed, armored, signer.Principal, g.namespace, payload, g.at),
-			"seed %d, at %s, by %s:\n%s", seed, g.at, g.key, g.allowed)
-	}
-	t.Logf("%d accepted, %d files and %d signatures refused", accepted, refusedFile, refusedSignature)
-	require.Greater(t, accepted, 40, "the corpus has to hold enough that is good")
-	require.Greater(t, refusedFile, 40)
-	require.Greater(t, refusedSignature, 10)
 }
 
 // TestRefusedLinesMayBeFineForSSHKeygen pins where we are stricter on purpose:

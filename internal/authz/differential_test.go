@@ -1,0 +1,195 @@
+package authz_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/op"
+)
+
+// The promise of protocol section 3: gated never accepts a signature that
+// ssh-keygen -Y verify refuses with the same file. This test drives the real
+// ssh-keygen over the corpus, a slice of it with the other tests and all of it
+// with scripts/differential.sh.
+
+// zones are time zones of whoever runs ssh-keygen; they need no zone files.
+var zones = []string{"UTC0", "AAA+11", "BBB-14"}
+
+// comparison asks both about the corpus and counts.
+type comparison struct {
+	t        *testing.T
+	dir      string
+	payload  []byte
+	verifier authz.Verifier
+	armors   map[signature]string
+	zones    int // how many of them an acceptance is checked in
+
+	asked, accepted, bothRefuse, calls int
+	acceptedOf                         map[string]int // by the type of key or certificate
+	stricter                           map[string]int // by row of the page
+	examples                           map[string]string
+	looser                             []string
+}
+
+// corpusSize is how much of the corpus is looked at. GATED_DIFFERENTIAL=full is
+// all of it, and GATED_DIFFERENTIAL_SEED begins elsewhere.
+func corpusSize(t *testing.T) (first uint64, files, attempts, zones int) {
+	t.Helper()
+	if s := os.Getenv("GATED_DIFFERENTIAL_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+		first = n
+	}
+	if os.Getenv("GATED_DIFFERENTIAL") == "full" {
+		return first, 2000, 5, 2
+	}
+	return first, 125, 4, 1
+}
+
+func TestNeverLooserThanSSHKeygen(t *testing.T) {
+	t.Parallel()
+	first, files, attempts, zones := corpusSize(t)
+	c := comparison{
+		t: t, dir: t.TempDir(), payload: payloadOf(t), armors: map[signature]string{}, zones: zones,
+		acceptedOf: map[string]int{}, stricter: map[string]int{}, examples: map[string]string{},
+	}
+	c.verifier = authz.Verifier{Gate: examplePayload.Gate, Host: examplePayload.Host, Roles: []op.Role{"manager"}, MaxValidity: time.Hour}
+	corpus := newCorpus(t)
+	for seed := first; seed < first+uint64(files); seed++ {
+		c.document(seed, corpus.document(seed, attempts))
+	}
+	c.report(first, files)
+	require.Empty(t, c.looser, "accepted what ssh-keygen refuses")
+	require.Equal(t, files*attempts, c.asked)
+	// A corpus that is all odd, or all refused, would show nothing.
+	require.GreaterOrEqual(t, c.accepted, c.asked/5, "too little is good")
+	require.GreaterOrEqual(t, c.bothRefuse, c.asked/10, "too little is bad")
+	for _, s := range corpus.plain {
+		require.NotZero(t, c.acceptedOf[s.key.Type()], s.key.Type())
+	}
+	require.NotZero(t, c.acceptedOf["certificate"])
+}
+
+// document asks about one file.
+func (c *comparison) document(seed uint64, d document) {
+	c.t.Helper()
+	trustFile := filepath.Join(c.dir, "allowed_signers")
+	require.NoError(c.t, os.WriteFile(trustFile, []byte(d.text), 0o600))
+	trust, loadErr := authz.LoadTrust([]byte(d.text))
+	if loadErr == nil && d.revoked != "" {
+		revoked, err := authz.LoadRevoked([]byte(d.revoked))
+		require.NoError(c.t, err)
+		trust = trust.WithRevoked(revoked)
+	}
+	require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, "revoked"), []byte(d.revoked), 0o600))
+	for i, a := range d.attempts {
+		c.asked++
+		armored, made := c.armors[a.signature]
+		if !made {
+			armored = a.armored(c.t, c.payload)
+			c.armors[a.signature] = armored
+		}
+		require.NoError(c.t, os.WriteFile(filepath.Join(c.dir, "sig"), []byte(armored), 0o600))
+		var signer authz.Signer
+		err := loadErr
+		if err == nil {
+			signer, err = authz.VerifyFile(c.payload, armored, trust, a.at)
+			c.agree(armored, trust, a.at, signer, err)
+		}
+		if err != nil {
+			c.refused(d, a, err)
+			continue
+		}
+		c.accepted++
+		c.acceptedOf[kind(a.subject)]++
+		for z := range c.zones {
+			zone := zones[(int(seed)+i+z)%len(zones)]
+			if out, ok := c.keygen(d, signer.Principal, a, zone); !ok {
+				c.looser = append(c.looser, fmt.Sprintf("seed %d, attempt %d, %s, TZ=%s\nthe file:\n%q\nrevoked:\n%q\nwe say: %s\nssh-keygen says: %s",
+					seed, i, a, zone, d.text, d.revoked, signer.Principal, out))
+			}
+		}
+	}
+}
+
+// agree checks that Verifier says what VerifyFile does.
+func (c *comparison) agree(armored string, trust *authz.Trust, at time.Time, want authz.Signer, wantErr error) {
+	c.t.Helper()
+	if at.Before(examplePayload.IssuedAt) || at.After(examplePayload.ExpiresAt) {
+		return
+	}
+	v := c.verifier
+	v.Trust = trust
+	approval, err := v.Approval(authz.Envelope{Payload: c.payload, Signatures: []string{armored}}, at)
+	if wantErr != nil {
+		require.ErrorIs(c.t, err, op.CodeOf(wantErr))
+		return
+	}
+	require.NoError(c.t, err)
+	require.Equal(c.t, []authz.Signer{want}, approval.Signers)
+}
+
+func (c *comparison) refused(d document, a attempt, err error) {
+	c.t.Helper()
+	if _, ok := c.keygen(d, a.principal, a, zones[0]); !ok {
+		c.bothRefuse++
+		return
+	}
+	row := rowOf(c.t, err)
+	c.stricter[row]++
+	c.examples[row] = fmt.Sprintf("%s, as %q: %v", a, a.principal, err)
+}
+
+// keygen asks ssh-keygen about the signature and the files in dir.
+func (c *comparison) keygen(d document, principal string, a attempt, zone string) (string, bool) {
+	c.calls++
+	args := []string{"-Y", "verify", "-f", "allowed_signers", "-I", principal, "-n", a.namespace, "-s", "sig",
+		"-O", "verify-time=" + a.at.UTC().Format("20060102150405Z")}
+	if d.revoked != "" {
+		args = append(args, "-r", "revoked")
+	}
+	cmd := exec.Command("ssh-keygen", args...)
+	cmd.Dir, cmd.Stdin = c.dir, bytes.NewReader(c.payload)
+	cmd.Env = append(os.Environ(), "TZ="+zone, "LC_ALL=C")
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+func kind(s *subject) string {
+	if s.cert != nil {
+		return "certificate"
+	}
+	return s.key.Type()
+}
+
+func (c *comparison) report(first uint64, files int) {
+	c.t.Logf("differential: %d files from seed %d, %d questions, %d calls of ssh-keygen: %d accepted by both, %d refused by both, %d looser",
+		files, first, c.asked, c.calls, c.accepted-len(c.looser), c.bothRefuse, len(c.looser))
+	for _, k := range slices.Sorted(maps.Keys(c.acceptedOf)) {
+		c.t.Logf("%6d accepted by both: %s", c.acceptedOf[k], k)
+	}
+	for _, row := range slices.Sorted(maps.Keys(c.stricter)) {
+		c.t.Logf("%6d accepted by ssh-keygen alone: %s", c.stricter[row], row)
+	}
+}
+
+// rowOf returns the row of the page of the format that a refusal belongs to.
+func rowOf(t *testing.T, err error) string {
+	detail := op.AsRefusal(err).Detail
+	if rest, ok := strings.CutPrefix(detail, "line "); ok {
+		_, detail, _ = strings.Cut(rest, ": ")
+	}
+	return detail
+}

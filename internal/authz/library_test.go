@@ -1,0 +1,198 @@
+package authz_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hiddeco/sshsig"
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/mint"
+	"gated/internal/op"
+)
+
+// These tests hold the libraries beside this package. Each item that the
+// libraries leave open is shown to be accepted by them and refused by us; one
+// that they refuse by now says so, so that a change of theirs is noticed.
+
+// libraryAccepts does what a program does that trusts the libraries: parse,
+// and verify in the namespace and with the hash of its own choice.
+func libraryAccepts(armored, namespace string, payload []byte) error {
+	parsed, err := sshsig.Unarmor([]byte(armored))
+	if err != nil {
+		return err
+	}
+	return sshsig.Verify(bytes.NewReader(payload), parsed, parsed.PublicKey, sshsig.HashSHA512, namespace)
+}
+
+// cast is the keys of these tests, and a file that lists all of them: alice and
+// the others as keys, and whoever the CA says is at example.com.
+type cast struct {
+	payload                            []byte
+	alice, erin, rolf, weak, ca, rsaCA mint.Key
+	sk, skECDSA                        mint.Key
+	trust                              *authz.Trust
+}
+
+func newCast(t *testing.T) cast {
+	t.Helper()
+	c := cast{
+		payload: payloadOf(t), alice: mint.Ed25519(t, "alice"), erin: mint.ECDSA(t, "erin", 256), rolf: mint.RSA(t, "erin", 3072),
+		weak: mint.RSA(t, "weak", 2048), ca: mint.Ed25519(t, "ca"), rsaCA: mint.RSA(t, "ca", 3072),
+		sk: mint.SKEd25519(t, "sk", mint.Touched), skECDSA: mint.SKECDSA(t, "sk", mint.Touched),
+	}
+	c.trust = loaded(t, c.alice.Line("alice", asOperator), c.erin.Line("erin", asOperator), c.rolf.Line("rolf", asOperator),
+		c.sk.Line("sk", asOperator), c.skECDSA.Line("sk-ecdsa", asOperator),
+		c.ca.Line("*@example.com", asAuthority), c.rsaCA.Line("*@example.com", asAuthority))
+	return c
+}
+
+// by signs as ssh-keygen does.
+func (c cast) by(t *testing.T, key mint.Key) mint.Signature {
+	t.Helper()
+	return mint.Sign(t, key, nsOperational, c.payload)
+}
+
+// certified signs with alice's key under a certificate that was changed.
+func (c cast) certified(t *testing.T, key mint.Key, change func(*mint.Cert)) mint.Signature {
+	t.Helper()
+	cert := mint.Certify(c.ca, key, "alice@example.com")
+	if change != nil {
+		change(&cert)
+	}
+	return mint.SignWith(t, cert, key, nsOperational, c.payload)
+}
+
+// changed returns the signature with a part changed after it was made.
+func changed(s mint.Signature, change func(*mint.Signature)) mint.Signature {
+	change(&s)
+	return s
+}
+
+// refusedEverywhere asserts the code and the stage, of one file's check and of
+// a gate's.
+func refusedEverywhere(t *testing.T, c cast, armored string, code op.Code, stage op.Stage) {
+	t.Helper()
+	_, fileErr := authz.VerifyFile(c.payload, armored, c.trust, noon)
+	_, gateErr := verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: []string{armored}}, noon)
+	for _, err := range []error{fileErr, gateErr} {
+		require.ErrorIs(t, err, code)
+		require.Equal(t, stage, op.AsRefusal(err).Stage, "%v", err)
+	}
+}
+
+// TestTheCastIsGood: what the other tests change one thing of is accepted.
+func TestTheCastIsGood(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	for principal, s := range map[string]mint.Signature{
+		"alice": c.by(t, c.alice), "erin": c.by(t, c.erin), "rolf": c.by(t, c.rolf), "sk": c.by(t, c.sk), "sk-ecdsa": c.by(t, c.skECDSA),
+		"alice@example.com": c.certified(t, c.alice, nil),
+	} {
+		require.NoError(t, libraryAccepts(s.Armored(), nsOperational, c.payload), principal)
+		signer, err := authz.VerifyFile(c.payload, s.Armored(), c.trust, noon)
+		require.NoError(t, err, principal)
+		require.Equal(t, principal, signer.Principal)
+	}
+}
+
+// TestWhatTheLibrariesLeaveOpen goes through the list of protocol section 2.
+func TestWhatTheLibrariesLeaveOpen(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	good := c.by(t, c.alice)
+	armored := good.Armored()
+	const begin = "-----BEGIN SSH SIGNATURE-----\n"
+	rsaCert := mint.Certify(c.ca, c.rolf, "rolf@example.com")
+	sha1 := mint.Unsigned(rsaCert.Blob(t), nsOperational).As(t, c.rolf, "ssh-rsa", c.payload)
+	unnamed := mint.Sign(t, c.alice, "", c.payload)
+	for _, x := range []struct {
+		name      string
+		armored   string
+		namespace string
+		code      op.Code
+		stage     op.Stage
+	}{
+		{"trailing bytes inside the inner signature", changed(good, func(s *mint.Signature) { s.Rest = []byte("x") }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+		{"the same of ECDSA", changed(c.by(t, c.erin), func(s *mint.Signature) { s.Rest = []byte{0} }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+		{"the same of RSA", changed(c.by(t, c.rolf), func(s *mint.Signature) { s.Rest = make([]byte, 5) }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+		{"the blob's hash differs from the one verified with", changed(good, func(s *mint.Signature) { s.Hash = mint.SHA256 }).Armored(), nsOperational, op.BadSignature, op.StageCrypto},
+		{"an RSA certificate with a SHA-1 signature", sha1.Armored(), nsOperational, op.WeakKey, op.StageDecode},
+		{"a certificate whose CA signature is wrong", c.certified(t, c.alice, func(x *mint.Cert) { *x = x.Forged(t) }).Armored(), nsOperational, op.BadSignature, op.StageCrypto},
+		{"a certificate that says another CA signed it", c.certified(t, c.alice, func(x *mint.Cert) { x.CABlob, x.CA = c.ca.Blob(), mint.Ed25519(t, "mallory") }).Armored(), nsOperational, op.BadSignature, op.StageCrypto},
+		{"a certificate that is expired", c.certified(t, c.alice, func(x *mint.Cert) { x.ValidBefore = noon }).Armored(), nsOperational, op.SignerExpired, op.StageAllowList},
+		{"a host certificate", c.certified(t, c.alice, func(x *mint.Cert) { x.Kind = mint.HostCert }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
+		{"a certificate without principals", c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = nil }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
+		{"an empty namespace", unnamed.Armored(), "", op.NamespaceMismatch, op.StageNamespace},
+		{"text before the armor", "signed by me\n" + armored, nsOperational, op.Malformed, op.StageDecode},
+		{"text after the armor", armored + "thanks\n", nsOperational, op.Malformed, op.StageDecode},
+		{"PEM headers", strings.Replace(armored, begin, begin+"Comment: x\n\n", 1), nsOperational, op.Malformed, op.StageDecode},
+		{"leading blank lines", "\n\n" + armored, nsOperational, op.Malformed, op.StageDecode},
+		{"blank lines inside", strings.Replace(armored, begin, begin+"\n", 1), nsOperational, op.Malformed, op.StageDecode},
+		{"a reserved field that is not empty", changed(good, func(s *mint.Signature) { s.Reserved = "r" }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+		// These the list does not name, and the libraries leave them open too.
+		{"RSA with 2,048 bits", c.by(t, c.weak).Armored(), nsOperational, op.WeakKey, op.StageDecode},
+		{"DSA", c.by(t, mint.DSA(t, "old")).Armored(), nsOperational, op.WeakKey, op.StageDecode},
+		{"a CA's signature with SHA-1", c.certified(t, c.alice, func(x *mint.Cert) { x.CA, x.Algorithm = c.rsaCA, "ssh-rsa" }).Armored(), nsOperational, op.WeakKey, op.StageDecode},
+		{"a CA with 2,048 bits", c.certified(t, c.alice, func(x *mint.Cert) { x.CA = c.weak }).Armored(), nsOperational, op.WeakKey, op.StageDecode},
+		{"a certificate of an unknown CA", c.certified(t, c.alice, func(x *mint.Cert) { x.CA = mint.Ed25519(t, "mallory") }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
+		{"a certificate with an unknown critical option", c.certified(t, c.alice, func(x *mint.Cert) { x.Critical = []mint.Option{{Name: "riddle@example.com"}} }).Armored(), nsOperational, op.UnknownSigner, op.StageAllowList},
+		{"a certificate with a reserved field", c.certified(t, c.alice, func(x *mint.Cert) { x.Reserved = "r" }).Armored(), nsOperational, op.Malformed, op.StageDecode},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			require.NoError(t, libraryAccepts(x.armored, x.namespace, c.payload), "the bare library accepted this once: see whether it is still to be closed here")
+			refusedEverywhere(t, c, x.armored, x.code, x.stage)
+		})
+	}
+}
+
+// TestWhatTheLibrariesRefuseToo: a row that fails here says that the library
+// changed, for better or worse; the refusal below it is ours and stays.
+func TestWhatTheLibrariesRefuseToo(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	untouched := mint.Authenticator{Application: mint.Application, Counter: 9}
+	nested := c.certified(t, c.alice, func(x *mint.Cert) { x.CABlob = mint.Certify(c.rsaCA, c.ca, "ca").Blob(t) })
+	swapped := changed(c.by(t, c.sk), func(s *mint.Signature) { s.Rest = []byte{mint.UserPresent | mint.UserVerified, 0, 0, 0, 7} })
+	for _, x := range []struct {
+		name, armored, says string
+		code                op.Code
+		stage               op.Stage
+	}{
+		{"S08 security key without a touch", c.by(t, mint.SKEd25519(t, "sk", untouched)).Armored(), "user presence", op.TouchRequired, op.StageCrypto},
+		{"S08 security key without a touch, ECDSA", c.by(t, mint.SKECDSA(t, "sk", untouched)).Armored(), "user presence", op.TouchRequired, op.StageCrypto},
+		{"flags changed afterwards", swapped.Armored(), "did not verify", op.BadSignature, op.StageCrypto},
+		{"S09 ssh-rsa", mint.Unsigned(c.rolf.Blob(), nsOperational).As(t, c.rolf, "ssh-rsa", c.payload).Armored(), "ssh-rsa", op.WeakKey, op.StageDecode},
+		{"bytes after the blob", changed(c.by(t, c.alice), func(s *mint.Signature) { s.Trailing = []byte{0} }).Armored(), "parse error", op.Malformed, op.StageDecode},
+		{"bytes after a certificate", c.certified(t, c.alice, func(x *mint.Cert) { x.Trailing = []byte{0} }).Armored(), "parse error", op.Malformed, op.StageDecode},
+		{"bytes after the CA's signature", c.certified(t, c.alice, func(x *mint.Cert) { x.InnerRest = []byte{0} }).Armored(), "signature parse error", op.Malformed, op.StageDecode},
+		{"S17 a certificate signed by a certificate", nested.Armored(), "invalid for certificates", op.Malformed, op.StageDecode},
+		{"S12 reserved field that was signed", changed(c.by(t, c.alice), func(s *mint.Signature) { s.Reserved = "r" }).By(t, c.alice, c.payload).Armored(), "did not verify", op.Malformed, op.StageDecode},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			require.ErrorContains(t, libraryAccepts(x.armored, nsOperational, c.payload), x.says)
+			refusedEverywhere(t, c, x.armored, x.code, x.stage)
+		})
+	}
+}
+
+// TestOneKeyIsOneKey: S21. What counts people counts keys too, so both must say
+// the same key, whichever way it signed.
+func TestOneKeyIsOneKey(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	both := []string{c.by(t, c.alice).Armored(), c.certified(t, c.alice, nil).Armored()}
+	approval, err := verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: both}, noon)
+	require.NoError(t, err)
+	require.Len(t, approval.Signers, 2)
+	require.Equal(t, approval.Signers[0].Key, approval.Signers[1].Key)
+	require.NotEqual(t, approval.Signers[0].Principal, approval.Signers[1].Principal)
+	two := c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = []string{"alice@example.com", "amy@example.com"} })
+	refusedEverywhere(t, c, two.Armored(), op.UnknownSigner, op.StageAllowList)
+	// A signature that is good does not carry one that is not.
+	_, err = verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: append(slices.Clone(both), two.Armored())}, noon)
+	require.ErrorIs(t, err, op.UnknownSigner)
+}
