@@ -1,0 +1,27 @@
+package authz
+
+import (
+	"time"
+
+	"gated/internal/op"
+)
+
+// Accepts returns the principal that a key or certificate, in SSH wire format,
+// would sign for in a role at that time. It refuses as the allow-list stage
+// does, and bytes that are no key as Malformed. It verifies nothing: what a CA
+// is said to have signed is taken as such.
+func (t *Trust) Accepts(blob []byte, role op.Role, at time.Time) (string, error) {
+	if err := t.Blocked(); err != nil {
+		return "", err
+	}
+	s := signature{blob: blob}
+	if err := s.parseSigner(); err != nil {
+		return "", err
+	}
+	if s.cert != nil {
+		e, err := t.findCertificate(s.cert, role, at)
+		return e.Principal, err
+	}
+	e, err := t.find(s.key, role, at)
+	return e.Principal, err
+}

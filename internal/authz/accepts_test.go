@@ -1,0 +1,52 @@
+package authz_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/mint"
+	"gated/internal/op"
+)
+
+func TestAccepts(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
+	ca, key, other := mint.Ed25519(t, "ca"), mint.Ed25519(t, "key"), mint.SKEd25519(t, "other", mint.Touched)
+	trust, err := authz.LoadTrust([]byte(key.Line("alice", `namespaces="operational@gated"`) +
+		other.Line("bob", `namespaces="recovery@gated",valid-before="20310101Z"`) +
+		ca.Line("*@example.com", `cert-authority,namespaces="operational@gated,manager@gated"`)))
+	require.NoError(t, err)
+	certified := func(principal string) []byte { return mint.Certify(ca, key, principal).Blob(t) }
+	expired := mint.Certify(ca, key, "alice@example.com")
+	expired.ValidBefore = at
+	for name, c := range map[string]struct {
+		blob []byte
+		role op.Role
+		want string
+		code op.Code
+	}{
+		"a key":                           {key.Blob(), op.Operational, "alice", ""},
+		"for another role":                {key.Blob(), op.Recovery, "", op.UnknownSigner},
+		"whose line expired":              {other.Blob(), op.Recovery, "", op.SignerExpired},
+		"not listed":                      {mint.Ed25519(t, "x").Blob(), op.Operational, "", op.UnknownSigner},
+		"a CA is not a signer":            {ca.Blob(), op.Operational, "", op.UnknownSigner},
+		"a certificate":                   {certified("alice@example.com"), "manager", "alice@example.com", ""},
+		"that the pattern does not match": {certified("alice@example.org"), "manager", "", op.UnknownSigner},
+		"by nobody's CA":                  {mint.Certify(other, key, "alice@example.com").Blob(t), op.Operational, "", op.UnknownSigner},
+		"that expired":                    {expired.Blob(t), op.Operational, "", op.SignerExpired},
+		"no key":                          {[]byte("x"), op.Operational, "", op.Malformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := trust.Accepts(c.blob, c.role, at)
+			require.Equal(t, c.want, got)
+			if c.code == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, c.code)
+		})
+	}
+}
