@@ -1,0 +1,110 @@
+package authz
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// vectorDir holds OpenSSH's own signature vectors beside a checkout, where the
+// machine has them. They are not copied here; what they show is also shown with
+// minted signatures.
+var vectorDir = filepath.Join("..", "..", "..", "shared", "data", "openssh-vectors")
+
+// vector is one of OpenSSH's signatures over its message.
+type vector struct {
+	armored, public    string
+	message, namespace string
+}
+
+// vectors returns nil where the machine does not have them.
+func vectors(t *testing.T, names ...string) map[string]vector {
+	t.Helper()
+	if _, err := os.Stat(vectorDir); err != nil {
+		require.ErrorIs(t, err, os.ErrNotExist, "they are there or they are not")
+		t.Logf("%s is not there", vectorDir)
+		return nil
+	}
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(vectorDir, name))
+		require.NoError(t, err)
+		return string(b)
+	}
+	out := map[string]vector{}
+	for _, name := range names {
+		out[name] = vector{armored: read(name + ".sig"), public: strings.TrimSpace(read(name + ".pub")),
+			message: read("signed-data"), namespace: read("namespace")}
+	}
+	return out
+}
+
+// verify checks form and mathematics. The stages before them know the
+// namespaces of roles alone, and payloads that are ours.
+func (v vector) verify(armored, message string) (signature, error) {
+	s, err := parseSignature(armored)
+	switch {
+	case err != nil:
+		return s, err
+	case s.barred != nil:
+		return s, s.barred
+	case s.namespace != v.namespace:
+		return s, op.Refuse(op.NamespaceMismatch, "another namespace")
+	}
+	return s, s.checkCrypto([]byte(message))
+}
+
+func TestVectors(t *testing.T) {
+	t.Parallel()
+	for name, v := range vectors(t, "rsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk") {
+		s, err := v.verify(v.armored, v.message)
+		require.NoError(t, err, name)
+		trust, err := LoadTrust([]byte(`unit namespaces="` + v.namespace + `" ` + v.public))
+		require.NoError(t, err, name)
+		require.Len(t, trust.Signers(), 1)
+		require.Equal(t, ssh.FingerprintSHA256(s.key), trust.Signers()[0].Key, name)
+		if strings.HasSuffix(name, "_sk") {
+			require.Equal(t, &op.Attested{Flags: op.FlagPresent, Counter: 0x12345678}, attestedBy(s.key, s.inner), name)
+		}
+		_, err = VerifyFile(encode(t, testPayload), v.armored, trust, issued)
+		require.ErrorIs(t, err, op.NamespaceMismatch, "%s: it is good, and no approval", name)
+	}
+}
+
+func TestVectorsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	codes := map[string]op.Code{"dsa": op.WeakKey, "ecdsa_sk_webauthn": op.Malformed, "mldsa44-ed25519": op.UnknownSigner}
+	for name, v := range vectors(t, "dsa", "ecdsa_sk_webauthn", "mldsa44-ed25519") {
+		_, err := v.verify(v.armored, v.message)
+		require.ErrorIs(t, err, codes[name], name)
+		_, err = LoadTrust([]byte(`unit namespaces="` + v.namespace + `" ` + v.public))
+		require.ErrorIs(t, err, op.Malformed, name)
+	}
+}
+
+func TestEveryBitOfVectorsCounts(t *testing.T) {
+	t.Parallel()
+	for name, v := range vectors(t, "rsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk") {
+		blob, err := dearmor(v.armored)
+		require.NoError(t, err)
+		for i := range len(blob) * 8 {
+			flipped := slices.Clone(blob)
+			flipped[i/8] ^= 1 << (i % 8)
+			_, err := v.verify(armorLines(flipped, 70), v.message)
+			require.Error(t, err, "%s, bit %d", name, i)
+			require.NotEqual(t, op.Internal, op.CodeOf(err), "%s, bit %d", name, i)
+		}
+		for i := range len(v.message) * 8 {
+			flipped := []byte(v.message)
+			flipped[i/8] ^= 1 << (i % 8)
+			_, err := v.verify(v.armored, string(flipped))
+			require.ErrorIs(t, err, op.BadSignature, "%s, bit %d of the message", name, i)
+		}
+	}
+}
