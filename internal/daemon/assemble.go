@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/driver/trust"
 	"gated/internal/gate"
 	"gated/internal/op"
 	"gated/internal/reconcile"
@@ -20,7 +21,7 @@ import (
 // assemble puts a daemon together; nothing of it changes anything yet, but for
 // what the driver cleans up.
 func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, error) {
-	c, trust, err := settings(state.dir.Path())
+	c, err := settings(state.dir.Path())
 	if err != nil {
 		return nil, err
 	}
@@ -29,23 +30,61 @@ func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, er
 			filepath.Join(state.dir.Path(), configName), c.Host, state.id.Host).
 			WithHint("what operators sign names the host; put the old name back, or make a new gate")
 	}
-	d := &daemon{opened: state, config: c, log: log, started: now()}
+	d := &daemon{opened: state, config: c, log: log, started: now(), soon: make(chan struct{}, 1),
+		signers: &signersFile{path: filepath.Join(state.dir.Path(), signersName)}}
+	held, err := d.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if d.local, err = local.New(d.localConfig()); err != nil {
 		return nil, err
 	}
-	d.gate, err = newGate(ctx, state, gate.Config{Observer: d.local, Trust: trust, Wake: d.wake, Logger: log}, c.Policy)
-	if err != nil {
-		return nil, errors.Join(err, d.local.Close())
+	d.closeParts = d.local.Close
+	if err := d.connect(ctx, held); err != nil {
+		return nil, errors.Join(err, d.closeParts())
 	}
-	d.events = newEventLog(d.gate, state.store)
+	return d, nil
+}
+
+// connect makes the gate and what stands around it.
+func (d *daemon) connect(ctx context.Context, h held) error {
+	d.revoked = newRevocations(revocationPath(d.config, d.opened.dir.Path()))
+	d.closeParts = func() error { return errors.Join(d.revoked.close(), d.local.Close()) }
+	list, at := d.revoked.load()
+	d.revoked.taken = at
+	seen := drivers{d.local.Kind(): d.local}
+	var err error
+	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
+		Wake: d.wake, Logger: d.log}, d.config.Policy)
+	if err != nil {
+		return err
+	}
+	if err := d.adoptFirst(ctx, h); err != nil {
+		return err
+	}
+	rotates := trust.New(d.gate, h.v.How, d.checkSigners)
+	seen[rotates.Kind()] = rotates
+	d.events = newEventLog(d.gate, d.opened.store)
 	source, closeSource, err := d.source()
 	if err != nil {
-		return nil, errors.Join(err, d.local.Close())
+		return err
 	}
-	d.closeParts = func() error { return errors.Join(closeSource(), d.local.Close()) }
-	d.pursuer.Store(reconcile.New(reconcile.Config{Gate: d.gate, Drivers: map[string]driver.Driver{"guest": d.local},
-		Sources: []reconcile.Source{source}, Workers: c.Workers, Interval: c.Desired.Interval, Host: c.Host, Now: now, Logger: log}))
-	return d, nil
+	d.closeParts = func() error { return errors.Join(closeSource(), d.revoked.close(), d.local.Close()) }
+	d.pursuer.Store(reconcile.New(reconcile.Config{Gate: d.gate, Drivers: seen, Sources: []reconcile.Source{source},
+		Workers: d.config.Workers, Interval: d.config.Desired.Interval, Host: d.config.Host, Now: now, Logger: d.log}))
+	return nil
+}
+
+// drivers looks at each target through the driver of its kind. It is complete
+// before anybody looks.
+type drivers map[string]driver.Driver
+
+// Observe refuses, as UnknownTarget, a kind that no driver answers for.
+func (d drivers) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	if one := d[t.Kind]; one != nil {
+		return one.Observe(ctx, t)
+	}
+	return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: nothing here is of that kind", t)
 }
 
 func (d *daemon) reconciler() *reconcile.Reconciler { return d.pursuer.Load() }

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/config"
+	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/state"
 	"gated/internal/store"
@@ -37,6 +39,11 @@ type InitResult struct {
 	GateID     op.GateID
 	SingleUser bool
 	Listed     []authz.Listed
+
+	// Of a restore: where the list of signers that was there is kept, if it
+	// differed from the backup's, and what became of its signers by that.
+	KeptSigners string
+	Changes     []string
 }
 
 // serviceUser is the account that contrib/systemd makes for the daemon. A gate
@@ -62,7 +69,7 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if len(o.Operators) == 0 {
 		return InitResult{}, op.Refuse(op.BadParams, "a gate needs an operator's key").WithHint("give one with --operator KEY.pub")
 	}
-	signers, trust, err := signersFile(map[op.Role][]KeyArg{op.Operational: o.Operators, op.Recovery: o.Recovery,
+	signers, trust, err := signersText(map[op.Role][]KeyArg{op.Operational: o.Operators, op.Recovery: o.Recovery,
 		op.Coordination: o.Coordinators})
 	if err != nil {
 		return InitResult{}, err
@@ -79,7 +86,7 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 		}
 		return InitResult{}, errors.Join(err, takeBack(made, absent))
 	}
-	r, err := fill(ctx, dir, o, signers)
+	r, err := fill(ctx, dir, o, signers, trust)
 	if err != nil {
 		// The lock is given back when nothing is left that it guards.
 		return InitResult{}, errors.Join(err, takeBack(made, absent), dir.Close())
@@ -120,7 +127,7 @@ func takeBack(path, absent string) error {
 
 // fill writes the files of a new gate. What it made, and nothing else, is taken
 // away again if it cannot finish.
-func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte) (r InitResult, err error) {
+func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte, trust *authz.Trust) (r InitResult, err error) {
 	r = InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
 		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: o.Host, GateID: state.NewGateID(),
 		SingleUser: !runsAsService()}
@@ -143,15 +150,20 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte) (r
 		made = append(made, path)
 	}
 	made = append(made, r.Database, r.Database+"-wal", r.Database+"-shm") // state.Init refuses where there is one
-	return r, createDatabase(ctx, dir, r)
+	first := held{trust: trust, v: journal.TrustVersion{Epoch: 1, Text: signers, How: howInit, At: now()}}
+	return r, createDatabase(ctx, dir, r, first)
 }
 
-func createDatabase(ctx context.Context, dir *state.Dir, r InitResult) error {
+func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first held) error {
 	s, err := store.Open(ctx, r.Database, store.Options{Migrations: migrations()})
 	if err != nil {
 		return cannotOpen(r.Database, err)
 	}
-	err = dir.Bind(ctx, s, state.Identity{Gate: r.GateID, Host: r.Host})
+	s.OnGroup(audit.Seal)
+	err = s.Update(ctx, func(tx *store.Tx) error { return first.record(tx, stateOwner, r.GateID, compare(nil, first.trust)) })
+	if err == nil {
+		err = dir.Bind(ctx, s, state.Identity{Gate: r.GateID, Host: r.Host})
+	}
 	return errors.Join(err, s.Close())
 }
 

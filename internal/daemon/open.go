@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
-	"gated/internal/authz"
 	"gated/internal/config"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
@@ -26,10 +26,14 @@ import (
 // a program that serves calls it first.
 func MaybeExecGuest() { local.MaybeExecGuest() }
 
-// migrations returns the whole schema of a gate's database.
+// migrations returns the whole schema of a gate's database. The identity's came
+// second, and every database has it there.
 func migrations() []store.Migration {
-	all := gate.Migrations()
-	return append(all, store.Migration{Version: len(all) + 1, Name: "identity", SQL: state.Schema})
+	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
+	for i := range all {
+		all[i].Version = i + 1
+	}
+	return all
 }
 
 // opened is a state directory whose identity was checked.
@@ -96,7 +100,25 @@ func look(ctx context.Context, path string) (*opened, error) {
 	if err != nil {
 		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
 	}
-	return &opened{dir: dir, store: s}, nil
+	o := &opened{dir: dir, store: s}
+	if err := current(ctx, s); err != nil {
+		return nil, errors.Join(err, o.close())
+	}
+	return o, nil
+}
+
+// current refuses a database that no daemon of this version has brought up to
+// date yet: what reads it would find other tables than it knows.
+func current(ctx context.Context, s *store.Store) error {
+	var have int
+	err := s.View(ctx, func(tx *store.Tx) error {
+		return tx.QueryRow(`SELECT user_version FROM pragma_user_version`).Scan(&have)
+	})
+	if want := len(migrations()); err == nil && have < want {
+		err = op.Refuse(op.Unavailable, "the database %s has schema %d, and this gated reads %d", s.Path(), have, want).
+			WithHint("gated serve brings it up to date when it starts")
+	}
+	return err
 }
 
 func (o *opened) close() error { return errors.Join(o.store.Close(), o.dir.Close()) }
@@ -117,28 +139,14 @@ func cannotOpen(path string, err error) error {
 		WithHint("gated restore FILE puts a backup in its place, and keeps it beside")
 }
 
-// settings reads gated.yaml and allowed_signers whole, or neither.
-func settings(dir string) (config.Config, *authz.Trust, error) {
+// settings reads gated.yaml.
+func settings(dir string) (config.Config, error) {
 	path := filepath.Join(dir, configName)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return config.Config{}, nil, op.Refuse(op.Unavailable, "the configuration cannot be read: %v", err)
+		return config.Config{}, op.Refuse(op.Unavailable, "the configuration cannot be read: %v", err)
 	}
-	c, err := config.Parse(path, text)
-	if err != nil {
-		return c, nil, err
-	}
-	path = filepath.Join(dir, signersName)
-	text, err = os.ReadFile(path)
-	if err != nil {
-		return c, nil, op.Refuse(op.Unavailable, "the operators' keys cannot be read: %v", err)
-	}
-	trust, err := authz.LoadTrust(text)
-	if err != nil {
-		r := op.AsRefusal(err)
-		return c, nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
-	}
-	return c, trust, nil
+	return config.Parse(path, text)
 }
 
 // newGate loads the clock and makes the gate of an opened state.

@@ -9,6 +9,7 @@ import (
 const (
 	configName  = "gated.yaml"
 	signersName = "allowed_signers"
+	revokedName = "revoked"
 	dbName      = "gated.db"
 	guestsName  = "guests"
 	lockName    = "lock"

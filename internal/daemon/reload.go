@@ -2,16 +2,26 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"gated/internal/config"
 	"gated/internal/op"
 )
 
-// reloads reads the settings again for each signal, until ctx ends.
+// revokedInterval is how often the revocation file is looked at where inotify
+// says nothing of it: behind a symbolic link, on a network file system.
+const revokedInterval = time.Second
+
+// reloads reads the settings again for each signal, and the revocation file
+// whenever it changed, until ctx ends.
 func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
+	look := time.NewTicker(revokedInterval)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -20,23 +30,30 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 			if ctx.Err() == nil {
 				d.reload(ctx)
 			}
+			continue
+		case <-d.revoked.changed():
+		case <-look.C:
+		}
+		if d.revoked.due() && ctx.Err() == nil {
+			d.takeRevoked(ctx)
 		}
 	}
 }
 
-// reload reads gated.yaml and allowed_signers again. Both are taken over
+// reload reads gated.yaml and the revocation file again. Both are taken over
 // together, or neither: what is broken is said in the log and in status, and
-// what was in force stays. Settings that are fixed at start wait for the next
-// one; reload says which changed.
+// what was in force stays. A revocation file that cannot be read is taken over
+// as one that refuses every signature. Settings that are fixed at start wait for
+// the next one; reload says which changed. The signers change by rotation alone:
+// of their file it is only said that it was edited.
 func (d *daemon) reload(ctx context.Context) {
-	c, trust, err := settings(d.opened.dir.Path())
+	c, err := settings(d.opened.dir.Path())
 	if err == nil && c.Host != d.config.Host {
 		err = op.Refuse(op.TargetMismatch, "the host's name cannot change from %q to %q", d.config.Host, c.Host)
 	}
+	d.checkSigners(ctx)
 	if err == nil {
-		p := c.Policy
-		p.Commands = d.config.Policy.Commands // the driver knows these
-		err = d.gate.Reload(ctx, trust, p)
+		err = d.take(ctx, c)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil: // it stops
@@ -48,12 +65,68 @@ func (d *daemon) reload(ctx context.Context) {
 		d.reloadErr.Store(nil)
 		waits := fixedNames(d.config, c)
 		d.waits.Store(&waits)
-		d.log.Info("reloaded policy and allowed signers", "at_next_start", waits)
-		// What waits and lives for longer than the policy now allows is issued anew.
-		if err := d.gate.Tick(ctx); err != nil && ctx.Err() == nil {
-			d.log.Error("tick", "error", err)
-		}
+		d.log.Info("reloaded policy and revoked keys", "at_next_start", waits)
+		d.tickSoon()
 	}
+}
+
+// take replaces the policy and the revoked keys by those that a configuration
+// names.
+func (d *daemon) take(ctx context.Context, c config.Config) error {
+	p := c.Policy
+	p.Commands = d.config.Policy.Commands // the driver knows these
+	r := d.revoked
+	if path, required := revocationPath(c, d.opened.dir.Path()); path != r.path || required != r.required {
+		r = newRevocations(path, required)
+	}
+	list, at := r.load()
+	if err := d.gate.Reload(ctx, list, p); err != nil {
+		if r != d.revoked {
+			err = errors.Join(err, r.close())
+		}
+		return err
+	}
+	r.taken = at
+	if r != d.revoked {
+		_ = d.revoked.close() // it only watched
+		d.revoked = r
+	}
+	d.sayRevoked()
+	return nil
+}
+
+// takeRevoked takes the revocation file over with the policy in force. One that
+// could not be taken is due again.
+func (d *daemon) takeRevoked(ctx context.Context) {
+	list, at := d.revoked.load()
+	if err := d.gate.Reload(ctx, list, d.gate.Policy()); err != nil {
+		if ctx.Err() == nil {
+			d.log.Error("the revoked keys cannot be taken over", "error", err)
+		}
+		d.revoked.taken = stamp{size: -1}
+		return
+	}
+	d.revoked.taken = at
+	d.sayRevoked()
+	d.tickSoon()
+}
+
+// sayRevoked logs what is in force.
+func (d *daemon) sayRevoked() {
+	if err := d.gate.Trust().Blocked(); err != nil {
+		d.log.Error("every signature is refused", "why", op.AsRefusal(err).Detail)
+		return
+	}
+	d.log.Info("revoked keys are in force", "file", d.revoked.path)
+}
+
+// revocationPath returns which file lists the revoked keys, and whether it has
+// to be there.
+func revocationPath(c config.Config, dir string) (path string, required bool) {
+	if c.RevocationFile != "" {
+		return c.RevocationFile, true
+	}
+	return filepath.Join(dir, revokedName), false
 }
 
 // fixedNames names what differs between two configurations and is not reloaded,

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/op"
 )
 
 // hup has the daemon of this process read its settings again, and waits until
@@ -27,32 +26,13 @@ func TestReload(t *testing.T) {
 	w.init()
 	w.serve()
 	id := w.waiting("web")
-	signers := filepath.Join(w.state, "allowed_signers")
-	whole := read(t, signers)
-
-	// A good file takes over: alice's key is for nothing any more.
-	require.NoError(t, os.WriteFile(signers, []byte("# nobody\n"), 0o600))
-	w.hup()
-	require.True(t, w.health("settings").OK)
-	require.ErrorIs(t, w.approve(id), op.UnknownSigner)
-
-	// A broken one keeps what was in force, and shows.
-	require.NoError(t, os.WriteFile(signers, []byte(whole+"nonsense\n"), 0o600))
-	w.hup()
-	h := w.health("settings")
-	require.False(t, h.OK)
-	require.Contains(t, h.Detail, signers)
-	require.Contains(t, h.Detail, "line ")
-	require.ErrorIs(t, w.approve(id), op.UnknownSigner)
-
-	// So does a broken configuration beside a good trust file: both or neither.
-	require.NoError(t, os.WriteFile(signers, []byte(whole), 0o600))
 	conf := filepath.Join(w.state, "gated.yaml")
 	good := read(t, conf)
+
+	// A broken configuration keeps what was in force, and shows.
 	require.NoError(t, os.WriteFile(conf, []byte(good+"nonsense: 1\n"), 0o600))
 	w.hup()
 	require.Contains(t, w.health("settings").Detail, conf+":")
-	require.ErrorIs(t, w.approve(id), op.UnknownSigner)
 
 	require.NoError(t, os.WriteFile(conf, []byte("host: pve2\nsingle_user: true\n"), 0o600))
 	w.hup()
@@ -61,11 +41,46 @@ func TestReload(t *testing.T) {
 	// What is fixed at the start is named, the rest is taken over.
 	require.NoError(t, os.WriteFile(conf, []byte(good+"limits:\n  workers: 2\npolicy:\n  max_validity: 1h\n"), 0o600))
 	w.hup()
-	h = w.health("settings")
+	h := w.health("settings")
 	require.True(t, h.OK)
 	require.Contains(t, h.Detail, "limits")
 	require.NoError(t, w.approve(w.anew(id)))
 	w.await(id[:len(id)-2])
+	w.halt()
+	w.sound()
+}
+
+// TestEditedSignersCountForNothing while the daemon runs, whether they would
+// load or not.
+func TestEditedSignersCountForNothing(t *testing.T) { // S15
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	id := w.waiting("web")
+	require.True(t, w.health("signers").OK)
+	whole := read(t, w.signers())
+	for _, c := range []struct{ text, says string }{
+		{"# nobody\n", "- alice@example.com operational SHA256:"},
+		{whole + "nonsense\n", "line "},
+		{whole + "# a comment\n", "no signer"},
+	} {
+		require.NoError(t, os.WriteFile(w.signers(), []byte(c.text), 0o600))
+		w.hup()
+		h := w.health("signers")
+		require.False(t, h.OK)
+		require.Contains(t, h.Detail, w.signers())
+		require.Contains(t, h.Detail, c.says)
+		require.NotContains(t, h.Detail, "AAAA", "never key material")
+		require.True(t, w.health("settings").OK)
+		require.Equal(t, c.text, read(t, w.signers()), "nobody's edit is lost")
+	}
+	require.NoError(t, w.approve(id), "what was in force stays")
+
+	// A file that is gone is written anew.
+	require.NoError(t, os.Remove(w.signers()))
+	w.hup()
+	require.True(t, w.health("signers").OK)
+	require.Equal(t, whole, read(t, w.signers()))
 	w.halt()
 	w.sound()
 }

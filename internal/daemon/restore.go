@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"gated/internal/audit"
+	"gated/internal/authz"
 	"gated/internal/fsck"
 	"gated/internal/journal"
 	"gated/internal/nonce"
@@ -56,7 +58,7 @@ func openToRestore(path string) (*state.Dir, error) {
 }
 
 func restore(ctx context.Context, dir *state.Dir, file string) (InitResult, error) {
-	c, trust, err := settings(dir.Path())
+	c, err := settings(dir.Path())
 	if err != nil {
 		return InitResult{}, err
 	}
@@ -75,11 +77,54 @@ func restore(ctx context.Context, dir *state.Dir, file string) (InitResult, erro
 	if err != nil {
 		return InitResult{}, cannotOpen(dir.Database(), err)
 	}
-	// Until this is written no daemon starts on it: it is bound to another file.
-	err = errors.Join(dir.Bind(ctx, s, id), s.Close())
-	return InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
+	r := InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
 		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: id.Host, GateID: id.Gate,
-		SingleUser: c.SingleUser, Listed: trust.Signers()}, err
+		SingleUser: c.SingleUser}
+	// Until the new id is bound no daemon starts on it: it is bound to another file.
+	if err = restoreSigners(ctx, s, &r); err == nil {
+		err = dir.Bind(ctx, s, id)
+	}
+	return r, errors.Join(err, s.Close())
+}
+
+// restoreSigners has the file of signers say what the restored database says. A
+// file that says something else is kept beside it: keys may have come and gone
+// since the backup was made, and only people know which are right.
+func restoreSigners(ctx context.Context, s *store.Store, r *InitResult) error {
+	v, err := readVersions(ctx, s)
+	if err != nil {
+		return err
+	}
+	f := &signersFile{path: r.Signers}
+	found, err := f.read()
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
+	text := v.newest.Text
+	if v.newest.Epoch == 0 {
+		text = found // from before there were versions: the next start takes the file as it is
+	}
+	trust, err := loadTrust(r.Signers, text)
+	if err != nil {
+		return err
+	}
+	r.Listed = trust.Signers()
+	if v.newest.Epoch == 0 || bytes.Equal(found, text) && !missing {
+		return nil
+	}
+	if !missing {
+		if r.KeptSigners, err = unused(r.Signers + keptExt); err != nil {
+			return err
+		}
+		if next, err := authz.LoadTrust(found); err == nil {
+			r.Changes = compare(next, trust).lines()
+		}
+		if err := os.Rename(r.Signers, r.KeptSigners); err != nil {
+			return fmt.Errorf("keep the list of signers: %w", err)
+		}
+	}
+	return replaceFile(r.Signers, text)
 }
 
 // prepare copies a backup to fresh, checks the copy, and writes into it what

@@ -47,7 +47,11 @@ type daemon struct {
 	closeParts func() error
 	log        *slog.Logger
 	started    time.Time
+	signers    *signersFile
+	revoked    *revocations               // of the goroutine that reloads
+	soon       chan struct{}              // holds one: the tick is due
 	reloadErr  atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
+	signersErr atomic.Pointer[op.Refusal] // why the file of signers does not say what is in force, else nil
 	waits      atomic.Pointer[string]     // settings that changed on disk and wait for a start
 }
 
@@ -112,9 +116,9 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 	return []part{
 		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
-		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, "tick", d.gate.Tick); return nil }},
+		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
 		{"the sweep", func(ctx context.Context) error {
-			d.every(ctx, sweepInterval, "sweep the trash", func(ctx context.Context) error {
+			d.every(ctx, sweepInterval, nil, "sweep the trash", func(ctx context.Context) error {
 				return whileTrusted(d.gate.Moment(), func() error { return d.local.Sweep(ctx) })
 			})
 			return nil
@@ -170,8 +174,25 @@ func (d *daemon) tell(state string) {
 	}
 }
 
-// every does work at once and then by interval, until ctx ends.
-func (d *daemon) every(ctx context.Context, interval time.Duration, what string, work func(context.Context) error) {
+// tick does what time brings.
+func (d *daemon) tick(ctx context.Context) error {
+	d.checkSigners(ctx)
+	return d.gate.Tick(ctx)
+}
+
+// tickSoon has the tick done now: after a reload, what waits for longer than the
+// policy allows is issued anew, and what may run by now is woken. It does not
+// wait for it, since the tick looks at guests.
+func (d *daemon) tickSoon() {
+	select {
+	case d.soon <- struct{}{}:
+	default:
+	}
+}
+
+// every does work at once and then by interval, and whenever it is due sooner,
+// until ctx ends.
+func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-chan struct{}, what string, work func(context.Context) error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -182,6 +203,7 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, what string,
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-sooner:
 		}
 	}
 }

@@ -23,13 +23,13 @@ type KeyArg struct {
 const signersHead = `# Who may approve what, in OpenSSH's allowed_signers format (ssh-keygen(1), ALLOWED SIGNERS).
 # One key a line; namespaces are roles: operational@gated approves destructive steps,
 # recovery@gated only rotates keys, coordination@gated only takes reservations away.
-# gated refuses the whole file if a line is not understood. After an edit: systemctl reload gated,
-# or send the daemon SIGHUP.
+# The gate writes this file; it changes by gated trust rotate, which operators sign. An edit counts for
+# nothing until root takes it over: gated trust adopt. Keys that are lost at once: see the file revoked.
 `
 
-// signersFile writes the allowed_signers file for keys and checks it as the
+// signersText writes the allowed_signers file for keys and checks it as the
 // daemon will.
-func signersFile(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
+func signersText(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
 	var b bytes.Buffer
 	b.WriteString(signersHead)
 	for _, role := range op.Roles {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"gated/internal/api"
@@ -73,7 +74,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return append([]api.Health{clock, settings}, d.troubles()...)
+	return slices.Concat([]api.Health{clock, settings, d.signersHealth(), d.revokedHealth()}, d.unmeetable(), d.troubles())
 }
 
 // maxTroubles bounds what status lists of one sort.

@@ -126,6 +126,9 @@ func (w *world) init() daemon.InitResult {
 	return r
 }
 
+// signers is the path of the file that says who may sign.
+func (w *world) signers() string { return filepath.Join(w.state, "allowed_signers") }
+
 // config adds lines to gated.yaml.
 func (w *world) config(lines string) {
 	path := filepath.Join(w.state, "gated.yaml")

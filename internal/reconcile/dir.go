@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/internal/inotify"
 	"gated/internal/op"
 )
 
@@ -31,7 +32,7 @@ type Dir struct {
 	rescan time.Duration
 	now    func() time.Time
 	after  func(time.Duration, func()) func()
-	watch  *watch
+	watch  *inotify.Watch
 
 	mu      sync.Mutex
 	files   map[string]*file
@@ -44,7 +45,7 @@ type Dir struct {
 // NewDir returns the source. Between two scans over the whole directory, rescan
 // apart, only the files are looked at that inotify names. Close ends it.
 func NewDir(path string, rescan time.Duration, now func() time.Time) (*Dir, error) {
-	w, err := newWatch()
+	w, err := inotify.New(document)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
@@ -56,10 +57,10 @@ func NewDir(path string, rescan time.Duration, now func() time.Time) (*Dir, erro
 func (*Dir) Name() string { return "dir" }
 
 // Changed receives after files were closed, moved or deleted.
-func (d *Dir) Changed() <-chan struct{} { return d.watch.changed }
+func (d *Dir) Changed() <-chan struct{} { return d.watch.Changed() }
 
 // Close ends the watch. Read works on, by looking at every file.
-func (d *Dir) Close() error { return d.watch.close() }
+func (d *Dir) Close() error { return d.watch.Close() }
 
 // Read returns the documents. One file that cannot be read, or that is not
 // valid, makes the whole directory unreadable: what is not known of it could
@@ -74,7 +75,7 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 		return nil, op.Refuse(op.Unavailable, "desired state: %v", err)
 	}
 	defer func() { _ = dir.Close() }()
-	events, fresh := d.watch.take(d.path, dir)
+	events, fresh := d.watch.Take(d.path, dir)
 	whole := !fresh || d.scanned.IsZero() || len(events) == 0 || d.now().Sub(d.scanned) >= d.rescan || d.scanned.After(d.now())
 	s := scan{dir: dir, fd: int(dir.Fd()), now: d.now(), events: events, watch: d.watch}
 	if whole {
@@ -167,7 +168,7 @@ func (d *Dir) update(s scan, name string) {
 	}
 	d.docs = nil
 	if f != nil && f.unsettled {
-		d.after(settle, d.watch.announce)
+		d.after(settle, d.watch.Announce)
 	}
 }
 

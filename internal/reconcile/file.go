@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/desired"
+	"gated/internal/inotify"
 	"gated/internal/op"
 )
 
@@ -49,7 +50,7 @@ type scan struct {
 	fd     int // of dir
 	now    time.Time
 	events map[string]bool // files that were closed, moved or deleted since the last pass
-	watch  *watch
+	watch  *inotify.Watch
 }
 
 var errUnsettled = errors.New("it may still be written to")
@@ -74,14 +75,14 @@ func (s scan) load(name string, old *file) (f *file, changed bool) {
 	if err == nil && old != nil && old.stat == statOf(&st) && !old.unsettled {
 		return old, false
 	}
-	if s.watch.writing(name) {
+	if s.watch.Writing(name) {
 		return old, false
 	}
 	f = &file{stat: statOf(&st), err: err}
 	if f.err == nil {
 		f.err = s.read(f, name, &st, old)
 	}
-	if s.watch.writing(name) || errors.Is(f.err, unix.ENOENT) {
+	if s.watch.Writing(name) || errors.Is(f.err, unix.ENOENT) {
 		return old, false // it changed as it was read; an event will say when that is over
 	}
 	var r *op.Refusal

@@ -15,6 +15,9 @@ import (
 // errPanic marks the error of a call that panicked.
 var errPanic = errors.New("panic")
 
+// wished is the kind of target that desired state speaks of.
+const wished = "guest"
+
 // roundState is how the last round over everything went.
 type roundState struct {
 	number  uint64
@@ -48,6 +51,9 @@ func (r *Reconciler) look(ctx context.Context) {
 
 	failed := make(map[string]error, len(r.Drivers))
 	for kind, d := range r.Drivers {
+		if kind != wished {
+			continue // nobody wishes for these; their open steps are due already
+		}
 		var list []op.Observed
 		failed[kind] = safely(func() (err error) { list, err = d.List(ctx); return err })
 		if ctx.Err() != nil {
@@ -200,7 +206,7 @@ type guarded struct{ driver.Driver }
 
 func (g guarded) observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
 	err = safely(func() (err error) { o, err = g.Observe(ctx, t); return err })
-	if err == nil && o.Present && o.Running != running && o.Running != stopped {
+	if err == nil && o.Present && t.Kind == wished && o.Running != running && o.Running != stopped {
 		err = op.Refuse(op.StaleTarget, "%s: %s", t, unknownWhy(o))
 	}
 	return o, err

@@ -1,4 +1,6 @@
-package reconcile
+// Package inotify watches one directory for files that are whole: closed by
+// their writer, moved or deleted, so that nobody reads half of one.
+package inotify
 
 import (
 	"encoding/binary"
@@ -15,10 +17,12 @@ import (
 const watched = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_MODIFY |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// watch is an inotify watch on one directory, which may come and go. Events are
+// Watch is an inotify watch on one directory, which may come and go. Events are
 // taken from the kernel by a goroutine, which announces them, and by whoever is
-// about to read files, so that it knows of every write before it.
-type watch struct {
+// about to read files, so that it knows of every write before it. It is safe for
+// concurrent use.
+type Watch struct {
+	about   func(name string) bool
 	f       *os.File
 	fd      int
 	changed chan struct{} // holds one
@@ -35,12 +39,14 @@ type watch struct {
 
 type dirID struct{ dev, ino uint64 }
 
-func newWatch() (*watch, error) {
+// New returns a watch that watches nothing yet. about says which files of a
+// directory are worth an announcement; it must not block.
+func New(about func(name string) bool) (*Watch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{f: os.NewFile(uintptr(fd), "inotify"), fd: fd, changed: make(chan struct{}, 1), wd: -1,
+	w := &Watch{about: about, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, changed: make(chan struct{}, 1), wd: -1,
 		events: map[string]bool{}, open: map[string]bool{}, buf: make([]byte, 64<<10)}
 	raw, err := w.f.SyscallConn()
 	if err != nil {
@@ -59,25 +65,30 @@ func newWatch() (*watch, error) {
 	return w, nil
 }
 
-func (w *watch) close() error {
+// Close ends the watch. Take and Writing then know of nothing.
+func (w *Watch) Close() error {
 	w.mu.Lock()
 	w.closed, w.wd = true, -1
 	w.mu.Unlock()
 	return w.f.Close()
 }
 
-// announce says that it is worth reading the directory again.
-func (w *watch) announce() {
+// Changed receives after files were closed, moved or deleted; several changes
+// may be one.
+func (w *Watch) Changed() <-chan struct{} { return w.changed }
+
+// Announce says that it is worth reading the directory again.
+func (w *Watch) Announce() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
 }
 
-// take returns the files that changed since the last call, and whether these
+// Take returns the files that changed since the last call, and whether these
 // are all: the directory was watched all the time. It watches the directory if
 // it did not, or if the path leads to another one by now.
-func (w *watch) take(path string, dir *os.File) (events map[string]bool, all bool) {
+func (w *Watch) Take(path string, dir *os.File) (events map[string]bool, all bool) {
 	var st unix.Stat_t
 	err := unix.Fstat(int(dir.Fd()), &st)
 	id := dirID{st.Dev, st.Ino}
@@ -96,7 +107,7 @@ func (w *watch) take(path string, dir *os.File) (events map[string]bool, all boo
 
 // add watches the directory; w.mu is held. Without a watch, the interval alone
 // finds changes.
-func (w *watch) add(path string, id dirID, ok bool) {
+func (w *Watch) add(path string, id dirID, ok bool) {
 	if w.wd >= 0 && w.dir != id {
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(w.wd)) // it may be gone already
 		w.wd = -1
@@ -113,8 +124,8 @@ func (w *watch) add(path string, id dirID, ok bool) {
 	w.wd, w.dir = wd, id
 }
 
-// writing reports whether somebody wrote to the file and has not closed it.
-func (w *watch) writing(name string) bool {
+// Writing reports whether somebody wrote to the file and has not closed it.
+func (w *Watch) Writing(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.drain()
@@ -122,7 +133,7 @@ func (w *watch) writing(name string) bool {
 }
 
 // drain takes in what the kernel has; w.mu is held. It never blocks.
-func (w *watch) drain() {
+func (w *Watch) drain() {
 	for !w.closed {
 		n, err := unix.Read(w.fd, w.buf)
 		if errors.Is(err, unix.EINTR) {
@@ -137,7 +148,7 @@ func (w *watch) drain() {
 
 // parse reads events as the kernel writes them (inotify(7)): watch, mask,
 // cookie and the length of the name, four bytes each, then the name and NULs.
-func (w *watch) parse(b []byte) {
+func (w *Watch) parse(b []byte) {
 	worth := false
 	for len(b) >= unix.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(b))
@@ -153,7 +164,7 @@ func (w *watch) parse(b []byte) {
 		case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT|unix.IN_IGNORED) != 0:
 			w.wd, w.lost, worth = -1, true, true
 			clear(w.open)
-		case !document(name):
+		case !w.about(name):
 		case mask&unix.IN_MODIFY != 0:
 			w.open[name] = true
 		default:
@@ -163,6 +174,6 @@ func (w *watch) parse(b []byte) {
 		}
 	}
 	if worth {
-		w.announce()
+		w.Announce()
 	}
 }

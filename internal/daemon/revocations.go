@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"gated/internal/authz"
+	"gated/internal/inotify"
+	"gated/internal/op"
+)
+
+// settling is how long a file must look the same before it is read, where
+// nobody said that its writer closed it: it may be half written.
+const settling = time.Second
+
+// revocations is the file of keys that count no more. One goroutine uses it.
+type revocations struct {
+	path     string
+	required bool // the configuration names it: then it has to be there
+	watch    *inotify.Watch
+
+	taken stamp // of the file as it was read last
+	seen  stamp // of the file as it was looked at last
+}
+
+// stamp tells two contents of a file apart, as far as the file system does. The
+// zero one is that of no file.
+type stamp struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime syscall.Timespec
+}
+
+// newRevocations watches the directory of a revocation file. Without inotify,
+// looking at the file every second is enough.
+func newRevocations(path string, required bool) *revocations {
+	r := &revocations{path: path, required: required}
+	name := filepath.Base(path)
+	if w, err := inotify.New(func(n string) bool { return n == name }); err == nil {
+		r.watch = w
+	}
+	r.closed()
+	return r
+}
+
+func (r *revocations) close() error {
+	if r.watch == nil {
+		return nil
+	}
+	return r.watch.Close()
+}
+
+// changed receives when the file may have changed.
+func (r *revocations) changed() <-chan struct{} {
+	if r.watch == nil {
+		return nil
+	}
+	return r.watch.Changed()
+}
+
+// closed reports whether the file was closed by a writer, moved or deleted since
+// the last call, as far as inotify says.
+func (r *revocations) closed() bool {
+	if r.watch == nil {
+		return false
+	}
+	dir, err := os.Open(filepath.Dir(r.path))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	events, _ := r.watch.Take(filepath.Dir(r.path), dir)
+	return events[filepath.Base(r.path)]
+}
+
+// due reports whether the file is to be read again: its writer closed it, or it
+// is another one and has looked the same twice, a second apart.
+func (r *revocations) due() bool {
+	closed := r.closed()
+	now := r.look()
+	settled := now == r.seen
+	r.seen = now
+	return !r.writing() && (closed || settled && now != r.taken)
+}
+
+// writing reports whether somebody has written to the file and not closed it.
+func (r *revocations) writing() bool { return r.watch != nil && r.watch.Writing(filepath.Base(r.path)) }
+
+// look returns the file's stamp. One that cannot be looked at has a stamp of its
+// own, so that it differs from none.
+func (r *revocations) look() stamp {
+	info, err := os.Stat(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return stamp{}
+	}
+	st, ok := (*syscall.Stat_t)(nil), false
+	if err == nil {
+		st, ok = info.Sys().(*syscall.Stat_t)
+	}
+	if !ok {
+		return stamp{size: -1}
+	}
+	return stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
+}
+
+// load reads the file. What cannot be read, and what does not load, is a list
+// that refuses every key: one of them may be among those that it was to name.
+func (r *revocations) load() (*authz.Revoked, stamp) {
+	before := r.look()
+	text, err := readBounded(r.path, authz.MaxRevoked)
+	if errors.Is(err, fs.ErrNotExist) && !r.required {
+		return nil, stamp{}
+	}
+	if err == nil && r.look() != before {
+		err = errors.New("it is being written to")
+		before = stamp{size: -1} // to be read again
+	}
+	if err != nil {
+		return authz.UnreadableRevoked(op.Refuse(op.Unavailable, "%v", err)), before
+	}
+	list, err := authz.LoadRevoked(text)
+	if err != nil {
+		refusal := op.AsRefusal(err)
+		return authz.UnreadableRevoked(op.Refuse(refusal.Code, "%s: %s", r.path, refusal.Detail)), before
+	}
+	return list, before
+}

@@ -1,0 +1,151 @@
+// Package trust is the driver of the one target trust/signers: the file that
+// says who may approve what. A rotation is a step like any other, and this is
+// where it takes effect.
+package trust
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"gated/internal/authz"
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// Gate is what the driver needs of a gate; *gate.Gate is one.
+type Gate interface {
+	ID() op.GateID
+	Epoch() int64
+	Trust() *authz.Trust
+	Rotate(ctx context.Context, p gate.Permit) (authz.Rotation, error)
+}
+
+// Driver is safe for concurrent use.
+type Driver struct {
+	gate    Gate
+	changed func(context.Context)
+
+	mu  sync.Mutex
+	how string
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns the driver. how is what made the version in force, as
+// journal.TrustVersion has it. changed is called after each rotation: it writes
+// the file out, and a failure of that is not the rotation's.
+func New(g Gate, how string, changed func(context.Context)) *Driver {
+	return &Driver{gate: g, how: how, changed: changed}
+}
+
+// Kind returns "trust".
+func (*Driver) Kind() string { return op.KindTrust }
+
+// Observe looks at the signers in force. Of the kind there is no other target.
+func (d *Driver) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+	if t != op.Signers {
+		return op.Observed{Target: t}, nil
+	}
+	trust, epoch := d.inForce()
+	return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(d.gate.ID()), Fingerprint: fingerprint(epoch, trust.Text()),
+		Spec: op.Params{"epoch": epoch, "made_by": d.madeBy()}, Facts: facts(trust, epoch)}, nil
+}
+
+// inForce returns one version: with each other text the epoch is another.
+func (d *Driver) inForce() (*authz.Trust, int64) {
+	for {
+		epoch := d.gate.Epoch()
+		trust := d.gate.Trust()
+		if d.gate.Epoch() == epoch {
+			return trust, epoch
+		}
+	}
+}
+
+func (d *Driver) madeBy() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.how
+}
+
+// fingerprint covers the epoch and every byte of the file.
+func fingerprint(epoch int64, text []byte) op.Fingerprint {
+	return op.FingerprintOf(append(fmt.Appendf(nil, "trust epoch %d\n", epoch), text...))
+}
+
+// facts are what people should see before they sign a rotation.
+func facts(trust *authz.Trust, epoch int64) []op.Fact {
+	out := []op.Fact{{Name: "epoch", Text: fmt.Sprint(epoch)}}
+	for _, l := range trust.Signers() {
+		out = append(out, op.Fact{Name: "key", Text: Describe(l)})
+	}
+	return out
+}
+
+// Describe says everything of a line that is not its key: whose it is, for
+// which roles, of what sort and until when.
+func Describe(l authz.Listed) string {
+	parts := []string{l.String()}
+	switch {
+	case l.CA: // String says so
+	case l.Software:
+		parts = append(parts, "software key")
+	default:
+		parts = append(parts, "security key")
+	}
+	if !l.ValidAfter.IsZero() {
+		parts = append(parts, "from "+l.ValidAfter.UTC().Format(time.RFC3339))
+	}
+	if !l.ValidBefore.IsZero() {
+		parts = append(parts, "until "+l.ValidBefore.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// List returns the signers.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	o, err := d.Observe(ctx, op.Signers)
+	return []op.Observed{o}, err
+}
+
+// Execute rotates. The new version is in force, and on disk in the database,
+// when it returns nil.
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
+	step := p.Step()
+	switch {
+	case step.ID == (op.StepID{}):
+		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
+	case step.Op != "trust.rotate":
+		return "", op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
+	}
+	now, err := d.Observe(ctx, step.Target)
+	if err != nil {
+		return "", err
+	}
+	if err := p.Use(ctx, now); err != nil {
+		return "", err
+	}
+	before := d.gate.Epoch()
+	_, err = d.gate.Rotate(ctx, p)
+	if d.gate.Epoch() != before { // also where only what comes after the commit failed
+		d.mu.Lock()
+		d.how = step.ID.String()
+		d.mu.Unlock()
+		d.changed(ctx)
+	}
+	switch op.CodeOf(err) {
+	case "", op.BadParams, op.NotAllowed:
+		return "", err // it refused, and changed nothing
+	default:
+		return "", driver.Unknown(err)
+	}
+}
+
+// Task answers for no task: a rotation is done when Execute returns.
+func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
+	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
+}
