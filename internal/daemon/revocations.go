@@ -111,7 +111,7 @@ func (r *revocations) look() stamp {
 // that refuses every key: one of them may be among those that it was to name.
 func (r *revocations) load() (*authz.Revoked, stamp) {
 	before := r.look()
-	text, err := readBounded(r.path, authz.MaxRevoked)
+	text, err := readBounded(r.path, authz.MaxRevoked, 0)
 	if errors.Is(err, fs.ErrNotExist) && !r.required {
 		return nil, stamp{}
 	}

@@ -34,22 +34,33 @@ func signersText(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
 	b.WriteString(signersHead)
 	for _, role := range op.Roles {
 		for _, k := range keys[role] {
-			line, err := signerLine(k, role)
-			if err == nil {
-				_, err = authz.LoadTrust([]byte(line)) // so that what is wrong with a key names its file
-			}
+			line, _, err := checkedLine(k, role)
 			if err != nil {
-				r := op.AsRefusal(err)
-				if !strings.Contains(r.Detail, k.Path) {
-					r.Detail = k.Path + ": " + r.Detail
-				}
-				return nil, nil, r
+				return nil, nil, err
 			}
 			b.WriteString(line)
 		}
 	}
 	trust, err := authz.LoadTrust(b.Bytes())
 	return b.Bytes(), trust, err
+}
+
+// checkedLine returns a line that loads, so that what is wrong with a key names
+// its file.
+func checkedLine(k KeyArg, role op.Role) (string, authz.Listed, error) {
+	line, err := signerLine(k, role)
+	var trust *authz.Trust
+	if err == nil {
+		trust, err = authz.LoadTrust([]byte(line))
+	}
+	if err != nil {
+		r := op.AsRefusal(err)
+		if !strings.Contains(r.Detail, k.Path) {
+			r.Detail = k.Path + ": " + r.Detail
+		}
+		return "", authz.Listed{}, r
+	}
+	return line, trust.Signers()[0], nil
 }
 
 func signerLine(k KeyArg, role op.Role) (string, error) {

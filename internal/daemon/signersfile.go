@@ -44,7 +44,7 @@ func readVersions(ctx context.Context, s *store.Store) (v versions, err error) {
 
 // read returns the file's bytes. One that is not there is fs.ErrNotExist.
 func (f *signersFile) read() ([]byte, error) {
-	text, err := readBounded(f.path, authz.MaxTrust)
+	text, err := readBounded(f.path, authz.MaxTrust, syscall.O_NOFOLLOW)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		err = op.Refuse(op.Unavailable, "the list of signers cannot be read: %v", err).
 			WithHint("gated trust show prints it as the gate has it; take the file away and it is written anew")
@@ -153,9 +153,10 @@ func replaceFile(path string, text []byte) error {
 }
 
 // readBounded reads an ordinary file of at most limit bytes and one more, by
-// which its reader sees that it is too large.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// which its reader sees that it is too large. flags are those of open(2) beside
+// what that takes.
+func readBounded(path string, limit int64, flags int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -42,3 +42,23 @@ func AddTrust(tx *store.Tx, v TrustVersion) error {
 	}
 	return err
 }
+
+// Trusts returns every version, oldest first.
+func Trusts(tx *store.Tx) ([]TrustVersion, error) {
+	rows, err := tx.Query(`SELECT epoch, text, how, at FROM trust ORDER BY epoch`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []TrustVersion
+	for rows.Next() {
+		var v TrustVersion
+		var at int64
+		if err := rows.Scan(&v.Epoch, &v.Text, &v.How, &at); err != nil {
+			return nil, err
+		}
+		v.At = fromNano(at)
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
