@@ -27,6 +27,7 @@ func TestLoadTrust(t *testing.T) {
 		"  \t# indented comment\n" +
 		"\t\"bob smith\" \t valid-after=\"20300101Z\",namespaces=\"git,recovery@gated,operational@gated,git\",valid-before=\"203101020304Z\"\t" + bob + "\n" +
 		"\"#carol\" namespaces=\"git\" " + publicText(t, "carol") + " \"quoted comment, with=options\"\n" +
+		"\"*@example.com,!root *\" valid-before=\"20320101Z\",cert-authority,namespaces=\"operational@gated\" " + publicText(t, "carol") + "\n" +
 		"erin namespaces=\"coordination@gated\",valid-before=\"20310102030405Z\" " + publicText(t, "ecdsa-p256")
 	trust, err := LoadTrust([]byte(data))
 	require.NoError(t, err)
@@ -39,7 +40,9 @@ func TestLoadTrust(t *testing.T) {
 			KeyType: "ssh-ed25519", Software: true,
 			ValidAfter: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), ValidBefore: time.Date(2031, 1, 2, 3, 4, 0, 0, time.UTC)},
 		{Line: 6, Principal: "#carol", Key: fingerprint("carol"), KeyType: "ssh-ed25519", Software: true},
-		{Line: 7, Principal: "erin", Key: fingerprint("ecdsa-p256"), Roles: []op.Role{op.Coordination},
+		{Line: 7, Principal: "*@example.com,!root *", CA: true, Key: fingerprint("carol"), Roles: []op.Role{op.Operational},
+			KeyType: "ssh-ed25519", Software: true, ValidBefore: time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{Line: 8, Principal: "erin", Key: fingerprint("ecdsa-p256"), Roles: []op.Role{op.Coordination},
 			KeyType: "ecdsa-sha2-nistp256", Software: true, ValidBefore: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)},
 	}, trust.Signers())
 
@@ -125,6 +128,25 @@ var lineRefusals = []struct{ name, line, says string }{
 	{"empty time", `alice namespaces="git",valid-before="" KEY`, "not a time"},
 	{"ends before it starts", `alice namespaces="git",valid-after="20300102Z",valid-before="20300101Z" KEY`, "not after"},
 	{"ends as it starts", `alice namespaces="git",valid-after="20300101Z",valid-before="20300101Z" KEY`, "not after"},
+	{"CA without namespaces", `* cert-authority KEY`, "namespaces is missing"},
+	{"cert-authority twice", `* cert-authority,namespaces="git",cert-authority KEY`, "there twice"},
+	{"cert-authority with a value", `* cert-authority="yes",namespaces="git" KEY`, "takes no value"},
+	{"cert-authority in capitals", `* Cert-Authority,namespaces="git" KEY`, "unknown option"},
+	{"cert-authority run together", `* cert-authoritynamespaces="git" KEY`, "unknown option"},
+	{"CA, space between options", `* cert-authority namespaces="git" KEY`, "namespaces is missing"},
+	{"CA with a wildcard namespace", `* cert-authority,namespaces="*" KEY`, "wildcard"},
+	{"CA, empty principal", `"" cert-authority,namespaces="git" KEY`, "empty principal pattern"},
+	{"CA, empty pattern", `alice,,bob cert-authority,namespaces="git" KEY`, "empty principal pattern"},
+	{"CA, empty pattern at the end", `alice, cert-authority,namespaces="git" KEY`, "empty principal pattern"},
+	{"CA, empty negated pattern", `alice,! cert-authority,namespaces="git" KEY`, "empty principal pattern"},
+	{"CA, negated twice", `alice,!!bob cert-authority,namespaces="git" KEY`, "a ! inside"},
+	{"CA, ! inside", `al!ce cert-authority,namespaces="git" KEY`, "a ! inside"},
+	{"CA, negated patterns alone", `!alice,!b* cert-authority,namespaces="git" KEY`, "matches nobody"},
+	{"CA, quote inside", `al"ice" cert-authority,namespaces="git" KEY`, "quote inside"},
+	{"CA, open quote", `"*@example.com cert-authority,namespaces=git KEY`, "not closed"},
+	{"CA, long pattern", strings.Repeat("a", 256) + `,b cert-authority,namespaces="git" KEY`, "255 bytes"},
+	{"CA, long patterns", strings.Repeat("a,", 2048) + `b cert-authority,namespaces="git" KEY`, "4096 bytes"},
+	{"pattern on a line that is no CA's", `*@example.com namespaces="operational@gated" KEY cert-authority`, "one principal"},
 	{"type of another key", `alice namespaces="git" ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIOmUVyX9Bbr54jinKj6IP86dUECnXpHLulw2M0ewbJK8`, "type"},
 	{"no base64", `alice namespaces="git" ssh-ed25519 AAAA!`, "base64"},
 	{"cut base64", `alice namespaces="git" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOmUVyX9`, "does not decode"},
@@ -275,4 +297,28 @@ func TestStill(t *testing.T) {
 	require.ErrorIs(t, still("Bob", key, op.Operational, from), op.UnknownSigner)
 	require.ErrorIs(t, still("bob", key+"x", op.Operational, from), op.UnknownSigner)
 	require.ErrorIs(t, still("bob", key, "", from), op.UnknownSigner)
+}
+
+func TestCould(t *testing.T) {
+	t.Parallel()
+	line := func(name, principal, options string) string {
+		return trustLine(principal, options, testKey(t, name).PublicKey())
+	}
+	trust := loadTrust(t,
+		line("bob", "bob", `namespaces="operational@gated",valid-before="20310101Z"`),
+		line("alice", "alice", `namespaces="operational@gated"`),
+		line("carol", "*@example.com", `cert-authority,namespaces="operational@gated"`),
+		line("ecdsa-p256", "alice", `namespaces="operational@gated,manager@gated"`),
+		line("alice", "alice", `namespaces="recovery@gated"`))
+	require.Equal(t, []string{"alice", "*@example.com (certificate)"}, trust.Could(op.Operational, issued))
+	require.Equal(t, []string{"bob", "alice", "*@example.com (certificate)"}, trust.Could(op.Operational, issued.AddDate(-1, 0, 0)))
+	require.Equal(t, []string{"alice"}, trust.Could("manager", issued))
+	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, issued))
+	require.Empty(t, trust.Could(op.Coordination, issued))
+	revoked, err := LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256")))
+	require.NoError(t, err)
+	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, issued))
+	require.Empty(t, trust.WithRevoked(revoked).Could("manager", issued))
+	var none *Trust
+	require.Empty(t, none.Could(op.Operational, issued))
 }
