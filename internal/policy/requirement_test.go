@@ -242,7 +242,9 @@ func TestALabelThatARuleLooksAtIsGuardedByIt(t *testing.T) {
 // or at the latest then, whatever its labels are made to be first.
 func TestNoWayAroundALabel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := with(rules.Draw(t, "rules")...)
+		guard := policy.Rule{Where: "f:1", Op: "guest.destroy", Labels: map[string]string{"tier": "pr*"}, Threshold: rapid.IntRange(1, 3).Draw(t, "threshold"),
+			Role: rapid.SampledFrom([]op.Role{"", op.Operational, manager}).Draw(t, "role")}
+		p := with(append(rules.Draw(t, "rules"), guard)...)
 		target := op.Target{Kind: "guest", Name: "db-1"}
 		before, after := anyLabels.Draw(t, "before"), anyLabels.Draw(t, "after")
 		wished := map[string]any{}
@@ -254,6 +256,7 @@ func TestNoWayAroundALabel(t *testing.T) {
 		destroy := p.Requirement(policy.Subject{Spec: spec(t, "guest.destroy"), Target: target, Labels: after})
 		signed := signatures.Draw(t, "signed")
 		require.True(t, direct.Met(signed) || !relabel.Met(signed) || !destroy.Met(signed))
+		require.LessOrEqual(t, direct.Needed(), relabel.Stricter(destroy).Needed())
 		require.LessOrEqual(t, direct.CoolOff, max(relabel.CoolOff, destroy.CoolOff))
 	})
 }
