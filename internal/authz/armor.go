@@ -7,8 +7,8 @@ import (
 	"gated/internal/op"
 )
 
-// MaxArmor is the longest armored signature in bytes. The longest that can be
-// accepted, RSA with 16,384 bits, has 6 KiB.
+// MaxArmor is the longest armored signature in bytes. The longest that is made,
+// by an RSA key of 16,384 bits with a certificate by another, has 13 KiB.
 const MaxArmor = 16 << 10
 
 // maxArmorLine is the longest line of base64. ssh-keygen writes 70 characters,
