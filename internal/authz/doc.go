@@ -4,7 +4,6 @@
 // It verifies only: nothing here makes a signature, and a test sees to it that
 // it stays so. Files, signatures and certificates are read by strict parsers of
 // its own; the mathematics is that of sshsig, x/crypto/ssh and the standard
-// library. Whatever this package
-// accepts, `ssh-keygen -Y verify` accepts with the same file; the reverse does
-// not hold, see docs/formats.
+// library. Whatever this package accepts, `ssh-keygen -Y verify` accepts with
+// the same file; the reverse does not hold, see docs/formats.
 package authz
