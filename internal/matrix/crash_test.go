@@ -86,7 +86,7 @@ func (o orders) obey(ctx context.Context) error {
 				}
 			}
 		}()
-		return executor{h.gate, h.driver}.execute(ctx, *o.Request) // stopping the guest takes an hour
+		return executor{h.gate, h}.execute(ctx, *o.Request) // stopping the guest takes an hour
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until killed
 	return err

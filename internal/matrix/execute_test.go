@@ -13,10 +13,16 @@ import (
 // executor runs what may run, as reconcile does with one worker.
 type executor struct {
 	gate   *gate.Gate
-	driver driver.Driver
+	driver runner
 }
 
-func (w *world) executor() executor { return executor{w.gate, w.driver} }
+// runner is what of a driver an executor needs; a host is one.
+type runner interface {
+	op.Observer
+	Execute(ctx context.Context, p gate.Permit) (task string, err error)
+}
+
+func (w *world) executor() executor { return executor{w.gate, w.host} }
 
 // execute runs one step to its end and returns why it was refused or failed.
 func (x executor) execute(ctx context.Context, id op.StepID) error {

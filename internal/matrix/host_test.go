@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
+	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/driver/trust"
 	"gated/internal/gate"
+	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -24,35 +29,43 @@ var commands = map[string]local.Command{
 }
 
 // host is what the daemon puts together: a locked state directory, its store, a
-// gate and the local driver.
+// gate, the local driver, and the signers as a target.
 type host struct {
-	state  *state.Dir
-	store  *store.Store
-	gate   *gate.Gate
-	driver *local.Driver
+	state   *state.Dir
+	store   *store.Store
+	gate    *gate.Gate
+	driver  *local.Driver
+	signers *trust.Driver
 }
 
 type hostConfig struct {
-	dir, root, trust string
-	rules            policy.Policy
-	read             func() nonce.Reading
-	wake             func(op.Target)
-	log              *slog.Logger
-	grace            time.Duration // of a stop
+	dir, root string
+	trust     string // is adopted where the newest version is another
+	revoked   *authz.Revoked
+	rules     policy.Policy
+	read      func() nonce.Reading
+	wake      func(op.Target)
+	rotated   func(context.Context)
+	log       *slog.Logger
+	grace     time.Duration // of a stop
 }
 
+// migrations has the identity second, as the daemon has it.
 func migrations() []store.Migration {
-	all := gate.Migrations()
-	return append(all, store.Migration{Version: len(all) + 1, Name: "identity", SQL: state.Schema})
+	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
+	for i := range all {
+		all[i].Version = i + 1
+	}
+	return all
 }
 
 // initHost makes a new gate's state and opens it.
-func initHost(ctx context.Context, c hostConfig) (host, error) {
+func initHost(ctx context.Context, c hostConfig) (*host, error) {
 	dir, err := state.Init(c.dir, state.Options{})
 	if err != nil {
-		return host{}, err
+		return nil, err
 	}
-	h := host{state: dir}
+	h := &host{state: dir}
 	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()}); err == nil {
 		err = dir.Bind(ctx, h.store, state.Identity{Gate: state.NewGateID(), Host: testHost})
 	}
@@ -60,22 +73,22 @@ func initHost(ctx context.Context, c hostConfig) (host, error) {
 }
 
 // openHost does what the daemon does at its start.
-func openHost(ctx context.Context, c hostConfig) (host, error) {
+func openHost(ctx context.Context, c hostConfig) (*host, error) {
 	dir, err := state.Open(c.dir, state.Options{})
 	if err != nil {
-		return host{}, err
+		return nil, err
 	}
-	h := host{state: dir}
+	h := &host{state: dir}
 	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()})
 	return h.assemble(ctx, c, err)
 }
 
-func (h host) assemble(ctx context.Context, c hostConfig, err error) (host, error) {
+func (h *host) assemble(ctx context.Context, c hostConfig, err error) (*host, error) {
 	if err == nil {
 		err = h.fill(ctx, c)
 	}
 	if err != nil {
-		return host{}, errors.Join(err, h.close())
+		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
 }
@@ -85,28 +98,70 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	if err != nil {
 		return err
 	}
-	trust, err := authz.LoadTrust([]byte(c.trust))
-	if err != nil {
+	var clock *nonce.Clock
+	var v journal.TrustVersion
+	if err := h.store.View(ctx, func(tx *store.Tx) error {
+		var clockErr, trustErr error
+		clock, clockErr = nonce.LoadClock(tx, c.read)
+		v, trustErr = journal.ReadTrust(tx)
+		return errors.Join(clockErr, trustErr)
+	}); err != nil {
 		return err
 	}
-	var clock *nonce.Clock
-	if viewErr := h.store.View(ctx, func(tx *store.Tx) error {
-		clock, err = nonce.LoadClock(tx, c.read)
+	adopt := string(v.Text) != c.trust
+	if adopt {
+		v = journal.TrustVersion{Epoch: v.Epoch + 1, Text: []byte(c.trust), How: "adopted", At: c.read().Wall}
+	}
+	signers, err := authz.LoadTrust(v.Text)
+	if err != nil {
 		return err
-	}); viewErr != nil {
-		return viewErr
 	}
 	h.driver, err = local.New(local.Config{Root: c.root, StopGrace: c.grace, Commands: commands, SingleUser: true,
 		Now: func() time.Time { return c.read().Wall }, Logger: c.log})
 	if err != nil {
 		return err
 	}
-	h.gate, err = gate.New(gate.Config{Store: h.store, Observer: h.driver, Clock: clock, Host: id.Host, ID: id.Gate, Trust: trust,
-		Policy: c.rules, UID: daemonUID, Logger: c.log, Wake: c.wake})
+	h.gate, err = gate.New(gate.Config{Store: h.store, Observer: h, Clock: clock, Host: id.Host, ID: id.Gate,
+		Trust: signers.WithRevoked(c.revoked), Epoch: v.Epoch, Policy: c.rules, UID: daemonUID, Logger: c.log, Wake: c.wake})
+	if err == nil && adopt {
+		err = h.adopt(ctx, v, signers)
+	}
+	if c.rotated == nil {
+		c.rotated = func(context.Context) {}
+	}
+	h.signers = trust.New(h.gate, v.How, c.rotated)
 	return err
 }
 
-func (h host) close() error {
+// adopt records a trust file that root took over, as gated trust adopt does.
+func (h *host) adopt(ctx context.Context, v journal.TrustVersion, t *authz.Trust) error {
+	e := gate.RotatedEntry("uid:0", authz.Rotation{Trust: t, Added: t.Signers()}, v)
+	e.Gate, e.Time, e.Target = h.gate.ID(), v.At, op.Signers.String()
+	return h.store.Update(ctx, func(tx *store.Tx) error {
+		_, err := audit.Append(tx, e)
+		return errors.Join(journal.AddTrust(tx, v), err)
+	})
+}
+
+// of returns the driver for targets of a kind.
+func (h *host) of(kind string) driver.Driver {
+	if kind == op.KindTrust {
+		return h.signers
+	}
+	return h.driver
+}
+
+// Observe looks at a target through the driver of its kind.
+func (h *host) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	return h.of(t.Kind).Observe(ctx, t)
+}
+
+// Execute runs a permit's step through the driver of its target's kind.
+func (h *host) Execute(ctx context.Context, p gate.Permit) (string, error) {
+	return h.of(p.Step().Target.Kind).Execute(ctx, p)
+}
+
+func (h *host) close() error {
 	var errs []error
 	if h.driver != nil {
 		errs = append(errs, h.driver.Close())

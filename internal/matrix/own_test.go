@@ -280,13 +280,13 @@ var ownRows = []attack{
 		_, err := w.driver.Execute(w.ctx, gate.Permit{})
 		return err
 	}},
-	{id: "X21", what: "a key is taken out of allowed_signers between approval and execution", want: op.UnknownSigner, run: func(w *world) error {
+	{id: "X21", what: "a key is rotated out of allowed_signers between approval and execution", want: op.UnknownSigner, run: func(w *world) error {
 		r := w.destroyRequest()
 		w.mustApprove(r)
-		require.NoError(w.t, w.gate.Reload(w.ctx, must(authz.LoadTrust([]byte(w.bob.line(operational)))), w.rules))
+		w.rotate(nil, []string{w.alice.print(w.t)}, w.bob.votes(operational))
 		w.arm()
 		w.allow.repair = func() {
-			require.NoError(w.t, w.gate.Reload(w.ctx, must(authz.LoadTrust([]byte(w.trust))), w.rules))
+			w.rotate([]string{w.alice.line(operational)}, nil, w.bob.votes(operational), w.alice.votes(operational))
 		}
 		return w.executor().execute(w.ctx, r.ID)
 	}},
@@ -295,7 +295,7 @@ var ownRows = []attack{
 		w.mustApprove(r)
 		w.pass(2 * time.Hour)
 		w.rules.MaxValidity = time.Hour
-		require.NoError(w.t, w.gate.Reload(w.ctx, w.gate.Trust(), w.rules))
+		require.NoError(w.t, w.gate.Reload(w.ctx, w.revoked, w.rules))
 		w.arm()
 		return w.executor().execute(w.ctx, r.ID)
 	}},

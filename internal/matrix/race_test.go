@@ -274,7 +274,7 @@ var ownRaceRows = []attack{
 		w.arm()
 		w.allow.unlogged = "one of them does not start"
 		w.shut()
-		hosts, errs := make([]host, 2), make([]error, 2)
+		hosts, errs := make([]*host, 2), make([]error, 2)
 		both(func() { hosts[0], errs[0] = openHost(w.ctx, w.config()) }, func() { hosts[1], errs[1] = openHost(w.ctx, w.config()) })
 		require.NotEqual(w.t, errs[0] == nil, errs[1] == nil, "%v", errs)
 		for i, h := range hosts {

@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,6 +30,9 @@ type snapshot struct {
 	nonces  map[string]nonceRow
 	pending map[op.RequestID]string // → digest of the payload
 	seq     int64                   // of the audit log's newest entry
+	signers string                  // the epoch and digest of the trust file
+
+	signed map[op.RequestID][]string // who signed what waits
 }
 
 type nonceRow struct {
@@ -44,15 +49,17 @@ type ending struct {
 // expectations are a case's exceptions from "nothing changed".
 type expectations struct {
 	ends     map[op.RequestID]ending
-	runs     bool     // an authorized step is left that rightly runs in the finale
-	unlogged string   // why the audit log has no entry: there was no gate yet
-	loggedAs op.Code  // the log's code, where the state that the case names is none
-	finale   []string // guests whose trees the finale rightly changes; nil is victim
-	silent   bool     // no finale: nothing is left to approve
-	trash    bool     // what the case's own job made may have gone to the trash
-	tree     []string // guests that a race may leave one way or the other; the case checks them
-	anyFate  bool     // of nonces that the case checks itself
-	repair   func()   // takes back, before the finale, what an intruder did to the host
+	runs     bool          // an authorized step is left that rightly runs in the finale
+	unlogged string        // why the audit log has no entry: there was no gate yet
+	loggedAs op.Code       // the log's code, where the state that the case names is none
+	finale   []string      // guests whose trees the finale rightly changes; nil is victim
+	silent   bool          // no finale: nothing is left to approve
+	trash    bool          // what the case's own job made may have gone to the trash
+	tree     []string      // guests that a race may leave one way or the other; the case checks them
+	anyFate  bool          // of nonces that the case checks itself
+	counted  bool          // a signature of the case rightly counts, and is not enough
+	wait     time.Duration // between the approval and the run of the finale
+	repair   func()        // takes back, before the finale, what an intruder did to the host
 }
 
 // ends says that the attack rightly ends a request, and what its nonce was
@@ -72,11 +79,15 @@ func (w *world) arm() {
 
 func (w *world) snap() *snapshot {
 	w.t.Helper()
-	s := &snapshot{tree: hashTree(w.t, w.root), nonces: w.nonceRows(), pending: map[op.RequestID]string{}}
+	s := &snapshot{tree: hashTree(w.t, w.root), nonces: w.nonceRows(), pending: map[op.RequestID]string{},
+		signers: fmt.Sprintf("epoch %d, %s", w.gate.Epoch(), w.gate.Trust().Digest()), signed: map[op.RequestID][]string{}}
 	rs, err := w.gate.Requests(w.ctx, op.StatePending)
 	require.NoError(w.t, err)
 	for _, r := range rs {
 		s.pending[r.ID] = op.SHA256(r.Payload)
+		for _, by := range slices.Concat(r.Signatures, r.Proofs) {
+			s.signed[r.ID] = append(s.signed[r.ID], by.String())
+		}
 	}
 	head, err := w.gate.AuditHead(w.ctx)
 	require.NoError(w.t, err)
@@ -180,6 +191,7 @@ func (w *world) unchanged() {
 	w.t.Helper()
 	after := w.snap()
 	require.Equal(w.t, w.kept(w.before.tree), w.kept(after.tree), "the guests' files changed")
+	require.Equal(w.t, w.before.signers, after.signers, "the signers changed")
 	for n, row := range w.before.nonces {
 		want := row.fate
 		if e, ok := w.allow.ends[row.request]; ok && row.fate == nonce.Unspent {
@@ -211,6 +223,9 @@ func (w *world) unchanged() {
 		}
 		require.Equal(w.t, op.StatePending, r.Step.State, "%s no longer waits", id)
 		require.Equal(w.t, digest, op.SHA256(r.Payload), "%s was issued anew", id)
+		if !w.allow.counted {
+			require.Equal(w.t, w.before.signed[id], after.signed[id], "a signature of %s counted, or counts no more", id)
+		}
 	}
 }
 

@@ -33,7 +33,9 @@ type world struct {
 	trust string // allowed_signers
 	rules policy.Policy
 
-	host
+	revoked *authz.Revoked // keys that count no more
+
+	*host // an empty one while the daemon is down
 
 	alice, bob, carol, rita, mallory key // operators, coordinator, recovery, nobody
 
@@ -42,6 +44,8 @@ type world struct {
 	elapsed time.Duration
 
 	wake atomic.Pointer[func(op.Target)] // where the gate's wakes go
+
+	seconds []vote // who signs beside alice where something is approved for real
 
 	late   func(*world) // what a row prepares last
 	before *snapshot
@@ -103,7 +107,8 @@ func (w *world) tryOpen() error {
 
 func (w *world) config() hostConfig {
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
-	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, rules: w.rules, read: w.read, wake: w.woken, log: log, grace: time.Second}
+	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, revoked: w.revoked, rules: w.rules, read: w.read, wake: w.woken,
+		rotated: w.rotated, log: log, grace: time.Second}
 }
 
 // shut ends what open began, as a clean stop would.
@@ -112,7 +117,7 @@ func (w *world) shut() {
 		return
 	}
 	require.NoError(w.t, w.host.close())
-	w.host = host{}
+	w.host = &host{}
 	w.free()
 }
 
@@ -272,6 +277,9 @@ func (w *world) observe(name string) op.Observed {
 func (w *world) approve(r op.Request) (op.Request, error) {
 	w.t.Helper()
 	e := authz.Envelope{Payload: r.Payload, Signatures: []string{w.alice.sign(w.t, op.Operational, r.Payload)}}
+	for _, v := range w.seconds {
+		e.Signatures = append(e.Signatures, v(w.t, r.Payload))
+	}
 	return w.gate.Approve(w.ctx, hub, r.ID, e)
 }
 
@@ -313,6 +321,9 @@ func (w *world) rejection(r op.Request, by key) authz.Envelope {
 	require.NoError(w.t, err)
 	return authz.Envelope{Payload: b, Signatures: []string{by.sign(w.t, op.Operational, b)}}
 }
+
+// rotated is told of each rotation, as the daemon is, which writes the file out.
+func (w *world) rotated(context.Context) { w.trust = string(w.gate.Trust().Text()) }
 
 // woken passes a wake on to whoever reconciles now.
 func (w *world) woken(t op.Target) {
