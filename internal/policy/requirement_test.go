@@ -260,3 +260,10 @@ func TestNoWayAroundALabel(t *testing.T) {
 		require.LessOrEqual(t, direct.CoolOff, max(relabel.CoolOff, destroy.CoolOff))
 	})
 }
+
+func TestDelays(t *testing.T) {
+	require.False(t, with().Delays())
+	require.False(t, with(policy.Rule{Threshold: 2}).Delays())
+	require.True(t, with(policy.Rule{Threshold: 1}, policy.Rule{Threshold: 1, CoolOff: time.Second}).Delays())
+	require.True(t, with(policy.Rule{Threshold: 1, Window: window(t, "sat 08:00-18:00Z")}).Delays())
+}
