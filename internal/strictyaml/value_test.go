@@ -111,3 +111,15 @@ func TestTheErrorNearestToTheBeginningIsTheOneReported(t *testing.T) {
 	require.ErrorAs(t, m.Done(), &e)
 	require.Contains(t, e.Msg, "name is missing")
 }
+
+func TestSoundUntilSomethingIsWrong(t *testing.T) {
+	m, err := Parse("f.yaml", []byte("a: 1\nm: {b: x}\n"))
+	require.NoError(t, err)
+	sub := m.Map("m")
+	m.Int("a", 0, 1)
+	require.True(t, m.Sound())
+	require.True(t, sub.Sound())
+	sub.Int("b", 0, 1)
+	require.False(t, m.Sound(), "it is of the whole file")
+	require.True(t, m.Map("absent").Sound())
+}
