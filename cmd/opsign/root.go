@@ -9,7 +9,7 @@ import (
 // root returns the whole command tree.
 func (t *tool) root() *cobra.Command {
 	root := t.Root(cli.Words(help["opsign"]),
-		t.listCommand(), t.showCommand(), t.approveCommand(), t.rejectCommand(), t.submitCommand(),
+		t.listCommand(), t.showCommand(), t.approveCommand(), t.reviewCommand(), t.rejectCommand(), t.submitCommand(),
 		t.signCommand(), t.verifyCommand(), t.keysCommand(), t.knownCommand(), t.forgetCommand(),
 	)
 	t.Remotes(root)

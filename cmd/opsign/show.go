@@ -76,7 +76,7 @@ func (t *tool) showCommand() *cobra.Command {
 func (q question) text(now time.Time) string {
 	r := q.request
 	text := sprint(wordsRequest, op.Shown(r.ID), op.Shown(string(r.State)), op.Shown(strings.Join(r.RequestedBy, ", "))) +
-		sinceText(r, now) + wordsSigned + payloadText(q.payload) + lostText(r)
+		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + lostText(r)
 	if r.Why != "" {
 		text += sprint(wordsWhy, op.Shown(r.Why))
 	}
@@ -86,7 +86,7 @@ func (q question) text(now time.Time) string {
 	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, now)) {
 		text += "  " + line
 	}
-	return text
+	return text + wordsSignedToo + cli.Columns(payloadRows(q.payload)[wishRows:]...)
 }
 
 // sinceText says since when a request waits and how long its payload still
@@ -115,19 +115,25 @@ func lostText(r api.Request) string {
 }
 
 // payloadText shows every member of a payload whole.
-func payloadText(p op.Payload) string {
-	return cli.Columns(
-		"    "+cli.Row("op", p.Op),
-		"    "+cli.Row("target", p.Target.String()),
-		"    "+cli.Row("params", string(p.Params.Canonical())),
-		"    "+cli.Row("host", p.Host),
-		"    "+cli.Row("gate", string(p.Gate)),
-		"    "+cli.Row("incarnation", string(p.Incarnation)),
-		"    "+cli.Row("state", string(p.State)),
-		"    "+cli.Row("reason", p.Reason),
-		"    "+cli.Row("valid", cli.Moment(p.IssuedAt)+" to "+cli.Moment(p.ExpiresAt)),
-		"    "+cli.Row("nonce", p.Nonce),
-	)
+func payloadText(p op.Payload) string { return cli.Columns(payloadRows(p)...) }
+
+// wishRows is how many of payloadRows say what is to happen; the others say to
+// what exactly, and when.
+const wishRows = 5
+
+func payloadRows(p op.Payload) []string {
+	return []string{
+		"    " + cli.Row("op", p.Op),
+		"    " + cli.Row("target", p.Target.String()),
+		"    " + cli.Row("params", string(p.Params.Canonical())),
+		"    " + cli.Row("host", p.Host),
+		"    " + cli.Row("reason", p.Reason),
+		"    " + cli.Row("gate", string(p.Gate)),
+		"    " + cli.Row("incarnation", string(p.Incarnation)),
+		"    " + cli.Row("state", string(p.State)),
+		"    " + cli.Row("valid", cli.Moment(p.IssuedAt)+" to "+cli.Moment(p.ExpiresAt)),
+		"    " + cli.Row("nonce", p.Nonce),
+	}
 }
 
 func roles(rs []op.Role) string {

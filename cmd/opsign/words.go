@@ -44,6 +44,11 @@ that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh
 Exits 0 when it was done, is under way, cools off or waits for its window, 1 when it was refused or failed, 3 when more
 people have to sign, and says who could.`,
 		"  opsign approve j12.1\n  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes"},
+	"review": {"review", "Walk through what waits, and approve or reject each with one key",
+		`Shows one request a screen: what it is, who asked and why, what would be lost, since when it waits, how long what is
+signed now counts, who signed and who is needed. ? shows the keys. Several can be marked and approved together, each with
+a signature of its own. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
+		"  opsign review\n  opsign review --agent"},
 	"reject": {"reject ID --reason TEXT", "Sign the refusal of a request",
 		"The request ends, and the same wish is refused until it changes.", "  opsign reject j12.1 --reason \"still in use\""},
 	"submit": {"submit PAYLOAD --sig FILE...", "Hand in what was signed elsewhere, with ssh-keygen or opsign sign", "",

@@ -32,8 +32,12 @@ func failureOf(err error) failure {
 	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: p.Hint, Stage: p.Stage, Request: p.Request, State: p.State}}
 }
 
+// Why words an error that does not end the command of that path: a refusal, and
+// on lines of their own what to do about it.
+func Why(path string, err error) string { return explain(path, err) }
+
 // SayWhy says what an error that does not end the command is about.
-func (t *Tool) SayWhy(err error) { t.Say("%s", explain("", err)) }
+func (t *Tool) SayWhy(err error) { t.Say("%s", Why("", err)) }
 
 // explain words how the command of that path failed. A refusal is "code:
 // detail" and, on lines of its own, what to do.

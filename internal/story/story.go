@@ -40,6 +40,7 @@ func Main(m *testing.M, name string, program func() int) {
 //	reload                   sends it SIGHUP and waits until it has read its files
 //	agent                    starts ssh-agent
 //	capture NAME REGEXP      sets $NAME to the group of a match in stdout
+//	talk N SCRIPT PROGRAM... runs a program on a terminal, and follows a script
 //	answer STATUS [BODY]     listens on $GATED_SOCKET and answers only this
 func Run(t *testing.T, dir string, others ...string) {
 	for _, name := range []string{"ssh-keygen", "ssh-agent"} {
@@ -60,6 +61,7 @@ func Run(t *testing.T, dir string, others ...string) {
 		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "capture": capture, "answer": answer,
+			"talk": talk,
 		},
 	})
 }

@@ -1,0 +1,96 @@
+package main
+
+// pager shows a text that may be longer than the screen, part by part.
+type pager struct {
+	screen  *screen
+	heading string
+	text    string
+	keys    [2]string // what is asked where the text ends, and before
+	top     int       // the first line of the text on the screen
+	read    int       // how many lines were shown, from the first one on
+	seen    bool      // all of them were
+	cols    int       // of the screen as it was drawn last
+}
+
+// leastBody is how many lines of the text a long message leaves room for.
+const leastBody = 4
+
+// pager begins a new text. What was typed before it shows is dropped.
+func (r *review) pager(heading, text string, keys [2]string) *pager {
+	r.screen.forget()
+	return &pager{screen: r.screen, heading: heading, text: text, keys: keys}
+}
+
+// key draws the text with the message above it and returns the next key that is
+// not for paging. The message is said once.
+func (p *pager) key(message *string) (int, error) {
+	for {
+		bottom, height, lines := p.draw(*message)
+		*message = ""
+		key := keyNone
+		for key == keyNone {
+			var err error
+			if key, err = p.screen.key(); err != nil {
+				return key, err
+			}
+		}
+		switch forward := key == keyDown || key == ' ' || key == '\n'; {
+		case key == keyUp:
+			p.top = max(p.top-height, 0)
+		case forward && bottom < lines:
+			p.top = bottom
+		case forward:
+			*message = wordsAllRead
+		default:
+			return key, nil
+		}
+	}
+}
+
+// draw shows what fits, and returns the line after it, how much fits, and how
+// many lines there are. On a screen of another width the lines are others, and
+// are read from the first one.
+func (p *pager) draw(message string) (bottom, height, lines int) {
+	rows, cols := p.screen.size()
+	if cols != p.cols {
+		p.cols, p.top, p.read = cols, 0, 0
+	}
+	cols-- // a terminal may go to the next line by itself after its last column
+	body, keys := wrapped(p.text, cols), wrapped(p.keys[1], cols)
+	var said []string
+	if message != "" {
+		said = wrapped(message, cols)
+	}
+	said = said[:min(len(said), max(rows-2-len(keys)-leastBody, 0))]
+	height = max(rows-1-len(said)-len(keys), 1)
+	p.top = min(p.top, len(body)-1)
+	bottom = min(p.top+height, len(body))
+	if p.top <= p.read {
+		p.read = max(p.read, bottom)
+	}
+	p.seen = p.seen || p.read == len(body)
+	p.screen.clear()
+	p.lines(said)
+	p.lines(wrapped(p.heading+p.part(bottom, len(body)), cols)[:1])
+	p.lines(body[p.top:bottom])
+	if bottom == len(body) {
+		keys = wrapped(p.keys[0], cols)
+	}
+	p.lines(keys[:len(keys)-1])
+	p.screen.write(keys[len(keys)-1] + " ")
+	return bottom, height, len(body)
+}
+
+// part says which lines are shown where that is not all of them.
+func (p *pager) part(bottom, lines int) string {
+	if p.top == 0 && bottom == lines {
+		return ""
+	}
+	return sprint(wordsReviewPart, p.top+1, bottom, lines)
+}
+
+func (p *pager) lines(lines []string) {
+	for _, line := range lines {
+		p.screen.write(line + "\n")
+	}
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+func (t *tool) reviewCommand() *cobra.Command {
+	var k keyFlags
+	var noWait bool
+	c := t.command("review", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if !isTerminal(t.stdin) {
+			return cli.Usage(wordsNoTerminal)
+		}
+		if err := t.check(k); err != nil {
+			return err
+		}
+		return t.review(c.Context(), k, !noWait)
+	})
+	t.keyFlags(c, &k)
+	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
+	return c
+}
+
+// review is one walk through what waits.
+type review struct {
+	approval
+	screen  *screen
+	items   []*item
+	at      int    // the item that is looked at
+	message string // what is said above the next screen; lines with their ends
+}
+
+// item is one request on the way through.
+type item struct {
+	id       string
+	shown    question // what was shown last
+	read     bool     // all of it was
+	marked   bool
+	decision decision
+	request  api.Request // as it is after the decision
+	outcome  string      // what became of it, for people
+	exit     int
+}
+
+// decision is what the operator did with a request.
+type decision string
+
+const (
+	undecided decision = ""
+	skipped   decision = "skipped"
+	approved  decision = "approved"
+	rejected  decision = "rejected"
+)
+
+func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
+	cl, err := t.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	if _, err := t.knownGate(ctx, cl); err != nil {
+		return err
+	}
+	requests, err := cl.Requests(ctx, "")
+	if err != nil {
+		return err
+	}
+	r := &review{approval: approval{tool: t, client: cl, keys: k, wait: wait}}
+	for _, q := range requests {
+		if t.decidable(q) {
+			r.items = append(r.items, &item{id: q.ID, shown: question{request: q}, request: q})
+		}
+	}
+	if len(r.items) == 0 {
+		if !t.JSON {
+			t.Print(wordsNothingWaits)
+		}
+		return nil
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return cli.Usage(wordsNoTerminal)
+	}
+	defer func() { _ = tty.Close() }() // all was written
+	if r.screen, err = openScreen(tty, t.Getenv("TERM")); err != nil {
+		return err
+	}
+	err = r.walk(ctx)
+	r.screen.close()
+	return r.summary(err)
+}
+
+// walk shows the items one after another until all were, or the operator quits.
+// Marked ones that are left at the end are asked for.
+func (r *review) walk(ctx context.Context) error {
+	for {
+		for r.at < len(r.items) && r.items[r.at].decision != undecided && r.items[r.at].decision != skipped {
+			r.at++
+		}
+		var quit bool
+		var err error
+		switch {
+		case r.at < len(r.items):
+			quit, err = r.look(ctx, r.items[r.at])
+		case len(r.marked()) > 0:
+			if quit, err = r.batch(ctx); err == nil && !quit && len(r.marked()) > 0 && r.at == len(r.items) {
+				r.at = r.indexOf(r.marked()[0]) // nothing was signed: look again
+			}
+		default:
+			return nil
+		}
+		if err != nil || quit {
+			return err
+		}
+	}
+}
+
+// look shows one item afresh and does what the operator says. Refusals are said
+// and change nothing; it fails only where nothing more can be done at all.
+func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
+	if _, err := r.refresh(ctx, it); err != nil {
+		return false, r.failed(it, err)
+	}
+	if !r.decidable(it.shown.request) {
+		it.outcome, it.marked = sprint(wordsOutGone, op.Shown(string(it.shown.request.State))), false
+		r.message += sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+		it.decision = skipped
+		r.at++
+		return false, nil
+	}
+	pages := r.pager(r.heading(it), it.shown.text(r.now()), r.keysOf(it))
+	for {
+		key, err := pages.key(&r.message)
+		it.read = it.read || pages.seen
+		if err != nil {
+			return true, err
+		}
+		moved, quit, err := r.press(ctx, it, key)
+		if moved || quit || err != nil {
+			return quit, err
+		}
+	}
+}
+
+// press does what a key says. moved means that the screen is another one now.
+func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool, err error) {
+	switch key {
+	case 'a':
+		return r.pressApprove(ctx, it)
+	case 'm':
+		if !r.mayApprove(it) {
+			return false, false, nil
+		}
+		it.marked = !it.marked
+		r.at++
+	case 'r':
+		return true, false, r.reject(ctx, it)
+	case 's', 'n':
+		it.decision, it.marked = skipped, false
+		r.at++
+	case 'b':
+		return r.back(), false, nil
+	case 'q':
+		return false, true, nil
+	case '?':
+		return true, false, r.help()
+	default:
+		r.message = wordsUnknownKey
+		return false, false, nil
+	}
+	return true, false, nil
+}
+
+func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, err error) {
+	if len(r.marked()) > 0 {
+		quit, err = r.batch(ctx)
+		return true, quit, err
+	}
+	if !r.mayApprove(it) {
+		return false, false, nil
+	}
+	return true, false, r.approve(ctx, it)
+}
+
+// mayApprove says why an item cannot be approved or marked yet.
+func (r *review) mayApprove(it *item) bool {
+	switch {
+	case it.shown.request.State != op.StatePending:
+		r.message = wordsOnlyStop
+	case !it.read:
+		r.message = wordsReadFirst
+	default:
+		return true
+	}
+	return false
+}
+
+// back goes to the item before that is not decided.
+func (r *review) back() bool {
+	for i := r.at - 1; i >= 0; i-- {
+		if d := r.items[i].decision; d == undecided || d == skipped && r.decidable(r.items[i].shown.request) {
+			r.items[i].decision = undecided
+			r.at = i
+			return true
+		}
+	}
+	r.message = wordsNoMore
+	return false
+}
+
+func (r *review) help() error {
+	_, err := r.pager("", wordsReviewHelp, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
+	return err
+}
+
+// refresh asks for an item again, and reports whether what would be signed is
+// not what was shown. What changed has to be read again.
+func (r *review) refresh(ctx context.Context, it *item) (changed bool, err error) {
+	q, err := r.question(ctx, r.client, it.id)
+	if err != nil {
+		return false, err
+	}
+	changed = it.shown.bytes != nil && !slices.Equal(it.shown.bytes, q.bytes)
+	it.read = it.read && !changed
+	it.marked = it.marked && !changed
+	it.shown, it.request = q, q.request
+	return changed, nil
+}
+
+func (r *review) marked() (out []*item) {
+	for _, it := range r.items {
+		if it.marked {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+func (r *review) indexOf(it *item) int { return slices.Index(r.items, it) }
+
+// heading says which of the requests this is.
+func (r *review) heading(it *item) string {
+	mark, marks := "", ""
+	if it.marked {
+		mark = wordsReviewMarked
+	}
+	if n := len(r.marked()); n > 0 {
+		marks = sprint(wordsReviewMarks, n)
+	}
+	return sprint(wordsReviewHead, r.indexOf(it)+1, len(r.items), mark, marks)
+}
+
+// keysOf returns the keys of an item's last page, and of those before.
+func (r *review) keysOf(it *item) [2]string {
+	if it.shown.request.State != op.StatePending {
+		return [2]string{wordsReviewStop, wordsReviewStop}
+	}
+	return [2]string{wordsReviewKeys, wordsReviewMore}
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+// approve signs what was shown, if it still is what the gate has, and says what
+// became of it. A refusal is said, and the item stays to be looked at.
+func (r *review) approve(ctx context.Context, it *item) error {
+	changed, err := r.refresh(ctx, it)
+	switch {
+	case err != nil:
+		return r.failed(it, err)
+	case changed:
+		r.message = sprint(wordsChanged, op.Shown(it.id))
+		return nil
+	}
+	if err := r.screen.aside(func() error { return r.signItem(ctx, it) }); err != nil {
+		return r.failed(it, err)
+	}
+	r.message = sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+	r.at++
+	return nil
+}
+
+// signItem signs one item over its own bytes, and waits for what becomes of it.
+func (r *review) signItem(ctx context.Context, it *item) error {
+	if err := answered(it.shown.request); err != nil {
+		return err
+	}
+	role, err := r.keys.roleFor(usefulRoles(it.shown.request, r.keys))
+	if err != nil {
+		return err
+	}
+	r.screen.write(sprint(wordsSigning, op.Shown(it.id), op.Shown(string(role))))
+	req, err := r.approval.sign(ctx, it.shown, role)
+	if err != nil {
+		return err
+	}
+	it.decision, it.marked, it.request = approved, false, req
+	if req, err = r.settled(ctx, r.client, req, r.wait); err != nil {
+		return err
+	}
+	it.request, it.exit = req, api.ExitOfState(req.State)
+	switch {
+	case req.State == op.StatePending:
+		it.outcome = sprint(wordsOutMissing, cli.Waiting(req, r.now()))
+	case !req.State.Open() && req.State != op.StateSucceeded:
+		it.outcome = refusalLine(req.Error.Err())
+	default:
+		it.outcome, _, _ = strings.Cut(outcomeWords(req, undo(ctx, r.client, req), r.now()), "\n")
+	}
+	return nil
+}
+
+// reject asks why, and signs the refusal of what was shown.
+func (r *review) reject(ctx context.Context, it *item) error {
+	reason, err := r.screen.ask(sprint(wordsWhyReject, op.Shown(it.id)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if reason == "" {
+		r.message = wordsNotRejected
+		return nil
+	}
+	changed, err := r.refresh(ctx, it)
+	switch {
+	case err != nil:
+		return r.failed(it, err)
+	case changed:
+		r.message = sprint(wordsChanged, op.Shown(it.id))
+		return nil
+	}
+	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
+		return r.failed(it, err)
+	}
+	r.message = sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+	r.at++
+	return nil
+}
+
+func (r *review) signRejection(ctx context.Context, it *item, reason string) error {
+	payload, err := r.rejection(it.shown, reason)
+	if err != nil {
+		return err
+	}
+	role, err := r.keys.roleFor(it.shown.request.Roles)
+	if err != nil {
+		return err
+	}
+	signer, err := r.key(ctx)
+	if err != nil {
+		return err
+	}
+	r.screen.write(sprint(wordsSigning, op.Shown(it.id), op.Shown(string(role))))
+	armor, err := signer.Sign(ctx, role, payload)
+	if err != nil {
+		return err
+	}
+	req, err := r.client.Reject(ctx, it.id, api.EnvelopeOf(payload, armor))
+	if err != nil {
+		return err
+	}
+	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, wordsOutReject
+	return nil
+}
+
+// batch shows everything that is marked once more, and signs each of them after
+// one confirmation. One that changed is to be read again first, and then nothing
+// is signed. A failure of one does not stop the others.
+func (r *review) batch(ctx context.Context) (quit bool, err error) {
+	for _, it := range r.marked() {
+		changed, err := r.refresh(ctx, it)
+		if err == nil {
+			err = answered(it.shown.request)
+		}
+		if err != nil {
+			it.marked = false
+			return false, r.failed(it, err)
+		}
+		if changed {
+			r.at, r.message = r.indexOf(it), sprint(wordsChanged, op.Shown(it.id))
+			return false, nil
+		}
+	}
+	marked := r.marked()
+	pages := r.pager(sprint(wordsBatchHead, len(marked)), batchText(marked), [2]string{wordsBatchKeys, wordsBatchMore})
+	for {
+		key, err := pages.key(&r.message)
+		switch {
+		case err != nil || key == 'q':
+			return true, err
+		case key == 'b':
+			r.at = min(r.at, r.indexOf(marked[len(marked)-1]))
+			return false, nil
+		case key == 'y' && pages.seen:
+			return false, r.signAll(ctx, marked)
+		case key == 'y':
+			r.message = wordsReadFirst
+		default:
+			r.message = wordsUnknownKey
+		}
+	}
+}
+
+// signAll signs each item by itself, and says what became of each.
+func (r *review) signAll(ctx context.Context, items []*item) error {
+	return r.screen.aside(func() error {
+		for _, it := range items {
+			it.marked = false
+			changed, err := r.refresh(ctx, it)
+			if err == nil && changed {
+				err = changedRefusal(it.id)
+			}
+			if err == nil {
+				err = r.signItem(ctx, it)
+			}
+			if err != nil {
+				if err := r.failed(it, err); err != nil {
+					return err
+				}
+				continue
+			}
+			r.message += sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+		}
+		return nil
+	})
+}
+
+// batchText shows each item in short, from its bytes, and what it would lose.
+func batchText(items []*item) string {
+	text := ""
+	for _, it := range items {
+		p := it.shown.payload
+		text += sprint(wordsBatchItem, op.Shown(it.id), op.Shown(p.Op), op.Shown(p.Target.String()),
+			op.Shown(strings.Join(it.shown.request.RequestedBy, ", ")))
+		if len(p.Params) > 0 {
+			text += sprint(wordsBatchParams, op.Shown(string(p.Params.Canonical())))
+		}
+		if p.Reason != "" {
+			text += sprint(wordsBatchReason, op.Shown(p.Reason))
+		}
+		text += lostText(it.shown.request)
+	}
+	return text
+}
+
+// failed notes why an item could not be decided, and says it above the next
+// screen. It returns the error only where nothing else can be decided either.
+func (r *review) failed(it *item, err error) error {
+	it.outcome, it.exit = refusalLine(err), api.Exit(err)
+	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
+		return err
+	}
+	r.message += sprint(wordsReviewOutcome, op.Shown(it.id), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
+	if it.shown.bytes == nil {
+		it.decision = skipped // there is nothing to show of it
+		r.at = max(r.at, r.indexOf(it)+1)
+	}
+	return nil
+}
+
+func refusalLine(err error) string {
+	var refusal *op.Refusal
+	if !errors.As(err, &refusal) {
+		return op.Shown(err.Error())
+	}
+	return sprint(wordsRefusedAs, op.Shown(string(refusal.Code)), op.Shown(refusal.Detail))
+}
+
+// reviewed is one line of a summary as JSON.
+type reviewed struct {
+	ID       string   `json:"id"`
+	Decision string   `json:"decision"` // approved, rejected, skipped, or empty
+	State    op.State `json:"state"`    // of the request, as it was seen last
+	Outcome  string   `json:"outcome"`  // for people
+	Exit     int      `json:"exit"`
+}
+
+// severity orders exit codes, the worst last.
+var severity = []int{api.ExitDone, api.ExitWaits, api.ExitRefused, api.ExitUsage, api.ExitInternal, api.ExitUnreachable}
+
+// summary says what became of each item, and ends with the worst exit code.
+func (r *review) summary(err error) error {
+	worst := api.ExitDone
+	for _, it := range r.items {
+		if it.outcome == "" {
+			it.outcome = wordsOutLeft
+			if it.marked {
+				it.outcome = wordsOutMarked
+			} else if it.decision == skipped {
+				it.outcome = wordsOutSkipped
+			}
+		}
+		if slices.Index(severity, it.exit) > slices.Index(severity, worst) {
+			worst = it.exit
+		}
+		if r.JSON {
+			if err := r.Emit(reviewed{it.id, string(it.decision), it.request.State, it.outcome, it.exit}); err != nil {
+				return err
+			}
+			continue
+		}
+		r.Print(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+	}
+	if err != nil {
+		return err
+	}
+	return cli.Ended(worst)
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+// The size of a terminal that does not say its own.
+const (
+	usualRows = 24
+	usualCols = 80
+)
+
+// escapeTime is how long the rest of an escape sequence may take, in
+// milliseconds. A person's next key takes longer.
+const escapeTime = 50
+
+// screen is the controlling terminal while review has it: keys come one by one
+// and do not show. What it writes is made of safe lines (see wrapped).
+type screen struct {
+	tty    *os.File
+	plain  bool           // no control sequences: the terminal knows none
+	before *unix.Termios  // as it was found
+	stop   chan struct{}  // ends the watch for signals
+	caught chan os.Signal // what ends the program
+}
+
+// openScreen takes the terminal in a file and watches for signals, so that it is
+// left as it was found. Whoever calls it closes the screen.
+func openScreen(tty *os.File, term string) (*screen, error) {
+	before, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	s := &screen{tty: tty, plain: term == "" || term == "dumb", before: before}
+	return s, s.take()
+}
+
+// take makes keys come one by one. Output and the keys that interrupt stay as
+// they are; there is no suspending, which would leave the shell a terminal that
+// does not show what is typed.
+func (s *screen) take() error {
+	raw := *s.before
+	raw.Lflag = raw.Lflag&^(unix.ICANON|unix.ECHO) | unix.ISIG
+	raw.Iflag |= unix.ICRNL
+	raw.Oflag |= unix.OPOST | unix.ONLCR
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME], raw.Cc[unix.VSUSP] = 1, 0, 0
+	s.caught, s.stop = make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(s.caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	go func(caught chan os.Signal, stop chan struct{}) {
+		select {
+		case sig := <-caught:
+			s.restore()
+			signal.Reset(sig)
+			_ = syscall.Kill(os.Getpid(), sig.(syscall.Signal)) // to end as if it had not been caught
+		case <-stop:
+		}
+	}(s.caught, s.stop)
+	err := unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, &raw)
+	if err != nil {
+		s.give()
+	}
+	return err
+}
+
+// give puts the terminal back as it was and watches for signals no more.
+func (s *screen) give() {
+	s.restore()
+	signal.Stop(s.caught)
+	close(s.stop)
+}
+
+func (s *screen) restore() { _ = unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, s.before) }
+
+// close leaves the terminal as it was found, on a line of its own.
+func (s *screen) close() {
+	s.write("\n")
+	s.give()
+}
+
+// aside runs what uses the terminal in the ordinary way: it asks for a line or a
+// passphrase, or says to touch a key.
+func (s *screen) aside(do func() error) error {
+	s.write("\n")
+	s.give()
+	err := do()
+	if again := s.take(); err == nil {
+		err = again
+	}
+	return err
+}
+
+// ask reads a line that shows as it is typed.
+func (s *screen) ask(question string) (line string, err error) {
+	err = s.aside(func() error {
+		s.write(question)
+		b, err := readLine(s.tty)
+		line = strings.TrimSpace(string(b))
+		return err
+	})
+	return line, err
+}
+
+func (s *screen) write(text string) { _, _ = s.tty.WriteString(text) } // a terminal that is gone shows when a key is read
+
+// size returns the rows and columns of the terminal.
+func (s *screen) size() (rows, cols int) {
+	w, err := unix.IoctlGetWinsize(int(s.tty.Fd()), unix.TIOCGWINSZ)
+	if err != nil || w.Row < 5 || w.Col < 20 {
+		return usualRows, usualCols
+	}
+	return int(w.Row), int(w.Col)
+}
+
+// forget drops what was typed before: keys that were meant for another screen
+// must not decide on this one.
+func (s *screen) forget() { _ = unix.IoctlSetInt(int(s.tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
+
+// clear begins an empty screen.
+func (s *screen) clear() {
+	if s.plain {
+		s.write("\n")
+		return
+	}
+	s.write("\x1b[H\x1b[2J")
+}
+
+// The keys that have no letter.
+const (
+	keyNone = iota // nothing that means anything here
+	keyUp   = -iota
+	keyDown
+)
+
+// key returns the next key: a byte of ASCII, keyUp, keyDown or keyNone. It fails
+// when the terminal is gone.
+func (s *screen) key() (int, error) {
+	b, err := s.read()
+	switch {
+	case err != nil:
+		return keyNone, err
+	case b == 0x1b:
+		return s.escape()
+	case b == '\n' || b >= 0x20 && b < 0x7f:
+		return int(b), nil
+	}
+	return keyNone, nil
+}
+
+// escape reads a whole escape sequence (ECMA-48), so that none of its letters
+// passes for a key.
+func (s *screen) escape() (int, error) {
+	b, ok := s.soon()
+	switch {
+	case !ok:
+		return keyNone, nil
+	case b == 'O':
+		b, _ = s.soon()
+		return arrow(string(b)), nil
+	case b != '[':
+		return keyNone, nil // a letter with Alt
+	}
+	var seq []byte
+	for len(seq) < 16 {
+		if b, ok = s.soon(); !ok {
+			return keyNone, nil
+		}
+		if seq = append(seq, b); b >= 0x40 && b < 0x7f {
+			break
+		}
+	}
+	return arrow(string(seq)), nil
+}
+
+func arrow(seq string) int {
+	switch seq {
+	case "A", "5~":
+		return keyUp
+	case "B", "6~":
+		return keyDown
+	}
+	return keyNone
+}
+
+// soon returns a byte if it comes within escapeTime.
+func (s *screen) soon() (byte, bool) {
+	for {
+		fds := []unix.PollFd{{Fd: int32(s.tty.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, escapeTime)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return 0, false
+		}
+		b, err := s.read()
+		return b, err == nil
+	}
+}
+
+func (s *screen) read() (byte, error) {
+	one := make([]byte, 1)
+	if n, err := s.tty.Read(one); n != 1 {
+		return 0, fmt.Errorf("read from the terminal: %w", err)
+	}
+	return one[0], nil
+}
+
+// contMark begins what goes on from the line above, so that no text of others'
+// can pass for a line of ours.
+const contMark = "      | "
+
+// wrapped cuts text into lines that a terminal of so many columns shows as they
+// are, after a space where there is one near the end. Characters beyond ASCII
+// may take two columns. Each line was made safe by whoever wrote it; one that
+// was not is quoted.
+func wrapped(text string, cols int) []string {
+	var out []string
+	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		line = op.Shown(strings.TrimRight(line, " "))
+		mark := ""
+		for {
+			n := fitting(line, cols-len(mark))
+			out = append(out, mark+line[:n])
+			if line = line[n:]; line == "" {
+				break
+			}
+			mark = contMark
+		}
+	}
+	return out
+}
+
+// fitting returns how many bytes of a line fit into so many columns, at least a
+// character.
+func fitting(line string, cols int) int {
+	width, space := 0, 0
+	for i, r := range line {
+		w := 1
+		if r > 0x7e {
+			w = 2
+		}
+		if width+w > cols && i > 0 {
+			if space > i*2/3 {
+				return space
+			}
+			return i
+		}
+		if width += w; r == ' ' {
+			space = i + 1
+		}
+	}
+	return len(line)
+}
