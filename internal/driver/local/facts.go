@@ -19,6 +19,14 @@ const (
 	maxLooking = 2 * time.Second // of waiting
 )
 
+// What is so of every guest of this driver. People ask for it before they sign,
+// and that nothing is known is an answer.
+const (
+	noBackups     = "none known; gated makes none"
+	noDependents  = "nothing known; no guest shares data"
+	snapshotsFate = " (go with a destroy, stay at a wipe or restore)"
+)
+
 // facts says what people should see before they sign. What cannot be found out
 // is said, too, and fails nothing: a guest may lock its data, and still must be
 // stopped, and a look after a step must not make the step's end uncertain.
@@ -28,7 +36,8 @@ func (d *Driver) facts(ctx context.Context, g *guest) []op.Fact {
 		d.cfg.Logger.Warn("data not counted", "guest", g.name, "err", err)
 		facts = []op.Fact{{Name: "files", Text: "cannot be counted: " + reason(err)}}
 	}
-	facts = append(facts, op.Fact{Name: "snapshots", Text: g.snapshotsText()})
+	facts = append(facts, op.Fact{Name: "snapshots", Text: g.snapshotsText()}, op.Fact{Name: "backups", Text: noBackups},
+		op.Fact{Name: "depends on it", Text: noDependents})
 	facts = append(facts, d.processFacts(g)...)
 	return append(facts, d.undoFacts()...)
 }
@@ -84,7 +93,7 @@ func (g *guest) snapshotsText() string {
 	for i, s := range g.snapshots {
 		names[i] = s.name
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", ") + snapshotsFate
 }
 
 func (d *Driver) processFacts(g *guest) []op.Fact {
