@@ -42,14 +42,17 @@ func moment(seconds uint64) time.Time { return time.Unix(int64(min(seconds, last
 
 // ReadCertificate reads a certificate file, KEY-cert.pub. It refuses with
 // Unavailable a file that cannot be read, as Malformed one that holds no
-// certificate, and otherwise what no gate would accept of any certificate: a
+// certificate or several, and otherwise what no gate would accept of any certificate: a
 // host's, one without or with several principals, one whose CA signature does
 // not verify, one over a key that cannot sign for a gate.
 func ReadCertificate(path string) (*Certificate, error) {
-	id, err := PublicKeyFile(path)
+	id, more, err := readPublic(path)
 	switch {
 	case err != nil:
 		return nil, err
+	case more:
+		return nil, op.Refuse(op.Malformed, "%s holds several keys or certificates", path).
+			WithHint("keep the one line of the certificate that you mean")
 	case id.Certificate == nil && id.Refused != nil:
 		return nil, op.Refuse(id.Refused.Code, "%s: %s", path, id.Refused.Detail).WithHint("%s", id.Refused.Hint)
 	case id.Certificate == nil:

@@ -105,6 +105,8 @@ func TestReadCertificateRefuses(t *testing.T) {
 	refused(t, err, op.Malformed, "is a key, not a certificate")
 	_, err = ReadCertificate(keyFile(t, []byte("a diary")))
 	refused(t, err, op.Malformed, "no public key")
+	_, err = ReadCertificate(keyFile(t, []byte(good().Text(t)+" one\n"+key.Text()+" two\n")))
+	refused(t, err, op.Malformed, "several")
 	c, err := ReadCertificate(good().WriteFile(t, t.TempDir()))
 	require.NoError(t, err)
 	s, err := KeyFile(mint.Ed25519(t, "other").WriteFile(t, t.TempDir()), nil)

@@ -15,21 +15,28 @@ import (
 const maxPublicFile = 64 << 10
 
 // PublicKeyFile reads a public key or certificate file as ssh-keygen writes it.
-// It refuses with Unavailable a file that cannot be read, and as Malformed one
-// that holds no public key.
+// Of several it reads the first, as OpenSSH does. It refuses with Unavailable a
+// file that cannot be read, and as Malformed one that holds no public key.
 func PublicKeyFile(path string) (Identity, error) {
+	id, _, err := readPublic(path)
+	return id, err
+}
+
+// readPublic also reports whether the file holds a second key.
+func readPublic(path string) (id Identity, more bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO does not block it
 	if err != nil {
-		return Identity{}, unreadable(path, err)
+		return Identity{}, false, unreadable(path, err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	b, err := io.ReadAll(io.LimitReader(f, maxPublicFile))
 	if err != nil {
-		return Identity{}, unreadable(path, err)
+		return Identity{}, false, unreadable(path, err)
 	}
-	key, comment, _, _, err := ssh.ParseAuthorizedKey(b)
+	key, comment, _, rest, err := ssh.ParseAuthorizedKey(b)
 	if err != nil {
-		return Identity{}, op.Refuse(op.Malformed, "%s holds no public key that can be read", path)
+		return Identity{}, false, op.Refuse(op.Malformed, "%s holds no public key that can be read", path)
 	}
-	return identify(key.Marshal(), comment), nil
+	_, _, _, _, err = ssh.ParseAuthorizedKey(rest)
+	return identify(key.Marshal(), comment), err == nil, nil
 }
