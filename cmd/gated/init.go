@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -86,6 +87,8 @@ type initialized struct {
 	Gate       op.GateID `json:"gate"`
 	SingleUser bool      `json:"single_user"`
 	Keys       []listed  `json:"keys"`
+	Kept       string    `json:"kept_signers,omitempty"` // of a restore: where the list that was there is now
+	Changes    []string  `json:"changed_signers,omitempty"`
 }
 
 type listed struct {
@@ -98,7 +101,8 @@ type listed struct {
 
 func initializedOf(r daemon.InitResult) initialized {
 	out := initialized{State: r.StateDir, Config: r.Config, Signers: r.Signers, Database: r.Database, Host: r.Host,
-		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}}
+		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}, Kept: r.KeptSigners,
+		Changes: r.Changes}
 	for _, k := range r.Listed {
 		out.Keys = append(out.Keys, listed{Principal: k.Principal, Fingerprint: k.Key, KeyType: k.KeyType, Roles: k.Roles,
 			Software: k.Software})
@@ -130,10 +134,15 @@ func (t *tool) warn(r daemon.InitResult) {
 	if r.SingleUser {
 		t.Say(wordsNoIsolation)
 	}
+	software := false
 	for _, k := range r.Listed {
-		if k.Software {
+		if k.Software && slices.Contains(k.Roles, op.Operational) {
+			software = true
 			t.Say(wordsSoftwareKey, op.Shown(k.Principal), op.Shown(k.Key))
 		}
+	}
+	if software {
+		t.Say(wordsTouchRemedy)
 	}
 }
 

@@ -12,7 +12,7 @@ func (t *tool) root() *cobra.Command {
 	root := t.Root(cli.Words(help["gated"]),
 		t.initCommand(), t.serveCommand(), t.statusCommand(), t.opsCommand(),
 		t.submitCommand(), t.jobsCommand(), t.cancelCommand(), t.guestsCommand(), t.classifyCommand(),
-		t.planCommand(), t.applyCommand(), t.eventsCommand(), t.auditCommand(),
+		t.planCommand(), t.applyCommand(), t.eventsCommand(), t.auditCommand(), t.trustCommand(),
 		t.fsckCommand(), t.backupCommand(), t.restoreCommand(), t.dialCommand(),
 	)
 	root.Version = daemon.Version()

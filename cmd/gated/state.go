@@ -114,6 +114,12 @@ func (t *tool) restoreCommand() *cobra.Command {
 			return t.Emit(initializedOf(r))
 		}
 		t.Print(wordsRestored, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
+		if r.KeptSigners != "" {
+			t.Say(wordsKept, op.Shown(r.KeptSigners))
+			for _, line := range r.Changes {
+				t.Say("  %s\n", op.Shown(line))
+			}
+		}
 		t.next(r)
 		return nil
 	})

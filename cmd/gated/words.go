@@ -29,7 +29,7 @@ $XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock.`,
 the key's comment unless given. Without a key, lists those in ~/.ssh and shows the line to type.`,
 		"  gated init --operator ~/.ssh/id_ed25519.pub:alice@example.com"},
 	"serve": {"serve", "Run the daemon in the foreground",
-		`Says ready through sd_notify, reads gated.yaml and allowed_signers again on SIGHUP, stops cleanly on SIGTERM.
+		`Says ready through sd_notify, reads gated.yaml and the revocation file again on SIGHUP, stops cleanly on SIGTERM.
 Logs to standard error. Listens on --socket, else GATED_SOCKET, else what gated.yaml says.`,
 		"  gated serve --state /var/lib/gated"},
 	"status": {"status", "Show the host, its isolation, what is wrong and how many requests wait", "", "  gated status"},
@@ -64,6 +64,22 @@ wished (0), when what is left waits for signatures (3), or when something failed
 	"dial": {"dial", "Connect standard input and output to the daemon's socket, for a gate's remote clients",
 		`What opsign --remote runs on the gate's host, through ssh: it checks the socket as every client does, copies both
 ways, and ends when either side ends.`, "  gated dial --socket /run/gated/gated.sock"},
+	"trust": {"trust", "Show and change who may sign", "", "  gated trust show"},
+	"trust show": {"show", "Print the list of signers as it is in force",
+		`Prints the allowed_signers file that the gate has in its database, byte for byte. Reads the state directory, beside a
+running daemon or without one.`,
+		"  gated trust show > signers\n  gated trust show --json --state /var/lib/gated"},
+	"trust history": {"history", "List the versions of the list of signers: when each was made, and by what",
+		"Reads the state directory, beside a running daemon or without one.", "  gated trust history --state /var/lib/gated"},
+	"trust rotate": {"rotate", "Ask for a change of who may sign",
+		`Adds and removes keys in one step, which waits for signatures: exit code 3. It prints who signs with which key. The
+holder of a new key signs first, which proves that somebody has it; then operators, or recovery alone. With --wait, waits
+until it was signed and is done.`,
+		"  gated trust rotate --operator new.pub:alice@example.com --remove SHA256:+ox65xycKUu6FNtc6/r+23nb5c9/mQN0EmnZVnxkwuE"},
+	"trust adopt": {"adopt", "Take over an edit of the file allowed_signers",
+		`For root, while the daemon does not run. Shows which signers the edited file adds and removes, asks, and records it as
+the next version. Who is not at a terminal says --yes.`,
+		"  gated trust adopt --state /var/lib/gated"},
 	"fsck": {"fsck", "Check a gate's state for what must always hold",
 		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
 	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file", "", "  gated backup gated-backup.db"},
@@ -90,11 +106,18 @@ const (
 	flagAfter       = "only entries above this `NUMBER`"
 	flagFollow      = "go on with what happens from now on"
 	flagLines       = "how many"
+	flagAddLine     = "a whole `LINE` of allowed_signers to add; may be given again"
+	flagRemoveKey   = "the `SHA256:...` fingerprint of a key to remove, every line of it; may be given again"
+	flagRotateWait  = "wait until it was signed and is done"
+	flagYes         = "do not ask"
 )
 
 // What is wrong with a command line.
 const (
 	wordsNoAuditCommand = "say tail, verify or export"
+	wordsNoTrustCommand = "say show, history, rotate or adopt"
+	wordsNoRotation     = "say what to add (--operator, --recovery, --coordinator, --add) or to --remove"
+	wordsAdoptNeedsYes  = "there is no terminal to ask on: look at the file, then say --yes"
 	wordsIDOrState      = "give an id or --state, not both"
 	wordsNoFile         = "say with -f which file, directory or - (standard input)"
 	wordsNoSetName      = "standard input has no name: say --set NAME"
@@ -136,6 +159,11 @@ const (
 	wordsUnsound      = "NOT sound: %s\n"
 	wordsBackedUp     = "%s: %d bytes\n"
 	wordsRestored     = "restored to %s, host %s, new gate id %s\n"
+	wordsTrustHead    = "EPOCH\tMADE\tBY\tSIGNERS\tSHA256"
+	wordsAdopts       = "epoch %d would be %s as it is now:\n"
+	wordsAgree        = "take this over? (yes) "
+	wordsAdopted      = "%s is in force from the next start on, as epoch %d\n"
+	wordsUnedited     = "%s is as the gate wrote it, at epoch %d: there is nothing to take over\n"
 	wordsInit         = "made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n"
 	wordsListed       = "  %s may sign as %s with %s\n"
 	wordsNext         = "next:\n  gated serve%s\n  gated status\n"
@@ -143,7 +171,13 @@ const (
   remedy: run the daemon under a uid of its own and set single_user: false in gated.yaml
   remedy: use operator keys that need a touch; any process of a user can use that user's ssh-agent
 `
-	wordsSoftwareKey = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
+	wordsRotationWaits = "%s trust.rotate waits for signatures\n"
+	wordsHolderSigns   = "  first, who holds the new key %s: opsign approve %s --role %s --key %s\n"
+	wordsOperatorsSign = "  each of them: opsign approve %s\n"
+	wordsKept          = "the list of signers is the backup's now; the one that was there is kept as %s\n"
+	wordsSoftwareKey   = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
+`
+	wordsTouchRemedy = `  remedy: a security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate --operator KEY.pub
 `
 )
 
@@ -171,6 +205,10 @@ func noOperator(found []string) string {
 	}
 	fmt.Fprintf(&b, "type:\n  gated init --operator %s\n", op.Shown(found[0]))
 	return b.String()
+}
+
+func notAgreed() error {
+	return op.Refuse(op.Cancelled, "nothing was taken over").WithHint("to take it over, answer yes")
 }
 
 func notAnOp(name string) error {

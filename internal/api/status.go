@@ -26,6 +26,7 @@ type Status struct {
 	Sources   []SourceStatus  `json:"sources"` // of desired state
 	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock
 	AuditHead Head            `json:"audit_head"`
+	Epoch     int64           `json:"trust_epoch"` // of the list of signers in force
 }
 
 // Healthy reports whether nothing is wrong.

@@ -110,6 +110,7 @@ func (r *revocations) look() stamp {
 // load reads the file. What cannot be read, and what does not load, is a list
 // that refuses every key: one of them may be among those that it was to name.
 func (r *revocations) load() (*authz.Revoked, stamp) {
+	r.closed() // what came before is what is read now
 	before := r.look()
 	text, err := readBounded(r.path, authz.MaxRevoked, 0)
 	if errors.Is(err, fs.ErrNotExist) && !r.required {

@@ -35,7 +35,8 @@ var remedies = []string{
 // Status says how the daemon is.
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
-		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources()}
+		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
+		Epoch: d.gate.Epoch()}
 	if d.config.SingleUser {
 		s.Isolation, s.Remedies = "none", remedies
 	}
