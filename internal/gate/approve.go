@@ -92,6 +92,7 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 		err = g.fresh(ctx, r.Step)
 	}
 	if err != nil {
+		g.renewLate(ctx, r, err)
 		return r, g.refuse(ctx, a.by, a.about, err)
 	}
 	err = g.decide(ctx, a.by, a.about, func(tx *store.Tx) error {
@@ -132,13 +133,14 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 		return r, op.Refuse(op.BindingMismatch, "what was signed is not what %s asks for", id).At(op.StageBinding).
 			About(id, r.Step.State)
 	}
-	if err := errors.Join(g.timely(a), inTime(expiry(need, r), g.clock.Now())); err != nil {
+	now := g.clock.Now()
+	if err := errors.Join(g.timely(a), inTime(expiry(need, r), now)); err != nil {
 		return r, err
 	}
 	if r.Step.State != op.StatePending {
 		return r, op.Refuse(op.Replayed, "%s is %s already", id, r.Step.State).At(op.StageNonce).About(id, r.Step.State)
 	}
-	return r, nil
+	return r, inTimeToRun(need, r, now.Now)
 }
 
 // timely checks the time once more inside the decision: looking at the target

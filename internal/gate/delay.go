@@ -30,6 +30,27 @@ func delayed(need op.Requirement, r op.Request, now time.Time) error {
 	}
 }
 
+// inTimeToRun refuses, as Expired, an approval now that would run out before
+// the delays of its step are over: the nonce would be spent for nothing.
+func inTimeToRun(need op.Requirement, r op.Request, now time.Time) error {
+	if until := expiry(need, r).Add(Skew); !runsBetween(need, now.Add(need.CoolOff), until) {
+		return op.Refuse(op.Expired, "the payload expires at %s, and after the last signature its step could not run before that", until.Add(-Skew).UTC().Format(time.RFC3339)).
+			At(op.StageTime).WithHint("look at the request again; if it was issued anew, sign it as it is now; else sign closer to its window")
+	}
+	return nil
+}
+
+// runsBetween reports whether the windows are all open at some time from one
+// moment to another. They open and close at whole minutes.
+func runsBetween(need op.Requirement, from, until time.Time) bool {
+	for t := from; !t.After(until); t = t.Truncate(time.Minute).Add(time.Minute) {
+		if need.Open(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // expiry is when a request's payload stops to count: it may not live for longer
 // than the policies of then and now both allow.
 func expiry(need op.Requirement, r op.Request) time.Time {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -331,7 +332,7 @@ func (b *backend) put(name string) op.Observed {
 
 func (b *backend) make(name, birth string, p op.Params) op.Observed {
 	b.count++
-	id := name + "-" + strings.Repeat("x", b.count)
+	id := name + "-" + strings.Repeat("x", b.count%100) + strconv.Itoa(b.count/100)
 	o := op.Observed{Target: op.Target{Kind: "guest", Name: name}, Present: true, Incarnation: op.Incarnation(id), Birth: birth,
 		Running: "stopped", Storage: []op.StorageID{op.StorageID("data:" + id)}, Labels: map[string]string{}, Spec: op.Params{}}
 	b.set(o, p)

@@ -69,6 +69,10 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		return p, op.Refuse(op.ValidityTooLong, "the payload is valid for %s, and for this at most %s is allowed", life, need.MaxValidity).
 			At(op.StageTime).WithHint("sign one with an earlier expires_at")
 	}
+	now := g.clock.Now().Now
+	if err := inTimeToRun(need, op.Request{ID: p.step.ID, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt}, now); err != nil {
+		return p, err
+	}
 	seen := p.step
 	p.step.Incarnation, p.step.Fingerprint = a.Payload.Incarnation, a.Payload.State
 	if err := stale(p.step, op.Observed{Incarnation: seen.Incarnation, Fingerprint: seen.Fingerprint}); err != nil {

@@ -327,3 +327,47 @@ func TestRunsAt(t *testing.T) {
 	require.Equal(t, at.Add(time.Minute), from)
 	require.True(t, open)
 }
+
+func TestAnApprovalThatCouldNotRunIsNotCounted(t *testing.T) {
+	w := people(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: 10 * time.Minute, MaxValidity: time.Hour})
+	r := w.request(ask("guest.destroy", "g"))
+	w.pass(50*time.Minute + time.Minute) // the skew is allowed
+	late, err := w.approve(r)
+	require.NoError(t, err, "at the end of the time")
+	require.Equal(t, op.StateAuthorized, late.Step.State)
+
+	w.back.put("h")
+	r = w.request(ask("guest.destroy", "h"))
+	w.pass(51*time.Minute + time.Second)
+	_, err = w.approve(r)
+	require.ErrorIs(t, err, op.Expired)
+	again, err := w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.NotEqual(t, r.Nonce, again.Nonce, "it was issued anew at once")
+	require.Equal(t, op.StatePending, again.Step.State)
+	_, err = w.approve(again)
+	require.NoError(t, err)
+}
+
+func TestAWindowThatDoesNotOpenInTime(t *testing.T) {
+	night, err := op.ParseWindow("22:00-06:00Z")
+	require.NoError(t, err)
+	w := people(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, Window: &night, MaxValidity: time.Hour})
+	r := w.request(ask("guest.destroy", "g")) // at noon
+	_, err = w.approve(r)
+	require.ErrorIs(t, err, op.Expired)
+	same, err := w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, r.Nonce, same.Nonce, "a new one would not help now")
+	w.pass(9*time.Hour + 30*time.Minute)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	r, err = w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	w.run()
+	require.True(t, w.back.has("g"))
+	w.pass(30 * time.Minute)
+	w.run()
+	require.False(t, w.back.has("g"))
+}

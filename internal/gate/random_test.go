@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"strconv"
-	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -27,10 +26,9 @@ type model struct {
 
 // atRandom is one walk. The model knows one rule with a threshold of two, which
 // may ask for a manager instead, and a cool-off that may grow.
-func atRandom(t *testing.T, rt *rapid.T) {
-	w := newWorldOn(t, newBackend())
-	w.back = w.observer.(*backend)
-	w.setTrust(string(w.trust.Text()) + bob.line("operational@gated") + mona.line("manager@gated"))
+func atRandom(w *world, rt *rapid.T, made *int) {
+	w.revoked = nil
+	w.setRules()
 	rules := map[string]policy.Rule{
 		"none":    {Where: "r:0", Op: "guest.wipe", Threshold: 1},
 		"two":     {Where: "r:1", Op: "guest.destroy", Threshold: 2},
@@ -40,7 +38,6 @@ func atRandom(t *testing.T, rt *rapid.T) {
 	names := []string{"none", "two", "manager", "cool"}
 	held := "none"
 	revoked := map[string]bool{}
-	made := 0
 	var open []*model
 	then := map[*model]string{}
 	demands := func(m *model) (people int, manager bool, cool time.Duration) {
@@ -78,8 +75,8 @@ func atRandom(t *testing.T, rt *rapid.T) {
 	}
 	rt.Repeat(map[string]func(*rapid.T){
 		"submit": func(rt *rapid.T) {
-			made++
-			name := "g" + strconv.Itoa(made)
+			*made++
+			name := "g" + strconv.Itoa(*made)
 			w.back.put(name)
 			m := &model{r: w.request(ask("guest.destroy", name)), signed: map[string]bool{}}
 			open = append(open, m)
@@ -164,4 +161,11 @@ func atRandom(t *testing.T, rt *rapid.T) {
 			}
 		},
 	})
+	for _, m := range open { // the next walk has nothing to do with these
+		if !m.over {
+			if _, err := w.gate.Cancel(w.ctx, hub, m.r.ID.Job); err != nil {
+				rt.Fatal(err)
+			}
+		}
+	}
 }

@@ -150,6 +150,23 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 	}
 }
 
+// renewLate issues a request anew whose approval came too late for its delays,
+// if a payload that begins now would do: its people need not wait until the old
+// one has expired.
+func (g *Gate) renewLate(ctx context.Context, r op.Request, refusal error) {
+	now := g.clock.Now()
+	if !errors.Is(refusal, op.Expired) || r.Step.State != op.StatePending || r.Offline || !now.Trusted {
+		return
+	}
+	need, err := g.rules.Load().requirement(r, now.Now)
+	if err != nil || !runsBetween(need, now.Now.Add(need.CoolOff), now.Now.Add(need.MaxValidity)) {
+		return
+	}
+	if err := g.renewOne(ctx, r.ID, "what was left of its life was too short to run in"); err != nil {
+		g.log.Warn("a request cannot be issued anew", "request", r.ID.String(), "error", err)
+	}
+}
+
 func (g *Gate) renewOne(ctx context.Context, id op.RequestID, why string) error {
 	r, err := g.Request(ctx, id)
 	if err != nil {

@@ -336,5 +336,9 @@ func TestProofsAloneMakeNoRequest(t *testing.T) {
 // what the signatures and rules of that moment say.
 func TestPeopleAtRandom(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) { atRandom(t, rt) })
+	w := newWorldOn(t, newBackend())
+	w.back = w.observer.(*backend)
+	w.setTrust(string(w.trust.Text()) + bob.line("operational@gated") + mona.line("manager@gated"))
+	made := 0
+	rapid.Check(t, func(rt *rapid.T) { atRandom(w, rt, &made) })
 }
