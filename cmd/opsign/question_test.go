@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -176,4 +177,16 @@ func TestRolesThatHelp(t *testing.T) {
 	require.Equal(t, []op.Role{op.Operational, "manager", op.Recovery, op.Coordination}, usefulRoles(r, keyFlags{role: "recovery"}))
 	r.Demands[1].Have = 1
 	require.Equal(t, r.Roles, usefulRoles(r, keyFlags{}))
+}
+
+// What a refusal tells people to run next is there.
+func TestNextStepsAreCommands(t *testing.T) {
+	named := 0
+	for _, m := range api.Codes {
+		for _, c := range regexp.MustCompile(`opsign ([a-z]+)`).FindAllStringSubmatch(cli.Why("x", op.Refuse(m.Code, "y")), -1) {
+			require.Contains(t, help, c[1], m.Code)
+			named++
+		}
+	}
+	require.Greater(t, named, 10)
 }

@@ -29,7 +29,7 @@ func failureOf(err error) failure {
 		return failure{problem{Code: op.Unavailable, Detail: gone.Error()}}
 	}
 	p := api.ProblemOf(err)
-	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: p.Hint, Stage: p.Stage, Request: p.Request, State: p.State}}
+	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage, Request: p.Request, State: p.State}}
 }
 
 // Why words an error that does not end the command of that path: a refusal, and
@@ -59,11 +59,21 @@ func explain(path string, err error) string {
 		return text
 	case errors.As(err, &r):
 		text := fmt.Sprintf(wordsRefused, op.Shown(string(r.Code)), Lines(r.Detail))
-		if r.Hint != "" {
-			text += fmt.Sprintf(wordsHint, Lines(r.Hint))
+		if hint := hintOf(r.Code, r.Hint); hint != "" {
+			text += fmt.Sprintf(wordsHint, Lines(hint))
 		}
 		return text
 	default:
+		// It came about here, and no daemon has it in its log.
 		return fmt.Sprintf(wordsRefused, op.Internal, Lines(err.Error()))
 	}
+}
+
+// hintOf returns what to do about a refusal: what it says itself, else what is
+// so of its code. A code of a newer daemon's has neither.
+func hintOf(code op.Code, own string) string {
+	if own != "" {
+		return own
+	}
+	return nextSteps[code]
 }

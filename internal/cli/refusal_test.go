@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/api"
 	"gated/internal/client"
 	"gated/internal/op"
 )
@@ -26,6 +28,22 @@ func TestExplainIsSafeToPrint(t *testing.T) {
 	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist, Hint: "start it"}, {Path: "/b\n", Err: os.ErrNotExist}}}
 	require.Equal(t, "the daemon cannot be reached\n  tried /a: file does not exist\n  hint: start it\n  tried \"/b\\n\": file does not exist\n",
 		explain("gated x", gone))
+}
+
+// No code leaves whoever meets it without a next step.
+func TestEveryCodeHasANextStep(t *testing.T) {
+	for _, m := range api.Codes {
+		text := explain("opsign approve", op.Refuse(m.Code, "what was wrong"))
+		first, hint, ok := strings.Cut(text, "\n  hint: ")
+		require.True(t, ok, m.Code)
+		require.Equal(t, string(m.Code)+": what was wrong", first)
+		require.Greater(t, len(hint), 20, m.Code)
+		require.NoError(t, op.CheckText("hint", strings.TrimSuffix(hint, "\n")), m.Code)
+		require.Equal(t, nextSteps[m.Code], failureOf(op.Refuse(m.Code, "x")).Error.Hint, "JSON says it too")
+		require.Contains(t, explain("x", op.Refuse(m.Code, "x").WithHint("do this")), "  hint: do this\n", "its own comes first")
+	}
+	require.Len(t, nextSteps, len(api.Codes))
+	require.NotContains(t, explain("x", op.Refuse("of_next_year", "x")), "hint")
 }
 
 func TestExitCodes(t *testing.T) {
@@ -47,7 +65,7 @@ func TestAFailureIsOneJSONDocument(t *testing.T) {
 	tl := quiet()
 	tl.Stdout, tl.JSON = &out, true
 	tl.Fail("gated x", op.Refuse(op.Replayed, "was\nused").At(op.StageNonce).About(op.StepID{Job: 3, Index: 1}, op.StateSucceeded))
-	require.Equal(t, `{"error":{"code":"replayed","detail":"was\nused","stage":"nonce","request":"j3.1","state":"succeeded"}}`+"\n",
+	require.Equal(t, `{"error":{"code":"replayed","detail":"was\nused","hint":"it counts once: opsign show ID says what became of it; to do it again, ask again","stage":"nonce","request":"j3.1","state":"succeeded"}}`+"\n",
 		out.String())
 	out.Reset()
 	tl.Fail("gated x", &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist}}})
