@@ -36,7 +36,7 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(signatureRows, trustRows, bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
+	return slices.Concat(signatureRows, touchRows, certificateRows, validityRows, trustRows, bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows)
 }
 
