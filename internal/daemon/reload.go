@@ -86,7 +86,7 @@ func (d *daemon) take(ctx context.Context, c config.Config) error {
 		}
 		return err
 	}
-	r.taken = at
+	r.took(list, at)
 	if r != d.revoked {
 		_ = d.revoked.close() // it only watched
 		d.revoked = r
@@ -106,7 +106,7 @@ func (d *daemon) takeRevoked(ctx context.Context) {
 		d.revoked.taken = stamp{size: -1}
 		return
 	}
-	d.revoked.taken = at
+	d.revoked.took(list, at)
 	d.sayRevoked()
 	d.tickSoon()
 }

@@ -23,8 +23,10 @@ type revocations struct {
 	required bool // the configuration names it: then it has to be there
 	watch    *inotify.Watch
 
-	taken stamp // of the file as it was read last
-	seen  stamp // of the file as it was looked at last
+	taken stamp          // of the file as it was read last
+	list  *authz.Revoked // that was in it
+	begun bool           // it was read at all
+	seen  stamp          // of the file as it was looked at last
 }
 
 // stamp tells two contents of a file apart, as far as the file system does. The
@@ -107,10 +109,22 @@ func (r *revocations) look() stamp {
 	return stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 }
 
-// load reads the file. What cannot be read, and what does not load, is a list
-// that refuses every key: one of them may be among those that it was to name.
+// load reads the file, unless somebody is writing to it: then the list stays as
+// it was, and the file is due when it is closed. What cannot be read, and what
+// does not load, is a list that refuses every key: one of them may be among
+// those that it was to name.
 func (r *revocations) load() (*authz.Revoked, stamp) {
 	r.closed() // what came before is what is read now
+	if r.begun && r.writing() {
+		return r.list, r.taken
+	}
+	return r.read()
+}
+
+// took remembers what is in force now.
+func (r *revocations) took(list *authz.Revoked, at stamp) { r.list, r.taken, r.begun = list, at, true }
+
+func (r *revocations) read() (*authz.Revoked, stamp) {
 	before := r.look()
 	text, err := readBounded(r.path, authz.MaxRevoked, 0)
 	if errors.Is(err, fs.ErrNotExist) && !r.required {

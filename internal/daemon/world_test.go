@@ -129,6 +129,9 @@ func (w *world) init() daemon.InitResult {
 // signers is the path of the file that says who may sign.
 func (w *world) signers() string { return filepath.Join(w.state, "allowed_signers") }
 
+// fingerprint is alice's.
+func (w *world) fingerprint() string { return ssh.FingerprintSHA256(w.signer.PublicKey()) }
+
 // config adds lines to gated.yaml.
 func (w *world) config(lines string) {
 	path := filepath.Join(w.state, "gated.yaml")

@@ -1,0 +1,137 @@
+package daemon_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+func (w *world) revokedFile() string { return filepath.Join(w.state, "revoked") }
+
+// trusted waits for the nth time that revoked keys were taken over.
+func (w *world) trusted(n int) {
+	w.t.Helper()
+	found := errors.New("found")
+	require.ErrorIs(w.t, w.events(func(e api.Entry) error {
+		if e.Kind == "trusted" {
+			n--
+		}
+		if n == 0 {
+			return found
+		}
+		return nil
+	}), found)
+}
+
+// TestRevokedOnChange: without a signal, as soon as the file is whole.
+func TestRevokedOnChange(t *testing.T) { // S14
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	id := w.waiting("web")
+	require.Equal(t, "as on disk", w.health("revoked keys").Detail)
+
+	// By rename, as it should be; a fingerprint or a key.
+	require.NoError(t, os.Rename(w.file("new", w.fingerprint()+"\n"), w.revokedFile()))
+	w.trusted(1)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.NoError(t, os.Remove(w.revokedFile()))
+	w.trusted(2)
+
+	// Half of a file is not one, and a signal does not make it one.
+	f, err := os.Create(w.revokedFile())
+	require.NoError(t, err)
+	_, err = f.WriteString("# half of a lin")
+	require.NoError(t, err)
+	w.hup()
+	w.trusted(3)
+	require.True(t, w.health("revoked keys").OK)
+	_, err = f.WriteString("e\n" + w.fingerprint() + "\n")
+	require.NoError(t, err)
+	w.hup()
+	w.trusted(4)
+	require.NoError(t, f.Close())
+	w.trusted(5)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+
+	// What is not understood refuses every key, also one that is not in it.
+	require.NoError(t, os.WriteFile(w.revokedFile(), []byte("nonsense\n"), 0o600))
+	w.trusted(6)
+	h := w.health("revoked keys")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, w.revokedFile()+": line 1: ")
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+
+	require.NoError(t, os.Remove(w.revokedFile()))
+	w.trusted(7)
+	require.NoError(t, w.approve(id))
+	w.await(strings.TrimSuffix(id, ".1"))
+	w.halt()
+	w.sound()
+}
+
+// TestRevokedBehindALink is found without inotify.
+func TestRevokedBehindALink(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	there := filepath.Join(w.dir, "elsewhere")
+	require.NoError(t, os.Mkdir(there, 0o700))
+	file := filepath.Join(there, "revoked")
+	require.NoError(t, os.WriteFile(file, []byte("# nobody yet\n"), 0o600))
+	require.NoError(t, os.Symlink(file, w.revokedFile()))
+	w.serve()
+	id := w.waiting("web")
+	require.NoError(t, os.WriteFile(file, []byte(w.fingerprint()+"\n"), 0o600))
+	w.trusted(1)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	w.halt()
+}
+
+// TestRevokedFileThatIsNamed has to be there, at a start and after a reload.
+func TestRevokedFileThatIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	file := filepath.Join(w.dir, "named")
+	w.config("revocation_file: " + file + "\n")
+	w.serve()
+	require.False(t, w.health("revoked keys").OK, "it serves, and nobody can sign")
+	id := w.waiting("web")
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	w.trusted(1)
+	require.True(t, w.health("revoked keys").OK)
+
+	// Another name is another file; a configuration that is refused changes neither.
+	conf := filepath.Join(w.state, "gated.yaml")
+	good := read(t, conf)
+	require.NoError(t, os.WriteFile(conf, []byte(strings.Replace(good, file, file+"2", 1)+"nonsense: 1\n"), 0o600))
+	w.hup()
+	require.True(t, w.health("revoked keys").OK)
+	require.NoError(t, os.WriteFile(conf, []byte(strings.Replace(good, file, file+"2", 1)), 0o600))
+	w.hup()
+	require.Contains(t, w.health("revoked keys").Detail, file+"2")
+	require.NoError(t, os.WriteFile(file+"2", []byte(w.fingerprint()+"\n"), 0o600))
+	w.trusted(3)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	w.halt()
+}
+
+// TestRulesThatCannotBeMetShow in status, and are in force all the same.
+func TestRulesThatCannotBeMetShow(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.config("policy:\n  rules:\n    - {op: guest.destroy, threshold: 2}\n")
+	w.serve()
+	h := w.health("rule")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, "needs 2")
+	require.Contains(t, w.health("signers").Detail, "software keys by alice@example.com")
+	w.halt()
+}
