@@ -10,7 +10,8 @@ for program in ssh-keygen sha256sum; do
 done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/gated-demo.XXXXXX")
 state=$dir/state
-export GATED_SOCKET=$dir/gated.sock
+export GATED_SOCKET=$dir/gated.sock XDG_CONFIG_HOME=$dir/config # opsign's known gates
+unset GATED_HOST
 export PATH=$bin:$PATH
 daemon=
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/api"
 	"gated/internal/op"
 )
 
@@ -113,4 +114,39 @@ func TestFiles(t *testing.T) {
 	require.ErrorIs(t, err, op.Conflict)
 	_, err = Create(filepath.Join(path, "below"), 0o600)
 	require.Equal(t, 2, quiet().Fail("gated x", err))
+}
+
+func TestWhereTheGateIs(t *testing.T) {
+	env := map[string]string{}
+	where := func(remotes bool, args ...string) (string, string, error) {
+		tl := &Tool{Getenv: func(name string) string { return env[name] }}
+		root := tl.Root(Words{Use: "tool", Short: "Tool"})
+		if remotes {
+			tl.Remotes(root)
+		}
+		require.NoError(t, root.ParseFlags(args))
+		o, err := tl.Where()
+		return o.Remote, o.Socket, err
+	}
+	for _, c := range []struct {
+		remotes        bool
+		host           string
+		args           []string
+		remote, socket string
+	}{
+		{true, "", nil, "", ""},
+		{true, "ssh://e", nil, "ssh://e", ""},
+		{false, "ssh://e", nil, "", ""},
+		{true, "ssh://e", []string{"-H", "ssh://f"}, "ssh://f", ""},
+		{true, "", []string{"--remote=ssh://f"}, "ssh://f", ""},
+		{true, "ssh://e", []string{"--socket", "/s"}, "", "/s"},
+	} {
+		env["GATED_HOST"] = c.host
+		remote, socket, err := where(c.remotes, c.args...)
+		require.NoError(t, err)
+		require.Equal(t, c.remote, remote, c)
+		require.Equal(t, c.socket, socket, c)
+	}
+	_, _, err := where(true, "-H", "ssh://f", "--socket", "/s")
+	require.Equal(t, 2, api.Exit(err))
 }

@@ -113,6 +113,8 @@ func TestH12AFakeSocket(t *testing.T) {
 	require.NoError(t, os.Chown(path, 0, 0))
 	gone = unreachable(t, errOf(open(t, Options{System: path}).Status(t.Context())))
 	require.ErrorContains(t, gone, "uid 64321 listens")
+	require.Regexp(t, `: process [1-9][0-9]* of uid 64321 listens there, who is neither root nor you \(uid 0\); nothing was sent \(`, gone.Error())
+	require.ErrorContains(t, gone, path)
 
 	// The other way round: a socket file of mallory's where root listens.
 	require.NoError(t, os.Remove(path))
@@ -137,6 +139,19 @@ func TestH12GatedUIDNamesOneMore(t *testing.T) {
 	c = open(t, Options{Socket: path, Getenv: env{"GATED_UID": "64322"}.get})
 	_, err = c.dial(t.Context())
 	unreachable(t, err)
+}
+
+// The refusal says who answers, who should, and what to do.
+func TestH12WhatTheRefusalSays(t *testing.T) {
+	c := open(t, Options{Getenv: env{"GATED_UID": "64322"}.get})
+	var a *attemptError
+	require.ErrorAs(t, c.distrust("the socket belongs to %s", 1), &a)
+	require.Regexp(t, `^the socket belongs to uid 1 \([a-z]+\), who is neither root nor you \(uid [0-9]+\) nor GATED_UID=64322; nothing was sent$`, a.Error())
+	require.Contains(t, a.hint, "GATED_UID=1;")
+	// Whom the kernel has no uid for is nobody to be trusted by that uid.
+	require.ErrorAs(t, c.distrust("the socket belongs to %s", nobody), &a)
+	require.NotContains(t, a.hint, "set GATED_UID")
+	require.Contains(t, a.hint, "user namespace")
 }
 
 // Another user's daemon is not believed either, root's and one's own are.
