@@ -23,6 +23,7 @@ type subject struct {
 	key  mint.Key
 	cert *mint.Cert
 	as   string // the principal of the certificate
+	text string // of the certificate
 }
 
 // signature says how a subject signs.
@@ -92,7 +93,7 @@ func (c *corpus) certificates(t mint.TB) {
 		if len(cert.Principals) > 0 {
 			as = cert.Principals[0]
 		}
-		*list = append(*list, &subject{name: what + " " + cert.Type() + " by " + ca.Type(), key: key, cert: &cert, as: as})
+		*list = append(*list, &subject{name: what + " " + cert.Type() + " by " + ca.Type(), key: key, cert: &cert, as: as, text: cert.Text(t)})
 	}
 	for i, s := range c.plain {
 		add(&c.holders, "good", s.key, c.cas[i%len(c.cas)], nil)
@@ -129,12 +130,27 @@ func (c *corpus) certificates(t mint.TB) {
 		add(&c.strange, what, alice, ca, change)
 	}
 	add(&c.strange, "SHA-1", alice, c.cas[1], func(c *mint.Cert) { c.Algorithm = "ssh-rsa" })
+	add(&c.strange, "short signature", alice, c.cas[1], func(c *mint.Cert) { *c = shortSigned(t, *c) })
 	add(&c.strange, "SHA-256", alice, c.cas[1], func(c *mint.Cert) { c.Algorithm = "rsa-sha2-256" })
 	for _, s := range c.odd {
 		add(&c.strange, s.name, s.key, ca, nil)
 	}
 	add(&c.strange, "untouched", alice, mint.SKEd25519(t, "ca", mint.Authenticator{Application: mint.Application}), nil)
 	slices.SortFunc(c.strange, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
+}
+
+// shortSigned gives a certificate by an RSA key a serial for which the CA's
+// signature begins with a zero, and leaves that out.
+func shortSigned(t mint.TB, c mint.Cert) mint.Cert {
+	t.Helper()
+	for {
+		made := c.Parse(t).Signature
+		if made.Blob[0] == 0 {
+			c.Signature = mint.Strings([]byte(made.Format), made.Blob[1:])
+			return c
+		}
+		c.Serial++
+	}
 }
 
 // forms are ways in which a signature is made; the first is ssh-keygen's.
@@ -347,9 +363,11 @@ func (w *writer) authorityOf(s *subject) mint.Key {
 // or spells the key in another way.
 func (w *writer) oddKey(s *subject, listed string, authority bool) (string, bool) {
 	typ, text, _ := strings.Cut(listed, " ")
-	switch w.IntN(7) {
+	switch w.IntN(8) {
 	case 0:
 		return listed, !authority
+	case 6:
+		return s.text, w.once(8) // the certificate itself, where there is one
 	case 1:
 		return s.key.Text(), false
 	case 2:
@@ -380,9 +398,9 @@ func (w *writer) principal(authority bool, s *subject, odd bool) (field, princip
 	if odd {
 		return w.one(name+",nobody", "nobody,"+name, "*", name[:1]+"*", name+",!nobody", "!nobody,"+name, "!"+name, `"`+name, name+`"`, `""`, "",
 			`"`+name+`"x`, name+`\`, `"a\"b"`, "#"+name, `"#`+name+`"`, name[:2]+`"`+name[2:]+`"`, "?"+name[1:], `'`+name+`'`,
-			`"`+name+`"""`, name+"\t", `"`+name+`,x"`, strings.Repeat(name, 60)), name
+			`"`+name+`"""`, name+"\t", `" `+name+`"`, `"`+name+`,x"`, strings.Repeat(name, 60)), name
 	}
-	field = w.one(name, name, `"`+name+`"`, name+"@example.com", `"`+name+` smith"`, `\`+name, "ø"+name)
+	field = w.one(name, name, `"`+name+`"`, name+"@example.com", `"`+name+` smith"`, `" `+name+`"`, `"`+name+` "`, `\`+name, "ø"+name)
 	return field, strings.Trim(field, `"`)
 }
 

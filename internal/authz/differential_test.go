@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +38,7 @@ type comparison struct {
 	asked, accepted, bothRefuse, calls int
 	acceptedOf                         map[string]int // by the type of key or certificate
 	stricter                           map[string]int // by row of the page
-	examples                           map[string]string
+	rows                               rows
 	looser                             []string
 }
 
@@ -63,7 +62,7 @@ func TestNeverLooserThanSSHKeygen(t *testing.T) {
 	first, files, attempts, zones := corpusSize(t)
 	c := comparison{
 		t: t, dir: t.TempDir(), payload: payloadOf(t), armors: map[signature]string{}, zones: zones,
-		acceptedOf: map[string]int{}, stricter: map[string]int{}, examples: map[string]string{},
+		acceptedOf: map[string]int{}, stricter: map[string]int{}, rows: readRows(t),
 	}
 	c.verifier = authz.Verifier{Gate: examplePayload.Gate, Host: examplePayload.Host, Roles: []op.Role{"manager"}, MaxValidity: time.Hour}
 	corpus := newCorpus(t)
@@ -147,9 +146,9 @@ func (c *comparison) refused(d document, a attempt, err error) {
 		c.bothRefuse++
 		return
 	}
-	row := rowOf(c.t, err)
+	row := c.rows.of(err)
+	require.NotEmpty(c.t, row, "no row of docs/formats says that we are stricter here: %v\n%s, as %q\n%q", err, a, a.principal, d.text)
 	c.stricter[row]++
-	c.examples[row] = fmt.Sprintf("%s, as %q: %v", a, a.principal, err)
 }
 
 // keygen asks ssh-keygen about the signature and the files in dir.
@@ -183,13 +182,4 @@ func (c *comparison) report(first uint64, files int) {
 	for _, row := range slices.Sorted(maps.Keys(c.stricter)) {
 		c.t.Logf("%6d accepted by ssh-keygen alone: %s", c.stricter[row], row)
 	}
-}
-
-// rowOf returns the row of the page of the format that a refusal belongs to.
-func rowOf(t *testing.T, err error) string {
-	detail := op.AsRefusal(err).Detail
-	if rest, ok := strings.CutPrefix(detail, "line "); ok {
-		_, detail, _ = strings.Cut(rest, ": ")
-	}
-	return detail
 }

@@ -1,13 +1,16 @@
 package authz
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 
+	minted "gated/internal/mint"
 	"gated/internal/op"
 )
 
@@ -27,67 +30,200 @@ func TestFuzzCorpora(t *testing.T) {
 	}
 }
 
-// FuzzLoadTrust: what is accepted can be written out plainly and read again to
-// the same, and every line of it is within the rules.
+// seedCertificates is one over each type of key, by each type of CA.
+func seedCertificates(f *testing.F) []minted.Cert {
+	f.Helper()
+	keys := []minted.Key{
+		minted.Ed25519(f, "alice"), minted.ECDSA(f, "bob", 256), minted.ECDSA(f, "carol", 384), minted.ECDSA(f, "dave", 521),
+		minted.ReadFile(f, filepath.Join("..", "..", "testdata", "keys", "rsa-3072")), minted.SKEd25519(f, "frank", minted.Touched), minted.SKECDSA(f, "grace", minted.Touched),
+	}
+	var out []minted.Cert
+	for i, key := range keys {
+		ca := keys[(i+2)%len(keys)]
+		cert := minted.Certify(ca, key, key.Name+"@example.com")
+		cert.ValidAfter, cert.ValidBefore = issued, issued.AddDate(0, 0, i)
+		out = append(out, cert)
+	}
+	out[0].ValidBefore = issued.AddDate(1, 0, 0)
+	out[1].Critical = []minted.Option{{Name: "force-command", Value: "/bin/true"}}
+	out[2].Principals = []string{"carol", "root"}
+	out[5].Critical = []minted.Option{{Name: "verify-required"}}
+	return out
+}
+
+// seedTrust is a file with most of what one may hold.
+func seedTrust(f *testing.F) string {
+	f.Helper()
+	text := "# operators\n\n"
+	for i, c := range seedCertificates(f) {
+		options := []string{`namespaces="operational@gated"`, `namespaces="git,recovery@gated",valid-before="20990101Z"`,
+			`valid-after="203001011200Z",namespaces="operational@gated,manager@gated",valid-before="20990101120001Z"`}[i%3]
+		text += c.Key.Line(c.Key.Name, options) + c.CA.Line("*@example.com,!root@*", "cert-authority,"+options) +
+			"\t" + c.Key.Line(`"`+c.Key.Name+` smith"`, options)
+	}
+	return text
+}
+
+// FuzzLoadTrust: what is accepted prints, and is read again to the same, and
+// every line of it is within the rules.
 func FuzzLoadTrust(f *testing.F) {
+	text := seedTrust(f)
+	f.Add([]byte(text))
+	for _, line := range strings.SplitAfter(text, "\n") {
+		f.Add([]byte(line))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		trust, err := LoadTrust(data)
 		if err != nil {
 			require.ErrorIs(t, err, op.Malformed)
 			return
 		}
-		var plain strings.Builder
-		for _, e := range trust.entries {
-			require.NotEmpty(t, e.Principal)
-			require.NotContains(t, e.Principal, ",")
-			require.NotContains(t, e.Principal, "*")
-			options := []string{`namespaces="git`}
-			for _, r := range e.Roles {
-				options[0] += "," + r.Namespace()
-			}
-			options[0] += `"`
-			if !e.ValidAfter.IsZero() {
-				options = append(options, e.ValidAfter.Format(`valid-after="20060102150405Z"`))
-			}
-			if !e.ValidBefore.IsZero() {
-				options = append(options, e.ValidBefore.Format(`valid-before="20060102150405Z"`))
-			}
-			plain.WriteString(trustLine(`"`+e.Principal+`"`, strings.Join(options, ","), e.public))
-		}
-		again, err := LoadTrust([]byte(plain.String()))
-		require.NoError(t, err, plain.String())
+		require.Equal(t, data, append([]byte{}, trust.Text()...))
+		printed := trust.Print()
+		again, err := LoadTrust(printed)
+		require.NoError(t, err, "%q", printed)
+		require.Equal(t, string(printed), string(again.Print()), "printed again it is the same")
 		before, after := trust.Signers(), again.Signers()
 		require.Len(t, after, len(before))
-		for i := range before {
+		for i, l := range before {
+			require.NotEmpty(t, l.Principal)
+			require.True(t, l.CA || !strings.ContainsAny(l.Principal, ",*?!"), "%q", l.Principal)
+			for _, r := range l.Roles {
+				require.True(t, r.Valid(), "%q", r)
+			}
 			before[i].Line, after[i].Line = 0, 0
 		}
 		require.Equal(t, before, after)
 	})
 }
 
+// FuzzRevoked: what is accepted is a list of fingerprints, and as such it is
+// accepted again.
+func FuzzRevoked(f *testing.F) {
+	f.Add([]byte("# gone\n\n"))
+	for _, c := range seedCertificates(f) {
+		f.Add([]byte(c.Key.Text() + " " + c.Key.Name + "\n" + c.CA.Fingerprint()))
+		f.Add([]byte("\t" + c.Text(f) + "\n"))
+	}
+	weak := minted.Strings([]byte("ssh-rsa"), []byte{1, 0, 1}, bytes.Repeat([]byte{0x7f}, 128))
+	f.Add([]byte(minted.Text("ssh-rsa", weak) + "\n" + minted.Text(dsaKey, minted.Strings(dsaKey, "p", "q", "g", "y"))))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := LoadRevoked(data)
+		if err != nil {
+			require.ErrorIs(t, err, op.Malformed)
+			return
+		}
+		require.LessOrEqual(t, list.Count(), 1+bytes.Count(data, []byte("\n")))
+		var plain strings.Builder
+		for key := range list.keys {
+			plain.WriteString(key + "\n")
+		}
+		again, err := LoadRevoked([]byte(plain.String()))
+		require.NoError(t, err, plain.String())
+		require.Equal(t, list.keys, again.keys)
+	})
+}
+
+// FuzzCertificate: a certificate that decodes says what x/crypto reads in it,
+// and a CA is held to nothing that it did not sign.
+func FuzzCertificate(f *testing.F) {
+	signed, authorities := map[string]bool{}, map[string]bool{}
+	for _, c := range seedCertificates(f) {
+		parsed, err := parseCertificate(c.Blob(f))
+		require.NoError(f, err)
+		signed[string(parsed.signed)], authorities[string(parsed.caBlob)] = true, true
+		f.Add(c.Blob(f))
+		f.Add(c.Forged(f).Blob(f))
+		nested := c
+		nested.CABlob = c.Blob(f)
+		f.Add(nested.Blob(f))
+	}
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		if _, ok := certifies[keyType(blob)]; !ok {
+			return
+		}
+		c, err := parseCertificate(blob)
+		if err != nil {
+			require.Contains(t, []op.Code{op.Malformed, op.WeakKey, op.UnknownSigner}, op.CodeOf(err), "%v", err)
+			return
+		}
+		require.True(t, bytes.HasPrefix(blob, c.signed))
+		if authorities[string(c.caBlob)] {
+			require.True(t, signed[string(c.signed)] || c.authentic() != nil)
+		}
+		_, err = c.principal()
+		require.True(t, err == nil || op.CodeOf(err) == op.UnknownSigner, "%v", err)
+		require.False(t, c.validAt(issued) == nil && c.before <= c.after)
+		parsed, err := ssh.ParsePublicKey(blob)
+		if err != nil {
+			return // it wants a string inside each option's data
+		}
+		theirs := parsed.(*ssh.Certificate)
+		require.Equal(t, theirs.Key.Marshal(), c.key.Marshal())
+		require.Equal(t, theirs.SignatureKey.Marshal(), c.caBlob)
+		require.Equal(t, theirs.Serial, c.serial)
+		require.Equal(t, theirs.CertType, c.kind)
+		require.Equal(t, theirs.ValidPrincipals, c.principals)
+		require.Equal(t, []uint64{theirs.ValidAfter, theirs.ValidBefore}, []uint64{c.after, c.before})
+		require.Len(t, c.critical, len(theirs.CriticalOptions))
+		for _, o := range c.critical {
+			require.Contains(t, theirs.CriticalOptions, o.name)
+		}
+	})
+}
+
 // FuzzEnvelope: no input is accepted but the bytes that were signed, and
-// nothing panics. Signatures of malleable kinds may come out changed.
+// nothing panics. Signatures of malleable kinds may come out changed; what is
+// accepted is accepted again, and counts.
 func FuzzEnvelope(f *testing.F) {
 	v := testVerifier(f)
 	approval, rejection := encode(f, testPayload), encode(f, testRejection)
+	lines := string(v.Trust.Text())
+	for _, c := range seedCertificates(f) {
+		lines += c.Key.Line(c.Key.Name, `namespaces="operational@gated"`) + c.CA.Line("*@example.com", `cert-authority,namespaces="operational@gated"`)
+		for _, payload := range [][]byte{approval, rejection} {
+			f.Add(payload, minted.Sign(f, c.Key, "operational@gated", payload).Armored())
+			f.Add(payload, minted.SignWith(f, c, c.Key, "operational@gated", payload).Armored())
+		}
+	}
+	v.Trust = loadTrust(f, lines)
 	f.Fuzz(func(t *testing.T, payload []byte, armored string) {
 		e := Envelope{Payload: payload, Signatures: []string{armored}}
-		_, err := v.Approval(e, issued)
+		approved, err := v.Approval(e, issued)
 		require.True(t, err != nil || string(payload) == string(approval))
-		_, rejErr := v.Rejection(e, issued)
+		rejected, rejErr := v.Rejection(e, issued)
 		require.True(t, rejErr != nil || string(payload) == string(rejection))
-		_, fileErr := VerifyFile(payload, armored, v.Trust, issued)
+		signer, fileErr := VerifyFile(payload, armored, v.Trust, issued)
 		if fileErr != nil {
 			require.Error(t, err)
 			require.Error(t, rejErr)
 			require.NotEqual(t, op.Internal, op.CodeOf(fileErr))
+			return
 		}
+		if err == nil {
+			require.Equal(t, []Signer{signer}, approved.Signers)
+		}
+		if rejErr == nil {
+			require.Equal(t, []Signer{signer}, rejected.Signers)
+		}
+		blob, err := dearmor(armored)
+		require.NoError(t, err)
+		again, err := VerifyFile(payload, armorLines(blob, 64), v.Trust, issued)
+		require.NoError(t, err)
+		require.Equal(t, signer.Key, again.Key)
+		require.NoError(t, v.Trust.Still(op.Signed{Principal: signer.Principal, Role: signer.Role, Key: signer.Key, CA: signer.CA, Armor: armored}, issued))
 	})
 }
 
 // FuzzArmor: an accepted armor is the one spelling of its blob at its width,
 // and an accepted blob is the one spelling of its fields.
 func FuzzArmor(f *testing.F) {
+	payload := encode(f, testPayload)
+	for _, c := range seedCertificates(f) {
+		f.Add(minted.Sign(f, c.Key, "operational@gated", payload).Armored())
+		f.Add(minted.SignWith(f, c, c.Key, "operational@gated", payload).Armored())
+	}
+	f.Add(minted.Unsigned(minted.Strings(dsaKey, "p", "q", "g", "y"), "operational@gated").Armored())
 	f.Fuzz(func(t *testing.T, armored string) {
 		blob, err := dearmor(armored)
 		if err != nil {
@@ -101,8 +237,12 @@ func FuzzArmor(f *testing.F) {
 		if err != nil || s.key == nil {
 			return
 		}
-		again := forge{magic: "SSHSIG", version: 1, key: s.key.Marshal(), namespace: s.namespace, hash: string(s.hash),
-			format: s.inner.Format, value: s.inner.Blob}
-		require.Equal(t, blob, again.blob())
+		key := s.key.Marshal()
+		if s.cert != nil {
+			key = s.blob // FuzzCertificate looks into it
+		}
+		again := minted.Unsigned(key, s.namespace)
+		again.Hash, again.Format, again.Value, again.Rest = string(s.hash), s.inner.Format, s.inner.Blob, s.inner.Rest
+		require.Equal(t, blob, again.Blob())
 	})
 }

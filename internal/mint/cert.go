@@ -28,6 +28,7 @@ type Cert struct {
 	Critical    []Option
 	Extensions  []Option
 	Reserved    string
+	Nonce       []byte // 32 bytes that the names decide where it is nil
 
 	CA        Key    // who signs
 	Algorithm string // of the CA's signature; empty is the usual one, ssh-rsa is RSA with SHA-1
@@ -64,7 +65,10 @@ func (c Cert) body() []byte {
 	if authority == nil {
 		authority = c.CA.Blob()
 	}
-	nonce := newStream("nonce", c.Key.Name, c.CA.Name, c.ID).take(32)
+	nonce := c.Nonce
+	if nonce == nil {
+		nonce = newStream("nonce", c.Key.Name, c.CA.Name, c.ID).take(32)
+	}
 	return slices.Concat(Strings([]byte(c.Type()), nonce), public,
 		Uint64(c.Serial), Uint32(c.Kind), String(c.ID), String(Strings(c.Principals...)),
 		Uint64(seconds(c.ValidAfter, 0)), Uint64(seconds(c.ValidBefore, ^uint64(0))),

@@ -53,6 +53,22 @@ func ecdsaKey(t TB, name string, bits int) *ecdsa.PrivateKey {
 	return key
 }
 
+// ReadFile returns the key of a file that OpenSSH wrote, without a passphrase;
+// the file's name is its name. To mint an RSA key takes long where every branch
+// is counted, as in a fuzz target.
+func ReadFile(t TB, path string) Key {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("mint: %v", err)
+	}
+	private, err := ssh.ParseRawPrivateKey(text)
+	if err != nil {
+		t.Fatalf("mint: %s: %v", path, err)
+	}
+	return plain(t, filepath.Base(path), private)
+}
+
 // plain wraps a private key that x/crypto/ssh signs with.
 func plain(t TB, name string, private any) Key {
 	t.Helper()

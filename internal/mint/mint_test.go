@@ -123,6 +123,7 @@ func TestFilesAreOpenSSHs(t *testing.T) {
 		parsed, err := sshsig.Unarmor([]byte(armored[strings.Index(armored, "-----BEGIN"):]))
 		require.NoError(t, err)
 		require.NoError(t, sshsig.Verify(bytes.NewReader(payload), parsed, key.PublicKey(), sshsig.HashSHA512, "n"))
+		require.Equal(t, mint.Sign(t, key, "n", payload), mint.Sign(t, mint.ReadFile(t, path), "n", payload), "and it is read back")
 	}
 }
 
