@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,7 +29,22 @@ import (
 // TestMain is a guest's process first, where a test's daemon started one.
 func TestMain(m *testing.M) {
 	daemon.MaybeExecGuest()
+	if len(os.Args) == 3 && os.Args[1] == "adopt" {
+		_, err := daemon.AdoptSigners(context.Background(), os.Args[2], agreed)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+// reexec is this program as another process, which does one thing.
+func reexec(t *testing.T, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	return exec.CommandContext(t.Context(), self, args...)
 }
 
 // patience bounds every wait. It is never waited for where things work.

@@ -1,0 +1,210 @@
+package daemon_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/daemon"
+	"gated/internal/op"
+)
+
+func agreed(daemon.Adoption) error { return nil }
+
+// edit adds a line to the file of signers, behind the gate's back.
+func (w *world) edit(line string) {
+	w.t.Helper()
+	require.NoError(w.t, os.WriteFile(w.signers(), []byte(read(w.t, w.signers())+line+"\n"), 0o600))
+}
+
+func TestAdopt(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	carol := w.person("carol")
+	w.serve()
+	waits, err := w.rotate(2, []any{w.person("dave").line(t, op.Operational)}, nil)
+	require.NoError(t, err)
+	w.halt()
+
+	r, err := daemon.AdoptSigners(t.Context(), w.state, func(daemon.Adoption) error { return errors.New("not asked") })
+	require.NoError(t, err)
+	require.True(t, r.Unedited)
+	require.EqualValues(t, 1, r.Epoch)
+
+	w.edit(carol.line(t, op.Operational))
+	refused(t, w.run(t.Context()), op.Conflict, "+ carol@example.com operational "+carol.fingerprint())
+	edited := read(t, w.signers())
+	no := errors.New("no")
+	_, err = daemon.AdoptSigners(t.Context(), w.state, func(a daemon.Adoption) error {
+		require.EqualValues(t, 2, a.Epoch)
+		require.Equal(t, []string{"+ carol@example.com operational " + carol.fingerprint() + ", software key"}, a.Changes)
+		return no
+	})
+	require.ErrorIs(t, err, no)
+	require.Equal(t, edited, read(t, w.signers()))
+	require.Len(t, w.history(), 1)
+
+	r, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	require.NoError(t, err)
+	require.False(t, r.Unedited)
+	all := w.history()
+	require.Len(t, all, 2)
+	require.Equal(t, r.Digest, all[1].Digest)
+	require.True(t, strings.HasPrefix(all[1].How, "adopted by uid "), all[1].How)
+	require.Len(t, all[1].Listed, 4)
+	w.serve()
+	var rotated []api.Entry
+	last := errors.New("last")
+	require.ErrorIs(t, w.events(func(e api.Entry) error {
+		if e.Kind == "rotated" {
+			rotated = append(rotated, e)
+		}
+		if len(rotated) == 2 {
+			return last
+		}
+		return nil
+	}), last)
+	require.Contains(t, string(rotated[0].Raw), `"+ alice@example.com operational `+alice.fingerprint()+`"`)
+	require.Contains(t, string(rotated[1].Raw), `"keys":["+ carol@example.com operational `+carol.fingerprint()+`"]`)
+	require.Contains(t, string(rotated[1].Raw), `"epoch":2`)
+
+	// A rotation of the epoch that was is not one any more.
+	_, err = w.sign(waits, op.Operational, bob)
+	require.Error(t, err)
+	require.NotEqual(t, op.StateSucceeded, w.done(waits))
+	_, err = w.sign(w.waiting("web"), op.Operational, carol)
+	require.NoError(t, err)
+	_, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	refused(t, err, op.Conflict, "uses the state directory")
+	w.halt()
+	w.sound()
+}
+
+func TestAdoptRefuses(t *testing.T) {
+	w, _, _, _ := newPeople(t)
+	whole := read(t, w.signers())
+	for name, c := range map[string]struct {
+		text string
+		code op.Code
+		says string
+	}{
+		"a line that is none":  {whole + "nonsense\n", op.Malformed, "line 9"},
+		"a carriage return":    {strings.ReplaceAll(whole, "\n", "\r\n"), op.Malformed, "line 1"},
+		"a line without roles": {strings.Replace(whole, ` namespaces="operational@gated"`, "", 1), op.Malformed, "namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(w.signers(), []byte(c.text), 0o600))
+			_, err := daemon.AdoptSigners(t.Context(), w.state, agreed)
+			refused(t, err, c.code, w.signers(), c.says)
+			require.Equal(t, c.text, read(t, w.signers()))
+		})
+	}
+	require.NoError(t, os.Remove(w.signers()))
+	_, err := daemon.AdoptSigners(t.Context(), w.state, agreed)
+	refused(t, err, op.UnknownTarget, "gated serve")
+	require.NoError(t, os.Symlink(w.file("else", whole), w.signers()))
+	_, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	require.ErrorIs(t, err, op.Unavailable)
+	_, err = daemon.AdoptSigners(t.Context(), filepath.Join(w.dir, "nowhere"), agreed)
+	refused(t, err, op.UnknownTarget, "--state")
+	require.Len(t, w.history(), 1)
+}
+
+// TestAdoptNeedsRoot: the daemon's own uid does, only where agents have it too.
+func TestAdoptNeedsRoot(t *testing.T) {
+	w, _, _, _ := newPeople(t)
+	conf := filepath.Join(w.state, "gated.yaml")
+	require.NoError(t, os.WriteFile(conf, []byte("host: pve1\nsingle_user: false\n"), 0o600))
+	uid := os.Geteuid()
+	require.NoError(t, daemon.MayAdopt(w.state, 0))
+	if uid == 0 { // so that there is another owner than root
+		uid = 12345
+		require.NoError(t, os.Chown(w.state, uid, -1))
+		defer func() { require.NoError(t, os.Chown(w.state, 0, -1)) }()
+	}
+	refused(t, daemon.MayAdopt(w.state, uid), op.NotAllowed, "root", "gated trust rotate")
+	refused(t, daemon.MayAdopt(w.state, uid+1), op.NotAllowed, "root")
+	require.NoError(t, os.WriteFile(conf, []byte("host: pve1\nsingle_user: true\n"), 0o600))
+	require.NoError(t, daemon.MayAdopt(w.state, uid))
+	refused(t, daemon.MayAdopt(w.state, uid+1), op.NotAllowed, "root")
+	require.NoError(t, daemon.MayAdopt(w.state, 0))
+}
+
+// TestRestoreBringsItsSigners: those of the backup are in force, and what was
+// there is kept and told.
+func TestRestoreBringsItsSigners(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	w.serve()
+	file := w.backup("backup")
+	old := read(t, w.signers())
+	carol := w.person("carol")
+	id, err := w.rotate(2, []any{carol.line(t, op.Operational)}, []any{alice.fingerprint()})
+	require.NoError(t, err)
+	_, err = w.sign(id, op.Operational, carol, bob)
+	require.NoError(t, err)
+	require.Equal(t, op.StateSucceeded, w.done(id))
+	w.halt()
+	later := read(t, w.signers())
+
+	r, err := daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Equal(t, old, read(t, w.signers()))
+	require.Equal(t, w.signers()+".before-restore", r.KeptSigners)
+	require.Equal(t, later, read(t, r.KeptSigners))
+	require.Len(t, r.Changes, 2)
+	require.Contains(t, r.Changes[0], "+ alice@example.com")
+	require.Contains(t, r.Changes[1], "- carol@example.com")
+	require.Len(t, r.Listed, 3)
+	w.serve()
+	require.EqualValues(t, 1, w.status().Epoch)
+	require.NoError(t, w.approve(w.waiting("web")))
+	w.halt()
+	w.sound()
+
+	// The list that was kept can be taken over.
+	require.NoError(t, os.Rename(r.KeptSigners, w.signers()))
+	_, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	require.NoError(t, err)
+	w.serve()
+	require.ErrorIs(t, w.approve(w.waiting("db")), op.UnknownSigner)
+	w.halt()
+
+	// Where nothing differs, nothing is kept; a list that is lost comes back.
+	require.NoError(t, os.Remove(w.signers()))
+	r, err = daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Empty(t, r.KeptSigners)
+	require.Equal(t, old, read(t, w.signers()))
+	r, err = daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Empty(t, r.KeptSigners)
+}
+
+// TestTheAdoptersUID: what a process of root's writes is the owner's to read.
+func TestTheAdoptersUID(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	w, _, _, _ := newPeople(t)
+	w.edit("# of root's editor")
+	require.NoError(t, filepath.WalkDir(w.state, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || path == w.signers() {
+			return err
+		}
+		return os.Chown(path, 12345, 12345)
+	}))
+	require.NoError(t, os.Chmod(w.dir, 0o711))
+	out, err := reexec(t, "adopt", w.state).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, name := range []string{"gated.db", "allowed_signers", "lock"} {
+		info, err := os.Stat(filepath.Join(w.state, name))
+		require.NoError(t, err)
+		require.EqualValues(t, 12345, info.Sys().(*syscall.Stat_t).Uid, name)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
+	}
+}

@@ -1,0 +1,7 @@
+package daemon
+
+// MayAdopt is who may take over an edit of the signers in a directory.
+func MayAdopt(dir string, by int) error {
+	_, err := mayAdopt(dir, by)
+	return err
+}
