@@ -5,3 +5,6 @@ func MayAdopt(dir string, by int) error {
 	_, err := mayAdopt(dir, by)
 	return err
 }
+
+// Migrations is the schema of today.
+var Migrations = migrations
