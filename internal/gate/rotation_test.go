@@ -225,6 +225,7 @@ func TestRotationsThatCannotBe(t *testing.T) {
 		"a key that is":            rotate(2, []string{bob.line("coordination@gated")}, nil),
 		"a line that is none":      rotate(2, []string{"dave"}, nil),
 		"a comment":                rotate(2, []string{"# dave"}, nil),
+		"a role that is none here": rotate(2, []string{dave.line("manger@gated")}, nil),
 		"no role":                  rotate(2, []string{dave.line("git")}, nil),
 		"two lines in one":         rotate(2, []string{dave.line("operational@gated") + mallory.line("operational@gated")}, nil),
 		"all operators":            rotate(2, nil, []string{alice.print(), bob.print()}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gated/internal/audit"
@@ -145,7 +146,19 @@ func (held *rules) rotation(p op.Params, now time.Time) (authz.Rotation, error) 
 		return authz.Rotation{}, op.Refuse(op.BadParams, "the rotation makes epoch %d, and the file is at %d", n, held.epoch).
 			WithHint("the epoch goes up by one: %d", held.epoch+1)
 	}
-	return held.trust.Rotate(p.Lines("add"), p.Lines("remove"), now)
+	r, err := held.trust.Rotate(p.Lines("add"), p.Lines("remove"), now)
+	if err != nil {
+		return r, err
+	}
+	for _, l := range r.Added {
+		for _, role := range l.Roles {
+			if !role.BuiltIn() && !slices.Contains(held.policy.Roles, role) {
+				return r, op.Refuse(op.BadParams, "the rotation adds a key for %s, and this gate has no such role", role.Namespace()).
+					WithHint("name the role under policy.roles first")
+			}
+		}
+	}
+	return r, nil
 }
 
 // Rotation returns what a trust.rotate with these parameters would make of the
