@@ -164,32 +164,6 @@ func reload(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// agent starts ssh-agent in the foreground, so that its pid is the one to end.
-// It is ready when it has printed where it listens.
-func agent(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) > 0 {
-		ts.Fatalf("usage: agent")
-	}
-	socket := workPath(ts, "a")
-	cmd := exec.Command("ssh-agent", "-D", "-a", socket)
-	cmd.Env = environment(ts)
-	out, err := cmd.StdoutPipe()
-	ts.Check(err)
-	ts.Check(cmd.Start())
-	ts.Defer(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		ts.Fatalf("ssh-agent: %v", err)
-	}
-	if !strings.Contains(line, socket) {
-		ts.Fatalf("ssh-agent printed %q", line)
-	}
-	ts.Setenv("SSH_AUTH_SOCK", socket)
-}
-
 // answer stands in for a daemon that answers everything with one status.
 func answer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {

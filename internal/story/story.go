@@ -38,7 +38,9 @@ func Main(m *testing.M, name string, program func() int) {
 //	serve                    starts gated serve and waits until it is ready
 //	halt [SIGNAL]            ends it (TERM, KILL) and waits for its end
 //	reload                   sends it SIGHUP and waits until it has read its files
-//	agent                    starts ssh-agent
+//	agent [NAME]             starts ssh-agent, one for each name
+//	device NAME TOUCH        starts an agent with a security key that was touched,
+//	                         verified or untouched, and writes NAME.pub
 //	capture NAME REGEXP      sets $NAME to the group of a match in stdout
 //	talk N SCRIPT PROGRAM... runs a program on a terminal, and follows a script
 //	answer STATUS [BODY]     listens on $GATED_SOCKET and answers only this
@@ -60,7 +62,7 @@ func Run(t *testing.T, dir string, others ...string) {
 		Deadline:           time.Now().Add(deadline),
 		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "capture": capture, "answer": answer,
+			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "device": device, "capture": capture, "answer": answer,
 			"talk": talk,
 		},
 	})
