@@ -61,7 +61,7 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 	if message != "" {
 		said = wrapped(message, cols)
 	}
-	said = said[:min(len(said), max(rows-2-len(keys)-leastBody, 0))]
+	said = said[:min(len(said), max(rows-1-len(keys)-leastBody, 0))]
 	height = max(rows-1-len(said)-len(keys), 1)
 	p.top = min(p.top, len(body)-1)
 	bottom = min(p.top+height, len(body))

@@ -53,7 +53,11 @@ func (s *screen) take() error {
 	raw.Oflag |= unix.OPOST | unix.ONLCR
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME], raw.Cc[unix.VSUSP] = 1, 0, 0
 	s.caught, s.stop = make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(s.caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) {
+			signal.Notify(s.caught, sig)
+		}
+	}
 	go func(caught chan os.Signal, stop chan struct{}) {
 		select {
 		case sig := <-caught:

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// onScreen opens a screen of so many rows and columns, and returns its person.
+func onScreen(t *testing.T, rows, cols uint16) (*screen, *os.File) {
+	person, program := pty(t)
+	require.NoError(t, unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}))
+	s, err := openScreen(program, "dumb")
+	require.NoError(t, err)
+	return s, person
+}
+
+func modes(t *testing.T, s *screen) unix.Termios {
+	m, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	return *m
+}
+
+func typed(t *testing.T, person *os.File, text string) {
+	_, err := person.WriteString(text)
+	require.NoError(t, err)
+}
+
+func TestTheTerminalIsLeftAsItWas(t *testing.T) {
+	s, person := onScreen(t, 24, 80)
+	before := *s.before
+	require.NotZero(t, before.Lflag&unix.ICANON)
+	require.Zero(t, modes(t, s).Lflag&(unix.ICANON|unix.ECHO))
+	require.NotZero(t, modes(t, s).Lflag&unix.ISIG, "it can be interrupted")
+	require.NoError(t, s.aside(func() error {
+		require.Equal(t, before, modes(t, s))
+		return nil
+	}))
+	require.Zero(t, modes(t, s).Lflag&unix.ICANON)
+	require.ErrorIs(t, s.aside(func() error { return errLongLine }), errLongLine)
+	typed(t, person, "because \n")
+	line, err := s.ask("why? ")
+	require.NoError(t, err)
+	require.Equal(t, "because", line)
+	s.close()
+	require.Equal(t, before, modes(t, s))
+}
+
+// No part of an escape sequence passes for a key, whatever a terminal sends.
+func TestKeys(t *testing.T) {
+	s, person := onScreen(t, 24, 80)
+	defer s.close()
+	for text, want := range map[string][]int{
+		"a": {'a'}, "\r": {'\n'}, "\n": {'\n'}, "\x01": {keyNone}, "é": {keyNone, keyNone}, "\x7f": {keyNone},
+		"\x1b[A": {keyUp}, "\x1bOB": {keyDown}, "\x1b[6~": {keyDown}, "\x1b[5~": {keyUp},
+		"\x1b[1;5a": {keyNone}, "\x1b[a": {keyNone}, "\x1bOa": {keyNone}, "\x1ba": {keyNone}, "\x1b[200~a": {keyNone, 'a'},
+		"\x1b": {keyNone}, "\x1b[": {keyNone},
+	} {
+		typed(t, person, text)
+		for _, k := range want {
+			got, err := s.key()
+			require.NoError(t, err)
+			require.Equal(t, k, got, "%q", text)
+		}
+	}
+}
+
+func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
+	s, person := onScreen(t, 24, 80)
+	defer s.close()
+	typed(t, person, "aaa")
+	r := &review{screen: s}
+	pages := r.pager("head", "text", [2]string{"keys", "more"})
+	typed(t, person, "q")
+	key, err := pages.key(&r.message)
+	require.NoError(t, err)
+	require.Equal(t, int('q'), key)
+}
+
+func TestSizeOfATerminalThatSaysNone(t *testing.T) {
+	s, _ := onScreen(t, 0, 0)
+	defer s.close()
+	rows, cols := s.size()
+	require.Equal(t, []int{24, 80}, []int{rows, cols})
+}
+
+func TestWrapped(t *testing.T) {
+	require.Equal(t, []string{"abcdefghij", contMark + "kl", "m"}, wrapped("abcdefghijkl\nm\n", 10))
+	require.Equal(t, []string{"the quick ", contMark + "fox"}, wrapped("the quick fox", 11), "after a space")
+	require.Equal(t, []string{"字字", contMark + "字"}, wrapped("字字字", 5), "two columns each")
+	require.Equal(t, []string{""}, wrapped("", 10))
+	require.Equal(t, []string{`"\x1b[2J"`}, wrapped("\x1b[2J", 20))
+
+	// Nothing is lost, no line is too long, and what goes on says so.
+	text := strings.Repeat("reason with words, ", 60)
+	lines := wrapped(text, 79)
+	whole := lines[0]
+	for _, l := range lines[1:] {
+		rest, ok := strings.CutPrefix(l, contMark)
+		require.True(t, ok)
+		whole += rest
+	}
+	require.Equal(t, strings.TrimRight(text, " "), whole)
+	for _, l := range lines {
+		require.LessOrEqual(t, len(l), 79)
+	}
+}
+
+func TestEverythingHasToBeShown(t *testing.T) {
+	s, _ := onScreen(t, 10, 40)
+	defer s.close()
+	text := strings.TrimSuffix(strings.Repeat("line\n", 20), "\n")
+	p := (&review{screen: s}).pager("head", text, [2]string{"all", "more"})
+	bottom, height, lines := p.draw("")
+	require.Equal(t, []int{8, 8, 20}, []int{bottom, height, lines})
+	require.False(t, p.seen)
+	p.top = 12
+	p.draw("")
+	require.False(t, p.seen, "lines 9 to 12 were not")
+	p.top = 8
+	p.draw("")
+	p.top = 16
+	p.draw("")
+	require.True(t, p.seen)
+
+	p = (&review{screen: s}).pager("head", text, [2]string{"all", "more"})
+	bottom, _, _ = p.draw(strings.Repeat("said\n", 30))
+	require.Equal(t, leastBody, bottom, "a long message leaves room")
+	p.top = bottom
+	require.NoError(t, unix.IoctlSetWinsize(int(s.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 30}))
+	p.draw("")
+	require.Zero(t, p.top, "another width, other lines")
+	require.True(t, p.seen)
+}
