@@ -323,16 +323,6 @@ var crashRows = []attack{
 		_, err := openHost(w.ctx, w.config())
 		return err
 	}},
-	{id: "S15j", what: "the daemon starts with an allowed_signers file that has a malformed line", want: op.Malformed, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "it does not start"
-		w.settle()
-		require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "allowed_signers"), []byte(w.alice.line(operational)+"mallory\n"), 0o600))
-		w.shut()
-		err := serveAt(w)
-		require.ErrorContains(w.t, err, "line 2")
-		return err
-	}},
 }
 
 func mode(w *world, path string, bad, good os.FileMode) func() {

@@ -146,10 +146,6 @@ var touchRows = []attack{
 		}
 	}),
 	listed("S09d", "DSA", op.WeakKey, func(*world) string { return "" }, func(w *world) vote { return minted(mint.DSA(w.t, "dsa")) }),
-	untrusted("S09e", "a DSA key", 1, func(w *world) string { return mint.DSA(w.t, "dsa").Line("d@example.com", lineOptions(operational)) }),
-	untrusted("S09f", "an RSA key of 2048 bits", 1, func(w *world) string {
-		return keyOf(w.t, "rsa2048", "-t", "rsa", "-b", "2048").line(operational)
-	}),
 }
 
 // rsaKey is a key of 3,072 bits, made once.

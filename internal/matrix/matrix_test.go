@@ -36,7 +36,8 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(signatureRows, touchRows, certificateRows, validityRows, trustRows, bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
+	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows,
+		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows)
 }
 
