@@ -66,10 +66,14 @@ func TestResolve(t *testing.T) {
 		{"guest.restore", params{"snapshot": "s1"}, snapped, "that does not show", again, interrupted},
 		{"guest.wipe", nil, there, "that does not show", again, interrupted},
 		{"guest.wipe", nil, nothing("g"), "nothing is there", failed, interrupted},
+		{"trust.rotate", params{"epoch": int64(2)}, signers(2, "j7.1"), "this step made the epoch", succeeded, succeeded},
+		{"trust.rotate", params{"epoch": int64(2)}, signers(2, "adopted by uid 0"), "somebody else made it", again, interrupted},
+		{"trust.rotate", params{"epoch": int64(2)}, signers(1, "init"), "nobody made it", again, interrupted},
+		{"trust.rotate", params{"epoch": int64(2)}, nothing("g"), "it is gone", failed, interrupted},
 		{"guest.made-up", nil, there, "nobody knows the operation", again, interrupted},
 	} {
 		for class, want := range map[op.Class]string{op.Benign: c.benign, op.Destructive: c.signed} {
-			s := op.Step{Op: c.op, Target: guestTarget("g"), Incarnation: "i1", Birth: "b1", Params: c.params,
+			s := op.Step{ID: op.StepID{Job: 7, Index: 1}, Op: c.op, Target: guestTarget("g"), Incarnation: "i1", Birth: "b1", Params: c.params,
 				Verdict: op.Verdict{Class: class}}
 			if c.op == "guest.create" || c.op == "guest.undelete" {
 				s.Incarnation = ""
@@ -91,6 +95,11 @@ func TestResolve(t *testing.T) {
 			}
 		}
 	}
+}
+
+// signers is how the list of signers looks.
+func signers(epoch int64, by string) op.Observed {
+	return op.Observed{Target: op.Signers, Present: true, Incarnation: "i1", Spec: op.Params{"epoch": epoch, "made_by": by}}
 }
 
 // A destroy of which the incarnation is not known proves nothing by a free name.

@@ -1,0 +1,194 @@
+package trust_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/driver"
+	"gated/internal/driver/trust"
+	"gated/internal/gate"
+	"gated/internal/journal"
+	"gated/internal/mint"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+const gateID = op.GateID("0123456789abcdef0123456789abcdef")
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a gate at epoch 1, with alice for operators and vault for recovery,
+// and the driver over it.
+type world struct {
+	*trust.Driver
+	t            *testing.T
+	gate         *gate.Gate
+	alice, vault mint.Key
+	changed      int
+	rotate       func(context.Context, gate.Permit) (authz.Rotation, error) // instead of the gate's, if not nil
+}
+
+// The world stands between the driver and its gate.
+func (w *world) ID() op.GateID       { return w.gate.ID() }
+func (w *world) Epoch() int64        { return w.gate.Epoch() }
+func (w *world) Trust() *authz.Trust { return w.gate.Trust() }
+func (w *world) Rotate(ctx context.Context, p gate.Permit) (authz.Rotation, error) {
+	if w.rotate != nil {
+		return w.rotate(ctx, p)
+	}
+	return w.gate.Rotate(ctx, p)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, alice: mint.Ed25519(t, "alice"), vault: mint.Ed25519(t, "vault")}
+	w.Driver = trust.New(w, "init", func(context.Context) { w.changed++ })
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var clock *nonce.Clock
+	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
+		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
+		return err
+	}))
+	text := []byte("# signers\n" + line(w.alice, "alice", op.Operational) + "\n" + line(w.vault, "vault", op.Recovery) + "\n")
+	loaded, err := authz.LoadTrust(text)
+	require.NoError(t, err)
+	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
+		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: text, How: "init", At: noon})
+	}))
+	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.Driver, Clock: clock, Host: "host", ID: gateID, Trust: loaded, Epoch: 1,
+		Policy: policy.Default()})
+	require.NoError(t, err)
+	return w
+}
+
+func line(k mint.Key, principal string, role op.Role) string {
+	return principal + ` namespaces="` + role.Namespace() + `" ` + k.Text()
+}
+
+func (w *world) look() op.Observed {
+	w.t.Helper()
+	o, err := w.Observe(w.t.Context(), op.Signers)
+	require.NoError(w.t, err)
+	return o
+}
+
+// permit is the one of a rotation that adds bob, signed by all who have to.
+func (w *world) permit() gate.Permit {
+	w.t.Helper()
+	bob := mint.Ed25519(w.t, "bob")
+	by := op.Requester{Source: op.SourceAPI, UID: 1}
+	j, err := w.gate.Submit(w.t.Context(), op.Submission{Requester: by, Steps: []op.Ask{{Op: "trust.rotate", Target: op.Signers,
+		Params: op.Params{"epoch": int64(2), "add": []any{line(bob, "bob", op.Operational)}}}}})
+	require.NoError(w.t, err)
+	id := j.Steps[0].ID
+	r, err := w.gate.Request(w.t.Context(), id)
+	require.NoError(w.t, err)
+	_, err = w.gate.Approve(w.t.Context(), by, id, authz.Envelope{Payload: r.Payload, Signatures: []string{
+		mint.Sign(w.t, bob, op.Operational.Namespace(), r.Payload).Armored(),
+		mint.Sign(w.t, w.alice, op.Operational.Namespace(), r.Payload).Armored()}})
+	require.NoError(w.t, err)
+	p, err := w.gate.Permit(w.t.Context(), id)
+	require.NoError(w.t, err)
+	return p
+}
+
+func TestObserve(t *testing.T) {
+	w := newWorld(t)
+	o := w.look()
+	require.True(t, o.Present)
+	require.Equal(t, op.Incarnation(gateID), o.Incarnation)
+	require.Equal(t, op.Params{"epoch": int64(1), "made_by": "init"}, o.Spec)
+	require.Equal(t, []op.Fact{{Name: "epoch", Text: "1"},
+		{Name: "key", Text: "alice operational " + w.alice.Fingerprint() + ", software key"},
+		{Name: "key", Text: "vault recovery " + w.vault.Fingerprint() + ", software key"}}, o.Facts)
+	list, err := w.List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []op.Observed{o}, list)
+
+	other, err := w.Observe(t.Context(), op.Target{Kind: op.KindTrust, Name: "others"})
+	require.NoError(t, err)
+	require.False(t, other.Present)
+	_, err = w.Task(t.Context(), "x")
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
+
+func TestDescribe(t *testing.T) {
+	sk := mint.SKEd25519(t, "sk", mint.Authenticator{Application: "ssh:"})
+	for text, want := range map[string]string{
+		`a namespaces="operational@gated",valid-after="20260101Z",valid-before="20270101Z" ` + sk.Text(): "a operational " + sk.Fingerprint() +
+			", security key, from 2026-01-01T00:00:00Z, until 2027-01-01T00:00:00Z",
+		`*@example.com cert-authority,namespaces="operational@gated" ` + sk.Text(): "*@example.com operational " + sk.Fingerprint() + " cert-authority",
+	} {
+		loaded, err := authz.LoadTrust([]byte(text))
+		require.NoError(t, err)
+		require.Equal(t, want, trust.Describe(loaded.Signers()[0]))
+	}
+}
+
+func TestRotates(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Execute(t.Context(), gate.Permit{})
+	require.ErrorIs(t, err, op.NotAllowed)
+	before := w.look()
+	p := w.permit()
+	task, err := w.Execute(t.Context(), p)
+	require.NoError(t, err)
+	require.Empty(t, task)
+	require.Equal(t, 1, w.changed)
+	o := w.look()
+	require.Equal(t, op.Params{"epoch": int64(2), "made_by": p.Step().ID.String()}, o.Spec)
+	require.Equal(t, before.Incarnation, o.Incarnation)
+	require.NotEqual(t, before.Fingerprint, o.Fingerprint)
+	s, err := w.gate.Record(t.Context(), p.Step().ID, gate.Outcome{After: &o})
+	require.NoError(t, err)
+	require.Equal(t, op.StateSucceeded, s.State)
+	_, err = w.Execute(t.Context(), p)
+	require.Error(t, err, "a permit works once")
+	require.Equal(t, 1, w.changed)
+}
+
+// TestRotateThatFails: what refused changed nothing; of anything else nobody
+// knows, and what is seen afterwards tells.
+func TestRotateThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		err     error
+		done    bool
+		unknown bool
+	}{
+		"refused":                    {op.Refuse(op.BadParams, "no"), false, false},
+		"not written":                {op.Refuse(op.Unavailable, "disk"), false, true},
+		"written, and then an error": {op.Refuse(op.Unavailable, "disk"), true, true},
+		"something else":             {errors.New("what"), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.rotate = func(ctx context.Context, p gate.Permit) (authz.Rotation, error) {
+				if c.done {
+					_, err := w.gate.Rotate(ctx, p)
+					require.NoError(t, err)
+				}
+				return authz.Rotation{}, c.err
+			}
+			p := w.permit()
+			_, err := w.Execute(t.Context(), p)
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, c.unknown, driver.IsUnknown(err))
+			want := op.Params{"epoch": int64(1), "made_by": "init"}
+			if c.done {
+				want = op.Params{"epoch": int64(2), "made_by": p.Step().ID.String()}
+			}
+			require.Equal(t, want, w.look().Spec)
+			require.Equal(t, c.done, w.changed == 1)
+		})
+	}
+}
