@@ -127,6 +127,8 @@ func (r *review) walk(ctx context.Context) error {
 // and change nothing; it fails only where nothing more can be done at all.
 func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 	if _, err := r.refresh(ctx, it); err != nil {
+		it.decision, it.marked = skipped, false // there is nothing to show of it
+		r.at++
 		return false, r.failed(it, err)
 	}
 	if !r.decidable(it.shown.request) {

@@ -201,10 +201,6 @@ func (r *review) failed(it *item, err error) error {
 		return err
 	}
 	r.message += sprint(wordsReviewOutcome, op.Shown(it.id), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
-	if it.shown.bytes == nil {
-		it.decision = skipped // there is nothing to show of it
-		r.at = max(r.at, r.indexOf(it)+1)
-	}
 	return nil
 }
 

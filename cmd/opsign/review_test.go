@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+// reviewOf is a review of one request that a gate has these bytes for.
+func reviewOf(t *testing.T, bytes []byte, it *item) *review {
+	tl := gateWith(t, bytes, api.Request{ID: "j1.1", State: op.StatePending})
+	tl.Stdout, tl.Stderr = io.Discard, io.Discard
+	cl, err := tl.Client()
+	require.NoError(t, err)
+	t.Cleanup(cl.Close)
+	s, _ := onScreen(t, 24, 80)
+	t.Cleanup(s.close)
+	return &review{approval: approval{tool: tl, client: cl}, screen: s, items: []*item{it}}
+}
+
+// What cannot be shown any more is passed over, not asked for again and again.
+func TestReviewPassesOverWhatCannotBeShown(t *testing.T) {
+	it := &item{id: "j1.1", shown: question{bytes: []byte("seen before")}, marked: true}
+	r := reviewOf(t, []byte("{}"), it)
+	require.NoError(t, r.walk(context.Background()))
+	require.Equal(t, api.ExitRefused, api.Exit(r.summary(nil)))
+	require.Contains(t, it.outcome, "malformed: ")
+	require.Equal(t, skipped, it.decision)
+}
+
+// A reissued payload is shown again and loses its mark; the one that was read is
+// never signed in its place.
+func TestReviewNeverSignsWhatChanged(t *testing.T) {
+	it := &item{id: "j1.1", shown: question{bytes: payload(t, func(*op.Payload) {})}, read: true, marked: true}
+	r := reviewOf(t, payload(t, func(p *op.Payload) { p.Reason = "another" }), it)
+	require.NoError(t, r.approve(context.Background(), it), "there is no key, and none is asked for")
+	require.Equal(t, sprint(wordsChanged, "j1.1"), r.message)
+	require.False(t, it.read || it.marked)
+
+	it.shown.bytes, it.marked, r.message = payload(t, func(*op.Payload) {}), true, ""
+	require.NoError(t, r.signAll(context.Background(), []*item{it}))
+	require.Contains(t, it.outcome, "stale_target: j1.1 changed after it was shown")
+	require.Contains(t, r.message, "hint: ")
+}
+
+func TestWorstExitCode(t *testing.T) {
+	for _, c := range []struct {
+		exits []int
+		want  int
+	}{{nil, 0}, {[]int{0, 3, 0}, 3}, {[]int{3, 1}, 1}, {[]int{1, 2, 3}, 2}, {[]int{5, 1}, 5}, {[]int{4, 5}, 4}} {
+		r := &review{approval: approval{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}
+		for _, e := range c.exits {
+			r.items = append(r.items, &item{exit: e})
+		}
+		require.Equal(t, c.want, api.Exit(r.summary(nil)), c.exits)
+	}
+	r := &review{approval: approval{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}
+	require.ErrorIs(t, r.summary(io.ErrClosedPipe), io.ErrClosedPipe)
+}
