@@ -58,10 +58,6 @@ var fieldRows = []attack{
 		func(_ *world, s *mint.Signature) { s.Rest = append(s.Rest, 0) }),
 	fieldOf("S12y", "a security key's signature without its counter", op.Malformed, ecToken(mint.UserPresent),
 		func(_ *world, s *mint.Signature) { s.Rest = s.Rest[:1] }),
-	rewrapped("S17a", "of 16 MiB", op.Oversized, func(blob []byte) string { return mint.Armor(append(blob, make([]byte, 12<<20)...), 70) }),
-	rewrapped("S17b", "in lines of one character, a hundred thousand of them", op.Oversized, func([]byte) string {
-		return mint.Armor(make([]byte, 75_000), 1)
-	}),
 	rewrapped("S12z", "with a line break within, as mail programs make them", op.Malformed, func(blob []byte) string {
 		return strings.Replace(mint.Armor(blob, 70), "\n", "\n\n", 2)
 	}),

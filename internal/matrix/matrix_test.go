@@ -36,7 +36,7 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows,
+	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows)
 }
