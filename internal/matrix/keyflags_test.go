@@ -131,7 +131,9 @@ var touchRows = []attack{
 	untouched("S08n", "two rules, and the weaker one is met", dora(ecToken(0)), plainVote(ecToken(mint.UserPresent)),
 		touchRule(op.Operational, op.TouchVerified), touchRule("", op.TouchPresent)),
 	listed("S09a", "RSA with 2048 bits", op.WeakKey, func(*world) string { return "" }, func(w *world) vote {
-		return keyOf(w.t, "rsa2048", "-t", "rsa", "-b", "2048").votes(operational)
+		return func(t testing.TB, payload []byte) string {
+			return keyOf(t, "rsa2048", "-t", "rsa", "-b", "2048").keygen(t, operational, payload)
+		}
 	}),
 	listed("S09b", "RSA with SHA-1, by a listed key", op.WeakKey, dora(rsaKey), func(w *world) vote {
 		return func(t testing.TB, payload []byte) string {

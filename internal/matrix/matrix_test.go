@@ -36,7 +36,7 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows,
+	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows)
 }
