@@ -139,6 +139,8 @@ func (t *tool) sayWhoSigns(r api.Request, keys []daemon.NewSigner) {
 			r.Owed = slices.Delete(slices.Clone(r.Owed), i, i+1)
 		}
 	}
-	t.Say("%s", cli.Needed(r))
+	for line := range strings.Lines(cli.Needed(r)) {
+		t.Say("  %s", line)
+	}
 	t.Say(wordsOperatorsSign, op.Shown(r.ID))
 }

@@ -173,7 +173,7 @@ const (
 `
 	wordsRotationWaits = "%s trust.rotate waits for signatures\n"
 	wordsHolderSigns   = "  first, who holds the new key %s: opsign approve %s --role %s --key %s\n"
-	wordsOperatorsSign = "  each of them: opsign approve %s\n"
+	wordsOperatorsSign = "  then each who approves: opsign approve %s\n"
 	wordsKept          = "the list of signers is the backup's now; the one that was there is kept as %s\n"
 	wordsSoftwareKey   = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
 `

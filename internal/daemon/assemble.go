@@ -51,7 +51,6 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	d.revoked = newRevocations(revocationPath(d.config, d.opened.dir.Path()))
 	d.closeParts = func() error { return errors.Join(d.revoked.close(), d.local.Close()) }
 	list, at := d.revoked.load()
-	d.revoked.took(list, at)
 	seen := drivers{d.local.Kind(): d.local}
 	var err error
 	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
@@ -59,6 +58,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	if err != nil {
 		return err
 	}
+	d.tookRevoked(list, at)
 	if err := d.adoptFirst(ctx, h); err != nil {
 		return err
 	}

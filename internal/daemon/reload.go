@@ -3,12 +3,14 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
 
+	"gated/internal/authz"
 	"gated/internal/config"
 	"gated/internal/op"
 )
@@ -86,11 +88,11 @@ func (d *daemon) take(ctx context.Context, c config.Config) error {
 		}
 		return err
 	}
-	r.took(list, at)
 	if r != d.revoked {
 		_ = d.revoked.close() // it only watched
 		d.revoked = r
 	}
+	d.tookRevoked(list, at)
 	d.sayRevoked()
 	return nil
 }
@@ -106,18 +108,31 @@ func (d *daemon) takeRevoked(ctx context.Context) {
 		d.revoked.taken = stamp{size: -1}
 		return
 	}
-	d.revoked.took(list, at)
+	d.tookRevoked(list, at)
 	d.sayRevoked()
 	d.tickSoon()
+}
+
+// tookRevoked remembers what was taken over, for the next look and for status.
+func (d *daemon) tookRevoked(list *authz.Revoked, at stamp) {
+	d.revoked.took(list, at)
+	says := fmt.Sprintf("%d in %s", list.Count(), d.revoked.path)
+	if list == nil {
+		says = "none, there is no " + d.revoked.path
+	}
+	if err := d.gate.Trust().Blocked(); err != nil {
+		says = op.AsRefusal(err).Detail
+	}
+	d.revokedSays.Store(&says)
 }
 
 // sayRevoked logs what is in force.
 func (d *daemon) sayRevoked() {
 	if err := d.gate.Trust().Blocked(); err != nil {
-		d.log.Error("every signature is refused", "why", op.AsRefusal(err).Detail)
+		d.log.Error("every signature is refused", "why", *d.revokedSays.Load())
 		return
 	}
-	d.log.Info("revoked keys are in force", "file", d.revoked.path)
+	d.log.Info("revoked keys are in force", "what", *d.revokedSays.Load())
 }
 
 // revocationPath returns which file lists the revoked keys, and whether it has

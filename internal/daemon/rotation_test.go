@@ -238,7 +238,7 @@ func TestTheFileAfterACrash(t *testing.T) {
 	// Anything else is somebody's edit, also an older version.
 	require.NoError(t, os.WriteFile(w.signers(), []byte(strings.ReplaceAll(before, "bob@", "eve@")), 0o600))
 	refused(t, w.run(t.Context()), op.Conflict, w.signers(), "epoch 2", "+ eve@example.com operational SHA256:",
-		"- carol@example.com operational SHA256:", "gated trust adopt --state "+w.state, "gated trust show --state "+w.state)
+		"- carol@example.com operational SHA256:", "gated trust adopt --state "+w.state, "move the file away")
 	w.sound()
 }
 

@@ -38,21 +38,22 @@ const (
 
 // daemon is one running gate.
 type daemon struct {
-	opened     *opened
-	config     config.Config
-	gate       *gate.Gate
-	local      *local.Driver
-	pursuer    atomic.Pointer[reconcile.Reconciler] // see wake
-	events     *eventLog
-	closeParts func() error
-	log        *slog.Logger
-	started    time.Time
-	signers    *signersFile
-	revoked    *revocations               // of the goroutine that reloads
-	soon       chan struct{}              // holds one: the tick is due
-	reloadErr  atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
-	signersErr atomic.Pointer[op.Refusal] // why the file of signers does not say what is in force, else nil
-	waits      atomic.Pointer[string]     // settings that changed on disk and wait for a start
+	opened      *opened
+	config      config.Config
+	gate        *gate.Gate
+	local       *local.Driver
+	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
+	events      *eventLog
+	closeParts  func() error
+	log         *slog.Logger
+	started     time.Time
+	signers     *signersFile
+	revoked     *revocations               // of the goroutine that reloads
+	revokedSays atomic.Pointer[string]     // what the revocation file holds
+	soon        chan struct{}              // holds one: the tick is due
+	reloadErr   atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
+	signersErr  atomic.Pointer[op.Refusal] // why the file of signers does not say what is in force, else nil
+	waits       atomic.Pointer[string]     // settings that changed on disk and wait for a start
 }
 
 // Serve runs the daemon until ctx ends, then stops cleanly: guests' processes
@@ -95,8 +96,8 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 		return err
 	}
 	defer socket.Close()
-	if err := d.gate.Log(ctx, audit.Entry{Kind: audit.Started, Detail: "gated " + Version() + ", allowed_signers sha256:" +
-		d.gate.Trust().Digest()}); err != nil {
+	if err := d.gate.Log(ctx, audit.Entry{Kind: audit.Started, Epoch: d.gate.Epoch(), Digest: d.gate.Trust().Digest(),
+		Detail: "gated " + Version() + "; revoked keys: " + *d.revokedSays.Load()}); err != nil {
 		return err
 	}
 	// What was in flight is resolved before anything may change.

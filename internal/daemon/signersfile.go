@@ -47,7 +47,7 @@ func (f *signersFile) read() ([]byte, error) {
 	text, err := readBounded(f.path, authz.MaxTrust, syscall.O_NOFOLLOW)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		err = op.Refuse(op.Unavailable, "the list of signers cannot be read: %v", err).
-			WithHint("gated trust show prints it as the gate has it; take the file away and it is written anew")
+			WithHint("move the file away: it is written anew")
 	}
 	return text, err
 }
@@ -88,8 +88,8 @@ func (f *signersFile) edited(newest journal.TrustVersion, found []byte) error {
 		what = strings.Join(compare(held, next).lines(), "; ")
 	}
 	return op.Refuse(code, "%s is not as the gate wrote it (epoch %d): %s", f.path, newest.Epoch, what).
-		WithHint("if you mean it, stop the daemon and say so as root: gated trust adopt --state %s; else put it back: "+
-			"gated trust show --state %s > %s", dir, dir, f.path)
+		WithHint("if you mean it, stop the daemon and say so as root: gated trust adopt --state %s; else move the file away: "+
+			"it is written anew", dir)
 }
 
 // change is what differs between two trust files.
