@@ -2,8 +2,10 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -72,6 +74,14 @@ func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
 	typed(t, person, "aaa")
+	for limit := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
+		n, err := unix.IoctlGetInt(int(s.tty.Fd()), unix.TIOCINQ)
+		require.NoError(t, err)
+		if n == 3 {
+			break // the kernel passes it on in its own time
+		}
+		require.True(t, time.Now().Before(limit), "what was typed does not arrive")
+	}
 	r := &review{screen: s}
 	pages := r.pager("head", "text", [2]string{"keys", "more"})
 	typed(t, person, "q")
