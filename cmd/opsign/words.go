@@ -28,7 +28,7 @@ Exit codes: 0 done, 1 refused or conflict, 2 usage, 3 waits for more signatures,
 $XDG_RUNTIME_DIR/gated/gated.sock and /run/gated/gated.sock. A gate of another host is --remote, else GATED_HOST; the
 system's ssh reaches it, and gated has to be installed there.`,
 		"  opsign list\n  opsign approve j12.1\n  opsign -H ssh://alice@pve1 list"},
-	"list": {"list", "List the requests that wait for a signature", "", "  opsign list"},
+	"list": {"list", "List what waits for signatures, and what cools off or waits for its window", "", "  opsign list"},
 	"show": {"show ID", "Show what a signature of a request would approve, and what would be lost",
 		`With --payload writes the exact bytes to sign, for OpenSSH:
 
@@ -74,7 +74,7 @@ gate at the same address is refused.`, "  opsign known"},
 
 // What the flags do.
 const (
-	flagAll          = "also the requests that were decided"
+	flagAll          = "also what is authorized or under way"
 	flagPayload      = "write the exact bytes to sign, and nothing else"
 	flagYes          = "do not ask for a confirmation"
 	flagNoWait       = "do not wait for the outcome"
