@@ -14,14 +14,14 @@ func startOf(i int) op.Ask {
 }
 
 // startRequests are benign steps on n guests as calls of the socket.
-func startRequests(n int) ([][]byte, error) {
-	out := make([][]byte, 0, n)
+func startRequests(n int) ([]exchange, error) {
+	out := make([]exchange, 0, n)
 	for i := range n {
 		r, err := post("/v1/jobs", api.SubmitOf("", startOf(i)))
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, r)
+		out = append(out, exchange{r})
 	}
 	return out, nil
 }

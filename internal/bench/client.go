@@ -66,9 +66,23 @@ func (c *conn) do(request []byte) ([]byte, error) {
 	return c.body, nil
 }
 
-// load has n clients send every request once, and checks that each answer
-// contains want. It returns the time for all and for each, in milliseconds.
-func load(socket string, n int, requests [][]byte, want string) (time.Duration, []float64, error) {
+// doAll makes the calls of an exchange and returns the body of the last answer.
+func (c *conn) doAll(e exchange) (answer []byte, err error) {
+	for _, request := range e {
+		if answer, err = c.do(request); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
+}
+
+// exchange is the calls of one operation, which one client makes in their order.
+type exchange [][]byte
+
+// load has n clients make every exchange once, and checks that the last answer
+// of each contains want. It returns the time for all and for each, in
+// milliseconds.
+func load(socket string, n int, exchanges []exchange, want string) (time.Duration, []float64, error) {
 	conns := make([]*conn, n)
 	for i := range conns {
 		var err error
@@ -77,7 +91,7 @@ func load(socket string, n int, requests [][]byte, want string) (time.Duration, 
 		}
 		defer conns[i].Close()
 	}
-	took := make([]float64, len(requests))
+	took := make([]float64, len(exchanges))
 	errs := make([]error, n)
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -86,11 +100,11 @@ func load(socket string, n int, requests [][]byte, want string) (time.Duration, 
 		wg.Go(func() {
 			for {
 				k := int(next.Add(1)) - 1
-				if k >= len(requests) {
+				if k >= len(exchanges) {
 					return
 				}
 				sent := now()
-				answer, err := c.do(requests[k])
+				answer, err := c.doAll(exchanges[k])
 				took[k] = inMillis(now().Sub(sent))
 				if err == nil && !bytes.Contains(answer, []byte(want)) {
 					err = fmt.Errorf("an answer without %s: %.300s", want, answer)

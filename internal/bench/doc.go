@@ -28,7 +28,7 @@ type Options struct {
 type bench struct {
 	Options
 	ctx   context.Context
-	key   key
+	keys  keys
 	table table
 	limit limits
 }
@@ -42,6 +42,7 @@ var parts = []struct {
 	{"limits", (*bench).limits},
 	{"script", (*bench).script},
 	{"signed", (*bench).signed},
+	{"signers", (*bench).signers},
 	{"benign", (*bench).benign},
 	{"reconcile", (*bench).reconcile},
 	{"changed", (*bench).changed},
@@ -52,11 +53,8 @@ var parts = []struct {
 
 // Run measures and prints. Whatever it starts has ended when it returns.
 func Run(ctx context.Context, o Options) error {
-	k, err := newKey()
-	if err != nil {
-		return err
-	}
-	b := &bench{Options: o, ctx: ctx, key: k}
+	b := &bench{Options: o, ctx: ctx, keys: newKeys()}
+	var err error
 	if b.Dir, err = os.MkdirTemp(o.Dir, "gated-bench-"); err != nil {
 		return err
 	}

@@ -2,8 +2,10 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gated/internal/audit"
@@ -11,6 +13,7 @@ import (
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/policy"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -22,18 +25,26 @@ type history struct {
 	store *store.Store
 	at    time.Time
 	armor string
+	need  op.Requirement
 	next  int
 }
 
 func openHistory(ctx context.Context, dir string) (*history, error) {
-	all := gate.Migrations()
-	all = append(all, store.Migration{Version: len(all) + 1, Name: "identity", SQL: state.Schema})
+	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
+	for i := range all {
+		all[i].Version = i + 1
+	}
 	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: all})
 	if err != nil {
 		return nil, err
 	}
 	s.OnGroup(audit.Seal)
-	h := &history{ctx: ctx, store: s, at: now().Add(-time.Hour), armor: fmt.Sprintf("%0290d", 0)}
+	spec, err := op.Lookup("guest.destroy")
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	h := &history{ctx: ctx, store: s, at: now().Add(-time.Hour), armor: fmt.Sprintf("%0290d", 0),
+		need: policy.Default().Requirement(policy.Subject{Spec: spec})}
 	err = s.View(ctx, func(tx *store.Tx) error { return tx.QueryRow(`SELECT coalesce(max(id), 0) FROM jobs`).Scan(&h.next) })
 	return h, err
 }
@@ -108,7 +119,7 @@ func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
 	s := op.Step{ID: op.StepID{Job: job, Index: 1}, Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: name},
 		Incarnation: op.Incarnation(name), Fingerprint: op.FingerprintOf([]byte(name)), Params: op.Params{}, State: state,
 		Verdict: op.Verdict{Class: op.Destructive, Rule: "destroy-unproven", Why: "the gate did not make it"}, UpdatedAt: h.at}
-	r := op.Request{ID: s.ID, Nonce: nonce.New(), Roles: []op.Role{op.Operational}, Needed: 1, CreatedAt: h.at, IssuedAt: h.at,
+	r := op.Request{ID: s.ID, Nonce: nonce.New(), Need: h.need, CreatedAt: h.at, IssuedAt: h.at,
 		ExpiresAt: h.at.Add(time.Hour), Offline: true}
 	r.Payload, err = op.Payload{Gate: gateID, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation, State: s.Fingerprint,
 		Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt, Reason: "the project ended"}.Encode()
@@ -122,7 +133,7 @@ func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
 		},
 		func() error { return journal.PutRequest(tx, r) },
 		func() error {
-			_, err := journal.AddSignature(tx, s.ID, op.Signed{Principal: principal, Role: op.Operational, Key: "SHA256:key", Armor: h.armor, At: h.at})
+			_, err := journal.AddSignature(tx, s.ID, op.Signed{Principal: "alice@example.com", Role: op.Operational, Key: "SHA256:key", Armor: h.armor, At: h.at})
 			return err
 		},
 	} {

@@ -1,66 +1,85 @@
 package bench
 
 import (
-	"bytes"
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
+	"fmt"
 	"time"
 
-	"github.com/hiddeco/sshsig"
-	"golang.org/x/crypto/ssh"
-
+	"gated/internal/mint"
 	"gated/internal/op"
 )
 
 const (
-	host      = "bench"
-	principal = "alice@example.com"
-	gateID    = op.GateID("b10cb10cb10cb10cb10cb10cb10cb10c")
+	host   = "bench"
+	gateID = op.GateID("b10cb10cb10cb10cb10cb10cb10cb10c")
 )
 
 // key is an operator's.
-type key struct{ ssh.Signer }
-
-func newKey() (key, error) {
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		return key{}, err
-	}
-	s, err := ssh.NewSignerFromKey(private)
-	return key{s}, err
+type key struct {
+	mint.Key
+	principal string
+	names     []byte // who signed, as a signature has it: the public key, or its certificate
+	line      string // of allowed_signers
 }
+
+// keys are those of four people. Every gate lists all of them.
+type keys struct {
+	plain, second key // ed25519
+	touched       key // ed25519 of a security key
+	certified     key // ed25519, by an authority that is listed in its place
+}
+
+func newKeys() keys {
+	authority, certified := mint.Ed25519(must{}, "authority"), mint.Ed25519(must{}, "dave")
+	const dave = "dave@example.com"
+	only := fmt.Sprintf("namespaces=%q", op.Operational.Namespace())
+	return keys{
+		plain:   listed("alice@example.com", only, mint.Ed25519(must{}, "alice")),
+		second:  listed("bob@example.com", only, mint.Ed25519(must{}, "bob")),
+		touched: listed("carol@example.com", only, mint.SKEd25519(must{}, "carol", mint.Touched)),
+		certified: key{certified, dave, mint.Certify(authority, certified, dave).Blob(must{}),
+			authority.Line(dave, "cert-authority,"+only)},
+	}
+}
+
+func listed(principal, options string, k mint.Key) key {
+	return key{k, principal, k.Blob(), k.Line(principal, options)}
+}
+
+// lines are an allowed_signers file.
+func (k keys) lines() []byte {
+	return []byte(k.plain.line + k.second.line + k.touched.line + k.certified.line)
+}
+
+// must ends the program where a key cannot be made.
+type must struct{}
+
+// Helper does nothing.
+func (must) Helper() {}
+
+// Fatalf panics.
+func (must) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // public is the key's line in a .pub file.
-func (k key) public() string {
-	return k.PublicKey().Type() + " " + base64.StdEncoding.EncodeToString(k.PublicKey().Marshal()) + " " + principal + "\n"
-}
+func (k key) public() string { return k.Text() + " " + k.principal + "\n" }
 
-// line lists the key in an allowed_signers file.
-func (k key) line() string {
-	return principal + ` namespaces="` + op.Operational.Namespace() + `" ` + k.public()
-}
-
-// signed is an operation that an operator signed before the gate saw it.
+// signed is an operation that operators signed before the gate saw it.
 type signed struct {
 	payload []byte
-	armor   string
+	armors  []string
 }
 
-// destroy signs the end of a guest as it was observed.
-func (k key) destroy(o op.Observed, now time.Time) (signed, error) {
+// destroy is the end of a guest as it was observed, signed by each key.
+func destroy(o op.Observed, now time.Time, by ...key) (s signed, err error) {
 	var nonce [24]byte
 	rand.Read(nonce[:]) // never fails (crypto/rand)
 	now = now.UTC().Truncate(time.Second)
-	payload, err := op.Payload{Gate: gateID, Host: host, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
+	s.payload, err = op.Payload{Gate: gateID, Host: host, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
 		State: o.Fingerprint, Params: op.Params{}, Nonce: base64.RawURLEncoding.EncodeToString(nonce[:]),
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "the project ended"}.Encode()
-	if err != nil {
-		return signed{}, err
+	for _, k := range by {
+		s.armors = append(s.armors, mint.Unsigned(k.names, op.Operational.Namespace()).By(must{}, k.Key, s.payload).Armored())
 	}
-	sig, err := sshsig.Sign(bytes.NewReader(payload), k.Signer, sshsig.HashSHA512, op.Operational.Namespace())
-	if err != nil {
-		return signed{}, err
-	}
-	return signed{payload, string(sshsig.Armor(sig))}, nil
+	return s, err
 }

@@ -130,16 +130,16 @@ func (p *process) stop() error {
 	return nil
 }
 
-// serving starts this program as a gate over n guests in memory.
-func (b *bench) serving(dir string, n int, run bool) (*process, error) {
+// serving starts this program as a gate over guests in memory.
+func (b *bench) serving(s Served) (*process, error) {
 	mode := "decide"
-	if run {
+	if s.Run {
 		mode = "run"
 	}
 	profile := ""
 	if b.Profiles != "" {
-		profile = filepath.Join(b.Profiles, filepath.Base(dir)+".pprof")
+		profile = filepath.Join(b.Profiles, filepath.Base(s.Dir)+".pprof")
 	}
-	p, _, err := startProcess(b.ctx, socketIn(dir), b.Self, "serve", dir, strconv.Itoa(n), mode, profile)
+	p, _, err := startProcess(b.ctx, socketIn(s.Dir), b.Self, "serve", s.Dir, strconv.Itoa(s.Guests), mode, strconv.Itoa(s.Threshold), profile)
 	return p, err
 }

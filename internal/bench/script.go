@@ -34,14 +34,14 @@ func (b *bench) scriptOnce(name string) (float64, error) {
 		return 0, err
 	}
 	const n = clients * scriptEach
-	all, err := b.destroys(n)
+	all, err := b.destroys(n, b.keys.plain)
 	if err != nil {
 		return 0, err
 	}
 	files := map[string][]byte{"script.sh": scriptText, "nonces": nil}
 	for i, s := range all {
 		files[fmt.Sprintf("op.%d.json", i)] = s.payload
-		files[fmt.Sprintf("op.%d.sig", i)] = []byte(s.armor)
+		files[fmt.Sprintf("op.%d.sig", i)] = []byte(s.armors[0])
 	}
 	for file, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {

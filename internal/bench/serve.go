@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,11 +11,13 @@ import (
 	"time"
 
 	"gated/internal/api"
+	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
 	"gated/internal/gate"
+	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -41,11 +44,12 @@ type world struct {
 
 // worldOptions says what a world is to have.
 type worldOptions struct {
-	dir     string // with allowed_signers; the database is made in it
+	dir     string // with allowed_signers; the database is made in it, as init makes it
 	guests  []op.Params
 	sources []reconcile.Source
 	after   func(time.Duration, func()) (stop func()) // of reconcile; nil for the real one
 	run     bool                                      // reconcile runs what may run
+	people  int                                       // who have to sign a destroy; 0 for the built-in rule
 }
 
 // guestName is the name of the i-th guest.
@@ -85,12 +89,20 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if w.store, err = store.Open(ctx, databaseIn(o.dir), store.Options{Migrations: gate.Migrations(), Logger: log}); err != nil {
 		return nil, err
 	}
-	c := gate.Config{Store: w.store, Observer: w.driver, Host: host, ID: gateID, Trust: trust, Policy: policy.Default(),
+	first := journal.TrustVersion{Epoch: 1, Text: lines, How: "init", At: now()}
+	c := gate.Config{Store: w.store, Observer: w.driver, Host: host, ID: gateID, Trust: trust, Epoch: first.Epoch, Policy: policy.Default(),
 		Logger: log, Wake: w.wake}
+	if o.people > 0 {
+		c.Policy.Rules = []policy.Rule{{Where: "bench", Op: "guest.destroy", Threshold: o.people}}
+	}
 	if viewErr := w.store.View(ctx, func(tx *store.Tx) error { c.Clock, err = nonce.LoadClock(tx, nonce.System); return err }); viewErr != nil {
 		return nil, viewErr
 	}
 	if w.gate, err = gate.New(c); err != nil {
+		return nil, err
+	}
+	err = w.store.Update(ctx, func(tx *store.Tx) error { return errors.Join(journal.AddTrust(tx, first), recorded(tx, trust, first)) })
+	if err != nil {
 		return nil, err
 	}
 	if o.run {
@@ -98,6 +110,14 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 			Sources: o.sources, Host: host, Workers: workers, After: o.after, Interval: roundInterval, Now: now, Logger: log})
 	}
 	return w, nil
+}
+
+// recorded writes the audit entry of the first signers.
+func recorded(tx *store.Tx, trust *authz.Trust, v journal.TrustVersion) error {
+	e := gate.RotatedEntry("gate", authz.Rotation{Trust: trust, Added: trust.Signers()}, v)
+	e.Gate, e.Time = gateID, v.At
+	_, err := audit.Append(tx, e)
+	return err
 }
 
 func databaseIn(dir string) string { return filepath.Join(dir, "gated.db") }
@@ -110,12 +130,19 @@ func (w *world) wake(t op.Target) {
 	}
 }
 
-// Serve serves a gate over guests in memory on a socket in dir until ctx ends.
-// Unless run is set, it only decides: nothing that it decided is executed. A
-// profile is where a CPU profile of it all is written, if it is not empty.
-func Serve(ctx context.Context, dir string, guests int, run bool, profile string) error {
-	if profile != "" {
-		f, err := os.Create(profile)
+// Served is a gate to be measured.
+type Served struct {
+	Dir       string // with allowed_signers; the database and the socket are made in it
+	Guests    int
+	Run       bool   // else it only decides: nothing that it decided is executed
+	Threshold int    // how many people sign a destroy; 0 for the built-in rule
+	Profile   string // where a CPU profile of it all is written, if it is not empty
+}
+
+// Serve serves a gate over guests in memory on a socket until ctx ends.
+func Serve(ctx context.Context, o Served) error {
+	if o.Profile != "" {
+		f, err := os.Create(o.Profile)
 		if err != nil {
 			return err
 		}
@@ -125,18 +152,18 @@ func Serve(ctx context.Context, dir string, guests int, run bool, profile string
 		}
 		defer pprof.StopCPUProfile()
 	}
-	w, err := newWorld(ctx, worldOptions{dir: dir, guests: alike(guests), run: run})
+	w, err := newWorld(ctx, worldOptions{dir: o.Dir, guests: alike(o.Guests), run: o.Run, people: o.Threshold})
 	if err != nil {
 		return err
 	}
 	defer w.store.Close()
-	l, err := server.Listen(socketIn(dir), -1)
+	l, err := server.Listen(socketIn(o.Dir), -1)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	ran := make(chan error, 1)
-	if run {
+	if o.Run {
 		go func() { ran <- w.steps.Run(ctx) }()
 	} else {
 		ran <- nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,18 +34,18 @@ func (b *bench) gateDir(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, os.WriteFile(filepath.Join(dir, "allowed_signers"), []byte(b.key.line()), 0o600)
+	return dir, os.WriteFile(filepath.Join(dir, "allowed_signers"), b.keys.lines(), 0o600)
 }
 
-// destroys signs the end of n guests that are alike.
-func (b *bench) destroys(n int) ([]signed, error) {
+// destroys are the ends of n guests that are alike, each signed by all of by.
+func (b *bench) destroys(n int, by ...key) ([]signed, error) {
 	list, err := populate(alike(n)).List(b.ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]signed, 0, n)
 	for _, o := range list {
-		s, err := b.key.destroy(o, now())
+		s, err := destroy(o, now(), by...)
 		if err != nil {
 			return nil, err
 		}
@@ -53,21 +54,35 @@ func (b *bench) destroys(n int) ([]signed, error) {
 	return out, nil
 }
 
-// destroyRequests are destroys as calls of the socket.
-func (b *bench) destroyRequests(n int) ([][]byte, error) {
-	all, err := b.destroys(n)
+// destroyRequests are destroys as calls of the socket: one for each, or one for
+// each signature.
+func (b *bench) destroyRequests(n int, apart bool, by ...key) ([]exchange, error) {
+	all, err := b.destroys(n, by...)
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]byte, 0, n)
+	out := make([]exchange, 0, n)
 	for _, s := range all {
-		r, err := post("/v1/ops", api.EnvelopeOf(s.payload, s.armor))
-		if err != nil {
-			return nil, err
+		envelopes := [][]string{s.armors}
+		if apart {
+			envelopes = slices.Collect(slices.Chunk(s.armors, 1))
 		}
-		out = append(out, r)
+		var e exchange
+		for _, armors := range envelopes {
+			r, err := post("/v1/ops", api.EnvelopeOf(s.payload, armors...))
+			if err != nil {
+				return nil, err
+			}
+			e = append(e, r)
+		}
+		out = append(out, e)
 	}
 	return out, nil
+}
+
+// plainRequests are destroys by one plain key.
+func (b *bench) plainRequests(n int) ([]exchange, error) {
+	return b.destroyRequests(n, false, b.keys.plain)
 }
 
 const (
@@ -84,11 +99,11 @@ func (b *bench) signed() error {
 	if err != nil {
 		return err
 	}
-	decided, err := b.loads("signed", manyOps, false, b.destroyRequests, authorized)
+	decided, err := b.loads("signed", manyOps, false, b.plainRequests, authorized)
 	if err != nil {
 		return err
 	}
-	through, err := b.loads("signed-through", throughOps, true, b.destroyRequests, authorized)
+	through, err := b.loads("signed-through", throughOps, true, b.plainRequests, authorized)
 	if err != nil {
 		return err
 	}
@@ -116,40 +131,63 @@ func (r result) cost() string {
 	return fmt.Sprintf("CPU %.0f µs of the daemon + %.0f µs of the load", r.daemon, r.generator)
 }
 
-// loads measures a load some times, each on a gate of its own, and returns the
-// medians.
-func (b *bench) loads(name string, n int, run bool, make func(int) ([][]byte, error), want string) (result, error) {
-	var p50, p99, daemon, generator []float64
-	i := 0
-	r, err := median(loadRuns, func() (float64, error) {
-		i++
-		requests, err := make(n)
-		if err != nil {
-			return 0, err
-		}
-		one, err := b.loadOnce(fmt.Sprintf("%s-%d", name, i), requests, run, want)
-		p50, p99 = append(p50, one.p50), append(p99, one.p99)
-		daemon, generator = append(daemon, one.daemon), append(generator, one.generator)
-		return one.rate, err
-	})
-	return result{r, middle(p50), middle(p99), middle(daemon), middle(generator)}, err
+// trial is a load and the gate that it is sent to.
+type trial struct {
+	name      string
+	ops       []exchange
+	run       bool   // until no step is open any more
+	threshold int    // of people; 0 for the built-in rule
+	want      string // in the last answer to each
 }
 
-// loadOnce measures one load. With run, it ends when no step is open any more.
-// What the database says afterwards is checked.
-func (b *bench) loadOnce(name string, requests [][]byte, run bool, want string) (result, error) {
-	dir, err := b.gateDir(name)
+// loads measures a load some times, each on a gate of its own, and returns the
+// medians.
+func (b *bench) loads(name string, n int, run bool, make func(int) ([]exchange, error), want string) (result, error) {
+	var all results
+	for i := range loadRuns {
+		ops, err := make(n)
+		if err != nil {
+			return result{}, err
+		}
+		one, err := b.loadOnce(trial{name: fmt.Sprintf("%s-%d", name, i+1), ops: ops, run: run, want: want})
+		if err != nil {
+			return result{}, err
+		}
+		all = append(all, one)
+	}
+	return all.middle(), nil
+}
+
+type results []result
+
+// middle has the median of each figure.
+func (rs results) middle() result {
+	of := func(figure func(result) float64) float64 {
+		var values []float64
+		for _, r := range rs {
+			values = append(values, figure(r))
+		}
+		return middle(values)
+	}
+	return result{of(func(r result) float64 { return r.rate }), of(func(r result) float64 { return r.p50 }),
+		of(func(r result) float64 { return r.p99 }), of(func(r result) float64 { return r.daemon }),
+		of(func(r result) float64 { return r.generator })}
+}
+
+// loadOnce measures one load. What the database says afterwards is checked.
+func (b *bench) loadOnce(t trial) (result, error) {
+	dir, err := b.gateDir(t.name)
 	if err != nil {
 		return result{}, err
 	}
-	p, err := b.serving(dir, len(requests), run)
+	p, err := b.serving(Served{Dir: dir, Guests: len(t.ops), Run: t.run, Threshold: t.threshold})
 	if err != nil {
 		return result{}, err
 	}
 	ours, theirs := cpuOf("self"), cpuOf(p.pid())
 	began := now()
-	took, latencies, err := load(p.socket, clients, requests, want)
-	if err == nil && run {
+	took, latencies, err := load(p.socket, clients, t.ops, t.want)
+	if err == nil && t.run {
 		err = noneOpen(b.ctx, dir)
 		took = now().Sub(began)
 	}
@@ -158,17 +196,17 @@ func (b *bench) loadOnce(name string, requests [][]byte, run bool, want string) 
 		return result{}, err
 	}
 	end := op.StateSucceeded
-	if !run {
+	if !t.run {
 		end = op.StateAuthorized
-		if want == planned {
+		if t.want == planned {
 			end = op.StatePlanned
 		}
 	}
-	each := float64(time.Microsecond) * float64(len(requests))
-	r := result{rate(len(requests), took), quantile(latencies, 0.5), quantile(latencies, 0.99),
+	each := float64(time.Microsecond) * float64(len(t.ops))
+	r := result{rate(len(t.ops), took), quantile(latencies, 0.5), quantile(latencies, 0.99),
 		float64(theirs) / each, float64(ours) / each}
-	fmt.Fprintf(b.Progress, "  %s: %.0f/s, %s\n", name, r.rate, r.cost())
-	return r, b.sound(dir, end, len(requests))
+	fmt.Fprintf(b.Progress, "  %s: %.0f/s, %s\n", t.name, r.rate, r.cost())
+	return r, b.sound(dir, end, len(t.ops))
 }
 
 // reading opens a database beside its daemon.
@@ -222,13 +260,13 @@ func (b *bench) calls() error {
 	if err != nil {
 		return err
 	}
-	p, err := b.serving(dir, 0, false)
+	p, err := b.serving(Served{Dir: dir})
 	if err != nil {
 		return err
 	}
-	requests := make([][]byte, 2*manyOps)
+	requests := make([]exchange, 2*manyOps)
 	for i := range requests {
-		requests[i] = get("/v1/status")
+		requests[i] = exchange{get("/v1/status")}
 	}
 	b.limit.calls, err = median(loadRuns, func() (float64, error) {
 		took, _, err := load(p.socket, clients, requests, host)
@@ -247,7 +285,7 @@ func (b *bench) signedInside() (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		all, err := b.destroys(manyOps)
+		all, err := b.destroys(manyOps, b.keys.plain)
 		if err != nil {
 			return 0, err
 		}
@@ -257,7 +295,7 @@ func (b *bench) signedInside() (float64, error) {
 		}
 		r, err := together(len(all), func(k int) error {
 			_, err := w.gate.ApproveOffline(b.ctx, op.Requester{Source: op.SourceAPI, UID: 1000, PID: 1},
-				authz.Envelope{Payload: all[k].payload, Signatures: []string{all[k].armor}})
+				authz.Envelope{Payload: all[k].payload, Signatures: all[k].armors})
 			return err
 		})
 		return r, errors.Join(err, w.store.Close())

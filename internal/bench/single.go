@@ -16,11 +16,11 @@ func (b *bench) signedSingle() error {
 	if err != nil {
 		return err
 	}
-	requests, err := b.destroyRequests(singleOps)
+	requests, err := b.plainRequests(singleOps)
 	if err != nil {
 		return err
 	}
-	p, err := b.serving(dir, singleOps, true)
+	p, err := b.serving(Served{Dir: dir, Guests: singleOps, Run: true})
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (b *bench) signedSingle() error {
 
 // oneByOne sends requests one after the other, each when the one before it has
 // succeeded.
-func oneByOne(socket string, requests [][]byte) (decided, done []float64, err error) {
+func oneByOne(socket string, requests []exchange) (decided, done []float64, err error) {
 	c, err := dial(socket)
 	if err != nil {
 		return nil, nil, err
@@ -45,7 +45,7 @@ func oneByOne(socket string, requests [][]byte) (decided, done []float64, err er
 	defer c.Close()
 	for _, r := range requests {
 		sent := now()
-		answer, err := c.do(r)
+		answer, err := c.doAll(r)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -84,11 +84,11 @@ func (b *bench) program(name string) string { return filepath.Join(b.Programs, n
 // state makes a state directory with the real program.
 func (b *bench) state(name string) (string, error) {
 	dir, pub := filepath.Join(b.Dir, name), filepath.Join(b.Dir, name+".pub")
-	if err := os.WriteFile(pub, []byte(b.key.public()), 0o600); err != nil {
+	if err := os.WriteFile(pub, []byte(b.keys.plain.public()), 0o600); err != nil {
 		return "", err
 	}
 	out, err := exec.CommandContext(b.ctx, b.program("gated"), "init", "--state", dir, "--host", host, "--operator",
-		pub+":"+principal).CombinedOutput()
+		pub+":"+b.keys.plain.principal).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("gated init: %w: %s", err, out)
 	}

@@ -22,6 +22,7 @@ type unit int
 const (
 	perSecond unit = iota
 	milliseconds
+	microseconds
 	mebibytes
 	times // how many times as fast as the other
 	plain
@@ -33,6 +34,8 @@ func (u unit) text(v float64) string {
 		return fmt.Sprintf("%.0f/s", v)
 	case milliseconds:
 		return fmt.Sprintf("%.2f ms", v)
+	case microseconds:
+		return fmt.Sprintf("%.0f µs", v)
 	case mebibytes:
 		return fmt.Sprintf("%.1f MiB", v)
 	default:

@@ -9,12 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/op"
+	"gated/internal/store"
 )
 
 func tiny(t *testing.T) *bench {
-	k, err := newKey()
-	require.NoError(t, err)
-	return &bench{Options: Options{Dir: t.TempDir(), Progress: t.Output()}, ctx: t.Context(), key: k}
+	return &bench{Options: Options{Dir: t.TempDir(), Progress: t.Output()}, ctx: t.Context(), keys: newKeys()}
 }
 
 // TestWhatIsMeasuredIsDone sends a small load through a server as the bench
@@ -22,44 +21,101 @@ func tiny(t *testing.T) *bench {
 func TestWhatIsMeasuredIsDone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		make  func(*bench, int) ([][]byte, error)
+		make  func(*bench, int) ([]exchange, error)
 		want  string
 		run   bool
 		after op.State
 	}{
-		{"signed, decided", (*bench).destroyRequests, authorized, false, op.StateAuthorized},
-		{"signed, through", (*bench).destroyRequests, authorized, true, op.StateSucceeded},
-		{"benign, decided", func(_ *bench, n int) ([][]byte, error) { return startRequests(n) }, planned, false, op.StatePlanned},
-		{"benign, through", func(_ *bench, n int) ([][]byte, error) { return startRequests(n) }, planned, true, op.StateSucceeded},
+		{"signed, decided", (*bench).plainRequests, authorized, false, op.StateAuthorized},
+		{"signed, through", (*bench).plainRequests, authorized, true, op.StateSucceeded},
+		{"benign, decided", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, false, op.StatePlanned},
+		{"benign, through", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, true, op.StateSucceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := tiny(t)
 			const n = 20
 			requests, err := c.make(b, n)
 			require.NoError(t, err)
-			dir, err := b.gateDir("gate")
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(b.ctx)
-			served := make(chan error, 1)
-			go func() { served <- Serve(ctx, dir, n, c.run, "") }()
-			require.NoError(t, until(ctx, time.Millisecond, func() (bool, error) {
-				conn, err := dial(socketIn(dir))
-				if err == nil {
-					err = conn.Close()
-				}
-				return err == nil, nil
-			}))
-			_, took, err := load(socketIn(dir), 4, requests, c.want)
-			require.NoError(t, err)
-			require.Len(t, took, n)
-			if c.run {
-				require.NoError(t, noneOpen(ctx, dir))
-			}
-			cancel()
-			require.NoError(t, <-served)
-			require.NoError(t, b.sound(dir, c.after, n))
-			require.Error(t, b.sound(dir, c.after, n+1))
+			b.loaded(t, trial{ops: requests, run: c.run, want: c.want}, c.after)
 		})
+	}
+}
+
+// loaded sends a trial to a gate of this process, and returns the directory
+// with its database.
+func (b *bench) loaded(t *testing.T, tr trial, after op.State) string {
+	dir, err := b.gateDir("gate")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	served, n := make(chan error, 1), len(tr.ops)
+	go func() {
+		served <- Serve(ctx, Served{Dir: dir, Guests: n, Run: tr.run, Threshold: tr.threshold})
+	}()
+	require.NoError(t, until(ctx, time.Millisecond, func() (bool, error) {
+		conn, err := dial(socketIn(dir))
+		if err == nil {
+			err = conn.Close()
+		}
+		return err == nil, nil
+	}))
+	_, took, err := load(socketIn(dir), 4, tr.ops, tr.want)
+	require.NoError(t, err)
+	require.Len(t, took, n)
+	if tr.run {
+		require.NoError(t, noneOpen(ctx, dir))
+	}
+	cancel()
+	require.NoError(t, <-served)
+	require.NoError(t, b.sound(dir, after, n))
+	require.Error(t, b.sound(dir, after, n+1))
+	return dir
+}
+
+// TestEachKindOfApprovalIsOne looks at what was counted: the signatures, and
+// what made each of them another one than a plain key's.
+func TestEachKindOfApprovalIsOne(t *testing.T) {
+	const n = 8
+	for i, want := range []struct{ signatures, certified, attested, calls int }{
+		{n, 0, 0, 1}, {n, n, 0, 1}, {n, 0, n, 1}, {2 * n, 0, 0, 1}, {2 * n, 0, 0, 2},
+	} {
+		b := tiny(t)
+		k := b.kinds()[i]
+		t.Run(k.name, func(t *testing.T) {
+			tr, err := b.trial(k, "kind", n)
+			require.NoError(t, err)
+			require.Len(t, tr.ops[0], want.calls)
+			dir := b.loaded(t, tr, op.StateAuthorized)
+			require.NoError(t, reading(b.ctx, dir, func(tx *store.Tx) error {
+				var all, certified, attested int
+				err := tx.QueryRow(`SELECT count(*), count(CASE WHEN ca <> '' THEN 1 END), count(CASE WHEN flags >= 0 THEN 1 END)
+					FROM signatures`).Scan(&all, &certified, &attested)
+				require.Equal(t, []int{want.signatures, want.certified, want.attested}, []int{all, certified, attested})
+				return err
+			}))
+		})
+	}
+}
+
+// TestATrialOfTwoNeedsBoth: one signature is not enough for the gate that the
+// threshold is measured with.
+func TestATrialOfTwoNeedsBoth(t *testing.T) {
+	b := tiny(t)
+	tr, err := b.trial(b.kinds()[4], "kind", 3)
+	require.NoError(t, err)
+	for i := range tr.ops {
+		tr.ops[i] = tr.ops[i][:1]
+	}
+	tr.want = `"state":"pending_signature"`
+	b.loaded(t, tr, op.StatePending)
+}
+
+func TestVerificationIsOfSomething(t *testing.T) {
+	b := tiny(t)
+	require.NoError(t, b.approvals())
+	require.Len(t, b.table.rows, 4)
+	for _, r := range b.table.rows {
+		require.Positive(t, r.value, r.what)
 	}
 }
 

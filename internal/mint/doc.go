@@ -1,6 +1,6 @@
 // Package mint makes keys, SSHSIG signatures and certificates for tests: good
 // ones as OpenSSH makes them, and ones in which a single field is wrong. No
-// program links it.
+// program that is installed links it.
 //
 // A key is a function of its type and its name, and a signature one of its
 // inputs, so that a failure can be repeated; a test that wants a key of its own

@@ -1,6 +1,6 @@
 // Load prints how fast a gate is on this machine; make bench runs it. It takes
 // the directory with the programs to measure. Started by itself as "load serve
-// DIR GUESTS decide|run PROFILE", it is the gate that it measures.
+// DIR GUESTS decide|run THRESHOLD PROFILE", it is the gate that it measures.
 package main
 
 import (
@@ -27,19 +27,23 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 5 && args[0] == "serve" {
+	if len(args) == 6 && args[0] == "serve" {
 		guests, err := strconv.Atoi(args[2])
 		if err != nil {
 			return err
 		}
-		return bench.Serve(ctx, args[1], guests, args[3] == "run", args[4])
+		threshold, err := strconv.Atoi(args[4])
+		if err != nil {
+			return err
+		}
+		return bench.Serve(ctx, bench.Served{Dir: args[1], Guests: guests, Run: args[3] == "run", Threshold: threshold, Profile: args[5]})
 	}
 	o := bench.Options{Out: os.Stdout, Progress: os.Stderr}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
 	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
 	flags.IntVar(&o.Rows, "rows", 1_000_000, "rows of the journal that a start is measured with")
-	flags.StringVar(&o.Only, "only", "", "measure one part: script, signed, benign, reconcile, changed, start, verify or memory")
+	flags.StringVar(&o.Only, "only", "", "measure one part: script, signed, signers, benign, reconcile, changed, start, verify or memory")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/policy"
+)
+
+// signerOps is how many operations each kind of approval is measured with.
+const signerOps = 4_000
+
+// kind is a way to approve an operation.
+type kind struct {
+	name  string
+	by    []key
+	apart bool // each signature in a call of its own
+}
+
+// kinds begin with the one that the others are compared with.
+func (b *bench) kinds() []kind {
+	k := b.keys
+	return []kind{
+		{"a plain key", []key{k.plain}, false},
+		{"a certificate", []key{k.certified}, false},
+		{"a security key", []key{k.touched}, false},
+		{"threshold of two, in one envelope", []key{k.plain, k.second}, false},
+		{"threshold of two, in two calls", []key{k.plain, k.second}, true},
+	}
+}
+
+// trial sends n destroys that are approved so to a gate that asks for as many
+// people.
+func (b *bench) trial(k kind, name string, n int) (trial, error) {
+	ops, err := b.destroyRequests(n, k.apart, k.by...)
+	t := trial{name: name, ops: ops, want: authorized}
+	if len(k.by) > 1 {
+		t.threshold = len(k.by)
+	}
+	return t, err
+}
+
+// signers measures what each kind of approval costs. They take turns, so that
+// what else the machine does is the same for all of them.
+func (b *bench) signers() error {
+	if err := b.approvals(); err != nil {
+		return err
+	}
+	kinds := b.kinds()
+	measured, ratios := make([]results, len(kinds)), make([][]float64, len(kinds))
+	for round := range loadRuns {
+		for i, k := range kinds {
+			t, err := b.trial(k, fmt.Sprintf("signers-%d-%d", i+1, round+1), signerOps)
+			if err != nil {
+				return err
+			}
+			r, err := b.loadOnce(t)
+			if err != nil {
+				return err
+			}
+			measured[i] = append(measured[i], r)
+			ratios[i] = append(ratios[i], r.rate/measured[0][round].rate)
+		}
+	}
+	for i, k := range kinds {
+		r := measured[i].middle()
+		b.table.add(row{"signed, 32 clients, decided: " + k.name, r.rate, perSecond, 0,
+			fmt.Sprintf("%.2f × the plain key; %s", middle(ratios[i]), r.cost())})
+	}
+	return nil
+}
+
+// How often one approval is verified: in turns, each with some of one kind.
+const (
+	verifyTurns = 15
+	verifyEach  = 200
+)
+
+// approvals measures the verification alone: an envelope's bytes, until the gate
+// knows who approves what.
+func (b *bench) approvals() error {
+	trust, err := authz.LoadTrust(b.keys.lines())
+	if err != nil {
+		return err
+	}
+	v := authz.Verifier{Gate: gateID, Host: host, Trust: trust, Skew: gate.Skew, MaxValidity: policy.MaxValidity}
+	kinds := b.kinds()[:4] // in two calls, each is a plain key's
+	took := make([][]float64, len(kinds))
+	for range verifyTurns {
+		for i, k := range kinds {
+			all, err := b.destroys(1, k.by...)
+			if err != nil {
+				return err
+			}
+			cost, err := verifyCost(v, authz.Envelope{Payload: all[0].payload, Signatures: all[0].armors})
+			if err != nil {
+				return err
+			}
+			took[i] = append(took[i], cost)
+		}
+	}
+	base := middle(took[0])
+	for i, k := range kinds {
+		b.table.add(row{"verification of one approval: " + k.name, middle(took[i]), microseconds, 0,
+			fmt.Sprintf("CPU, on one core; %.2f × the plain key", middle(took[i])/base)})
+	}
+	return nil
+}
+
+// verifyCost is the CPU time of one verification, in microseconds.
+func verifyCost(v authz.Verifier, e authz.Envelope) (float64, error) {
+	before, err := used()
+	if err != nil {
+		return 0, err
+	}
+	at := now()
+	for range verifyEach {
+		if _, err := v.Approval(e, at); err != nil {
+			return 0, err
+		}
+	}
+	after, err := used()
+	return float64(after-before) / float64(time.Microsecond) / verifyEach, err
+}
+
+// used is the CPU time of this process, to the microsecond.
+func used() (time.Duration, error) {
+	var u unix.Rusage
+	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
