@@ -36,6 +36,7 @@ type host struct {
 	gate    *gate.Gate
 	driver  *local.Driver
 	signers *trust.Driver
+	looked  func(op.Target)
 }
 
 type hostConfig struct {
@@ -46,6 +47,7 @@ type hostConfig struct {
 	read      func() nonce.Reading
 	wake      func(op.Target)
 	rotated   func(context.Context)
+	looked    func(op.Target) // is called before each look of the gate's
 	log       *slog.Logger
 	grace     time.Duration // of a stop
 }
@@ -129,6 +131,7 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	if c.rotated == nil {
 		c.rotated = func(context.Context) {}
 	}
+	h.looked = c.looked
 	h.signers = trust.New(h.gate, v.How, c.rotated)
 	return err
 }
@@ -153,6 +156,9 @@ func (h *host) of(kind string) driver.Driver {
 
 // Observe looks at a target through the driver of its kind.
 func (h *host) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	if h.looked != nil {
+		h.looked(t)
+	}
 	return h.of(t.Kind).Observe(ctx, t)
 }
 

@@ -36,9 +36,9 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows,
+	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
-		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows)
+		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from

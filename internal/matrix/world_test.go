@@ -45,6 +45,8 @@ type world struct {
 
 	wake atomic.Pointer[func(op.Target)] // where the gate's wakes go
 
+	meanwhile atomic.Pointer[func(op.Target)] // what happens while the gate looks
+
 	seconds []vote // who signs beside alice where something is approved for real
 
 	late   func(*world) // what a row prepares last
@@ -108,7 +110,7 @@ func (w *world) tryOpen() error {
 func (w *world) config() hostConfig {
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, revoked: w.revoked, rules: w.rules, read: w.read, wake: w.woken,
-		rotated: w.rotated, log: log, grace: time.Second}
+		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second}
 }
 
 // shut ends what open began, as a clean stop would.
@@ -324,6 +326,13 @@ func (w *world) rejection(r op.Request, by key) authz.Envelope {
 
 // rotated is told of each rotation, as the daemon is, which writes the file out.
 func (w *world) rotated(context.Context) { w.trust = string(w.gate.Trust().Text()) }
+
+// atLook lets something happen while the gate looks at a target.
+func (w *world) atLook(t op.Target) {
+	if fn := w.meanwhile.Load(); fn != nil {
+		(*fn)(t)
+	}
+}
 
 // woken passes a wake on to whoever reconciles now.
 func (w *world) woken(t op.Target) {
