@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,10 @@ func (t *tool) jobsCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(j)
 		}
-		return t.showJob(j)
+		if err := t.showJob(j); err != nil {
+			return err
+		}
+		return t.showPeople(c, cl, j)
 	})
 	c.ValidArgsFunction = t.completeJob("")
 	c.Flags().StringVar(&state, "state", "", flagJobState)
@@ -93,6 +97,22 @@ func (t *tool) showJob(j api.Job) error {
 		rows = append(rows, "  "+cli.Row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
 	}
 	return t.Table(rows...)
+}
+
+// showPeople says of each step that waits for people, or that a rule holds back,
+// who signed, who is needed, and when it runs.
+func (t *tool) showPeople(c *cobra.Command, cl *client.Client, j api.Job) error {
+	for _, s := range j.Steps {
+		if s.State != op.StatePending && s.State != op.StateAuthorized || s.Request == nil {
+			continue
+		}
+		r, err := cl.Request(c.Context(), s.ID)
+		if err != nil {
+			return err
+		}
+		t.Print("%s", cli.Signed(r)+cli.Needed(r)+cli.Delays(r, time.Now()))
+	}
+	return nil
 }
 
 func (t *tool) cancelCommand() *cobra.Command {
