@@ -201,7 +201,7 @@ func TestTwoRotationsToOneEpoch(t *testing.T) {
 	require.Equal(t, op.StateSucceeded, w.done(first))
 	_, err = w.sign(second, op.Operational, dave, bob)
 	require.Error(t, err)
-	require.Contains(t, []op.Code{op.StaleTarget, op.BadParams, op.Conflict}, op.CodeOf(err))
+	require.Contains(t, []op.Code{op.StaleTarget, op.BadParams, op.Superseded}, op.CodeOf(err))
 	require.NotEqual(t, op.StateSucceeded, w.done(second))
 	require.Len(t, w.history(), 2)
 	w.halt()
