@@ -54,6 +54,7 @@ type corpus struct {
 	holders  []*subject // of good certificates
 	strange  []*subject // of others
 	cas      []mint.Key
+	under    map[string][]*subject // a CA's strange certificates and its own key, by its key
 }
 
 func newCorpus(t mint.TB) *corpus {
@@ -78,6 +79,14 @@ func newCorpus(t mint.TB) *corpus {
 	}
 	c.certificates(t)
 	c.subjects = slices.Concat(c.plain, c.odd, c.holders, c.strange)
+	c.under = map[string][]*subject{}
+	for _, s := range c.strange {
+		ca := c.authorityOf(s).Text()
+		c.under[ca] = append(c.under[ca], s)
+	}
+	for _, ca := range c.cas {
+		c.under[ca.Text()] = append(c.under[ca.Text()], &subject{name: "ca " + ca.Type(), key: ca})
+	}
 	return c
 }
 
@@ -217,19 +226,25 @@ func (c *corpus) document(seed uint64, attempts int) document {
 		doc.revoked = c.revocations(d)
 	}
 	for range attempts {
-		a := pick(d, w.answers)
+		line := pick(d, w.answers)
+		a := line.attempt
 		a.namespace = "operational@gated"
-		if d.once(5) {
+		if d.once(8) {
 			a.namespace = d.one("recovery@gated", "git", "manager@gated", "operational@gated ")
 		}
-		if d.once(10) {
+		if d.once(12) {
 			a.subject = pick(d, c.subjects)
+		} else if under := c.under[line.authority]; len(under) > 0 && d.once(3) {
+			a.subject = pick(d, under)
 		}
 		a.form = forms[0]
-		if d.once(5) {
+		if d.once(7) {
 			a.form = pick(d, forms)
 		}
 		a.at = d.moment()
+		if len(line.times) > 0 && d.once(2) {
+			a.at = pick(d, line.times).Add(time.Duration(d.IntN(3)-1) * time.Second)
+		}
 		doc.attempts = append(doc.attempts, a)
 	}
 	return doc
@@ -291,7 +306,14 @@ type writer struct {
 	dice
 	corpus  *corpus
 	lines   []string
-	answers []attempt // who might be accepted by a line, and as whom
+	answers []answer
+}
+
+// answer is who might be accepted by a line, as whom, and when that changes.
+type answer struct {
+	attempt
+	authority string // the CA's key, of a CA's line
+	times     []time.Time
 }
 
 // line writes a line; an odd one has one to three parts that are unusual, some
@@ -306,7 +328,12 @@ func (w *writer) line(odd bool) {
 	listed, authority := s.key.Text(), false
 	if s.cert != nil {
 		authority = true
-		listed = w.authorityOf(s).Text()
+		listed = w.corpus.authorityOf(s).Text()
+	}
+	a := answer{}
+	a.subject = s
+	if authority {
+		a.authority = listed
 	}
 	if oddities["key"] && w.once(4) {
 		listed, authority = w.oddKey(s, listed, authority)
@@ -318,7 +345,8 @@ func (w *writer) line(odd bool) {
 		}
 		return w.one(" ", " ", " ", "\t", "  ")
 	}
-	text := field + gap() + w.options(authority, oddities) + gap() + listed
+	options := w.options(authority, oddities)
+	text := field + gap() + options + gap() + listed
 	switch {
 	case oddities["indent"]:
 		text = w.one(" ", "\t", " \t ", "\v", "\ufeff") + text
@@ -330,9 +358,21 @@ func (w *writer) line(odd bool) {
 		text += w.one(" comment", " two words", "\tæ")
 	}
 	w.lines = append(w.lines, text)
-	a := attempt{principal: principal}
-	a.subject = s
+	a.principal, a.times = principal, timesIn(options)
 	w.answers = append(w.answers, a)
+}
+
+// timesIn finds the times in options.
+func timesIn(options string) []time.Time {
+	var out []time.Time
+	for _, quoted := range strings.Split(options, `"`) {
+		for _, layout := range []string{"20060102Z", "200601021504Z", "20060102150405Z"} {
+			if at, err := time.Parse(layout, quoted); err == nil && at.Unix() > 0 {
+				out = append(out, at)
+			}
+		}
+	}
+	return out
 }
 
 func (w *writer) subject(odd bool) *subject {
@@ -350,13 +390,13 @@ func (w *writer) subject(odd bool) *subject {
 	}
 }
 
-func (w *writer) authorityOf(s *subject) mint.Key {
-	for _, ca := range w.corpus.cas {
+func (c *corpus) authorityOf(s *subject) mint.Key {
+	for _, ca := range c.cas {
 		if string(ca.Blob()) == string(s.cert.CA.Blob()) || string(ca.Blob()) == string(s.cert.CABlob) {
 			return ca
 		}
 	}
-	return w.corpus.cas[0]
+	return c.cas[0]
 }
 
 // oddKey turns authority into key and the reverse, lists a certificate itself,
@@ -393,7 +433,8 @@ func (w *writer) principal(authority bool, s *subject, odd bool) (field, princip
 				`""`, "!", "*!", "**", "?", strings.Repeat("?", len(name)), "[a-z]*", `\*`, strings.ToUpper(name), `"*`, `*"`, "!*", "!!"+name), name
 		}
 		return w.one("*", "*", "*@example.com", `"*"`, `"`+name+`"`, name, "?*", "nobody,*@example.com", "*,!nobody", "!nobody,*",
-			`"nobody,alice smith,*@example.com"`, "*@*.com", strings.Replace(name, "a", "?", 1), "*,!alice@*", "!bob@example.com,*@example.com"), name
+			`"nobody,alice smith,*@example.com"`, "*@*.com", strings.Replace(name, "a", "?", 1), "*,!alice@*", "!bob@example.com,*@example.com",
+			"*,!"+name, "!"+name[:min(2, len(name))]+"*,*", "*@example.com,!?????@*"), name
 	}
 	if odd {
 		return w.one(name+",nobody", "nobody,"+name, "*", name[:1]+"*", name+",!nobody", "!nobody,"+name, "!"+name, `"`+name, name+`"`, `""`, "",
