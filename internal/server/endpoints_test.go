@@ -111,7 +111,7 @@ func TestApproveAnswers(t *testing.T) {
 	require.Equal(t, 1, r.Missing)
 	require.Equal(t, Envelope{Payload: []byte("{}"), Signatures: []string{"one", "two"}}, w.env)
 
-	w.req.Signatures = []op.Signed{{Principal: "alice"}}
+	w.req.Signatures = []op.Signed{{Principal: "alice", Role: op.Operational}}
 	w.req.Step.State = op.StateAuthorized
 	w.do(t, "POST", "/v1/requests/j12.1/approve", goodEnvelope).into(t, 200, &r)
 	require.Equal(t, 0, r.Missing)

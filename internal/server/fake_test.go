@@ -57,7 +57,7 @@ func newFake(t *testing.T) *fake {
 	require.NoError(t, err)
 	return &fake{
 		job:    op.Job{ID: 12, Steps: []op.Step{step}, CreatedAt: noon},
-		req:    op.Request{ID: aID, Step: step, Payload: payload, Needed: 1, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon},
+		req:    op.Request{ID: aID, Step: step, Payload: payload, Need: needsOne, CreatedAt: noon, IssuedAt: noon, ExpiresAt: noon},
 		set1:   Set{Name: "web", ETag: "e1", Body: []byte("apiVersion: gated/v1\n"), UpdatedAt: noon},
 		guest1: api.Guest{Name: "web-1", State: "running"},
 		more:   make(chan struct{}),
@@ -268,3 +268,7 @@ func (f *fake) grow(t *testing.T, n int) {
 	close(f.more)
 	f.more = make(chan struct{})
 }
+
+// needsOne is what the catalogue asks for.
+var needsOne = op.Requirement{Ways: []op.Way{{Demands: []op.Demand{{Rule: op.BuiltIn, Roles: []op.Role{op.Operational}, Threshold: 1}}}},
+	MaxValidity: 24 * time.Hour}

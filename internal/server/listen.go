@@ -49,6 +49,11 @@ func Listen(path string, gid int) (*Socket, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
+	unlock, err := lockPath(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	private, err := os.MkdirTemp(dir, ".gated-")
 	if err != nil {
 		return nil, fmt.Errorf("make the socket: %w", err)
@@ -66,6 +71,24 @@ func Listen(path string, gid int) (*Socket, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return s, nil
+}
+
+// lockPath keeps others that start at the same path waiting. Without it, one may
+// move away as dead what another has just put there, and a third one be quicker
+// than its coming back. The file stays: who removed it would let two in.
+func lockPath(path string) (unlock func(), err error) {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = unix.Flock(fd, unix.LOCK_EX)
+		}
+		if err == nil {
+			return func() { _ = unix.Close(fd) }, nil
+		}
+		_ = unix.Close(fd)
+	}
+	return nil, op.Refuse(op.Conflict, "the socket's lock %s cannot be taken: %v", path, err).
+		WithHint("it belongs to who runs the daemon; choose another path with --socket")
 }
 
 // makeDir makes the socket's directory. Others may pass through it: who may

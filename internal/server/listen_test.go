@@ -23,13 +23,17 @@ func listen(t *testing.T, path string, gid int) *Socket {
 	return s
 }
 
-// alone checks that nothing but the named files is left beside the socket.
+// alone checks that nothing but the named files is left beside the socket, and
+// the lock that stays.
 func alone(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	got := []string{}
 	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".lock") {
+			continue
+		}
 		got = append(got, e.Name())
 	}
 	require.ElementsMatch(t, names, got)
