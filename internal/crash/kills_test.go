@@ -31,7 +31,7 @@ var seed = flag.Uint64("seed", 20260301, "which moments TestRandomKills chooses"
 func TestRandomKills(t *testing.T) {
 	kills := 50
 	if testing.Short() {
-		kills = 5
+		kills = 10
 	}
 	t.Logf("seed %d, %d kills", *seed, kills)
 	r := rand.New(rand.NewPCG(*seed, 0))
