@@ -101,7 +101,7 @@ var bindingRows = []attack{
 	staleAtExecution("B09b", "the target is protected", guarded),
 	staleAtApproval("B09c", "the target is labelled", op.StatePending, labelled),
 	staleAtExecution("B09d", "a snapshot is put in by hand", copied),
-	{id: "B14", what: "request A is approved with the envelope of request B", want: op.BindingMismatch, run: func(w *world) error {
+	{id: "B14a", what: "request A is approved with the envelope of request B", want: op.BindingMismatch, run: func(w *world) error {
 		a, b := w.destroyRequest(), w.request(ask("guest.destroy", "bystander"))
 		w.arm()
 		require.ErrorIs(w.t, w.send(b.ID, w.alice.envelope(w.t, a.Payload)), op.BindingMismatch)

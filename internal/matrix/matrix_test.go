@@ -37,7 +37,7 @@ const (
 
 func attacks() []attack {
 	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
-		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows,
+		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows)
 }
 

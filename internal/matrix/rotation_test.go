@@ -145,6 +145,9 @@ var rotationRows = []attack{
 	impossible("S18j", "changes nothing", func(w *world) op.Ask { return w.next(nil, nil) }),
 	impossible("S18k", "lists a key a second time, under another name", func(w *world) op.Ask { return w.next([]string{w.alice.as("alicia")}, nil) }),
 	impossible("S18l", "removes a key that is not listed", func(w *world) op.Ask { return w.next(nil, []string{w.mallory.print(w.t)}) }),
+	impossible("S18u", "names a role that this gate does not have", func(w *world) op.Ask {
+		return w.next([]string{w.mallory.line("operational@gated,managers@gated")}, nil)
+	}),
 	unproved("S18m", "and nobody but recovery signed", op.BadParams, func(w *world, _ []byte) []vote {
 		return []vote{w.rita.votes(recovery)}
 	}),

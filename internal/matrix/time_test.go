@@ -75,7 +75,7 @@ var timeRows = append([]attack{
 		w.arm()
 		return w.executor().execute(w.ctx, r.ID)
 	}},
-	{id: "T04", what: "replay after old nonces were forgotten and the clock was set back", want: op.Expired, run: func(w *world) error {
+	{id: "T04a", what: "replay after old nonces were forgotten and the clock was set back", want: op.Expired, run: func(w *world) error {
 		w.makeGuest("gone")
 		r := w.request(ask("guest.destroy", "gone"))
 		w.mustApprove(r)
