@@ -38,7 +38,9 @@ func act(t *testing.T, d *Driver, verb, name string, p op.Params) error {
 
 func TestEveryOperationIsKnown(t *testing.T) {
 	for _, s := range op.Catalogue() {
-		require.Contains(t, actions, s.Name)
+		if s.Kind == New(clock).Kind() {
+			require.Contains(t, actions, s.Name)
+		}
 	}
 }
 
