@@ -25,6 +25,7 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 	look := time.NewTicker(revokedInterval)
 	defer look.Stop()
 	for {
+		passed := false
 		select {
 		case <-ctx.Done():
 			return
@@ -35,8 +36,9 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		case <-d.revoked.changed():
 		case <-look.C:
+			passed = true
 		}
-		if d.revoked.due() && ctx.Err() == nil {
+		if d.revoked.due(passed) && ctx.Err() == nil {
 			d.takeRevoked(ctx)
 		}
 	}

@@ -6,16 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"gated/internal/authz"
 	"gated/internal/inotify"
 	"gated/internal/op"
 )
-
-// settling is how long a file must look the same before it is read, where
-// nobody said that its writer closed it: it may be half written.
-const settling = time.Second
 
 // revocations is the file of keys that count no more. One goroutine uses it.
 type revocations struct {
@@ -79,14 +74,18 @@ func (r *revocations) closed() bool {
 	return events[filepath.Base(r.path)]
 }
 
-// due reports whether the file is to be read again: its writer closed it, or it
-// is another one and has looked the same twice, a second apart.
-func (r *revocations) due() bool {
-	closed := r.closed()
-	now := r.look()
-	settled := now == r.seen
-	r.seen = now
-	return !r.writing() && (closed || settled && now != r.taken)
+// due reports whether the file is to be read again: its writer closed it; or,
+// where an interval has passed, it is another one and looks as it did an
+// interval ago, since it may be half written where nobody said that it was
+// closed.
+func (r *revocations) due(passed bool) bool {
+	closed, settled := r.closed(), false
+	if passed {
+		now := r.look()
+		settled = now == r.seen && now != r.taken
+		r.seen = now
+	}
+	return (closed || settled) && !r.writing()
 }
 
 // writing reports whether somebody has written to the file and not closed it.
