@@ -101,7 +101,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 	if err != nil {
 		return err
 	}
-	ask := op.Ask{Op: "trust.rotate", Target: op.Signers, Params: r.params(status.Epoch + 1)}
+	ask := op.Ask{Op: op.Rotate, Target: op.Signers, Params: r.params(status.Epoch + 1)}
 	job, err := cl.Submit(ctx, api.SubmitOf(r.reason, ask), "")
 	if err != nil {
 		return err

@@ -133,6 +133,11 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	if err != nil || parsed.cert == nil || parsed.cert.keyPrint != s.Key || parsed.cert.caPrint != s.CA {
 		return op.Refuse(op.UnknownSigner, "the signature by key %s does not hold its certificate any more", s.Key)
 	}
+	// The armor comes out of a database, and what a certificate says of its own
+	// life is believed only of its CA.
+	if err := parsed.cert.authentic(); err != nil {
+		return err
+	}
 	e, err := t.findCertificate(parsed.cert, s.Role, at)
 	if err == nil && e.Principal != s.Principal {
 		return op.Refuse(op.UnknownSigner, "the certificate of key %s is not for %q", s.Key, s.Principal)

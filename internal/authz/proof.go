@@ -7,9 +7,6 @@ import (
 	"gated/internal/op"
 )
 
-// rotate is the operation whose envelope may hold proofs of possession.
-const rotate = "trust.rotate"
-
 // additions are the lines that a payload asks to add to the file. A nil one
 // adds nothing.
 type additions struct {
@@ -21,7 +18,7 @@ type additions struct {
 // additionsOf returns what a payload adds. Its params are not checked yet, so
 // that anything may stand there.
 func additionsOf(p op.Payload) *additions {
-	if p.Op != rotate {
+	if p.Op != op.Rotate {
 		return nil
 	}
 	return &additions{lines: p.Params.Lines("add")}

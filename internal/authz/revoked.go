@@ -87,6 +87,16 @@ func (t *Trust) WithRevoked(r *Revoked) *Trust {
 	return &out
 }
 
+// ToStop returns the same file for those who stop something: where the list of
+// revoked keys cannot be read, it is left out, for to let a revoked key stop a
+// step costs less than to let nobody.
+func (t *Trust) ToStop() *Trust {
+	if t.Blocked() == nil {
+		return t
+	}
+	return t.WithRevoked(nil)
+}
+
 // Blocked returns why every signature is refused, if the revocation file cannot
 // be read: what is authorized waits then, and is not ended. Else it is nil.
 func (t *Trust) Blocked() error {

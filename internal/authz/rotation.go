@@ -162,12 +162,20 @@ func (r *Rotation) touch() {
 	}
 }
 
-// keepsRoles refuses a rotation after which a role that had a key has none.
+// lasting is for how long, at the least, a role has to keep a key: a successor
+// that is over in a minute is none.
+const lasting = 24 * time.Hour
+
+// keepsRoles refuses a rotation after which a role that had a key has none, or
+// soon will.
 func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
 	for _, role := range r.Roles {
-		if len(t.Could(role, at)) > 0 && len(r.Trust.Could(role, at)) == 0 {
+		left := slices.ContainsFunc(r.Trust.Could(role, at), func(who string) bool {
+			return slices.Contains(r.Trust.Could(role, at.Add(lasting)), who)
+		})
+		if len(t.Could(role, at)) > 0 && !left {
 			return op.Refuse(op.BadParams, "the last key of the role %s cannot go", role).
-				WithHint("add its successor in the same rotation")
+				WithHint("add its successor in the same rotation, valid for a day at the least")
 		}
 	}
 	return nil

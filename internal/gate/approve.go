@@ -110,7 +110,7 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 	return r, nil
 }
 
-// checkApproval is the nonce stage and the gate's own: role, touch and binding.
+// checkApproval is the nonce stage and the gate's own: role, binding and touch.
 func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Request, error) {
 	if g.rules.Load() != a.rules {
 		return op.Request{}, errRulesMoved
@@ -126,12 +126,15 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 	if err != nil {
 		return r, err
 	}
-	if err := checkSigners(a.Signers, need); err != nil {
+	if err := each(a.Signers, need, inRole); err != nil {
 		return r, err
 	}
 	if !bytes.Equal(r.Payload, a.Bytes) || !g.binds(a.Payload, r.Step) {
 		return r, op.Refuse(op.BindingMismatch, "what was signed is not what %s asks for", id).At(op.StageBinding).
 			About(id, r.Step.State)
+	}
+	if err := each(a.Signers, need, touched); err != nil {
+		return r, err
 	}
 	now := g.clock.Now()
 	if err := errors.Join(g.timely(a), inTime(expiry(need, r), now)); err != nil {

@@ -1,7 +1,7 @@
 package gate
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -14,12 +14,25 @@ import (
 	"gated/internal/store"
 )
 
-// counts refuses a signature that the requirement has no use for: RoleDenied for
-// its role, TouchRequired for a key that did not attest what a rule asks for.
+// counts refuses a signature that the requirement has no use for.
 func counts(need op.Requirement, s op.Signed) error {
-	if !need.Accepts(s.Role) {
-		return op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", s.Principal, s.Role).At(op.StageRole)
+	if err := inRole(need, s); err != nil {
+		return err
 	}
+	return touched(need, s)
+}
+
+// inRole refuses, as RoleDenied, a signature in a role that no demand has.
+func inRole(need op.Requirement, s op.Signed) error {
+	if !need.Accepts(s.Role) {
+		return op.Refuse(op.RoleDenied, "%s signed as %s, which has no say in this", s.Principal, s.Role).At(op.StageRole)
+	}
+	return nil
+}
+
+// touched refuses, as TouchRequired, one by a key that did not attest what the
+// demands of its role ask.
+func touched(need op.Requirement, s op.Signed) error {
 	if touch := need.Touch(s.Role); !s.Attested.Touch().Satisfies(touch) {
 		return op.Refuse(op.TouchRequired, "%s signed with the key %s, and this needs a security key with %s", s.Principal, s.Key, touchWords[touch]).
 			At(op.StagePolicy).WithHint("sign with a security key (ssh-keygen -t ed25519-sk); opsign keys shows yours")
@@ -29,9 +42,10 @@ func counts(need op.Requirement, s op.Signed) error {
 
 var touchWords = map[op.Touch]string{op.TouchPresent: "a touch", op.TouchVerified: "a touch and a PIN or fingerprint"}
 
-func checkSigners(signers []authz.Signer, need op.Requirement) error {
+// each checks every signer of an envelope against a requirement.
+func each(signers []authz.Signer, need op.Requirement, check func(op.Requirement, op.Signed) error) error {
 	for _, s := range signers {
-		if err := counts(need, signedBy(s, time.Time{})); err != nil {
+		if err := check(need, signedBy(s, time.Time{})); err != nil {
 			return err
 		}
 	}
@@ -85,7 +99,7 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 	if r.Signatures, err = g.uncount(tx, a.rules, need, r, now); err != nil {
 		return r, err
 	}
-	added, err := addSigned(tx, a, &r, now)
+	added, err := addSigned(tx, need, a, &r, now)
 	if err != nil {
 		return r, err
 	}
@@ -107,9 +121,12 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 
 // addSigned stores what the envelope adds to a request, and reports whether that
 // is anything.
-func addSigned(tx *store.Tx, a approval, r *op.Request, now time.Time) (added bool, err error) {
+func addSigned(tx *store.Tx, need op.Requirement, a approval, r *op.Request, now time.Time) (added bool, err error) {
 	for _, s := range a.Signers {
 		signed := signedBy(s, now)
+		if err := replaced(tx, need, r, signed); err != nil {
+			return false, err
+		}
 		isNew, err := journal.AddSignature(tx, r.ID, signed)
 		if err != nil {
 			return false, err
@@ -131,6 +148,22 @@ func addSigned(tx *store.Tx, a approval, r *op.Request, now time.Time) (added bo
 		}
 	}
 	return added, nil
+}
+
+// replaced takes out what the same person signed in another role, where the new
+// signature is worth more: somebody who is an operator and the only manager
+// would else have locked the request by signing as the one first.
+func replaced(tx *store.Tx, need op.Requirement, r *op.Request, s op.Signed) error {
+	i := slices.IndexFunc(r.Signatures, func(old op.Signed) bool { return old.Principal == s.Principal })
+	if i < 0 || r.Signatures[i].Role == s.Role {
+		return nil
+	}
+	others := slices.Delete(slices.Clone(r.Signatures), i, i+1)
+	if need.Missing(append(slices.Clone(others), s)) >= need.Missing(r.Signatures) {
+		return nil
+	}
+	r.Signatures = others
+	return journal.DropSignature(tx, r.ID, s.Principal)
 }
 
 // uncount takes out of a request what no longer counts, and returns the rest.
@@ -167,7 +200,7 @@ func (held *rules) proved(r op.Request, now time.Time) error {
 
 // owed returns the proofs of possession that a request still needs.
 func (held *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
-	if r.Step.Op != opRotate {
+	if r.Step.Op != op.Rotate {
 		return nil, nil
 	}
 	rotation, err := held.rotation(r.Step.Params, now)
@@ -178,34 +211,6 @@ func (held *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
 	return slices.DeleteFunc(rotation.Owed(), func(o authz.Owed) bool {
 		return slices.ContainsFunc(signed, func(s op.Signed) bool { return s.Key == o.Key && s.Role == o.Role && s.CA == "" })
 	}), nil
-}
-
-// present fills in what people see of a request that waits: what is asked now,
-// what is still needed, and who could give it.
-func (g *Gate) present(held *rules, r *op.Request, now time.Time) {
-	need, err := held.requirement(*r, now)
-	if err != nil {
-		return // it is refused or issued anew when somebody approves it
-	}
-	r.Need = need
-	if r.Step.State != op.StatePending {
-		return
-	}
-	r.Could = map[op.Role][]string{}
-	for _, role := range need.Roles() {
-		for _, who := range held.trust.Could(role, now) {
-			if !slices.ContainsFunc(r.Signatures, func(s op.Signed) bool { return s.Principal == who }) {
-				r.Could[role] = append(r.Could[role], who)
-			}
-		}
-	}
-	owed, err := held.owed(*r, now)
-	if err != nil {
-		return
-	}
-	for _, o := range owed {
-		r.Owed = append(r.Owed, o.Key+" "+string(o.Role))
-	}
 }
 
 // signedEntry is the audit entry of signatures that counted.
@@ -256,7 +261,7 @@ func distinct(signers []authz.Signer, now time.Time) []op.Signed {
 func addDistinct(tx *store.Tx, r op.Request) error {
 	for _, signed := range r.Signatures {
 		if isNew, err := journal.AddSignature(tx, r.ID, signed); err != nil || !isNew {
-			return errors.Join(err, fmt.Errorf("a signature of %s is counted twice", r.ID))
+			return cmp.Or(err, fmt.Errorf("a signature of %s is counted twice", r.ID))
 		}
 	}
 	for _, signed := range r.Proofs {

@@ -2,28 +2,24 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"gated/internal/audit"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
 )
 
-// RunsAt returns when the cool-off of an authorized step is over, and whether
-// its windows are open at t.
-func RunsAt(need op.Requirement, authorized, t time.Time) (from time.Time, open bool) {
-	return authorized.Add(need.CoolOff), need.Open(t)
-}
-
 // delayed refuses, as Unavailable, an authorized step whose cool-off is not over
 // or whose window is not open: it waits, and is not ended.
 func delayed(need op.Requirement, r op.Request, now time.Time) error {
-	from, open := RunsAt(need, r.AuthorizedAt, now)
+	from := r.AuthorizedAt.Add(need.CoolOff)
 	switch {
 	case now.Before(from):
 		return op.Refuse(op.Unavailable, "%s cools off until %s", r.ID, from.UTC().Format(time.RFC3339)).At(op.StagePolicy).
 			WithHint("opsign reject %s --reason TEXT stops it", r.ID)
-	case !open:
+	case !need.Open(now):
 		return op.Refuse(op.Unavailable, "%s waits until its window opens", r.ID).At(op.StagePolicy)
 	default:
 		return nil
@@ -91,23 +87,47 @@ func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
 }
 
 // wakeDue wakes the targets of authorized steps that nothing holds back any
-// more.
+// more. What the job of one that is held back has made so far is not to be taken
+// back unsigned after that: it stands for long enough that others may come to
+// rely on it.
 func (g *Gate) wakeDue(ctx context.Context) error {
-	var due []op.Step
+	var due, waiting []op.Step
 	err := g.view(ctx, func(tx *store.Tx) error {
 		steps, err := journal.InState(tx, op.StateAuthorized)
 		if err != nil {
 			return err
 		}
+		trusted := g.clock.Now().Trusted
 		for _, s := range steps {
-			if held, err := g.holds(tx, s); err != nil {
+			held, err := g.holds(tx, s)
+			switch {
+			case err != nil:
 				return err
-			} else if !held {
+			case held || !trusted:
+				waiting = append(waiting, s)
+			default:
 				due = append(due, s)
 			}
 		}
 		return nil
 	})
 	g.wakeAll(due)
+	for _, s := range waiting {
+		if s.ID.Index > 1 {
+			err = errors.Join(err, g.keepMade(ctx, s))
+		}
+	}
 	return err
+}
+
+// keepMade promotes what the job of a step that waits has made so far.
+func (g *Gate) keepMade(ctx context.Context, s op.Step) error {
+	by := op.Requester{Source: op.SourceGate}
+	return g.decide(ctx, by, audit.Entry{Job: s.ID.Job.String(), Step: s.ID.String()}, func(tx *store.Tx) error {
+		now, err := journal.ReadStep(tx, s.ID)
+		if err != nil || now.State != op.StateAuthorized {
+			return err
+		}
+		return g.promoteMade(tx, s.ID, "waits until it may run")
+	})
 }

@@ -62,7 +62,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	if err != nil {
 		return p, err
 	}
-	if err := checkSigners(a.Signers, need); err != nil {
+	if err := each(a.Signers, need, counts); err != nil {
 		return p, err
 	}
 	if life := a.Payload.ExpiresAt.Sub(a.Payload.IssuedAt); life > need.MaxValidity {

@@ -9,7 +9,6 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/gate"
 	"gated/internal/mint"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -319,13 +318,6 @@ func TestALabelThatARuleLooksAtIsNotTakenAwayForLess(t *testing.T) {
 	require.Equal(t, 2, r.Missing())
 	w.back.put("dev")
 	require.Equal(t, 1, w.request(ask("guest.destroy", "dev")).Missing())
-}
-
-func TestRunsAt(t *testing.T) {
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	from, open := gate.RunsAt(op.Requirement{CoolOff: time.Minute}, at, at)
-	require.Equal(t, at.Add(time.Minute), from)
-	require.True(t, open)
 }
 
 func TestAnApprovalThatCouldNotRunIsNotCounted(t *testing.T) {

@@ -96,6 +96,21 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 	return s, nil
 }
 
+// heldUp reports which authorized step of a job holds s up because it is held
+// back itself: nothing of a job is done while people can still stop a part of
+// it.
+func (g *Gate) heldUp(tx *store.Tx, steps []op.Step, s op.Step) (by op.StepID, held bool, err error) {
+	for _, x := range steps {
+		if s.Undoes != 0 || x.ID == s.ID {
+			continue
+		}
+		if held, err := g.holds(tx, x); err != nil || held {
+			return x.ID, held, err
+		}
+	}
+	return by, false, nil
+}
+
 // fellThrough holds for a step that a job had to do and that ended otherwise.
 func fellThrough(s op.Step) bool {
 	return s.Undoes == 0 && !s.State.Open() && s.State != op.StateSucceeded
@@ -119,6 +134,11 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		s, err := ready(steps, id)
 		if err != nil {
 			return err
+		}
+		if by, held, err := g.heldUp(tx, steps, s); err != nil {
+			return err
+		} else if held {
+			return op.Refuse(op.Unavailable, "step %s waits until %s may run", s.ID, by)
 		}
 		if err := g.alone(tx, s, now); err != nil {
 			return err
@@ -168,6 +188,9 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
+	if err := held.trust.Blocked(); err != nil {
+		return ended{}, err // it waits
+	}
 	need, err := held.requirement(r, moment.Now)
 	if err != nil {
 		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
@@ -175,7 +198,7 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if moment.Now.After(expiry(need, r).Add(Skew)) {
 		return g.end(tx, s, op.StateExpired, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
 	}
-	if err := errors.Join(held.trust.Blocked(), delayed(need, r, moment.Now)); err != nil {
+	if err := delayed(need, r, moment.Now); err != nil {
 		return ended{}, err // it waits
 	}
 	p, err := op.DecodePayload(r.Payload)
@@ -282,12 +305,8 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	if err != nil {
 		return ended{}, err
 	}
-	for _, made := range job.Steps {
-		if made.Op == "guest.create" && made.State == op.StateSucceeded {
-			if err := g.promote(tx, "gate", made.Target, made.Incarnation, s.ID.String()+" of its job waits for an operator"); err != nil {
-				return ended{}, err
-			}
-		}
+	if err := g.promoteMade(tx, s.ID, "waits for an operator"); err != nil {
+		return ended{}, err
 	}
 	r, err := g.issue(tx, s, spec, now, job.Reason, at, journal.AddRequest)
 	if err != nil {

@@ -107,7 +107,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 	} else if err := applies(spec, ask.Target, p.observed); err != nil {
 		return p, err
 	}
-	if spec.Name == opRotate {
+	if spec.Name == op.Rotate {
 		if _, err := g.Rotation(p.step.Params); err != nil {
 			return p, err
 		}

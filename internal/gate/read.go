@@ -98,6 +98,9 @@ func (g *Gate) Runnable(ctx context.Context, t op.Target) (id op.StepID, ok bool
 				continue
 			}
 			held, err := g.holds(tx, s)
+			if err == nil && !held {
+				_, held, err = g.heldUp(tx, steps, s)
+			}
 			if err != nil {
 				return err
 			}

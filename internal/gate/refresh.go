@@ -66,6 +66,9 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		if err != nil || r.Step.State != op.StatePending {
 			return err
 		}
+		if r.Step.Op == op.Rotate && g.rules.Load().trust.Blocked() != nil {
+			return nil // what it would make of the file cannot be said now
+		}
 		ended = true
 		switch {
 		case expired && r.Offline:
@@ -92,13 +95,15 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 	return err
 }
 
-// Tick does what time brings: payloads that expired while they waited, or that
-// a restore or a stricter policy left behind, are issued anew, counted refusals are written, and what can never matter again
-// is forgotten, and what cooled off is woken. While the clock is not believed, it does nothing of that.
+// Tick does what time brings: payloads that expired while they waited, or that a
+// restore or a stricter policy left behind, are issued anew, counted refusals
+// are written, what cooled off is woken, and what can never matter again is
+// forgotten. While the clock is not believed, it only keeps what jobs have made
+// whose signed steps wait for that.
 func (g *Gate) Tick(ctx context.Context) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
-		return nil
+		return g.wakeDue(ctx)
 	}
 	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.wakeDue(ctx), g.prune(ctx, moment.Now))
 }

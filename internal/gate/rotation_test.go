@@ -44,7 +44,7 @@ func rotating(t testing.TB, rules ...policy.Rule) *world {
 	k.gate = func() *gate.Gate { return w.gate }
 	w = newWorldOn(t, k)
 	w.back = k.backend
-	text := string(w.trust.Text()) + bob.line("operational@gated") + mona.line("manager@gated")
+	text := string(w.trust.Text()) + bob.line("operational@gated") + mona.line("manager@gated") + carol2.line("coordination@gated")
 	var err error
 	w.trust, err = authz.LoadTrust([]byte(text))
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestRotationsThatCannotBe(t *testing.T) {
 		"two lines in one":         rotate(2, []string{dave.line("operational@gated") + mallory.line("operational@gated")}, nil),
 		"all operators":            rotate(2, nil, []string{alice.print(), bob.print()}),
 		"all of recovery":          rotate(2, nil, []string{rita.print()}),
-		"the last coordinator":     rotate(2, nil, []string{carol.print()}),
+		"the last coordinator":     rotate(2, nil, []string{carol.print(), carol2.print()}),
 		"operators by one expired": rotate(2, []string{strings.Replace(dave.line("operational@gated"), ` namespaces`, ` valid-before="20200101Z",namespaces`, 1)}, []string{alice.print(), bob.print()}),
 	} {
 		_, err := w.submit(a)

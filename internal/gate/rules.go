@@ -58,7 +58,7 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 // nothing is decided by the old file any more. A permit that was not used, or is
 // for something else, is NotAllowed; a file that changed meanwhile is BadParams.
 func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
-	if p.core == nil || p.core.gate != g || !p.core.dispatched.Load() || p.core.step.Op != opRotate {
+	if p.core == nil || p.core.gate != g || !p.core.dispatched.Load() || p.core.step.Op != op.Rotate {
 		return authz.Rotation{}, op.Refuse(op.NotAllowed, "there is no used permit for this rotation")
 	}
 	g.changing.Lock()
@@ -113,7 +113,7 @@ var errBarrier = errors.New("nothing to write")
 // It refuses, as BadParams, a rotation that cannot be.
 func (held *rules) asks(spec op.Spec, s op.Step, labels map[string]string, now time.Time) (op.Requirement, error) {
 	subject := policy.Subject{Spec: spec, Target: s.Target, Params: s.Params, Labels: labels}
-	if spec.Name == opRotate {
+	if spec.Name == op.Rotate {
 		r, err := held.rotation(s.Params, now)
 		if err != nil {
 			return op.Requirement{}, err
@@ -136,9 +136,6 @@ func (held *rules) requirement(r op.Request, now time.Time) (op.Requirement, err
 	}
 	return r.Need.Stricter(need), nil
 }
-
-// opRotate is the one operation that changes who decides.
-const opRotate = "trust.rotate"
 
 // rotation checks the parameters of a trust.rotate against the file in force.
 func (held *rules) rotation(p op.Params, now time.Time) (authz.Rotation, error) {

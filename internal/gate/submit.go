@@ -287,42 +287,6 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 	return job, nil
 }
 
-// maxOpenPerTarget bounds the open steps of one target: each look at what may
-// run next reads them all.
-const maxOpenPerTarget = 128
-
-// checkLimit refuses, as OverLimit, what would open more than anybody can want.
-func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error {
-	asks := 0
-	opens := map[op.Target]int{}
-	for _, p := range steps {
-		if p.step.Verdict.Class == op.Destructive {
-			asks++
-		}
-		opens[p.step.Target]++
-	}
-	for t, more := range opens {
-		n, err := journal.CountOpen(tx, t)
-		if err != nil {
-			return err
-		}
-		if n+more > maxOpenPerTarget {
-			return op.Refuse(op.OverLimit, "%s has %d open steps, and %d is the most", t, n, maxOpenPerTarget).
-				WithHint("wait for some to end, or cancel some (gated jobs, gated cancel)")
-		}
-	}
-	if asks == 0 {
-		return nil
-	}
-	limit := g.rules.Load().policy.OpenPerSource
-	n, err := journal.PendingOf(tx, by.String())
-	if err == nil && n+asks > limit {
-		err = op.Refuse(op.OverLimit, "%s has %d requests open, and %d is the most", by, n, limit).
-			WithHint("approve or reject some (opsign list), or cancel some (gated cancel)")
-	}
-	return err
-}
-
 func (g *Gate) recall(ctx context.Context, sub op.Submission, body string) (job op.Job, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error {
 		id, err := journal.Recall(tx, sub.Requester.String(), sub.IdempotencyKey, body)

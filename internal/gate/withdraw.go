@@ -28,7 +28,9 @@ func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e a
 func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
 	entry := audit.Entry{Job: id.Job.String(), Step: id.String()}
 	held := g.rules.Load()
-	rej, err := g.verifier(held).Rejection(e, g.clock.Now().Now)
+	v := g.verifier(held)
+	v.Trust = v.Trust.ToStop()
+	rej, err := v.Rejection(e, g.clock.Now().Now)
 	if err != nil {
 		return op.Request{}, g.refuse(ctx, by, entry, err)
 	}
@@ -88,10 +90,8 @@ func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id
 		return r, err
 	}
 	// To stop something takes no touch.
-	for _, s := range rej.Signers {
-		if !need.Accepts(s.Role) {
-			return r, op.Refuse(op.RoleDenied, "%s signed as %s, which may not reject this", s.Principal, s.Role).At(op.StageRole)
-		}
+	if err := each(rej.Signers, need, inRole); err != nil {
+		return r, err
 	}
 	if r.Step.State != op.StatePending && r.Step.State != op.StateAuthorized {
 		return r, op.Refuse(op.Conflict, "%s is %s already", id, r.Step.State).About(id, r.Step.State)
@@ -241,6 +241,23 @@ func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
 	return g.decide(ctx, by, audit.Entry{Target: o.Target.String()}, func(tx *store.Tx) error {
 		return g.promote(tx, by.String(), o.Target, o.Incarnation, "desired state "+set+" mentions it")
 	})
+}
+
+// promoteMade ends it for everything that the job of a step has made so far; why
+// says what the step does.
+func (g *Gate) promoteMade(tx *store.Tx, id op.StepID, why string) error {
+	steps, err := journal.StepsOf(tx, id.Job)
+	if err != nil {
+		return err
+	}
+	for _, made := range steps {
+		if made.Op == "guest.create" && made.State == op.StateSucceeded {
+			if err := g.promote(tx, "gate", made.Target, made.Incarnation, id.String()+" of its job "+why); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // promote ends for ever that an incarnation may be destroyed unsigned.

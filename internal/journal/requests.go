@@ -99,7 +99,7 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 	if r.Requesters, err = Requesters(tx, id.Job); err != nil {
 		return r, err
 	}
-	if r.Signatures, err = readSignatures(tx, id); err != nil || s.Op != "trust.rotate" {
+	if r.Signatures, err = readSignatures(tx, id); err != nil || s.Op != op.Rotate {
 		return r, err
 	}
 	r.Proofs, err = readProofs(tx, id)

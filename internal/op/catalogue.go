@@ -62,6 +62,16 @@ var snapshotParam = Param{Name: "snapshot", Type: TString, Required: true, Doc: 
 // KindTrust is the kind of what says who may approve what. There is one of it.
 const KindTrust = "trust"
 
+// Rotate is the one operation that changes who decides.
+const Rotate = "trust.rotate"
+
+// MaxLines bounds the lines of a parameter of type TLines. What a rotation says
+// is parsed for every look at its request.
+const MaxLines = 64
+
+// maxLinesText bounds their bytes: with them, a payload could not be signed.
+const maxLinesText = MaxPayload / 2
+
 // Signers is the one target of its kind: the trust file.
 var Signers = Target{Kind: KindTrust, Name: "signers"}
 
@@ -76,7 +86,7 @@ var catalogue = func() map[string]Spec {
 	undelete := guest("undelete", "bring a destroyed guest back from the trash",
 		Param{Name: "incarnation", Type: TString, Doc: "which one, if several are in the trash"})
 	undelete.Creates = true
-	rotate := Spec{Name: "trust.rotate", Kind: KindTrust, Doc: "change who may approve what: signers is the only target",
+	rotate := Spec{Name: Rotate, Kind: KindTrust, Doc: "change who may approve what: signers is the only target",
 		Params: []Param{
 			{Name: "add", Type: TLines, Doc: "lines of allowed_signers to add"},
 			{Name: "remove", Type: TLines, Doc: "SHA256 fingerprints of keys to take out, every line of each"},
@@ -250,7 +260,10 @@ func checkLines(what string, v any, bad func(string) error) error {
 	if !ok {
 		return bad("is not an array of strings")
 	}
-	seen := map[string]bool{}
+	if len(list) > MaxLines {
+		return bad(fmt.Sprintf("has %d lines, more than %d", len(list), MaxLines))
+	}
+	seen, size := map[string]bool{}, 0
 	for _, e := range list {
 		line, ok := e.(string)
 		if !ok || line == "" {
@@ -260,6 +273,9 @@ func checkLines(what string, v any, bad func(string) error) error {
 			return bad("has a line twice")
 		}
 		seen[line] = true
+		if size += len(line); size > maxLinesText {
+			return Refuse(Oversized, "%s has more than %d bytes", what, maxLinesText)
+		}
 		if err := CheckText(what, line); err != nil {
 			return err
 		}

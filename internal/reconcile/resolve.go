@@ -89,7 +89,7 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 	"guest.wipe":    onSame(func(op.Step, op.Observed) effect { return unseen }),
 	// The epoch goes up by one with each change; who made it tells this step's
 	// from one that root took over meanwhile.
-	"trust.rotate": onSame(func(s op.Step, o op.Observed) effect {
+	op.Rotate: onSame(func(s op.Step, o op.Observed) effect {
 		return shown(o.Spec.Int("epoch") == s.Params.Int("epoch") && o.Spec.Str("made_by") == s.ID.String())
 	}),
 }

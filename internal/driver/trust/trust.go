@@ -119,7 +119,7 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
 	switch {
 	case step.ID == (op.StepID{}):
 		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
-	case step.Op != "trust.rotate":
+	case step.Op != op.Rotate:
 		return "", op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Target)

@@ -1,0 +1,149 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/op"
+	"gated/internal/policy"
+)
+
+func slow() policy.Rule {
+	return policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: 20 * time.Hour}
+}
+
+// A job whose destroy cools off has not made anything by then that could be
+// taken back unsigned after people came to use it.
+func TestAJobWaitsForWhatCoolsOff(t *testing.T) {
+	w := people(t, slow())
+	w.back.put("h")
+	j := w.mustSubmit(ask("guest.create", "x"), ask("guest.destroy", "g"))
+	r, err := w.gate.Request(w.ctx, j.Steps[1].ID)
+	require.NoError(t, err)
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	w.run()
+	require.False(t, w.back.has("x"), "nothing of it is done while it can be stopped")
+	p, err := w.gate.Permit(w.ctx, j.Steps[0].ID)
+	require.NoError(t, err)
+	_, err = w.back.execute(w.ctx, p)
+	require.ErrorIs(t, err, op.Unavailable)
+
+	w.pass(20 * time.Hour)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	w.run()
+	require.True(t, w.back.has("x"))
+	require.False(t, w.back.has("g"))
+}
+
+// What holds a job up in its middle leaves what it has made to its users.
+func TestWhatAHeldJobMadeIsKept(t *testing.T) {
+	w := people(t)
+	j := w.mustSubmit(ask("guest.create", "x"), ask("guest.destroy", "g"))
+	r, err := w.gate.Request(w.ctx, j.Steps[1].ID)
+	require.NoError(t, err)
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	require.NoError(t, w.execute(j.Steps[0].ID))
+	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(nil), w.gate.Policy()))
+	w.run()
+	require.True(t, w.back.has("g") && w.back.has("x"))
+	require.NoError(t, w.gate.Tick(w.ctx))
+
+	_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, bob))
+	require.NoError(t, err, "it can be stopped all the same")
+	w.run()
+	require.True(t, w.back.has("x"), "others may use it by now")
+	require.Equal(t, op.StatePending, w.job(j.ID).State(), "its compensation asks")
+}
+
+func TestUnreadableRevocationsEndNoRotation(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	r, waits := w.request(rotate(2, nil, []string{bob.print()})), w.request(rotate(2, nil, []string{carol2.print()}))
+	_, err := w.approveAs(r, op.Operational, alice)
+	require.NoError(t, err)
+	p, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(nil), w.gate.Policy()))
+	o, err := w.observer.Observe(w.ctx, signers)
+	require.NoError(t, err)
+	require.ErrorIs(t, p.Use(w.ctx, o), op.Unavailable)
+	w.pass(25 * time.Hour)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	for id, state := range map[op.StepID]op.State{r.ID: op.StateAuthorized, waits.ID: op.StatePending} {
+		got, err := w.gate.Request(w.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, state, got.Step.State, id)
+	}
+}
+
+// carol2 is a second coordinator, so that one may go.
+var carol2 = newKey("carol2")
+
+func TestRotationsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	var many []string
+	for range op.MaxLines + 1 {
+		many = append(many, newKey("dave").line("operational@gated"))
+	}
+	_, err := w.submit(rotate(2, many, nil))
+	require.ErrorIs(t, err, op.BadParams)
+	_, err = w.submit(rotate(2, []string{strings.Repeat("x", op.MaxPayload)}, nil))
+	require.ErrorIs(t, err, op.Oversized)
+	for range 4 {
+		w.request(rotate(2, []string{newKey("dave").line("operational@gated")}, nil))
+	}
+	_, err = w.submit(rotate(2, []string{newKey("dave").line("operational@gated")}, nil))
+	require.ErrorIs(t, err, op.OverLimit)
+}
+
+func TestASuccessorThatIsSoonOverIsNone(t *testing.T) {
+	t.Parallel()
+	w := rotating(t)
+	until := func(d time.Duration) string {
+		return strings.Replace(newKey("dora").line("recovery@gated"), "namespaces", `valid-before="`+w.wall.Add(d).Format("20060102150405Z")+`",namespaces`, 1)
+	}
+	_, err := w.submit(rotate(2, []string{until(time.Minute)}, []string{rita.print()}))
+	require.ErrorIs(t, err, op.BadParams)
+	w.request(rotate(2, []string{until(48 * time.Hour)}, []string{rita.print()}))
+}
+
+// Somebody with two roles is not locked out by having signed in one of them.
+func TestAPersonWithTwoRolesSignsInTheOneThatIsNeeded(t *testing.T) {
+	w := people(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Role: "manager", Threshold: 1})
+	w.setTrust(alice.line("operational@gated") + bob.line("operational@gated") + mona.line("operational@gated,manager@gated"))
+	r := w.request(ask("guest.destroy", "g"))
+	_, err := w.approveAs(r, op.Operational, mona)
+	require.NoError(t, err)
+	r, err = w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, []string{"mona"}, r.Could["manager"])
+	_, err = w.approveAs(r, "manager", mona)
+	require.ErrorIs(t, err, op.ThresholdUnmet, "it would be no step forward: the operator would be missing then")
+	_, err = w.approveAs(r, op.Operational, alice)
+	require.NoError(t, err)
+	r, err = w.approveAs(r, "manager", mona)
+	require.NoError(t, err)
+	require.Equal(t, op.StateAuthorized, r.Step.State)
+	require.Len(t, r.Signatures, 2)
+	w.verifyLog()
+}
+
+func TestWhatPeopleSeeIsWhatCounts(t *testing.T) {
+	w := people(t, two())
+	r := w.request(ask("guest.destroy", "g"))
+	_, err := w.approveAs(r, op.Operational, alice)
+	require.NoError(t, err)
+	w.setTrust(bob.line("operational@gated") + newKey("alice").line("operational@gated"))
+	r, err = w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.Empty(t, r.Signatures)
+	require.Equal(t, 2, r.Missing())
+	require.Equal(t, []string{"bob", "alice"}, r.Could[op.Operational])
+}
