@@ -1,0 +1,65 @@
+package authz
+
+import (
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/op"
+)
+
+// VerifyStored returns nil if a stored signature is one over the payload and
+// what is stored beside it is what it says: the role, the key, what a security
+// key attested, and of a certificate the CA and the person. It refuses with the
+// stage that fails, as an approval would be.
+//
+// It asks neither a list of signers nor a clock: who was listed when a signature
+// counted is for the audit log to say. A plain key does not name its person, so
+// that of one without a certificate any principal passes. Nothing stored of what
+// a security key attested passes as well: proofs of possession are stored
+// without it, and so were signatures before it was kept.
+func VerifyStored(payload []byte, stored op.Signed) error {
+	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{stored.Armor}})
+	if err != nil {
+		return atStage(op.StageDecode, err)
+	}
+	s := sigs[0]
+	if _, err := checkNamespaces(sigs, func(r op.Role) bool { return r == stored.Role }); err != nil {
+		return atStage(op.StageNamespace, err)
+	}
+	if err := s.isOf(stored); err != nil {
+		return atStage(op.StageAllowList, err)
+	}
+	if err := s.checkCrypto(payload); err != nil {
+		return atStage(op.StageCrypto, err)
+	}
+	// Only a signature that verifies tells what its maker attested.
+	if said := attestedBy(s.key, s.inner); stored.Attested != nil && (said == nil || *said != *stored.Attested) {
+		return atStage(op.StageCrypto, op.Refuse(op.BadSignature, "the key %s attested something else than is stored", stored.Key))
+	}
+	return nil
+}
+
+// isOf refuses, as UnknownSigner, a signature that is not by whom it is stored as.
+func (s signature) isOf(stored op.Signed) error {
+	if s.barred != nil {
+		return s.barred
+	}
+	if key := ssh.FingerprintSHA256(s.key); key != stored.Key {
+		return op.Refuse(op.UnknownSigner, "the signature is by the key %s, and is stored as one by %s", key, op.Shown(stored.Key))
+	}
+	if s.cert == nil {
+		if stored.CA != "" {
+			return op.Refuse(op.UnknownSigner, "the signature by key %s holds no certificate, and is stored with one", stored.Key)
+		}
+		return nil
+	}
+	switch principal, err := s.cert.principal(); {
+	case err != nil:
+		return err
+	case s.cert.caPrint != stored.CA:
+		return op.Refuse(op.UnknownSigner, "the certificate of key %s is by the CA %s, and is stored as one by %q", stored.Key, s.cert.caPrint, op.Shown(stored.CA))
+	case principal != stored.Principal:
+		return op.Refuse(op.UnknownSigner, "the certificate of key %s is for %q, and is stored as one for %q", stored.Key, principal, op.Shown(stored.Principal))
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,114 @@
+package authz_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/mint"
+	"gated/internal/op"
+)
+
+// storedOf is what is kept of a signature that was verified.
+func storedOf(t testing.TB, trust *authz.Trust, s mint.Signature) op.Signed {
+	t.Helper()
+	by, err := approves(t, trust, s, noon)
+	require.NoError(t, err)
+	return op.Signed{Principal: by.Principal, Role: by.Role, Key: by.Key, CA: by.CA, Armor: by.Armor, Attested: by.Attested, At: noon}
+}
+
+// TestStoredVerifies: what an approval takes verifies again as it is stored, of
+// every type of key, plain and certified, and turned by one character it does not.
+func TestStoredVerifies(t *testing.T) {
+	t.Parallel()
+	payload := payloadOf(t)
+	for _, key := range everyKey(t) {
+		ca := mint.Ed25519(t, "ca")
+		trust := loaded(t, key.Line("plain", asOperator), ca.Line(anybody, asAuthority))
+		for _, s := range []mint.Signature{mint.Sign(t, key, nsOperational, payload),
+			mint.SignWith(t, mint.Certify(ca, key, "certified@example.com"), key, nsOperational, payload)} {
+			stored := storedOf(t, trust, s)
+			require.NoError(t, authz.VerifyStored(payload, stored), key.Type())
+			require.Error(t, authz.VerifyStored(append([]byte(" "), payload...), stored))
+			for i := 0; i < len(stored.Armor); i += 7 {
+				changed, c := stored, byte('A')
+				if stored.Armor[i] == c {
+					c = 'B'
+				}
+				changed.Armor = stored.Armor[:i] + string(c) + stored.Armor[i+1:]
+				require.Error(t, authz.VerifyStored(payload, changed), "%s: character %d", key.Type(), i)
+			}
+		}
+	}
+}
+
+// TestStoredMismatch changes one thing of what is stored.
+func TestStoredMismatch(t *testing.T) {
+	t.Parallel()
+	payload := payloadOf(t)
+	alice, sk, ca := mint.Ed25519(t, "alice"), mint.SKECDSA(t, "sk", said(mint.UserPresent)), mint.Ed25519(t, "ca")
+	other := mint.Ed25519(t, "other")
+	trust := loaded(t, sk.Line("plain", asOperator), ca.Line(anybody, asAuthority))
+	plain := storedOf(t, trust, mint.Sign(t, sk, nsOperational, payload))
+	certified := storedOf(t, trust, mint.SignWith(t, mint.Certify(ca, alice, "alice@example.com"), alice, nsOperational, payload))
+	with := func(c mint.Cert) string { return mint.SignWith(t, c, alice, nsOperational, payload).Armored() }
+	forged, two := mint.Certify(ca, alice, "alice@example.com").Forged(t), mint.Certify(ca, alice, "alice@example.com", "bob@example.com")
+	host := mint.Certify(ca, alice, "alice@example.com")
+	host.Kind = mint.HostCert
+
+	for _, c := range []struct {
+		name   string
+		of     op.Signed
+		change func(s *op.Signed)
+		code   op.Code
+		stage  op.Stage
+	}{
+		{"no armor", plain, func(s *op.Signed) { s.Armor = "x" }, op.Malformed, op.StageDecode},
+		{"bytes after the armor", plain, func(s *op.Signed) { s.Armor += "x" }, op.Malformed, op.StageDecode},
+		{"over other bytes", plain, func(s *op.Signed) {
+			s.Armor = mint.Sign(t, sk, nsOperational, []byte("other")).Armored()
+		}, op.BadSignature, op.StageCrypto},
+		{"another role", plain, func(s *op.Signed) { s.Role = op.Recovery }, op.NamespaceMismatch, op.StageNamespace},
+		{"no role", plain, func(s *op.Signed) { s.Role = "" }, op.NamespaceMismatch, op.StageNamespace},
+		{"another key", plain, func(s *op.Signed) { s.Key = other.Fingerprint() }, op.UnknownSigner, op.StageAllowList},
+		{"by another key", plain, func(s *op.Signed) {
+			s.Armor = mint.Sign(t, other, nsOperational, payload).Armored()
+		}, op.UnknownSigner, op.StageAllowList},
+		{"a CA that is none", plain, func(s *op.Signed) { s.CA = ca.Fingerprint() }, op.UnknownSigner, op.StageAllowList},
+		{"a key of an unknown type", plain, func(s *op.Signed) {
+			s.Armor = mint.Unsigned(mint.String("ssh-xmss@openssh.com"), nsOperational).Armored()
+		}, op.UnknownSigner, op.StageAllowList},
+		{"other flags", plain, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 5, Counter: 42} }, op.BadSignature, op.StageCrypto},
+		{"another counter", plain, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 1, Counter: 43} }, op.BadSignature, op.StageCrypto},
+		{"flags of a software key", certified, func(s *op.Signed) { s.Attested = &op.Attested{Flags: 1} }, op.BadSignature, op.StageCrypto},
+		{"another person", certified, func(s *op.Signed) { s.Principal = "bob@example.com" }, op.UnknownSigner, op.StageAllowList},
+		{"another CA", certified, func(s *op.Signed) { s.CA = other.Fingerprint() }, op.UnknownSigner, op.StageAllowList},
+		{"no CA", certified, func(s *op.Signed) { s.CA = "" }, op.UnknownSigner, op.StageAllowList},
+		{"a CA that did not sign", certified, func(s *op.Signed) { s.Armor = with(forged) }, op.BadSignature, op.StageCrypto},
+		{"a certificate of two", certified, func(s *op.Signed) { s.Armor = with(two) }, op.UnknownSigner, op.StageAllowList},
+		{"a certificate of a host", certified, func(s *op.Signed) { s.Armor = with(host) }, op.UnknownSigner, op.StageAllowList},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := c.of
+			require.NoError(t, authz.VerifyStored(payload, s))
+			c.change(&s)
+			refusedAs(t, authz.VerifyStored(payload, s), c.code, c.stage)
+		})
+	}
+	untouched := mint.SKECDSA(t, "sk", said(0))
+	s := plain
+	s.Armor, s.Attested = mint.Sign(t, untouched, nsOperational, payload).Armored(), &op.Attested{Counter: 42}
+	refusedAs(t, authz.VerifyStored(payload, s), op.TouchRequired, op.StageCrypto)
+	refusedAs(t, authz.VerifyStored([]byte(strings.Repeat("x", op.MaxPayload+1)), plain), op.Oversized, op.StageDecode)
+}
+
+// TestStoredWithoutWhatAKeySaid: proofs are stored without it.
+func TestStoredWithoutWhatAKeySaid(t *testing.T) {
+	t.Parallel()
+	sk := mint.SKEd25519(t, "sk", said(mint.UserPresent))
+	s := storedOf(t, loaded(t, sk.Line("plain", asOperator)), mint.Sign(t, sk, nsOperational, payloadOf(t)))
+	s.Attested = nil
+	require.NoError(t, authz.VerifyStored(payloadOf(t), s))
+}
