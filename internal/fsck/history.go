@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,15 +18,19 @@ import (
 type history struct {
 	steps    map[op.StepID]life
 	approved map[op.StepID]approval
+	counted  map[op.StepID][]string // of what is not approved: the signatures and proofs that it has, sorted
+	reissued map[op.StepID]bool
 	needs    map[op.StepID]string // what rules asked beyond the catalogue
 	trusts   map[int64]string     // the digest of each epoch of the trust file
 	wanted   map[op.JobID]string  // who asks for a job, a line each, sorted
 	names    map[string]string    // each text of wanted once: most jobs share theirs
-	made     map[op.Incarnation]making
-	promoted map[op.Incarnation]bool
-	gate     op.GateID // of the newest entry
-	last     int64     // its number
-	trusted  time.Time // the latest entry that was made by a believed clock
+
+	withdrawn map[op.JobID]bool // one of several requesters did
+	made      map[op.Incarnation]making
+	promoted  map[op.Incarnation]bool
+	gate      op.GateID // of the newest entry
+	last      int64     // its number
+	trusted   time.Time // the latest entry that was made by a believed clock
 }
 
 // life is how far the log has followed a step.
@@ -53,9 +56,10 @@ type making struct {
 }
 
 func newHistory() history {
-	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, needs: map[op.StepID]string{}, trusts: map[int64]string{},
-		wanted: map[op.JobID]string{}, names: map[string]string{}, made: map[op.Incarnation]making{},
-		promoted: map[op.Incarnation]bool{}}
+	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID][]string{},
+		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, trusts: map[int64]string{},
+		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
+		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{}}
 }
 
 // move is what an entry does to a step: how it stands afterwards, and how it
@@ -137,7 +141,7 @@ func (c *check) learn(e audit.Entry) error {
 	m, ok := moves[e.Kind]
 	// A refusal that ended a step says the step's class; one of a caller who was
 	// refused something does not.
-	if !ok && !requesting[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
+	if !ok && !beside[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
 		return nil
 	}
 	id, err := op.ParseStepID(e.Step)
@@ -146,6 +150,7 @@ func (c *check) learn(e audit.Entry) error {
 		return nil
 	}
 	c.log.want(id.Job, e)
+	c.log.sign(id, e)
 	if !ok {
 		return nil
 	}
@@ -155,9 +160,6 @@ func (c *check) learn(e audit.Entry) error {
 		if e.Need != "" {
 			c.log.needs[id] = e.Need
 		}
-	}
-	if e.Kind == audit.Approved {
-		c.log.approved[id] = approval{e.Payload, digestSigners(e.Signers)}
 	}
 	c.follow(id, e, m)
 	return nil
@@ -188,9 +190,10 @@ func shown(s op.State) string {
 	return string(s)
 }
 
-// digestSigners digests the names of signers, in whatever order they come.
-func digestSigners(names []string) [sha256.Size]byte {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return sha256.Sum256([]byte(strings.Join(names, "\n")))
+// beside lists the entries about a step that say nothing of its state.
+var beside = map[audit.Kind]bool{audit.Joined: true, audit.Withdrawn: true, audit.Uncounted: true}
+
+// digestWords digests a list, so that no text of one element is that of two.
+func digestWords(words []string) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q", words))
 }

@@ -9,10 +9,6 @@ import (
 	"gated/internal/op"
 )
 
-// requesting lists the entries by which requesters come and go that say
-// nothing of a step's state.
-var requesting = map[audit.Kind]bool{audit.Joined: true, audit.Withdrawn: true}
-
 // want follows who asks for a job. The gate itself asks for none: its entries
 // are about what became of others' wishes.
 func (h *history) want(job op.JobID, e audit.Entry) {
@@ -23,6 +19,9 @@ func (h *history) want(job op.JobID, e audit.Entry) {
 	case audit.Planned, audit.Requested, audit.Joined:
 		h.setWanted(job, with(h.wanted[job], e.By))
 	case audit.Withdrawn, audit.Cancelled, audit.Superseded:
+		if e.Kind == audit.Withdrawn {
+			h.withdrawn[job] = true
+		}
 		h.setWanted(job, without(h.wanted[job], e.By))
 	}
 }

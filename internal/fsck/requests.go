@@ -3,8 +3,6 @@ package fsck
 import (
 	"bytes"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -19,41 +17,49 @@ type request struct {
 	nonce           string
 	need            string
 	issued, expires int64 // Unix nanoseconds; an expiry of 0 is what a restore sets
-	signed          int
-	facts           []byte
-	signers         string // a line each, as the log names them
-	roles           string // of the same: role, flags
-	approval        approval
-	approved        bool
+	facts, labels   []byte
+	offline         bool // it says that an operator's own payload made it
+	askedOffline    bool // one of its job's requesters came so
+
+	signatureRows, proofRows []byte // JSON
+	signatures, proofs       []op.Signed
+	wrong                    []string // what verify found
 }
 
-// requests checks that a request's payload is for its step and that what was
-// approved is what the log says.
+// requestRows reads the rows of a request's signatures and proofs with it.
+const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r.labels, r.issued_at, r.expires_at, r.offline <> 0,
+		EXISTS(SELECT 1 FROM requesters q WHERE q.job = r.job AND q.source = 'offline'),
+		s.op, s.kind, s.name, s.incarnation, s.fingerprint, s.params, s.state,
+		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', ca, 'armor', armor,
+			'flags', flags, 'counter', counter)) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
+		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', '', 'armor', armor,
+			'flags', -1, 'counter', 0)) FROM proofs g WHERE g.job = r.job AND g.idx = r.idx)
+	FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx`
+
+// requests checks that a request's payload is for its step, that each of its
+// signatures verifies, and that what was signed and approved is what the log
+// says.
 func (c *check) requests() error {
-	return c.each(`SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r.issued_at, r.expires_at, s.op, s.kind, s.name,
-			s.incarnation, s.fingerprint, s.params, s.state,
-			(SELECT count(*) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
-			(SELECT coalesce(group_concat(principal || ' ' || role || ' ' || key || iif(ca = '', '', ' ca=' || ca) ||
-				iif(flags < 0, '', printf(' flags=0x%02x counter=%d', flags, counter)), char(10)), '') FROM signatures g
-				WHERE g.job = r.job AND g.idx = r.idx),
-			(SELECT coalesce(group_concat(role || ' ' || flags, char(10)), '') FROM signatures g WHERE g.job = r.job AND g.idx = r.idx)
-		FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx`, func(scan func(...any) error) error {
+	queue := inOrder[request]{prepare: (*request).verify, take: c.request}
+	err := c.each(requestRows, func(scan func(...any) error) error {
 		var r request
 		s := &r.step
-		err := scan(&s.ID.Job, &s.ID.Index, &r.payload, &r.nonce, &r.need, &r.facts, &r.issued, &r.expires, &s.Op, &s.Target.Kind,
-			&s.Target.Name, &s.Incarnation, &s.Fingerprint, &r.params, &s.State, &r.signed, &r.signers, &r.roles)
-		if err != nil {
-			return err
+		err := scan(&s.ID.Job, &s.ID.Index, &r.payload, &r.nonce, &r.need, &r.facts, &r.labels, &r.issued, &r.expires, &r.offline,
+			&r.askedOffline, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &s.Fingerprint, &r.params, &s.State,
+			&r.signatureRows, &r.proofRows)
+		if err == nil {
+			queue.put(r)
 		}
-		c.report.Checked["requests"]++
-		r.approval, r.approved = c.log.approved[s.ID]
-		c.request(r)
-		return nil
+		return err
 	})
+	queue.finish()
+	return err
 }
 
 func (c *check) request(r request) {
 	step := r.step.ID.String()
+	c.report.Checked["requests"]++
+	c.report.Checked["signatures"] += int64(len(r.signatures) + len(r.proofs))
 	p, err := op.DecodePayload(r.payload)
 	if err != nil {
 		c.found(ruleSigned, step, "its payload does not decode")
@@ -74,12 +80,30 @@ func (c *check) request(r request) {
 	} else if asked := c.log.needs[r.step.ID]; journal.EncodeExtra(need) != asked {
 		c.found(ruleSigned, step, "what rules ask of it is not what the log says")
 	}
+	c.shownWith(r, step)
+	for _, wrong := range r.wrong {
+		c.found(ruleSigned, step, "%s", wrong)
+	}
+	c.signed(r, need, step)
+}
+
+// shownWith checks what people see beside a payload, as far as the log tells of
+// it. One that came offline has the requester who brought it, until that one
+// withdraws, and is never issued anew.
+func (c *check) shownWith(r request, step string) {
 	var facts []op.Fact
 	if json.Unmarshal(r.facts, &facts) != nil {
 		c.found(ruleSigned, step, "its facts do not decode")
 	}
-	if r.approved {
-		c.approved(r, need, step)
+	var labels map[string]string
+	if json.Unmarshal(r.labels, &labels) != nil {
+		c.found(ruleSigned, step, "its labels do not decode")
+	}
+	if r.offline != r.askedOffline && !(r.offline && c.log.withdrawn[r.step.ID.Job]) {
+		c.found(ruleSigned, step, "whether an operator's own payload made it is not what its requesters say")
+	}
+	if r.offline && c.log.reissued[r.step.ID] {
+		c.found(ruleSigned, step, "the log says that it was issued anew, which an operator's own payload never is")
 	}
 }
 
@@ -110,29 +134,19 @@ func demands(name string, need op.Requirement) bool {
 	return true
 }
 
-// signatures returns what a requirement looks at of the rows of signatures.
-func signatures(rows string) []op.Signed {
-	var out []op.Signed
-	for row := range strings.SplitSeq(rows, "\n") {
-		role, flags, _ := strings.Cut(row, " ")
-		s := op.Signed{Role: op.Role(role)}
-		if n, err := strconv.ParseUint(flags, 10, 8); err == nil {
-			s.Attested = &op.Attested{Flags: byte(n)}
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-func (c *check) approved(r request, need op.Requirement, step string) {
-	if r.approval.payload != op.SHA256(r.payload) {
+// signed compares the signatures of a request with those that the log names.
+func (c *check) signed(r request, need op.Requirement, step string) {
+	was, approved := c.log.approved[r.step.ID]
+	stored := words(r.signatures, r.proofs)
+	switch {
+	case !approved && !slices.Equal(stored, c.log.counted[r.step.ID]):
+		c.found(ruleSigned, step, "its signatures are not those that count by the log")
+	case !approved:
+	case was.payload != op.SHA256(r.payload):
 		c.found(ruleSigned, step, "the log says that another payload was approved")
-	}
-	if r.signed == 0 || !need.Met(signatures(r.roles)) {
-		c.found(ruleSigned, step, "it was approved with %d signatures, and they are not what it needs", r.signed)
-		return
-	}
-	if digestSigners(strings.Split(r.signers, "\n")) != r.approval.signers {
+	case len(r.signatures) == 0 || !need.Met(r.signatures):
+		c.found(ruleSigned, step, "it was approved with %d signatures, and they are not what it needs", len(r.signatures))
+	case digestWords(stored) != was.signers:
 		c.found(ruleSigned, step, "its signatures are not those that the log names")
 	}
 }

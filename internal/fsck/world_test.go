@@ -44,6 +44,7 @@ type world struct {
 	wall   time.Time
 	passed time.Duration
 	id     op.GateID
+	epoch  int64 // of trust
 
 	guests, trash map[string]op.Observed
 	made          int
@@ -73,7 +74,7 @@ func (w *world) open() {
 		return err
 	}))
 	var err error
-	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w, Clock: clock, Host: testHost, ID: w.id, Trust: w.trust,
+	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w, Clock: clock, Host: testHost, ID: w.id, Trust: w.trust, Epoch: w.epoch,
 		Policy: policy.Default()})
 	require.NoError(w.t, err)
 }
@@ -88,6 +89,10 @@ func openStore(t testing.TB, path string) *store.Store {
 func (w *world) pass(d time.Duration) { w.wall, w.passed = w.wall.Add(d), w.passed+d }
 
 func (w *world) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+	if t == signersFile {
+		state := op.FingerprintOf(append(strconv.AppendInt(nil, w.gate.Epoch(), 10), w.gate.Trust().Text()...))
+		return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(w.id), Fingerprint: state}, nil
+	}
 	if o, ok := w.guests[t.Name]; ok {
 		return o, nil
 	}
