@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/proc"
 )
 
 // Defaults of Config.
@@ -61,7 +62,7 @@ func (c *Config) setDefaults() error {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.BootID == "" {
-		id, err := kernelBootID()
+		id, err := proc.BootID()
 		if err != nil {
 			return err
 		}

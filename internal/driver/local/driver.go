@@ -139,7 +139,7 @@ func canReflink(d *dir) bool {
 func (d *Driver) Close() error {
 	d.procs.mu.Lock()
 	for _, p := range d.procs.byInc {
-		p.close()
+		p.Close()
 	}
 	d.procs.mu.Unlock()
 	d.procs.wg.Wait()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/proc"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
@@ -47,20 +48,20 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	if err != nil {
 		return err
 	}
-	pid, fd, err := files.fork(g.incarnation(), newPidfd)
+	pid, fd, err := files.fork(g.incarnation(), proc.NewFD)
 	if err != nil {
 		group.remove()
 		return err
 	}
-	p := &process{pidfd: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), group: group,
+	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), group: group,
 		done: make(chan struct{})}
 	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec)}
 	err = d.release(ctx, g, p, pid, orders, files)
 	if err != nil {
 		// It has not executed the command, and does not any more.
-		err = errors.Join(err, fd.signal(unix.SIGKILL), fd.wait(context.Background()))
-		fd.reap()
-		fd.close()
+		err = errors.Join(err, fd.Signal(unix.SIGKILL), fd.Wait(context.Background()))
+		fd.Reap()
+		fd.Close()
 		group.remove()
 		if e := g.dir.unlink(runFileName, 0); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
@@ -73,11 +74,11 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 
 // release records the child and lets it go.
 func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o orders, files *launchFiles) error {
-	ticks, err := startTicks(pid)
+	now, err := proc.ReadStat(pid)
 	if err != nil {
 		return err
 	}
-	p.run = runFile{PID: pid, Ticks: ticks, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
+	p.run = runFile{PID: pid, Ticks: now.Start, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
 		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing}
 	if g.Memory > 0 {
 		p.run.Memory = byRlimits
@@ -162,7 +163,7 @@ func openLog(d *dir) (*os.File, error) {
 // fork starts the child in a session of its own. It returns its pid, which is
 // its process group's and session's number too, and what handle makes of its
 // pidfd. A child that cannot be handled is ended and reaped.
-func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*pidfd, error)) (int, *pidfd, error) {
+func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, error)) (int, *proc.FD, error) {
 	var fd int
 	// Through /proc it is this very program, also after its file was replaced by
 	// an upgrade.
@@ -180,7 +181,7 @@ func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*pidfd, erro
 	_ = f.childOrders.Close()
 	_ = f.childReady.Close()
 	err := errors.New("the kernel gave no pidfd for a child (it has them from Linux 5.4)")
-	var p *pidfd
+	var p *proc.FD
 	if fd >= 0 {
 		p, err = handle(fd)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +18,7 @@ const killWait = 10 * time.Second
 
 // process is a guest's running process: the leader of its own session.
 type process struct {
-	*pidfd
+	*proc.FD
 	target op.Target // under which name it was started or found
 	inc    op.Incarnation
 	run    runFile
@@ -44,18 +45,18 @@ func (d *Driver) watch(p *process) {
 	d.procs.byInc[p.inc] = p
 	d.procs.mu.Unlock()
 	d.procs.wg.Go(func() {
-		if err := p.wait(context.Background()); err != nil {
+		if err := p.Wait(context.Background()); err != nil {
 			return // the driver was closed; the process goes on
 		}
 		if err := p.killStrays(); err != nil {
 			d.cfg.Logger.Warn("processes left behind", "guest", p.target.Name, "err", err)
 		}
-		p.reap()
+		p.Reap()
 		p.group.remove()
 		d.procs.mu.Lock()
 		delete(d.procs.byInc, p.inc)
 		d.procs.mu.Unlock()
-		p.close()
+		p.Close()
 		close(p.done)
 		d.cfg.Logger.Info("process ended", "guest", p.target.Name, "pid", p.run.PID)
 		if d.cfg.Exited != nil {
@@ -67,7 +68,7 @@ func (d *Driver) watch(p *process) {
 // killStrays ends what a leader that has ended left behind: its group, its
 // cgroup, and what carries its mark.
 func (p *process) killStrays() error {
-	err := p.signalGroup(unix.SIGKILL)
+	err := p.SignalGroup(unix.SIGKILL)
 	if errors.Is(err, unix.EINVAL) {
 		err = nil // before 6.9: the cgroup and the mark have to do
 	}
@@ -92,14 +93,14 @@ func killMarked(ctx context.Context, marks map[string]bool) map[string]error {
 		}
 		for mark, ps := range found {
 			for _, p := range ps {
-				left[mark] = errors.Join(left[mark], p.signal(unix.SIGKILL))
+				left[mark] = errors.Join(left[mark], p.Signal(unix.SIGKILL))
 			}
 		}
 		failed := false
 		for mark, ps := range found {
 			for _, p := range ps {
-				left[mark] = errors.Join(left[mark], p.wait(ctx))
-				p.close()
+				left[mark] = errors.Join(left[mark], p.Wait(ctx))
+				p.Close()
 			}
 			left[mark] = errors.Join(left[mark], ctx.Err())
 			failed = failed || left[mark] != nil
@@ -131,7 +132,7 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := errors.Join(p.group.kill(), p.signal(unix.SIGKILL)); err != nil {
+	if err := errors.Join(p.group.kill(), p.Signal(unix.SIGKILL)); err != nil {
 		return err
 	}
 	last, cancel := context.WithTimeout(ctx, killWait)
@@ -147,9 +148,9 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) error {
 // terminate asks the group to end. A stopped one is continued so that it can.
 func (p *process) terminate() error {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
-		err := p.signalGroup(sig)
+		err := p.SignalGroup(sig)
 		if errors.Is(err, unix.EINVAL) {
-			err = p.signal(sig)
+			err = p.Signal(sig)
 		}
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gated/internal/op"
+	"gated/internal/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,16 +86,16 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 // findAgain returns the guest's process if the one that its run file names is
 // still that one.
 func (d *Driver) findAgain(g *guest, run runFile) (*process, error) {
-	fd, err := openProcess(run.PID, run.Ticks)
+	fd, err := proc.Open(run.PID, run.Ticks)
 	if err != nil || fd == nil {
 		return nil, err
 	}
-	if fd.ended() {
-		fd.reap() // a child of this very process, where a Driver is opened twice
-		fd.close()
+	if fd.Ended() {
+		fd.Reap() // a child of this very process, where a Driver is opened twice
+		fd.Close()
 		return nil, nil
 	}
-	return &process{pidfd: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), run: run,
+	return &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), run: run,
 		group: d.cgroups.of(g.UUID), done: make(chan struct{})}, nil
 }
 

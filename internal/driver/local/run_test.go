@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/op"
+	"gated/internal/proc"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -124,7 +125,7 @@ func TestStoppedProcessCanBeStopped(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep", "state", "running")
 	w.waitUp("web")
-	require.NoError(t, w.process("web").signal(unix.SIGSTOP))
+	require.NoError(t, w.process("web").Signal(unix.SIGSTOP))
 	w.do("stop", "web")
 	require.Equal(t, Stopped, w.observe("web").Running)
 }
@@ -160,18 +161,18 @@ func TestNothingIsLeftOfAGroup(t *testing.T) {
 			case "stop", "destroy":
 				w.do(how, "web")
 			case "the leader dies":
-				require.NoError(t, leader.signal(unix.SIGKILL))
+				require.NoError(t, leader.Signal(unix.SIGKILL))
 				<-w.exited
 			case "the leader dies, found again":
 				w.restart()
-				require.NoError(t, w.process("web").signal(unix.SIGKILL))
+				require.NoError(t, w.process("web").Signal(unix.SIGKILL))
 				<-w.exited
 			default:
-				held, err := openProcess(leader.run.PID, leader.run.Ticks)
+				held, err := proc.Open(leader.run.PID, leader.run.Ticks)
 				require.NoError(t, err)
 				require.NoError(t, w.d.Close())
-				require.NoError(t, held.signal(unix.SIGKILL))
-				require.NoError(t, held.wait(w.ctx))
+				require.NoError(t, held.Signal(unix.SIGKILL))
+				require.NoError(t, held.Wait(w.ctx))
 				w.open()
 				require.Equal(t, Stopped, w.observe("web").Running)
 				_, err = os.Stat(w.path("web", runFileName))
@@ -215,13 +216,13 @@ func TestAReusedPIDIsNotSignalled(t *testing.T) {
 	bystander := exec.Command("/bin/sleep", "1000")
 	require.NoError(t, bystander.Start())
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
-	ticks, err := startTicks(bystander.Process.Pid)
+	now, err := proc.ReadStat(bystander.Process.Pid)
 	require.NoError(t, err)
 	w := newWorld(t)
 	for name, run := range map[string]runFile{
-		"start-time": {PID: bystander.Process.Pid, Ticks: ticks - 1, BootID: w.d.cfg.BootID},
-		"boot":       {PID: bystander.Process.Pid, Ticks: ticks, BootID: "another boot"},
-		"gone":       {PID: 1 << 22, Ticks: ticks, BootID: w.d.cfg.BootID},
+		"start-time": {PID: bystander.Process.Pid, Ticks: now.Start - 1, BootID: w.d.cfg.BootID},
+		"boot":       {PID: bystander.Process.Pid, Ticks: now.Start, BootID: "another boot"},
+		"gone":       {PID: 1 << 22, Ticks: now.Start, BootID: w.d.cfg.BootID},
 	} {
 		run.StartedAt, run.Command = newWorldClock(), "sleep"
 		w.do("create", name, "command", "sleep")
@@ -264,12 +265,12 @@ func TestACrashBeforeTheOrders(t *testing.T) {
 	defer g.close()
 	files, err := openLaunchFiles(g, account{})
 	require.NoError(t, err)
-	_, fd, err := files.fork(g.incarnation(), newPidfd)
+	_, fd, err := files.fork(g.incarnation(), proc.NewFD)
 	require.NoError(t, err)
 	files.close() // as the kernel does for a daemon that is killed
-	require.NoError(t, fd.wait(w.ctx))
-	fd.reap()
-	fd.close()
+	require.NoError(t, fd.Wait(w.ctx))
+	fd.Reap()
+	fd.Close()
 	require.NoFileExists(t, w.path("web", dataDir, "up"))
 	require.Equal(t, Stopped, w.observe("web").Running)
 }
@@ -286,7 +287,7 @@ func TestAChildWithoutAHandle(t *testing.T) {
 	defer files.close()
 	no := errors.New("no")
 	var child int
-	_, _, err = files.fork(g.incarnation(), func(fd int) (*pidfd, error) {
+	_, _, err = files.fork(g.incarnation(), func(fd int) (*proc.FD, error) {
 		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 		require.NoError(t, err)
 		_, after, _ := strings.Cut(string(info), "\nPid:")

@@ -23,7 +23,7 @@ const maxLog = 8 << 20
 // may do anything, so that there is never one that nobody knows of.
 type runFile struct {
 	PID       int       `json:"pid"`
-	Ticks     uint64    `json:"start_ticks"` // since boot: startTicks
+	Ticks     uint64    `json:"start_ticks"` // since boot, as proc.ID has them
 	BootID    string    `json:"boot_id"`
 	StartedAt time.Time `json:"started_at"`
 	Command   string    `json:"command"`

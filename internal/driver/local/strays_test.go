@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/op"
+	"gated/internal/proc"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -23,13 +24,13 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 			w.do("create", "other", "command", "sleep")
 			w.waitUp("web")
 			leader := w.process("web")
-			held, err := openProcess(leader.run.PID, leader.run.Ticks)
+			held, err := proc.Open(leader.run.PID, leader.run.Ticks)
 			require.NoError(t, err)
-			defer held.close()
+			defer held.Close()
 			require.NoError(t, w.d.Close())
-			require.NoError(t, held.signal(unix.SIGKILL))
-			require.NoError(t, held.wait(w.ctx))
-			held.reap()
+			require.NoError(t, held.Signal(unix.SIGKILL))
+			require.NoError(t, held.Wait(w.ctx))
+			held.Reap()
 
 			w.cfg.strayWait = time.Nanosecond
 			w.open()
@@ -43,7 +44,7 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 			err = w.try(verb, "web")
 			require.ErrorIs(t, err, op.Conflict)
 			require.False(t, driver.IsTransient(err) || driver.IsUnknown(err))
-			require.NoError(t, again.wait(w.ctx), "it was killed all the same")
+			require.NoError(t, again.Wait(w.ctx), "it was killed all the same")
 
 			w.d.cfg.strayWait = killWait
 			w.do(verb, "web")
@@ -53,15 +54,15 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 }
 
 // startMarked starts a process that carries a guest's mark.
-func startMarked(t *testing.T, inc op.Incarnation) *pidfd {
+func startMarked(t *testing.T, inc op.Incarnation) *proc.FD {
 	t.Helper()
 	var fd int
 	cmd := exec.Command("/bin/sleep", "1000")
 	cmd.Env = []string{markOf(inc)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{PidFD: &fd}
 	require.NoError(t, cmd.Start())
-	p, err := newPidfd(fd)
+	p, err := proc.NewFD(fd)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); p.close() })
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); p.Close() })
 	return p
 }

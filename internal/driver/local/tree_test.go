@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -264,31 +263,4 @@ func TestCheckNoMount(t *testing.T) {
 	}
 	d := &Driver{mountinfo: func() ([]byte, error) { return nil, os.ErrPermission }}
 	require.Error(t, d.checkNoMount("/g/web", "guest.destroy"), "a table that cannot be read says nothing")
-}
-
-// TestStartTicks: a program's name may look like the rest of the line.
-func TestStartTicks(t *testing.T) {
-	dir := t.TempDir()
-	name := dir + "/a) R 1 (b"
-	require.NoError(t, os.Symlink("/bin/sleep", name))
-	cmd := exec.Command(name, "1000")
-	require.NoError(t, cmd.Start())
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	ticks, err := startTicks(cmd.Process.Pid)
-	require.NoError(t, err)
-	own, err := startTicks(os.Getpid())
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, ticks, own)
-	require.Less(t, ticks, own+100*60*60)
-
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
-	require.NoError(t, err)
-	require.Contains(t, string(stat), "(a) R 1 (b)")
-	p, err := openProcess(cmd.Process.Pid, ticks)
-	require.NoError(t, err)
-	require.NotNil(t, p)
-	p.close()
-	p, err = openProcess(cmd.Process.Pid, ticks+1)
-	require.NoError(t, err)
-	require.Nil(t, p, "another process under the same pid")
 }

@@ -105,7 +105,7 @@ func (w *world) shutDown() {
 	}
 	w.d.procs.mu.Unlock()
 	for _, p := range running {
-		_ = p.signal(unix.SIGKILL)
+		_ = p.Signal(unix.SIGKILL)
 		<-p.done
 	}
 	_ = w.d.Close()

@@ -1,4 +1,4 @@
-package local
+package proc
 
 import (
 	"context"
@@ -11,24 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pidfd is a handle on one process that no other process can come to stand for.
-// The runtime's poller waits on it, so that waiting costs no thread.
-type pidfd struct {
+// FD is a pidfd: a handle on one process that no other process can come to
+// stand for. The runtime's poller waits on it, so that waiting costs no thread.
+type FD struct {
 	f      *os.File
 	mu     sync.RWMutex // held for reading while the descriptor is in use
 	closed bool
 }
 
-func newPidfd(fd int) (*pidfd, error) {
+// NewFD takes over a descriptor that is a pidfd. It is closed if that fails.
+func NewFD(fd int) (*FD, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // what makes os.NewFile poll it
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("pidfd: %w", err)
 	}
-	return &pidfd{f: os.NewFile(uintptr(fd), "pidfd")}, nil
+	return &FD{f: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// close ends every wait; signals that come later find os.ErrClosed.
-func (p *pidfd) close() {
+// Close ends every wait; signals that come later find os.ErrClosed.
+func (p *FD) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
@@ -37,7 +38,7 @@ func (p *pidfd) close() {
 
 // control runs fn with the descriptor, which stays open and is not made
 // blocking meanwhile.
-func (p *pidfd) control(fn func(fd int) error) error {
+func (p *FD) control(fn func(fd int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -60,24 +61,24 @@ func readable(fd int) bool {
 	return err == nil && n == 1 && p[0].Revents != 0
 }
 
-// ended reports whether the process has ended, reaped or not.
-func (p *pidfd) ended() bool {
+// Ended reports whether the process has ended, reaped or not.
+func (p *FD) Ended() bool {
 	var done bool
 	err := p.control(func(fd int) error { done = readable(fd); return nil })
 	return err == nil && done
 }
 
-// signal sends a signal to the process; one that has ended is no error.
-func (p *pidfd) signal(sig unix.Signal) error { return p.send(sig, 0) }
+// Signal sends a signal to the process; one that has ended is no error.
+func (p *FD) Signal(sig unix.Signal) error { return p.send(sig, 0) }
 
-// signalGroup sends a signal to the process group that the process leads or
+// SignalGroup sends a signal to the process group that the process leads or
 // led, even after its leader was reaped: the pidfd holds on to the group's
 // identity, too. The kernel has this from 6.9; before, it is EINVAL.
-func (p *pidfd) signalGroup(sig unix.Signal) error {
+func (p *FD) SignalGroup(sig unix.Signal) error {
 	return p.send(sig, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 }
 
-func (p *pidfd) send(sig unix.Signal, flags int) error {
+func (p *FD) send(sig unix.Signal, flags int) error {
 	err := p.control(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, flags) })
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrClosed) { // closed: its end was seen
 		return nil
@@ -85,9 +86,9 @@ func (p *pidfd) send(sig unix.Signal, flags int) error {
 	return err
 }
 
-// wait returns when the process has ended (nil), ctx is done (its error) or
-// close was called (another error). One wait at a time.
-func (p *pidfd) wait(ctx context.Context) error {
+// Wait returns when the process has ended (nil), ctx is done (its error) or
+// Close was called (another error). One wait at a time.
+func (p *FD) Wait(ctx context.Context) error {
 	raw, err := p.f.SyscallConn()
 	if err != nil {
 		return err
@@ -106,8 +107,8 @@ func (p *pidfd) wait(ctx context.Context) error {
 	return err
 }
 
-// reap collects the process if it is a child of ours that has ended.
-func (p *pidfd) reap() {
+// Reap collects the process if it is a child of ours that has ended.
+func (p *FD) Reap() {
 	_ = p.control(func(fd int) error {
 		return unix.Waitid(unix.P_PIDFD, fd, nil, unix.WEXITED|unix.WNOHANG, nil)
 	}) // ECHILD: init has collected it

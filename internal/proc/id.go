@@ -1,0 +1,27 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// ErrGone is returned when no process has a pid any more.
+var ErrGone = errors.New("there is no such process")
+
+// ID names one process for good.
+type ID struct {
+	PID   int    // as the reader's PID namespace counts
+	Start uint64 // clock ticks since boot, field 22 of proc_pid_stat(5)
+	Boot  string // the kernel's boot id
+}
+
+// BootID returns the kernel's random id of this boot, random(4).
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("boot id: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}

@@ -1,0 +1,138 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestReadAndOpen: a program's name may look like the rest of the line.
+func TestReadAndOpen(t *testing.T) {
+	name := t.TempDir() + "/a) R 1 (b"
+	require.NoError(t, os.Symlink("/bin/sleep", name))
+	cmd := exec.Command(name, "1000")
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	pid := cmd.Process.Pid
+	p, err := Read(pid)
+	require.NoError(t, err)
+	own, err := Read(os.Getpid())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, p.Start, own.Start)
+	require.Less(t, p.Start, own.Start+100*60*60)
+	require.Equal(t, Process{PID: pid, Parent: os.Getpid(), Session: own.Session, Terminal: own.Terminal, Start: p.Start,
+		UID: uint32(os.Geteuid()), OneUID: os.Getuid() == os.Geteuid()}, p)
+	stat, err := ReadStat(pid)
+	require.NoError(t, err)
+	stat.UID, stat.OneUID = p.UID, p.OneUID
+	require.Equal(t, p, stat)
+
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "(a) R 1 (b)")
+	fd, err := Open(pid, p.Start)
+	require.NoError(t, err)
+	require.NotNil(t, fd)
+	fd.Close()
+	fd, err = Open(pid, p.Start+1)
+	require.NoError(t, err)
+	require.Nil(t, fd, "another process under the same pid")
+}
+
+func TestOneThatIsGone(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "1000")
+	require.NoError(t, cmd.Start())
+	pid := cmd.Process.Pid
+	p, err := Read(pid)
+	require.NoError(t, err)
+	fd, err := Open(pid, p.Start)
+	require.NoError(t, err)
+	defer fd.Close()
+	require.False(t, fd.Ended())
+	require.NoError(t, fd.Signal(unix.SIGKILL))
+	require.NoError(t, fd.Wait(t.Context()))
+	require.True(t, fd.Ended(), "a zombie has ended")
+	zombie, err := Read(pid)
+	require.NoError(t, err)
+	require.Equal(t, p.Start, zombie.Start)
+	fd.Reap()
+	require.True(t, fd.Ended())
+	require.NoError(t, fd.Signal(unix.SIGKILL), "one that has ended is no error")
+	_, err = Read(pid)
+	require.ErrorIs(t, err, ErrGone)
+	_, err = ReadStat(pid)
+	require.ErrorIs(t, err, ErrGone)
+	for _, open := range []func() (*FD, error){
+		func() (*FD, error) { return OpenPID(pid) },
+		func() (*FD, error) { return Open(pid, p.Start) },
+	} {
+		got, err := open()
+		require.NoError(t, err)
+		require.Nil(t, got)
+	}
+	_ = cmd.Process.Release()
+}
+
+func TestAWaitThatIsCutShort(t *testing.T) {
+	own, err := OpenPID(os.Getpid())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, own.Wait(ctx), context.Canceled)
+	own.Close()
+	require.Error(t, own.Wait(t.Context()))
+	require.False(t, own.Ended(), "what is closed says nothing")
+}
+
+func TestLinesThatAreNone(t *testing.T) {
+	line := "7 (a b) (c)\n) S 3 7 5 34816 7 0 0 0 0 0 0 0 0 0 20 0 1 0 18446744073709551615 0"
+	p, err := parseStat([]byte(line))
+	require.NoError(t, err)
+	require.Equal(t, Process{PID: 7, Parent: 3, Session: 5, Terminal: 34816, Start: 1<<64 - 1}, p)
+	for _, bad := range []string{"", "7", ") 7 (", "x" + line, strings.Replace(line, "S 3", "S x", 1),
+		strings.TrimSuffix(line, " 18446744073709551615 0"), strings.Replace(line, "18446744073709551615", "-1", 1)} {
+		_, err := parseStat([]byte(bad))
+		require.Error(t, err, bad)
+	}
+
+	status := "Name:\tUid: 9\nUid:\t5\t5\t5\t5\nNSpid:\t7\n"
+	require.NoError(t, p.parseStatus([]byte(status)))
+	require.True(t, p.UID == 5 && p.OneUID && !p.Foreign)
+	for _, uids := range []string{"6\t5\t5\t5", "5\t5\t6\t5", "5\t5\t5\t6"} {
+		require.NoError(t, p.parseStatus([]byte(strings.Replace(status, "5\t5\t5\t5", uids, 1))))
+		require.True(t, p.UID == 5 && !p.OneUID, uids)
+	}
+	require.NoError(t, p.parseStatus([]byte(strings.Replace(status, "\t7\n", "\t7\t1\n", 1))))
+	require.True(t, p.Foreign)
+	for _, bad := range []string{"", "Uid:\t5\t5\t5\t5\n", "NSpid:\t7\n", "Uid:\t5\nNSpid:\t7\n", "Uid:\t-1\t-1\t-1\t-1\nNSpid:\t7\n"} {
+		require.Error(t, p.parseStatus([]byte(bad)), bad)
+	}
+}
+
+func TestBootID(t *testing.T) {
+	id, err := BootID()
+	require.NoError(t, err)
+	require.Len(t, id, len("00000000-0000-0000-0000-000000000000"))
+}
+
+func BenchmarkRead(b *testing.B) {
+	for b.Loop() {
+		if _, err := Read(os.Getpid()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReadStat(b *testing.B) {
+	for b.Loop() {
+		if _, err := ReadStat(os.Getpid()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is what /proc says of one process at one moment.
+type Process struct {
+	PID      int
+	Parent   int    // 0 where the parent is outside the reader's PID namespace
+	Session  int    // the pid that the leader of its session has or had
+	Terminal int    // the device of its controlling terminal, 0 for none
+	Start    uint64 // clock ticks since boot
+	UID      uint32 // the effective uid
+	OneUID   bool   // the real, saved and file-system uids are the effective one
+	Foreign  bool   // it lives in a PID namespace below the reader's
+}
+
+// Read returns what is true of the process that has this pid now. All of it is
+// of one process, also if the pid changes hands meanwhile. It returns ErrGone
+// if there is none.
+func Read(pid int) (Process, error) {
+	// A descriptor of /proc/PID stands for the process, not for its number.
+	dir, err := unix.Open("/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return Process{}, gone(err)
+	}
+	defer unix.Close(dir)
+	status, err := readAt(dir, "status")
+	if err != nil {
+		return Process{}, err
+	}
+	stat, err := readAt(dir, "stat")
+	if err != nil {
+		return Process{}, err
+	}
+	p, err := parseStat(stat)
+	if err != nil {
+		return Process{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	if err := p.parseStatus(status); err != nil {
+		return Process{}, fmt.Errorf("/proc/%d/status: %w", pid, err)
+	}
+	return p, nil
+}
+
+// ReadStat is Read without UID, OneUID and Foreign, in half the time.
+func ReadStat(pid int) (Process, error) {
+	b, err := readAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/stat")
+	if err != nil {
+		return Process{}, err
+	}
+	p, err := parseStat(b)
+	if err != nil {
+		return Process{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	return p, nil
+}
+
+// gone tells the errors of a process that has ended from others.
+func gone(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return ErrGone
+	}
+	return err
+}
+
+// readAt reads a small file whole.
+func readAt(dir int, name string) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, gone(err)
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 0, 2048)
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, gone(err)
+		}
+		if n == 0 {
+			return b, nil
+		}
+		b = b[:len(b)+n]
+	}
+}
+
+// parseStat reads proc_pid_stat(5). The second field is the program's name in
+// parentheses, and may itself hold spaces, parentheses and line feeds.
+func parseStat(b []byte) (Process, error) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return Process{}, errors.New("it has no name")
+	}
+	fields := strings.Fields(string(b[end+1:]))
+	const last = 22
+	if len(fields) < last-2 {
+		return Process{}, fmt.Errorf("it has %d fields", len(fields)+2)
+	}
+	var p Process
+	var err error
+	number := func(field int) int { // counted from 1, as the manual page does
+		n, e := strconv.Atoi(fields[field-3])
+		err = errors.Join(err, e)
+		return n
+	}
+	p.Parent, p.Session, p.Terminal = number(4), number(6), number(7)
+	var e error
+	p.Start, e = strconv.ParseUint(fields[last-3], 10, 64)
+	err = errors.Join(err, e)
+	p.PID, e = strconv.Atoi(strings.TrimSpace(string(b[:open])))
+	return p, errors.Join(err, e)
+}
+
+// parseStatus adds what proc_pid_status(5) says of uids and PID namespaces.
+func (p *Process) parseStatus(b []byte) error {
+	var uids, pids []string
+	for line := range bytes.Lines(b) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch string(name) {
+		case "Uid":
+			uids = strings.Fields(string(value))
+		case "NSpid":
+			pids = strings.Fields(string(value))
+		}
+	}
+	if len(uids) != 4 || len(pids) == 0 {
+		return errors.New("the lines Uid and NSpid are not as they should be")
+	}
+	euid, err := strconv.ParseUint(uids[1], 10, 32)
+	if err != nil {
+		return err
+	}
+	p.UID = uint32(euid)
+	p.OneUID = uids[0] == uids[1] && uids[2] == uids[1] && uids[3] == uids[1]
+	p.Foreign = len(pids) > 1
+	return nil
+}
