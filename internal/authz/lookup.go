@@ -145,16 +145,18 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	return err
 }
 
-// Could returns the principals that could sign in a role at that time, in the
-// file's order. Of a CA's line it returns the patterns and " (certificate)".
-// Revoked keys are left out; if the list of them cannot be read, nobody could.
-func (t *Trust) Could(role op.Role, at time.Time) []string {
+// Could returns the principals that could sign in a role at that time, with keys
+// that can attest the touch, in the file's order. Of a CA's line it returns the
+// patterns and " (certificate)". Revoked keys are left out; if the list of them
+// cannot be read, nobody could.
+func (t *Trust) Could(role op.Role, touch op.Touch, at time.Time) []string {
 	if t == nil || t.Blocked() != nil {
 		return nil
 	}
 	var out []string
 	for _, e := range t.entries {
-		if !e.lists(role) || e.validAt(at) != nil || t.revoked.holds(e.Key) {
+		soft := e.Software && !e.CA // a CA may certify a security key
+		if !e.lists(role) || e.validAt(at) != nil || t.revoked.holds(e.Key) || soft && touch != op.TouchNone {
 			continue
 		}
 		name := e.Principal

@@ -150,7 +150,7 @@ func TestUnreadableRevoked(t *testing.T) {
 		} {
 			refusedAs(t, blocked.Still(s, noon), op.Unavailable, op.StageAllowList)
 		}
-		require.Empty(t, blocked.Could(op.Operational, noon))
+		require.Empty(t, blocked.Could(op.Operational, op.TouchNone, noon))
 		_, err := blocked.Rotate(nil, []string{alice.Fingerprint()}, noon)
 		refusedAs(t, err, op.Unavailable, op.StageAllowList)
 		require.NoError(t, blocked.WithRevoked(nil).Blocked(), "and back")

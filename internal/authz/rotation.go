@@ -170,15 +170,21 @@ const lasting = 24 * time.Hour
 // soon will.
 func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
 	for _, role := range r.Roles {
-		left := slices.ContainsFunc(r.Trust.Could(role, at), func(who string) bool {
-			return slices.Contains(r.Trust.Could(role, at.Add(lasting)), who)
-		})
-		if len(t.Could(role, at)) > 0 && !left {
+		now := t.keeps(role, at, at) && !r.Trust.keeps(role, at, at)
+		soon := t.keeps(role, at, at.Add(lasting)) && !r.Trust.keeps(role, at, at.Add(lasting))
+		if now || soon {
 			return op.Refuse(op.BadParams, "the last key of the role %s cannot go", role).
 				WithHint("add its successor in the same rotation, valid for a day at the least")
 		}
 	}
 	return nil
+}
+
+// keeps reports whether some key could sign in a role at both times.
+func (t *Trust) keeps(role op.Role, at, later time.Time) bool {
+	return t != nil && slices.ContainsFunc(t.entries, func(e entry) bool {
+		return e.lists(role) && e.validAt(at) == nil && e.validAt(later) == nil && !t.revoked.holds(e.Key)
+	})
 }
 
 // Owed returns the proofs of possession that the rotation needs, in the order

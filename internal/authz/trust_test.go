@@ -310,15 +310,17 @@ func TestCould(t *testing.T) {
 		line("carol", "*@example.com", `cert-authority,namespaces="operational@gated"`),
 		line("ecdsa-p256", "alice", `namespaces="operational@gated,manager@gated"`),
 		line("alice", "alice", `namespaces="recovery@gated"`))
-	require.Equal(t, []string{"alice", "*@example.com (certificate)"}, trust.Could(op.Operational, issued))
-	require.Equal(t, []string{"bob", "alice", "*@example.com (certificate)"}, trust.Could(op.Operational, issued.AddDate(-1, 0, 0)))
-	require.Equal(t, []string{"alice"}, trust.Could("manager", issued))
-	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, issued))
-	require.Empty(t, trust.Could(op.Coordination, issued))
+	require.Equal(t, []string{"alice", "*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchNone, issued))
+	require.Equal(t, []string{"bob", "alice", "*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchNone, issued.AddDate(-1, 0, 0)))
+	require.Equal(t, []string{"*@example.com (certificate)"}, trust.Could(op.Operational, op.TouchPresent, issued),
+		"a software key attests nothing, and what a CA certifies is not known")
+	require.Equal(t, []string{"alice"}, trust.Could("manager", op.TouchNone, issued))
+	require.Equal(t, []string{"alice"}, trust.Could(op.Recovery, op.TouchNone, issued))
+	require.Empty(t, trust.Could(op.Coordination, op.TouchNone, issued))
 	revoked, err := LoadRevoked([]byte(publicText(t, "carol") + "\n" + publicText(t, "ecdsa-p256")))
 	require.NoError(t, err)
-	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, issued))
-	require.Empty(t, trust.WithRevoked(revoked).Could("manager", issued))
+	require.Equal(t, []string{"alice"}, trust.WithRevoked(revoked).Could(op.Operational, op.TouchNone, issued))
+	require.Empty(t, trust.WithRevoked(revoked).Could("manager", op.TouchNone, issued))
 	var none *Trust
-	require.Empty(t, none.Could(op.Operational, issued))
+	require.Empty(t, none.Could(op.Operational, op.TouchNone, issued))
 }

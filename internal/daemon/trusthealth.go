@@ -48,7 +48,7 @@ func (d *daemon) unmeetable() []api.Health {
 		return nil // nobody could sign anything, which is said already
 	}
 	var out []api.Health
-	for _, text := range d.gate.Policy().Unmeetable(func(r op.Role) []string { return trust.Could(r, at) }) {
+	for _, text := range d.gate.Policy().Unmeetable(func(r op.Role, touch op.Touch) []string { return trust.Could(r, touch, at) }) {
 		out = append(out, api.Health{Name: "rule", Detail: text})
 	}
 	return out[:min(len(out), maxTroubles)]

@@ -21,7 +21,7 @@ func (g *Gate) present(held *rules, r *op.Request, now time.Time) {
 	r.Signatures, _ = split(held, need, r.Signatures, now)
 	r.Could = map[op.Role][]string{}
 	for _, role := range need.Roles() {
-		for _, who := range held.trust.Could(role, now) {
+		for _, who := range held.trust.Could(role, need.Touch(role), now) {
 			if !slices.ContainsFunc(r.Signatures, func(s op.Signed) bool { return s.Principal == who && s.Role == role }) {
 				r.Could[role] = append(r.Could[role], who)
 			}

@@ -288,7 +288,7 @@ func TestOfTwoRotationsOneIsStale(t *testing.T) {
 	require.Equal(t, op.StateRefused, got.Step.State)
 	require.Contains(t, []op.Code{op.BadParams, op.StaleTarget}, got.Step.Code)
 	require.Equal(t, int64(2), w.gate.Epoch())
-	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, w.wall))
+	require.NotEmpty(t, w.gate.Trust().Could(op.Operational, op.TouchNone, w.wall))
 }
 
 func TestOnlyAUsedPermitRotates(t *testing.T) {

@@ -10,21 +10,29 @@ import (
 )
 
 // Unmeetable returns a sentence for each rule that asks for more people than
-// could sign, who are those that could returns for a role. A name with a
-// pattern in it, as a CA's line may have, is any number of people. Such a rule
+// could sign, who are those that could returns for a role and what their keys
+// have to attest. A name with a pattern in it, as a CA's line may have, is any number of people. Such a rule
 // is in force all the same: what it matches waits until there are more people.
-func (p Policy) Unmeetable(could func(op.Role) []string) []string {
+func (p Policy) Unmeetable(of func(op.Role, op.Touch) []string) []string {
 	var out []string
 	for _, r := range p.Rules {
+		could := func(role op.Role) []string {
+			if r.Role == "" || role == r.Role {
+				return of(role, r.Touch)
+			}
+			return of(role, op.TouchNone)
+		}
 		for _, roles := range r.signedIn() {
 			if n := people(roles, could); n < r.Threshold {
-				out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s, and %d could sign", r.Where, r.Threshold, names(roles), n))
+				out = append(out, fmt.Sprintf("%s: the rule needs %d in the role %s, and %d could sign%s", r.Where, r.Threshold, names(roles), n, touching[r.Touch]))
 			}
 		}
 		out = append(out, r.unmeetableBeside(could)...)
 	}
 	return out
 }
+
+var touching = map[op.Touch]string{op.TouchPresent: " with a security key", op.TouchVerified: " with a security key"}
 
 // unmeetableBeside is Unmeetable for the built-in demand, which is for yet
 // another person than those whom a role of the configuration's own needs.

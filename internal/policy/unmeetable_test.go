@@ -16,7 +16,7 @@ func TestUnmeetable(t *testing.T) {
 		manager:        {"alice@example.com"},
 		"on-call":      {"*@example.com"},
 	}
-	could := func(role op.Role) []string { return listed[role] }
+	could := func(role op.Role, _ op.Touch) []string { return listed[role] }
 	for _, c := range []struct {
 		rule policy.Rule
 		want []string
@@ -35,7 +35,16 @@ func TestUnmeetable(t *testing.T) {
 		require.NoError(t, with(c.rule).Validate())
 		require.Equal(t, c.want, with(c.rule).Unmeetable(could), "%+v", c.rule)
 	}
-	require.Empty(t, with().Unmeetable(func(op.Role) []string { return nil }), "that nobody is listed is said elsewhere")
+	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch) []string { return nil }), "that nobody is listed is said elsewhere")
+
+	soft := func(role op.Role, touch op.Touch) []string {
+		if touch != op.TouchNone {
+			return nil
+		}
+		return listed[role]
+	}
+	require.Equal(t, []string{"f:1: the rule needs 1 in the role operational, and 0 could sign with a security key"},
+		with(policy.Rule{Where: "f:1", Op: "guest.*", Threshold: 1, Touch: op.TouchPresent}).Unmeetable(soft))
 
 	// One person is not two, in whatever roles.
 	listed[op.Operational] = []string{"alice@example.com"}
