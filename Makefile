@@ -5,6 +5,8 @@ TESTFLAGS ?=
 BENCHFLAGS ?=
 # How long each fuzz target runs.
 FUZZTIME  ?= 10s
+# And those that read what somebody writes to be believed.
+FUZZLONG  ?= $(FUZZTIME)
 
 .PHONY: build demo test matrix lint fuzz bench clean
 
@@ -40,7 +42,7 @@ lint:
 
 # Every fuzz target of the module, one after the other.
 fuzz:
-	./scripts/fuzz.sh $(FUZZTIME)
+	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
 # How fast it is, beside what the machine can do (docs/benchmarks.md). Less
 # than four minutes; BENCHFLAGS="-only signed" measures one part.
