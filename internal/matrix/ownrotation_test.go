@@ -2,11 +2,14 @@ package matrix_test
 
 import (
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/gate"
+	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/policy"
 )
 
 // ownRotationRows are attacks on who decides.
@@ -109,6 +112,88 @@ var ownRotationRows = []attack{
 			require.True(w.t, w.fsck().Sound, "%s: %v", change[1], w.fsck().Problems)
 		}
 		return reported
+	}},
+	{id: "X41", what: "approve and rotate the approver out at once, many times: it never runs", want: lostRace, run: func(w *world) error {
+		w.arm()
+		w.allow.unlogged, w.allow.rotates, w.allow.anyFate = "both are allowed", true, true
+		for range 6 {
+			r := w.destroyRequest()
+			out := w.mustSign(w.request(w.next(nil, prints(bob)(w))), w.rita.votes(recovery))
+			e := w.by(r.Payload, w.bob.votes(operational))
+			var approved, rotated error
+			both(func() { approved = w.send(r.ID, e) }, func() { rotated = w.executor().execute(w.ctx, out.ID) })
+			require.NoError(w.t, rotated)
+			if approved == nil {
+				require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), op.UnknownSigner)
+			} else {
+				require.ErrorIs(w.t, approved, op.UnknownSigner)
+				w.cancel(hub, r.ID.Job)
+			}
+			w.rotate([]string{w.bob.line(operational)}, nil, w.alice.votes(operational), w.bob.votes(operational))
+		}
+		return lostRace
+	}},
+	{id: "X42", what: "a rotation by stolen operational keys cools off, recovery rejects it, and its permit is used", want: op.Conflict, run: func(w *world) error {
+		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "trust.rotate", Threshold: 2, CoolOff: coolOff})
+		r := w.request(w.next([]string{w.mallory.line(operational)}, prints(alice)(w)))
+		r = w.mustSign(r, w.alice.votes(operational), w.bob.votes(operational), w.mallory.votes(operational))
+		p, err := w.gate.Permit(w.ctx, r.ID)
+		require.NoError(w.t, err)
+		require.ErrorIs(w.t, w.executor().execute(w.ctx, r.ID), op.Unavailable)
+		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.by(w.rejection(r, w.alice).Payload, w.rita.votes(recovery)))
+		require.NoError(w.t, err)
+		w.pass(coolOff)
+		w.arm()
+		_, err = w.Execute(w.ctx, p)
+		return err
+	}},
+	{id: "X43", what: "an offline payload that lives for longer than a rule of its target allows", want: op.ValidityTooLong, run: func(w *world) error {
+		r := w.destroyRequest()
+		w.rule(policy.Rule{Where: "gated.yaml:3", Target: "guest/vic*", Threshold: 1, MaxValidity: time.Hour})
+		b := w.altered(r, func(p *op.Payload) { p.Nonce, p.ExpiresAt = nonce.New(), p.IssuedAt.Add(time.Hour+time.Second) })
+		w.arm()
+		return w.sendOffline(w.alice.envelope(w.t, b))
+	}},
+	{id: "X44", what: "a rotation that nobody signed, asked for by root, the daemon's uid and an agent", want: op.PendingSignature, run: func(w *world) error {
+		w.arm()
+		var last error
+		for _, by := range []op.Requester{{Source: op.SourceAPI}, {Source: op.SourceAPI, UID: daemonUID}, builder} {
+			j, err := w.submit(by, w.next(nil, prints(bob)(w)))
+			last = w.waits(j, err)
+			require.ErrorIs(w.t, last, op.PendingSignature)
+			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[0].ID), op.Conflict)
+		}
+		return last
+	}},
+	{id: "X45", what: "a rotation's payload in which another line stands, under its nonce and under a fresh one", want: op.BindingMismatch, run: func(w *world) error {
+		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))
+		swap := func(p *op.Payload) {
+			p.Params = w.next([]string{w.mallory.line("operational@gated,coordination@gated")}, nil).Params
+		}
+		same := w.altered(r, swap)
+		fresh := w.altered(r, func(p *op.Payload) { swap(p); p.Nonce = nonce.New() })
+		votes := []vote{w.alice.votes(operational), w.mallory.votes(operational), w.mallory.votes(coordination)}
+		w.arm()
+		require.ErrorIs(w.t, w.sendOffline(w.by(same, votes...)), op.BindingMismatch)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(fresh, votes...)), op.BindingMismatch)
+		return w.send(r.ID, w.by(same, votes...))
+	}},
+	{id: "X46", what: "desired state says absent where two are needed, and one signed", want: op.PendingSignature, run: func(w *world) error {
+		w.two()
+		j, err := w.gate.Want(w.ctx, "hub", ask("guest.destroy", "victim"))
+		require.NoError(w.t, err)
+		r := w.reread(j.Steps[0].ID)
+		w.arm()
+		return w.unmet(1)(w.signs(r, w.alice.votes(operational)))
+	}},
+	{id: "X47", what: "a key approves a destroy in the same job in which a rotation adds it", want: op.UnknownSigner, run: func(w *world) error {
+		j, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil), ask("guest.destroy", "victim"))
+		require.NoError(w.t, err)
+		rotation, destroy := w.reread(j.Steps[0].ID), w.reread(j.Steps[1].ID)
+		w.mustSign(rotation, w.alice.votes(operational), w.mallory.votes(operational))
+		w.arm()
+		w.allow.finale = []string{"victim"}
+		return w.send(destroy.ID, w.by(destroy.Payload, w.mallory.votes(operational)))
 	}},
 }
 
