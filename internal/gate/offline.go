@@ -62,6 +62,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	if err != nil {
 		return p, err
 	}
+	p.need = need
 	if err := each(a.Signers, need, counts); err != nil {
 		return p, err
 	}
@@ -100,16 +101,12 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if s.Op == "guest.create" {
 		s.Birth = newBirth()
 	}
-	need, err := a.rules.asks(p.spec, s, p.observed.Labels, now)
-	if err != nil {
-		return op.Request{}, err
-	}
 	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,
-		Facts: p.observed.Facts, Labels: p.observed.Labels, Need: need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
+		Facts: p.observed.Facts, Labels: p.observed.Labels, Need: p.need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
 		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
 	r.Step = s
 	rec, e := recordOf(r), signedEntry(a, r)
-	if need.Met(r.Signatures) {
+	if p.need.Met(r.Signatures) {
 		if err := a.rules.proved(r, now); err != nil {
 			return r, err
 		}
@@ -128,9 +125,11 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if err := addDistinct(tx, r); err != nil {
 		return r, err
 	}
-	g.present(a.rules, &r, now)
+	if s.State == op.StatePending {
+		g.present(a.rules, &r, now)
+	}
 	asks := asked(audit.Requested, by, s, a.Payload.Reason)
-	asks.Need = journal.EncodeExtra(need)
+	asks.Need = journal.EncodeExtra(p.need)
 	return r, g.append(tx, asks, e)
 }
 

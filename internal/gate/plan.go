@@ -15,6 +15,7 @@ type planned struct {
 	step     op.Step
 	spec     op.Spec
 	observed op.Observed
+	need     op.Requirement // of one that was signed before the gate saw it
 }
 
 // look observes a target. A target that does not exist has a fingerprint too,
