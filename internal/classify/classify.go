@@ -77,6 +77,8 @@ var rules = []rule{
 	{"restore-over", guest("restore"), always, op.Destructive, say("it overwrites the guest's data")},
 	{"snapshot-delete", guest("snapshot-delete"), always, op.Destructive, say("it deletes a copy of data")},
 
+	{"trust-rotation", []string{op.Rotate}, always, op.Destructive, say("it changes who may approve what")},
+
 	{"anything-else", nil, always, op.Destructive, say("no rule says that it loses nothing")},
 }
 

@@ -163,6 +163,7 @@ func TestEveryOperation(t *testing.T) {
 		"P07: restore":          {step("guest.restore", op.Params{"snapshot": "s"}), nil, "restore-over", op.Destructive},
 		"P07: snapshot-delete":  {step("guest.snapshot-delete", op.Params{"snapshot": "s"}), nil, "snapshot-delete", op.Destructive},
 		"destroy":               {step("guest.destroy", op.Params{}), nil, "destroy-unproven", op.Destructive},
+		"rotation":              {step(op.Rotate, op.Params{"epoch": int64(2)}), func(in *classify.Input) { in.Observed.Target = op.Signers }, "trust-rotation", op.Destructive},
 		"P08: unknown":          {step("guest.frobnicate", op.Params{}), nil, "anything-else", op.Destructive},
 		"P08: other case":       {step("guest.Start", op.Params{}), nil, "anything-else", op.Destructive},
 		"P08: empty":            {step("", op.Params{}), nil, "anything-else", op.Destructive},

@@ -33,6 +33,13 @@ func (g *Gate) Trust() *authz.Trust { return g.rules.Load().trust }
 // Epoch returns the number of the trust file in force, from 1.
 func (g *Gate) Epoch() int64 { return g.rules.Load().epoch }
 
+// InForce returns the signers in force and the number of their file, of one and
+// the same moment.
+func (g *Gate) InForce() (*authz.Trust, int64) {
+	held := g.rules.Load()
+	return held.trust, held.epoch
+}
+
 // Policy returns the policy in force.
 func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
 

@@ -32,10 +32,15 @@ type Watch struct {
 	dir    dirID
 	events map[string]bool // closed, moved or deleted
 	open   map[string]bool // written to and not closed
+	gone   map[string]bool // moved away or deleted, and not there whole since
 	lost   bool            // events may be missing
 	closed bool            // fd is no longer ours
 	buf    []byte
 }
+
+// maxGone bounds the files that are remembered as gone. Beyond it, nothing is
+// known of them any more.
+const maxGone = 4096
 
 type dirID struct{ dev, ino uint64 }
 
@@ -47,7 +52,7 @@ func New(about func(name string) bool) (*Watch, error) {
 		return nil, err
 	}
 	w := &Watch{about: about, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, changed: make(chan struct{}, 1), wd: -1,
-		events: map[string]bool{}, open: map[string]bool{}, buf: make([]byte, 64<<10)}
+		events: map[string]bool{}, open: map[string]bool{}, gone: map[string]bool{}, buf: make([]byte, 64<<10)}
 	raw, err := w.f.SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, w.f.Close())
@@ -112,7 +117,7 @@ func (w *Watch) add(path string, id dirID, ok bool) {
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(w.wd)) // it may be gone already
 		w.wd = -1
 	}
-	clear(w.open)
+	w.forget()
 	if !ok || w.closed {
 		return
 	}
@@ -130,6 +135,21 @@ func (w *Watch) Writing(name string) bool {
 	defer w.mu.Unlock()
 	w.drain()
 	return w.open[name]
+}
+
+// Gone reports whether the file was moved away or deleted, and nobody has put a
+// whole one in its place since: one that is there is being made.
+func (w *Watch) Gone(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drain()
+	return w.gone[name]
+}
+
+// forget ends what is known of files; w.mu is held.
+func (w *Watch) forget() {
+	clear(w.open)
+	clear(w.gone)
 }
 
 // drain takes in what the kernel has; w.mu is held. It never blocks.
@@ -159,21 +179,33 @@ func (w *Watch) parse(b []byte) {
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			w.lost, worth = true, true
-			clear(w.open)
+			w.forget()
 		case int(wd) != w.wd:
 		case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT|unix.IN_IGNORED) != 0:
 			w.wd, w.lost, worth = -1, true, true
-			clear(w.open)
+			w.forget()
 		case !w.about(name):
 		case mask&unix.IN_MODIFY != 0:
 			w.open[name] = true
 		default:
-			delete(w.open, name)
-			w.events[name] = true
+			w.went(name, mask&(unix.IN_MOVED_FROM|unix.IN_DELETE) != 0)
 			worth = true
 		}
 	}
 	if worth {
 		w.Announce()
 	}
+}
+
+// went takes in that a file is there whole, or is there no more; w.mu is held.
+func (w *Watch) went(name string, away bool) {
+	delete(w.open, name)
+	delete(w.gone, name)
+	if away {
+		if len(w.gone) >= maxGone {
+			clear(w.gone)
+		}
+		w.gone[name] = true
+	}
+	w.events[name] = true
 }

@@ -3,6 +3,7 @@ package inotify
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,37 @@ func TestWhatComesAndGoesByRename(t *testing.T) {
 	f.announced()
 	events, _ = f.take()
 	require.Equal(t, map[string]bool{"a": true}, events)
+}
+
+// TestWhatIsGoneUntilItIsWhole: an editor moves the file away and makes a new
+// one, which is none before it is closed.
+func TestWhatIsGoneUntilItIsWhole(t *testing.T) {
+	f := newFolder(t)
+	require.NoError(t, os.WriteFile(f.file("a"), []byte("whole"), 0o600))
+	require.False(t, f.Gone("a"))
+	require.NoError(t, os.Rename(f.file("a"), f.file("a~")))
+	require.True(t, f.Gone("a"))
+	w, err := os.Create(f.file("a"))
+	require.NoError(t, err)
+	require.True(t, f.Gone("a"), "it was not even written to")
+	_, err = w.WriteString("half")
+	require.NoError(t, err)
+	require.True(t, f.Gone("a"))
+	require.True(t, f.Writing("a"))
+	require.NoError(t, w.Close())
+	require.False(t, f.Gone("a"))
+
+	require.NoError(t, os.Remove(f.file("a")))
+	require.True(t, f.Gone("a"))
+	require.NoError(t, os.Rename(f.file("a~"), f.file("a")))
+	require.False(t, f.Gone("a"))
+
+	f.mu.Lock()
+	for i := range maxGone + 1 {
+		f.went(strconv.Itoa(i), true)
+	}
+	require.LessOrEqual(t, len(f.gone), maxGone)
+	f.mu.Unlock()
 }
 
 // Where the kernel dropped events, or the directory is another one, not all is

@@ -19,8 +19,7 @@ import (
 // Gate is what the driver needs of a gate; *gate.Gate is one.
 type Gate interface {
 	ID() op.GateID
-	Epoch() int64
-	Trust() *authz.Trust
+	InForce() (*authz.Trust, int64)
 	Rotate(ctx context.Context, p gate.Permit) (authz.Rotation, error)
 }
 
@@ -50,20 +49,9 @@ func (d *Driver) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 	if t != op.Signers {
 		return op.Observed{Target: t}, nil
 	}
-	trust, epoch := d.inForce()
+	trust, epoch := d.gate.InForce()
 	return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(d.gate.ID()), Fingerprint: fingerprint(epoch, trust.Text()),
 		Spec: op.Params{"epoch": epoch, "made_by": d.madeBy()}, Facts: facts(trust, epoch)}, nil
-}
-
-// inForce returns one version: with each other text the epoch is another.
-func (d *Driver) inForce() (*authz.Trust, int64) {
-	for {
-		epoch := d.gate.Epoch()
-		trust := d.gate.Trust()
-		if d.gate.Epoch() == epoch {
-			return trust, epoch
-		}
-	}
 }
 
 func (d *Driver) madeBy() string {
@@ -129,9 +117,9 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
 	if err := p.Use(ctx, now); err != nil {
 		return "", err
 	}
-	before := d.gate.Epoch()
+	_, before := d.gate.InForce()
 	_, err = d.gate.Rotate(ctx, p)
-	if d.gate.Epoch() != before { // also where only what comes after the commit failed
+	if _, after := d.gate.InForce(); after != before { // also where only what comes after the commit failed
 		d.mu.Lock()
 		d.how = step.ID.String()
 		d.mu.Unlock()

@@ -33,13 +33,16 @@ type world struct {
 	gate         *gate.Gate
 	alice, vault mint.Key
 	changed      int
+	asked        int // how often for what is in force
 	rotate       func(context.Context, gate.Permit) (authz.Rotation, error) // instead of the gate's, if not nil
 }
 
 // The world stands between the driver and its gate.
-func (w *world) ID() op.GateID       { return w.gate.ID() }
-func (w *world) Epoch() int64        { return w.gate.Epoch() }
-func (w *world) Trust() *authz.Trust { return w.gate.Trust() }
+func (w *world) ID() op.GateID { return w.gate.ID() }
+func (w *world) InForce() (*authz.Trust, int64) {
+	w.asked++
+	return w.gate.InForce()
+}
 func (w *world) Rotate(ctx context.Context, p gate.Permit) (authz.Rotation, error) {
 	if w.rotate != nil {
 		return w.rotate(ctx, p)
@@ -105,6 +108,7 @@ func (w *world) permit() gate.Permit {
 func TestObserve(t *testing.T) {
 	w := newWorld(t)
 	o := w.look()
+	require.Equal(t, 1, w.asked, "of one moment: with each other text the epoch is another")
 	require.True(t, o.Present)
 	require.Equal(t, op.Incarnation(gateID), o.Incarnation)
 	require.Equal(t, op.Params{"epoch": int64(1), "made_by": "init"}, o.Spec)
