@@ -44,7 +44,7 @@ func recertified(change func(c *mint.Cert)) func(w *world, c *mint.Cert) {
 
 // certificateRows are S10 and S11.
 var certificateRows = []attack{
-	listed("S10a", "a CA signs a certificate with RSA and SHA-1", op.WeakKey,
+	listedAlone("S10a", "a CA signs a certificate with RSA and SHA-1", op.WeakKey,
 		func(w *world) string { return rsaKey(w).Line("*", "cert-authority,"+lineOptions(operational)) },
 		func(w *world) vote {
 			c := mint.Certify(rsaKey(w), mint.Ed25519(w.t, "dora"), "dora@example.com")
@@ -74,7 +74,7 @@ var certificateRows = []attack{
 		}
 	}),
 	listed("S10k", "the CA's own key signs", op.UnknownSigner, caLine, func(w *world) vote { return minted(theCA(w)) }),
-	listed("S10l", "a listed key certifies, which is no CA", op.UnknownSigner,
+	listedAlone("S10l", "a listed key certifies, which is no CA", op.UnknownSigner,
 		func(w *world) string { return theCA(w).Line("boss@example.com", lineOptions(operational)) },
 		func(w *world) vote { return certified(doraCert(w)) }),
 	certificate("S10m", "with bytes after the CA's signature", op.Malformed, func(_ *world, c *mint.Cert) { c.InnerRest = []byte{0} }),
@@ -110,7 +110,7 @@ var certificateRows = []attack{
 			return mint.SignWith(t, doraCert(w), doraCert(w).Key, "recovery@gated", payload).Armored()
 		}
 	}),
-	listed("S11q", "a good certificate after its CA's line has ended", op.SignerExpired, func(w *world) string {
+	listedAlone("S11q", "a good certificate after its CA's line has ended", op.SignerExpired, func(w *world) string {
 		return theCA(w).Line("*", "cert-authority,"+lineOptions(operational, `valid-before="20260228Z"`))
 	}, func(w *world) vote { return certified(doraCert(w)) }),
 	{id: "S11r", what: "a certificate ends between the approval and the execution", want: op.SignerExpired, run: func(w *world) error {

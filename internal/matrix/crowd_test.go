@@ -27,7 +27,7 @@ func loosened(id, what string, rules ...string) attack {
 			require.ErrorContains(w.t, last, "gated.yaml:5", "the line is named: %s", rule)
 		}
 		return last
-	}}
+	}}.on(anyGuests)
 }
 
 // laxer is a row in which a reload brings a policy that was not read from a file.

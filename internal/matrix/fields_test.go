@@ -11,7 +11,7 @@ import (
 // field is a row in which dora's good signature has one of its parts changed
 // after it was made.
 func field(id, what string, want op.Code, change func(w *world, s *mint.Signature)) attack {
-	return fieldOf(id, what, want, func(w *world) mint.Key { return mint.Ed25519(w.t, "dora") }, change)
+	return fieldOf(id, what, want, doraKey, change)
 }
 
 func fieldOf(id, what string, want op.Code, k func(w *world) mint.Key, change func(w *world, s *mint.Signature)) attack {
@@ -27,7 +27,7 @@ func fieldOf(id, what string, want op.Code, k func(w *world) mint.Key, change fu
 // rewrapped is a row in which the armor of a good signature is written in
 // another way.
 func rewrapped(id, what string, want op.Code, change func(blob []byte) string) attack {
-	k := func(w *world) mint.Key { return mint.Ed25519(w.t, "dora") }
+	k := doraKey
 	return listed(id, "armor "+what, want, dora(k), func(w *world) vote {
 		return func(t testing.TB, payload []byte) string {
 			return change(mint.Sign(t, k(w), operational, payload).Blob())

@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,8 +14,32 @@ import (
 // listed is a row in which a line is in the trust file, and its holder signs in
 // a way that does not count. Both end points refuse it.
 func listed(id, what string, want op.Code, line func(w *world) string, sig func(w *world) vote) attack {
+	a := listedAlone(id, what, want, line, sig)
+	run := a.run
+	a.run = func(w *world) error {
+		require.Contains(w.t, w.trust, line(w), "the shared world lists it")
+		return run(w)
+	}
+	return a.on(anyKeys)
+}
+
+// keyLines are the lines of the world that these rows share.
+func keyLines(w *world) []string {
+	out := []string{caLine(w)}
+	for _, k := range []func(*world) mint.Key{token(0), ecToken(0), rsaKey, doraKey} {
+		out = append(out, dora(k)(w))
+	}
+	return out
+}
+
+func doraKey(w *world) mint.Key { return mint.Ed25519(w.t, "dora") }
+
+// listedAlone is listed with a line that other rows do not bear.
+func listedAlone(id, what string, want op.Code, line func(w *world) string, sig func(w *world) vote) attack {
 	return attack{id: id, what: what, want: want, run: func(w *world) error {
-		w.list(line(w))
+		if !strings.Contains(w.trust, line(w)) {
+			w.list(line(w))
+		}
 		r := w.destroyRequest()
 		fresh := w.freshPayload(r)
 		w.arm()
@@ -105,7 +130,7 @@ var touchRows = []attack{
 		c.Critical = []mint.Option{{Name: "verify-required"}}
 		return certified(c)
 	}),
-	listed("S08i", "a CA on a security key certifies without a touch", op.TouchRequired,
+	listedAlone("S08i", "a CA on a security key certifies without a touch", op.TouchRequired,
 		func(w *world) string {
 			return token(0)(w).Line("*@example.com", "cert-authority,"+lineOptions(operational))
 		},

@@ -1,12 +1,14 @@
 package matrix_test
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/gate"
+	"gated/internal/mint"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -164,6 +166,14 @@ var ownRotationRows = []attack{
 			require.ErrorIs(w.t, w.executor().execute(w.ctx, j.Steps[0].ID), op.Conflict)
 		}
 		return last
+	}},
+	{id: "X48", what: "a fifth rotation is asked for while four wait, each of which people would have to compare", want: op.OverLimit, run: func(w *world) error {
+		for i := range 4 {
+			w.request(w.next([]string{mint.Ed25519(w.t, fmt.Sprintf("crowd-%d", i)).Line("dora@example.com", lineOptions(operational))}, nil))
+		}
+		w.arm()
+		_, err := w.submit(hub, w.next([]string{w.mallory.line(operational)}, nil))
+		return err
 	}},
 	{id: "X45", what: "a rotation's payload in which another line stands, under its nonce and under a fresh one", want: op.BindingMismatch, run: func(w *world) error {
 		r := w.request(w.next([]string{w.mallory.line(operational)}, nil))

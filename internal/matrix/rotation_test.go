@@ -58,20 +58,25 @@ func impossible(id, what string, ask func(w *world) op.Ask) attack {
 		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.rita.votes(recovery))), op.BadParams)
 		_, err := w.submit(hub, bad)
 		return err
-	}}
+	}}.on(anyGuests)
 }
 
 // reserved is a row in which operators sign what recovery alone may do.
 func reserved(id, what string, add, remove func(w *world) []string, proofs ...vote) attack {
 	return attack{id: id, what: "operators sign a rotation that " + what, want: op.RoleDenied, run: func(w *world) error {
-		w.list(theCA(w).Line("*@example.net", "cert-authority,"+lineOptions(operational)))
 		r := w.request(w.next(add(w), remove(w)))
 		fresh := w.freshPayload(r)
 		votes := append([]vote{w.alice.votes(operational), w.bob.votes(operational)}, proofs...)
 		w.arm()
+		w.allow.repair = func() { w.cancel(hub, r.ID.Job) }
 		require.ErrorIs(w.t, w.sendOffline(w.by(fresh, votes...)), op.RoleDenied)
 		return w.send(r.ID, w.by(r.Payload, votes...))
-	}}
+	}}.on(withCA)
+}
+
+// netCA is a CA for the operators of another domain.
+func netCA(w *world) string {
+	return theCA(w).Line("*@example.net", "cert-authority,"+lineOptions(operational))
 }
 
 // few is a row about a rotation that takes more people than signed it.
@@ -96,7 +101,7 @@ func unproved(id, what string, want op.Code, votes func(w *world, payload []byte
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(w.by(fresh, votes(w, fresh)...)), want)
 		return w.send(r.ID, w.by(r.Payload, votes(w, r.Payload)...))
-	}}
+	}}.on(anyGuests)
 }
 
 func none(*world) []string { return nil }

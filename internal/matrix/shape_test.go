@@ -25,7 +25,7 @@ func shaped(id, what string, want op.Code, change func(text string) string) atta
 		w.arm()
 		require.ErrorIs(w.t, w.sendOffline(e), want)
 		return w.send(r.ID, e)
-	}}
+	}}.on(anyGuests)
 }
 
 // replaced changes the payload's text in one place.
@@ -53,7 +53,7 @@ func posing(id, what string, names ...string) attack {
 			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), op.Malformed, "%q", name)
 		}
 		return last
-	}}
+	}}.on(anyGuests)
 }
 
 // said is a row in which a job, and then a signed payload, carry text that does
@@ -77,7 +77,7 @@ func said(id, what, text, escaped string) attack {
 		}
 		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "bystander")}, Reason: "x" + text})
 		return err
-	}}
+	}}.on(anyGuests)
 }
 
 var shapeRows = []attack{

@@ -23,7 +23,7 @@ func signed(id, what string, want op.Code, sig func(w *world, payload []byte) st
 		e := one(r.Payload, sig(w, r.Payload))
 		w.arm()
 		return w.send(r.ID, e)
-	}}
+	}}.on(anyGuests)
 }
 
 // reblobbed is signed with alice's good signature, changed inside.

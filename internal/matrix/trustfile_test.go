@@ -102,7 +102,7 @@ func trustRows() []attack {
 			_, err := authz.LoadTrust([]byte(b.text(w)))
 			b.check(w, err)
 			return err
-		}})
+		}}.on(anyGuests))
 	}
 	return out
 }

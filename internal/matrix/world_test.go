@@ -26,7 +26,8 @@ const testHost = "pve1"
 // world is one host: a state directory, a gate on it, and the local driver over
 // real files, with a clock that the case moves.
 type world struct {
-	t     testing.TB
+	t     testing.TB // the case that runs
+	owner testing.TB // whose end is the host's
 	ctx   context.Context
 	dir   string // the state directory
 	root  string // of the guests
@@ -73,14 +74,23 @@ const daemonUID = 4242
 // attacked, and bystander, which is nobody's business.
 func newWorld(t testing.TB) *world {
 	w := bareWorld(t)
-	w.makeGuest("victim")
-	w.makeGuest("bystander")
+	w.makeGuests()
 	return w
 }
 
-func bareWorld(t testing.TB) *world {
-	base := t.TempDir()
-	w := &world{t: t, ctx: t.Context(), dir: filepath.Join(base, "state"), root: filepath.Join(base, "guests"),
+func (w *world) makeGuests() {
+	w.t.Helper()
+	w.makeGuest("victim")
+	w.makeGuest("bystander")
+}
+
+func bareWorld(t testing.TB) *world { return bareWorldIn(t, t) }
+
+// bareWorldIn makes a host that is there until owner ends, which may be later
+// than t.
+func bareWorldIn(owner, t testing.TB) *world {
+	base := owner.TempDir()
+	w := &world{t: t, owner: owner, ctx: owner.Context(), dir: filepath.Join(base, "state"), root: filepath.Join(base, "guests"),
 		wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), rules: matrixPolicy(), alice: keyOf(t, "alice"),
 		bob: keyOf(t, "bob"), carol: keyOf(t, "carol"), rita: keyOf(t, "rita"), mallory: keyOf(t, "mallory")}
 	w.trust = w.alice.line("operational@gated,git") + w.bob.line("operational@gated") +
@@ -88,7 +98,7 @@ func bareWorld(t testing.TB) *world {
 	h, err := initHost(w.ctx, w.config())
 	require.NoError(t, err)
 	w.host = h
-	t.Cleanup(w.shutDown)
+	owner.Cleanup(w.shutDown)
 	return w
 }
 
@@ -108,7 +118,7 @@ func (w *world) tryOpen() error {
 }
 
 func (w *world) config() hostConfig {
-	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	log := slog.New(slog.NewTextHandler(w.owner.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, revoked: w.revoked, rules: w.rules, read: w.read, wake: w.woken,
 		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second}
 }
