@@ -106,15 +106,18 @@ func (c *corpus) certificates(t mint.TB) {
 	}
 	for i, s := range c.plain {
 		add(&c.holders, "good", s.key, c.cas[i%len(c.cas)], nil)
+		add(&c.strange, "forged", s.key, c.cas[i%len(c.cas)], func(c *mint.Cert) { *c = c.Forged(t) })
+		add(&c.strange, "of a host", s.key, c.cas[i%len(c.cas)], func(c *mint.Cert) { c.Kind = mint.HostCert })
 	}
 	alice, ca := c.plain[0].key, c.cas[0]
-	add(&c.holders, "for a minute", alice, ca, func(c *mint.Cert) { c.ValidAfter, c.ValidBefore = noon, noon.Add(time.Minute) })
+	for _, s := range c.plain[:4] {
+		add(&c.holders, "for a minute", s.key, ca, func(c *mint.Cert) { c.ValidAfter, c.ValidBefore = noon, noon.Add(time.Minute) })
+	}
 	add(&c.holders, "with a space", alice, ca, func(c *mint.Cert) { c.Principals = []string{"alice smith"} })
 	for what, change := range map[string]func(*mint.Cert){
 		"expired":                func(c *mint.Cert) { c.ValidBefore = noon.Add(-time.Hour) },
 		"not yet valid":          func(c *mint.Cert) { c.ValidAfter = noon.AddDate(1, 0, 0) },
 		"never valid":            func(c *mint.Cert) { c.ValidAfter, c.ValidBefore = noon, noon },
-		"of a host":              func(c *mint.Cert) { c.Kind = mint.HostCert },
 		"of no kind":             func(c *mint.Cert) { c.Kind = 3 },
 		"for nobody":             func(c *mint.Cert) { c.Principals = nil },
 		"for two":                func(c *mint.Cert) { c.Principals = []string{"alice@example.com", "bob@example.com"} },
@@ -222,8 +225,8 @@ func (c *corpus) document(seed uint64, attempts int) document {
 		text = d.mutate(text)
 	}
 	doc := document{text: text}
-	if d.once(6) {
-		doc.revoked = c.revocations(d)
+	if d.once(5) {
+		doc.revoked = c.revocations(d, w.answers)
 	}
 	for range attempts {
 		line := pick(d, w.answers)
@@ -250,15 +253,22 @@ func (c *corpus) document(seed uint64, attempts int) document {
 	return doc
 }
 
-// revocations writes a revocation file with a few keys in it.
-func (c *corpus) revocations(d dice) string {
+// revocations writes a revocation file with a few keys in it, most of them keys
+// that the file's lines name.
+func (c *corpus) revocations(d dice, answers []answer) string {
 	text := d.one("", "# gone\n", "\n")
-	for range 1 + d.IntN(3) {
-		if d.once(3) {
-			text += pick(d, c.cas).Text() + "\n"
-		} else {
-			text += pick(d, c.plain).key.Text() + d.one("", " lost") + "\n"
+	for range 1 + d.IntN(2) {
+		switch of := pick(d, answers); {
+		case d.once(4):
+			text += pick(d, c.plain).key.Text()
+		case of.authority != "" && d.once(2):
+			text += of.authority
+		case of.subject.key.Type() == "ssh-dss":
+			text += "# of a type that may be unknown"
+		default:
+			text += of.subject.key.Text()
 		}
+		text += d.one("", " lost") + "\n"
 	}
 	return text
 }
@@ -359,6 +369,9 @@ func (w *writer) line(odd bool) {
 	}
 	w.lines = append(w.lines, text)
 	a.principal, a.times = principal, timesIn(options)
+	if s.cert != nil && !s.cert.ValidBefore.IsZero() {
+		a.times = append(a.times, s.cert.ValidBefore)
+	}
 	w.answers = append(w.answers, a)
 }
 
@@ -381,7 +394,7 @@ func (w *writer) subject(odd bool) *subject {
 		return pick(w.dice, w.corpus.odd)
 	case odd:
 		return pick(w.dice, w.corpus.strange)
-	case w.once(3):
+	case w.once(2):
 		return pick(w.dice, w.corpus.holders)
 	case w.once(8):
 		return pick(w.dice, w.corpus.strange)
