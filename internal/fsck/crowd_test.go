@@ -3,6 +3,7 @@ package fsck_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
@@ -40,6 +41,7 @@ func newCrowd(t testing.TB) crowd {
 	require.NoError(t, c.store.Update(t.Context(), func(tx *store.Tx) error {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "test", At: c.wall})
 	}))
+	require.NoError(t, c.store.Close())
 	c.epoch = 1
 	c.open()
 	require.NoError(t, c.gate.Log(t.Context(), gate.RotatedEntry("test", authz.Rotation{Trust: c.trust}, journal.TrustVersion{Epoch: 1})))
@@ -98,7 +100,7 @@ func (c crowd) rotateNow(id op.StepID) {
 func (c crowd) offline(name string) op.RequestID {
 	o := c.guests[name]
 	b, err := op.Payload{Gate: c.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
-		Params: op.Params{}, Nonce: nonce.New(), IssuedAt: c.wall, ExpiresAt: c.wall.Add(3600e9)}.Encode()
+		Params: op.Params{}, Nonce: nonce.New(), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
 	require.NoError(c.t, err)
 	r, err := c.gate.ApproveOffline(c.t.Context(), hub, c.envelope(b))
 	require.NoError(c.t, err)
@@ -167,7 +169,7 @@ func TestLegalCrowdsAreSound(t *testing.T) {
 			require.NoError(c.t, err)
 			d := c.offline("d")
 			sound(c.t, c.path)
-			c.pass(25 * 3600e9)
+			c.pass(25 * time.Hour)
 			require.NoError(c.t, c.gate.Tick(c.t.Context()))
 			require.Equal(c.t, op.StateExpired, c.request(d).Step.State)
 		},
@@ -187,7 +189,7 @@ func TestLegalCrowdsAreSound(t *testing.T) {
 		"signed offline twice by one key": func(c crowd) {
 			o := c.guests["a"]
 			b, err := op.Payload{Gate: c.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
-				Params: op.Params{}, Nonce: nonce.New(), IssuedAt: c.wall, ExpiresAt: c.wall.Add(3600e9)}.Encode()
+				Params: op.Params{}, Nonce: nonce.New(), IssuedAt: c.wall, ExpiresAt: c.wall.Add(time.Hour)}.Encode()
 			require.NoError(c.t, err)
 			s := c.by(c.frank, b)
 			_, err = c.gate.ApproveOffline(c.t.Context(), hub, authz.Envelope{Payload: b, Signatures: []string{s, s, c.certified(c.carol, "x@example.com", b)}})
