@@ -185,11 +185,16 @@ func TestRestoreBringsItsSigners(t *testing.T) {
 	require.Empty(t, r.KeptSigners)
 }
 
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to become another uid")
+	}
+}
+
 // TestTheAdoptersUID: what a process of root's writes is the owner's to read.
 func TestTheAdoptersUID(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
+	needRoot(t)
 	w, _, _, _ := newPeople(t)
 	w.edit("# of root's editor")
 	require.NoError(t, filepath.WalkDir(w.state, func(path string, _ os.DirEntry, err error) error {

@@ -50,17 +50,25 @@ func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, er
 func (d *daemon) connect(ctx context.Context, h held) error {
 	d.revoked = newRevocations(revocationPath(d.config, d.opened.dir.Path()))
 	d.closeParts = func() error { return errors.Join(d.revoked.close(), d.local.Close()) }
-	list, at := d.revoked.load()
-	seen := drivers{d.local.Kind(): d.local}
 	var err error
+	if d.revoked.needed, err = d.missedAtStart(ctx); err != nil {
+		return err
+	}
+	list, at, _ := d.revoked.load(insist) // whatever is there: nothing is in force that could stay
+	seen := drivers{d.local.Kind(): d.local}
 	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
 		Wake: d.wake, Logger: d.log}, d.config.Policy)
 	if err != nil {
 		return err
 	}
-	d.tookRevoked(list, at)
+	d.tookRevoked(list, at, insist)
 	if err := d.adoptFirst(ctx, h); err != nil {
 		return err
+	}
+	if h.older {
+		if err := d.noteOlder(ctx, h.v.Epoch); err != nil {
+			return err
+		}
 	}
 	rotates := trust.New(d.gate, h.v.How, d.checkSigners)
 	seen[rotates.Kind()] = rotates

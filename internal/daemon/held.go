@@ -26,6 +26,7 @@ type held struct {
 	trust *authz.Trust
 	v     journal.TrustVersion
 	isNew bool // the database does not have it yet
+	older bool // its file was that of the version before
 }
 
 // hold is the trust file to start with. It says what it had to put right.
@@ -47,14 +48,23 @@ func (d *daemon) adoptFirst(ctx context.Context, h held) error {
 	return d.opened.store.Update(ctx, func(tx *store.Tx) error { return h.record(tx, stateOwner, d.gate.ID(), compare(nil, h.trust)) })
 }
 
+// noteOlder writes to the audit log that the file said what the version before
+// says, and was put right: a crash between a rotation and its file leaves that,
+// and so does a hand that would have a key back.
+func (d *daemon) noteOlder(ctx context.Context, epoch int64) error {
+	d.log.Warn("the list of signers was the version before", "file", d.signers.path, "epoch", epoch)
+	return d.gate.Log(ctx, audit.Entry{Kind: audit.Trusted, Epoch: epoch, Digest: d.gate.Trust().Digest(), Target: op.Signers.String(),
+		Detail: fmt.Sprintf(saysOlder+"was that of epoch %d, and was written anew", epoch-1)})
+}
+
 // checkSigners has the file say what is in force, and keeps for status what
 // keeps it from that. What was edited by other hands is left as it is, and
 // counts for nothing.
 func (d *daemon) checkSigners(ctx context.Context) {
 	v, err := readVersions(ctx, d.opened.store)
-	wrote := false
+	var done settled
 	if err == nil {
-		wrote, err = d.signers.settle(v)
+		done, err = d.signers.settle(v)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // it stops
@@ -63,8 +73,14 @@ func (d *daemon) checkSigners(ctx context.Context) {
 	switch {
 	case err == nil:
 		d.signersErr.Store(nil)
-		if wrote {
+		if done.wrote {
 			d.log.Info("the list of signers was written", "file", d.signers.path, "epoch", v.newest.Epoch)
+		}
+		if done.older {
+			err = d.noteOlder(ctx, v.newest.Epoch)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("the audit log does not say that the list of signers was an older one", "error", err)
 		}
 		return
 	case before == nil || before.Detail != op.AsRefusal(err).Detail:
@@ -92,8 +108,12 @@ func hold(ctx context.Context, s *store.Store, f *signersFile) (h held, wrote bo
 			return h, false, err
 		}
 		h.v = journal.TrustVersion{Epoch: 1, Text: text, How: howFirst}
-	} else if wrote, err = f.settle(v); err != nil {
-		return h, wrote, err
+	} else {
+		done, err := f.settle(v)
+		if err != nil {
+			return h, false, err
+		}
+		wrote, h.older = done.wrote, done.older
 	}
 	h.trust, err = loadTrust(f.path, h.v.Text)
 	return h, wrote, err

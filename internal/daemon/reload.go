@@ -38,8 +38,8 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 		case <-look.C:
 			passed = true
 		}
-		if d.revoked.due(passed) && ctx.Err() == nil {
-			d.takeRevoked(ctx)
+		if v := d.revoked.due(passed); v != leave && ctx.Err() == nil {
+			d.takeRevoked(ctx, v)
 		}
 	}
 }
@@ -82,8 +82,9 @@ func (d *daemon) take(ctx context.Context, c config.Config) error {
 	r := d.revoked
 	if path, required := revocationPath(c, d.opened.dir.Path()); path != r.path || required != r.required {
 		r = newRevocations(path, required)
+		r.needed = d.revoked.needed
 	}
-	list, at := r.load()
+	list, at, _ := r.load(insist) // a signal says that it is to be read
 	if err := d.gate.Reload(ctx, list, p); err != nil {
 		if r != d.revoked {
 			err = errors.Join(err, r.close())
@@ -94,33 +95,36 @@ func (d *daemon) take(ctx context.Context, c config.Config) error {
 		_ = d.revoked.close() // it only watched
 		d.revoked = r
 	}
-	d.tookRevoked(list, at)
+	d.tookRevoked(list, at, insist)
 	d.sayRevoked()
 	return nil
 }
 
 // takeRevoked takes the revocation file over with the policy in force. One that
 // could not be taken is due again.
-func (d *daemon) takeRevoked(ctx context.Context) {
-	list, at := d.revoked.load()
+func (d *daemon) takeRevoked(ctx context.Context, v verdict) {
+	list, at, ok := d.revoked.load(v)
+	if !ok {
+		return
+	}
 	if err := d.gate.Reload(ctx, list, d.gate.Policy()); err != nil {
 		if ctx.Err() == nil {
 			d.log.Error("the revoked keys cannot be taken over", "error", err)
 		}
-		d.revoked.taken = stamp{size: -1}
+		d.revoked.taken = unknown
 		return
 	}
-	d.tookRevoked(list, at)
+	d.tookRevoked(list, at, v)
 	d.sayRevoked()
 	d.tickSoon()
 }
 
 // tookRevoked remembers what was taken over, for the next look and for status.
-func (d *daemon) tookRevoked(list *authz.Revoked, at stamp) {
-	d.revoked.took(list, at)
+func (d *daemon) tookRevoked(list *authz.Revoked, at stamp, v verdict) {
+	d.revoked.took(list, at, v)
 	says := fmt.Sprintf("%d in %s", list.Count(), d.revoked.path)
 	if list == nil {
-		says = "none, there is no " + d.revoked.path
+		says = saysNone + "there is no " + d.revoked.path
 	}
 	if err := d.gate.Trust().Blocked(); err != nil {
 		says = op.AsRefusal(err).Detail

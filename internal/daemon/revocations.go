@@ -6,41 +6,56 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"gated/internal/authz"
 	"gated/internal/inotify"
 	"gated/internal/op"
 )
 
+// revokedPatience is how long the list in force stays while a file lies there of
+// which nobody has said that it is whole; how long such a file has to stay as it
+// is to be read all the same; and how long one that is empty, where keys are
+// revoked, if nobody can say that it is whole.
+const revokedPatience = 5 * time.Second
+
 // revocations is the file of keys that count no more. One goroutine uses it.
 type revocations struct {
 	path     string
 	required bool // the configuration names it: then it has to be there
 	watch    *inotify.Watch
+	now      func() time.Time
 
-	taken stamp          // of the file as it was read last
-	list  *authz.Revoked // that was in it
-	begun bool           // it was read at all
-	seen  stamp          // of the file as it was looked at last
+	list   *authz.Revoked // in force
+	taken  stamp          // of the file as it was when it was made the list
+	begun  bool           // there is one in force
+	needed bool           // it revokes something, or may: a file that is not there is not an empty one
+
+	seen    stamp     // of the file as it was looked at last
+	since   time.Time // when it was first seen like that
+	unsure  time.Time // when it was first seen as one that may be half; zero if it is not
+	refused bool      // for being that for too long
 }
 
-// stamp tells two contents of a file apart, as far as the file system does. The
-// zero one is that of no file.
-type stamp struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime syscall.Timespec
-}
+// verdict is what becomes of a look at the revocation file.
+type verdict int
+
+const (
+	leave  verdict = iota // what is in force stays
+	reread                // it is whole, as far as anybody can say
+	insist                // it is read as it is: somebody says so, or it has been like that for long
+	refuse                // it may have been half of one for too long: no signature counts
+)
 
 // newRevocations watches the directory of a revocation file. Without inotify,
 // looking at the file every second is enough.
 func newRevocations(path string, required bool) *revocations {
-	r := &revocations{path: path, required: required}
+	r := &revocations{path: path, required: required, now: now}
 	name := filepath.Base(path)
 	if w, err := inotify.New(func(n string) bool { return n == name }); err == nil {
 		r.watch = w
 	}
-	r.closed()
+	r.happened()
 	return r
 }
 
@@ -59,9 +74,9 @@ func (r *revocations) changed() <-chan struct{} {
 	return r.watch.Changed()
 }
 
-// closed reports whether the file was closed by a writer, moved or deleted since
-// the last call, as far as inotify says.
-func (r *revocations) closed() bool {
+// happened reports whether the file was closed by a writer, moved or deleted
+// since the last call, as far as inotify says.
+func (r *revocations) happened() bool {
 	if r.watch == nil {
 		return false
 	}
@@ -74,22 +89,150 @@ func (r *revocations) closed() bool {
 	return events[filepath.Base(r.path)]
 }
 
-// due reports whether the file is to be read again: its writer closed it; or,
-// where an interval has passed, it is another one and looks as it did an
-// interval ago, since it may be half written where nobody said that it was
-// closed.
-func (r *revocations) due(passed bool) bool {
-	closed, settled := r.closed(), false
-	if passed {
-		now := r.look()
-		settled = now == r.seen && now != r.taken
-		r.seen = now
+// due says what to do about the file, after inotify told of it or, where an
+// interval has passed, anyway: nobody says of a file behind a symbolic link that
+// it was closed, and it is whole when it looks as it did an interval ago.
+func (r *revocations) due(passed bool) verdict {
+	event, at := r.happened(), r.now()
+	settled := passed && r.settled(at)
+	switch half := r.half(); {
+	case half && event && r.missed():
+		return reread // as one that is not there
+	case half && passed:
+		return r.waitFor(at)
+	case !half:
+		r.unsure = time.Time{}
+		if event || settled {
+			return reread
+		}
 	}
-	return (closed || settled) && !r.writing()
+	return leave
 }
 
-// writing reports whether somebody has written to the file and not closed it.
-func (r *revocations) writing() bool { return r.watch != nil && r.watch.Writing(filepath.Base(r.path)) }
+// settled looks at the file and reports whether it is another one than the list
+// in force was made of, and looks as it did before. An empty one may be waiting
+// for its first line.
+func (r *revocations) settled(at time.Time) bool {
+	now := r.look()
+	if now != r.seen {
+		r.seen, r.since = now, at
+		return false
+	}
+	return now != r.taken && (!r.needed || !now.empty() || at.Sub(r.since) >= revokedPatience)
+}
+
+// waitFor bounds the time for which a file that may be half keeps what is in
+// force.
+func (r *revocations) waitFor(at time.Time) verdict {
+	if r.seen == r.taken {
+		r.unsure = time.Time{} // it is in force as it is
+		return leave
+	}
+	if r.unsure.IsZero() {
+		r.unsure = at
+	}
+	switch {
+	case at.Sub(r.since) >= revokedPatience:
+		return insist
+	case at.Sub(r.unsure) >= revokedPatience && !r.refused:
+		return refuse
+	default:
+		return leave
+	}
+}
+
+// half reports whether the file may be half of one: somebody has written to it
+// and not closed it, or it was put where another one went away from, and nobody
+// has closed it since.
+func (r *revocations) half() bool {
+	if r.watch == nil {
+		return false
+	}
+	name := filepath.Base(r.path)
+	return r.watch.Writing(name) || r.watch.Gone(name) && r.look() != stamp{}
+}
+
+// missed reports whether the file that revoked keys went away, and there is no
+// whole one since. Editors that rename do that for a moment.
+func (r *revocations) missed() bool {
+	return r.needed && r.watch != nil && r.watch.Gone(filepath.Base(r.path))
+}
+
+// load makes a list of the file; false if what is in force stays, since somebody
+// writes to it. What cannot be read, and what does not load, is a list that
+// refuses every key: one of them may be among those that it was to name.
+func (r *revocations) load(v verdict) (list *authz.Revoked, at stamp, ok bool) {
+	if v == refuse {
+		return unreadable("%s is being written to, and was not closed within %s: close it", r.path, revokedPatience), unknown, true
+	}
+	r.happened() // what came before is what is read now
+	list, at = r.read()
+	switch {
+	case !r.begun || !r.half():
+	case v == insist && at.empty() && r.needed:
+		return unreadable("%s was emptied, and nobody has closed it: close it", r.path), at, true
+	case v == insist:
+	case r.missed():
+		return r.absent(), stamp{}, true
+	default:
+		return nil, stamp{}, false
+	}
+	return list, at, true
+}
+
+// took remembers what is in force now.
+func (r *revocations) took(list *authz.Revoked, at stamp, v verdict) {
+	var nobody *authz.Trust
+	r.list, r.taken, r.begun, r.refused = list, at, true, v == refuse
+	r.needed = list.Count() > 0 || nobody.WithRevoked(list).Blocked() != nil
+}
+
+func (r *revocations) read() (*authz.Revoked, stamp) {
+	before := r.look()
+	text, err := readBounded(r.path, authz.MaxRevoked, 0)
+	if errors.Is(err, fs.ErrNotExist) && !r.required {
+		if r.needed {
+			return r.absent(), stamp{}
+		}
+		return nil, stamp{}
+	}
+	if err == nil && r.look() != before {
+		err = errors.New("it is being written to")
+		before = unknown // to be read again
+	}
+	if err != nil {
+		return unreadable("%v", err), before
+	}
+	list, err := authz.LoadRevoked(text)
+	if err != nil {
+		refusal := op.AsRefusal(err)
+		return authz.UnreadableRevoked(op.Refuse(refusal.Code, "%s: %s", r.path, refusal.Detail)), before
+	}
+	return list, before
+}
+
+// absent is the list that stands for a file which is not there and was. It is
+// not an empty one: an editor may be about to put it back.
+func (r *revocations) absent() *authz.Revoked {
+	return unreadable("there is no %s any more, and keys were revoked: put it back, or an empty file to revoke nothing", r.path)
+}
+
+func unreadable(format string, args ...any) *authz.Revoked {
+	return authz.UnreadableRevoked(op.Refuse(op.Unavailable, format, args...))
+}
+
+// stamp tells two contents of a file apart, as far as the file system does. The
+// zero one is that of no file.
+type stamp struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime syscall.Timespec
+}
+
+// unknown differs from the stamp of every file, and from that of none.
+var unknown = stamp{size: -1}
+
+func (s stamp) empty() bool { return s != stamp{} && s.size == 0 }
 
 // look returns the file's stamp. One that cannot be looked at has a stamp of its
 // own, so that it differs from none.
@@ -103,43 +246,7 @@ func (r *revocations) look() stamp {
 		st, ok = info.Sys().(*syscall.Stat_t)
 	}
 	if !ok {
-		return stamp{size: -1}
+		return unknown
 	}
 	return stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
-}
-
-// load reads the file, unless somebody is writing to it: then the list stays as
-// it was, and the file is due when it is closed. What cannot be read, and what
-// does not load, is a list that refuses every key: one of them may be among
-// those that it was to name.
-func (r *revocations) load() (*authz.Revoked, stamp) {
-	r.closed() // what came before is what is read now
-	if r.begun && r.writing() {
-		return r.list, r.taken
-	}
-	return r.read()
-}
-
-// took remembers what is in force now.
-func (r *revocations) took(list *authz.Revoked, at stamp) { r.list, r.taken, r.begun = list, at, true }
-
-func (r *revocations) read() (*authz.Revoked, stamp) {
-	before := r.look()
-	text, err := readBounded(r.path, authz.MaxRevoked, 0)
-	if errors.Is(err, fs.ErrNotExist) && !r.required {
-		return nil, stamp{}
-	}
-	if err == nil && r.look() != before {
-		err = errors.New("it is being written to")
-		before = stamp{size: -1} // to be read again
-	}
-	if err != nil {
-		return authz.UnreadableRevoked(op.Refuse(op.Unavailable, "%v", err)), before
-	}
-	list, err := authz.LoadRevoked(text)
-	if err != nil {
-		refusal := op.AsRefusal(err)
-		return authz.UnreadableRevoked(op.Refuse(refusal.Code, "%s: %s", r.path, refusal.Detail)), before
-	}
-	return list, before
 }

@@ -43,10 +43,10 @@ func TestRevokedOnChange(t *testing.T) { // S14
 	w.trusted(1)
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	require.Equal(t, "1 in "+w.revokedFile(), w.health("revoked keys").Detail)
-	require.NoError(t, os.Remove(w.revokedFile()))
+	require.NoError(t, os.WriteFile(w.revokedFile(), nil, 0o600))
 	w.trusted(2)
 
-	// Half of a file is not one, and a signal does not make it one.
+	// Half of a file is not one, until a signal says that it is to be read.
 	f, err := os.Create(w.revokedFile())
 	require.NoError(t, err)
 	_, err = f.WriteString("# half of a lin")
@@ -58,6 +58,7 @@ func TestRevokedOnChange(t *testing.T) { // S14
 	require.NoError(t, err)
 	w.hup()
 	w.trusted(4)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	require.NoError(t, f.Close())
 	w.trusted(5)
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
@@ -70,10 +71,90 @@ func TestRevokedOnChange(t *testing.T) { // S14
 	require.Contains(t, h.Detail, w.revokedFile()+": line 1: ")
 	require.ErrorIs(t, w.approve(id), op.Unavailable)
 
-	require.NoError(t, os.Remove(w.revokedFile()))
+	require.NoError(t, os.WriteFile(w.revokedFile(), nil, 0o600))
 	w.trusted(7)
 	require.NoError(t, w.approve(id))
 	w.await(strings.TrimSuffix(id, ".1"))
+
+	// An empty list may go: it revokes nothing.
+	require.NoError(t, os.Remove(w.revokedFile()))
+	w.trusted(8)
+	require.Contains(t, w.health("revoked keys").Detail, "none, there is no ")
+	w.halt()
+	w.sound()
+}
+
+// TestRevokedWhileAnEditorSaves: one that moves the file away and writes another
+// one does not let a revoked key count in between, however long that takes.
+func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	id := w.waiting("web")
+	require.NoError(t, os.WriteFile(w.revokedFile(), []byte(w.fingerprint()+"\n"), 0o600))
+	w.trusted(1)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+
+	refusedUntil := func(n int) {
+		taken := make(chan struct{})
+		go func() { defer close(taken); w.trusted(n) }()
+		for tries := 0; ; tries++ {
+			require.Contains(t, []op.Code{op.SignerRevoked, op.Unavailable}, op.CodeOf(w.approve(id)), "try %d", tries)
+			select {
+			case <-taken:
+				return
+			default:
+			}
+		}
+	}
+	require.NoError(t, os.Rename(w.revokedFile(), w.revokedFile()+"~"))
+	refusedUntil(2)
+	h := w.health("revoked keys")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, "put it back, or an empty file to revoke nothing")
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	f, err := os.Create(w.revokedFile())
+	require.NoError(t, err)
+	w.hup() // even where somebody says so, nothing that is open is a list
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	_, err = f.WriteString("# edited\n" + w.fingerprint() + "\n")
+	require.NoError(t, err)
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.NoError(t, f.Close())
+	refusedUntil(4)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	require.True(t, w.health("revoked keys").OK)
+
+	// A file that is deleted is no pardon, and a signal makes it none.
+	require.NoError(t, os.Remove(w.revokedFile()))
+	refusedUntil(5)
+	w.hup()
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+
+	// Nor is another daemon, or a third one.
+	for range 2 {
+		w.halt()
+		w.serve()
+		require.False(t, w.health("revoked keys").OK)
+		require.ErrorIs(t, w.approve(id), op.Unavailable)
+	}
+	require.NoError(t, os.Rename(w.revokedFile()+"~", w.revokedFile()))
+	refusedUntil(7)
+	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
+	w.halt()
+	require.NoError(t, os.Remove(w.revokedFile()))
+	w.serve()
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.NoError(t, os.WriteFile(w.revokedFile(), nil, 0o600))
+	w.trusted(8)
+	require.NoError(t, w.approve(id))
+	w.await(strings.TrimSuffix(id, ".1"))
+
+	// Nothing is revoked any more, and no file is needed.
+	w.halt()
+	require.NoError(t, os.Remove(w.revokedFile()))
+	w.serve()
+	require.True(t, w.health("revoked keys").OK)
 	w.halt()
 	w.sound()
 }

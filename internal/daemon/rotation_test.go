@@ -229,10 +229,19 @@ func TestTheFileAfterACrash(t *testing.T) {
 	w.serve()
 	require.Equal(t, after, read(t, w.signers()))
 	require.Contains(t, w.log.String(), "written anew from the database")
+	require.Equal(t, 1, w.older(), "so does a hand that puts the file of then back, and the log tells")
+
+	// While the daemon runs, no crash explains it.
+	require.NoError(t, os.WriteFile(w.signers(), []byte(before), 0o600))
+	w.hup()
+	require.Equal(t, after, read(t, w.signers()))
+	require.Equal(t, 2, w.older())
 	w.halt()
 	require.NoError(t, os.Remove(w.signers()))
 	w.serve()
 	require.Equal(t, after, read(t, w.signers()))
+	require.Equal(t, 2, w.older())
+	require.True(t, w.health("revoked keys").OK, "such an entry says nothing of them")
 	w.halt()
 
 	// Anything else is somebody's edit, also an older version.
@@ -240,6 +249,20 @@ func TestTheFileAfterACrash(t *testing.T) {
 	refused(t, w.run(t.Context()), op.Conflict, w.signers(), "epoch 2", "+ eve@example.com operational SHA256:",
 		"- carol@example.com operational SHA256:", "gated trust adopt --state "+w.state, "move the file away")
 	w.sound()
+}
+
+// older counts the entries that say that the file of signers was that of the
+// first epoch.
+func (w *world) older() (n int) {
+	w.t.Helper()
+	entries, err := w.client.Audit(w.t.Context(), 0, 1000)
+	require.NoError(w.t, err)
+	for _, e := range entries {
+		if e.Kind == "trusted" && strings.Contains(e.Detail, "was that of epoch 1, and was written anew") {
+			n++
+		}
+	}
+	return n
 }
 
 // TestAFileThatCannotBeWritten is no failure of the rotation: it is in force,

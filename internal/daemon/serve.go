@@ -97,7 +97,7 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 	}
 	defer socket.Close()
 	if err := d.gate.Log(ctx, audit.Entry{Kind: audit.Started, Epoch: d.gate.Epoch(), Digest: d.gate.Trust().Digest(),
-		Detail: "gated " + Version() + "; revoked keys: " + *d.revokedSays.Load()}); err != nil {
+		Detail: startedDetail(*d.revokedSays.Load())}); err != nil {
 		return err
 	}
 	// What was in flight is resolved before anything may change.

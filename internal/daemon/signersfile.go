@@ -25,6 +25,13 @@ import (
 type signersFile struct {
 	path string
 	mu   sync.Mutex // held from the look at it to the end of writing it
+	said int64      // epoch that it was seen to say, 0 before the first look
+}
+
+// settled is what settle did.
+type settled struct {
+	wrote bool // the file
+	older bool // for it said what the version before says, and this process has not rotated since it said the newest
 }
 
 // versions are the newest version of the trust file and the one before it; the
@@ -54,22 +61,29 @@ func (f *signersFile) read() ([]byte, error) {
 
 // settle brings the file to the newest version where that can only be right: it
 // is not there, or is the version before, which a crash between the commit and
-// the file leaves. It reports whether it wrote. A file that is anything else is
-// somebody's edit: Conflict, with what differs, and the file stays.
-func (f *signersFile) settle(v versions) (wrote bool, err error) {
+// the file leaves. A file that is anything else is somebody's edit: Conflict,
+// with what differs, and the file stays.
+func (f *signersFile) settle(v versions) (done settled, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found, err := f.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return false, err
+		return done, err
 	case bytes.Equal(found, v.newest.Text):
-		return false, nil
+		f.said = v.newest.Epoch
+		return done, nil
 	case v.before.Epoch == 0 || !bytes.Equal(found, v.before.Text):
-		return false, f.edited(v.newest, found)
+		return done, f.edited(v.newest, found)
+	default:
+		done.older = f.said == 0 || f.said == v.newest.Epoch
 	}
-	return true, replaceFile(f.path, v.newest.Text)
+	if err := replaceFile(f.path, v.newest.Text); err != nil {
+		return settled{}, err
+	}
+	done.wrote, f.said = true, v.newest.Epoch
+	return done, nil
 }
 
 // edited says what differs, without a key in it: Malformed where the file does

@@ -53,11 +53,15 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	g.changing.Lock()
 	defer g.changing.Unlock()
 	held := g.rules.Load()
+	next := held.trust.WithRevoked(revoked)
 	e := audit.Entry{Kind: audit.Trusted, Epoch: held.epoch, Digest: held.trust.Digest(), Detail: fmt.Sprintf("%d keys revoked, sha256:%s", revoked.Count(), revoked.Digest())}
+	if err := next.Blocked(); err != nil {
+		e.Detail = op.AsRefusal(err).Detail // nobody knows how many
+	}
 	if err := g.Log(ctx, e); err != nil {
 		return err
 	}
-	return g.replace(ctx, rules{trust: held.trust.WithRevoked(revoked), epoch: held.epoch, policy: p})
+	return g.replace(ctx, rules{trust: next, epoch: held.epoch, policy: p})
 }
 
 // Rotate makes what the step of a used permit asks for the trust file in force:
