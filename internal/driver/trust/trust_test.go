@@ -33,7 +33,7 @@ type world struct {
 	gate         *gate.Gate
 	alice, vault mint.Key
 	changed      int
-	asked        int // how often for what is in force
+	asked        int                                                        // how often for what is in force
 	rotate       func(context.Context, gate.Permit) (authz.Rotation, error) // instead of the gate's, if not nil
 }
 
