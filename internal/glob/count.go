@@ -1,0 +1,147 @@
+package glob
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// MaxVisited is how many directory entries Count looks at.
+const MaxVisited = 20_000
+
+// readBatch is how many entries are read at once, so that one huge directory is
+// not read to its end.
+const readBatch = 256
+
+// Count counts the files of a scope that the pattern matches: every entry that is
+// no directory. It reads only directories that the pattern could match something
+// in, and follows no symlink; root should be that of an os.Root, which keeps this
+// so while somebody changes the tree.
+//
+// It stops at limit files or MaxVisited entries; more then says that there may be
+// more than n. It says so too if a directory below cannot be read. An error is one
+// of the scope's own directory.
+func Count(root fs.FS, p Pattern, limit int) (n int, more bool, err error) {
+	if p.strict == nil {
+		return 0, false, nil
+	}
+	c := &counter{root: root, a: p.strict, limit: limit, spare: make([]uint64, p.strict.words)}
+	start := make([]uint64, p.strict.words)
+	start[0] = 1
+	if p.fold || p.literal == "" {
+		// A file system that ignores case has the literal part in any case.
+		c.pending = []directory{{name: ".", states: start}}
+	} else if err := c.descend(p.literal, start); err != nil {
+		return 0, false, err
+	}
+	for len(c.pending) > 0 && !c.more {
+		d := c.pending[len(c.pending)-1]
+		c.pending = c.pending[:len(c.pending)-1]
+		if err := c.read(d); err != nil {
+			if d.name == "." {
+				return 0, false, err
+			}
+			c.more = true
+		}
+	}
+	return c.n, c.more, nil
+}
+
+// directory is one to read, with the states after its name and "/".
+type directory struct {
+	name   string // as root has it
+	states []uint64
+}
+
+type counter struct {
+	root    fs.FS
+	a       *automaton
+	limit   int
+	spare   []uint64
+	pending []directory
+	visited int
+	n       int
+	more    bool
+}
+
+// descend goes to the path that everything matched is or is below, and through
+// no symlink on the way.
+func (c *counter) descend(path string, start []uint64) error {
+	if _, err := fs.Stat(c.root, "."); err != nil {
+		return err
+	}
+	for i := 0; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		info, err := fs.Lstat(c.root, path[:i])
+		switch {
+		case err != nil:
+			c.more = !errors.Is(err, fs.ErrNotExist)
+			return nil
+		case i == len(path):
+			c.entry(path, info.IsDir(), start, path)
+		case !info.IsDir():
+			return nil
+		}
+	}
+	return nil
+}
+
+// read reads one directory.
+func (c *counter) read(d directory) error {
+	f, err := c.root.Open(d.name)
+	if errors.Is(err, fs.ErrNotExist) && d.name != "." {
+		return nil // it went away
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	dir, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return &fs.PathError{Op: "readdir", Path: d.name, Err: fs.ErrInvalid}
+	}
+	for !c.more {
+		entries, err := dir.ReadDir(readBatch)
+		for _, e := range entries {
+			if c.visited++; c.visited > MaxVisited {
+				c.more = true
+				return nil
+			}
+			name := e.Name()
+			if d.name != "." {
+				name = d.name + "/" + name
+			}
+			c.entry(name, e.IsDir(), d.states, e.Name())
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry counts a file, or notes a directory for later: before are the states
+// before text is read, which is what of the path they have not read.
+func (c *counter) entry(name string, isDir bool, before []uint64, text string) {
+	states := slices.Clone(before)
+	if isDir {
+		if c.a.advance(states, c.spare, text+"/") {
+			c.pending = append(c.pending, directory{name, states})
+		}
+		return
+	}
+	if !c.a.advance(states, c.spare, text) || !c.a.mayEnd(states) {
+		return
+	}
+	if c.n == c.limit {
+		c.more = true
+		return
+	}
+	c.n++
+}
