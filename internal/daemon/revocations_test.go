@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,19 +16,32 @@ import (
 
 func (w *world) revokedFile() string { return filepath.Join(w.state, "revoked") }
 
-// trusted waits for the nth time that revoked keys were taken over.
+// trusted waits for the nth time that revoked keys were taken over: it is in the
+// log of decisions first, and then in force and in status, which the daemon says.
 func (w *world) trusted(n int) {
 	w.t.Helper()
-	found := errors.New("found")
+	found, left := errors.New("found"), n
 	require.ErrorIs(w.t, w.events(func(e api.Entry) error {
 		if e.Kind == "trusted" {
-			n--
+			left--
 		}
-		if n == 0 {
+		if left == 0 {
 			return found
 		}
 		return nil
 	}), found)
+	limit := time.After(patience)
+	for {
+		text := w.log.String()
+		if strings.Count(text, "revoked keys are in force")+strings.Count(text, "every signature is refused") >= n {
+			return
+		}
+		select {
+		case <-w.log.grew:
+		case <-limit:
+			w.t.Fatalf("the daemon did not say %d times what is in force:\n%s", n, text)
+		}
+	}
 }
 
 // TestRevokedOnChange: without a signal, as soon as the file is whole.
