@@ -39,21 +39,13 @@ func newAutomaton(states int, sets []set) *automaton {
 		run: make([]uint64, words), ends: make([]uint64, words), sets: sets, having: make([][]int32, len(sets))}
 }
 
-// connect sets what follows a state: the reads of a place, by their numbers, 0
-// for none.
-func (a *automaton) connect(state int, p *place, number []int32) {
-	var next []int32
-	for _, r := range p.reads {
-		if n := number[r]; n > 0 {
-			next = append(next, n)
-		}
-	}
-	slices.Sort(next)
+// connect sets what follows a state.
+func (a *automaton) connect(state int, next []int32, ends bool) {
 	a.follow[state] = next
 	if len(next) == 1 && int(next[0]) == state+1 {
 		a.run[state>>6] |= 1 << (state & 63)
 	}
-	if p.ends {
+	if ends {
 		a.ends[state>>6] |= 1 << (state & 63)
 	}
 }

@@ -19,7 +19,7 @@ type place struct {
 	done    bool
 	ends    bool    // the path may end here
 	reads   []int32 // numbers of reads, each once
-	entered []int32 // numbers of the reads that lead here
+	entered int32   // the number of a read that leads here, -1 for none
 	other   int32   // the next place before the same element, -1 for none
 }
 
@@ -28,6 +28,7 @@ type place struct {
 type read struct {
 	label int32
 	to    int32 // a place
+	other int32 // the next read that leads there, -1 for none
 }
 
 // compiler turns elements into an automaton. It goes through the places that can
@@ -36,11 +37,12 @@ type compiler struct {
 	pattern  string
 	elements []element
 	jumps    map[int32][]int32 // from "{" to its alternatives, from "," to behind "}"
-	labels   labels
+	labels   *labels
 	lax      bool // see laxly
 	places   []place
 	firsts   []int32 // by element, a place, -1 for none
 	all      []read
+	room     []int32 // for lists
 	err      error
 }
 
@@ -48,9 +50,11 @@ type compiler struct {
 // that the pattern matches. The lax one is smaller: it also reads text that is no
 // path, such as "a//b", so it is only good for paths.
 func compile(pattern string, elements []element, fold bool) (strict, lax *automaton, err error) {
+	kept, forward := newLabels(fold), jumps(elements)
 	build := func(lax bool) (*automaton, error) {
-		c := &compiler{pattern: pattern, elements: elements, jumps: jumps(elements), labels: newLabels(fold), lax: lax,
-			firsts: slices.Repeat([]int32{-1}, len(elements)+1)}
+		c := &compiler{pattern: pattern, elements: elements, jumps: forward, labels: kept, lax: lax,
+			firsts: slices.Repeat([]int32{-1}, len(elements)+1), places: make([]place, 0, 2*len(elements)+8),
+			all: make([]read, 0, len(elements)+8)}
 		a := c.assemble()
 		return a, c.err
 	}
@@ -81,14 +85,25 @@ func (c *compiler) assemble() *automaton {
 	slices.SortFunc(order, c.compare)
 	order, number := c.living(order)
 	a := newAutomaton(len(order)+1, c.labels.sets)
-	a.connect(0, &c.places[first], number)
+	a.connect(0, c.following(first, number), c.places[first].ends)
 	for i, r := range order {
 		label := c.all[r].label
 		a.label[i+1] = label
 		a.having[label] = append(a.having[label], int32(i+1))
-		a.connect(i+1, &c.places[c.all[r].to], number)
+		to := c.all[r].to
+		a.connect(i+1, c.following(to, number), c.places[to].ends)
 	}
 	return a
+}
+
+// following returns the numbers of the reads of a place.
+func (c *compiler) following(i int32, number []int32) []int32 {
+	out := c.keep(c.places[i].reads)
+	for k, r := range out {
+		out[k] = number[r]
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(out, func(n int32) bool { return n == 0 })
 }
 
 // compare orders reads as the pattern has them. Of those that lead to one place,
@@ -161,7 +176,7 @@ func (c *compiler) find(n node) int32 {
 			return i
 		}
 	}
-	c.places = append(c.places, place{node: n, other: c.firsts[n.at]})
+	c.places = append(c.places, place{node: n, entered: -1, other: c.firsts[n.at]})
 	c.firsts[n.at] = int32(len(c.places) - 1)
 	return c.firsts[n.at]
 }
@@ -193,16 +208,26 @@ func (o *next) add(r int32) {
 // read adds the reading of a label that leads to a node.
 func (c *compiler) read(o *next, label int32, n node) {
 	to := c.find(n)
-	for _, r := range c.places[to].entered {
+	for r := c.places[to].entered; r >= 0; r = c.all[r].other {
 		if c.all[r].label == label {
 			o.add(r)
 			return
 		}
 	}
 	r := int32(len(c.all))
-	c.all = append(c.all, read{label, to})
-	c.places[to].entered = append(c.places[to].entered, r)
+	c.all = append(c.all, read{label, to, c.places[to].entered})
+	c.places[to].entered = r
 	o.add(r)
+}
+
+// keep copies a list to where lists are kept together.
+func (c *compiler) keep(list []int32) []int32 {
+	if cap(c.room)-len(c.room) < len(list) {
+		c.room = make([]int32, 0, max(2*len(c.elements), len(list)))
+	}
+	n := len(c.room)
+	c.room = append(c.room, list...)
+	return c.room[n:len(c.room):len(c.room)]
 }
 
 func (c *compiler) refuse(err error) {

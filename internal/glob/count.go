@@ -35,17 +35,17 @@ func Count(root fs.FS, p Pattern, limit int) (n int, more bool, err error) {
 	} else if err := c.descend(p.literal, start); err != nil {
 		return 0, false, err
 	}
-	for len(c.pending) > 0 && !c.more {
+	for len(c.pending) > 0 && !c.stopped {
 		d := c.pending[len(c.pending)-1]
 		c.pending = c.pending[:len(c.pending)-1]
 		if err := c.read(d); err != nil {
 			if d.name == "." {
 				return 0, false, err
 			}
-			c.more = true
+			c.unread = true
 		}
 	}
-	return c.n, c.more, nil
+	return c.n, c.stopped || c.unread, nil
 }
 
 // directory is one to read, with the states after its name and "/".
@@ -62,7 +62,8 @@ type counter struct {
 	pending []directory
 	visited int
 	n       int
-	more    bool
+	stopped bool // at a limit
+	unread  bool // a directory was left out
 }
 
 // descend goes to the path that everything matched is or is below, and through
@@ -78,7 +79,7 @@ func (c *counter) descend(path string, start []uint64) error {
 		info, err := fs.Lstat(c.root, path[:i])
 		switch {
 		case err != nil:
-			c.more = !errors.Is(err, fs.ErrNotExist)
+			c.unread = !errors.Is(err, fs.ErrNotExist)
 			return nil
 		case i == len(path):
 			c.entry(path, info.IsDir(), start, path)
@@ -103,11 +104,11 @@ func (c *counter) read(d directory) error {
 	if !ok {
 		return &fs.PathError{Op: "readdir", Path: d.name, Err: fs.ErrInvalid}
 	}
-	for !c.more {
+	for !c.stopped {
 		entries, err := dir.ReadDir(readBatch)
 		for _, e := range entries {
 			if c.visited++; c.visited > MaxVisited {
-				c.more = true
+				c.stopped = true
 				return nil
 			}
 			name := e.Name()
@@ -140,7 +141,7 @@ func (c *counter) entry(name string, isDir bool, before []uint64, text string) {
 		return
 	}
 	if c.n == c.limit {
-		c.more = true
+		c.stopped = true
 		return
 	}
 	c.n++

@@ -28,8 +28,8 @@ type labels struct {
 	undotted map[int32]int32 // a class's label without ".", -1 for nothing
 }
 
-func newLabels(fold bool) labels {
-	return labels{fold: fold, sets: []set{inSegment, notDot, aDot, aSlash, inPath}, literals: map[rune]int32{'.': labelDot},
+func newLabels(fold bool) *labels {
+	return &labels{fold: fold, sets: []set{inSegment, notDot, aDot, aSlash, inPath}, literals: map[rune]int32{'.': labelDot},
 		classes: map[int32]int32{}, undotted: map[int32]int32{labelAny: labelNotDot, labelDot: -1}}
 }
 

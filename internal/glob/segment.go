@@ -16,7 +16,8 @@ func (c *compiler) from(n node) int32 {
 	if c.places[i].done {
 		return i
 	}
-	var o next
+	var room [8]int32
+	o := next{reads: room[:0]}
 	k := c.kindAt(n.at)
 	switch {
 	case n.ctx >= among:
@@ -37,7 +38,7 @@ func (c *compiler) from(n node) int32 {
 		c.character(&o, n)
 	}
 	p := &c.places[i]
-	p.done, p.ends, p.reads = true, o.ends, o.reads
+	p.done, p.ends, p.reads = true, o.ends, c.keep(o.reads)
 	return i
 }
 

@@ -98,7 +98,7 @@ func slowSegments(text string) ([]string, bool) {
 	var out []string
 	all := strings.Split(text, "/")
 	for i, s := range all {
-		switch plain := strings.ReplaceAll(s, `\`, ""); {
+		switch plain := strings.ReplaceAll(s, `\.`, "."); {
 		case plain == "..":
 			return nil, false
 		case s == "" && i == len(all)-1: // "dir/"
@@ -116,7 +116,7 @@ func slowSegments(text string) ([]string, bool) {
 func (p slowPattern) match(path string) bool {
 	segments := strings.Split(path, "/")
 	for _, s := range segments {
-		if s == "" || s == "." || s == ".." {
+		if s == "" || s == "." || s == ".." || strings.Contains(s, "\x00") {
 			return false
 		}
 	}
@@ -128,6 +128,8 @@ func slowPath(pattern, path []string, fold bool) bool {
 	case len(pattern) == 0:
 		return len(path) == 0
 	case pattern[0] == slowStars:
+		for ; len(pattern) > 1 && pattern[1] == slowStars; pattern = pattern[1:] {
+		}
 		return slowPath(pattern[1:], path, fold) || len(path) > 0 && slowPath(pattern, path[1:], fold)
 	default:
 		return len(path) > 0 && slowName(pattern[0], path[0], fold) && slowPath(pattern[1:], path[1:], fold)
@@ -135,19 +137,35 @@ func slowPath(pattern, path []string, fold bool) bool {
 }
 
 func slowName(pattern, name string, fold bool) bool {
-	switch {
-	case pattern == "":
-		return name == ""
-	case pattern[0] == '*':
-		return slowName(pattern[1:], name, fold) || name != "" && slowName(pattern, name[slowSkipName(name):], fold)
-	case name == "":
+	var dead map[[2]int]bool // what was tried in vain, if that could be much
+	if strings.Count(pattern, "*") > 3 {
+		dead = map[[2]int]bool{}
+	}
+	return slowRest(pattern, name, fold, dead)
+}
+
+func slowRest(pattern, name string, fold bool, dead map[[2]int]bool) bool {
+	at := [2]int{len(pattern), len(name)}
+	if dead[at] {
 		return false
 	}
-	n, r := slowSkip(pattern), rune(-1) // -1 for a byte that is no character
-	if utf8.ValidString(name[:slowSkipName(name)]) {
-		r, _ = utf8.DecodeRuneInString(name)
+	ok := false
+	switch {
+	case pattern == "":
+		ok = name == ""
+	case pattern[0] == '*':
+		ok = slowRest(pattern[1:], name, fold, dead) || name != "" && slowRest(pattern, name[slowSkipName(name):], fold, dead)
+	case name != "":
+		n, r := slowSkip(pattern), rune(-1) // -1 for a byte that is no character
+		if utf8.ValidString(name[:slowSkipName(name)]) {
+			r, _ = utf8.DecodeRuneInString(name)
+		}
+		ok = slowOne(pattern[:n], r, fold) && slowRest(pattern[n:], name[slowSkipName(name):], fold, dead)
 	}
-	return slowOne(pattern[:n], r, fold) && slowName(pattern[n:], name[slowSkipName(name):], fold)
+	if dead != nil && !ok {
+		dead[at] = true
+	}
+	return ok
 }
 
 func slowSkipName(name string) int {
@@ -169,9 +187,6 @@ func slowOne(pattern string, r rune, fold bool) bool {
 		return slowClass(body, r, fold) != negated
 	}
 	want, _ := utf8.DecodeRuneInString(strings.TrimPrefix(pattern, `\`))
-	if pattern == `\` {
-		return false
-	}
 	return slowIn(want, want, r, fold)
 }
 
