@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// The hidden arguments under which this program becomes a part of Reaper: the
+// one between, which ends, and the orphan that it leaves behind.
+const (
+	betweenArg = "__gated_between"
+	orphanArg  = "__gated_orphan"
+)
+
+// The descriptors of both.
+const (
+	reportFD = 3 // where the orphan says who its parent is
+	goFD     = 4 // ends when the one between has ended
+)
+
+// MaybeOrphan turns this process into a part of Reaper if it was started as
+// one, and then does not return. Every program that calls Reaper calls it
+// before anything else, its tests in TestMain.
+func MaybeOrphan() {
+	if len(os.Args) != 2 {
+		return
+	}
+	var err error
+	switch os.Args[1] {
+	case betweenArg:
+		err = startSelf(orphanArg, os.NewFile(reportFD, "report"), os.NewFile(goFD, "go")).Start()
+	case orphanArg:
+		if _, err = io.Copy(io.Discard, os.NewFile(goFD, "go")); err == nil {
+			_, err = fmt.Fprintln(os.NewFile(reportFD, "report"), os.Getppid())
+		}
+	default:
+		return
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// startSelf is a command that is this very program, also after its file was
+// replaced.
+func startSelf(arg string, report, start *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", arg)
+	cmd.ExtraFiles = []*os.File{report, start}
+	return cmd
+}
+
+// Reaper returns the pid of the process that gets the orphans of this one: the
+// nearest of its ancestors that is a subreaper (prctl(2),
+// PR_SET_CHILD_SUBREAPER), else pid 1. It makes an orphan to see; there is no
+// other way, for the kernel tells that of nobody but oneself.
+func Reaper(ctx context.Context) (pid int, err error) {
+	report, reportEnd, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer report.Close()
+	start, startEnd, err := os.Pipe()
+	if err != nil {
+		_ = reportEnd.Close()
+		return 0, err
+	}
+	defer startEnd.Close()
+	cmd := startSelf(betweenArg, reportEnd, start)
+	err = cmd.Start()
+	_ = reportEnd.Close()
+	_ = start.Close()
+	if err != nil {
+		return 0, err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		_ = cmd.Process.Kill()
+		_ = report.SetReadDeadline(time.Unix(1, 0))
+	})
+	defer stop()
+	// Once it has been waited for, nobody is its child any more.
+	if err := cmd.Wait(); err != nil {
+		return 0, fmt.Errorf("measure the reaper of orphans: %w", errors.Join(err, ctx.Err()))
+	}
+	if err := startEnd.Close(); err != nil {
+		return 0, err
+	}
+	b, err := io.ReadAll(io.LimitReader(report, 32))
+	if err != nil {
+		return 0, fmt.Errorf("measure the reaper of orphans: %w", errors.Join(err, ctx.Err()))
+	}
+	if len(b) == 0 || b[len(b)-1] != '\n' {
+		return 0, errors.New("measure the reaper of orphans: the orphan said nothing")
+	}
+	pid, err = strconv.Atoi(string(b[:len(b)-1]))
+	if err != nil {
+		return 0, fmt.Errorf("measure the reaper of orphans: %w", err)
+	}
+	return pid, nil
+}

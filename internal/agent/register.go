@@ -1,0 +1,252 @@
+package agent
+
+import (
+	"context"
+
+	"gated/internal/op"
+	"gated/internal/proc"
+)
+
+// Wish is what a caller of Register asks for.
+type Wish struct {
+	Name   string
+	PID    int // the caller itself or an ancestor of it
+	Reaper int // who gets the caller's orphans, as Reaper measured it
+}
+
+// Register binds a name to a process. commit writes the registration down; the
+// name answers only after it returned nil. A process that is registered under
+// the same name already is no error: its registration is returned as it is.
+//
+// Refusals: Malformed for a name or a wish that cannot be; NotAllowed for a
+// process that is not the caller's to register; Conflict for a name or a
+// process that is taken; OverLimit; Unavailable where no process can be seen.
+func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit func(context.Context, Registration) error) (Registration, error) {
+	if err := op.CheckName(w.Name); err != nil {
+		return Registration{}, err
+	}
+	if r.blind != "" {
+		return Registration{}, op.Refuse(op.Unavailable, "processes cannot be recognised: %s", r.blind).WithHint("register with a token")
+	}
+	e, err := r.admit(by, w)
+	if err != nil || e.committed {
+		return e.registration(), err
+	}
+	if err := commit(ctx, e.Registration); err != nil {
+		r.leave(e)
+		return Registration{}, err
+	}
+	r.commit(e)
+	return e.Registration, nil
+}
+
+func (e *entry) registration() Registration {
+	if e == nil {
+		return Registration{}
+	}
+	return e.Registration
+}
+
+// admit checks a wish and enters it. It returns a committed entry where the
+// wish was granted before.
+func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
+	r.admission.Lock()
+	defer r.admission.Unlock()
+	chain, err := r.ancestry(by)
+	if err != nil {
+		return nil, err
+	}
+	at, err := mayRegister(chain, by.UID, w.PID)
+	if err != nil {
+		return nil, err
+	}
+	p := chain[at]
+	if e, err := r.taken(w.Name, p, by.UID); e != nil || err != nil {
+		return e, err
+	}
+	if err := r.notAbove(p); err != nil {
+		return nil, err
+	}
+	if err := r.noSubreaper(chain, at, w.Reaper); err != nil {
+		return nil, err
+	}
+	handle, err := r.cfg.Table.Open(p.PID, p.Start)
+	if err != nil {
+		return nil, err
+	}
+	if handle == nil {
+		return nil, op.Refuse(op.NotAllowed, "process %d has ended", p.PID)
+	}
+	// While the peer lives, the lowest of the chain was the peer.
+	if !by.Alive() {
+		handle.Close()
+		return nil, errEnded()
+	}
+	e := &entry{Registration: Registration{Name: w.Name, UID: by.UID, At: r.cfg.Now().UTC(),
+		Process: proc.ID{PID: p.PID, Start: p.Start, Boot: r.cfg.Boot}}, handle: handle}
+	if err := r.enter(e); err != nil {
+		handle.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func errEnded() error { return op.Refuse(op.NotAllowed, "the calling process has ended") }
+
+// ancestry returns the caller and all its ancestors that can be seen.
+func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
+	if !by.Alive() {
+		return nil, errEnded()
+	}
+	if by.PID <= 1 {
+		return nil, op.Refuse(op.NotAllowed, "process %d cannot be told from others", by.PID).WithHint("register with a token")
+	}
+	chain, err := climb(r.cfg.Table, by.PID, func(proc.Process) bool { return false })
+	if err != nil {
+		return nil, op.Refuse(op.NotAllowed, "the lineage of process %d cannot be told: %v", by.PID, err).WithHint("try again")
+	}
+	return chain, nil
+}
+
+// mayRegister returns where in the caller's chain the process is that it may
+// register.
+func mayRegister(chain []proc.Process, uid uint32, pid int) (int, error) {
+	if pid <= 1 {
+		return 0, op.Refuse(op.NotAllowed, "process %d is nobody's to register", pid)
+	}
+	if chain[0].Foreign {
+		return 0, op.Refuse(op.NotAllowed, "the caller is in another PID namespace").WithHint("register with a token")
+	}
+	at := index(chain[:unbroken(chain, uid)], pid)
+	if at < 0 {
+		return 0, op.Refuse(op.NotAllowed, "process %d is neither the caller nor an ancestor of it under uid %d", pid, uid).
+			WithHint("name the agent's own process, and call from a process that it started")
+	}
+	own, p := chain[0], chain[at]
+	if p.Session == p.PID && own.Session != p.Session {
+		return 0, op.Refuse(op.NotAllowed, "process %d leads another session than the caller's", pid).
+			WithHint("a terminal multiplexer or a login is nobody's agent; name a process below it")
+	}
+	if p.Terminal != 0 && own.Terminal != 0 && p.Terminal != own.Terminal {
+		return 0, op.Refuse(op.NotAllowed, "process %d is on another terminal than the caller", pid).
+			WithHint("a terminal multiplexer is nobody's agent; name a process below it, or call without a terminal: setsid -w")
+	}
+	return at, nil
+}
+
+// taken refuses a name or a process that has a registration, but for the very
+// same one, which it returns, and refuses more than the limits.
+func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if e := r.byPID[p.PID]; e != nil && e.Process.Start == p.Start {
+		if e.Name == name && e.UID == uid && e.committed {
+			return e, nil
+		}
+		return nil, op.Refuse(op.Conflict, "process %d is registered as %q", p.PID, e.Name)
+	}
+	return nil, r.room(name, uid)
+}
+
+// room refuses a name that is taken, and one more than the limits. The caller
+// holds mu.
+func (r *Registry) room(name string, uid uint32) error {
+	if e := r.byName[name]; e != nil {
+		if e.alive() {
+			return op.Refuse(op.Conflict, "the name %q is taken", name).WithHint("gated agent list shows by whom")
+		}
+		return op.Refuse(op.Conflict, "the process of %q has just ended, and its name is being freed", name).WithHint("try again")
+	}
+	if len(r.byName) >= MaxAgents {
+		return op.Refuse(op.OverLimit, "%d agents are registered, the most there may be", len(r.byName))
+	}
+	of := 0
+	for _, e := range r.byName {
+		if e.UID == uid {
+			of++
+		}
+	}
+	if of >= MaxAgentsOfUID {
+		return op.Refuse(op.OverLimit, "uid %d has %d registered agents, the most that one uid may have", uid, of)
+	}
+	return nil
+}
+
+// notAbove refuses a process that a registered one descends from: registering
+// it would give its name to all other descendants as well.
+func (r *Registry) notAbove(p proc.Process) error {
+	r.mu.RLock()
+	var below []*entry
+	for _, e := range r.byPID {
+		below = append(below, e)
+	}
+	r.mu.RUnlock()
+	seen := once{Table: r.cfg.Table, read: map[int]proc.Process{}}
+	for _, e := range below {
+		above := false
+		_, err := climb(seen, e.Process.PID, func(q proc.Process) bool {
+			above = q.PID == p.PID && q.Start == p.Start
+			return above
+		})
+		if above {
+			return op.Refuse(op.NotAllowed, "%q, which is registered, descends from process %d", e.Name, p.PID).
+				WithHint("what several agents descend from is none of them; name a process of this agent alone")
+		}
+		if err != nil && e.alive() {
+			return op.Refuse(op.NotAllowed, "whether %q descends from process %d cannot be told: %v", e.Name, p.PID, err).WithHint("try again")
+		}
+	}
+	return nil
+}
+
+// once spares the first reading of ancestors that several processes share. The
+// second one is the kernel's.
+type once struct {
+	Table
+	read map[int]proc.Process
+}
+
+func (o once) Read(pid int) (proc.Process, error) {
+	if p, ok := o.read[pid]; ok {
+		return p, nil
+	}
+	p, err := o.Table.Read(pid)
+	if err == nil {
+		o.read[pid] = p
+	}
+	return p, err
+}
+
+// noSubreaper refuses a process that takes in the orphans of others, or below
+// which there is one that does: an orphan would get its name. The kernel tells
+// of nobody else whether it is a subreaper, so the caller measures it; a
+// measurement that does not fit the lineage is refused.
+//
+// The same holds for registered ancestors of the process, which would take in
+// its orphans.
+func (r *Registry) noSubreaper(chain []proc.Process, at, reaper int) error {
+	if reaper <= 0 {
+		return op.Refuse(op.Malformed, "it is not said which process gets the caller's orphans").
+			WithHint("make an orphan and read its parent's pid; gated agent register does")
+	}
+	if reaper == 1 {
+		return nil
+	}
+	taker := index(chain, reaper)
+	if taker < 0 {
+		return op.Refuse(op.NotAllowed, "process %d is no ancestor of the caller and gets no orphans of it", reaper)
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	highest := at
+	for i := at; i < len(chain); i++ {
+		if r.registered(chain[i]) != nil {
+			highest = i
+		}
+	}
+	if taker <= highest {
+		return op.Refuse(op.NotAllowed, "process %d is a subreaper: it takes in orphans that it did not start", reaper).
+			WithHint("register an agent that is none and is below none that is registered")
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/proc"
+	"gated/internal/store"
+)
+
+// Schema is the tables of this package. An agent has a process or a token,
+// never both. Times are Unix nanoseconds.
+const Schema = `
+CREATE TABLE agents(
+	name  TEXT PRIMARY KEY,
+	uid   INTEGER NOT NULL,
+	pid   INTEGER NOT NULL,            -- 0 with a token
+	start INTEGER NOT NULL,            -- clock ticks since boot
+	boot  TEXT NOT NULL,
+	token TEXT NOT NULL,               -- hex SHA-256, empty with a process
+	at    INTEGER NOT NULL,
+	CHECK ((token = '') = (pid > 1))
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX agents_process ON agents(pid, start, boot) WHERE pid <> 0;
+CREATE UNIQUE INDEX agents_token ON agents(token) WHERE token <> '';
+`
+
+// Add writes a registration. A name, process or token that has one is a
+// Conflict.
+func Add(tx *store.Tx, r Registration) error {
+	_, err := tx.Exec(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
+		r.Name, int64(r.UID), r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
+	if errors.Is(err, store.ErrConstraint) {
+		return op.Refuse(op.Conflict, "the name %q, its process or its token is registered", r.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("register agent: %w", err)
+	}
+	return nil
+}
+
+// Remove forgets a registration. It reports whether this very one was there:
+// a later one under the same name stays.
+func Remove(tx *store.Tx, r Registration) (bool, error) {
+	n, err := tx.Exec(`DELETE FROM agents WHERE name = ? AND pid = ? AND start = ? AND boot = ? AND token = ?`,
+		r.Name, r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token)
+	if err != nil {
+		return false, fmt.Errorf("forget agent: %w", err)
+	}
+	return n == 1, nil
+}
+
+// All returns the registrations, by name.
+func All(tx *store.Tx) ([]Registration, error) {
+	rows, err := tx.Query(`SELECT name, uid, pid, start, boot, token, at FROM agents ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Registration
+	for rows.Next() {
+		var r Registration
+		var id proc.ID
+		var start, at int64
+		if err := rows.Scan(&r.Name, &r.UID, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
+			return nil, err
+		}
+		id.Start = uint64(start)
+		r.Process, r.At = id, time.Unix(0, at).UTC()
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}

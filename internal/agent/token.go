@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+
+	"gated/internal/op"
+)
+
+// tokenBytes is the size of a token in random bytes.
+const tokenBytes = 32
+
+// TokenLen is the length of a token as it is written: base64url, unpadded.
+const TokenLen = (tokenBytes*8 + 5) / 6
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// RegisterToken binds a name to a fresh token instead of a process, for callers
+// whose processes the daemon cannot see. The token is returned once and kept
+// nowhere; it counts for callers of the same uid alone. commit and the refusals
+// are as for Register.
+func (r *Registry) RegisterToken(ctx context.Context, by *Peer, name string, commit func(context.Context, Registration) error) (Registration, string, error) {
+	if err := op.CheckName(name); err != nil {
+		return Registration{}, "", err
+	}
+	b := make([]byte, tokenBytes)
+	rand.Read(b) // never fails (crypto/rand)
+	token := base64.RawURLEncoding.EncodeToString(b)
+	e := &entry{Registration: Registration{Name: name, UID: by.UID, Token: hashOf(token), At: r.cfg.Now().UTC()}}
+	if err := r.admitToken(e); err != nil {
+		return Registration{}, "", err
+	}
+	if err := commit(ctx, e.Registration); err != nil {
+		r.leave(e)
+		return Registration{}, "", err
+	}
+	r.commit(e)
+	return e.Registration, token, nil
+}
+
+func (r *Registry) admitToken(e *entry) error {
+	r.admission.Lock()
+	defer r.admission.Unlock()
+	r.mu.RLock()
+	err := r.room(e.Name, e.UID)
+	r.mu.RUnlock()
+	if err != nil {
+		return err
+	}
+	return r.enter(e)
+}
+
+// WhoByToken returns the name that a token stands for, if the peer has the uid
+// that registered it. A caller that shows a token which is none is to be
+// refused, and not to be looked up by its process instead.
+func (r *Registry) WhoByToken(p *Peer, token string) (name string, ok bool) {
+	if len(token) != TokenLen {
+		return "", false
+	}
+	// Looked up by its digest, a token does not show in how long this takes.
+	hash := hashOf(token)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e := r.byToken[hash]
+	if e == nil || !e.committed || e.UID != p.UID {
+		return "", false
+	}
+	return e.Name, true
+}

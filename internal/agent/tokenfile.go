@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+// WriteTokenFile keeps a token in a new file, for its owner alone. A file or a
+// link that is there already is an error (fs.ErrExist).
+func WriteTokenFile(path, token string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // O_EXCL follows no link
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(token + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// ReadTokenFile returns the token in a file. One that others may read or write,
+// that is someone else's, no regular file or a link is refused as NotAllowed;
+// one that holds no token as Malformed. No error says what is in it.
+func ReadTokenFile(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path)
+	case st.Uid != uint32(os.Geteuid()):
+		return "", op.Refuse(op.NotAllowed, "%s is uid %d's", path, st.Uid)
+	case st.Mode&0o077 != 0:
+		return "", op.Refuse(op.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, TokenLen+2))
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSuffix(string(b), "\n")
+	if len(token) != TokenLen {
+		return "", op.Refuse(op.Malformed, "%s holds no token", path)
+	}
+	return token, nil
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"gated/internal/proc"
+)
+
+// lineage is a registered process and the way up to it.
+type lineage struct {
+	to    *entry
+	chain []proc.Process // from the peer up to the registered process
+}
+
+// Who returns the name of the nearest registered process that the peer is or
+// descends from. There is none for a peer that has ended or cannot be seen, one
+// whose lineage passes through another uid, PID namespace or a process that
+// took it in, and one whose lineage changed while it was looked at: such a
+// caller is its uid and nothing else.
+//
+// reaper, if not 0, is what the caller measured with Reaper. It can only take a
+// name away: if orphans go to a process between the peer and the registered
+// one, or to that itself, the peer may be such an orphan.
+func (r *Registry) Who(p *Peer, reaper int) (name string, ok bool) {
+	if r.blind != "" || p.handle == nil || p.PID <= 1 {
+		return "", false
+	}
+	// Nothing is registered while this walks, so that one moment is answered for.
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	l, ok := p.recall(r.epoch)
+	if !ok {
+		if l, ok = r.lineage(p); !ok {
+			return "", false
+		}
+		p.remember(l, r.epoch)
+	}
+	if reaper != 0 && len(l.chain) > 1 && index(l.chain, reaper) >= 0 {
+		return "", false
+	}
+	// Last of all: while both live, the numbers that were read were theirs.
+	if p.handle.Ended() || l.to.handle.Ended() {
+		return "", false
+	}
+	return l.to.Name, true
+}
+
+// lineage walks from the peer to the nearest registered process.
+func (r *Registry) lineage(p *Peer) (lineage, bool) {
+	var to *entry
+	chain, err := climb(r.cfg.Table, p.PID, func(q proc.Process) bool {
+		to = r.registered(q)
+		return to != nil
+	})
+	if err != nil || to == nil || unbroken(chain, p.UID) < len(chain) {
+		return lineage{}, false
+	}
+	return lineage{to: to, chain: chain}, true
+}
+
+// registered returns the entry of a process, nil if it has none that answers.
+func (r *Registry) registered(p proc.Process) *entry {
+	e := r.byPID[p.PID]
+	if e == nil || !e.committed || e.Process.Start != p.Start {
+		return nil
+	}
+	return e
+}
+
+// recall returns the lineage that was found for the peer before. Who a process
+// descends from does not change while it lives; what may change is who is
+// registered, and then it is looked up anew.
+func (p *Peer) recall(epoch uint64) (lineage, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last, p.last.to != nil && p.epoch == epoch
+}
+
+func (p *Peer) remember(l lineage, epoch uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last, p.epoch = l, epoch
+}
