@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"gated/internal/audit"
@@ -61,6 +64,20 @@ func migrations() []store.Migration {
 	return all
 }
 
+// emptyDatabase is a database with its schema and nothing in it: to make one
+// takes longer than most rows do.
+var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
+	path := filepath.Join(scratchDir, "empty.db")
+	s, err := store.Open(context.Background(), path, store.Options{Migrations: migrations()})
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
 // initHost makes a new gate's state and opens it.
 func initHost(ctx context.Context, c hostConfig) (*host, error) {
 	dir, err := state.Init(c.dir, state.Options{})
@@ -68,6 +85,9 @@ func initHost(ctx context.Context, c hostConfig) (*host, error) {
 		return nil, err
 	}
 	h := &host{state: dir}
+	if err := os.WriteFile(dir.Database(), must(emptyDatabase()), 0o600); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
 	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()}); err == nil {
 		err = dir.Bind(ctx, h.store, state.Identity{Gate: state.NewGateID(), Host: testHost})
 	}
