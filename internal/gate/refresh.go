@@ -36,7 +36,7 @@ func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	var errs []error
 	for _, s := range waiting {
 		if o.Incarnation != s.Incarnation || o.Fingerprint != s.Fingerprint {
-			errs = append(errs, g.refreshOne(ctx, s.ID, o, "the target changed", false))
+			errs = append(errs, g.refreshOne(ctx, s.ID, o, "the target changed", ""))
 		}
 	}
 	return errors.Join(errs...)
@@ -56,14 +56,15 @@ func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err err
 }
 
 // refreshOne supersedes, expires or issues anew one waiting request, if it
-// still waits. One that the configuration now refuses ends so. expired says that
-// its payload cannot be approved any more.
-func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, why string, expired bool) error {
+// still waits. One that the configuration now refuses ends so. dead is the nonce
+// of a payload that cannot be approved any more, if it is for that one: a payload
+// that took its place meanwhile stays.
+func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, why, dead string) error {
 	by := op.Requester{Source: op.SourceGate}
 	ended := false
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
 		r, err := journal.ReadRequest(tx, id)
-		if err != nil || r.Step.State != op.StatePending {
+		if err != nil || r.Step.State != op.StatePending || dead != "" && r.Nonce != dead {
 			return err
 		}
 		if r.Step.Op == op.Rotate && g.rules.Load().trust.Blocked() != nil {
@@ -71,7 +72,7 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		}
 		ended = true
 		switch {
-		case expired && r.Offline:
+		case dead != "" && r.Offline:
 			e := about(audit.Expired, "gate", r.Step)
 			e.Code = op.Expired
 			return g.close(tx, r.Step, op.StateExpired, op.Expired, e)
@@ -127,7 +128,7 @@ func (g *Gate) renewForeign(ctx context.Context) error {
 		}
 		if why != "" {
 			found = true
-			errs = append(errs, g.renewOne(ctx, r.ID, why))
+			errs = append(errs, g.renewOne(ctx, r, why))
 		}
 	}
 	err = errors.Join(errs...)
@@ -149,7 +150,7 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 		}
 		// One that cannot be issued anew keeps none of the others from it.
 		for _, id := range ids {
-			errs = append(errs, g.renewOne(ctx, id, "the payload lived for as long as it may"))
+			errs = append(errs, g.renewExpired(ctx, id, now))
 		}
 		after = ids[len(ids)-1]
 	}
@@ -167,24 +168,31 @@ func (g *Gate) renewLate(ctx context.Context, r op.Request, refusal error) {
 	if err != nil || !runsBetween(need, now.Now.Add(need.CoolOff), now.Now.Add(need.MaxValidity)) {
 		return
 	}
-	if err := g.renewOne(ctx, r.ID, "what was left of its life was too short to run in"); err != nil {
+	if err := g.renewOne(ctx, r, "what was left of its life was too short to run in"); err != nil {
 		g.log.Warn("a request cannot be issued anew", "request", r.ID.String(), "error", err)
 	}
 }
 
-func (g *Gate) renewOne(ctx context.Context, id op.RequestID, why string) error {
+// renewExpired issues a request anew whose payload has expired or lives for too
+// long, if that has not been done since it was found.
+func (g *Gate) renewExpired(ctx context.Context, id op.RequestID, now time.Time) error {
 	r, err := g.Request(ctx, id)
-	if err != nil {
+	if err != nil || !now.After(r.ExpiresAt.Add(Skew)) && r.ExpiresAt.Sub(r.IssuedAt) <= g.Policy().MaxValidity {
 		return err
 	}
+	return g.renewOne(ctx, r, "the payload lived for as long as it may")
+}
+
+// renewOne issues a request anew, in the place of the payload that r has.
+func (g *Gate) renewOne(ctx context.Context, r op.Request, why string) error {
 	o, err := g.look(ctx, r.Step.Target)
 	if err != nil {
 		// Nothing is known of the target; its payload stays expired, which is
 		// refused, until it can be looked at.
-		g.log.Warn("a request cannot be issued anew", "request", id.String(), "error", err)
+		g.log.Warn("a request cannot be issued anew", "request", r.ID.String(), "error", err)
 		return nil
 	}
-	return g.refreshOne(ctx, id, o, why, true)
+	return g.refreshOne(ctx, r.ID, o, why, r.Nonce)
 }
 
 func (g *Gate) prune(ctx context.Context, now time.Time) error {
