@@ -28,7 +28,8 @@ type Request struct {
 	Rule             string         `json:"rule"`
 	Why              string         `json:"why"`
 	Facts            []op.Fact      `json:"facts"`
-	Roles            []op.Role      `json:"roles"` // any of which may sign
+	FactsAt          time.Time      `json:"facts_at"` // when the target looked so
+	Roles            []op.Role      `json:"roles"`    // any of which may sign
 	Signatures       []Signature    `json:"signatures"`
 	Needed           int            `json:"needed"`         // distinct people, at the least
 	Missing          int            `json:"missing"`        // how many of them have not signed
@@ -78,7 +79,7 @@ func RequestOf(r op.Request) (Request, error) {
 		Target: r.Step.Target.String(), Incarnation: r.Step.Incarnation, StateFingerprint: r.Step.Fingerprint,
 		Params: params(r.Step.Params), RequestedBy: requesters(r.Requesters), Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,
-		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, Roles: r.Need.Roles(),
+		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Roles: r.Need.Roles(),
 		Signatures: make([]Signature, 0, len(r.Signatures)), Needed: r.Need.Needed(), Missing: r.Missing(),
 		Demands: demands(r), Owed: append([]string{}, r.Owed...), CoolOff: int64(r.Need.CoolOff / time.Second),
 		Windows:       append([]op.Window{}, r.Need.Windows...),

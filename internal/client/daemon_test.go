@@ -127,6 +127,10 @@ func (d *daemon) Request(_ context.Context, id op.RequestID) (op.Request, error)
 	return d.req, d.reach("request %s", id)
 }
 
+func (d *daemon) Shown(_ context.Context, id op.RequestID) (op.Request, error) {
+	return d.req, d.reach("request %s", id)
+}
+
 func (d *daemon) Requests(_ context.Context, s op.State) ([]op.Request, error) {
 	return []op.Request{d.req}, d.reach("requests %s", s)
 }

@@ -129,7 +129,7 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 		g.present(a.rules, &r, now)
 	}
 	asks := asked(audit.Requested, by, s, a.Payload.Reason)
-	asks.Need = journal.EncodeExtra(p.need)
+	asks.Need, asks.Payload = journal.EncodeExtra(p.need), a.sha
 	return r, g.append(tx, asks, e)
 }
 

@@ -363,3 +363,30 @@ func TestAWindowThatDoesNotOpenInTime(t *testing.T) {
 	w.run()
 	require.False(t, w.back.has("g"))
 }
+
+func TestWhatWouldBeLostIsSeenAnew(t *testing.T) {
+	w := people(t)
+	r := w.request(ask("guest.destroy", "g"))
+	grown := []op.Fact{{Name: "files", Text: "1,000"}}
+	w.back.mu.Lock()
+	o := w.back.guests["g"]
+	o.Facts = grown
+	w.back.guests["g"] = o
+	w.back.mu.Unlock()
+	w.pass(time.Hour)
+	old, err := w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, r.IssuedAt, old.FactsAt)
+	shown, err := w.gate.Shown(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, grown, shown.Facts)
+	require.Equal(t, r.Payload, shown.Payload, "a signature does not cover it")
+	require.WithinDuration(t, w.wall, shown.FactsAt, 0)
+
+	// Of another one under the name, nothing is said.
+	w.back.remove("g")
+	shown, err = w.gate.Shown(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, old.Facts, shown.Facts)
+	require.Equal(t, old.FactsAt, shown.FactsAt)
+}

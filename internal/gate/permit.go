@@ -314,7 +314,7 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	}
 	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)
 	e := asked(audit.Requested, op.Requester{Source: op.SourceGate}, s, job.Reason)
-	e.Need = journal.EncodeExtra(r.Need)
+	e.Need, e.Payload = journal.EncodeExtra(r.Need), op.SHA256(r.Payload)
 	return ended{refusal}, g.append(tx, e)
 }
 

@@ -1,11 +1,28 @@
 package gate
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"gated/internal/op"
 )
+
+// Shown is Request for people who are about to decide: where it waits, with what
+// its target looks like now. What would be lost may have grown since the request
+// was made, without anything that a signature covers having changed. If the
+// target cannot be looked at, or is another one, the facts stay those of then.
+func (g *Gate) Shown(ctx context.Context, id op.RequestID) (op.Request, error) {
+	r, err := g.Request(ctx, id)
+	if err != nil || r.Step.State != op.StatePending {
+		return r, err
+	}
+	o, err := g.look(ctx, r.Step.Target)
+	if err == nil && stale(r.Step, o) == nil {
+		r.Facts, r.FactsAt = o.Facts, g.clock.Now().Now
+	}
+	return r, nil
+}
 
 // present fills in what people see of a request that waits: what is asked now,
 // what is still needed, and who could give it.

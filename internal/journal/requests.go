@@ -84,6 +84,10 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 		return r, err
 	}
 	r.CreatedAt, r.IssuedAt, r.ExpiresAt = fromNano(created), fromNano(issued), fromNano(expires)
+	r.FactsAt = r.IssuedAt // the look that a payload was made on
+	if r.Offline {
+		r.FactsAt = r.CreatedAt // its times are the signer's
+	}
 	if s.State == op.StateAuthorized {
 		r.AuthorizedAt = s.UpdatedAt
 	}

@@ -214,6 +214,7 @@ type Request struct {
 	Payload    []byte // the exact bytes to sign
 	Nonce      string
 	Facts      []Fact
+	FactsAt    time.Time         // when the target looked so
 	Labels     map[string]string // the target's, as they were observed
 	Need       Requirement
 	Signatures []Signed // that count, each of another person and key

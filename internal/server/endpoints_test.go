@@ -31,7 +31,7 @@ var reaching = []struct {
 	{"GET", "/v1/jobs/j12", "", 200, "Job j12"},
 	{"DELETE", "/v1/jobs/j12", "", 200, "Cancel j12"},
 	{"GET", "/v1/requests", "", 200, "Requests "},
-	{"GET", "/v1/requests/j12.1", "", 200, "Request j12.1"},
+	{"GET", "/v1/requests/j12.1", "", 200, "Shown j12.1"},
 	{"GET", "/v1/requests/j12.1/payload", "", 200, "Request j12.1"},
 	{"POST", "/v1/requests/j12.1/approve", goodEnvelope, 202, "Approve j12.1"},
 	{"POST", "/v1/requests/j12.1/reject", goodEnvelope, 202, "Reject j12.1"},

@@ -125,6 +125,10 @@ func (f *fake) Request(_ context.Context, id op.RequestID) (op.Request, error) {
 	return f.req, f.reach("Request "+id.String(), op.Requester{})
 }
 
+func (f *fake) Shown(_ context.Context, id op.RequestID) (op.Request, error) {
+	return f.req, f.reach("Shown "+id.String(), op.Requester{})
+}
+
 func (f *fake) Requests(_ context.Context, s op.State) ([]op.Request, error) {
 	return []op.Request{f.req}, f.reach("Requests "+string(s), op.Requester{})
 }

@@ -29,7 +29,11 @@ func (s *Server) requests(c *call) (answer, error) {
 }
 
 func (s *Server) request(c *call) (answer, error) {
-	r, err := s.named(c)
+	id, err := c.requestID()
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.Gate.Shown(c.ctx, id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -39,7 +43,11 @@ func (s *Server) request(c *call) (answer, error) {
 
 // payload answers with the exact bytes to sign, which are JSON.
 func (s *Server) payload(c *call) (answer, error) {
-	r, err := s.named(c)
+	id, err := c.requestID()
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.Gate.Request(c.ctx, id)
 	return answer{status: http.StatusOK, raw: r.Payload, kind: api.ContentType}, err
 }
 
@@ -84,20 +92,20 @@ func decided(r op.Request, err error) (answer, error) {
 	return a, err
 }
 
-// named asks for the request that the path names.
-func (s *Server) named(c *call) (op.Request, error) {
+// requestID reads the id in the path.
+func (c *call) requestID() (op.RequestID, error) {
 	id, err := op.ParseStepID(c.r.PathValue("id"))
 	if err != nil {
-		return op.Request{}, ownRefusal(err)
+		return id, ownRefusal(err)
 	}
-	return s.Gate.Request(c.ctx, id)
+	return id, nil
 }
 
 // envelope reads the path's request id and the body.
 func (c *call) envelope() (op.RequestID, Envelope, error) {
-	id, err := op.ParseStepID(c.r.PathValue("id"))
+	id, err := c.requestID()
 	if err != nil {
-		return id, Envelope{}, ownRefusal(err)
+		return id, Envelope{}, err
 	}
 	e, err := openEnvelope(c.body)
 	return id, e, err

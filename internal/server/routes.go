@@ -37,7 +37,7 @@ func (s *Server) table() []route {
 		{get, "/v1/jobs/{id}", anyone, 0, nil, s.job},
 		{del, "/v1/jobs/{id}", anyone, 0, nil, s.cancel},
 		{get, "/v1/requests", anyone, 0, []string{"state"}, s.inTurn(s.requests)},
-		{get, "/v1/requests/{id}", anyone, 0, nil, s.request},
+		{get, "/v1/requests/{id}", anyone, 0, nil, s.inTurn(s.request)},
 		{get, "/v1/requests/{id}/payload", anyone, 0, nil, s.payload},
 		{post, "/v1/requests/{id}/approve", anyone, MaxBody, nil, s.approve},
 		{post, "/v1/requests/{id}/reject", anyone, MaxBody, nil, s.reject},

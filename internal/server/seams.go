@@ -34,6 +34,7 @@ type Gate interface {
 	Job(ctx context.Context, id op.JobID) (op.Job, error)
 	Jobs(ctx context.Context, q JobQuery) ([]op.Job, error)
 	Request(ctx context.Context, id op.RequestID) (op.Request, error)
+	Shown(ctx context.Context, id op.RequestID) (op.Request, error)
 	Requests(ctx context.Context, state op.State) ([]op.Request, error)
 	Approve(ctx context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error)
 	Reject(ctx context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error)
