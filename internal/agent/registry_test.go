@@ -1,0 +1,238 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+	"gated/internal/proc"
+	"gated/internal/store"
+)
+
+// TestAnEnd: who ended has no name at once, and nobody else has it before the
+// end was dealt with.
+func TestAnEnd(t *testing.T) {
+	ended := make(chan Registration)
+	s, r := newStage(t), newRegistry(t, func(e Registration) { ended <- e })
+	for i := range 3 {
+		name := fmt.Sprint("agent", i)
+		a := s.start(name)
+		require.NoError(t, a.register(r, name, a.pid))
+		require.True(t, r.Alive(name))
+		require.NoError(t, unix.Kill(a.pid, unix.SIGKILL))
+		require.NoError(t, a.peer.handle.Wait(t.Context()))
+		a.is(r, "", "before anybody was told")
+		require.False(t, r.Alive(name))
+		b := s.start("next" + name)
+		require.ErrorIs(t, b.register(r, name, b.pid), op.Conflict)
+		require.Equal(t, name, (<-ended).Name)
+		freed(t, r, name)
+		require.NoError(t, b.register(r, name, b.pid))
+		b.is(r, name)
+		_, err := r.Unregister(t.Context(), name, name, false, granted)
+		require.NoError(t, err)
+	}
+}
+
+// TestAnEndIsSeenAtOnce: the best of some tries, for a busy machine is no fault.
+func TestAnEndIsSeenAtOnce(t *testing.T) {
+	ended := make(chan time.Time, 1)
+	s, r := newStage(t), newRegistry(t, func(Registration) { ended <- time.Now() })
+	best := time.Hour
+	for i := range 5 {
+		name := fmt.Sprint("agent", i)
+		a := s.start(name)
+		require.NoError(t, a.register(r, name, a.pid))
+		began := time.Now()
+		require.NoError(t, unix.Kill(a.pid, unix.SIGKILL))
+		best = min(best, (<-ended).Sub(began))
+	}
+	require.Less(t, best, 100*time.Millisecond)
+}
+
+// freed waits until a name may be taken again.
+func freed(t *testing.T, r *Registry, name string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		return r.byName[name] == nil
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestRestore(t *testing.T) {
+	s, before := newStage(t), newRegistry(t, nil)
+	lives, ends := s.start("lives"), s.start("ends")
+	require.NoError(t, lives.register(before, "lives", lives.pid))
+	require.NoError(t, ends.register(before, "ends", ends.pid))
+	_, token, err := before.RegisterToken(t.Context(), lives.peer, "token", granted)
+	require.NoError(t, err)
+	list := before.All()
+	require.Len(t, list, 3)
+	for i, change := range []func(*proc.ID){
+		func(id *proc.ID) { id.Start-- },
+		func(id *proc.ID) { id.Boot = "another boot" },
+		func(id *proc.ID) { id.PID = 1<<22 + 1 },
+	} {
+		other := before.byName["lives"].Registration
+		other.Name = fmt.Sprint("other", i)
+		change(&other.Process)
+		list = append(list, other)
+	}
+	before.Close()
+	lives.is(before, "", "it is closed")
+	ends.end()
+
+	told := make(chan Registration, 1)
+	r := newRegistry(t, func(e Registration) { told <- e })
+	alive, ended, err := r.Restore(list)
+	require.NoError(t, err)
+	require.Equal(t, []string{"lives", "token"}, names(alive))
+	require.Equal(t, []string{"ends", "other0", "other1", "other2"}, names(ended))
+	lives.is(r, "lives")
+	name, ok := r.WhoByToken(lives.peer, token)
+	require.True(t, ok)
+	require.Equal(t, "token", name)
+	lives.end()
+	require.Equal(t, "lives", (<-told).Name)
+}
+
+func names(list []Registration) []string {
+	var all []string
+	for _, r := range list {
+		all = append(all, r.Name)
+	}
+	return all
+}
+
+func TestCommitDecides(t *testing.T) {
+	table := newFakeTable()
+	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
+	require.NoError(t, err)
+	defer r.Close()
+	p := table.fork(table.init, 5)
+	no := errors.New("no")
+	wish := Wish{Name: "a", PID: 5, Reaper: 1}
+	_, err = r.Register(t.Context(), p.peer(), wish, func(_ context.Context, reg Registration) error {
+		require.Equal(t, Registration{Name: "a", UID: 1000, At: newYear,
+			Process: proc.ID{PID: 5, Start: p.Start, Boot: "boot"}}, reg)
+		name, ok := r.Who(p.peer(), 0)
+		require.False(t, ok, name)
+		require.Empty(t, r.All())
+		_, err := r.Register(t.Context(), p.peer(), wish, granted)
+		require.ErrorIs(t, err, op.Conflict, "it is being registered")
+		return no
+	})
+	require.ErrorIs(t, err, no)
+	name, ok := r.Who(p.peer(), 0)
+	require.False(t, ok, name)
+	_, err = r.Register(t.Context(), p.peer(), wish, granted)
+	require.NoError(t, err)
+
+	_, err = r.Unregister(t.Context(), "a", "b", false, granted)
+	require.ErrorIs(t, err, op.NotHolder)
+	_, err = r.Unregister(t.Context(), "a", "a", false, func(context.Context, Registration) error { return no })
+	require.ErrorIs(t, err, no)
+	require.True(t, r.Alive("a"))
+	_, err = r.Unregister(t.Context(), "a", "", true, granted)
+	require.NoError(t, err)
+	_, err = r.Unregister(t.Context(), "a", "a", false, granted)
+	require.ErrorIs(t, err, op.UnknownTarget)
+	require.False(t, r.Alive("a"))
+}
+
+func TestTerminals(t *testing.T) {
+	for _, c := range []struct {
+		above, caller int
+		ok            bool
+	}{{1, 1, true}, {0, 1, true}, {1, 0, true}, {1, 2, false}} {
+		table := newFakeTable()
+		r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
+		require.NoError(t, err)
+		above := table.fork(table.init, 5)
+		pane := table.fork(above, 6)
+		above.Terminal, pane.Terminal, pane.Session = c.above, c.caller, 6
+		_, err = r.Register(t.Context(), pane.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted)
+		require.Equal(t, c.ok, err == nil, "%+v: %v", c, err)
+		r.Close()
+	}
+}
+
+// TestBlind: a /proc of elsewhere would answer for other processes.
+func TestBlind(t *testing.T) {
+	table := newFakeTable()
+	table.byPID[os.Getpid()].Foreign = true
+	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
+	require.NoError(t, err)
+	defer r.Close()
+	require.Contains(t, r.Blind(), "another PID namespace")
+	p := table.fork(table.init, 5)
+	_, err = r.Register(t.Context(), p.peer(), Wish{Name: "a", PID: 5, Reaper: 1}, granted)
+	require.ErrorIs(t, err, op.Unavailable)
+	_, token, err := r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted)
+	require.NoError(t, err)
+	name, ok := r.WhoByToken(&Peer{UID: 7}, token)
+	require.True(t, ok)
+	require.Equal(t, "a", name)
+	name, ok = r.Who(&Peer{UID: 7}, 0)
+	require.False(t, ok, name)
+}
+
+func TestLimits(t *testing.T) {
+	r := newRegistry(t, nil)
+	add := func(uid, i int) error {
+		_, _, err := r.RegisterToken(t.Context(), &Peer{UID: uint32(uid)}, fmt.Sprintf("a%d.%d", uid, i), granted)
+		return err
+	}
+	for i := range MaxAgents {
+		require.NoError(t, add(i/MaxAgentsOfUID, i))
+		if i == MaxAgentsOfUID-1 {
+			require.ErrorIs(t, add(0, -1), op.OverLimit)
+		}
+	}
+	require.ErrorIs(t, add(MaxAgents, 1), op.OverLimit)
+	_, err := r.Unregister(t.Context(), "a0.0", "", true, granted)
+	require.NoError(t, err)
+	require.NoError(t, add(MaxAgents, 1))
+}
+
+func TestRows(t *testing.T) {
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "agents.db"),
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "agents", SQL: Schema}}})
+	require.NoError(t, err)
+	defer s.Close()
+	a := Registration{Name: "a", UID: 1<<32 - 2, Process: proc.ID{PID: 7, Start: 1 << 60, Boot: "b"}, At: newYear}
+	b := Registration{Name: "b", UID: 1, Token: hashOf("t"), At: newYear}
+	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
+		require.NoError(t, Add(tx, b))
+		require.NoError(t, Add(tx, a))
+		all, err := All(tx)
+		require.NoError(t, err)
+		require.Equal(t, []Registration{a, b}, all)
+		for _, twice := range []Registration{a, b, {Name: "c", Process: a.Process}, {Name: "c", Token: b.Token},
+			{Name: "c"}, {Name: "c", Process: proc.ID{PID: 8}, Token: "x"}} {
+			require.ErrorIs(t, Add(tx, twice), op.Conflict, "%+v", twice)
+		}
+		later := a
+		later.Process.Start++
+		gone, err := Remove(tx, later)
+		require.NoError(t, err)
+		require.False(t, gone, "another one of the same name")
+		for _, want := range []bool{true, false} {
+			gone, err = Remove(tx, a)
+			require.NoError(t, err)
+			require.Equal(t, want, gone)
+		}
+		all, err = All(tx)
+		require.Equal(t, []Registration{b}, all)
+		return err
+	}))
+}
