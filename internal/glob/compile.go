@@ -124,16 +124,14 @@ func (c *compiler) compare(i, j int32) int {
 }
 
 // living returns those of the reads, in the same order, after which the path can
-// come to an end, and their numbers from 1; others have 0.
+// come to an end, and their numbers from 1; others have 0. What leads back, in the
+// loops of "**", also leads on, so that one pass from the end sees all.
 func (c *compiler) living(order []int32) (living, number []int32) {
 	number = make([]int32, len(c.all))
-	for changed := true; changed; { // again only for the loops of "**"
-		changed = false
-		for _, r := range slices.Backward(order) {
-			if to := &c.places[c.all[r].to]; number[r] == 0 &&
-				(to.ends || slices.ContainsFunc(to.reads, func(x int32) bool { return number[x] != 0 })) {
-				number[r], changed = 1, true
-			}
+	for _, r := range slices.Backward(order) {
+		to := &c.places[c.all[r].to]
+		if to.ends || slices.ContainsFunc(to.reads, func(x int32) bool { return number[x] != 0 }) {
+			number[r] = 1
 		}
 	}
 	living = slices.DeleteFunc(order, func(r int32) bool { return number[r] == 0 })

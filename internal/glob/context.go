@@ -43,8 +43,6 @@ const (
 	amongDot
 	amongDotDot
 	amongName
-
-	contexts
 )
 
 // dropped returns the context after "/" if the segment was dropped.

@@ -134,6 +134,17 @@ func TestOverlapIsAboutPathsThatExist(t *testing.T) {
 	}
 }
 
+// Folded or not is how each of the two was read.
+func TestOverlapOfPatternsReadDifferently(t *testing.T) {
+	t.Parallel()
+	folded, err := Parse("Src/A*", Options{FoldCase: true})
+	require.NoError(t, err)
+	for pattern, want := range map[string]bool{"SRC/abc": true, "Src/A*": true, "src/b": false, "s/*": false} {
+		require.Equal(t, want, Overlap(folded, mustParse(t, pattern)), pattern)
+		require.Equal(t, want, Overlap(mustParse(t, pattern), folded), pattern)
+	}
+}
+
 // A literal run that is longer than a word of states, on both sides of its ends.
 func TestLongRuns(t *testing.T) {
 	t.Parallel()
