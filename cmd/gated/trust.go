@@ -104,10 +104,11 @@ func (t *tool) trustHistoryCommand() *cobra.Command {
 
 // adopted is the answer of an adoption.
 type adopted struct {
-	File    string   `json:"file"`
-	Epoch   int64    `json:"epoch"`
-	Digest  string   `json:"sha256"`
-	Changes []string `json:"changes"`
+	File    string    `json:"file"`
+	Epoch   int64     `json:"epoch"`
+	Digest  string    `json:"sha256"`
+	Changes []string  `json:"changes"`
+	Emptied []op.Role `json:"emptied_roles"` // in which nobody could sign any more
 }
 
 func (t *tool) trustAdoptCommand() *cobra.Command {
@@ -122,13 +123,16 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 			for _, line := range a.Changes {
 				t.Say("  %s\n", op.Shown(line))
 			}
+			for _, role := range a.Emptied {
+				t.Say(wordsEmptied, op.Shown(string(role)), emptiedMeans(role))
+			}
 			return t.agree(yes)
 		})
 		if err != nil {
 			return err
 		}
 		if t.JSON {
-			return t.Emit(adopted{File: a.File, Epoch: a.Epoch, Digest: a.Digest, Changes: a.Changes})
+			return t.Emit(adopted{File: a.File, Epoch: a.Epoch, Digest: a.Digest, Changes: a.Changes, Emptied: a.Emptied})
 		}
 		if a.Unedited {
 			t.Print(wordsUnedited, op.Shown(a.File), a.Epoch)

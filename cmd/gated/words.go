@@ -78,7 +78,8 @@ until it was signed and is done.`,
 		"  gated trust rotate --operator new.pub:alice@example.com --remove SHA256:+ox65xycKUu6FNtc6/r+23nb5c9/mQN0EmnZVnxkwuE"},
 	"trust adopt": {"adopt", "Take over an edit of the file allowed_signers",
 		`For root, while the daemon does not run. Shows which signers the edited file adds and removes, asks, and records it as
-the next version. Who is not at a terminal says --yes.`,
+the next version. Who is not at a terminal says --yes. A file by which nobody could sign as operational is refused; of another
+role that loses its last key, it warns.`,
 		"  gated trust adopt --state /var/lib/gated"},
 	"fsck": {"fsck", "Check a gate's state for what must always hold",
 		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
@@ -161,6 +162,7 @@ const (
 	wordsRestored     = "restored to %s, host %s, new gate id %s\n"
 	wordsTrustHead    = "EPOCH\tMADE\tBY\tSIGNERS\tSHA256"
 	wordsAdopts       = "epoch %d would be %s as it is now:\n"
+	wordsEmptied      = "warning: nobody could sign as %s any more: %s\n"
 	wordsAgree        = "take this over? (yes) "
 	wordsAdopted      = "%s is in force from the next start on, as epoch %d\n"
 	wordsUnedited     = "%s is as the gate wrote it, at epoch %d: there is nothing to take over\n"
@@ -206,6 +208,18 @@ func noOperator(found []string) string {
 	}
 	fmt.Fprintf(&b, "type:\n  gated init --operator %s\n", op.Shown(found[0]))
 	return b.String()
+}
+
+// emptiedMeans says what is lost with the last key of a role.
+func emptiedMeans(role op.Role) string {
+	switch role {
+	case op.Recovery:
+		return "if the operators' keys are lost, root alone can list others"
+	case op.Coordination:
+		return "reservations are taken away by operators alone"
+	default:
+		return "what a rule asks of that role waits for ever"
+	}
 }
 
 func notAgreed() error {

@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+	"time"
 
 	"gated/internal/audit"
+	"gated/internal/authz"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -19,18 +22,20 @@ import (
 // Adoption is an edit of the list of signers that is, or was, taken over.
 type Adoption struct {
 	File    string
-	Epoch   int64    // that it makes; of an Unedited file, the one in force
-	Digest  string   // SHA-256 of the file, lower-case hex
-	Changes []string // what it adds (+) and removes (-), without keys
+	Epoch   int64     // that it makes; of an Unedited file, the one in force
+	Digest  string    // SHA-256 of the file, lower-case hex
+	Changes []string  // what it adds (+) and removes (-), without keys
+	Emptied []op.Role // in which somebody could sign, and nobody could any more
 
 	Unedited bool // the file is as the gate wrote it, and nothing was done
 }
 
 // AdoptSigners takes the list of signers over as somebody edited it. The daemon
 // must not run, and the caller is root, or the directory's owner where agents
-// have that uid anyway. agree is asked with what would change; its error is
-// returned, and nothing has changed then. A process of root's has the owner's
-// uid from then on, so that what it writes is the daemon's to read.
+// have that uid anyway. A file by which nobody could sign as operational is
+// BadParams. agree is asked with what would change; its error is returned, and
+// nothing has changed then. A process of root's has the owner's uid from then
+// on, so that what it writes is the daemon's to read.
 func AdoptSigners(ctx context.Context, stateDir string, agree func(Adoption) error) (Adoption, error) {
 	by := os.Geteuid()
 	f := &signersFile{path: filepath.Join(stateDir, signersName)}
@@ -112,7 +117,7 @@ func adopt(ctx context.Context, o *opened, f *signersFile, text []byte, by int, 
 	if err != nil {
 		return Adoption{}, err
 	}
-	a := Adoption{File: f.path, Epoch: v.newest.Epoch, Digest: next.Digest(), Changes: []string{}}
+	a := Adoption{File: f.path, Epoch: v.newest.Epoch, Digest: next.Digest(), Changes: []string{}, Emptied: []op.Role{}}
 	was, err := loadTrust("the list of signers in the database", v.newest.Text)
 	if err != nil {
 		return a, err
@@ -120,16 +125,42 @@ func adopt(ctx context.Context, o *opened, f *signersFile, text []byte, by int, 
 	if a.Unedited = v.newest.Epoch > 0 && a.Digest == was.Digest(); a.Unedited {
 		return a, nil
 	}
+	at := now()
+	if len(next.Could(op.Operational, op.TouchNone, at)) == 0 {
+		return a, noOperator(f.path)
+	}
 	c := compare(was, next)
-	a.Epoch, a.Changes = v.newest.Epoch+1, c.lines()
+	a.Epoch, a.Changes, a.Emptied = v.newest.Epoch+1, c.lines(), emptied(was, next, at)
 	if err := agree(a); err != nil {
 		return a, err
 	}
-	h := held{trust: next, v: journal.TrustVersion{Epoch: a.Epoch, Text: text, How: fmt.Sprintf(howByRoot, by), At: now()}}
+	h := held{trust: next, v: journal.TrustVersion{Epoch: a.Epoch, Text: text, How: fmt.Sprintf(howByRoot, by), At: at}}
 	o.store.OnGroup(audit.Seal)
 	err = o.store.Update(ctx, func(tx *store.Tx) error { return h.record(tx, fmt.Sprintf("uid:%d", by), o.id.Gate, c) })
 	if err != nil {
 		return a, err
 	}
 	return a, replaceFile(f.path, text) // its owner and mode are the daemon's then
+}
+
+// noOperator refuses a file by which no destructive step could be approved any
+// more: a list that was cut off looks like that.
+func noOperator(path string) error {
+	return op.Refuse(op.BadParams, "by %s nobody could sign as operational now", path).
+		WithHint("list an operator's key that is valid now, for namespaces=%q; or move the file away: it is written anew",
+			op.Operational.Namespace())
+}
+
+// emptied returns the roles of a list in which somebody could sign at that time,
+// and by the next list nobody could, in their order.
+func emptied(was, next *authz.Trust, at time.Time) []op.Role {
+	out := []op.Role{}
+	for _, l := range was.Signers() {
+		for _, role := range l.Roles {
+			if len(was.Could(role, op.TouchNone, at)) > 0 && len(next.Could(role, op.TouchNone, at)) == 0 && !slices.Contains(out, role) {
+				out = append(out, role)
+			}
+		}
+	}
+	return out
 }

@@ -93,8 +93,13 @@ func TestAdoptRefuses(t *testing.T) {
 		code op.Code
 		says string
 	}{
-		"a line that is none":  {whole + "nonsense\n", op.Malformed, "line 9"},
-		"a carriage return":    {strings.ReplaceAll(whole, "\n", "\r\n"), op.Malformed, "line 1"},
+		"a line that is none": {whole + "nonsense\n", op.Malformed, "line 9"},
+		"a carriage return":   {strings.ReplaceAll(whole, "\n", "\r\n"), op.Malformed, "line 1"},
+		"nothing":             {"", op.BadParams, "nobody could sign as operational"},
+		"only a comment":      {"# cut off\n", op.BadParams, "operational@gated"},
+		"only recovery":       {lineWith(t, whole, "recovery@gated"), op.BadParams, "operational"},
+		"operators of the past": {strings.ReplaceAll(whole, `"operational@gated"`, `"operational@gated",valid-before="20200101Z"`),
+			op.BadParams, "valid now"},
 		"a line without roles": {strings.Replace(whole, ` namespaces="operational@gated"`, "", 1), op.Malformed, "namespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,6 +118,40 @@ func TestAdoptRefuses(t *testing.T) {
 	_, err = daemon.AdoptSigners(t.Context(), filepath.Join(w.dir, "nowhere"), agreed)
 	refused(t, err, op.UnknownTarget, "--state")
 	require.Len(t, w.history(), 1)
+}
+
+// lineWith returns the one line that has a text.
+func lineWith(t *testing.T, whole, text string) string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(whole) {
+		if strings.Contains(line, text) && line[0] != '#' {
+			out = append(out, line)
+		}
+	}
+	require.Len(t, out, 1)
+	return out[0]
+}
+
+// TestAdoptSaysWhichRolesAreEmpty: recovery may go, and nobody is to miss it.
+func TestAdoptSaysWhichRolesAreEmpty(t *testing.T) {
+	w, _, _, _ := newPeople(t)
+	whole := read(t, w.signers())
+	require.NoError(t, os.WriteFile(w.signers(), []byte(strings.Replace(whole, lineWith(t, whole, "recovery@gated"), "", 1)), 0o600))
+	asked := false
+	a, err := daemon.AdoptSigners(t.Context(), w.state, func(a daemon.Adoption) error {
+		asked = true
+		require.Equal(t, []op.Role{op.Recovery}, a.Emptied)
+		return nil
+	})
+	require.NoError(t, err)
+	require.True(t, asked)
+	require.Equal(t, []op.Role{op.Recovery}, a.Emptied)
+
+	w.edit("# nobody goes")
+	a, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	require.NoError(t, err)
+	require.Empty(t, a.Emptied)
 }
 
 // TestAdoptNeedsRoot: the daemon's own uid does, only where agents have it too.

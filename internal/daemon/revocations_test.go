@@ -231,3 +231,18 @@ func TestRulesThatCannotBeMetShow(t *testing.T) {
 	require.Contains(t, w.health("signers").Detail, "software keys by alice@example.com")
 	w.halt()
 }
+
+// TestStatusSaysThatNobodyCouldSign: no key is left that counts.
+func TestStatusSaysThatNobodyCouldSign(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	require.True(t, w.health("signers").OK)
+	require.NoError(t, os.WriteFile(filepath.Join(w.state, "revoked"), []byte(w.fingerprint()+"\n"), 0o600))
+	w.trusted(1)
+	h := w.health("signers")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, "nobody could sign as operational")
+	require.Contains(t, h.Detail, "gated trust adopt")
+	w.halt()
+}

@@ -10,26 +10,39 @@ import (
 	"gated/internal/op"
 )
 
-// signersHealth says whether the file of signers is what is in force, and which
-// of those who may destroy need not touch anything for it.
+// signersHealth says whether the file of signers is what is in force, whether
+// somebody could sign as operational, and who need not touch anything for that
+// or for a recovery.
 func (d *daemon) signersHealth() api.Health {
 	if r := d.signersErr.Load(); r != nil {
 		return api.Health{Name: "signers", Detail: r.Detail + "; what was in force stays"}
 	}
+	trust := d.gate.Trust()
 	h := api.Health{Name: "signers", OK: true, Detail: fmt.Sprintf("epoch %d", d.gate.Epoch())}
-	if who := SoftwareDestroyers(d.gate.Trust().Signers()); len(who) > 0 {
-		h.Detail += "; destructive steps are signed with software keys by " + strings.Join(who, ", ") +
+	if trust.Blocked() == nil && len(trust.Could(op.Operational, op.TouchNone, d.gate.Moment().Now)) == 0 {
+		h.OK = false
+		h.Detail += "; nobody could sign as operational: no key for it is listed, valid now and not revoked, so what is destructive " +
+			"waits until the recovery key signs a gated trust rotate, or root lists one: gated trust adopt"
+	}
+	if who := SoftwareSigners(trust.Signers()); len(who) > 0 {
+		h.Detail += "; destructive steps and rotations are signed with software keys by " + strings.Join(who, ", ") +
 			": any process of theirs could sign. A security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate"
 	}
 	return h
 }
 
-// SoftwareDestroyers returns whose keys may sign destructive steps and need no
-// touch, each once, in the file's order.
-func SoftwareDestroyers(listed []authz.Listed) []string {
+// MayDestroy reports whether a line lists a key for what may lose data or change
+// who may sign: as operational, or for recovery, which alone can list others.
+func MayDestroy(l authz.Listed) bool {
+	return slices.Contains(l.Roles, op.Operational) || slices.Contains(l.Roles, op.Recovery)
+}
+
+// SoftwareSigners returns whose keys MayDestroy and need no touch, each once, in
+// the file's order.
+func SoftwareSigners(listed []authz.Listed) []string {
 	var out []string
 	for _, l := range listed {
-		if l.Software && slices.Contains(l.Roles, op.Operational) && !slices.Contains(out, l.Principal) {
+		if l.Software && MayDestroy(l) && !slices.Contains(out, l.Principal) {
 			out = append(out, l.Principal)
 		}
 	}
