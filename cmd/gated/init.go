@@ -134,15 +134,19 @@ func (t *tool) warn(r daemon.InitResult) {
 	if r.SingleUser {
 		t.Say(wordsNoIsolation)
 	}
-	software := false
+	software, recovery := false, false
 	for _, k := range r.Listed {
-		if k.Software && slices.Contains(k.Roles, op.Operational) {
+		recovery = recovery || slices.Contains(k.Roles, op.Recovery)
+		if k.Software && daemon.MayDestroy(k) {
 			software = true
 			t.Say(wordsSoftwareKey, op.Shown(k.Principal), op.Shown(k.Key))
 		}
 	}
 	if software {
 		t.Say(wordsTouchRemedy)
+	}
+	if !recovery {
+		t.Say(wordsNoRecovery)
 	}
 }
 

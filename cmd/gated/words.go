@@ -179,7 +179,10 @@ const (
 	wordsKept          = "the list of signers is the backup's now; the one that was there is kept as %s\n"
 	wordsSoftwareKey   = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
 `
-	wordsTouchRemedy = `  remedy: a security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate --operator KEY.pub
+	wordsNoRecovery = `note: no recovery key is listed. If the operators' keys are lost, root alone can list others: gated trust adopt
+  remedy: list one now, and keep it off line: gated init ... --recovery KEY.pub; later it takes gated trust adopt, too
+`
+	wordsTouchRemedy = `  remedy: a security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate --operator KEY.pub (or --recovery)
   remedy: or have the agent ask before each use: ssh-add -d KEY, then ssh-add -c KEY (docs/guides/keys.md says more)
 `
 )
@@ -216,7 +219,7 @@ func emptiedMeans(role op.Role) string {
 	case op.Recovery:
 		return "if the operators' keys are lost, root alone can list others"
 	case op.Coordination:
-		return "reservations are taken away by operators alone"
+		return "force-transfer and release-all wait for ever"
 	default:
 		return "what a rule asks of that role waits for ever"
 	}
