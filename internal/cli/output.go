@@ -53,7 +53,7 @@ func Row(cells ...string) string {
 		if c == "" {
 			cells[i] = "-"
 		}
-		cells[i] = op.Shown(cells[i])
+		cells[i] = Inline(cells[i])
 	}
 	return strings.Join(cells, "\t")
 }

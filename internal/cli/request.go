@@ -19,9 +19,9 @@ func Signed(r api.Request) string {
 	for _, s := range r.Signatures {
 		ca := ""
 		if s.CA != "" {
-			ca = fmt.Sprintf(wordsByCA, op.Shown(s.CA))
+			ca = fmt.Sprintf(wordsByCA, Inline(s.CA))
 		}
-		text += fmt.Sprintf(wordsSignedAs, op.Shown(s.Principal), op.Shown(string(s.Role)), op.Shown(s.Fingerprint), ca,
+		text += fmt.Sprintf(wordsSignedAs, Inline(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
 			touchWords[s.Touch])
 	}
 	return text
@@ -45,14 +45,14 @@ func Needed(r api.Request) string {
 		if d.Way == first {
 			text += fmt.Sprintf(wordsNeeds, open(d), roleNames(d.Roles), who, asker(d))
 		} else {
-			text += fmt.Sprintf(wordsOrElse, op.Shown(d.Way), open(d), roleNames(d.Roles), who, asker(d))
+			text += fmt.Sprintf(wordsOrElse, Inline(d.Way), open(d), roleNames(d.Roles), who, asker(d))
 		}
 	}
 	for _, owed := range r.Owed {
 		if key, role, ok := strings.Cut(owed, " "); ok {
-			text += fmt.Sprintf(wordsOwes, op.Shown(key), op.Shown(role), op.Shown(r.ID), op.Shown(role))
+			text += fmt.Sprintf(wordsOwes, Inline(key), Inline(role), Inline(r.ID), Inline(role))
 		} else {
-			text += fmt.Sprintf(wordsOwesUnknown, op.Shown(owed))
+			text += fmt.Sprintf(wordsOwesUnknown, Inline(owed))
 		}
 	}
 	return text
@@ -69,7 +69,7 @@ func Delays(r api.Request, now time.Time) string {
 	switch {
 	case r.State == op.StatePending && r.CoolOff > 0:
 		cool := time.Duration(r.CoolOff) * time.Second
-		return fmt.Sprintf(wordsWillCool, Span(cool), op.Shown(r.ID)) + text
+		return fmt.Sprintf(wordsWillCool, Span(cool), Inline(r.ID)) + text
 	case r.State == op.StatePending:
 		return text
 	case !Delayed(r, now):
@@ -78,11 +78,11 @@ func Delays(r api.Request, now time.Time) string {
 	at := Runs(r, now)
 	switch {
 	case at.IsZero():
-		return text + fmt.Sprintf(wordsNeverOpen, op.Shown(r.ID))
+		return text + fmt.Sprintf(wordsNeverOpen, Inline(r.ID))
 	case at.After(r.ExpiresAt):
 		return text + fmt.Sprintf(wordsTooLate, Moment(r.ExpiresAt), Moment(at))
 	}
-	return fmt.Sprintf(wordsRunsAt, stamp(at)) + text + fmt.Sprintf(wordsStop, op.Shown(r.ID))
+	return fmt.Sprintf(wordsRunsAt, stamp(at)) + text + fmt.Sprintf(wordsStop, Inline(r.ID))
 }
 
 // Delayed reports whether a request is authorized and held back: it cools off,
@@ -218,7 +218,7 @@ func open(d api.Demand) int { return max(max(d.Threshold, 1)-d.Have, 0) }
 func asker(d api.Demand) string {
 	rule := wordsBuiltIn
 	if d.Rule != "built-in" {
-		rule = fmt.Sprintf(wordsRule, op.Shown(d.Rule))
+		rule = fmt.Sprintf(wordsRule, Inline(d.Rule))
 	}
 	return rule + touchNeeds[d.Touch]
 }
@@ -243,7 +243,7 @@ func windowNames(windows []op.Window) string {
 func shownAll(words []string, between string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
-		out[i] = op.Shown(w)
+		out[i] = Inline(w)
 	}
 	return strings.Join(out, between)
 }

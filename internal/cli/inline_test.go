@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestInline(t *testing.T) {
+	for _, same := range []string{"", "cleanup", "a b c", "Größe 字", "Vie\u0323\u0302t", "לא", `say "yes"`, "😀", "1.5 %"} {
+		require.Equal(t, same, Inline(same))
+	}
+	for text, want := range map[string]string{
+		"a  b": `"a\x20\x20b"`, " a": `" a"`, "a ": `"a "`, " ": `" "`, "a   ": `"a\x20\x20\x20"`, "a\nb": `"a\nb"`, "a  é": `"a\x20\x20\u00e9"`,
+		"a\u2800b": `"a\u2800b"`, "a\u3164b": `"a\u3164b"`, "a\u115fb": `"a\u115fb"`, "a\uffa0b": `"a\uffa0b"`,
+		"a\u00a0b": `"a\u00a0b"`, "a\u3000b": `"a\u3000b"`, "a\u2003b": `"a\u2003b"`, "a\u034fb": `"a\u034fb"`,
+		"a\ue000": `"a\ue000"`, "a\u0378": `"a\u0378"`, "\u202ea": `"\u202ea"`,
+		"a\u0301\u0301\u0301": `"a\u0301\u0301\u0301"`, "\u0301": `"\u0301"`, "a \u0332": `"a \u0332"`,
+	} {
+		require.Equal(t, want, Inline(text))
+	}
+}
+
+// Whatever is said, no two blanks in a row are left of it, and nothing that was
+// shown as it is reads like what was quoted.
+func TestInlineLeavesNoLayout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOf(rapid.RuneFrom([]rune("a \t\n\u00a0\u2800\u3164\u0301é字\"\\"))).Draw(t, "text")
+		shown := Inline(text)
+		require.False(t, strings.Contains(shown, "  "), shown)
+		require.False(t, strings.ContainsAny(shown, "\t\n\u00a0\u2800\u3164"), shown)
+		require.False(t, strings.Contains(shown, "\u0301\u0301\u0301"), shown)
+	})
+}
