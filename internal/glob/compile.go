@@ -43,6 +43,7 @@ type compiler struct {
 	firsts   []int32 // by element, a place, -1 for none
 	all      []read
 	room     []int32 // for lists
+	idle     []*next
 	err      error
 }
 
@@ -179,10 +180,25 @@ func (c *compiler) find(n node) int32 {
 	return c.firsts[n.at]
 }
 
-// next is what is being found out about a place.
+// next is what is being found out about a place. It is used again for others.
 type next struct {
 	ends  bool
 	reads []int32
+}
+
+func (c *compiler) borrow() *next {
+	n := len(c.idle)
+	if n == 0 {
+		return &next{}
+	}
+	o := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	return o
+}
+
+func (c *compiler) giveBack(o *next) {
+	o.ends, o.reads = false, o.reads[:0]
+	c.idle = append(c.idle, o)
 }
 
 // on adds what can come next at another place, which is reached by reading

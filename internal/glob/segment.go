@@ -16,26 +16,26 @@ func (c *compiler) from(n node) int32 {
 	if c.places[i].done {
 		return i
 	}
-	var room [8]int32
-	o := next{reads: room[:0]}
+	o := c.borrow()
+	defer c.giveBack(o)
 	k := c.kindAt(n.at)
 	switch {
 	case n.ctx >= among:
-		c.anySegment(&o, n, k)
+		c.anySegment(o, n, k)
 	case k == open || k == comma:
 		for _, to := range c.jumps[n.at] {
-			c.on(&o, node{to, n.ctx})
+			c.on(o, node{to, n.ctx})
 		}
 	case k == shut:
-		c.on(&o, node{n.at + 1, n.ctx})
+		c.on(o, node{n.at + 1, n.ctx})
 	case k == separator:
-		c.separator(&o, n)
+		c.separator(o, n)
 	case k == end:
-		c.end(&o, n)
+		c.end(o, n)
 	case k == star:
-		c.star(&o, n)
+		c.star(o, n)
 	default:
-		c.character(&o, n)
+		c.character(o, n)
 	}
 	p := &c.places[i]
 	p.done, p.ends, p.reads = true, o.ends, c.keep(o.reads)
