@@ -26,7 +26,8 @@ type Store struct {
 	path    string
 	log     *slog.Logger
 	hooks   hooks
-	readers chan *session // nil stands for one not opened yet
+	idle    chan *session // open connections that nobody reads with
+	unused  chan struct{} // one for each connection that is not opened yet
 	writer  *writer       // nil if opened read-only
 	closed  chan struct{}
 
@@ -88,7 +89,7 @@ func newStore(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database's path: %w", err)
 	}
-	s := &Store{path: abs, log: o.Logger, readers: make(chan *session, maxReaders), closed: make(chan struct{}), testCommit: o.commit}
+	s := &Store{path: abs, log: o.Logger, idle: make(chan *session, maxReaders), unused: make(chan struct{}, maxReaders), closed: make(chan struct{}), testCommit: o.commit}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +97,7 @@ func newStore(path string, o Options) (*Store, error) {
 		s.testCommit = func(commit func() error) error { return commit() }
 	}
 	for range maxReaders {
-		s.readers <- nil
+		s.unused <- struct{}{}
 	}
 	return s, nil
 }

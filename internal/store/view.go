@@ -34,7 +34,8 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) (err error) {
 	return fn(tx)
 }
 
-// takeReader waits for a connection, opening it at its first use.
+// takeReader waits for a connection. One that is open is taken before another
+// is opened: each new one prepares every statement again.
 func (s *Store) takeReader(ctx context.Context) (*session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, unavailable(err)
@@ -44,20 +45,23 @@ func (s *Store) takeReader(ctx context.Context) (*session, error) {
 		return nil, unavailable(errClosed)
 	default:
 	}
-	var r *session
 	select {
-	case r = <-s.readers:
+	case r := <-s.idle:
+		return r, nil
+	default:
+	}
+	select {
+	case r := <-s.idle:
+		return r, nil
+	case <-s.unused:
 	case <-ctx.Done():
 		return nil, unavailable(context.Cause(ctx))
 	case <-s.closed:
 		return nil, unavailable(errClosed)
 	}
-	if r != nil {
-		return r, nil
-	}
 	r, err := openSession(noDeadline, s.path, readOnly)
 	if err != nil {
-		s.readers <- nil
+		s.unused <- struct{}{}
 		return nil, unavailable(fmt.Errorf("open a reader: %w", err))
 	}
 	return r, nil
@@ -67,17 +71,20 @@ func (s *Store) takeReader(ctx context.Context) (*session, error) {
 func (s *Store) giveReader(r *session, healthy bool) {
 	if !healthy {
 		_ = r.close() // it failed already, and that was reported
-		r = nil
+		s.unused <- struct{}{}
+		return
 	}
-	s.readers <- r
+	s.idle <- r
 }
 
 // closeReaders waits for running Views and closes their connections.
 func (s *Store) closeReaders() error {
 	var errs []error
 	for range maxReaders {
-		if r := <-s.readers; r != nil {
+		select {
+		case r := <-s.idle:
 			errs = append(errs, r.close())
+		case <-s.unused:
 		}
 	}
 	return errors.Join(errs...)
