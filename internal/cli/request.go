@@ -28,8 +28,8 @@ func Signed(r api.Request) string {
 }
 
 // Needed says who is still needed for a request that waits, and who could sign:
-// a line for each demand that is open, for each other way that would do, and
-// for each new key that has to prove that somebody has it. It is empty of a
+// a line for each demand that is open, for each other way that would do and that
+// somebody could go, and for each new key that has to prove that somebody has it. It is empty of a
 // request that does not wait for signatures.
 func Needed(r api.Request) string {
 	if r.State != op.StatePending {
@@ -42,9 +42,11 @@ func Needed(r api.Request) string {
 		if len(d.Could) > 0 {
 			who = shownAll(d.Could, ", ")
 		}
-		if d.Way == first {
+		switch {
+		case d.Way != first && len(d.Could) == 0: // another way that is open to nobody
+		case d.Way == first:
 			text += fmt.Sprintf(wordsNeeds, open(d), roleNames(d.Roles), who, asker(d))
-		} else {
+		default:
 			text += fmt.Sprintf(wordsOrElse, Inline(d.Way), open(d), roleNames(d.Roles), who, asker(d))
 		}
 	}

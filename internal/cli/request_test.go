@@ -41,6 +41,11 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	require.Equal(t, "1 operational (bob@example.com, carol@example.com), 1 manager or coordination", Waiting(two(), tuesday))
 	require.Equal(t, []op.Role{op.Operational, "manager", op.Coordination}, OpenRoles(two()))
 
+	alone := two()
+	alone.Demands[3].Could = nil
+	require.NotContains(t, Needed(alone), "recovery", "there are no recovery keys")
+	require.Contains(t, Needed(alone), "needs 1 more as manager or coordination: nobody who is listed could")
+
 	done := two()
 	done.State = op.StateSucceeded
 	require.Empty(t, Needed(done))
