@@ -3,14 +3,9 @@ package client
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
+	"slices"
 
 	"gated/internal/api"
 	"gated/internal/op"
@@ -51,7 +46,9 @@ func (n *NotPinned) Error() string { return "the gate cannot be pinned: " + n.Er
 func (n *NotPinned) Unwrap() error { return n.Err }
 
 // List returns all gates in the order of the file; none if there is no file.
-// A file that others may write is NotAllowed, and see ParseKnown.
+// NotAllowed is what proves nothing: a file, or its directory, that others may
+// write or that belongs to another than root and the user, and what is no
+// ordinary file, a symbolic link too. See ParseKnown also.
 func (f KnownGates) List() ([]KnownGate, error) {
 	text, err := f.read()
 	if err != nil {
@@ -60,22 +57,35 @@ func (f KnownGates) List() ([]KnownGate, error) {
 	return ParseKnown(f.Path, text)
 }
 
-// Check compares what a gate says that it is with what is known at its address.
-// A gate that is met first is pinned, which it reports; *NotPinned if that does
-// not succeed. Another gate than the known one is TargetMismatch.
-func (f KnownGates) Check(at Address, s api.Status) (pinned bool, err error) {
+// Known reports whether a gate is the one that is known at its address. Another
+// gate than that is TargetMismatch, and an answer that is none of a gate's is
+// Internal. It changes nothing.
+func (f KnownGates) Known(at Address, s api.Status) (bool, error) {
 	if !s.Gate.Valid() || !isHostText(s.Host) {
 		return false, op.Refuse(op.Internal, "at %s something answers as gate %q on %q, which is no gate", at, s.Gate, s.Host).
 			WithHint("are both of the same version?")
 	}
-	is := KnownGate{Address: at, Host: s.Host, Gate: s.Gate}
 	gates, err := f.List()
 	if err != nil {
 		return false, err
 	}
-	if known, err := f.compare(gates, is); known {
+	return f.compare(gates, KnownGate{Address: at, Host: s.Host, Gate: s.Gate})
+}
+
+// Elsewhere returns the other addresses at which a gate of that id is known. One
+// gate may have several; so has one that somebody else passes on.
+func (f KnownGates) Elsewhere(at Address, id op.GateID) ([]KnownGate, error) {
+	gates, err := f.List()
+	return slices.DeleteFunc(gates, func(k KnownGate) bool { return k.Gate != id || k.Address == at }), err
+}
+
+// Check does what Known does, and pins a gate that is met first, which it
+// reports; *NotPinned if that does not succeed.
+func (f KnownGates) Check(at Address, s api.Status) (pinned bool, err error) {
+	if known, err := f.Known(at, s); known || err != nil {
 		return false, err
 	}
+	is := KnownGate{Address: at, Host: s.Host, Gate: s.Gate}
 	err = f.change(func(gates []KnownGate, text []byte) ([]byte, error) {
 		// Another program may have met the gate in the meantime.
 		if known, err := f.compare(gates, is); known {
@@ -143,6 +153,9 @@ func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err
 	}
+	if err := f.checkDir(); err != nil {
+		return err
+	}
 	unlock, err := lock(f.Path + ".lock")
 	if err != nil {
 		return err
@@ -169,41 +182,6 @@ func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error
 	return f.replace(changed)
 }
 
-// read returns the file's text; none if there is no file.
-func (f KnownGates) read() ([]byte, error) {
-	if f.Path == "" {
-		return nil, nil
-	}
-	file, err := os.Open(f.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), hidden(f.Path):
-		return nil, nil
-	case err != nil:
-		return nil, op.Refuse(op.NotAllowed, "the gates that are known cannot be read: %v", err)
-	}
-	defer func() { _ = file.Close() }() // nothing was written
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return nil, op.Refuse(op.NotAllowed, "%s may be written by others, so that it proves nothing", f.Path).
-			WithHint("look at what is in it, then chmod 600 %s", f.Path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxKnown+1))
-	if err == nil && len(text) > maxKnown {
-		err = op.Refuse(op.Oversized, "%s has more than %d bytes", f.Path, maxKnown)
-	}
-	return text, err
-}
-
-// hidden reports whether a path is below a directory that this user may not
-// look into: another's home, with which nothing can have been pinned.
-func hidden(path string) bool {
-	_, err := os.Lstat(path)
-	return errors.Is(err, fs.ErrPermission)
-}
-
 // replace puts a new file in the place of the one that is there.
 func (f KnownGates) replace(text []byte) error {
 	if len(text) > maxKnown {
@@ -225,24 +203,4 @@ func (f KnownGates) replace(text []byte) error {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return nil
-}
-
-// lock takes a lock file for this process alone, and waits for it: whoever has
-// it rewrites one small file, and asks nobody anything meanwhile.
-func lock(path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		_ = file.Close() // it was not locked
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { _ = file.Close() }, nil // which also ends the lock
 }
