@@ -3,9 +3,6 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -115,7 +112,7 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 	var dir string
 	var yes bool
 	c := t.command("trust adopt", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if !yes && !interactive(t.stdin) {
+		if !yes && !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsAdoptNeedsYes)
 		}
 		a, err := daemon.AdoptSigners(c.Context(), stateDir(dir), func(a daemon.Adoption) error {
@@ -144,16 +141,6 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 	stateFlag(c, &dir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	return c
-}
-
-// interactive reports whether there may be somebody to ask.
-func interactive(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&fs.ModeCharDevice != 0
 }
 
 // agree asks whether to go on; only "yes" is one.
