@@ -37,14 +37,59 @@ func inTimeToRun(need op.Requirement, r op.Request, now time.Time) error {
 }
 
 // runsBetween reports whether the windows are all open at some time from one
-// moment to another. They open and close at whole minutes.
+// moment to another.
 func runsBetween(need op.Requirement, from, until time.Time) bool {
+	_, ok := opens(need, from, until)
+	return ok
+}
+
+// opens returns the first such time. Windows open and close at whole minutes.
+func opens(need op.Requirement, from, until time.Time) (time.Time, bool) {
 	for t := from; !t.After(until); t = t.Truncate(time.Minute).Add(time.Minute) {
 		if need.Open(t) {
-			return true
+			return t, true
 		}
 	}
-	return false
+	return until, false
+}
+
+// Due returns how long the policy still holds back what is authorized on a
+// target: until its delays are over, or until its payload has expired and it
+// ends. ok is false where it holds back nothing.
+func (g *Gate) Due(ctx context.Context, t op.Target) (wait time.Duration, ok bool, err error) {
+	held, now := g.rules.Load(), g.clock.Now().Now
+	err = g.view(ctx, func(tx *store.Tx) error {
+		open, err := journal.OpenSteps(tx, t)
+		if err != nil {
+			return err
+		}
+		for _, s := range open {
+			if s.State != op.StateAuthorized {
+				continue
+			}
+			r, err := journal.RequestOf(tx, s)
+			if err != nil {
+				return err
+			}
+			need, err := held.requirement(r, now)
+			if err != nil || delayed(need, r, now) == nil {
+				continue // it is for the dispatch to decide
+			}
+			at, _ := opens(need, latest(now, r.AuthorizedAt.Add(need.CoolOff)), expiry(need, r).Add(Skew))
+			if d := at.Sub(now); !ok || d < wait {
+				wait, ok = d, true
+			}
+		}
+		return nil
+	})
+	return wait, ok, err
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // expiry is when a request's payload stops to count: it may not live for longer

@@ -19,6 +19,7 @@ import (
 // Gate is what reconcile needs of a gate; *gate.Gate is one.
 type Gate interface {
 	Runnable(ctx context.Context, t op.Target) (op.StepID, bool, error)
+	Due(ctx context.Context, t op.Target) (time.Duration, bool, error)
 	Permit(ctx context.Context, id op.StepID) (gate.Permit, error)
 	SetTask(ctx context.Context, id op.StepID, task string) error
 	Record(ctx context.Context, id op.StepID, out gate.Outcome) (op.Step, error)

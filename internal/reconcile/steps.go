@@ -21,6 +21,7 @@ func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
 		return r.later(t, "run", err)
 	}
 	if !ok {
+		r.whenDue(ctx, t)
 		return false
 	}
 	r.mu.Lock()
@@ -41,6 +42,16 @@ func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
 		return r.later(t, "run", err)
 	}
 	return r.run(ctx, g, permit)
+}
+
+// whenDue queues a target again for when what the policy holds back may run.
+func (r *Reconciler) whenDue(ctx context.Context, t op.Target) {
+	wait, held, err := r.Gate.Due(ctx, t)
+	if err != nil {
+		r.Logger.Warn("nobody knows when a target is due; the gate's tick finds it", "target", t.String(), "error", err)
+	} else if held {
+		r.queue.addAfter(t, max(wait, time.Millisecond))
+	}
 }
 
 // run executes one step and records how it ended. From here on the daemon's
