@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -144,8 +145,9 @@ func (s *sshConn) failure(r Remote, err error) Attempt {
 	case <-time.After(sshGrace):
 	}
 	_ = s.Close()
-	text, hint := sshExit(s.exit, r)
-	switch said := s.said.lines(); len(said) {
+	said := s.said.lines()
+	text, hint := sshExit(s.exit, r, said)
+	switch len(said) {
 	case 0:
 	case 1:
 		text += ": " + said[0]
@@ -156,20 +158,24 @@ func (s *sshConn) failure(r Remote, err error) Attempt {
 }
 
 // sshExit words how ssh ended: with a code of its own, 255, or with that of the
-// command on the other host.
-func sshExit(err error, r Remote) (text, hint string) {
+// command on the other host. What was said tells apart what has one code.
+func sshExit(err error, r Remote, said []string) (text, hint string) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return "the connection ended before a gate answered", ""
 	}
-	switch code := exit.ExitCode(); code {
-	case 255:
+	unknown := slices.ContainsFunc(said, func(line string) bool { return strings.Contains(line, "unknown command") })
+	switch code := exit.ExitCode(); {
+	case code == 255:
 		return "ssh did not get there", "try it by hand, and answer what it asks: ssh " + strings.Join(r.argv("gated", "status"), " ")
-	case 127:
+	case code == 127:
 		return "there is no program gated there", "install it there, in the PATH of shells that are not interactive: /usr/local/bin, say"
-	case 2:
+	case code == 2 && unknown:
 		return "gated there does not know the command dial", "install the same version on both sides"
-	case 4:
+	case code == 1 || code == 2: // such as a GATED_UID that is none, or a login that is none
+		return fmt.Sprintf("the command there failed before it looked for a gate (exit code %d)", code),
+			"what it says is about that host: its words, its command line, or the environment that sshd gives it"
+	case code == 4:
 		return "ssh got there, and no gate answers there", ""
 	default:
 		return fmt.Sprintf("ssh ended (%v)", exit), ""

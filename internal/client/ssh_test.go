@@ -87,14 +87,17 @@ func TestWhySSHDidNotGetThere(t *testing.T) {
 		"echo 'alice@pve1: Permission denied (publickey).' >&2; exit 255": {"Permission denied (publickey)", "ssh did not get there",
 			"-- pve1 gated status"},
 		"printf '@@@@@\\n@ WARNING: CHANGED @\\n@@@@@\\nFirst.\\r\\n\\nSecond.\\n' >&2; exit 255": {":\nWARNING: CHANGED\nFirst.\nSecond. ("},
-		"exec no-such-gated-there":                           {"there is no program gated", "/usr/local/bin"},
-		"echo 'usage: unknown command \"dial\"' >&2; exit 2": {"does not know the command dial", "same version"},
-		relay("/nowhere/s"):                                  {"no gate answers there", "/nowhere/s", "no such file"},
-		"exit 0":                                             {"ended before a gate answered"},
-		"printf '\\033[2J' >&2; exit 3":                      {"exit status 3", `"\x1b[2J"`},
-		"kill -9 $$":                                         {"signal: killed"},
-		"echo Welcome; exec cat":                             {"not gated dial", "Welcome", "start-up file"},
-		"printf 'HTTP/1.1 200 OK\\r\\n\\r\\nmore'; exec cat": {"not gated dial"},
+		"exec no-such-gated-there":                                    {"there is no program gated", "/usr/local/bin"},
+		"echo 'usage: unknown command \"dial\"' >&2; exit 2":          {"does not know the command dial", "same version"},
+		"echo 'malformed: GATED_UID is \"x\", not a uid' >&2; exit 1": {"failed before it looked for a gate (exit code 1)", "GATED_UID is", "environment"},
+		"echo 'usage: unknown flag: --socket' >&2; exit 2":            {"(exit code 2)", "unknown flag"},
+		"exit 2":                        {"(exit code 2)"},
+		relay("/nowhere/s"):             {"no gate answers there", "/nowhere/s", "no such file"},
+		"exit 0":                        {"ended before a gate answered"},
+		"printf '\\033[2J' >&2; exit 3": {"exit status 3", `"\x1b[2J"`},
+		"kill -9 $$":                    {"signal: killed"},
+		"echo Welcome; exec cat":        {"not gated dial", "Welcome", "start-up file"},
+		"printf 'HTTP/1.1 200 OK\\r\\n\\r\\nmore'; exec cat":           {"not gated dial"},
 		"printf 'HTTP/1.1 200 OK\\r\\nX: '; exec yes | head -c 200000": {"not gated dial"},
 	} {
 		runs := fakeSSH(t, script)
@@ -105,6 +108,7 @@ func TestWhySSHDidNotGetThere(t *testing.T) {
 			require.ErrorContains(t, err, w, script)
 		}
 		require.NotContains(t, err.Error(), "\x1b", script)
+		require.Equal(t, strings.Contains(script, "unknown command"), strings.Contains(err.Error(), "the command dial"), script)
 		require.Empty(t, c.Address(), script)
 		require.Len(t, runs(), 1, script)
 		gone(t, runs()[0])
