@@ -51,5 +51,11 @@ func (t *tool) showEntry(e api.Entry) error {
 		t.Print("  %s", text)
 	}
 	t.Print("\n")
+	for _, who := range e.Signers {
+		t.Print(wordsSigner, op.Shown(who))
+	}
+	for _, key := range e.Keys {
+		t.Print(wordsKey, op.Shown(key))
+	}
 	return nil
 }

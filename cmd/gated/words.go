@@ -146,6 +146,8 @@ const (
 	wordsJobsHead   = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
 	wordsJob        = "%s %s, for %s, since %s\n"
 	wordsReason     = "  reason: %s\n"
+	wordsSigner     = "    signed by %s\n"
+	wordsKey        = "    key %s\n"
 	wordsCancelled  = "%s is %s\n"
 	wordsGuestsHead = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
 	wordsForeign    = "made by other hands than this gate's"

@@ -24,25 +24,30 @@ type Entry struct {
 	Rule   string
 	Code   op.Code
 	Detail string
-	Count  int // of refusals in one entry; 0 and 1 mean one
-	Raw    jsontext.Value
+	// Signers are who signed, and Keys which keys came and went or proved that
+	// somebody has them (docs/formats/audit.md).
+	Signers, Keys []string
+	Count         int // of refusals in one entry; 0 and 1 mean one
+	Raw           jsontext.Value
 }
 
 // entryFields names the members that Entry picks out of Raw.
 type entryFields struct {
-	Seq    int64     `json:"seq"`
-	Time   time.Time `json:"time"`
-	Kind   string    `json:"kind"`
-	By     string    `json:"by"`
-	Job    string    `json:"job"`
-	Step   string    `json:"step"`
-	Op     string    `json:"op"`
-	Target string    `json:"target"`
-	Class  op.Class  `json:"class"`
-	Rule   string    `json:"rule"`
-	Code   op.Code   `json:"code"`
-	Detail string    `json:"detail"`
-	Count  int       `json:"count"`
+	Seq     int64     `json:"seq"`
+	Time    time.Time `json:"time"`
+	Kind    string    `json:"kind"`
+	By      string    `json:"by"`
+	Job     string    `json:"job"`
+	Step    string    `json:"step"`
+	Op      string    `json:"op"`
+	Target  string    `json:"target"`
+	Class   op.Class  `json:"class"`
+	Rule    string    `json:"rule"`
+	Code    op.Code   `json:"code"`
+	Detail  string    `json:"detail"`
+	Signers []string  `json:"signers"`
+	Keys    []string  `json:"keys"`
+	Count   int       `json:"count"`
 }
 
 // ParseEntry reads the stored text of an entry and keeps it.
@@ -52,7 +57,7 @@ func ParseEntry(raw []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	return Entry{Seq: f.Seq, Time: f.Time, Kind: f.Kind, By: f.By, Job: f.Job, Step: f.Step, Op: f.Op, Target: f.Target,
-		Class: f.Class, Rule: f.Rule, Code: f.Code, Detail: f.Detail, Count: f.Count,
+		Class: f.Class, Rule: f.Rule, Code: f.Code, Detail: f.Detail, Signers: f.Signers, Keys: f.Keys, Count: f.Count,
 		Raw: jsontext.Value(raw).Clone()}, nil
 }
 
