@@ -24,8 +24,9 @@ type Tool struct {
 	Socket string // --socket
 	Remote string // --remote, of tools that reach gates of other hosts
 
-	remotes bool // such a tool
-	started bool // the command line was understood, a command runs
+	remotes bool                   // such a tool
+	named   func(flag string) bool // whether a flag was given, if only as ""
+	started bool                   // the command line was understood, a command runs
 }
 
 // Words are the help text of a command.
@@ -39,6 +40,7 @@ func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
 	root.DisableSuggestions = true
 	root.PersistentFlags().BoolVar(&t.JSON, "json", false, flagJSON)
 	root.PersistentFlags().StringVar(&t.Socket, "socket", "", flagSocket)
+	t.named = root.PersistentFlags().Changed
 	return root
 }
 
@@ -84,18 +86,30 @@ func (t *Tool) Remotes(root *cobra.Command) {
 }
 
 // Where returns where the gate is that the flags and the environment name:
-// --remote or --socket, else GATED_HOST, else what a client searches. Both flags
-// are a usage error.
+// --remote or --socket, else GATED_HOST or GATED_SOCKET, else what a client
+// searches. It is a usage error to name two, and a flag that is empty, as of a
+// variable that is not set: to go on to some other gate would sign for another
+// one than was meant.
 func (t *Tool) Where() (client.Options, error) {
 	o := client.Options{Socket: t.Socket, Remote: t.Remote, Getenv: t.Getenv}
 	switch {
+	case t.given("remote") && o.Remote == "":
+		return o, Usage(wordsEmptyRemote)
+	case t.given("socket") && o.Socket == "":
+		return o, Usage(wordsEmptySocket)
 	case o.Socket != "" && o.Remote != "":
 		return o, Usage(wordsTwoGates)
-	case t.remotes && o.Socket == "" && o.Remote == "":
-		o.Remote = t.Getenv("GATED_HOST")
+	case !t.remotes || o.Socket != "" || o.Remote != "":
+		return o, nil
+	}
+	o.Remote = t.Getenv("GATED_HOST")
+	if o.Remote != "" && t.Getenv("GATED_SOCKET") != "" {
+		return o, Usage(wordsTwoVariables)
 	}
 	return o, nil
 }
+
+func (t *Tool) given(flag string) bool { return t.named != nil && t.named(flag) }
 
 // Client returns a client of the daemon that the flags and the environment
 // name. Errors are those of Where and of client.New.

@@ -142,11 +142,30 @@ func TestWhereTheGateIs(t *testing.T) {
 		{true, "ssh://e", []string{"--socket", "/s"}, "", "/s"},
 	} {
 		env["GATED_HOST"] = c.host
+		env["GATED_SOCKET"] = ""
 		remote, socket, err := where(c.remotes, c.args...)
 		require.NoError(t, err)
 		require.Equal(t, c.remote, remote, c)
 		require.Equal(t, c.socket, socket, c)
 	}
-	_, _, err := where(true, "-H", "ssh://f", "--socket", "/s")
+	for _, args := range [][]string{{"-H", "ssh://f", "--socket", "/s"}, {"-H", ""}, {"--remote="}, {"--socket", ""}, {"-H", "", "--socket", "/s"}} {
+		_, _, err := where(true, args...)
+		require.Equal(t, 2, api.Exit(err), args)
+	}
+
+	// Two variables name two gates, unless a flag decides.
+	env["GATED_HOST"], env["GATED_SOCKET"] = "ssh://e", "/v"
+	_, _, err := where(true)
 	require.Equal(t, 2, api.Exit(err))
+	require.ErrorContains(t, err, "GATED_HOST and GATED_SOCKET")
+	for _, args := range [][]string{{"-H", "ssh://f"}, {"--socket", "/s"}} {
+		_, _, err = where(true, args...)
+		require.NoError(t, err, args)
+	}
+	_, _, err = where(false)
+	require.NoError(t, err, "a tool that reaches this host's gate alone has one variable")
+	env["GATED_HOST"] = ""
+	remote, socket, err := where(true)
+	require.NoError(t, err)
+	require.Empty(t, remote+socket, "the client reads GATED_SOCKET")
 }

@@ -14,10 +14,13 @@ const (
 
 // What is wrong with a command line.
 const (
-	wordsUsage     = "usage: %s\n  hint: %s --help\n"
-	wordsNoCommand = "a command is missing"
-	wordsTwoGates  = "--remote and --socket each name a gate: say one"
-	wordsNotPair   = "not NAME=VALUE"
+	wordsUsage        = "usage: %s\n  hint: %s --help\n"
+	wordsNoCommand    = "a command is missing"
+	wordsTwoGates     = "--remote and --socket each name a gate: say one"
+	wordsEmptyRemote  = "--remote is empty: name the gate's host, ssh://HOST, or leave the flag away for the gate of this host"
+	wordsEmptySocket  = "--socket is empty: name the daemon's path, or leave the flag away"
+	wordsTwoVariables = "GATED_HOST and GATED_SOCKET each name a gate: unset one, or say which with --remote or --socket"
+	wordsNotPair      = "not NAME=VALUE"
 )
 
 // Refusals. Those that end a line have its end.
