@@ -22,20 +22,42 @@ func (t *tool) knownGate(ctx context.Context, cl *client.Client) (api.Status, er
 		return api.Status{}, err
 	}
 	at, file := cl.Address(), client.KnownGatesOf(t.Getenv)
+	known, err := file.Known(at, s)
+	if err == nil && !known {
+		err = t.meet(file, at, s)
+	}
+	if err != nil {
+		return api.Status{}, err
+	}
+	return s, nil
+}
+
+// meet pins a gate that is not known yet. That of another host is met by a
+// person: whoever is on the way there can pass on another gate's requests and
+// show what they like beside them, so a program that signs what it finds at a
+// new address is refused (NotAllowed), and nothing is pinned.
+func (t *tool) meet(file client.KnownGates, at client.Address, s api.Status) error {
+	if at.Remote() && t.unasked {
+		return metUnasked(at, s)
+	}
 	pinned, err := file.Check(at, s)
 	var not *client.NotPinned
 	switch {
 	case errors.As(err, &not) && at.Remote():
-		return api.Status{}, cannotPin(at, not)
+		return cannotPin(at, not)
 	case errors.As(err, &not):
 		// Who listens on a socket of this host, the kernel has said already.
 		t.Say(wordsNotPinned, op.Shown(string(at)), op.Shown(not.Error()))
 	case err != nil:
-		return api.Status{}, err
+		return err
 	case pinned:
 		t.Say(wordsPinned, s.Gate, op.Shown(s.Host), at, op.Shown(file.Path))
 	}
-	return s, nil
+	elsewhere, err := file.Elsewhere(at, s.Gate)
+	for _, k := range elsewhere {
+		t.Say(wordsElsewhere, s.Gate, k.Address, at)
+	}
+	return err
 }
 
 func (t *tool) knownCommand() *cobra.Command {

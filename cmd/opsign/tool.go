@@ -15,6 +15,8 @@ type tool struct {
 	cli.Tool
 	stdin *os.File
 	now   func() time.Time
+
+	unasked bool // it signs, and nobody is asked: --yes
 }
 
 // run runs a command line and returns its exit code.

@@ -113,6 +113,7 @@ const (
 	wordsNothingWaits   = "nothing waits\n"
 	wordsPinned         = "gate %s on %s is met first at %s: pinned in %s\n"
 	wordsNotPinned      = "warning: at %s: %s\n"
+	wordsElsewhere      = "warning: gate %s is known at %s already. What answers at %s may pass on its requests and show other facts beside them; go on only if both are ways of yours to that one gate\n"
 	wordsNoneKnown      = "no gate is known yet\n"
 	wordsKnownHead      = "ADDRESS\tHOST\tGATE"
 	wordsForgot         = "forgot gate %s on %s, known at %s\n"
@@ -121,8 +122,8 @@ const (
 	wordsLost           = "  what would be lost, as the gate sees it:\n"
 	wordsWhy            = "  why it waits: %s\n"
 	wordsDetail         = "  outcome: %s\n"
-	wordsConfirmApprove = "Sign %s of %s as %s? Type yes: "
-	wordsConfirmReject  = "Reject %s of %s as %s? Type yes: "
+	wordsConfirmApprove = "Sign %s of %s as %s? Type yes:"
+	wordsConfirmReject  = "Reject %s of %s as %s? Type yes:"
 	wordsPassphrase     = "Passphrase of %s: "
 	wordsThisOne        = "%s:\n"
 	wordsRejected       = "%s is %s\n"
@@ -151,22 +152,22 @@ var done = map[string]string{
 // guest/web-1, can be undone until …". What the gate says was done goes before
 // what undo found.
 func outcomeWords(r api.Request, undo string, now time.Time) string {
-	what := op.Shown(r.Op) + " " + op.Shown(r.Target)
+	what := cli.Inline(r.Op) + " " + cli.Inline(r.Target)
 	if _, verb, ok := strings.Cut(r.Op, "."); ok && done[verb] != "" {
-		what = done[verb] + " " + op.Shown(r.Target)
+		what = done[verb] + " " + cli.Inline(r.Target)
 	}
 	switch {
 	case r.State == op.StateSucceeded && r.Detail != "":
-		return what + ", " + op.Shown(r.Detail)
+		return what + ", " + cli.Inline(r.Detail)
 	case r.State == op.StateSucceeded && undo != "":
 		return what + ", " + undo
 	case r.State == op.StateSucceeded:
 		return what
 	case cli.Delayed(r, now):
-		return fmt.Sprintf("%s %s: %s", op.Shown(r.Op), op.Shown(r.Target), strings.TrimSuffix(cli.Delays(r, now), "\n"))
+		return fmt.Sprintf("%s %s: %s", cli.Inline(r.Op), cli.Inline(r.Target), strings.TrimSuffix(cli.Delays(r, now), "\n"))
 	default:
-		return fmt.Sprintf("%s %s: %s, not done yet; gated jobs %s shows how it goes on", op.Shown(r.Op), op.Shown(r.Target),
-			op.Shown(string(r.State)), op.Shown(r.Job))
+		return fmt.Sprintf("%s %s: %s, not done yet; gated jobs %s shows how it goes on", cli.Inline(r.Op), cli.Inline(r.Target),
+			cli.Inline(string(r.State)), cli.Inline(r.Job))
 	}
 }
 
@@ -238,6 +239,11 @@ func notThisGate(p op.Payload, s api.Status) error {
 func cannotPin(at client.Address, not *client.NotPinned) error {
 	return op.Refuse(op.NotAllowed, "%s is met first: %v", at, not).
 		WithHint("make known_gates writable, or set XDG_CONFIG_HOME to a directory where it may be")
+}
+
+func metUnasked(at client.Address, s api.Status) error {
+	return op.Refuse(op.NotAllowed, "%s is met first, as gate %s on %s, and --yes does not do for that: nothing was signed", at, s.Gate, cli.Inline(s.Host)).
+		WithHint("compare the id with what gated status prints on that host, and pin it: opsign -H %s list; opsign known lists what is pinned", at)
 }
 
 func decided(code op.Code, r api.Request) error {
