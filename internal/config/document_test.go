@@ -27,7 +27,7 @@ func TestTheDocumentsExamplesAreFiles(t *testing.T) {
 		require.NoError(t, c.Policy.Validate())
 		rules += len(c.Policy.Rules)
 	}
-	require.Equal(t, 7, rules)
+	require.Equal(t, 9, rules)
 }
 
 func TestTheDocumentHasEveryKeyOfARule(t *testing.T) {
