@@ -18,15 +18,17 @@ func (t *tool) approveCommand() *cobra.Command {
 	var k keyFlags
 	var yes, noWait bool
 	c := t.command("approve", cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
-		if err := t.mayDecide(yes, k); err != nil {
+		asks, err := t.asker(yes, k)
+		if err != nil {
 			return err
 		}
+		defer asks.close()
 		cl, err := t.Client()
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
-		a := approval{tool: t, client: cl, keys: k, yes: yes, wait: !noWait}
+		a := approval{asker: asks, client: cl, keys: k, wait: !noWait}
 		if len(args) == 1 {
 			return a.one(c.Context(), args[0])
 		}
@@ -42,11 +44,11 @@ func (t *tool) approveCommand() *cobra.Command {
 // approval is one run of approve. The signer is made for the first request that
 // is confirmed, so that a passphrase is asked for once and not before.
 type approval struct {
-	*tool
-	client    *client.Client
-	keys      keyFlags
-	yes, wait bool
-	signer    sign.Signer
+	*asker // review has a screen of its own, and asks there
+	client *client.Client
+	keys   keyFlags
+	wait   bool
+	signer sign.Signer
 }
 
 // each goes through several requests, which stand for themselves: what is wrong
@@ -62,7 +64,7 @@ func (a *approval) each(c *cobra.Command, ids []string) error {
 		if api.Exit(err) == api.ExitUnreachable {
 			return err // nor would the others be reached
 		}
-		a.Say(wordsThisOne, op.Shown(id))
+		a.Say(wordsThisOne, cli.Inline(id))
 		if failed := a.Fail(c.CommandPath(), err); code == api.ExitDone {
 			code = failed
 		}
@@ -76,7 +78,9 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	a.Say("%s", q.text(a.now()))
+	if err := a.show(q.text(a.now())); err != nil {
+		return err
+	}
 	if err := answered(q.request); err != nil {
 		return err
 	}
@@ -84,7 +88,7 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(a.yes, wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
+	if err := a.confirm(wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
 	r, err := a.sign(ctx, q, role)

@@ -53,7 +53,7 @@ func (t *tool) settled(ctx context.Context, cl *client.Client, r api.Request, wa
 
 // missingText says who is needed after a signature that was not the last.
 func missingText(r api.Request, now time.Time) string {
-	text := sprint(wordsStillMissing, op.Shown(r.ID))
+	text := sprint(wordsStillMissing, cli.Inline(r.ID))
 	for line := range strings.Lines(cli.Needed(r) + cli.Delays(r, now)) {
 		text += "  " + line
 	}

@@ -23,10 +23,12 @@ func (t *tool) rejectCommand() *cobra.Command {
 		if reason == "" {
 			return cli.Usage(wordsNoReason)
 		}
-		if err := t.mayDecide(yes, k); err != nil {
+		asks, err := t.asker(yes, k)
+		if err != nil {
 			return err
 		}
-		return t.reject(c, args[0], reason, k, yes)
+		defer asks.close()
+		return asks.reject(c, args[0], reason, k)
 	})
 	c.ValidArgsFunction = t.completeRequest
 	t.keyFlags(c, &k)
@@ -35,18 +37,20 @@ func (t *tool) rejectCommand() *cobra.Command {
 	return c
 }
 
-func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool) error {
-	cl, err := t.Client()
+func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	q, err := t.question(c.Context(), cl, id)
+	q, err := a.question(c.Context(), cl, id)
 	if err != nil {
 		return err
 	}
-	t.Say("%s", q.text(t.now()))
-	payload, err := t.rejection(q, reason)
+	if err := a.show(q.text(a.now())); err != nil {
+		return err
+	}
+	payload, err := a.rejection(q, reason)
 	if err != nil {
 		return err
 	}
@@ -54,10 +58,10 @@ func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool)
 	if err != nil {
 		return err
 	}
-	if err := t.confirm(yes, wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
+	if err := a.confirm(wordsConfirmReject, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
-	signer, err := t.keySigner(c.Context(), k)
+	signer, err := a.keySigner(c.Context(), k)
 	if err != nil {
 		return err
 	}
@@ -69,7 +73,7 @@ func (t *tool) reject(c *cobra.Command, id, reason string, k keyFlags, yes bool)
 	if err != nil {
 		return err
 	}
-	return t.rejected(r)
+	return a.rejected(r)
 }
 
 // rejection makes the bytes of a rejection of what was shown.
@@ -88,7 +92,7 @@ func (t *tool) rejected(r api.Request) error {
 	if t.JSON {
 		return t.Emit(r)
 	}
-	t.Print(wordsRejected, op.Shown(r.ID), op.Shown(string(r.State)))
+	t.Print(wordsRejected, cli.Inline(r.ID), cli.Inline(string(r.State)))
 	return nil
 }
 

@@ -16,7 +16,7 @@ func (t *tool) reviewCommand() *cobra.Command {
 	var k keyFlags
 	var noWait bool
 	c := t.command("review", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if !isTerminal(t.stdin) {
+		if !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsNoTerminal)
 		}
 		if err := t.check(k); err != nil {
@@ -73,7 +73,7 @@ func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
 	if err != nil {
 		return err
 	}
-	r := &review{approval: approval{tool: t, client: cl, keys: k, wait: wait}}
+	r := &review{approval: approval{asker: &asker{tool: t}, client: cl, keys: k, wait: wait}}
 	for _, q := range requests {
 		if t.decidable(q) {
 			r.items = append(r.items, &item{id: q.ID, shown: question{request: q}, request: q})
@@ -132,8 +132,8 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		return false, r.failed(it, err)
 	}
 	if !r.decidable(it.shown.request) {
-		it.outcome, it.marked = sprint(wordsOutGone, op.Shown(string(it.shown.request.State))), false
-		r.message += sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+		it.outcome, it.marked = sprint(wordsOutGone, cli.Inline(string(it.shown.request.State))), false
+		r.message += sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
 		it.decision = skipped
 		r.at++
 		return false, nil

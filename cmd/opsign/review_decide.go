@@ -20,13 +20,13 @@ func (r *review) approve(ctx context.Context, it *item) error {
 	case err != nil:
 		return r.failed(it, err)
 	case changed:
-		r.message = sprint(wordsChanged, op.Shown(it.id))
+		r.message = sprint(wordsChanged, cli.Inline(it.id))
 		return nil
 	}
 	if err := r.screen.aside(func() error { return r.signItem(ctx, it) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+	r.message = sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
 	r.at++
 	return nil
 }
@@ -40,7 +40,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	r.screen.write(sprint(wordsSigning, op.Shown(it.id), op.Shown(string(role))))
+	r.screen.write(sprint(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	req, err := r.approval.sign(ctx, it.shown, role)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 
 // reject asks why, and signs the refusal of what was shown.
 func (r *review) reject(ctx context.Context, it *item) error {
-	reason, err := r.screen.ask(sprint(wordsWhyReject, op.Shown(it.id)))
+	reason, err := r.screen.ask(sprint(wordsWhyReject, cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -76,13 +76,13 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	case err != nil:
 		return r.failed(it, err)
 	case changed:
-		r.message = sprint(wordsChanged, op.Shown(it.id))
+		r.message = sprint(wordsChanged, cli.Inline(it.id))
 		return nil
 	}
 	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+	r.message = sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
 	r.at++
 	return nil
 }
@@ -100,7 +100,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	r.screen.write(sprint(wordsSigning, op.Shown(it.id), op.Shown(string(role))))
+	r.screen.write(sprint(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	armor, err := signer.Sign(ctx, role, payload)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			return false, r.failed(it, err)
 		}
 		if changed {
-			r.at, r.message = r.indexOf(it), sprint(wordsChanged, op.Shown(it.id))
+			r.at, r.message = r.indexOf(it), sprint(wordsChanged, cli.Inline(it.id))
 			return false, nil
 		}
 	}
@@ -169,7 +169,7 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 				}
 				continue
 			}
-			r.message += sprint(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+			r.message += sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
 		}
 		return nil
 	})
@@ -180,13 +180,13 @@ func batchText(items []*item) string {
 	text := ""
 	for _, it := range items {
 		p := it.shown.payload
-		text += sprint(wordsBatchItem, op.Shown(it.id), op.Shown(p.Op), op.Shown(p.Target.String()),
-			op.Shown(strings.Join(it.shown.request.RequestedBy, ", ")))
+		text += sprint(wordsBatchItem, cli.Inline(it.id), cli.Inline(p.Op), cli.Inline(p.Target.String()),
+			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
 		if len(p.Params) > 0 {
-			text += sprint(wordsBatchParams, op.Shown(string(p.Params.Canonical())))
+			text += sprint(wordsBatchParams, cli.Inline(string(p.Params.Canonical())))
 		}
 		if p.Reason != "" {
-			text += sprint(wordsBatchReason, op.Shown(p.Reason))
+			text += sprint(wordsBatchReason, cli.Inline(p.Reason))
 		}
 		text += lostText(it.shown.request)
 	}
@@ -200,16 +200,16 @@ func (r *review) failed(it *item, err error) error {
 	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
 		return err
 	}
-	r.message += sprint(wordsReviewOutcome, op.Shown(it.id), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
+	r.message += sprint(wordsReviewOutcome, cli.Inline(it.id), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
 	return nil
 }
 
 func refusalLine(err error) string {
 	var refusal *op.Refusal
 	if !errors.As(err, &refusal) {
-		return op.Shown(err.Error())
+		return cli.Inline(err.Error())
 	}
-	return sprint(wordsRefusedAs, op.Shown(string(refusal.Code)), op.Shown(refusal.Detail))
+	return sprint(wordsRefusedAs, cli.Inline(string(refusal.Code)), cli.Inline(refusal.Detail))
 }
 
 // reviewed is one line of a summary as JSON.
@@ -245,7 +245,7 @@ func (r *review) summary(err error) error {
 			}
 			continue
 		}
-		r.Print(wordsReviewOutcome, op.Shown(it.id), it.outcome)
+		r.Print(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
 	}
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	t.Cleanup(cl.Close)
 	s, _ := onScreen(t, 24, 80)
 	t.Cleanup(s.close)
-	return &review{approval: approval{tool: tl, client: cl}, screen: s, items: []*item{it}}
+	return &review{approval: approval{asker: &asker{tool: tl}, client: cl}, screen: s, items: []*item{it}}
 }
 
 // What cannot be shown any more is passed over, not asked for again and again.
@@ -54,12 +54,12 @@ func TestWorstExitCode(t *testing.T) {
 		exits []int
 		want  int
 	}{{nil, 0}, {[]int{0, 3, 0}, 3}, {[]int{3, 1}, 1}, {[]int{1, 2, 3}, 2}, {[]int{5, 1}, 5}, {[]int{4, 5}, 4}} {
-		r := &review{approval: approval{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}
+		r := &review{approval: approval{asker: &asker{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}}
 		for _, e := range c.exits {
 			r.items = append(r.items, &item{exit: e})
 		}
 		require.Equal(t, c.want, api.Exit(r.summary(nil)), c.exits)
 	}
-	r := &review{approval: approval{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}
+	r := &review{approval: approval{asker: &asker{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}}
 	require.ErrorIs(t, r.summary(io.ErrClosedPipe), io.ErrClosedPipe)
 }

@@ -8,14 +8,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"gated/internal/op"
-)
-
-// The size of a terminal that does not say its own.
-const (
-	usualRows = 24
-	usualCols = 80
 )
 
 // escapeTime is how long the rest of an escape sequence may take, in
@@ -115,17 +107,11 @@ func (s *screen) ask(question string) (line string, err error) {
 func (s *screen) write(text string) { _, _ = s.tty.WriteString(text) } // a terminal that is gone shows when a key is read
 
 // size returns the rows and columns of the terminal.
-func (s *screen) size() (rows, cols int) {
-	w, err := unix.IoctlGetWinsize(int(s.tty.Fd()), unix.TIOCGWINSZ)
-	if err != nil || w.Row < 5 || w.Col < 20 {
-		return usualRows, usualCols
-	}
-	return int(w.Row), int(w.Col)
-}
+func (s *screen) size() (rows, cols int) { return sizeOf(s.tty) }
 
 // forget drops what was typed before: keys that were meant for another screen
 // must not decide on this one.
-func (s *screen) forget() { _ = unix.IoctlSetInt(int(s.tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
+func (s *screen) forget() { forget(s.tty) }
 
 // clear begins an empty screen.
 func (s *screen) clear() {
@@ -215,51 +201,4 @@ func (s *screen) read() (byte, error) {
 		return 0, fmt.Errorf("read from the terminal: %w", err)
 	}
 	return one[0], nil
-}
-
-// contMark begins what goes on from the line above, so that no text of others'
-// can pass for a line of ours.
-const contMark = "      | "
-
-// wrapped cuts text into lines that a terminal of so many columns shows as they
-// are, after a space where there is one near the end. Characters beyond ASCII
-// may take two columns. Each line was made safe by whoever wrote it; one that
-// was not is quoted.
-func wrapped(text string, cols int) []string {
-	var out []string
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		line = op.Shown(strings.TrimRight(line, " "))
-		mark := ""
-		for {
-			n := fitting(line, cols-len(mark))
-			out = append(out, mark+line[:n])
-			if line = line[n:]; line == "" {
-				break
-			}
-			mark = contMark
-		}
-	}
-	return out
-}
-
-// fitting returns how many bytes of a line fit into so many columns, at least a
-// character.
-func fitting(line string, cols int) int {
-	width, space := 0, 0
-	for i, r := range line {
-		w := 1
-		if r > 0x7e {
-			w = 2
-		}
-		if width+w > cols && i > 0 {
-			if space > i*2/3 {
-				return space
-			}
-			return i
-		}
-		if width += w; r == ' ' {
-			space = i + 1
-		}
-	}
-	return len(line)
 }

@@ -90,11 +90,13 @@ func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 	require.Equal(t, int('q'), key)
 }
 
-func TestSizeOfATerminalThatSaysNone(t *testing.T) {
-	s, _ := onScreen(t, 0, 0)
-	defer s.close()
-	rows, cols := s.size()
-	require.Equal(t, []int{24, 80}, []int{rows, cols})
+func TestSizeOfATerminal(t *testing.T) {
+	for _, c := range []struct{ says, want []int }{{[]int{0, 0}, []int{24, 80}}, {[]int{4, 10}, []int{4, 10}}, {[]int{50, 0}, []int{24, 80}}} {
+		s, _ := onScreen(t, uint16(c.says[0]), uint16(c.says[1]))
+		rows, cols := s.size()
+		require.Equal(t, c.want, []int{rows, cols})
+		s.close()
+	}
 }
 
 func TestWrapped(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -9,41 +8,8 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
-	"gated/internal/client"
 	"gated/internal/op"
 )
-
-// question is a request together with what its payload's bytes say. What is
-// bound by a signature is only ever taken from payload.
-type question struct {
-	request api.Request
-	bytes   []byte
-	payload op.Payload // decoded once, from bytes
-}
-
-// question asks the daemon for a request and decodes the bytes that an approval
-// of it signs. It refuses, as TargetMismatch, bytes that are for another gate
-// than the one that answers.
-func (t *tool) question(ctx context.Context, cl *client.Client, id string) (question, error) {
-	status, err := t.knownGate(ctx, cl)
-	if err != nil {
-		return question{}, err
-	}
-	q := question{}
-	if q.request, err = cl.Request(ctx, id); err != nil {
-		return question{}, err
-	}
-	if q.bytes, err = cl.Payload(ctx, id); err != nil {
-		return question{}, err
-	}
-	if q.payload, err = op.DecodePayload(q.bytes); err != nil {
-		return question{}, err
-	}
-	if q.payload.Gate != status.Gate || q.payload.Host != status.Host {
-		return question{}, notThisGate(q.payload, status)
-	}
-	return q, nil
-}
 
 func (t *tool) showCommand() *cobra.Command {
 	var raw bool
@@ -63,7 +29,7 @@ func (t *tool) showCommand() *cobra.Command {
 		case t.JSON:
 			return t.Emit(q.request)
 		}
-		t.Print("%s", q.text(t.now()))
+		t.Print("%s", told(q.text(t.now()), t.Stdout))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeRequest
@@ -75,13 +41,13 @@ func (t *tool) showCommand() *cobra.Command {
 // then what the gate says beside it. now is this machine's clock.
 func (q question) text(now time.Time) string {
 	r := q.request
-	text := sprint(wordsRequest, op.Shown(r.ID), op.Shown(string(r.State)), op.Shown(strings.Join(r.RequestedBy, ", "))) +
+	text := sprint(wordsRequest, cli.Inline(r.ID), cli.Inline(string(r.State)), cli.Inline(strings.Join(r.RequestedBy, ", "))) +
 		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + lostText(r)
 	if r.Why != "" {
-		text += sprint(wordsWhy, op.Shown(r.Why))
+		text += sprint(wordsWhy, cli.Inline(r.Why))
 	}
 	if r.Detail != "" {
-		text += sprint(wordsDetail, op.Shown(r.Detail))
+		text += sprint(wordsDetail, cli.Inline(r.Detail))
 	}
 	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, now)) {
 		text += "  " + line
@@ -141,5 +107,5 @@ func roles(rs []op.Role) string {
 	for _, r := range rs {
 		out = append(out, string(r))
 	}
-	return op.Shown(strings.Join(out, ", "))
+	return cli.Inline(strings.Join(out, ", "))
 }

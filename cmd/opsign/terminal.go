@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -11,43 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/cli"
-	"gated/internal/op"
 )
 
 // maxLine is the longest line that is read from a terminal, in bytes.
 const maxLine = 4096
 
-// isTerminal reports whether a file is a terminal.
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
-
-// mayDecide refuses, before anything is shown, a run in which nobody can be
-// asked, or whose flags are wrong.
-func (t *tool) mayDecide(yes bool, k keyFlags) error {
-	if !yes && !isTerminal(t.stdin) {
-		return cli.Usage(wordsNeedsYes)
-	}
-	return t.check(k)
-}
-
-// confirm asks on the terminal whether to sign; only "yes" is one.
-func (t *tool) confirm(yes bool, question, name, target string, role op.Role) error {
-	if yes {
-		return nil
-	}
-	t.Say(question, name, target, role)
-	line, err := readLine(t.stdin)
-	defer clear(line)
-	if err != nil || !bytes.Equal(bytes.TrimSpace(line), []byte("yes")) {
-		return notConfirmed()
-	}
-	return nil
-}
-
 // passphrase returns what asks for the passphrase of a key on the controlling
-// terminal; nil where there is none.
+// terminal, and refuses, as NotAllowed, where there is none.
 func (t *tool) passphrase(path string) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
@@ -55,16 +24,14 @@ func (t *tool) passphrase(path string) func() ([]byte, error) {
 			return nil, nobodyToAsk(path)
 		}
 		defer func() { _ = tty.Close() }() // what was asked was answered
-		if _, err := io.WriteString(tty, sprint(wordsPassphrase, op.Shown(path))); err != nil {
-			return nil, err
-		}
-		return readHidden(tty)
+		return readHidden(tty, sprint(wordsPassphrase, cli.Inline(path)))
 	}
 }
 
-// readHidden reads a line that is not shown. The terminal shows what is typed
-// again afterwards, also when a signal ends the program.
-func readHidden(tty *os.File) ([]byte, error) {
+// readHidden asks for a line that is not shown, and drops what was typed before.
+// The terminal shows what is typed again afterwards, also when a signal ends the
+// program.
+func readHidden(tty *os.File, question string) ([]byte, error) {
 	fd := int(tty.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
@@ -73,7 +40,7 @@ func readHidden(tty *os.File) ([]byte, error) {
 	hidden := *before
 	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
 	hidden.Iflag |= unix.ICRNL
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &hidden); err != nil {
+	if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &hidden); err != nil {
 		return nil, err
 	}
 	restore := func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }
@@ -91,6 +58,9 @@ func readHidden(tty *os.File) ([]byte, error) {
 		case <-done:
 		}
 	}()
+	if _, err := io.WriteString(tty, question); err != nil {
+		return nil, err
+	}
 	line, err := readLine(tty)
 	if err != nil {
 		return nil, err

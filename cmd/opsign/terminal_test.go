@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"gated/internal/cli"
 )
 
 // pty opens a pseudo-terminal: what a person has, and what a program sees.
@@ -27,6 +30,18 @@ func pty(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
+// shownOn returns what a terminal shows next, up to and with some text.
+func shownOn(t *testing.T, person *os.File, end string) string {
+	require.NoError(t, person.SetReadDeadline(time.Now().Add(30*time.Second)))
+	shown := ""
+	for one := make([]byte, 1); !strings.HasSuffix(shown, end); {
+		_, err := person.Read(one)
+		require.NoError(t, err, "%q", shown)
+		shown += string(one)
+	}
+	return shown
+}
+
 func TestAPassphraseDoesNotShow(t *testing.T) {
 	person, program := pty(t)
 	echoes := func() bool {
@@ -35,28 +50,28 @@ func TestAPassphraseDoesNotShow(t *testing.T) {
 		return s.Lflag&unix.ECHO != 0
 	}
 	require.True(t, echoes())
+	_, err := person.WriteString("hasty\n")
+	require.NoError(t, err)
+	require.Equal(t, "hasty\r\n", shownOn(t, person, "\n"))
 	type result struct {
 		line []byte
 		err  error
 	}
 	read := make(chan result, 1)
 	go func() {
-		line, err := readHidden(program)
+		line, err := readHidden(program, "Passphrase: ")
 		read <- result{line, err}
 	}()
 	for limit := time.Now().Add(30 * time.Second); echoes(); runtime.Gosched() {
 		require.True(t, time.Now().Before(limit), "the terminal goes on showing what is typed")
 	}
-	_, err := person.WriteString("correct horse\n")
+	_, err = person.WriteString("correct horse\n")
 	require.NoError(t, err)
 	got := <-read
 	require.NoError(t, got.err)
 	require.Equal(t, "correct horse", string(got.line))
 	require.True(t, echoes(), "the terminal is left as it was")
-	shown := make([]byte, 100)
-	n, err := person.Read(shown)
-	require.NoError(t, err)
-	require.Equal(t, "\r\n", string(shown[:n]))
+	require.Equal(t, "Passphrase: \r\n", shownOn(t, person, "\n"), "nor what was typed before it was asked for")
 }
 
 func TestReadLine(t *testing.T) {
@@ -92,10 +107,10 @@ func TestReadLine(t *testing.T) {
 
 func TestAPipeIsNoTerminal(t *testing.T) {
 	_, program := pty(t)
-	require.True(t, isTerminal(program))
+	require.True(t, cli.IsTerminal(program))
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	require.False(t, isTerminal(r))
+	require.False(t, cli.IsTerminal(r))
 	require.NoError(t, r.Close())
 	require.NoError(t, w.Close())
 }

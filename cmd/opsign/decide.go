@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+// asker is where a decision is shown and asked for. Both are on the one
+// controlling terminal, wherever standard error goes, so that nobody confirms
+// what they were not shown. With --yes nobody is asked, and it shows beside the
+// answer.
+type asker struct {
+	*tool
+	tty *os.File // nil with --yes
+}
+
+// asker refuses, before anything is shown, a run in which nobody can be asked,
+// or whose flags are wrong. Whoever calls it closes the asker.
+func (t *tool) asker(yes bool, k keyFlags) (*asker, error) {
+	if err := t.check(k); err != nil {
+		return nil, err
+	}
+	t.unasked = yes
+	if yes {
+		return &asker{tool: t}, nil
+	}
+	if !cli.IsTerminal(t.stdin) {
+		return nil, cli.Usage(wordsNeedsYes)
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil, cli.Usage(wordsNeedsYes)
+	}
+	return &asker{tool: t, tty: tty}, nil
+}
+
+func (a *asker) close() {
+	if a.tty != nil {
+		_ = a.tty.Close() // what was asked was answered
+	}
+}
+
+// show shows text of several lines.
+func (a *asker) show(text string) error {
+	if a.tty == nil {
+		a.Say("%s", told(text, a.Stderr))
+		return nil
+	}
+	_, err := a.tty.WriteString(told(text, a.tty))
+	return err
+}
+
+// confirm asks whether to sign; only "yes", typed after the question is there,
+// is one.
+func (a *asker) confirm(question, name, target string, role op.Role) error {
+	if a.tty == nil {
+		return nil
+	}
+	forget(a.tty)
+	asked := told(sprint(question, cli.Inline(name), cli.Inline(target), cli.Inline(string(role))), a.tty)
+	if _, err := a.tty.WriteString(strings.TrimSuffix(asked, "\n") + " "); err != nil {
+		return err
+	}
+	line, err := readLine(a.tty)
+	defer clear(line)
+	if err != nil || !bytes.Equal(bytes.TrimSpace(line), []byte("yes")) {
+		return notConfirmed()
+	}
+	return nil
+}
+
+// forget drops what was typed into a terminal and not read yet.
+func forget(tty *os.File) { _ = unix.IoctlSetInt(int(tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
