@@ -16,26 +16,71 @@ type question struct {
 	payload op.Payload // decoded once, from bytes
 }
 
+// looks is how often a request and its payload are asked for that do not go
+// together: the gate may issue the request anew between the two answers.
+const looks = 2
+
 // question asks the daemon for a request and decodes the bytes that an approval
 // of it signs. It refuses, as TargetMismatch, bytes that are for another gate
-// than the one that answers.
+// than the one that answers, and, as BindingMismatch, a request that is not the
+// one that was asked for, or whose bytes are another's: its state, its facts and
+// who is needed would be shown beside what they have nothing to do with.
 func (t *tool) question(ctx context.Context, cl *client.Client, id string) (question, error) {
 	status, err := t.knownGate(ctx, cl)
 	if err != nil {
 		return question{}, err
 	}
-	q := question{}
+	var q question
+	for range looks {
+		if q, err = questionOnce(ctx, cl, id); err != nil {
+			return question{}, err
+		}
+		if q.payload.Gate != status.Gate || q.payload.Host != status.Host {
+			return question{}, notThisGate(q.payload, status)
+		}
+		if err = q.together(id); err == nil {
+			return q, nil
+		}
+	}
+	return question{}, err
+}
+
+func questionOnce(ctx context.Context, cl *client.Client, id string) (q question, err error) {
 	if q.request, err = cl.Request(ctx, id); err != nil {
-		return question{}, err
+		return q, err
 	}
 	if q.bytes, err = cl.Payload(ctx, id); err != nil {
-		return question{}, err
+		return q, err
 	}
-	if q.payload, err = op.DecodePayload(q.bytes); err != nil {
-		return question{}, err
+	q.payload, err = op.DecodePayload(q.bytes)
+	return q, err
+}
+
+// together refuses, as BindingMismatch, a request and bytes that differ in
+// anything that both of them say.
+func (q question) together(id string) error {
+	r, p := q.request, q.payload
+	// What was done to a target changes what its step says of it; nothing is
+	// signed then.
+	undone := r.State == op.StatePending || r.State == op.StateAuthorized
+	for _, m := range []struct {
+		name string
+		same bool
+	}{
+		{"id", r.ID == id},
+		{"op", r.Op == p.Op},
+		{"target", r.Target == p.Target.String()},
+		{"params", r.Params.Equal(p.Params)},
+		{"host", r.Host == p.Host},
+		{"gate", r.Gate == p.Gate},
+		{"reason", r.Reason == p.Reason},
+		{"incarnation", !undone || r.Incarnation == p.Incarnation},
+		{"state", !undone || r.StateFingerprint == p.State},
+		{"digest", r.PayloadSHA256 == op.SHA256(q.bytes)},
+	} {
+		if !m.same {
+			return notTogether(id, m.name)
+		}
 	}
-	if q.payload.Gate != status.Gate || q.payload.Host != status.Host {
-		return question{}, notThisGate(q.payload, status)
-	}
-	return q, nil
+	return nil
 }

@@ -64,6 +64,14 @@ func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
 		stdin: os.Stdin, now: time.Now}
 }
 
+// requestOf is how a gate describes a request that waits with these bytes.
+func requestOf(t *testing.T, b []byte) api.Request {
+	p, err := op.DecodePayload(b)
+	require.NoError(t, err)
+	return api.Request{ID: "j1.1", State: op.StatePending, Op: p.Op, Host: p.Host, Gate: p.Gate, Target: p.Target.String(),
+		Incarnation: p.Incarnation, StateFingerprint: p.State, Params: p.Params, Reason: p.Reason, PayloadSHA256: op.SHA256(b)}
+}
+
 func ask1(t *testing.T, tl *tool) (question, error) {
 	cl, err := tl.Client()
 	require.NoError(t, err)
@@ -71,18 +79,34 @@ func ask1(t *testing.T, tl *tool) (question, error) {
 	return tl.question(context.Background(), cl, "j1.1")
 }
 
-func TestWhatIsShownIsDecodedFromTheBytes(t *testing.T) {
-	b := payload(t, func(p *op.Payload) { p.Target.Name = "database" })
-	q, err := ask1(t, gateWith(t, b, api.Request{ID: "j1.1", Op: "guest.snapshot", Target: "guest/web-1", Reason: "harmless",
-		State: op.StatePending}))
+// A gate that shows one request and has another signed is refused, whatever of
+// the two differs; while nothing can be signed any more, what was done may show.
+func TestRequestAndBytesAreOne(t *testing.T) {
+	b := payload(t, func(p *op.Payload) { p.Reason = "end of the project"; p.Params = op.Params{"snapshot": "a"} })
+	q, err := ask1(t, gateWith(t, b, requestOf(t, b)))
 	require.NoError(t, err)
 	require.Equal(t, b, q.bytes)
-	text := q.text(time.Now())
-	require.Contains(t, text, "guest/database")
-	require.Contains(t, text, "guest.destroy")
-	require.NotContains(t, text, "guest/web-1")
-	require.NotContains(t, text, "guest.snapshot")
-	require.NotContains(t, text, "harmless")
+	require.Contains(t, q.text(time.Now()), "guest/web-1")
+	for name, change := range map[string]func(*api.Request){
+		"id": func(r *api.Request) { r.ID = "j2.1" }, "op": func(r *api.Request) { r.Op = "guest.snapshot" },
+		"target": func(r *api.Request) { r.Target = "guest/web-2" }, "params": func(r *api.Request) { r.Params = op.Params{} },
+		"host": func(r *api.Request) { r.Host = "pve2" }, "gate": func(r *api.Request) { r.Gate = "ffffffffffffffffffffffffffffffff" },
+		"reason": func(r *api.Request) { r.Reason = "harmless" }, "incarnation": func(r *api.Request) { r.Incarnation = "b" },
+		"state": func(r *api.Request) { r.StateFingerprint = op.FingerprintOf([]byte("b")) },
+		"digest": func(r *api.Request) { r.PayloadSHA256 = op.SHA256(nil) },
+	} {
+		r := requestOf(t, b)
+		change(&r)
+		_, err := ask1(t, gateWith(t, b, r))
+		require.ErrorIs(t, err, op.BindingMismatch, name)
+		require.ErrorContains(t, err, "differ in "+name)
+		r.State = op.StateSucceeded
+		if _, err := ask1(t, gateWith(t, b, r)); name == "incarnation" || name == "state" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorIs(t, err, op.BindingMismatch, name)
+		}
+	}
 }
 
 func TestBytesForAnotherGateAreNotSigned(t *testing.T) {
@@ -105,10 +129,12 @@ func TestBytesThatDoNotDecodeAreNotShown(t *testing.T) {
 }
 
 func TestFactsCannotPlayWithTheTerminal(t *testing.T) {
-	q, err := ask1(t, gateWith(t, payload(t, func(*op.Payload) {}), api.Request{ID: "j1.1", State: op.StatePending,
-		Facts: []op.Fact{{Name: "bytes", Text: "0\x1b[2K\rnothing"}, {Name: "a\nb", Text: "c"}}, Why: "x\u202ey",
-		Signatures: []api.Signature{{Principal: "a\x1b[1m", Role: "r\r"}}, Owed: []string{"\x1b x"},
-		Demands: []api.Demand{{Rule: "\x1b]0;", Roles: []op.Role{"\x1b"}, Threshold: 1, Could: []string{"b\u202e"}}}}))
+	b := payload(t, func(*op.Payload) {})
+	r := requestOf(t, b)
+	r.Facts, r.Why = []op.Fact{{Name: "bytes", Text: "0\x1b[2K\rnothing"}, {Name: "a\nb", Text: "c"}}, "x\u202ey"
+	r.Signatures, r.Owed = []api.Signature{{Principal: "a\x1b[1m", Role: "r\r"}}, []string{"\x1b x"}
+	r.Demands = []api.Demand{{Rule: "\x1b]0;", Roles: []op.Role{"\x1b"}, Threshold: 1, Could: []string{"b\u202e"}}}
+	q, err := ask1(t, gateWith(t, b, r))
 	require.NoError(t, err)
 	text := q.text(time.Now())
 	require.NotContains(t, text, "\x1b")
@@ -120,7 +146,8 @@ func TestFactsCannotPlayWithTheTerminal(t *testing.T) {
 
 func TestLongFieldsAreShownWhole(t *testing.T) {
 	reason := strings.Repeat("r", op.MaxReason)
-	q, err := ask1(t, gateWith(t, payload(t, func(p *op.Payload) { p.Reason = reason }), api.Request{ID: "j1.1"}))
+	b := payload(t, func(p *op.Payload) { p.Reason = reason })
+	q, err := ask1(t, gateWith(t, b, requestOf(t, b)))
 	require.NoError(t, err)
 	require.Contains(t, q.text(time.Now()), reason)
 }

@@ -14,7 +14,11 @@ import (
 
 // reviewOf is a review of one request that a gate has these bytes for.
 func reviewOf(t *testing.T, bytes []byte, it *item) *review {
-	tl := gateWith(t, bytes, api.Request{ID: "j1.1", State: op.StatePending})
+	r := api.Request{ID: "j1.1", State: op.StatePending}
+	if _, err := op.DecodePayload(bytes); err == nil {
+		r = requestOf(t, bytes)
+	}
+	tl := gateWith(t, bytes, r)
 	tl.Stdout, tl.Stderr = io.Discard, io.Discard
 	cl, err := tl.Client()
 	require.NoError(t, err)

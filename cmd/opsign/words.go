@@ -236,6 +236,11 @@ func notThisGate(p op.Payload, s api.Status) error {
 		s.Gate, s.Host).WithHint("do not sign it")
 }
 
+func notTogether(id, what string) error {
+	return op.Refuse(op.BindingMismatch, "the gate's answer for %s and the bytes to sign differ in %s: nothing was signed", id, what).
+		WithHint("try again; if it stays, sign nothing of this gate, and tell whoever runs it")
+}
+
 func cannotPin(at client.Address, not *client.NotPinned) error {
 	return op.Refuse(op.NotAllowed, "%s is met first: %v", at, not).
 		WithHint("make known_gates writable, or set XDG_CONFIG_HOME to a directory where it may be")
