@@ -92,7 +92,7 @@ func TestRequestAndBytesAreOne(t *testing.T) {
 		"target": func(r *api.Request) { r.Target = "guest/web-2" }, "params": func(r *api.Request) { r.Params = op.Params{} },
 		"host": func(r *api.Request) { r.Host = "pve2" }, "gate": func(r *api.Request) { r.Gate = "ffffffffffffffffffffffffffffffff" },
 		"reason": func(r *api.Request) { r.Reason = "harmless" }, "incarnation": func(r *api.Request) { r.Incarnation = "b" },
-		"state": func(r *api.Request) { r.StateFingerprint = op.FingerprintOf([]byte("b")) },
+		"state":  func(r *api.Request) { r.StateFingerprint = op.FingerprintOf([]byte("b")) },
 		"digest": func(r *api.Request) { r.PayloadSHA256 = op.SHA256(nil) },
 	} {
 		r := requestOf(t, b)

@@ -182,7 +182,9 @@ func batchText(items []*item) string {
 		p := it.shown.payload
 		text += sprint(wordsBatchItem, cli.Inline(it.id), cli.Inline(p.Op), cli.Inline(p.Target.String()),
 			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
-		if len(p.Params) > 0 {
+		if p.Op == op.Rotate {
+			text += rotationText(p, it.shown.request.Facts)
+		} else if len(p.Params) > 0 {
 			text += sprint(wordsBatchParams, cli.Inline(string(p.Params.Canonical())))
 		}
 		if p.Reason != "" {

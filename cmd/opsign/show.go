@@ -42,7 +42,7 @@ func (t *tool) showCommand() *cobra.Command {
 func (q question) text(now time.Time) string {
 	r := q.request
 	text := sprint(wordsRequest, cli.Inline(r.ID), cli.Inline(string(r.State)), cli.Inline(strings.Join(r.RequestedBy, ", "))) +
-		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + lostText(r)
+		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + rotationText(q.payload, r.Facts) + lostText(r)
 	if r.Why != "" {
 		text += sprint(wordsWhy, cli.Inline(r.Why))
 	}

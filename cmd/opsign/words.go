@@ -120,6 +120,18 @@ const (
 	wordsRequest        = "request %s: %s, for %s\n"
 	wordsSigned         = "  what the signature binds:\n"
 	wordsLost           = "  what would be lost, as the gate sees it:\n"
+	wordsAdds           = "    adds %s\n"
+	wordsRemoves        = "    removes %s\n"
+	wordsRemovesUnknown = "    removes %s (the gate does not say whose it is)\n"
+	wordsMakesEpoch     = "    makes epoch %d of the list of signers\n"
+	wordsKeyIs          = "%s (%s)"
+	wordsUnreadable     = "a line that cannot be read: %s"
+	wordsSecurityKey    = "security key"
+	wordsSoftwareKey    = "software key"
+	wordsAuthority      = "certificate authority"
+	wordsFrom           = "from %s"
+	wordsUntil          = "until %s"
+	wordsRotated        = "rotated: epoch %d"
 	wordsWhy            = "  why it waits: %s\n"
 	wordsDetail         = "  outcome: %s\n"
 	wordsConfirmApprove = "Sign %s of %s as %s? Type yes:"
@@ -155,6 +167,9 @@ func outcomeWords(r api.Request, undo string, now time.Time) string {
 	what := cli.Inline(r.Op) + " " + cli.Inline(r.Target)
 	if _, verb, ok := strings.Cut(r.Op, "."); ok && done[verb] != "" {
 		what = done[verb] + " " + cli.Inline(r.Target)
+	}
+	if r.Op == op.Rotate && r.State == op.StateSucceeded {
+		what = sprint(wordsRotated, r.Params.Int("epoch"))
 	}
 	switch {
 	case r.State == op.StateSucceeded && r.Detail != "":
