@@ -223,18 +223,36 @@ func (r *review) help() error {
 	return err
 }
 
-// refresh asks for an item again, and reports whether what would be signed is
-// not what was shown. What changed has to be read again.
-func (r *review) refresh(ctx context.Context, it *item) (changed bool, err error) {
+// refresh asks for an item again, and says what of it is not as it was shown:
+// the bytes to sign, or what would be lost. Then it has to be read again. The
+// answer is empty where it is still the same.
+func (r *review) refresh(ctx context.Context, it *item) (changed string, err error) {
 	q, err := r.question(ctx, r.client, it.id)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	changed = it.shown.bytes != nil && !slices.Equal(it.shown.bytes, q.bytes)
-	it.read = it.read && !changed
-	it.marked = it.marked && !changed
+	switch {
+	case it.shown.bytes == nil: // it was not shown yet
+	case !slices.Equal(it.shown.bytes, q.bytes):
+		changed = sprint(wordsChanged, cli.Inline(it.id))
+	case !sameFacts(it.shown.request, q.request):
+		changed = sprint(wordsFactsChanged, cli.Inline(it.id))
+	}
+	it.read = it.read && changed == ""
+	it.marked = it.marked && changed == ""
 	it.shown, it.request = q, q.request
 	return changed, nil
+}
+
+// still reports whether an item is as it was shown, right before it is signed.
+// Otherwise it says why not above the next screen.
+func (r *review) still(ctx context.Context, it *item) (bool, error) {
+	changed, err := r.refresh(ctx, it)
+	if err != nil {
+		return false, r.failed(it, err)
+	}
+	r.message += changed
+	return changed == "", nil
 }
 
 func (r *review) marked() (out []*item) {

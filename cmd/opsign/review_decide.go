@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"gated/internal/api"
 	"gated/internal/cli"
@@ -15,13 +16,8 @@ import (
 // approve signs what was shown, if it still is what the gate has, and says what
 // became of it. A refusal is said, and the item stays to be looked at.
 func (r *review) approve(ctx context.Context, it *item) error {
-	changed, err := r.refresh(ctx, it)
-	switch {
-	case err != nil:
-		return r.failed(it, err)
-	case changed:
-		r.message = sprint(wordsChanged, cli.Inline(it.id))
-		return nil
+	if ok, err := r.still(ctx, it); !ok {
+		return err
 	}
 	if err := r.screen.aside(func() error { return r.signItem(ctx, it) }); err != nil {
 		return r.failed(it, err)
@@ -71,13 +67,8 @@ func (r *review) reject(ctx context.Context, it *item) error {
 		r.message = wordsNotRejected
 		return nil
 	}
-	changed, err := r.refresh(ctx, it)
-	switch {
-	case err != nil:
-		return r.failed(it, err)
-	case changed:
-		r.message = sprint(wordsChanged, cli.Inline(it.id))
-		return nil
+	if ok, err := r.still(ctx, it); !ok {
+		return err
 	}
 	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
 		return r.failed(it, err)
@@ -126,13 +117,13 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			it.marked = false
 			return false, r.failed(it, err)
 		}
-		if changed {
-			r.at, r.message = r.indexOf(it), sprint(wordsChanged, cli.Inline(it.id))
+		if changed != "" {
+			r.at, r.message = r.indexOf(it), changed
 			return false, nil
 		}
 	}
 	marked := r.marked()
-	pages := r.pager(sprint(wordsBatchHead, len(marked)), batchText(marked), [2]string{wordsBatchKeys, wordsBatchMore})
+	pages := r.pager(sprint(wordsBatchHead, len(marked)), batchText(marked, r.now()), [2]string{wordsBatchKeys, wordsBatchMore})
 	for {
 		key, err := pages.key(&r.message)
 		switch {
@@ -157,7 +148,7 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 		for _, it := range items {
 			it.marked = false
 			changed, err := r.refresh(ctx, it)
-			if err == nil && changed {
+			if err == nil && changed != "" {
 				err = changedRefusal(it.id)
 			}
 			if err == nil {
@@ -175,8 +166,9 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 	})
 }
 
-// batchText shows each item in short, from its bytes, and what it would lose.
-func batchText(items []*item) string {
+// batchText shows each item in short, from its bytes, and what it would lose. now
+// is this machine's clock.
+func batchText(items []*item, now time.Time) string {
 	text := ""
 	for _, it := range items {
 		p := it.shown.payload
@@ -190,7 +182,7 @@ func batchText(items []*item) string {
 		if p.Reason != "" {
 			text += sprint(wordsBatchReason, cli.Inline(p.Reason))
 		}
-		text += lostText(it.shown.request)
+		text += lostText(it.shown.request, now)
 	}
 	return text
 }

@@ -37,7 +37,7 @@ func TestARotationSaysWhoComesAndGoes(t *testing.T) {
 		"    removes SHA256:no (the gate does not say whose it is)\n" +
 		"    makes epoch 2 of the list of signers\n"
 	require.Contains(t, q.text(time.Time{}), want)
-	batch := batchText([]*item{{id: "j1.1", shown: q}})
+	batch := batchText([]*item{{id: "j1.1", shown: q}}, time.Time{})
 	require.Contains(t, batch, want)
 	require.NotContains(t, batch, "params")
 	require.Empty(t, rotationText(op.Payload{Op: "guest.destroy"}, r.Facts))

@@ -42,7 +42,7 @@ func (t *tool) showCommand() *cobra.Command {
 func (q question) text(now time.Time) string {
 	r := q.request
 	text := sprint(wordsRequest, cli.Inline(r.ID), cli.Inline(string(r.State)), cli.Inline(strings.Join(r.RequestedBy, ", "))) +
-		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + rotationText(q.payload, r.Facts) + lostText(r)
+		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + rotationText(q.payload, r.Facts) + lostText(r, now)
 	if r.Why != "" {
 		text += sprint(wordsWhy, cli.Inline(r.Why))
 	}
@@ -66,18 +66,6 @@ func sinceText(r api.Request, now time.Time) string {
 		return text + sprint(wordsLeft, cli.Span(left))
 	}
 	return text + wordsNoneLeft
-}
-
-// lostText says what would be lost as the gate saw it, whole.
-func lostText(r api.Request) string {
-	if len(r.Facts) == 0 {
-		return ""
-	}
-	rows := make([]string, 0, len(r.Facts))
-	for _, f := range r.Facts {
-		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
-	}
-	return wordsLost + cli.Columns(rows...)
 }
 
 // payloadText shows every member of a payload whole.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+// lostText says what would be lost, whole, and when the gate saw it so. now is
+// this machine's clock.
+func lostText(r api.Request, now time.Time) string {
+	if len(r.Facts) == 0 {
+		return ""
+	}
+	rows := make([]string, 0, len(r.Facts))
+	for _, f := range r.Facts {
+		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
+	}
+	return sprint(wordsLost, seenAt(r.FactsAt, now)) + cli.Columns(rows...)
+}
+
+// seenAt says when something was seen: at which time of the day, and of what is
+// an hour old or more, how long ago. It is empty where nothing is known.
+func seenAt(at, now time.Time) string {
+	age := now.Sub(at)
+	switch {
+	case at.IsZero():
+		return ""
+	case age >= 48*time.Hour:
+		return sprint(wordsSeenDays, int(age/(24*time.Hour)))
+	case age >= time.Hour:
+		return sprint(wordsSeenAgo, cli.Span(age.Truncate(time.Minute)))
+	}
+	return sprint(wordsSeenAt, at.UTC().Format("15:04:05Z"))
+}
+
+// stampPattern finds the times in a fact.
+var stampPattern = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// driftOfStamps is how far a time that lies ahead may have moved on more or less
+// than the time of the look did and still say the same.
+const driftOfStamps = time.Minute
+
+// sameFacts reports whether two looks at a target saw the same. Until when
+// something could be undone moves on from look to look, and is no change.
+func sameFacts(a, b api.Request) bool {
+	return slices.EqualFunc(a.Facts, b.Facts, func(x, y op.Fact) bool {
+		return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text, "") == stampPattern.ReplaceAllString(y.Text, "") &&
+			slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s, t string) bool {
+				return s == t || movedOn(s, a.FactsAt, t, b.FactsAt)
+			})
+	})
+}
+
+// movedOn reports whether two times each lie ahead of their look, by as much.
+func movedOn(s string, seen time.Time, later string, seenLater time.Time) bool {
+	from, err := time.Parse(time.RFC3339, s)
+	to, err2 := time.Parse(time.RFC3339, later)
+	return err == nil && err2 == nil && from.After(seen) && to.After(seenLater) &&
+		(to.Sub(seenLater)-from.Sub(seen)).Abs() <= driftOfStamps
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+func TestWhenTheFactsWereSeen(t *testing.T) {
+	now := time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
+	for want, at := range map[string]time.Time{
+		" at 03:04:05Z": now, " at 03:04:07Z": now.Add(2 * time.Second), " at 02:04:06Z": now.Add(-time.Hour + time.Second), " 1h ago": now.Add(-time.Hour),
+		" 47h59m ago": now.Add(-48*time.Hour + time.Second), " 2 days ago": now.Add(-48 * time.Hour), " 30 days ago": now.Add(-30 * 24 * time.Hour), "": {},
+	} {
+		text := lostText(api.Request{Facts: []op.Fact{{Name: "files", Text: "0"}}, FactsAt: at}, now)
+		require.Equal(t, "  what would be lost, as the gate saw it"+want+":\n    files  0\n", text)
+	}
+	require.Empty(t, lostText(api.Request{FactsAt: now}, now))
+}
+
+func TestSameFacts(t *testing.T) {
+	seen := time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
+	look := func(after time.Duration, texts ...string) api.Request {
+		r := api.Request{FactsAt: seen.Add(after)}
+		for _, text := range texts {
+			r.Facts = append(r.Facts, op.Fact{Name: "destroy", Text: text})
+		}
+		return r
+	}
+	first := look(0, "can be undone until 2026-01-06T03:04:05Z", "written 2026-01-05T02:00:00Z")
+	for _, c := range []struct {
+		same  bool
+		later api.Request
+	}{
+		{true, first},
+		{true, look(time.Hour, "can be undone until 2026-01-06T04:04:05Z", "written 2026-01-05T02:00:00Z")},
+		{true, look(time.Hour, "can be undone until 2026-01-06T04:03:05Z", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Hour, "can be undone until 2026-01-06T04:03:04Z", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Hour, "cannot be undone until 2026-01-06T04:04:05Z", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Minute, "can be undone until 2026-01-06T03:05:05Z", "written 2026-01-05T02:00:01Z")},
+		{false, look(time.Minute, "can be undone until 2026-01-06T03:05:05Z")},
+		{false, look(time.Minute, "can be undone until ", "written 2026-01-05T02:00:00Z")},
+		{false, look(time.Minute, "can be undone until 2026-99-06T03:05:05Z", "written 2026-01-05T02:00:00Z")},
+	} {
+		require.Equal(t, c.same, sameFacts(first, c.later), c.later)
+		require.Equal(t, c.same, sameFacts(c.later, first), c.later)
+	}
+}
+
+// What would be lost is part of what was read: if it is more now, it is shown
+// again, and nothing is signed meanwhile.
+func TestReviewShowsChangedFactsAgain(t *testing.T) {
+	b := payload(t, func(*op.Payload) {})
+	before := requestOf(t, b)
+	before.Facts = []op.Fact{{Name: "files", Text: "0"}}
+	it := &item{id: "j1.1", shown: question{request: before, bytes: b}, read: true, marked: true}
+	r := reviewOf(t, b, it)
+	require.NoError(t, r.approve(context.Background(), it), "there is no key, and none is asked for")
+	require.Equal(t, sprint(wordsFactsChanged, "j1.1"), r.message)
+	require.False(t, it.read || it.marked)
+
+	it.shown.request, it.read, it.marked, r.message = before, true, true, ""
+	require.NoError(t, r.signAll(context.Background(), []*item{it}))
+	require.Contains(t, it.outcome, "stale_target: j1.1 changed after it was shown")
+}
