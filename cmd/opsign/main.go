@@ -5,15 +5,9 @@ package main
 import (
 	"context"
 	"os"
-	"time"
-
-	"gated/internal/cli"
 )
 
 func main() { os.Exit(program()) }
 
 // program runs the command line of this process and returns its exit code.
-func program() int {
-	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin, now: time.Now}
-	return t.run(context.Background(), os.Args[1:])
-}
+func program() int { return newTool().run(context.Background(), os.Args[1:]) }

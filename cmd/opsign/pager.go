@@ -1,5 +1,15 @@
 package main
 
+import "time"
+
+// settling is how long a new screen takes no key, from when it is drawn and from
+// each key that it does not take. It is longer than a key that is held down
+// takes to come again, so that one press decides on one request.
+const settling = 750 * time.Millisecond
+
+// leastCols is the narrowest screen that text is shown on.
+const leastCols = 20
+
 // pager shows a text that may be longer than the screen, part by part.
 type pager struct {
 	screen  *screen
@@ -10,6 +20,10 @@ type pager struct {
 	read    int       // how many lines were shown, from the first one on
 	seen    bool      // all of them were
 	cols    int       // of the screen as it was drawn last
+
+	now   func() time.Time
+	quiet time.Duration // a key counts after so long without one; nothing after the first that did
+	since time.Time     // when it was drawn first, or a key was not taken
 }
 
 // leastBody is how many lines of the text a long message leaves room for.
@@ -18,7 +32,7 @@ const leastBody = 4
 // pager begins a new text. What was typed before it shows is dropped.
 func (r *review) pager(heading, text string, keys [2]string) *pager {
 	r.screen.forget()
-	return &pager{screen: r.screen, heading: heading, text: text, keys: keys}
+	return &pager{screen: r.screen, heading: heading, text: text, keys: keys, now: r.now, quiet: r.settling}
 }
 
 // key draws the text with the message above it and returns the next key that is
@@ -26,13 +40,15 @@ func (r *review) pager(heading, text string, keys [2]string) *pager {
 func (p *pager) key(message *string) (int, error) {
 	for {
 		bottom, height, lines := p.draw(*message)
-		*message = ""
-		key := keyNone
-		for key == keyNone {
-			var err error
-			if key, err = p.screen.key(); err != nil {
-				return key, err
-			}
+		if height > 0 {
+			*message = "" // it was shown
+		}
+		if p.since.IsZero() {
+			p.since = p.now()
+		}
+		key, err := p.typed()
+		if err != nil {
+			return key, err
 		}
 		switch forward := key == keyDown || key == ' ' || key == '\n'; {
 		case key == keyUp:
@@ -47,11 +63,45 @@ func (p *pager) key(message *string) (int, error) {
 	}
 }
 
+// typed returns the next key that counts.
+func (p *pager) typed() (int, error) {
+	for {
+		key, err := p.screen.key()
+		now := p.now()
+		switch {
+		case err != nil:
+			return key, err
+		case now.Sub(p.since) < p.quiet:
+			p.since = now // a key that is held down never counts
+		case key != keyNone:
+			p.quiet = 0
+			return key, nil
+		}
+	}
+}
+
+// fits reports whether a screen has room for a heading, a line of the text and
+// the keys.
+func fits(rows, cols int, keys [2]string) bool {
+	return cols >= leastCols && rows >= 2+keyRows(cols-1, keys)
+}
+
+// keyRows returns how many lines the keys take, wherever the text ends.
+func keyRows(cols int, keys [2]string) int {
+	return max(len(wrapped(keys[0], cols)), len(wrapped(keys[1], cols)))
+}
+
 // draw shows what fits, and returns the line after it, how much fits, and how
 // many lines there are. On a screen of another width the lines are others, and
-// are read from the first one.
+// are read from the first one. On one that is too small nothing is shown, and
+// nothing counts as read.
 func (p *pager) draw(message string) (bottom, height, lines int) {
 	rows, cols := p.screen.size()
+	if !fits(rows, cols, p.keys) {
+		p.screen.clear()
+		p.screen.write(wordsTooSmall + " ")
+		return p.top, 0, p.top + 1
+	}
 	if cols != p.cols {
 		p.cols, p.top, p.read = cols, 0, 0
 	}
@@ -61,8 +111,9 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 	if message != "" {
 		said = wrapped(message, cols)
 	}
-	said = said[:min(len(said), max(rows-1-len(keys)-leastBody, 0))]
-	height = max(rows-1-len(said)-len(keys), 1)
+	room := rows - 1 - keyRows(cols, p.keys)
+	said = said[:min(len(said), max(room-leastBody, 0))]
+	height = room - len(said)
 	p.top = min(p.top, len(body)-1)
 	bottom = min(p.top+height, len(body))
 	if p.top <= p.read {

@@ -93,6 +93,10 @@ func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
 	if r.screen, err = openScreen(tty, t.Getenv("TERM")); err != nil {
 		return err
 	}
+	if rows, cols := r.screen.size(); !fits(rows, cols, [2]string{wordsReviewKeys, wordsReviewMore}) {
+		r.screen.close()
+		return cli.Usage(wordsTooSmall)
+	}
 	err = r.walk(ctx)
 	r.screen.close()
 	return r.summary(err)

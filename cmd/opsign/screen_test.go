@@ -70,6 +70,69 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// reviewOn is a review that takes every key.
+func reviewOn(s *screen) *review {
+	return &review{approval: approval{asker: &asker{tool: testTool()}}, screen: s}
+}
+
+// A key that is held down decides once: a new screen takes none until the keys
+// have been quiet, and every one from then on.
+func TestANewScreenTakesNoKeyAtOnce(t *testing.T) {
+	s, person := onScreen(t, 24, 80)
+	defer s.close()
+	r := reviewOn(s)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	// What each look at the clock adds: when it is drawn, and at every key.
+	steps := []time.Duration{0, settling - 1, settling - 1, 30 * time.Millisecond, settling, 0}
+	r.now = func() time.Time {
+		at, steps = at.Add(steps[0]), steps[1:]
+		return at
+	}
+	r.settling = settling
+	pages := r.pager("head", "text", [2]string{"keys", "more"})
+	typed(t, person, "aaa")
+	typed(t, person, "bc")
+	key, err := pages.key(&r.message)
+	require.NoError(t, err)
+	require.Equal(t, int('b'), key, "three came too early, each of them after the one before")
+	key, err = pages.key(&r.message)
+	require.NoError(t, err)
+	require.Equal(t, int('c'), key, "the screen is no new one any more")
+	require.Empty(t, steps)
+	require.Greater(t, settling, 660*time.Millisecond, "a held key comes again after that, by X's default")
+}
+
+func TestATerminalThatIsTooSmallShowsNothing(t *testing.T) {
+	keys := [2]string{wordsReviewKeys, wordsReviewMore}
+	require.True(t, fits(3, 80, keys))
+	require.False(t, fits(2, 80, keys))
+	require.False(t, fits(24, leastCols-1, keys))
+	require.False(t, fits(5, leastCols, keys), "the keys alone take more")
+	for rows := uint16(1); rows < 5; rows++ {
+		s, person := onScreen(t, rows, 80)
+		p := reviewOn(s).pager("head", "one\ntwo\nthree", keys)
+		for range 10 {
+			bottom, _, _ := p.draw("said")
+			p.top = bottom
+		}
+		require.Equal(t, rows >= 3, p.seen, "%d rows", rows)
+		if rows == 3 {
+			require.Contains(t, shownOn(t, person, "three"), "head, lines 1 to 1 of 3\r\none\r\n"+strings.TrimSpace(wordsReviewMore))
+		}
+		s.close()
+	}
+	s, person := onScreen(t, 2, 80)
+	defer s.close()
+	r := reviewOn(s)
+	r.message = "said\n"
+	p := r.pager("head", "text", keys)
+	typed(t, person, " q")
+	key, err := p.key(&r.message)
+	require.NoError(t, err)
+	require.Equal(t, int('q'), key)
+	require.Equal(t, "said\n", r.message, "what was not shown is said later")
+}
+
 func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
 	defer s.close()
@@ -82,7 +145,7 @@ func TestWhatWasTypedBeforeIsForgotten(t *testing.T) {
 		}
 		require.True(t, time.Now().Before(limit), "what was typed does not arrive")
 	}
-	r := &review{screen: s}
+	r := reviewOn(s)
 	pages := r.pager("head", "text", [2]string{"keys", "more"})
 	typed(t, person, "q")
 	key, err := pages.key(&r.message)
@@ -125,7 +188,7 @@ func TestEverythingHasToBeShown(t *testing.T) {
 	s, _ := onScreen(t, 10, 40)
 	defer s.close()
 	text := strings.TrimSuffix(strings.Repeat("line\n", 20), "\n")
-	p := (&review{screen: s}).pager("head", text, [2]string{"all", "more"})
+	p := reviewOn(s).pager("head", text, [2]string{"all", "more"})
 	bottom, height, lines := p.draw("")
 	require.Equal(t, []int{8, 8, 20}, []int{bottom, height, lines})
 	require.False(t, p.seen)
@@ -138,7 +201,7 @@ func TestEverythingHasToBeShown(t *testing.T) {
 	p.draw("")
 	require.True(t, p.seen)
 
-	p = (&review{screen: s}).pager("head", text, [2]string{"all", "more"})
+	p = reviewOn(s).pager("head", text, [2]string{"all", "more"})
 	bottom, _, _ = p.draw(strings.Repeat("said\n", 30))
 	require.Equal(t, leastBody, bottom, "a long message leaves room")
 	p.top = bottom

@@ -16,7 +16,14 @@ type tool struct {
 	stdin *os.File
 	now   func() time.Time
 
-	unasked bool // it signs, and nobody is asked: --yes
+	settling time.Duration // how long a new screen of review takes no key
+	unasked  bool          // it signs, and nobody is asked: --yes
+}
+
+// newTool returns the tool of this process.
+func newTool() *tool {
+	return &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin, now: time.Now,
+		settling: settling}
 }
 
 // run runs a command line and returns its exit code.

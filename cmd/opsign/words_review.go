@@ -16,6 +16,7 @@ const (
 // Words of review itself.
 const (
 	wordsNoTerminal    = "there is no terminal to review on; instead: opsign list, then opsign approve ID --yes"
+	wordsTooSmall      = "the terminal is too small to review on: make it larger"
 	wordsReviewHead    = "%d of %d%s%s"
 	wordsReviewMarked  = ", marked"
 	wordsReviewMarks   = " (%d marked)"
