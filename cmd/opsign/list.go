@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -64,5 +65,6 @@ func (t *tool) listRequests(requests []api.Request) error {
 		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, r.Target, strings.Join(r.RequestedBy, ","), cli.Moment(r.ExpiresAt),
 			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
 	}
-	return t.Table(rows...)
+	_, err := io.WriteString(t.Stdout, told(cli.Columns(rows...), t.Stdout))
+	return err
 }

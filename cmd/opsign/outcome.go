@@ -27,13 +27,13 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 	}
 	switch {
 	case r.State == op.StatePending:
-		t.Say("%s", missingText(r, t.now()))
+		t.Say("%s", told(missingText(r, t.now()), t.Stderr))
 		return cli.Ended(api.ExitWaits)
 	case !r.State.Open() && r.State != op.StateSucceeded:
 		t.SayWhy(r.Error.Err())
 	case t.JSON:
 	default:
-		t.Print("%s\n", outcomeWords(r, undo(ctx, cl, r), t.now()))
+		t.Print("%s", told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
 	}
 	return cli.Ended(api.ExitOfState(r.State))
 }

@@ -12,8 +12,8 @@ import (
 	"gated/internal/op"
 )
 
-// Every word that people read of this tool alone is in this file; what both
-// tools say is in internal/cli.
+// The words that people read of this tool alone are in this file, and those of
+// review in words_review.go; what both tools say is in internal/cli.
 
 // words are the help text of a command.
 type words cli.Words
@@ -37,17 +37,17 @@ system's ssh reaches it, and gated has to be installed there.`,
   opsign submit op.json --sig op.json.sig`,
 		"  opsign show j12.1"},
 	"approve": {"approve ID...", "Sign requests, and wait for their outcome",
-		`Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. Without a terminal it
-needs --yes; opsign review walks through all that waits. The key is
-that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa.
+		`Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. It shows and asks on the
+terminal that it is run from; without one it needs --yes. opsign review walks through all that waits. The key is that of
+--key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or id_rsa.
 
 Exits 0 when it was done, is under way, cools off or waits for its window, 1 when it was refused or failed, 3 when more
 people have to sign, and says who could.`,
 		"  opsign approve j12.1\n  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes"},
 	"review": {"review", "Walk through what waits, and approve or reject each with one key",
 		`Shows one request a screen: what it is, who asked and why, what would be lost, since when it waits, how long what is
-signed now counts, who signed and who is needed. ? shows the keys. Several can be marked and approved together, each with
-a signature of its own. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
+signed now counts, who signed and who is needed. ? shows the keys. Several can be marked and approved together, each
+with a signature of its own. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
 		"  opsign review\n  opsign review --agent"},
 	"reject": {"reject ID --reason TEXT", "Sign the refusal of a request",
 		"The request ends, and the same wish is refused until it changes.", "  opsign reject j12.1 --reason \"still in use\""},
@@ -55,8 +55,9 @@ a signature of its own. Ends with a line for each, and with the exit code of the
 		"  opsign submit op.json --sig op.json.sig"},
 	"sign": {"sign OP NAME [-p NAME=VALUE]... --host H --gate ID --incarnation I --state S -o FILE",
 		"Make and sign an approval without a daemon",
-		`Writes FILE and FILE.sig, to be carried to where opsign submit FILE --sig FILE.sig reaches the gate. Host, gate, incarnation and state are what gated status and gated guests NAME print. The
-incarnation of what does not exist yet is empty: --incarnation "". For -p see gated ops.`,
+		`Writes FILE and FILE.sig, to be carried to where opsign submit FILE --sig FILE.sig reaches the gate. Host, gate,
+incarnation and state are what gated status and gated guests NAME print. The incarnation of what does not exist yet is
+empty: --incarnation "". For -p see gated ops.`,
 		`  opsign sign guest.destroy web-1 --host pve1 --gate 0123456789abcdef0123456789abcdef \
     --incarnation 6f1c:77:1 --state sha256:... -o op.json`},
 	"verify": {"verify PAYLOAD --sig FILE --allowed-signers FILE", "Verify a signature without a daemon",

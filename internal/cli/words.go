@@ -2,7 +2,8 @@ package cli
 
 import "gated/internal/op"
 
-// Every word that people read of both tools is in this file.
+// The words that people read of both tools are in this file, words_refusal.go and
+// words_request.go.
 
 // What the flags do.
 const (
