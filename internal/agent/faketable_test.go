@@ -41,7 +41,7 @@ func (t *fakeTable) fork(parent *fakeProcess, pid int) *fakeProcess {
 	defer t.mu.Unlock()
 	t.tick++
 	p := &fakeProcess{parent: parent, ended: make(chan struct{})}
-	p.Process = proc.Process{PID: pid, Session: pid, Start: t.tick / 4, UID: 1000, OneUID: true} // several share a tick
+	p.Process = proc.Process{PID: pid, Session: pid, Start: t.tick / 16, UID: 1000, OneUID: true} // several share a tick
 	if parent != nil {
 		p.Session, p.UID, p.OneUID, p.Foreign = parent.Session, parent.UID, parent.OneUID, parent.Foreign
 	}

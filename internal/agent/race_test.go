@@ -94,15 +94,17 @@ func (w *world) settle() {
 			continue
 		}
 		delete(w.owner, name)
-		for range 1 << 20 {
+		there := true
+		for range 10_000 {
 			w.reg.mu.RLock()
-			_, there := w.reg.byName[name]
+			_, there = w.reg.byName[name]
 			w.reg.mu.RUnlock()
 			if !there {
 				break
 			}
 			<-time.After(10 * time.Microsecond)
 		}
+		require.False(w.t, there, "%s has ended", name)
 	}
 }
 

@@ -188,11 +188,14 @@ func (r *Registry) notAbove(p proc.Process) error {
 			above = q.PID == p.PID && q.Start == p.Start
 			return above
 		})
+		if !e.alive() {
+			continue // and its pid may be p's by now
+		}
 		if above {
 			return op.Refuse(op.NotAllowed, "%q, which is registered, descends from process %d", e.Name, p.PID).
 				WithHint("what several agents descend from is none of them; name a process of this agent alone")
 		}
-		if err != nil && e.alive() {
+		if err != nil {
 			return op.Refuse(op.NotAllowed, "whether %q descends from process %d cannot be told: %v", e.Name, p.PID, err).WithHint("try again")
 		}
 	}

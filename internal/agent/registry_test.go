@@ -27,9 +27,12 @@ func TestAnEnd(t *testing.T) {
 		a := s.start(name)
 		require.NoError(t, a.register(r, name, a.pid))
 		require.True(t, r.Alive(name))
+		child := a.start("child" + name)
+		child.is(r, name)
 		require.NoError(t, unix.Kill(a.pid, unix.SIGKILL))
 		require.NoError(t, a.peer.handle.Wait(t.Context()))
 		a.is(r, "", "before anybody was told")
+		child.is(r, "", "who was known by it")
 		require.False(t, r.Alive(name))
 		b := s.start("next" + name)
 		require.ErrorIs(t, b.register(r, name, b.pid), op.Conflict)
@@ -56,6 +59,31 @@ func TestAnEndIsSeenAtOnce(t *testing.T) {
 		best = min(best, (<-ended).Sub(began))
 	}
 	require.Less(t, best, 100*time.Millisecond)
+}
+
+// TestAPidThatIsGivenAgain: the end of who had it before is none of the next one.
+func TestAPidThatIsGivenAgain(t *testing.T) {
+	table, ended := newFakeTable(), make(chan Registration)
+	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot", Ended: func(e Registration) { ended <- e }})
+	require.NoError(t, err)
+	defer r.Close()
+	first := table.fork(table.init, 5)
+	_, err = r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
+	require.NoError(t, err)
+	table.exit(first)
+	table.tick += 16
+	second := table.fork(table.init, 5)
+	name, ok := r.Who(second.peer(), 0)
+	require.False(t, ok, name)
+	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted)
+	require.NoError(t, err)
+	require.Equal(t, "first", (<-ended).Name)
+	freed(t, r, "first")
+	name, ok = r.Who(second.peer(), 0)
+	require.True(t, ok)
+	require.Equal(t, "second", name)
+	table.exit(second)
+	require.Equal(t, "second", (<-ended).Name)
 }
 
 // freed waits until a name may be taken again.
