@@ -23,13 +23,13 @@ type Options struct {
 
 // Store is an open database.
 type Store struct {
-	path    string
-	log     *slog.Logger
-	hooks   hooks
-	idle    chan *session // open connections that nobody reads with
-	unused  chan struct{} // one for each connection that is not opened yet
-	writer  *writer       // nil if opened read-only
-	closed  chan struct{}
+	path   string
+	log    *slog.Logger
+	hooks  hooks
+	idle   chan *session // open connections that nobody reads with
+	unused chan struct{} // one for each connection that is not opened yet
+	writer *writer       // nil if opened read-only
+	closed chan struct{}
 
 	closeOnce  sync.Once
 	closeErr   error
