@@ -186,29 +186,28 @@ func (w *world) register(events int) {
 	for reaper != w.table.init && !reaper.subreaper {
 		reaper = reaper.parent
 	}
+	var q *fakeProcess
 	got, err := w.reg.Register(w.t.Context(), p.peer(), Wish{Name: name, PID: pid, Reaper: reaper.PID},
-		func(context.Context, Registration) error { return nil })
+		func(context.Context, Registration) error {
+			q = w.reg.byName[name].handle.(*fakeHandle).p // nobody else changes it yet
+			return nil
+		})
 	w.table.look = func() {}
 	if err != nil {
 		code := op.CodeOf(err)
 		require.Contains(w.t, []op.Code{op.NotAllowed, op.Conflict}, code, err)
 		return
 	}
-	for q := range line {
-		if q.PID == got.Process.PID && q.Start == got.Process.Start && q != w.table.init {
-			require.Greater(w.t, q.PID, 1)
-			for other, owner := range w.owner {
-				above := owner
-				for above != nil && w.table.alive(owner) && above != q {
-					above = above.parent
-				}
-				require.False(w.t, w.table.alive(owner) && above == q, "%s is above %s", name, other)
-			}
-			w.owner[got.Name] = q
-			return
+	require.True(w.t, line[q], "a stranger was registered: %+v", got)
+	require.Greater(w.t, q.PID, 1)
+	for other, owner := range w.owner {
+		above := owner
+		for above != nil && w.table.alive(owner) && above != q {
+			above = above.parent
 		}
+		require.False(w.t, w.table.alive(owner) && above == q, "%s is above %s", name, other)
 	}
-	require.Fail(w.t, "a stranger was registered", "%+v", got)
+	w.owner[got.Name] = q
 }
 
 // TestAnswersAreTrueAtAMoment: whatever happens at each step of a walk, the
