@@ -17,11 +17,22 @@ import (
 	"gated/internal/store"
 )
 
+// tell is a Config.Ended that returns when the test has taken what it is told,
+// or is over.
+func tell(t *testing.T, ended chan Registration) func(Registration) {
+	return func(e Registration) {
+		select {
+		case ended <- e:
+		case <-t.Context().Done():
+		}
+	}
+}
+
 // TestAnEnd: who ended has no name at once, and nobody else has it before the
 // end was dealt with.
 func TestAnEnd(t *testing.T) {
-	ended := make(chan Registration, 8)
-	s, r := newStage(t), newRegistry(t, func(e Registration) { ended <- e })
+	ended := make(chan Registration)
+	s, r := newStage(t), newRegistry(t, tell(t, ended))
 	for i := range 3 {
 		name := fmt.Sprint("agent", i)
 		a := s.start(name)
@@ -64,10 +75,10 @@ func TestAnEndIsSeenAtOnce(t *testing.T) {
 
 // TestAPidThatIsGivenAgain: the end of who had it before is none of the next one.
 func TestAPidThatIsGivenAgain(t *testing.T) {
-	table, ended := newFakeTable(), make(chan Registration, 8)
-	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot", Ended: func(e Registration) { ended <- e }})
+	table, ended := newFakeTable(), make(chan Registration)
+	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot", Ended: tell(t, ended)})
 	require.NoError(t, err)
-	defer r.Close()
+	t.Cleanup(r.Close)
 	first := table.fork(table.init, 5)
 	_, err = r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
 	require.NoError(t, err)
