@@ -127,7 +127,7 @@ func startActor(socket, label string, how []string) error {
 
 // actor is the test's end of one.
 type actor struct {
-	t     *testing.T
+	t     testing.TB
 	stage *stage
 	conn  *net.UnixConn
 	lines *bufio.Reader
@@ -139,14 +139,14 @@ type actor struct {
 
 // stage is where actors appear.
 type stage struct {
-	t      *testing.T
+	t      testing.TB
 	socket string
 	mu     sync.Mutex
 	came   map[string]chan *actor
 	reaper int // who gets the test's own orphans
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t testing.TB) *stage {
 	dir, err := os.MkdirTemp("", "stage") // t.TempDir's parent is closed to other uids
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -253,7 +253,7 @@ func (a *actor) end() {
 
 var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newRegistry(t *testing.T, ended func(Registration)) *Registry {
+func newRegistry(t testing.TB, ended func(Registration)) *Registry {
 	t.Helper()
 	r, err := New(Config{Now: func() time.Time { return newYear }, Ended: ended})
 	require.NoError(t, err)
