@@ -131,8 +131,8 @@ func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
 	return delayed(need, r, now) != nil, nil
 }
 
-// wakeDue wakes the targets of authorized steps that nothing holds back any
-// more. What the job of one that is held back has made so far is not to be taken
+// wakeDue wakes the jobs of authorized steps that nothing holds back any more:
+// the one before such a step may be on another target. What the job of one that is held back has made so far is not to be taken
 // back unsigned after that: it stands for long enough that others may come to
 // rely on it.
 func (g *Gate) wakeDue(ctx context.Context) error {
@@ -156,7 +156,9 @@ func (g *Gate) wakeDue(ctx context.Context) error {
 		}
 		return nil
 	})
-	g.wakeAll(due)
+	for _, s := range due {
+		g.wakeJob(ctx, s.ID.Job)
+	}
 	for _, s := range waiting {
 		if s.ID.Index > 1 {
 			err = errors.Join(err, g.keepMade(ctx, s))

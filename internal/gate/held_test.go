@@ -34,7 +34,9 @@ func TestAJobWaitsForWhatCoolsOff(t *testing.T) {
 	require.ErrorIs(t, err, op.Unavailable)
 
 	w.pass(20 * time.Hour)
+	w.wakes("x")
 	require.NoError(t, w.gate.Tick(w.ctx))
+	require.True(t, w.wakes("x"), "the first step is on another target than the one that cooled off")
 	w.run()
 	require.True(t, w.back.has("x"))
 	require.False(t, w.back.has("g"))

@@ -109,7 +109,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 		return p, err
 	}
 	if spec.Name == op.Rotate {
-		if _, err := g.Rotation(p.step.Params); err != nil {
+		if _, err := g.rules.Load().rotation(p.step.Params, g.clock.Now().Now); err != nil {
 			return p, err
 		}
 	}

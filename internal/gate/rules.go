@@ -168,9 +168,3 @@ func (held *rules) rotation(p op.Params, now time.Time) (authz.Rotation, error) 
 	}
 	return r, nil
 }
-
-// Rotation returns what a trust.rotate with these parameters would make of the
-// file in force; it refuses with BadParams.
-func (g *Gate) Rotation(p op.Params) (authz.Rotation, error) {
-	return g.rules.Load().rotation(p, g.clock.Now().Now)
-}

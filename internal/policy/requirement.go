@@ -6,9 +6,6 @@ import (
 	"gated/internal/op"
 )
 
-// BuiltIn names the demand that no rule made.
-const BuiltIn = op.BuiltIn
-
 // Subject is a destructive step as rules look at it.
 type Subject struct {
 	Spec     op.Spec
@@ -48,7 +45,7 @@ func ways(s Subject) []op.Way {
 	reserved := s.Spec.Kind == op.KindTrust && (s.Rotation == nil || s.Rotation.Reserved)
 	for _, name := range []string{"", op.WayRecovery} {
 		if own := signers(s.Spec, name); len(own) > 0 && (name != "" || !reserved) {
-			out = append(out, op.Way{Name: name, Demands: []op.Demand{{Rule: BuiltIn, Roles: own, Threshold: 1}}})
+			out = append(out, op.Way{Name: name, Demands: []op.Demand{{Rule: op.BuiltIn, Roles: own, Threshold: 1}}})
 		}
 	}
 	return out

@@ -107,7 +107,7 @@ func TestWithoutRulesOneSignatureIsEnough(t *testing.T) {
 			require.Equal(t, s.MayApprove(role), r.Met(signed(role)), "%s %s", s.Name, role)
 		}
 		require.False(t, r.Met(signed(manager)))
-		require.Equal(t, policy.BuiltIn, r.Ways[0].Demands[0].Rule)
+		require.Equal(t, op.BuiltIn, r.Ways[0].Demands[0].Rule)
 	}
 }
 
