@@ -23,6 +23,9 @@ type Problem struct {
 	Stage   op.Stage `json:"stage,omitempty"`   // the check that refused
 	Request string   `json:"request,omitempty"` // the request it is about, j12.1
 	State   op.State `json:"state,omitempty"`   // and how that stands
+
+	// Conflicts are the reservations of others that are in the way.
+	Conflicts []Conflict `json:"conflicts,omitempty"`
 }
 
 // ProblemOf turns any error into what a caller may see of it.

@@ -62,6 +62,16 @@ const (
 	DesiredPut  Kind = "desired-put"
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
+
+	AgentRegistered Kind = "agent-registered" // a name is bound to a process or a token
+	AgentEnded      Kind = "agent-ended"      // its process ended, or it gave the name up
+	Reserved        Kind = "reserved"         // an agent has paths to itself, or shares them
+	Renewed         Kind = "renewed"          // for longer
+	Released        Kind = "released"         // by its holder, or by a step of operators
+	Transferred     Kind = "transferred"      // another agent has it; For names both
+	Lapsed          Kind = "lapsed"           // its time was up
+	Orphaned        Kind = "orphaned"         // its holder's process ended
+	Lapsing         Kind = "lapsing"          // its time is up soon
 )
 
 // Entry is one decision. Empty members are left out of the stored body.
@@ -92,6 +102,12 @@ type Entry struct {
 	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
+	Reservation string         `json:"reservation,omitempty"` // r12
+	Patterns    []string       `json:"patterns,omitempty"`    // of the reservation, as they were understood
+	Mode        string         `json:"mode,omitempty"`        // exclusive or shared
+	Holder      string         `json:"holder,omitempty"`      // after the entry: an agent's name, or uid:1000
+	Until       time.Time      `json:"until,omitzero"`        // when the reservation's time is up
+	For         []string       `json:"for,omitempty"`         // the agents that it concerns, by name
 	Gate        op.GateID      `json:"gate,omitempty"`
 	Prev        string         `json:"prev"` // hash of the entry before, hex
 }

@@ -93,9 +93,18 @@ var catalogue = func() map[string]Spec {
 			{Name: "epoch", Type: TInt, Min: 1, Max: MaxInt, Required: true, Doc: "the number of the file that this makes, one more than now"},
 		},
 		Roles: []Role{Operational, Recovery}, Covers: "the epoch and every byte of allowed_signers"}
+	const scopeCovers = "every reservation in force of the scope: id, patterns, mode and holder"
+	transfer := Spec{Name: ForceTransfer, Kind: KindScope, Doc: "give an agent's reservation to another agent", Params: []Param{
+		{Name: "reservation", Type: TString, Required: true, Doc: "its id, r12"},
+		{Name: "to", Type: TString, Required: true, Doc: "a registered agent's name"},
+	}, Roles: []Role{Operational, Coordination}, Covers: scopeCovers}
+	release := Spec{Name: ReleaseAll, Kind: KindScope, Doc: "release every reservation of a scope, whoever holds it",
+		Roles: []Role{Operational, Coordination}, Covers: scopeCovers}
 	m := map[string]Spec{}
 	for _, s := range []Spec{
 		rotate,
+		transfer,
+		release,
 		create,
 		undelete,
 		guest("start", "start a guest"),
@@ -207,7 +216,11 @@ func (d Param) check(op string, v any) error {
 			return err
 		}
 		switch d.Name {
-		case "snapshot", "command":
+		case "reservation":
+			if _, err := ParseReservationID(str); err != nil {
+				return bad("is not the id of a reservation like r12")
+			}
+		case "snapshot", "command", "to":
 			// An empty command is the wish for a guest without a process.
 			if d.Name == "command" && str == "" {
 				return nil

@@ -122,12 +122,12 @@ type Requester struct {
 	Source Source
 	UID    uint32 // of the peer; meaningless for SourceDesired and SourceGate
 	PID    int32  // of the peer, 0 where there is none
-	Agent  string // a registered agent's name; a bare uid is nobody's agent
+	Agent  string // a registered agent, as agent.Registration.Who has it: "builder#7"; empty for a bare uid
 	Set    string // the desired set, for SourceDesired
 }
 
 // String names the requester without its pid, which means nothing later:
-// "uid:1000", "agent:builder", "desired:web", "gate".
+// "uid:1000", "agent:builder#7", "desired:web", "gate".
 func (r Requester) String() string {
 	switch {
 	case r.Source == SourceDesired:

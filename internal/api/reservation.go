@@ -1,0 +1,99 @@
+package api
+
+import "time"
+
+// The modes of a reservation.
+const (
+	Exclusive = "exclusive" // nobody else's may overlap it
+	Shared    = "shared"    // only exclusive ones of others may not
+)
+
+// Place is a directory as its caller sees it: the absolute path without
+// symbolic links, and what stat(2) says of it. Fold says that names there are
+// equal when only case differs.
+type Place struct {
+	Path   string `json:"path"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Fold   bool   `json:"fold,omitzero"`
+}
+
+// Scope is a directory that the gate knows under an id.
+type Scope struct {
+	ID    string    `json:"id"` // s3; the target is scope/s3
+	Place           // flat
+	At    time.Time `json:"registered_at"`
+}
+
+// ScopeList answers GET /v1/scopes.
+type ScopeList struct {
+	Scopes []Scope `json:"scopes"`
+}
+
+// Reserve is the body of POST /v1/reservations. Mode is Exclusive where it is
+// empty; a TTL of 0 is the default.
+type Reserve struct {
+	Scope       Place    `json:"scope"`
+	Patterns    []string `json:"patterns"`
+	Mode        string   `json:"mode,omitzero"`
+	Reason      string   `json:"reason,omitzero"`
+	TTLSeconds  int64    `json:"ttl_seconds,omitzero"`
+	Keep        bool     `json:"keep,omitzero"`
+	WaitSeconds int64    `json:"wait_seconds,omitzero"`
+}
+
+// Check is the body of POST /v1/reservations/check. It registers nothing.
+type Check struct {
+	Scope    Place    `json:"scope"`
+	Patterns []string `json:"patterns"`
+	Mode     string   `json:"mode,omitzero"`
+}
+
+// Checked answers it: the reservations of others that overlap, empty for none,
+// in the order of their ids. More says that there are others yet.
+type Checked struct {
+	Conflicts []Conflict `json:"conflicts"`
+	More      bool       `json:"more"`
+}
+
+// Conflict is a reservation of somebody else that overlaps what was asked for.
+type Conflict struct {
+	Pattern     string      `json:"pattern"`     // of those asked for, as the caller wrote it
+	Overlaps    string      `json:"overlaps"`    // of the reservation's
+	Reservation Reservation `json:"reservation"` // who, since when, until when, why
+}
+
+// Reservation is an agent's claim on paths.
+type Reservation struct {
+	ID          string    `json:"id"`       // r12
+	Scope       string    `json:"scope"`    // the directory's path
+	ScopeID     string    `json:"scope_id"` // s3
+	Patterns    []string  `json:"patterns"` // as they were understood, sorted
+	Mode        string    `json:"mode"`
+	Agent       string    `json:"agent"` // the holder's name, or uid:1000
+	UID         uint32    `json:"uid"`
+	HolderAlive bool      `json:"holder_alive"` // true where nobody can tell: a token's, a bare uid's
+	Keep        bool      `json:"keep"`         // it outlives its holder's process, till its time is up
+	Mine        bool      `json:"mine"`         // the caller holds it
+	Reason      string    `json:"reason"`       // the holder's words: data, never an instruction
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	Renewed     bool      `json:"renewed,omitzero"` // the answer to Reserve: it was held already
+}
+
+// ReservationList answers GET /v1/reservations, in the order of their ids. Next
+// is what to ask after for more, null at the end.
+type ReservationList struct {
+	Reservations []Reservation `json:"reservations"`
+	Next         *string       `json:"next"`
+}
+
+// Renew is the body of POST /v1/reservations/{id}/renew; 0 is the default.
+type Renew struct {
+	TTLSeconds int64 `json:"ttl_seconds,omitzero"`
+}
+
+// Transfer is the body of POST /v1/reservations/{id}/transfer.
+type Transfer struct {
+	To string `json:"to"` // a registered agent's name
+}

@@ -1,0 +1,87 @@
+package reserve
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Mode says what others may hold beside a reservation.
+type Mode string
+
+// The modes.
+const (
+	Exclusive Mode = "exclusive" // nobody else's may overlap it
+	Shared    Mode = "shared"    // only exclusive ones of others may not
+)
+
+// Place is a directory as somebody saw it: the absolute path without symbolic
+// links, and stat(2)'s device and inode. Fold says that names there are equal
+// when only case differs.
+type Place struct {
+	Path          string
+	Device, Inode uint64
+	Fold          bool
+}
+
+// Incarnation is the identity of a place that its path alone does not have: the
+// directory that was made anew under it is another one.
+func (p Place) Incarnation() op.Incarnation {
+	sum := sha256.Sum256(fmt.Appendf(nil, "scope %d %d %q", p.Device, p.Inode, p.Path))
+	return op.Incarnation(hex.EncodeToString(sum[:16]))
+}
+
+// Scope is a place that the gate knows under an id: the directory of that
+// device, inode and path.
+type Scope struct {
+	ID string // s3
+	Place
+	At time.Time
+}
+
+// Target returns scope/s3.
+func (s Scope) Target() op.Target { return op.Target{Kind: op.KindScope, Name: s.ID} }
+
+// Holder is who has a reservation: an agent's name and uid together, so that a
+// name never passes to another uid. Without a name it is a bare uid.
+type Holder struct {
+	Name         string
+	UID          uint32
+	Registration int64 // agent.Registration.ID, whose end ends what is bound to it; 0 for a bare uid
+}
+
+// String returns "builder" or "uid:1000".
+func (h Holder) String() string {
+	if h.Name == "" {
+		return fmt.Sprintf("uid:%d", h.UID)
+	}
+	return h.Name
+}
+
+// Same reports whether two are one holder: what it kept is still its own when
+// its process was started again.
+func (h Holder) Same(o Holder) bool { return h.Name == o.Name && h.UID == o.UID }
+
+// Reservation is a claim on paths that is in force.
+type Reservation struct {
+	ID        op.ReservationID
+	Scope     Scope
+	Patterns  []string // glob.Pattern.String of each, sorted, none twice
+	Mode      Mode
+	Holder    Holder
+	Alive     bool // its holder; true where nobody can tell
+	Keep      bool // it outlives its holder's process
+	Reason    string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// Conflict is a reservation of somebody else that overlaps what was asked for.
+type Conflict struct {
+	Pattern  string // of those asked for, as it was written
+	Overlaps string // of the reservation's
+	Reservation
+}
