@@ -127,6 +127,7 @@ func TestEachRuleFails(t *testing.T) {
 func TestLimitsAtTheLimit(t *testing.T) {
 	tree := sound()
 	tree["internal/op/file.go"] = &fstest.MapFile{Data: []byte("package op\n\n" + strings.Repeat("// a line\n", 398))}
+	tree["internal/op/words.go"] = &fstest.MapFile{Data: []byte("package op\n\n" + strings.Repeat("// a line\n", 900))}
 	tree["internal/op/func.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc f() {\n" + strings.Repeat("\tprintln()\n", 58) + "}\n")}
 	tree["internal/op/long_test.go"] = &fstest.MapFile{Data: []byte("package op\n\nfunc g() {\n" + strings.Repeat("\tprintln()\n", 500) + "}\n")}
 	problems, err := arch.Check(tree)

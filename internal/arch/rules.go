@@ -73,7 +73,8 @@ func (f file) rules(t Table) []Problem {
 	if f.isTest() {
 		return out
 	}
-	if n := bytes.Count(f.content, []byte("\n")); n > maxFileLines {
+	// A tool's words are one table, however many commands it has.
+	if n := bytes.Count(f.content, []byte("\n")); n > maxFileLines && path.Base(f.path) != "words.go" {
 		out = append(out, Problem{Path: f.path, What: fmt.Sprintf("%d lines, more than %d", n, maxFileLines)})
 	}
 	for _, d := range f.syntax.Decls {
