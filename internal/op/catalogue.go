@@ -212,27 +212,7 @@ func (d Param) check(op string, v any) error {
 		if !ok {
 			return bad("is not a string")
 		}
-		if err := CheckText(op+": "+d.Name, str); err != nil {
-			return err
-		}
-		switch d.Name {
-		case "reservation":
-			if _, err := ParseReservationID(str); err != nil {
-				return bad("is not the id of a reservation like r12")
-			}
-		case "snapshot", "command", "to":
-			// An empty command is the wish for a guest without a process.
-			if d.Name == "command" && str == "" {
-				return nil
-			}
-			if CheckName(str) != nil {
-				return bad("is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
-			}
-		case "state":
-			if str != "running" && str != "stopped" {
-				return bad("is neither running nor stopped")
-			}
-		}
+		return d.checkString(op, str, bad)
 	case TInt:
 		if n, ok := v.(int64); !ok {
 			return bad("is not an integer")
@@ -264,6 +244,32 @@ func (d Param) check(op string, v any) error {
 		}
 	case TLines:
 		return checkLines(op+": "+d.Name, v, bad)
+	}
+	return nil
+}
+
+// checkString checks a text by what the parameter of that name means.
+func (d Param) checkString(op, str string, bad func(string) error) error {
+	if err := CheckText(op+": "+d.Name, str); err != nil {
+		return err
+	}
+	switch d.Name {
+	case "reservation":
+		if _, err := ParseReservationID(str); err != nil {
+			return bad("is not the id of a reservation like r12")
+		}
+	case "snapshot", "command", "to":
+		// An empty command is the wish for a guest without a process.
+		if d.Name == "command" && str == "" {
+			return nil
+		}
+		if CheckName(str) != nil {
+			return bad("is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
+		}
+	case "state":
+		if str != "running" && str != "stopped" {
+			return bad("is neither running nor stopped")
+		}
 	}
 	return nil
 }
