@@ -262,7 +262,11 @@ func newRegistry(t testing.TB, ended func(Registration)) *Registry {
 	return r
 }
 
-func granted(context.Context, Registration) error { return nil }
+// granted gives every registration the number of its name's length; dropped
+// lets each go.
+func granted(_ context.Context, r Registration) (int64, error) { return int64(len(r.Name)), nil }
+
+func dropped(context.Context, Registration) error { return nil }
 
 // measure has a say from now on what it measured itself.
 func (a *actor) measure() *actor {
@@ -282,6 +286,6 @@ func (a *actor) register(r *Registry, name string, pid int) error {
 func (a *actor) is(r *Registry, name string, why ...any) {
 	a.t.Helper()
 	got, ok := r.Who(a.peer, 0)
-	require.Equal(a.t, name, got, why...)
+	require.Equal(a.t, name, got.Name, why...)
 	require.Equal(a.t, name != "", ok, why...)
 }

@@ -35,9 +35,10 @@ func (r *Registry) enter(e *entry) error {
 }
 
 // commit lets an entry answer.
-func (r *Registry) commit(e *entry) {
+func (r *Registry) commit(e *entry, id int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	e.ID = id
 	if r.byName[e.Name] != e {
 		return // closed meanwhile; the next start finds it in the database
 	}

@@ -21,7 +21,7 @@ func TestWhoDescends(t *testing.T) {
 	require.NotEqual(t, builder.pid, shell.number("parent"))
 	shell.is(r, "builder")
 	shell.start("grandchild", "setsid").is(r, "builder", "a session of one's own is no other lineage")
-	require.Equal(t, []Registration{{Name: "builder", UID: uint32(os.Geteuid()), At: newYear,
+	require.Equal(t, []Registration{{ID: 7, Name: "builder", UID: uint32(os.Geteuid()), At: newYear,
 		Process: r.byName["builder"].Process}}, r.All())
 
 	// The nearest registered ancestor counts.
@@ -147,7 +147,7 @@ func TestA02(t *testing.T) {
 	require.False(t, ok, name)
 	name, ok = r.Who(builder.peer, builder.measure().reaper)
 	require.True(t, ok, "it is itself, whoever takes in orphans")
-	require.Equal(t, "builder", name)
+	require.Equal(t, "builder#7", name.Who())
 
 	if os.Geteuid() == 0 {
 		other := builder.start("another-uid", "nobody")

@@ -144,7 +144,8 @@ func (w *world) who(events int) {
 			truths[w.nearest(p)] = true
 		}
 	}
-	name, ok := w.reg.Who(conn.Peer, 0)
+	reg, ok := w.reg.Who(conn.Peer, 0)
+	name := reg.Name
 	w.table.look = func() {}
 	require.Equal(w.t, name != "", ok)
 	if !ok {
@@ -188,9 +189,9 @@ func (w *world) register(events int) {
 	}
 	var q *fakeProcess
 	got, err := w.reg.Register(w.t.Context(), p.peer(), Wish{Name: name, PID: pid, Reaper: reaper.PID},
-		func(context.Context, Registration) error {
+		func(context.Context, Registration) (int64, error) {
 			q = w.reg.byName[name].handle.(*fakeHandle).p // nobody else changes it yet
-			return nil
+			return 1, nil
 		})
 	w.table.look = func() {}
 	if err != nil {

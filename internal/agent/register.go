@@ -21,7 +21,7 @@ type Wish struct {
 // Refusals: Malformed for a name or a wish that cannot be; NotAllowed for a
 // process that is not the caller's to register; Conflict for a name or a
 // process that is taken; OverLimit; Unavailable where no process can be seen.
-func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit func(context.Context, Registration) error) (Registration, error) {
+func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit Commit) (Registration, error) {
 	if err := op.CheckName(w.Name); err != nil {
 		return Registration{}, err
 	}
@@ -32,12 +32,20 @@ func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit func(c
 	if err != nil || e.committed {
 		return e.registration(), err
 	}
-	if err := commit(ctx, e.Registration); err != nil {
+	return r.keep(ctx, e, commit)
+}
+
+// keep has an entry written down, and lets it answer.
+func (r *Registry) keep(ctx context.Context, e *entry, commit Commit) (Registration, error) {
+	reg := e.Registration
+	id, err := commit(ctx, reg)
+	if err != nil {
 		r.leave(e)
 		return Registration{}, err
 	}
-	r.commit(e)
-	return e.Registration, nil
+	r.commit(e, id)
+	reg.ID = id
+	return reg, nil
 }
 
 func (e *entry) registration() Registration {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,14 +20,23 @@ const (
 	MaxAgentsOfUID = 128
 )
 
-// Registration binds a name to a process or to a token.
+// Registration binds a name to a process or to a token. ID is another one for
+// each registration that a gate ever had, so that what one made is not the
+// next one's of that name.
 type Registration struct {
+	ID      int64
 	Name    string
 	UID     uint32
 	Process proc.ID // the zero one where there is a token
 	Token   string  // hex SHA-256 of the token; empty where there is a process
 	At      time.Time
 }
+
+// Who returns "builder#7", the registration as op.Requester.Agent has it.
+func (r Registration) Who() string { return r.Name + "#" + strconv.FormatInt(r.ID, 10) }
+
+// Commit writes a registration down, whose ID is not known yet, and returns it.
+type Commit func(context.Context, Registration) (id int64, err error)
 
 // Config is what a Registry needs.
 type Config struct {
@@ -120,6 +130,17 @@ func (r *Registry) All() []Registration {
 	}
 	slices.SortFunc(all, func(a, b Registration) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Named returns the registration that a name has now.
+func (r *Registry) Named(name string) (Registration, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e := r.byName[name]
+	if e == nil || !e.committed {
+		return Registration{}, false
+	}
+	return e.Registration, true
 }
 
 // Alive reports whether a name is registered and, where it has a process, that

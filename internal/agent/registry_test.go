@@ -51,7 +51,7 @@ func TestAnEnd(t *testing.T) {
 		freed(t, r, name)
 		require.NoError(t, b.register(r, name, b.pid))
 		b.is(r, name)
-		_, err := r.Unregister(t.Context(), name, name, false, granted)
+		_, err := r.Unregister(t.Context(), name, Registration{Name: name, ID: int64(len(name))}, false, dropped)
 		require.NoError(t, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestAPidThatIsGivenAgain(t *testing.T) {
 	freed(t, r, "first")
 	name, ok = r.Who(second.peer(), 0)
 	require.True(t, ok)
-	require.Equal(t, "second", name)
+	require.Equal(t, "second#6", name.Who())
 	table.exit(second)
 	require.Equal(t, "second", (<-ended).Name)
 }
@@ -138,7 +138,7 @@ func TestRestore(t *testing.T) {
 	lives.is(r, "lives")
 	name, ok := r.WhoByToken(lives.peer, token)
 	require.True(t, ok)
-	require.Equal(t, "token", name)
+	require.Equal(t, "token#5", name.Who())
 	lives.end()
 	require.Equal(t, "lives", (<-told).Name)
 }
@@ -159,7 +159,7 @@ func TestCommitDecides(t *testing.T) {
 	p := table.fork(table.init, 5)
 	no := errors.New("no")
 	wish := Wish{Name: "a", PID: 5, Reaper: 1}
-	_, err = r.Register(t.Context(), p.peer(), wish, func(_ context.Context, reg Registration) error {
+	_, err = r.Register(t.Context(), p.peer(), wish, func(_ context.Context, reg Registration) (int64, error) {
 		require.Equal(t, Registration{Name: "a", UID: 1000, At: newYear,
 			Process: proc.ID{PID: 5, Start: p.Start, Boot: "boot"}}, reg)
 		name, ok := r.Who(p.peer(), 0)
@@ -167,7 +167,7 @@ func TestCommitDecides(t *testing.T) {
 		require.Empty(t, r.All())
 		_, err := r.Register(t.Context(), p.peer(), wish, granted)
 		require.ErrorIs(t, err, op.Conflict, "it is being registered")
-		return no
+		return 0, no
 	})
 	require.ErrorIs(t, err, no)
 	name, ok := r.Who(p.peer(), 0)
@@ -175,14 +175,16 @@ func TestCommitDecides(t *testing.T) {
 	_, err = r.Register(t.Context(), p.peer(), wish, granted)
 	require.NoError(t, err)
 
-	_, err = r.Unregister(t.Context(), "a", "b", false, granted)
+	_, err = r.Unregister(t.Context(), "a", Registration{Name: "b", ID: 1}, false, dropped)
 	require.ErrorIs(t, err, op.NotHolder)
-	_, err = r.Unregister(t.Context(), "a", "a", false, func(context.Context, Registration) error { return no })
+	_, err = r.Unregister(t.Context(), "a", Registration{Name: "a", ID: 1}, false, func(context.Context, Registration) error { return no })
 	require.ErrorIs(t, err, no)
 	require.True(t, r.Alive("a"))
-	_, err = r.Unregister(t.Context(), "a", "", true, granted)
+	_, err = r.Unregister(t.Context(), "a", Registration{Name: "a", ID: 2}, false, dropped)
+	require.ErrorIs(t, err, op.UnknownTarget, "another registration of the name")
+	_, err = r.Unregister(t.Context(), "a", Registration{}, true, dropped)
 	require.NoError(t, err)
-	_, err = r.Unregister(t.Context(), "a", "a", false, granted)
+	_, err = r.Unregister(t.Context(), "a", Registration{Name: "a", ID: 1}, false, dropped)
 	require.ErrorIs(t, err, op.UnknownTarget)
 	require.False(t, r.Alive("a"))
 }
@@ -219,7 +221,7 @@ func TestBlind(t *testing.T) {
 	require.NoError(t, err)
 	name, ok := r.WhoByToken(&Peer{UID: 7}, token)
 	require.True(t, ok)
-	require.Equal(t, "a", name)
+	require.Equal(t, "a#1", name.Who())
 	name, ok = r.Who(&Peer{UID: 7}, 0)
 	require.False(t, ok, name)
 }
@@ -237,7 +239,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, add(MaxAgents, 1), op.OverLimit)
-	_, err := r.Unregister(t.Context(), "a0.0", "", true, granted)
+	_, err := r.Unregister(t.Context(), "a0.0", Registration{}, true, dropped)
 	require.NoError(t, err)
 	require.NoError(t, add(MaxAgents, 1))
 }
@@ -250,27 +252,49 @@ func TestRows(t *testing.T) {
 	a := Registration{Name: "a", UID: 1<<32 - 2, Process: proc.ID{PID: 7, Start: 1 << 60, Boot: "b"}, At: newYear}
 	b := Registration{Name: "b", UID: 1, Token: hashOf("t"), At: newYear}
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {
-		require.NoError(t, Add(tx, b))
-		require.NoError(t, Add(tx, a))
+		for want, r := range []*Registration{&b, &a} {
+			var err error
+			r.ID, err = Add(tx, *r)
+			require.NoError(t, err)
+			require.EqualValues(t, want+1, r.ID)
+		}
 		all, err := All(tx)
 		require.NoError(t, err)
 		require.Equal(t, []Registration{a, b}, all)
 		for _, twice := range []Registration{a, b, {Name: "c", Process: a.Process}, {Name: "c", Token: b.Token},
 			{Name: "c"}, {Name: "c", Process: proc.ID{PID: 8}, Token: "x"}} {
-			require.ErrorIs(t, Add(tx, twice), op.Conflict, "%+v", twice)
+			_, err := Add(tx, twice)
+			require.ErrorIs(t, err, op.Conflict, "%+v", twice)
 		}
-		later := a
-		later.Process.Start++
-		gone, err := Remove(tx, later)
-		require.NoError(t, err)
-		require.False(t, gone, "another one of the same name")
+		stands(t, tx, "a", a.ID, true)
+		stands(t, tx, "b", a.ID, false)
 		for _, want := range []bool{true, false} {
-			gone, err = Remove(tx, a)
+			gone, err := Remove(tx, a)
 			require.NoError(t, err)
 			require.Equal(t, want, gone)
 		}
+		stands(t, tx, "a", a.ID, false)
+		gone, err := Remove(tx, b)
+		require.NoError(t, err)
+		require.True(t, gone)
+		old := a
+		a.ID, err = Add(tx, a)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, a.ID, "a number is given once, also after the last one is gone")
+		gone, err = Remove(tx, old)
+		require.NoError(t, err)
+		require.False(t, gone, "another one of the same name")
+		stands(t, tx, "a", old.ID, false)
+		stands(t, tx, "a", a.ID, true)
 		all, err = All(tx)
-		require.Equal(t, []Registration{b}, all)
+		require.Equal(t, []Registration{a}, all)
 		return err
 	}))
+}
+
+func stands(t *testing.T, tx *store.Tx, name string, id int64, want bool) {
+	t.Helper()
+	ok, err := Registered(tx, name, id)
+	require.NoError(t, err)
+	require.Equal(t, want, ok)
 }

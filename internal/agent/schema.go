@@ -11,10 +11,12 @@ import (
 )
 
 // Schema is the tables of this package. An agent has a process or a token,
-// never both. Times are Unix nanoseconds.
+// never both. A number is given once, also where the row is gone (SQLite's
+// AUTOINCREMENT). Times are Unix nanoseconds.
 const Schema = `
 CREATE TABLE agents(
-	name  TEXT PRIMARY KEY,
+	id    INTEGER PRIMARY KEY AUTOINCREMENT,
+	name  TEXT NOT NULL UNIQUE,
 	uid   INTEGER NOT NULL,
 	pid   INTEGER NOT NULL,            -- 0 with a token
 	start INTEGER NOT NULL,            -- clock ticks since boot
@@ -22,39 +24,47 @@ CREATE TABLE agents(
 	token TEXT NOT NULL,               -- hex SHA-256, empty with a process
 	at    INTEGER NOT NULL,
 	CHECK ((token = '') = (pid > 1))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE UNIQUE INDEX agents_process ON agents(pid, start, boot) WHERE pid <> 0;
 CREATE UNIQUE INDEX agents_token ON agents(token) WHERE token <> '';
 `
 
-// Add writes a registration. A name, process or token that has one is a
-// Conflict.
-func Add(tx *store.Tx, r Registration) error {
-	_, err := tx.Exec(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
+// Add writes a registration and returns the number that it gets. A name,
+// process or token that has one is a Conflict.
+func Add(tx *store.Tx, r Registration) (id int64, err error) {
+	id, err = tx.Insert(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
 		r.Name, int64(r.UID), r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
 	if errors.Is(err, store.ErrConstraint) {
-		return op.Refuse(op.Conflict, "the name %q, its process or its token is registered", r.Name)
+		return 0, op.Refuse(op.Conflict, "the name %q, its process or its token is registered", r.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("register agent: %w", err)
+		return 0, fmt.Errorf("register agent: %w", err)
 	}
-	return nil
+	return id, nil
 }
 
 // Remove forgets a registration. It reports whether this very one was there:
 // a later one under the same name stays.
 func Remove(tx *store.Tx, r Registration) (bool, error) {
-	n, err := tx.Exec(`DELETE FROM agents WHERE name = ? AND pid = ? AND start = ? AND boot = ? AND token = ?`,
-		r.Name, r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token)
+	n, err := tx.Exec(`DELETE FROM agents WHERE id = ?`, r.ID)
 	if err != nil {
 		return false, fmt.Errorf("forget agent: %w", err)
 	}
 	return n == 1, nil
 }
 
+// Registered reports whether the registration of that number still stands.
+func Registered(tx *store.Tx, name string, id int64) (ok bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM agents WHERE id = ? AND name = ?)`, id, name).Scan(&ok)
+	if err != nil {
+		return false, fmt.Errorf("look an agent up: %w", err)
+	}
+	return ok, nil
+}
+
 // All returns the registrations, by name.
 func All(tx *store.Tx) ([]Registration, error) {
-	rows, err := tx.Query(`SELECT name, uid, pid, start, boot, token, at FROM agents ORDER BY name`)
+	rows, err := tx.Query(`SELECT id, name, uid, pid, start, boot, token, at FROM agents ORDER BY name`)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +74,7 @@ func All(tx *store.Tx) ([]Registration, error) {
 		var r Registration
 		var id proc.ID
 		var start, at int64
-		if err := rows.Scan(&r.Name, &r.UID, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
+		if err := rows.Scan(&r.ID, &r.Name, &r.UID, &id.PID, &start, &id.Boot, &r.Token, &at); err != nil {
 			return nil, err
 		}
 		id.Start = uint64(start)

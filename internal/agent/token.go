@@ -25,7 +25,7 @@ func hashOf(token string) string {
 // whose processes the daemon cannot see. The token is returned once and kept
 // nowhere; it counts for callers of the same uid alone. commit and the refusals
 // are as for Register.
-func (r *Registry) RegisterToken(ctx context.Context, by *Peer, name string, commit func(context.Context, Registration) error) (Registration, string, error) {
+func (r *Registry) RegisterToken(ctx context.Context, by *Peer, name string, commit Commit) (Registration, string, error) {
 	if err := op.CheckName(name); err != nil {
 		return Registration{}, "", err
 	}
@@ -36,12 +36,11 @@ func (r *Registry) RegisterToken(ctx context.Context, by *Peer, name string, com
 	if err := r.admitToken(e); err != nil {
 		return Registration{}, "", err
 	}
-	if err := commit(ctx, e.Registration); err != nil {
-		r.leave(e)
+	reg, err := r.keep(ctx, e, commit)
+	if err != nil {
 		return Registration{}, "", err
 	}
-	r.commit(e)
-	return e.Registration, token, nil
+	return reg, token, nil
 }
 
 func (r *Registry) admitToken(e *entry) error {
@@ -56,12 +55,12 @@ func (r *Registry) admitToken(e *entry) error {
 	return r.enter(e)
 }
 
-// WhoByToken returns the name that a token stands for, if the peer has the uid
+// WhoByToken returns the registration that a token stands for, if the peer has the uid
 // that registered it. A caller that shows a token which is none is to be
 // refused, and not to be looked up by its process instead.
-func (r *Registry) WhoByToken(p *Peer, token string) (name string, ok bool) {
+func (r *Registry) WhoByToken(p *Peer, token string) (reg Registration, ok bool) {
 	if len(token) != TokenLen {
-		return "", false
+		return Registration{}, false
 	}
 	// Looked up by its digest, a token does not show in how long this takes.
 	hash := hashOf(token)
@@ -69,7 +68,7 @@ func (r *Registry) WhoByToken(p *Peer, token string) (name string, ok bool) {
 	defer r.mu.RUnlock()
 	e := r.byToken[hash]
 	if e == nil || !e.committed || e.UID != p.UID {
-		return "", false
+		return Registration{}, false
 	}
-	return e.Name, true
+	return e.Registration, true
 }

@@ -10,7 +10,7 @@ type lineage struct {
 	chain []proc.Process // from the peer up to the registered process
 }
 
-// Who returns the name of the nearest registered process that the peer is or
+// Who returns the registration of the nearest registered process that the peer is or
 // descends from. There is none for a peer that has ended or cannot be seen, one
 // whose lineage passes through another uid, PID namespace or a process that
 // took it in, and one whose lineage changed while it was looked at: such a
@@ -19,9 +19,9 @@ type lineage struct {
 // reaper, if not 0, is what the caller measured with Reaper. It can only take a
 // name away: if orphans go to a process between the peer and the registered
 // one, or to that itself, the peer may be such an orphan.
-func (r *Registry) Who(p *Peer, reaper int) (name string, ok bool) {
+func (r *Registry) Who(p *Peer, reaper int) (reg Registration, ok bool) {
 	if r.blind != "" || p.handle == nil || p.PID <= 1 {
-		return "", false
+		return Registration{}, false
 	}
 	// Nothing is registered while this walks, so that one moment is answered for.
 	r.mu.RLock()
@@ -29,18 +29,18 @@ func (r *Registry) Who(p *Peer, reaper int) (name string, ok bool) {
 	l, ok := p.recall(r.epoch)
 	if !ok {
 		if l, ok = r.lineage(p); !ok {
-			return "", false
+			return Registration{}, false
 		}
 		p.remember(l, r.epoch)
 	}
 	if reaper != 0 && len(l.chain) > 1 && index(l.chain, reaper) >= 0 {
-		return "", false
+		return Registration{}, false
 	}
 	// Last of all: while both live, the numbers that were read were theirs.
 	if p.handle.Ended() || l.to.handle.Ended() {
-		return "", false
+		return Registration{}, false
 	}
-	return l.to.Name, true
+	return l.to.Registration, true
 }
 
 // lineage walks from the peer to the nearest registered process.
