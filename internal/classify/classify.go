@@ -78,6 +78,8 @@ var rules = []rule{
 	{"snapshot-delete", guest("snapshot-delete"), always, op.Destructive, say("it deletes a copy of data")},
 
 	{"trust-rotation", []string{op.Rotate}, always, op.Destructive, say("it changes who may approve what")},
+	{"takes-reservations", []string{op.ForceTransfer, op.ReleaseAll}, always, op.Destructive,
+		say("it takes reservations from agents that may be at work on these paths")},
 
 	{"anything-else", nil, always, op.Destructive, say("no rule says that it loses nothing")},
 }

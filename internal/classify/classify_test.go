@@ -129,6 +129,7 @@ func TestEveryOperation(t *testing.T) {
 	labelled := func(in *classify.Input) { in.Observed.Labels = map[string]string{"tier": "prod", "z": "1"} }
 	protected := func(in *classify.Input) { in.Observed.Protected = true }
 	volatile := func(in *classify.Input) { in.Observed.Volatile = true }
+	ofScope := func(in *classify.Input) { in.Observed.Target = op.Target{Kind: op.KindScope, Name: "s3"} }
 	labels := func(kv ...string) op.Params {
 		m := map[string]any{}
 		for i := 0; i < len(kv); i += 2 {
@@ -167,7 +168,11 @@ func TestEveryOperation(t *testing.T) {
 		"P08: unknown":          {step("guest.frobnicate", op.Params{}), nil, "anything-else", op.Destructive},
 		"P08: other case":       {step("guest.Start", op.Params{}), nil, "anything-else", op.Destructive},
 		"P08: empty":            {step("", op.Params{}), nil, "anything-else", op.Destructive},
-		"other kind":            {step("scope.release-all", op.Params{}), nil, "anything-else", op.Destructive},
+		"release-all":           {step(op.ReleaseAll, op.Params{}), ofScope, "takes-reservations", op.Destructive},
+		"of what is empty":      {step(op.ReleaseAll, op.Params{}), nil, "takes-reservations", op.Destructive},
+		"force-transfer":        {step(op.ForceTransfer, op.Params{"reservation": "r12", "to": "b"}), ofScope, "takes-reservations", op.Destructive},
+		"other verb":            {step("scope.release", op.Params{}), ofScope, "anything-else", op.Destructive},
+		"other kind":            {step("command.run", op.Params{}), nil, "anything-else", op.Destructive},
 	} {
 		t.Run(name, r.check)
 	}
@@ -179,6 +184,25 @@ func TestCatalogueHasRules(t *testing.T) {
 		v, err := classify.Classify(step(spec.Name, op.Params{}))
 		require.NoError(t, err)
 		require.NotEqual(t, "anything-else", v.Rule, spec.Name)
+	}
+}
+
+// TestNobodyTakesReservationsUnsigned: not the gate, not root, not the holder of
+// all of them, not whoever made what the incarnation is of.
+func TestNobodyTakesReservationsUnsigned(t *testing.T) {
+	for _, name := range []string{op.ReleaseAll, op.ForceTransfer} {
+		for _, by := range []op.Requester{theGate, builder, {Source: op.SourceAPI}, {Source: op.SourceDesired, Set: "hub"}, {Source: op.SourceOffline}} {
+			in := scratch()
+			in.Step.Op, in.Requester = name, by
+			v, err := classify.Classify(in)
+			require.NoError(t, err)
+			require.Equal(t, op.Destructive, v.Class, "%s by %s", name, by)
+		}
+		in := compensation()
+		in.Step.Op = name
+		v, err := classify.Classify(in)
+		require.NoError(t, err)
+		require.Equal(t, op.Destructive, v.Class, "%s as a compensation", name)
 	}
 }
 

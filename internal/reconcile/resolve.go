@@ -92,6 +92,14 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 	op.Rotate: onSame(func(s op.Step, o op.Observed) effect {
 		return shown(o.Spec.Int("epoch") == s.Params.Int("epoch") && o.Spec.Str("made_by") == s.ID.String())
 	}),
+	// Reservations may be gone because they were let go, and made again since;
+	// the scope remembers which step took some away last, in the same transaction.
+	op.ForceTransfer: onSame(lastOfScope),
+	op.ReleaseAll:    onSame(lastOfScope),
+}
+
+func lastOfScope(s op.Step, o op.Observed) effect {
+	return shown(o.Spec.Str("last_step") == s.ID.String())
 }
 
 func shown(ok bool) effect {

@@ -70,6 +70,13 @@ func TestResolve(t *testing.T) {
 		{"trust.rotate", params{"epoch": int64(2)}, signers(2, "adopted by uid 0"), "somebody else made it", again, interrupted},
 		{"trust.rotate", params{"epoch": int64(2)}, signers(1, "init"), "nobody made it", again, interrupted},
 		{"trust.rotate", params{"epoch": int64(2)}, nothing("g"), "it is gone", failed, interrupted},
+		{op.ReleaseAll, nil, scopeAfter("i1", "j7.1"), "this step was the last", succeeded, succeeded},
+		{op.ReleaseAll, nil, scopeAfter("i1", "j7.10"), "another step was the last", again, interrupted},
+		{op.ReleaseAll, nil, scopeAfter("i1", ""), "there was none", again, interrupted},
+		{op.ReleaseAll, nil, scopeAfter("i2", "j7.1"), "another directory", failed, interrupted},
+		{op.ReleaseAll, nil, nothing("g"), "the directory is not there", failed, interrupted},
+		{op.ForceTransfer, params{"reservation": "r1", "to": "b"}, scopeAfter("i1", "j7.1"), "this step was the last", succeeded, succeeded},
+		{op.ForceTransfer, params{"reservation": "r1", "to": "b"}, scopeAfter("i1", "j6.1"), "another step was the last", again, interrupted},
 		{"guest.made-up", nil, there, "nobody knows the operation", again, interrupted},
 	} {
 		for class, want := range map[op.Class]string{op.Benign: c.benign, op.Destructive: c.signed} {
@@ -100,6 +107,11 @@ func TestResolve(t *testing.T) {
 // signers is how the list of signers looks.
 func signers(epoch int64, by string) op.Observed {
 	return op.Observed{Target: op.Signers, Present: true, Incarnation: "i1", Spec: op.Params{"epoch": epoch, "made_by": by}}
+}
+
+// scopeAfter is how a scope looks whose reservations a step took away last.
+func scopeAfter(incarnation op.Incarnation, last string) op.Observed {
+	return op.Observed{Target: op.Target{Kind: op.KindScope, Name: "s3"}, Present: true, Incarnation: incarnation, Spec: op.Params{"last_step": last}}
 }
 
 // A destroy of which the incarnation is not known proves nothing by a free name.
