@@ -27,8 +27,16 @@ type Entry struct {
 	// Signers are who signed, and Keys which keys came and went or proved that
 	// somebody has them (docs/formats/audit.md).
 	Signers, Keys []string
-	Count         int // of refusals in one entry; 0 and 1 mean one
-	Raw           jsontext.Value
+	// What became of a reservation (docs/formats/audit.md). Holder is who has it
+	// after the entry, For which agents the entry concerns.
+	Reservation string // r12
+	Patterns    []string
+	Mode        string
+	Holder      string // an agent's name, or uid:1000
+	Until       time.Time
+	For         []string
+	Count       int // of refusals in one entry; 0 and 1 mean one
+	Raw         jsontext.Value
 }
 
 // entryFields names the members that Entry picks out of Raw.
@@ -48,6 +56,13 @@ type entryFields struct {
 	Signers []string  `json:"signers"`
 	Keys    []string  `json:"keys"`
 	Count   int       `json:"count"`
+
+	Reservation string    `json:"reservation"`
+	Patterns    []string  `json:"patterns"`
+	Mode        string    `json:"mode"`
+	Holder      string    `json:"holder"`
+	Until       time.Time `json:"until"`
+	For         []string  `json:"for"`
 }
 
 // ParseEntry reads the stored text of an entry and keeps it.
@@ -58,6 +73,7 @@ func ParseEntry(raw []byte) (Entry, error) {
 	}
 	return Entry{Seq: f.Seq, Time: f.Time, Kind: f.Kind, By: f.By, Job: f.Job, Step: f.Step, Op: f.Op, Target: f.Target,
 		Class: f.Class, Rule: f.Rule, Code: f.Code, Detail: f.Detail, Signers: f.Signers, Keys: f.Keys, Count: f.Count,
+		Reservation: f.Reservation, Patterns: f.Patterns, Mode: f.Mode, Holder: f.Holder, Until: f.Until, For: f.For,
 		Raw: jsontext.Value(raw).Clone()}, nil
 }
 

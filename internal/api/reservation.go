@@ -1,6 +1,14 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"gated/internal/op"
+)
+
+// MaxSeconds is the most that a caller can ask for as a reservation's time or
+// wait for one, in seconds: a day.
+const MaxSeconds = 24 * 60 * 60
 
 // The modes of a reservation.
 const (
@@ -40,6 +48,17 @@ type Reserve struct {
 	TTLSeconds  int64    `json:"ttl_seconds,omitzero"`
 	Keep        bool     `json:"keep,omitzero"`
 	WaitSeconds int64    `json:"wait_seconds,omitzero"`
+}
+
+// Times returns how long the reservation is to last, 0 for the default, and how
+// long the caller waits for it. What is negative or above MaxSeconds is
+// BadParams; what else a reservation has to be is the gate's question.
+func (r Reserve) Times() (ttl, wait time.Duration, err error) {
+	if ttl, err = seconds("ttl_seconds", r.TTLSeconds); err != nil {
+		return 0, 0, err
+	}
+	wait, err = seconds("wait_seconds", r.WaitSeconds)
+	return ttl, wait, err
 }
 
 // Check is the body of POST /v1/reservations/check. It registers nothing.
@@ -91,6 +110,16 @@ type ReservationList struct {
 // Renew is the body of POST /v1/reservations/{id}/renew; 0 is the default.
 type Renew struct {
 	TTLSeconds int64 `json:"ttl_seconds,omitzero"`
+}
+
+// TTL is as that of Reserve.Times.
+func (r Renew) TTL() (time.Duration, error) { return seconds("ttl_seconds", r.TTLSeconds) }
+
+func seconds(what string, n int64) (time.Duration, error) {
+	if n < 0 || n > MaxSeconds {
+		return 0, op.Refuse(op.BadParams, "%s is %d, not 0 to %d", what, n, MaxSeconds)
+	}
+	return time.Duration(n) * time.Second, nil
 }
 
 // Transfer is the body of POST /v1/reservations/{id}/transfer.

@@ -192,7 +192,7 @@ func (d *daemon) Audit(_ context.Context, after int64, limit int) ([]api.Entry, 
 	return nil, d.reach("audit %d %d", after, limit)
 }
 
-func (d *daemon) Events(_ context.Context, after int64, _ int) ([]api.Entry, int64, error) {
+func (d *daemon) Events(_ context.Context, after int64, _ int, _ string) ([]api.Entry, int64, error) {
 	if err := d.reach("events %d", after); err != nil {
 		return nil, after, err
 	}

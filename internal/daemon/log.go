@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"gated/internal/api"
@@ -57,14 +58,17 @@ func (l *eventLog) Head(ctx context.Context) (api.Head, error) {
 	return api.Head{Seq: h.Seq, Hash: h.Hash}, err
 }
 
-// Events is Audit: as long as everything concerns everybody, nothing is
-// filtered.
-func (l *eventLog) Events(ctx context.Context, after int64, limit int) ([]api.Entry, int64, error) {
+// Events is Audit, of what concerns one holder where one is named.
+func (l *eventLog) Events(ctx context.Context, after int64, limit int, concerns string) ([]api.Entry, int64, error) {
 	entries, err := l.Audit(ctx, after, limit)
 	if err != nil || len(entries) == 0 {
 		return nil, after, err
 	}
-	return entries, entries[len(entries)-1].Seq, nil
+	next := entries[len(entries)-1].Seq
+	if concerns != "" {
+		entries = slices.DeleteFunc(entries, func(e api.Entry) bool { return !slices.Contains(e.For, concerns) })
+	}
+	return entries, next, nil
 }
 
 // Wait returns when the log has an entry above after, or ctx ends.

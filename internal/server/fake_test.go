@@ -217,7 +217,7 @@ func (f *fake) Audit(_ context.Context, after int64, limit int) ([]api.Entry, er
 }
 
 // Events leaves out every third entry, as a filter would.
-func (f *fake) Events(_ context.Context, after int64, limit int) ([]api.Entry, int64, error) {
+func (f *fake) Events(_ context.Context, after int64, limit int, _ string) ([]api.Entry, int64, error) {
 	if err := f.reach("Events", op.Requester{}); err != nil {
 		return nil, 0, err
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"syscall"
 	"time"
 
 	"gated/internal/api"
@@ -69,14 +70,68 @@ type Guests interface {
 	Guest(ctx context.Context, by op.Requester, name string) (api.Guest, error)
 }
 
+// Agents knows who is calling, and which names there are.
+type Agents interface {
+	// Connected is asked right after accept, once for each connection. An error
+	// closes it.
+	Connected(c syscall.Conn) (Caller, error)
+	// Register binds a name to a process of by's, or to a new token. by is what
+	// Connected returned.
+	Register(ctx context.Context, by Caller, in api.RegisterAgent) (api.RegisteredAgent, error)
+	// Unregister refuses, as NotHolder, whoever is neither that agent nor an
+	// operator, which the server says of by's uid.
+	Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error)
+	Agents(ctx context.Context) ([]api.Agent, error) // by name
+}
+
+// Caller is the process at the other end of one connection. Who and Self may be
+// asked while Close is called, and after it.
+type Caller interface {
+	// Who returns the caller's agent as op.Requester.Agent has it, "builder#7",
+	// and "" for a bare uid. It is asked for every request. Where there is a
+	// token, that alone counts, and a wrong one is NotAllowed.
+	Who(token string) (agent string, err error)
+	// Self says whom the caller is taken for; agent is what Who returned.
+	Self(agent string) api.Caller
+	Close() // once, when the connection ends
+}
+
+// ReservationQuery narrows a list of reservations.
+type ReservationQuery struct {
+	Scope string           // the path of a directory, "" for all
+	Agent string           // the holder: an agent's name, or uid:1000; "" for all
+	After op.ReservationID // 0 for the first page
+	Limit int              // at least 1
+}
+
+// Reservations keeps who has which paths. A by without an agent is a bare uid.
+// The server has checked that no number of seconds is negative or above
+// api.MaxSeconds.
+type Reservations interface {
+	// Reserve waits for as long as in says. Its refusal as Conflict comes with
+	// who is in the way. When ctx ends it returns ctx's error, and the call has
+	// no place among those that wait any more.
+	Reserve(ctx context.Context, by op.Requester, in api.Reserve) (api.Reservation, []api.Conflict, error)
+	Check(ctx context.Context, by op.Requester, in api.Check) (api.Checked, error)
+	List(ctx context.Context, by op.Requester, q ReservationQuery) ([]api.Reservation, error)
+	Renew(ctx context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (api.Reservation, error)
+	Release(ctx context.Context, by op.Requester, id op.ReservationID) (api.Reservation, error)
+	ReleaseMine(ctx context.Context, by op.Requester) ([]api.Reservation, error)
+	Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (api.Reservation, error)
+	Scopes(ctx context.Context) ([]api.Scope, error)
+	// RegisterScope finds the id of a place, or makes one.
+	RegisterScope(ctx context.Context, by op.Requester, at api.Place) (api.Scope, error)
+}
+
 // Log reads the audit log, and as its filtered form the events.
 type Log interface {
 	// Audit returns up to limit entries above after, oldest first.
 	Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error)
 	Head(ctx context.Context) (api.Head, error)
-	// Events is Audit through the filter. next is the number up to which it
+	// Events is Audit through the filter: what concerns one holder, an agent's
+	// name or uid:1000, or with "" everything. next is the number up to which it
 	// looked, at least after; next equal to after means that there is no more.
-	Events(ctx context.Context, after int64, limit int) (events []api.Entry, next int64, err error)
+	Events(ctx context.Context, after int64, limit int, concerns string) (events []api.Entry, next int64, err error)
 	// Wait returns nil as soon as the log has an entry above after, and ctx's
 	// error if that ends first.
 	Wait(ctx context.Context, after int64) error

@@ -23,6 +23,10 @@ type Config struct {
 	Status  Status
 	Backup  Backup
 
+	// Agents may be nil: then everybody is a bare uid.
+	Agents       Agents
+	Reservations Reservations
+
 	// UID is the daemon's own. It and root are always operators and submitters.
 	UID uint32
 	// Operators may put desired state and take backups.

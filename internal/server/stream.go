@@ -100,7 +100,7 @@ func (s *Server) events(c *call) (answer, error) {
 	}
 	defer end()
 	for {
-		entries, next, err := s.Log.Events(ctx, after, eventBatch)
+		entries, next, err := s.Log.Events(ctx, after, eventBatch, "")
 		switch {
 		case err != nil && !st.begun:
 			return answer{}, err
