@@ -1,0 +1,113 @@
+package checkout
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/glob"
+	"gated/internal/op"
+)
+
+// Pattern returns a pattern relative to a place, so that it means the files that
+// it leads to: the names before the first wildcard are resolved as File does, for
+// who edits through a symbolic link edits what is behind it. A relative pattern
+// that leads through none is returned as it is, and so is what glob.Parse will
+// refuse. BadParams if it leads out of the place; errors of the file system as
+// they are.
+func Pattern(p api.Place, pattern string) (string, error) {
+	names, rest := spelled(pattern)
+	if len(names) == 0 {
+		return pattern, nil
+	}
+	if filepath.IsAbs(pattern) {
+		return rooted(p, pattern, "/"+strings.Join(names, "/"), rest)
+	}
+	if slices.Contains(names, "..") {
+		return pattern, nil // refused wherever it leads
+	}
+	path := p.Path + "/" + strings.Join(names, "/")
+	real, err := Resolve(path)
+	if err != nil {
+		return "", err
+	}
+	if real == filepath.Clean(path) {
+		return pattern, nil
+	}
+	return rooted(p, pattern, path, rest)
+}
+
+// rooted resolves the path that a pattern begins with.
+func rooted(p api.Place, pattern, path, rest string) (string, error) {
+	real, err := Resolve(path)
+	if err != nil {
+		return "", err
+	}
+	rel, err := Rel(p, real)
+	switch {
+	case err != nil:
+		return "", outside(p, pattern, real)
+	case rel == "." && strings.Trim(rest, "/") == "":
+		return "." + rest, nil
+	case rel == ".":
+		return strings.TrimLeft(rest, "/"), nil
+	default:
+		return glob.Quote(rel) + rest, nil
+	}
+}
+
+func outside(p api.Place, pattern, real string) error {
+	refusal := op.Refuse(op.BadParams, "%s leads to %s, which is outside the scope %s", pattern, real, p.Path)
+	if other, _, err := File(real); err == nil && other.Path != p.Path {
+		return refusal.WithHint("name its scope: --scope %s", other.Path)
+	}
+	return refusal.WithHint("name a directory around it: --scope DIR")
+}
+
+// spelled returns the names that a pattern begins with up to its first wildcard
+// or alternative, and the rest of it, which is empty or begins with "/".
+func spelled(pattern string) (names []string, rest string) {
+	rest = pattern
+	for rest != "" {
+		segment, after, more := strings.Cut(rest, "/")
+		name, ok := literal(segment)
+		switch {
+		case !ok:
+			if len(names) > 0 || strings.HasPrefix(pattern, "/") {
+				rest = "/" + rest
+			}
+			return names, rest
+		case name != "":
+			names = append(names, name)
+		}
+		if !more {
+			return names, ""
+		}
+		if after == "" {
+			return names, "/"
+		}
+		rest = after
+	}
+	return names, ""
+}
+
+// literal returns the name that a segment of a pattern spells, false if it is
+// not one name.
+func literal(segment string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(segment); i++ {
+		switch c := segment[i]; {
+		case strings.IndexByte("*?[{}", c) >= 0:
+			return "", false
+		case c == '\\':
+			if i++; i == len(segment) {
+				return "", false
+			}
+			b.WriteByte(segment[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), true
+}
