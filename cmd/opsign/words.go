@@ -136,6 +136,9 @@ const (
 	wordsFrom           = "from %s"
 	wordsUntil          = "until %s"
 	wordsRotated        = "rotated: epoch %d"
+	wordsReleasedAll    = "released every reservation of %s"
+	wordsOfHowMany      = " (%s)"
+	wordsTransferred    = "gave the reservation %s in %s to %s"
 	wordsWhy            = "  why it waits: %s\n"
 	wordsDetail         = "  outcome: %s\n"
 	wordsConfirmApprove = "Sign %s of %s as %s? Type yes:"
@@ -174,6 +177,9 @@ func outcomeWords(r api.Request, undo string, now time.Time) string {
 	}
 	if r.Op == op.Rotate && r.State == op.StateSucceeded {
 		what = sprint(wordsRotated, r.Params.Int("epoch"))
+	}
+	if text := taken(r); text != "" && r.State == op.StateSucceeded {
+		what = text
 	}
 	switch {
 	case r.State == op.StateSucceeded && r.Detail != "":
