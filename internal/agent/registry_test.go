@@ -51,7 +51,7 @@ func TestAnEnd(t *testing.T) {
 		freed(t, r, name)
 		require.NoError(t, b.register(r, name, b.pid))
 		b.is(r, name)
-		_, err := r.Unregister(t.Context(), name, Registration{Name: name, ID: int64(len(name))}, false, dropped)
+		_, err := r.Unregister(t.Context(), name, fmt.Sprintf("%s#%d", name, len(name)), false, dropped)
 		require.NoError(t, err)
 	}
 }
@@ -175,16 +175,16 @@ func TestCommitDecides(t *testing.T) {
 	_, err = r.Register(t.Context(), p.peer(), wish, granted)
 	require.NoError(t, err)
 
-	_, err = r.Unregister(t.Context(), "a", Registration{Name: "b", ID: 1}, false, dropped)
+	_, err = r.Unregister(t.Context(), "a", "b#1", false, dropped)
 	require.ErrorIs(t, err, op.NotHolder)
-	_, err = r.Unregister(t.Context(), "a", Registration{Name: "a", ID: 1}, false, func(context.Context, Registration) error { return no })
+	_, err = r.Unregister(t.Context(), "a", "a#1", false, func(context.Context, Registration) error { return no })
 	require.ErrorIs(t, err, no)
 	require.True(t, r.Alive("a"))
-	_, err = r.Unregister(t.Context(), "a", Registration{Name: "a", ID: 2}, false, dropped)
+	_, err = r.Unregister(t.Context(), "a", "a#2", false, dropped)
 	require.ErrorIs(t, err, op.UnknownTarget, "another registration of the name")
-	_, err = r.Unregister(t.Context(), "a", Registration{}, true, dropped)
+	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
 	require.NoError(t, err)
-	_, err = r.Unregister(t.Context(), "a", Registration{Name: "a", ID: 1}, false, dropped)
+	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
 	require.ErrorIs(t, err, op.UnknownTarget)
 	require.False(t, r.Alive("a"))
 }
@@ -239,7 +239,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, add(MaxAgents, 1), op.OverLimit)
-	_, err := r.Unregister(t.Context(), "a0.0", Registration{}, true, dropped)
+	_, err := r.Unregister(t.Context(), "a0.0", "", true, dropped)
 	require.NoError(t, err)
 	require.NoError(t, add(MaxAgents, 1))
 }

@@ -45,7 +45,7 @@ func TestTokens(t *testing.T) {
 	_, second, err := r.RegisterToken(t.Context(), me, "second", granted)
 	require.NoError(t, err)
 	require.NotEqual(t, token, second)
-	_, err = r.Unregister(t.Context(), "inside", kept, false, dropped)
+	_, err = r.Unregister(t.Context(), "inside", "inside#7", false, dropped)
 	require.NoError(t, err)
 	name, ok = r.WhoByToken(me, token)
 	require.False(t, ok, name)

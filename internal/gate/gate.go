@@ -99,6 +99,15 @@ func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
 	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error { return g.append(tx, e) }))
 }
 
+// Append writes entries about what is decided elsewhere, in the transaction that
+// decides it. Time and gate id are set here.
+func (g *Gate) Append(tx *store.Tx, entries ...audit.Entry) error { return g.append(tx, entries...) }
+
+// Answer turns an error of such a transaction into what callers see, as the
+// gate does with its own: refusals pass as they are, a failure of the machine is
+// Unavailable, and anything else is logged and Internal.
+func (g *Gate) Answer(err error) error { return g.machine(err) }
+
 // append writes entries with the gate's time.
 func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
 	now := g.clock.Now().Now
