@@ -46,12 +46,19 @@ type product struct {
 }
 
 func intersect(a, b *automaton) bool {
+	start := make([]uint64, b.words)
+	start[0] = 1
+	return intersectFrom(a, b, start)
+}
+
+// intersectFrom begins with a at its start and b in any of the given states, a
+// set that it uses up.
+func intersectFrom(a, b *automaton, start []uint64) bool {
 	w := b.words
-	room := make([]uint64, 4*w)
+	room := make([]uint64, 3*w)
 	p := &product{a: a, b: b, reads: make([][]uint64, len(a.sets)), rows: make([][]uint64, len(a.label)), open: 1,
-		free: [][]uint64{room[2*w : 3*w], room[3*w:]}, next: room[w : 2*w]}
-	p.rows[0] = room[:w]
-	p.rows[0][0] = 1 // both at their start
+		free: [][]uint64{room[w : 2*w], room[2*w:]}, next: room[:w]}
+	p.rows[0] = start
 	for q := 0; p.open > 0; q++ {
 		if p.rows[q] != nil && p.follow(int32(q)) {
 			return true
