@@ -19,7 +19,8 @@ type Peer struct {
 
 	handle Handle // nil where nobody knows which process it was
 	mu     sync.Mutex
-	last   lineage // the last one that was found
+	known  bool    // there is a last one
+	last   lineage // that was found
 	epoch  uint64  // of the registry, when it was
 }
 

@@ -6,7 +6,7 @@ import (
 
 // lineage is a registered process and the way up to it.
 type lineage struct {
-	to    *entry
+	to    *entry         // nil if there is none
 	chain []proc.Process // from the peer up to the registered process
 }
 
@@ -26,12 +26,18 @@ func (r *Registry) Who(p *Peer, reaper int) (reg Registration, ok bool) {
 	// Nothing is registered while this walks, so that one moment is answered for.
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	l, ok := p.recall(r.epoch)
-	if !ok {
+	if len(r.byPID) == 0 {
+		return Registration{}, false
+	}
+	l, known := p.recall(r.epoch)
+	if !known {
 		if l, ok = r.lineage(p); !ok {
 			return Registration{}, false
 		}
 		p.remember(l, r.epoch)
+	}
+	if l.to == nil {
+		return Registration{}, false
 	}
 	if reaper != 0 && len(l.chain) > 1 && index(l.chain, reaper) >= 0 {
 		return Registration{}, false
@@ -43,15 +49,19 @@ func (r *Registry) Who(p *Peer, reaper int) (reg Registration, ok bool) {
 	return l.to.Registration, true
 }
 
-// lineage walks from the peer to the nearest registered process.
+// lineage walks from the peer to the nearest registered process. ok is false
+// if that could not be told.
 func (r *Registry) lineage(p *Peer) (lineage, bool) {
 	var to *entry
 	chain, err := climb(r.cfg.Table, p.PID, func(q proc.Process) bool {
 		to = r.registered(q)
 		return to != nil
 	})
-	if err != nil || to == nil || unbroken(chain, p.UID) < len(chain) {
+	if err != nil {
 		return lineage{}, false
+	}
+	if unbroken(chain, p.UID) < len(chain) {
+		to = nil
 	}
 	return lineage{to: to, chain: chain}, true
 }
@@ -67,15 +77,16 @@ func (r *Registry) registered(p proc.Process) *entry {
 
 // recall returns the lineage that was found for the peer before. Who a process
 // descends from does not change while it lives; what may change is who is
-// registered, and then it is looked up anew.
+// registered, and then it is looked up anew. That it has no name is kept too: a
+// lineage only ever gets shorter.
 func (p *Peer) recall(epoch uint64) (lineage, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last, p.last.to != nil && p.epoch == epoch
+	return p.last, p.known && p.epoch == epoch
 }
 
 func (p *Peer) remember(l lineage, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last, p.epoch = l, epoch
+	p.last, p.known, p.epoch = l, true, epoch
 }
