@@ -1,0 +1,154 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// OnFailure says what becomes of a call that a hook cannot judge.
+type OnFailure string
+
+// What may become of it.
+const (
+	Warn  OnFailure = "warn"  // it goes on, and its user is told
+	Block OnFailure = "block" // it is refused
+)
+
+// Kind says why a hook could not judge a call.
+type Kind string
+
+// The kinds. Only those of the daemon's own count for the circuit: a call that
+// nobody can read, or that the daemon refuses, says nothing of the next one, and
+// an agent could open the circuit for everybody by sending five of them.
+const (
+	KindInput       Kind = "input"       // the call cannot be read
+	KindPath        Kind = "path"        // what it would change cannot be found out
+	KindUnreachable Kind = "unreachable" // no daemon; counts
+	KindTimeout     Kind = "timeout"     // no answer before the deadline; counts
+	KindBroken      Kind = "broken"      // the daemon could not decide; counts
+	KindRefused     Kind = "refused"     // the daemon refused to say
+	KindOpen        Kind = "open"        // nobody asked: the circuit is open
+	KindInternal    Kind = "internal"    // the hook itself
+)
+
+// counts reports whether the next hook had better not ask.
+func (k Kind) counts() bool { return k == KindUnreachable || k == KindTimeout || k == KindBroken }
+
+// Failure is why a hook could not judge a call. It is never a conflict.
+type Failure struct {
+	Kind Kind
+	Err  error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Guard asks the daemon for a hook, in bounded time, and keeps book of what
+// went wrong.
+type Guard struct {
+	Hook      string // pre-tool-use, pre-commit, pre-push
+	Check     func(context.Context, api.Check) (api.Checked, error)
+	OnFailure OnFailure
+	Deadline  time.Duration // for each thing that is waited for; above 0
+	Now       func() time.Time
+	Home      Home
+}
+
+// Ask asks who has reserved what somebody wants to change. It returns before
+// the deadline, or soon after it, whatever the daemon does. The error is a
+// *Failure, which was written down.
+func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
+	ask, probe := g.Home.enter(g.Now(), g.Deadline)
+	if !ask {
+		return api.Checked{}, g.Failed(KindOpen, errOpen)
+	}
+	answer, err := within(ctx, g.Deadline, func(ctx context.Context) (api.Checked, error) { return g.Check(ctx, what) })
+	if err != nil {
+		return api.Checked{}, g.Failed(kindOf(err), err)
+	}
+	if probe {
+		_ = g.Home.reached() // if it cannot be kept, the next hook tries again
+	}
+	return answer, nil
+}
+
+// Failed writes down that a hook could not do its work, and returns that as a
+// *Failure. Where it cannot be written down the hook goes on.
+func (g Guard) Failed(kind Kind, err error) error {
+	now := g.Now()
+	_ = g.Home.note(Record{Time: now.UTC(), Hook: g.Hook, Kind: kind, Then: g.OnFailure, Detail: err.Error()})
+	if kind.counts() {
+		_ = g.Home.locked(func() error { return g.Home.keep(g.Home.circuit().fail(now)) })
+	}
+	return &Failure{Kind: kind, Err: err}
+}
+
+// kindOf sorts what the daemon's client returned.
+func kindOf(err error) Kind {
+	var r *op.Refusal
+	var panicked *panicError
+	switch {
+	case errors.As(err, &panicked) || errors.Is(err, context.Canceled):
+		return KindInternal
+	case errors.Is(err, context.DeadlineExceeded):
+		return KindTimeout
+	case !errors.As(err, &r):
+		return KindUnreachable
+	case r.Code == op.Unavailable || r.Code == op.Internal || r.Code == op.SchemaTooNew:
+		return KindBroken
+	default:
+		return KindRefused
+	}
+}
+
+// panicError is a fault of this program's. A hook that ended by it would end
+// with exit code 2, which is the code of one that refuses.
+type panicError struct{ value any }
+
+func (p *panicError) Error() string { return fmt.Sprintf("the hook has a fault: %v", p.value) }
+
+// within calls fn and waits for it no longer than that, also where fn does not
+// heed its context, as a read of standard input does not.
+func within[T any](ctx context.Context, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = &panicError{p}
+			}
+			done <- r
+		}()
+		r.value, r.err = fn(ctx)
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, fmt.Errorf("no answer within %s: %w", limit, ctx.Err())
+	}
+}
+
+// readAll reads at most limit bytes, which are Oversized if there are more.
+func readAll(in io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = op.Refuse(op.Oversized, "the call has more than %d bytes", limit)
+	}
+	return b, err
+}

@@ -1,0 +1,132 @@
+package hook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// lockPatience is how long a hook waits for another that writes. Who holds
+	// the lock needs it for microseconds, unless it was stopped.
+	lockPatience = 50 * time.Millisecond
+	lockPause    = time.Millisecond
+)
+
+// Home is the directory in which the hooks of one user leave what the next one
+// has to know: the circuit of each gate, and what failed. Only that user may
+// read it. Where it cannot be written hooks work and remember nothing.
+type Home struct {
+	dir  string
+	gate string // in file names: which gate the circuit is of
+}
+
+// HomeOf returns the directory that the environment names:
+// $XDG_RUNTIME_DIR/gated/hooks, else $XDG_STATE_HOME/gated-hooks, else the same
+// below ~/.local/state. Nothing is made before something is to be kept. Gate is
+// whatever tells one gate from another, such as the paths of its socket.
+func HomeOf(getenv func(string) string, gate string) Home {
+	sum := sha256.Sum256([]byte(gate))
+	h := Home{gate: hex.EncodeToString(sum[:8])}
+	switch {
+	case filepath.IsAbs(getenv("XDG_RUNTIME_DIR")):
+		h.dir = filepath.Join(getenv("XDG_RUNTIME_DIR"), "gated", "hooks")
+	case filepath.IsAbs(getenv("XDG_STATE_HOME")):
+		h.dir = filepath.Join(getenv("XDG_STATE_HOME"), "gated-hooks")
+	case filepath.IsAbs(getenv("HOME")):
+		h.dir = filepath.Join(getenv("HOME"), ".local", "state", "gated-hooks")
+	}
+	return h
+}
+
+// Dir returns the directory's path, empty where the environment names none.
+func (h Home) Dir() string { return h.dir }
+
+func (h Home) path(name string) string { return filepath.Join(h.dir, name) }
+
+// errHomeless is returned where the environment names no directory.
+var errHomeless = errors.New("no directory for what hooks keep: set XDG_RUNTIME_DIR")
+
+// errBusy is returned where another hook did not end its writing in time.
+var errBusy = errors.New("another hook is writing")
+
+// locked calls fn while no other hook writes. It returns errBusy rather than
+// wait for one that was stopped in the middle.
+func (h Home) locked(fn func() error) error {
+	if h.dir == "" {
+		return errHomeless
+	}
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(h.path("lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // which gives the lock back
+	if err := flock(f); err != nil {
+		return err
+	}
+	return fn()
+}
+
+func flock(f *os.File) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	pause := time.NewTicker(lockPause)
+	defer pause.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errBusy
+		case <-pause.C:
+		}
+	}
+}
+
+// read returns the content of one of the files, nothing where there is no such
+// file or where it has more than limit bytes.
+func (h Home) read(name string, limit int64) ([]byte, error) {
+	if h.dir == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(h.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(b)) > limit {
+		b = nil
+	}
+	return b, err
+}
+
+// replace puts content in the place of a file, for readers at once. The caller
+// has the lock.
+func (h Home) replace(name string, content []byte) error {
+	next := h.path(name + ".new")
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(next, h.path(name))
+}

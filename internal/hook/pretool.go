@@ -1,0 +1,133 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/api"
+	"gated/internal/checkout"
+	"gated/internal/glob"
+	"gated/internal/op"
+)
+
+// Outcome is how a hook's process ends: what it writes, and its exit code.
+type Outcome struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// exitDenied is the exit code by which a harness that reads no answer knows that
+// a call is refused, with the reason on standard error.
+const exitDenied = 2
+
+// ToolHook judges tool calls before they are made.
+type ToolHook struct {
+	Guard
+	ExitCode bool // answer with an exit code instead of JSON
+}
+
+// answer is what a harness reads. A call that is not refused gets no decision
+// at all: "allow" would skip what its user set for permissions.
+type answer struct {
+	Specific *decision `json:"hookSpecificOutput,omitempty"`
+	Message  string    `json:"systemMessage,omitempty"` // for the user
+}
+
+type decision struct {
+	Event    string `json:"hookEventName"`
+	Decision string `json:"permissionDecision"`
+	Reason   string `json:"permissionDecisionReason"` // for the agent
+}
+
+// Run reads one tool call and judges it. It returns within twice the deadline,
+// whatever its input and the daemon do.
+func (h ToolHook) Run(ctx context.Context, in io.Reader) Outcome {
+	w, err := within(ctx, h.Deadline, func(context.Context) (wish, error) { return h.read(in) })
+	if err != nil {
+		var f *Failure
+		if !errors.As(err, &f) {
+			f = &Failure{Kind: KindInput, Err: err} // it did not come in time
+		}
+		return h.unjudged(h.Failed(f.Kind, f.Err))
+	}
+	if w.path == "" {
+		return Outcome{}
+	}
+	found, err := h.Ask(ctx, w.check)
+	switch {
+	case err != nil:
+		return h.unjudged(err)
+	case len(found.Conflicts) == 0 && !found.More:
+		return Outcome{}
+	default:
+		return h.deny(denied(w.path, w.check.Patterns[0], found))
+	}
+}
+
+// wish is what a call would change.
+type wish struct {
+	path  string // as the call names it
+	check api.Check
+}
+
+// read finds out what a call would change. Its errors are *Failure.
+func (ToolHook) read(in io.Reader) (wish, error) {
+	b, err := readAll(in, maxCall)
+	if err != nil {
+		return wish{}, &Failure{Kind: KindInput, Err: err}
+	}
+	call, err := ParseCall(b)
+	if err != nil {
+		return wish{}, &Failure{Kind: KindInput, Err: err}
+	}
+	if call.Path == "" {
+		return wish{}, nil
+	}
+	place, rel, err := checkout.File(call.Path)
+	if err != nil {
+		return wish{}, &Failure{Kind: KindPath, Err: err}
+	}
+	if !utf8.ValidString(place.Path) { // on its way to the daemon it would become another
+		return wish{}, &Failure{Kind: KindPath, Err: op.Refuse(op.Malformed, "the path %s is not valid UTF-8", op.Shown(place.Path))}
+	}
+	pattern := change{path: rel}.pattern(glob.Options{Scope: place.Path, FoldCase: place.Fold})
+	return wish{path: call.Path, check: api.Check{Scope: place, Patterns: []string{pattern}}}, nil
+}
+
+// unjudged is the outcome of a call that could not be judged.
+func (h ToolHook) unjudged(err error) Outcome {
+	text := whyUnchecked(err)
+	switch {
+	case h.OnFailure == Block:
+		return h.deny(text + wordsBlocked)
+	case h.ExitCode:
+		return Outcome{Stderr: text + wordsGoesOn + "\n"}
+	default:
+		return written(answer{Message: text + wordsGoesOn})
+	}
+}
+
+// deny refuses a call.
+func (h ToolHook) deny(reason string) Outcome {
+	if h.ExitCode {
+		return Outcome{Stderr: reason, Code: exitDenied}
+	}
+	return written(answer{Specific: &decision{Event: preToolUse, Decision: "deny", Reason: reason}})
+}
+
+// written is an answer as JSON. What cannot be written as JSON is said by the
+// exit code.
+func written(a answer) Outcome {
+	b, err := json.Marshal(a)
+	if err != nil {
+		if a.Specific == nil {
+			return Outcome{Stderr: a.Message}
+		}
+		return Outcome{Stderr: a.Specific.Reason, Code: exitDenied}
+	}
+	return Outcome{Stdout: string(b) + "\n"}
+}
