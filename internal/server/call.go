@@ -82,6 +82,12 @@ func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
 	if peerOf(r.Context()) == nil {
 		panic("server: a connection without a peer")
 	}
+	by, err := s.identify(r)
+	r = withRequester(r, by)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
 	// The mux would redirect a path that is not clean, in HTML.
 	if r.URL.Path == "" || path.Clean(r.URL.Path) != r.URL.Path {
 		s.refuse(w, r, noPath())
@@ -107,7 +113,7 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // run lets a caller in, reads the request and answers it.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	p := peerOf(r.Context())
-	c := &call{w: w, r: r, by: p.requester()}
+	c := &call{w: w, r: r, by: requesterOf(r.Context())}
 	if err := s.admit(p.uid, rt.who); err != nil {
 		s.refuse(w, r, err)
 		return
@@ -124,6 +130,15 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 		return
 	}
 	c.body = body
+	if rt.body > 0 {
+		// It may have been half a minute on its way.
+		if c.by, err = s.identify(r); err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		r = withRequester(r, c.by)
+		c.r = r
+	}
 	if !p.begin() {
 		panic(http.ErrAbortHandler)
 	}
@@ -160,6 +175,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := api.ProblemOf(err)
 	var mine own
 	var refusal *op.Refusal
+	var by contested
+	if errors.As(err, &by) {
+		p.Conflicts = by.conflicts
+	}
 	switch {
 	case errors.As(err, &mine):
 		if mine.status != 0 {
@@ -180,7 +199,7 @@ func (s *Server) tell(r *http.Request, refusal *op.Refusal) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.Work)
 	defer cancel()
-	s.Refused(ctx, peerOf(ctx).requester(), clip(r.Method+" "+r.URL.Path), refusal)
+	s.Refused(ctx, requesterOf(ctx), clip(r.Method+" "+r.URL.Path), refusal)
 }
 
 func (s *Server) problem(w http.ResponseWriter, p api.Problem) {

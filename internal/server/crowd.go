@@ -24,18 +24,27 @@ type crowd struct {
 // where it finds CloseWrite.
 type peer struct {
 	*net.UnixConn
-	uid uint32
-	pid int32
+	uid    uint32
+	pid    int32
+	caller Caller // nil where nobody knows agents
+	gone   sync.Once
 
 	crowd *crowd
 	in    bool // has a place in the crowd; guarded by crowd.mu
 	busy  bool // a complete request is being answered; guarded by crowd.mu
 }
 
-// Close closes the connection and leaves the crowd.
+// Close closes the connection, leaves the crowd and lets go of the process. It
+// is called more than once.
 func (p *peer) Close() error {
 	p.crowd.leave(p)
-	return p.UnixConn.Close()
+	err := p.UnixConn.Close()
+	p.gone.Do(func() {
+		if p.caller != nil {
+			p.caller.Close()
+		}
+	})
+	return err
 }
 
 // begin marks that a complete request has arrived: from now on the connection

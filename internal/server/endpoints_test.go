@@ -16,7 +16,10 @@ import (
 	"gated/internal/op"
 )
 
-const goodEnvelope = `{"payload":"e30=","signatures":["one","two"]}`
+const (
+	goodEnvelope = `{"payload":"e30=","signatures":["one","two"]}`
+	goodClaim    = `{"scope":{"path":"/src","device":1,"inode":2},"patterns":["a/**"]}`
+)
 
 // Every route, with a request that reaches what stands behind it.
 var reaching = []struct {
@@ -43,6 +46,18 @@ var reaching = []struct {
 	{"PUT", "/v1/desired/web", "host: h", 200, "PutSet"},
 	{"GET", "/v1/desired/web", "", 200, "Set web"},
 	{"DELETE", "/v1/desired/web", "", 204, "DeleteSet web"},
+	{"GET", "/v1/agents", "", 200, "Agents"},
+	{"POST", "/v1/agents", `{"name":"builder","pid":7,"reaper":1}`, 201, "Register"},
+	{"DELETE", "/v1/agents/builder", "", 200, "Unregister builder"},
+	{"GET", "/v1/reservations", "", 200, "List"},
+	{"POST", "/v1/reservations", goodClaim, 201, "Reserve"},
+	{"POST", "/v1/reservations/check", `{"scope":{"path":"/src"},"patterns":["a"]}`, 200, "Check 1"},
+	{"POST", "/v1/reservations/release-mine", "", 200, "ReleaseMine"},
+	{"POST", "/v1/reservations/r12/renew", `{"ttl_seconds":60}`, 200, "Renew r12"},
+	{"POST", "/v1/reservations/r12/transfer", `{"to":"tester"}`, 200, "Transfer r12 tester"},
+	{"DELETE", "/v1/reservations/r12", "", 200, "Release r12"},
+	{"GET", "/v1/scopes", "", 200, "Scopes"},
+	{"POST", "/v1/scopes", `{"path":"/src","device":1,"inode":2}`, 200, "RegisterScope"},
 	{"GET", "/v1/events?follow=false", "", 200, "Events"},
 	{"GET", "/v1/audit", "", 200, "Audit"},
 	{"GET", "/v1/audit/head", "", 200, "Head"},
@@ -53,7 +68,8 @@ func TestEveryEndpoint(t *testing.T) {
 	w := start(t, -1, nil)
 	w.job.Requesters = []op.Requester{{UID: uint32(os.Getuid())}}
 	w.backups = func(_ context.Context, out io.Writer) error { _, err := io.WriteString(out, "copy"); return err }
-	require.Len(t, w.server.table(), len(reaching)+1, "a route without a row here (GET /v1/ops reaches nothing)")
+	require.Len(t, w.server.table(), len(reaching)+2,
+		"a route without a row here (GET /v1/ops reaches nothing, and GET /v1/agents/self nothing that refuses)")
 	for _, c := range reaching {
 		before := len(w.calls())
 		r := w.do(t, c.method, c.path, c.body)
@@ -312,7 +328,8 @@ func TestToldWhoAndWhat(t *testing.T) {
 func TestDocumentedEndpoints(t *testing.T) {
 	b, err := os.ReadFile("../../docs/formats/http-api.md")
 	require.NoError(t, err)
-	named := strings.NewReplacer("/requests/{id}", "/requests/j12.1", "{id}", "j12", "{name}", "web-1", "{set}", "web")
+	named := strings.NewReplacer("/requests/{id}", "/requests/j12.1", "/reservations/{id}", "/reservations/r12",
+		"/agents/{name}", "/agents/builder", "{id}", "j12", "{name}", "web-1", "{set}", "web")
 	for _, r := range New(Config{}).table() {
 		require.Contains(t, string(b), "http://gated"+named.Replace(r.path), r.path)
 	}

@@ -33,6 +33,8 @@ type fake struct {
 	ifMatch  string
 	document []byte
 	set      string
+	concerns string
+	known
 
 	err     error
 	job     op.Job
@@ -217,7 +219,8 @@ func (f *fake) Audit(_ context.Context, after int64, limit int) ([]api.Entry, er
 }
 
 // Events leaves out every third entry, as a filter would.
-func (f *fake) Events(_ context.Context, after int64, limit int, _ string) ([]api.Entry, int64, error) {
+func (f *fake) Events(_ context.Context, after int64, limit int, concerns string) ([]api.Entry, int64, error) {
+	f.concerns = concerns
 	if err := f.reach("Events", op.Requester{}); err != nil {
 		return nil, 0, err
 	}

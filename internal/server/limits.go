@@ -12,7 +12,7 @@ import (
 type Limits struct {
 	Conns       int // connections, of all uids
 	ConnsPerUID int
-	Streams     int // of these, event streams and backups, which may last
+	Streams     int // of these, event streams, backups and waits, which may last
 	StreamsUID  int // of one uid
 	Lists       int // calls that read much, at once; the others wait
 	ListsUID    int

@@ -7,15 +7,14 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
-
-	"gated/internal/op"
 )
 
 // peerListener accepts connections into a crowd.
 type peerListener struct {
 	*Socket
-	crowd *crowd
-	log   *slog.Logger
+	crowd  *crowd
+	agents Agents
+	log    *slog.Logger
 }
 
 // Accept returns the next connection that got a place. One whose other end the
@@ -26,7 +25,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := newPeer(conn, l.crowd)
+		p, err := newPeer(conn, l.crowd, l.agents)
 		if err != nil {
 			l.log.Warn("connection without credentials closed", "error", err)
 			_ = conn.Close()
@@ -37,7 +36,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 			_ = victim.UnixConn.Close()
 		}
 		if !ok {
-			_ = conn.Close()
+			_ = p.Close()
 			continue
 		}
 		return p, nil
@@ -46,8 +45,9 @@ func (l *peerListener) Accept() (net.Conn, error) {
 
 // newPeer asks the kernel who connected (SO_PEERCRED, unix(7)). The ids are
 // those of the moment of connect(2): a connection that was handed on later
-// still speaks for who opened it.
-func newPeer(conn *net.UnixConn, c *crowd) (*peer, error) {
+// still speaks for who opened it. Which process that is, agents looks at now,
+// while its number is still its own; nil agents look at nothing.
+func newPeer(conn *net.UnixConn, c *crowd, agents Agents) (*peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -62,12 +62,13 @@ func newPeer(conn *net.UnixConn, c *crowd) (*peer, error) {
 	if credErr != nil {
 		return nil, fmt.Errorf("SO_PEERCRED: %w", credErr)
 	}
-	return &peer{UnixConn: conn, uid: cred.Uid, pid: cred.Pid, crowd: c}, nil
-}
-
-// requester returns the caller as the gate records it.
-func (p *peer) requester() op.Requester {
-	return op.Requester{Source: op.SourceAPI, UID: p.uid, PID: p.pid}
+	p := &peer{UnixConn: conn, uid: cred.Uid, pid: cred.Pid, crowd: c}
+	if agents != nil {
+		if p.caller, err = agents.Connected(conn); err != nil {
+			return nil, fmt.Errorf("look at the caller's process: %w", err)
+		}
+	}
+	return p, nil
 }
 
 type peerKey struct{}

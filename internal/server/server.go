@@ -65,7 +65,7 @@ func New(c Config) *Server {
 		Config:   c,
 		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
 		bodies:   newQuota("bytes of request bodies", c.Limits.Bodies, c.Limits.BodiesUID),
-		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
+		streams:  newQuota("streams and waiting calls", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
 		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
 		turns:    newTurns(c.Limits.Lists, c.Limits.ListsUID),
 		stopping: make(chan struct{}),
@@ -90,7 +90,7 @@ func (s *Server) Serve(ctx context.Context, l *Socket) error {
 		ErrorLog:                     slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(&peerListener{Socket: l, crowd: s.crowd, log: s.Logger}) }()
+	go func() { ended <- h.Serve(&peerListener{Socket: l, crowd: s.crowd, agents: s.Agents, log: s.Logger}) }()
 	select {
 	case err := <-ended:
 		close(s.stopping)

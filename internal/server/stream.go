@@ -23,14 +23,24 @@ type stream struct {
 	kind  string
 }
 
-// open gives the caller one of the streams. The context ends when the caller
-// goes away or the server stops; the returned function ends the stream.
+// open gives the caller one of the streams, with its context and how to end it.
 func (s *Server) open(c *call, kind string) (*stream, context.Context, func(), error) {
+	ctx, end, err := s.lasting(c)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return &stream{s: s, w: c.w, rc: http.NewResponseController(c.w), kind: kind}, ctx, end, nil
+}
+
+// lasting gives the caller one of the streams' places, for an answer that may
+// take longer than others. The context ends when the caller goes away or the
+// server stops; the returned function gives the place back.
+func (s *Server) lasting(c *call) (context.Context, func(), error) {
 	uid := c.by.UID
 	if err := s.streams.take(uid, 1); err != nil {
-		return nil, nil, nil, ownRefusal(err)
+		return nil, nil, ownRefusal(err)
 	}
-	// Not c.ctx: a stream may last longer than other answers.
+	// Not c.ctx, which has the deadline of other answers.
 	ctx, cancel := context.WithCancel(c.r.Context())
 	stop := make(chan struct{})
 	go func() {
@@ -40,8 +50,7 @@ func (s *Server) open(c *call, kind string) (*stream, context.Context, func(), e
 		case <-stop:
 		}
 	}()
-	st := &stream{s: s, w: c.w, rc: http.NewResponseController(c.w), kind: kind}
-	return st, ctx, func() {
+	return ctx, func() {
 		close(stop)
 		cancel()
 		s.streams.give(uid, 1)
@@ -94,13 +103,17 @@ func (s *Server) events(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	concerns, err := c.holder("for")
+	if err != nil {
+		return answer{}, err
+	}
 	st, ctx, end, err := s.open(c, "text/event-stream")
 	if err != nil {
 		return answer{}, err
 	}
 	defer end()
 	for {
-		entries, next, err := s.Log.Events(ctx, after, eventBatch, "")
+		entries, next, err := s.Log.Events(ctx, after, eventBatch, concerns)
 		switch {
 		case err != nil && !st.begun:
 			return answer{}, err

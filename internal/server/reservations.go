@@ -1,0 +1,195 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+const (
+	// reservationsMax is the largest page of reservations. Each can have 200 KiB
+	// of patterns.
+	reservationsMax = 200
+	// manyPatterns is from how many patterns on a check waits its turn like a
+	// list. What a hook asks before an edit has one.
+	manyPatterns = 50
+)
+
+// contested is a refusal with the reservations that are in the way.
+type contested struct {
+	error
+	conflicts []api.Conflict
+}
+
+func (c contested) Unwrap() error { return c.error }
+
+func (s *Server) reserve(c *call) (answer, error) {
+	var in api.Reserve
+	if err := api.DecodeBody(c.body, &in); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	_, wait, err := in.Times()
+	if err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	ctx := c.ctx
+	if wait > 0 {
+		lasting, end, err := s.lasting(c)
+		if err != nil {
+			return answer{}, err
+		}
+		defer end()
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(lasting, wait+s.Limits.Work)
+		defer cancel()
+	}
+	r, conflicts, err := s.Reservations.Reserve(ctx, c.by, in)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return answer{}, s.unanswered(c, err)
+	case err != nil:
+		return answer{}, contested{err, conflicts}
+	case r.Renewed:
+		return ok(r), nil
+	}
+	return answer{status: http.StatusCreated, value: r}, nil
+}
+
+// unanswered says what a call ends with that ended before it was decided. To a
+// caller who hung up there is nothing to say.
+func (s *Server) unanswered(c *call, err error) error {
+	var refusal *op.Refusal
+	switch {
+	case c.r.Context().Err() != nil:
+		panic(http.ErrAbortHandler)
+	case errors.As(err, &refusal):
+		return err
+	}
+	select {
+	case <-s.stopping:
+		return op.Refuse(op.Unavailable, "the daemon stops, and the wait ends with it").WithHint("ask again when it is back")
+	default:
+		return err
+	}
+}
+
+func (s *Server) check(c *call) (answer, error) {
+	var in api.Check
+	if err := api.DecodeBody(c.body, &in); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	look := func(c *call) (answer, error) {
+		found, err := s.Reservations.Check(c.ctx, c.by, in)
+		return ok(found), err
+	}
+	if len(in.Patterns) >= manyPatterns {
+		look = s.inTurn(look)
+	}
+	return look(c)
+}
+
+func (s *Server) reservations(c *call) (answer, error) {
+	q, err := c.reservationQuery()
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := s.Reservations.List(c.ctx, c.by, q)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.ReservationList{Reservations: list}
+	if len(list) == q.Limit {
+		out.Next = &list[len(list)-1].ID
+	}
+	return ok(out), nil
+}
+
+func (c *call) reservationQuery() (q ReservationQuery, err error) {
+	q.Scope = c.query.Get("scope")
+	if c.query.Has("scope") && (q.Scope == "" || q.Scope[0] != '/') {
+		return q, ownRefusal(op.Refuse(op.Malformed, "scope is %q, not the absolute path of a directory", clip(q.Scope)))
+	}
+	if q.Agent, err = c.holder("agent"); err != nil {
+		return q, err
+	}
+	if q.Limit, err = c.limit(reservationsMax); err != nil {
+		return q, err
+	}
+	if text := c.query.Get("after"); c.query.Has("after") {
+		if q.After, err = op.ParseReservationID(text); err != nil {
+			return q, ownRefusal(err)
+		}
+	}
+	return q, nil
+}
+
+func (s *Server) renew(c *call) (answer, error) {
+	var in api.Renew
+	id, err := c.reservation(&in)
+	if err != nil {
+		return answer{}, err
+	}
+	var ttl time.Duration
+	if ttl, err = in.TTL(); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	r, err := s.Reservations.Renew(c.ctx, c.by, id, ttl)
+	return ok(r), err
+}
+
+func (s *Server) transfer(c *call) (answer, error) {
+	var in api.Transfer
+	id, err := c.reservation(&in)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := op.CheckName(in.To); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	r, err := s.Reservations.Transfer(c.ctx, c.by, id, in.To)
+	return ok(r), err
+}
+
+func (s *Server) release(c *call) (answer, error) {
+	id, err := c.reservation(nil)
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := s.Reservations.Release(c.ctx, c.by, id)
+	return ok(r), err
+}
+
+func (s *Server) releaseMine(c *call) (answer, error) {
+	list, err := s.Reservations.ReleaseMine(c.ctx, c.by)
+	return ok(api.ReservationList{Reservations: list}), err
+}
+
+// reservation reads the path's reservation and, where in is not nil, the body.
+func (c *call) reservation(in any) (op.ReservationID, error) {
+	id, err := op.ParseReservationID(c.r.PathValue("id"))
+	if err == nil && in != nil {
+		err = api.DecodeBody(c.body, in)
+	}
+	if err != nil {
+		return 0, ownRefusal(err)
+	}
+	return id, nil
+}
+
+func (s *Server) scopes(c *call) (answer, error) {
+	list, err := s.Reservations.Scopes(c.ctx)
+	return ok(api.ScopeList{Scopes: list}), err
+}
+
+func (s *Server) registerScope(c *call) (answer, error) {
+	var in api.Place
+	if err := api.DecodeBody(c.body, &in); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, in)
+	return ok(sc), err
+}
