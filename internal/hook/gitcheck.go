@@ -1,0 +1,170 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"gated/internal/api"
+	"gated/internal/checkout"
+	"gated/internal/glob"
+	"gated/internal/op"
+)
+
+const (
+	// batch is how many patterns one question has: as many as the daemon takes.
+	batch = 2000
+	// maxHeld is how many conflicts are looked for.
+	maxHeld = 20
+)
+
+// GitAnswer says what a commit or a push changes that others have reserved.
+type GitAnswer struct {
+	Scope api.Place
+	Paths int    // how many paths it changes
+	Held  []Held // empty: it may go on
+	More  bool   // there are others yet
+}
+
+// Held is a changed path and who has reserved it.
+type Held struct {
+	Path string // as git has it: any bytes but NUL
+	api.Conflict
+}
+
+// PreCommit asks who has reserved what the commit changes that git is about to
+// make. The error is a *Failure, as of Ask; with it come the reservations that
+// may be in the way, if there are too many paths to tell.
+func (g Guard) PreCommit(ctx context.Context, r Repository) (GitAnswer, error) {
+	return g.gitHook(ctx, r, func(ctx context.Context, c changes) (bool, error) { return false, r.staged(ctx, c) })
+}
+
+// PrePush asks who has reserved what a push to a remote changes, and is
+// otherwise as PreCommit. refs is what git writes to the hook.
+func (g Guard) PrePush(ctx context.Context, r Repository, remote string, refs io.Reader) (GitAnswer, error) {
+	return g.gitHook(ctx, r, func(ctx context.Context, c changes) (bool, error) { return r.pushed(ctx, c, remote, refs) })
+}
+
+// found is what git was asked for.
+type found struct {
+	place  api.Place
+	list   []change
+	unseen bool
+}
+
+// reader asks git which paths change.
+type reader func(context.Context, changes) (unseen bool, err error)
+
+func (g Guard) gitHook(ctx context.Context, r Repository, read reader) (GitAnswer, error) {
+	place, err := within(ctx, gitTime, r.top)
+	if err != nil {
+		return GitAnswer{}, g.Failed(KindPath, err)
+	}
+	f, err := within(ctx, gitTime, func(ctx context.Context) (found, error) { return find(ctx, read) })
+	f.place = place
+	out := GitAnswer{Scope: place, Paths: len(f.list)}
+	var vague error
+	switch {
+	case errors.Is(err, errTooMany), errors.Is(err, context.DeadlineExceeded):
+		vague = op.Refuse(op.OverLimit, "it changes more than %d paths or %d refs, or git needed longer than %s to list them, and others have reservations here",
+			maxChanged, maxRefs, gitTime).WithHint("do it in smaller parts")
+	case err != nil:
+		return out, g.Failed(KindPath, err)
+	case f.unseen:
+		vague = op.Refuse(op.UnknownTarget, "the remote has a commit that is not here: nobody can say what is taken away, and others have reservations here").
+			WithHint("fetch first")
+	default:
+		return out, g.each(ctx, f, &out)
+	}
+	// Where nobody has anything, nothing can be in the way.
+	answer, err := g.Ask(ctx, api.Check{Scope: place, Patterns: []string{everything}})
+	if err != nil || len(answer.Conflicts) == 0 {
+		return out, err
+	}
+	out.add(answer, map[string]string{})
+	return out, g.Failed(KindPath, vague)
+}
+
+// each asks about every path, a batch at a time.
+func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
+	patterns, paths := f.patterns()
+	if len(patterns) > batch {
+		// One question spares the others where nobody has anything.
+		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
+		if err != nil || len(answer.Conflicts) == 0 {
+			return err
+		}
+	}
+	for some := range slices.Chunk(patterns, batch) {
+		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: some})
+		if err != nil {
+			return err
+		}
+		out.add(answer, paths)
+		if len(out.Held) >= maxHeld {
+			out.More = true
+			return nil
+		}
+	}
+	return nil
+}
+
+// add takes over what the daemon answered about patterns.
+func (a *GitAnswer) add(answer api.Checked, paths map[string]string) {
+	for _, c := range answer.Conflicts {
+		path, ok := paths[c.Pattern]
+		if !ok {
+			path = c.Pattern
+		}
+		a.Held = append(a.Held, Held{Path: path, Conflict: c})
+	}
+	a.More = a.More || answer.More
+}
+
+// patterns returns the patterns of the changed paths, none twice, and for each
+// the path that it stands for.
+func (f found) patterns() ([]string, map[string]string) {
+	o := glob.Options{Scope: f.place.Path, FoldCase: f.place.Fold}
+	var list []string
+	paths := map[string]string{}
+	for _, c := range f.list {
+		p := c.pattern(o)
+		if _, twice := paths[p]; !twice {
+			paths[p] = c.path
+			list = append(list, p)
+		}
+	}
+	return list, paths
+}
+
+// find lists what git says that changes, by path.
+func find(ctx context.Context, read reader) (found, error) {
+	var f found
+	var err error
+	c := newChanges()
+	if f.unseen, err = read(ctx, c); err != nil {
+		return f, err
+	}
+	for path, submodule := range c.byPath {
+		f.list = append(f.list, change{path, submodule})
+	}
+	slices.SortFunc(f.list, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	return f, nil
+}
+
+// top returns the work tree that git works on, be it a linked one. Where there
+// is none, as in a bare repository, nothing can be reserved and nothing asked.
+func (r Repository) top(ctx context.Context) (api.Place, error) {
+	dir, err := r.line(ctx, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return api.Place{}, err
+	}
+	place, err := checkout.At(dir)
+	if err == nil && !utf8.ValidString(place.Path) {
+		err = op.Refuse(op.Malformed, "the work tree's path is not valid UTF-8: %s", op.Shown(place.Path))
+	}
+	return place, err
+}

@@ -1,0 +1,171 @@
+package hook
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+
+	"gated/internal/op"
+)
+
+const (
+	// maxRefs is how many refs of one push are looked at one by one.
+	maxRefs = 1000
+	// maxBoundary is how many commits of the remote's a push may build on before
+	// they are not compared one by one.
+	maxBoundary = 16
+	// maxRefLine bounds a line of what git writes to pre-push, in bytes.
+	maxRefLine = 16 << 10
+)
+
+// refUpdate is one line of pre-push's standard input (githooks(5)): what a ref
+// of the remote's is to become, and what it is. Either is a commit, or "" where
+// it is none or not here.
+type refUpdate struct{ local, remote string }
+
+// updates reads what git writes to pre-push; unseen reports that the remote has
+// a commit that is not here. What is no such line is Malformed.
+func (r Repository) updates(ctx context.Context, in io.Reader) (list []refUpdate, unseen bool, err error) {
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, maxRefLine)
+	for s.Scan() {
+		f := strings.Split(s.Text(), " ")
+		if len(f) != 4 || !isObjectID(f[1]) || !isObjectID(f[3]) {
+			return nil, false, op.Refuse(op.Malformed, "pre-push was given a line that git does not write: %.80q", s.Text()).
+				WithHint("git writes: LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID")
+		}
+		if isZero(f[1]) {
+			continue // a ref is deleted: no path changes
+		}
+		if len(list) == maxRefs {
+			return nil, false, errTooMany
+		}
+		var u refUpdate
+		if u.local, err = r.commit(ctx, f[1]); err != nil {
+			return nil, false, err
+		}
+		if !isZero(f[3]) {
+			if u.remote, err = r.commit(ctx, f[3]); err != nil {
+				return nil, false, err
+			}
+			unseen = unseen || u.remote == ""
+		}
+		if u.local != "" { // else a tag on a tree or a blob, which has no path
+			list = append(list, u)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, false, op.Refuse(op.Malformed, "what git writes to pre-push cannot be read: %v", err)
+	}
+	return list, unseen, nil
+}
+
+// isObjectID reports whether it is the name of an object, of SHA-1 or SHA-256.
+func isObjectID(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func isZero(id string) bool { return strings.Trim(id, "0") == "" }
+
+// pushed adds what a push changes: what its commits change that the remote does
+// not have yet, what a forced push takes away again, and what its merges leave
+// out of what the remote has. unseen reports that the remote has a commit that is
+// not here, so that nobody can say what replacing it takes away.
+func (r Repository) pushed(ctx context.Context, c changes, remote string, refs io.Reader) (unseen bool, err error) {
+	list, unseen, err := r.updates(ctx, refs)
+	if err != nil || len(list) == 0 {
+		return unseen, err
+	}
+	fresh := []string{}
+	there := tracked(remote)
+	for _, u := range list {
+		fresh = append(fresh, u.local)
+		if u.remote != "" {
+			there = append(there, u.remote)
+		}
+	}
+	fresh = append(append(fresh, "--not"), there...)
+	if err := r.made(ctx, c, fresh...); err != nil {
+		return unseen, err
+	}
+	for _, u := range list {
+		if u.remote == "" {
+			continue // a new ref takes nothing away
+		}
+		if err := r.made(ctx, c, u.remote, "^"+u.local); err != nil {
+			return unseen, err
+		}
+		if err := r.leftOut(ctx, c, u, append([]string{u.local, "--not"}, there...)); err != nil {
+			return unseen, err
+		}
+	}
+	return unseen, nil
+}
+
+// tracked selects the commits that this repository knows to be on a remote. A
+// remote without a name, which is pushed to by its address, has none: no ref is
+// called that (git-check-ref-format(1)).
+func tracked(remote string) []string {
+	if remote == "" || strings.ContainsAny(remote, `*?[\: `) {
+		return nil
+	}
+	return []string{"--remotes=" + remote}
+}
+
+// leftOut adds what a ref loses without a commit that says so, since a merge
+// among the fresh commits kept only one side (as "merge -s ours" does): what is
+// as in none of the newest commits of the remote's that the ref is built on.
+func (r Repository) leftOut(ctx context.Context, c changes, u refUpdate, fresh []string) error {
+	merge, err := r.line(ctx, append([]string{"rev-list", "--merges", "--max-count=1"}, fresh...)...)
+	if err != nil || merge == "" {
+		return err
+	}
+	bases, err := r.boundary(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	if len(bases) == 0 || len(bases) > maxBoundary {
+		bases = []string{u.remote} // more than is meant, and never less
+	}
+	differs, submodule := map[string]int{}, map[string]bool{}
+	for _, base := range bases {
+		one := newChanges()
+		if err := r.between(ctx, one, base, u.local); err != nil {
+			return err
+		}
+		for path, is := range one.byPath {
+			differs[path]++
+			submodule[path] = submodule[path] || is
+		}
+	}
+	for path, n := range differs {
+		if n < len(bases) {
+			continue // one of them has it like that
+		}
+		if err := c.add(path, submodule[path]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundary returns the newest commits of the remote's that the fresh ones build
+// on: none of them is an ancestor of another.
+func (r Repository) boundary(ctx context.Context, fresh []string) ([]string, error) {
+	out, err := r.output(ctx, append([]string{"rev-list", "--boundary"}, fresh...)...)
+	if err != nil {
+		return nil, err
+	}
+	var bases []string
+	for line := range strings.Lines(out) {
+		if id, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "-"); ok {
+			bases = append(bases, id)
+		}
+	}
+	if len(bases) < 2 || len(bases) > maxBoundary {
+		return bases, nil
+	}
+	out, err = r.output(ctx, append([]string{"merge-base", "--independent"}, bases...)...)
+	return strings.Fields(out), err
+}
