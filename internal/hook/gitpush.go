@@ -19,46 +19,65 @@ const (
 	maxRefLine = 16 << 10
 )
 
-// refUpdate is one line of pre-push's standard input (githooks(5)): what a ref
-// of the remote's is to become, and what it is. Either is a commit, or "" where
-// it is none or not here.
+// refUpdate is one line of pre-push's standard input (githooks(5)): the objects
+// that a ref of the remote's is to name, and that it names. remote is "" for
+// none.
 type refUpdate struct{ local, remote string }
 
-// updates reads what git writes to pre-push; unseen reports that the remote has
-// a commit that is not here. What is no such line is Malformed.
-func (r Repository) updates(ctx context.Context, in io.Reader) (list []refUpdate, unseen bool, err error) {
+// updates reads what git writes to pre-push, without the refs that are deleted:
+// they change no path. What is no such line is Malformed.
+func updates(in io.Reader) ([]refUpdate, error) {
+	var list []refUpdate
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxRefLine)
 	for s.Scan() {
 		f := strings.Split(s.Text(), " ")
 		if len(f) != 4 || !isObjectID(f[1]) || !isObjectID(f[3]) {
-			return nil, false, op.Refuse(op.Malformed, "pre-push was given a line that git does not write: %.80q", s.Text()).
+			return nil, op.Refuse(op.Malformed, "pre-push was given a line that git does not write: %.80q", s.Text()).
 				WithHint("git writes: LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID")
 		}
 		if isZero(f[1]) {
-			continue // a ref is deleted: no path changes
+			continue
 		}
 		if len(list) == maxRefs {
-			return nil, false, errTooMany
+			return nil, errTooMany
 		}
-		var u refUpdate
-		if u.local, err = r.commit(ctx, f[1]); err != nil {
-			return nil, false, err
-		}
+		u := refUpdate{local: f[1]}
 		if !isZero(f[3]) {
-			if u.remote, err = r.commit(ctx, f[3]); err != nil {
-				return nil, false, err
-			}
-			unseen = unseen || u.remote == ""
+			u.remote = f[3]
 		}
-		if u.local != "" { // else a tag on a tree or a blob, which has no path
-			list = append(list, u)
-		}
+		list = append(list, u)
 	}
 	if err := s.Err(); err != nil {
-		return nil, false, op.Refuse(op.Malformed, "what git writes to pre-push cannot be read: %v", err)
+		return nil, op.Refuse(op.Malformed, "what git writes to pre-push cannot be read: %v", err)
 	}
-	return list, unseen, nil
+	return list, nil
+}
+
+// commits returns the same updates with the commits that the objects lead to.
+// Tags on trees and blobs have no path and are left out; unseen reports that the
+// remote has a commit that is not here.
+func (r Repository) commits(ctx context.Context, list []refUpdate) (out []refUpdate, unseen bool, err error) {
+	for _, u := range list {
+		var c refUpdate
+		if c.local, err = r.commit(ctx, u.local); err == nil && c.local == "" {
+			// Only what is here can be something else than a commit.
+			_, err = r.output(ctx, "cat-file", "-e", u.local)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if u.remote != "" {
+			if c.remote, err = r.commit(ctx, u.remote); err != nil {
+				return nil, false, err
+			}
+			unseen = unseen || c.remote == ""
+		}
+		if c.local != "" {
+			out = append(out, c)
+		}
+	}
+	return out, unseen, nil
 }
 
 // isObjectID reports whether it is the name of an object, of SHA-1 or SHA-256.
@@ -73,7 +92,10 @@ func isZero(id string) bool { return strings.Trim(id, "0") == "" }
 // out of what the remote has. unseen reports that the remote has a commit that is
 // not here, so that nobody can say what replacing it takes away.
 func (r Repository) pushed(ctx context.Context, c changes, remote string, refs io.Reader) (unseen bool, err error) {
-	list, unseen, err := r.updates(ctx, refs)
+	list, err := updates(refs)
+	if err == nil {
+		list, unseen, err = r.commits(ctx, list)
+	}
 	if err != nil || len(list) == 0 {
 		return unseen, err
 	}
