@@ -145,10 +145,10 @@ func within[T any](ctx context.Context, limit time.Duration, fn func(context.Con
 }
 
 // readAll reads at most limit bytes, which are Oversized if there are more.
-func readAll(in io.Reader, limit int64) ([]byte, error) {
+func readAll(in io.Reader, limit int64, what string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = op.Refuse(op.Oversized, "the call has more than %d bytes", limit)
+		err = op.Refuse(op.Oversized, "%s has more than %d bytes", what, limit)
 	}
 	return b, err
 }

@@ -23,9 +23,10 @@ const (
   gated reserve --wait 90s %s
 Another agent's reservation is ended by that agent, by its time, or by an operator's signature. Do not write the file by other means.
 `
-	wordsUnchecked = "gated: whether another agent has reserved what this call changes could not be checked: %s.\n"
-	wordsGoesOn    = "The call goes on unchecked (--on-failure warn). gated hook status lists such failures."
-	wordsBlocked   = "The call was refused for that (--on-failure block), and nothing was changed. Try again later; gated hook status lists such failures.\n"
+	wordsUnchecked  = "gated: whether another agent has reserved what this call changes could not be checked: %s.\n"
+	noteSwitchedOff = "%s has disableAllHooks: no hook runs until that is taken out"
+	wordsGoesOn     = "The call goes on unchecked (--on-failure warn). gated hook status lists such failures."
+	wordsBlocked    = "The call was refused for that (--on-failure block), and nothing was changed. Try again later; gated hook status lists such failures.\n"
 )
 
 // maxShown is how many conflicts are described.

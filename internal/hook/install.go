@@ -1,0 +1,142 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gated/internal/op"
+)
+
+const (
+	// backupSuffix is what the copy of settings is called that is made before
+	// the first edit.
+	backupSuffix = ".gated-backup"
+	// maxSettings is the largest file of settings that is read, in bytes.
+	maxSettings = 4 << 20
+	// timeoutMargin is how much longer than the hook itself the harness waits
+	// for its end before it goes on without an answer.
+	timeoutMargin = 5 * time.Second
+)
+
+// Settings are the settings of an agent that is to ask us.
+type Settings struct {
+	Path   string // of the file; it need not exist
+	DryRun bool   // change nothing, say what would be changed
+}
+
+// Command returns the line by which a harness runs a hook: a program's absolute
+// path and its arguments, quoted for sh. BadParams where the path is one that
+// nobody could read in a file of settings.
+func Command(program string, args ...string) (string, error) {
+	if err := op.CheckText("the path of this program", program); err != nil || !filepath.IsAbs(program) {
+		return "", op.Refuse(op.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
+			WithHint("move it to a path of plain characters")
+	}
+	words := []string{Quote(program)}
+	for _, a := range args {
+		words = append(words, Quote(a))
+	}
+	return strings.Join(words, " "), nil
+}
+
+// Install has the agent ask line before it changes a file; deadline is the
+// hook's. What else is in the settings stays as it is, and so do settings that
+// ask it already. What was there before the first edit is kept beside it.
+// Malformed: the settings are not JSON; Conflict: they are a symbolic link,
+// changed meanwhile, or have hooks in a form that is not known.
+func (s Settings) Install(line string, deadline time.Duration) (Report, error) {
+	old, err := readSettings(s.Path)
+	if err != nil {
+		return Report{}, err
+	}
+	text := old.content
+	if old.info == nil || len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("{}\n")
+	}
+	// It waits twice: for the call and for the daemon.
+	timeout := int((2*deadline + timeoutMargin + time.Second - 1) / time.Second)
+	edited, fresh, err := installed(text, wanted(line, timeout))
+	if err != nil {
+		return Report{}, named(s.Path, err)
+	}
+	change := Change{Path: s.Path, Action: Changed}
+	switch {
+	case old.info == nil:
+		change.Action = Created
+	case bytes.Equal(edited, old.content):
+		change.Action = Unchanged
+	case fresh:
+		change.Backup = s.Path + backupSuffix
+	}
+	report := Report{Changes: []Change{change}, Notes: []string{}}
+	if switchedOff(edited) {
+		report.Notes = append(report.Notes, fmt.Sprintf(noteSwitchedOff, op.Shown(s.Path)))
+	}
+	if s.DryRun || change.Action == Unchanged {
+		return report, nil
+	}
+	if change.Backup != "" {
+		if err := old.copyTo(change.Backup); err != nil {
+			return Report{}, err
+		}
+	}
+	return report, old.replace(edited)
+}
+
+// Uninstall takes out what Install put in, wherever the program was then, and
+// what is empty for that. Settings that Install made and that have nothing else
+// are removed; a backup that says the same as what is left, too. Errors are
+// those of Install.
+func (s Settings) Uninstall() (Report, error) {
+	report := Report{Changes: []Change{{Path: s.Path, Action: Unchanged}}, Notes: []string{}}
+	old, err := readSettings(s.Path)
+	if err != nil || old.info == nil {
+		return report, err
+	}
+	edited, err := uninstalled(old.content)
+	if err != nil {
+		return Report{}, named(s.Path, err)
+	}
+	if bytes.Equal(edited, old.content) {
+		return report, nil
+	}
+	change := &report.Changes[0]
+	change.Action = Changed
+	backup := s.Path + backupSuffix
+	before, err := readSettings(backup)
+	if err != nil {
+		return Report{}, err
+	}
+	kept := before.info != nil
+	if !kept && string(bytes.TrimSpace(edited)) == "{}" {
+		change.Action = Removed
+	}
+	same := kept && bytes.Equal(before.content, edited)
+	if kept && !same {
+		change.Backup = backup
+	}
+	if s.DryRun {
+		return report, nil
+	}
+	if change.Action == Removed {
+		return report, old.remove()
+	}
+	if err := old.replace(edited); err != nil || !same {
+		return report, err
+	}
+	return report, os.Remove(backup)
+}
+
+// named says which file an error is about.
+func named(path string, err error) error {
+	var r *op.Refusal
+	if errors.As(err, &r) {
+		return op.Refuse(r.Code, "%s: %s", op.Shown(path), r.Detail).WithHint("%s", r.Hint)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

@@ -1,0 +1,163 @@
+package hook
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A text of JSON is edited in place, so that whatever is not ours stays as it
+// is to the byte: order, layout, members that nobody here knows.
+
+// span is a part of a text, from start up to end.
+type span struct{ start, end int }
+
+// member is one of an object's: all of it, and its value.
+type member struct {
+	span
+	name  string
+	value span
+}
+
+// members returns the members of the object that a part of a text is, and
+// whether it is one.
+func members(text []byte, at span) ([]member, bool) {
+	d := jsontext.NewDecoder(bytes.NewReader(text[at.start:at.end]))
+	if first, err := d.ReadToken(); err != nil || first.Kind() != '{' {
+		return nil, false
+	}
+	var out []member
+	for d.PeekKind() == '"' {
+		name, ok := next(d, at.start)
+		if !ok {
+			return nil, false
+		}
+		unquoted, err := jsontext.AppendUnquote(nil, text[name.start:name.end])
+		value, ok := next(d, at.start)
+		if err != nil || !ok {
+			return nil, false
+		}
+		out = append(out, member{span{name.start, value.end}, string(unquoted), value})
+	}
+	return out, true
+}
+
+// elements returns the elements of the array that a part of a text is, and
+// whether it is one.
+func elements(text []byte, at span) ([]span, bool) {
+	d := jsontext.NewDecoder(bytes.NewReader(text[at.start:at.end]))
+	if first, err := d.ReadToken(); err != nil || first.Kind() != '[' {
+		return nil, false
+	}
+	var out []span
+	for d.PeekKind() != ']' {
+		e, ok := next(d, at.start)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, e)
+	}
+	return out, true
+}
+
+// next reads a value and says where it is.
+func next(d *jsontext.Decoder, offset int) (span, bool) {
+	v, err := d.ReadValue()
+	end := offset + int(d.InputOffset())
+	return span{end - len(v), end}, err == nil
+}
+
+// memberOf returns the member of that name.
+func memberOf(list []member, name string) (member, bool) {
+	for _, m := range list {
+		if m.name == name {
+			return m, true
+		}
+	}
+	return member{}, false
+}
+
+func spans(list []member) []span {
+	out := make([]span, 0, len(list))
+	for _, m := range list {
+		out = append(out, m.span)
+	}
+	return out
+}
+
+// whole returns the one value that a text is.
+func whole(text []byte) span {
+	start := len(text) - len(bytes.TrimLeft(text, " \t\r\n"))
+	return span{start, start + len(bytes.TrimSpace(text))}
+}
+
+// add puts a value behind the last item of an object or array, laid out as its
+// neighbours are. Name is the member's, empty in an array.
+func add(text []byte, container span, items []span, name string, value jsontext.Value) ([]byte, error) {
+	item := func(prefix, unit string, lines bool) (string, error) {
+		v := value.Clone()
+		colon := ":"
+		var err error
+		if lines {
+			colon = ": "
+			err = v.Indent(jsontext.WithIndentPrefix(prefix), jsontext.WithIndent(unit))
+		}
+		if name == "" {
+			return string(v), err
+		}
+		quoted, quoteErr := jsontext.AppendQuote(nil, name)
+		if err == nil {
+			err = quoteErr
+		}
+		return string(quoted) + colon + string(v), err
+	}
+	unit, lines := layout(text)
+	if len(items) == 0 {
+		outer := indentOfLine(text, container.start)
+		added, err := item(outer+unit, unit, lines)
+		if lines {
+			added = "\n" + outer + unit + added + "\n" + outer
+		}
+		return replaced(text, span{container.start + 1, container.end - 1}, added), err
+	}
+	last := items[len(items)-1]
+	lead := text[len(bytes.TrimRight(text[:last.start], " \t\r\n")):last.start]
+	at := bytes.LastIndexByte(lead, '\n')
+	added, err := item(string(lead[at+1:]), unit, at >= 0)
+	return replaced(text, span{last.end, last.end}, ","+string(lead)+added), err
+}
+
+// cut takes one of several items out of an object or array, with its comma.
+func cut(text []byte, items []span, i int) []byte {
+	if i > 0 {
+		return replaced(text, span{items[i-1].end, items[i].end}, "")
+	}
+	return replaced(text, span{items[0].start, items[1].start}, "")
+}
+
+func replaced(text []byte, at span, by string) []byte {
+	return append(append(append([]byte{}, text[:at.start]...), by...), text[at.end:]...)
+}
+
+// layout returns by how much a text indents, and whether it is one of several
+// lines. An empty object becomes one.
+func layout(text []byte) (unit string, lines bool) {
+	root := whole(text)
+	list, _ := members(text, root)
+	if len(list) == 0 {
+		return "  ", true
+	}
+	unit = indentOfLine(text, list[0].start)
+	lines = bytes.IndexByte(text[root.start:list[0].start], '\n') >= 0
+	if !lines || unit == "" {
+		unit = "  "
+	}
+	return unit, lines
+}
+
+// indentOfLine returns the blanks with which the line of a position begins.
+func indentOfLine(text []byte, at int) string {
+	line := string(text[bytes.LastIndexByte(text[:at], '\n')+1 : at])
+	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+}
