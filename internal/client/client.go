@@ -25,8 +25,9 @@ const (
 	remoteTimeout = 5 * time.Minute
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
-	// maxProblem is the largest problem that is read, in bytes.
-	maxProblem = 1 << 20
+	// maxProblem is the largest problem that is read, in bytes: with it come up
+	// to 20 reservations of 50 patterns of 4 KiB each, which JSON may escape.
+	maxProblem = 32 << 20
 )
 
 // Client talks to one gate. Its methods may be used at the same time. They
@@ -36,6 +37,7 @@ type Client struct {
 	paths      []string // or the remote gate's address
 	trusted    map[uint32]bool
 	configured string  // GATED_UID
+	token      string  // an agent's, sent with each request; empty for none
 	remote     *Remote // nil for a gate of this host
 	processes  processes
 	timeout    time.Duration
@@ -44,7 +46,8 @@ type Client struct {
 }
 
 // New returns a client. Nothing is connected before the first call. It refuses
-// a GATED_UID that is no uid, and a Remote that is no address, as Malformed.
+// a GATED_UID that is no uid, and a Remote that is no address, as Malformed,
+// and returns what ReadToken says of a file that it cannot read.
 func New(o Options) (*Client, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -60,10 +63,16 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 		c.remote, c.paths, c.timeout = &r, []string{r.String()}, remoteTimeout
+	} else if c.token, err = o.token(); err != nil {
+		return nil, err
 	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				ctx, end := forItsCall(ctx)
+				defer end()
+				return c.dial(ctx)
+			},
 			DisableCompression:  true,
 			IdleConnTimeout:     30 * time.Second,
 			MaxIdleConnsPerHost: 64,
@@ -99,6 +108,7 @@ type call struct {
 	query  url.Values
 	body   []byte // nil for none
 	header map[string]string
+	wait   time.Duration // how long the daemon may let it wait, beside the time for any call
 }
 
 // send makes the request and returns an answer whose status is a success. The
@@ -112,7 +122,7 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	if in.body != nil {
 		body = bytes.NewReader(in.body)
 	}
-	req, err := http.NewRequestWithContext(ctx, in.method, u, body)
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, ctx), in.method, u, body)
 	if err != nil {
 		return nil, op.Refuse(op.Malformed, "the request cannot be written: %v", err)
 	}
@@ -120,6 +130,9 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 		if v != "" {
 			req.Header.Set(k, v)
 		}
+	}
+	if c.token != "" {
+		req.Header.Set(api.TokenHeader, c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -140,8 +153,20 @@ func refusal(resp *http.Response) error {
 	if err != nil || kind != api.ProblemType || api.DecodeAnswer(b, &p) != nil {
 		return op.Refuse(op.Internal, "the daemon answered %s without saying why", resp.Status)
 	}
+	if len(p.Conflicts) > 0 {
+		return &Conflicted{Refusal: p.Refusal(), Conflicts: p.Conflicts}
+	}
 	return p.Refusal()
 }
+
+// Conflicted is a refusal because of what others have reserved.
+type Conflicted struct {
+	*op.Refusal
+	Conflicts []api.Conflict // who is in the way, at least one
+}
+
+// Unwrap returns the refusal.
+func (c *Conflicted) Unwrap() error { return c.Refusal }
 
 // broken says what a transport's error means to the caller.
 func (c *Client) broken(ctx context.Context, err error) error {
@@ -204,7 +229,7 @@ func (c *Client) json(ctx context.Context, in call, body, out any) error {
 func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		ctx, cancel = context.WithTimeout(ctx, in.wait+c.timeout)
 		defer cancel()
 	}
 	resp, err := c.send(ctx, in)

@@ -29,6 +29,7 @@ var (
 // words, and answers with what the test put in.
 type daemon struct {
 	mu      sync.Mutex
+	socket  string
 	reached []string
 	err     error
 	job     op.Job
@@ -36,6 +37,10 @@ type daemon struct {
 	backup  func(io.Writer) error
 	entries []api.Entry
 	more    chan struct{} // closed and replaced when entries grow
+
+	token     string // whose caller is container#9
+	conflicts []api.Conflict
+	kept      int // reservations that there are
 }
 
 // behind starts a real server for a daemon and returns a client of it.
@@ -53,12 +58,13 @@ func behind(t *testing.T) (*daemon, *Client) {
 	d.backup = func(w io.Writer) error { _, err := io.WriteString(w, "copy"); return err }
 	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
 	require.NoError(t, err)
-	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Log: d, Status: d, Backup: d, UID: uint32(os.Getuid()),
-		Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Log: d, Status: d, Backup: d, Agents: d, Reservations: d,
+		UID: uint32(os.Getuid()), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, socket) }()
-	c := open(t, Options{Socket: socket.Path()})
+	d.socket = socket.Path()
+	c := open(t, Options{Socket: d.socket})
 	t.Cleanup(func() {
 		c.Close()
 		cancel()
@@ -192,8 +198,8 @@ func (d *daemon) Audit(_ context.Context, after int64, limit int) ([]api.Entry, 
 	return nil, d.reach("audit %d %d", after, limit)
 }
 
-func (d *daemon) Events(_ context.Context, after int64, _ int, _ string) ([]api.Entry, int64, error) {
-	if err := d.reach("events %d", after); err != nil {
+func (d *daemon) Events(_ context.Context, after int64, _ int, concerns string) ([]api.Entry, int64, error) {
+	if err := d.reach("events %d %s", after, concerns); err != nil {
 		return nil, after, err
 	}
 	out, _ := d.above(after)

@@ -18,6 +18,22 @@ import (
 // new connections is full.
 const backlogPause = 10 * time.Millisecond
 
+// callKey finds the context of the call that a dial is made for.
+type callKey struct{}
+
+// forItsCall lets a dial end with its call. The transport would let it go on,
+// for the next call that wants a connection: so each one that gave up would
+// leave another behind that asks a full daemon again and again.
+func forItsCall(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	of, ok := ctx.Value(callKey{}).(context.Context)
+	if !ok {
+		return ctx, cancel
+	}
+	forget := context.AfterFunc(of, cancel)
+	return ctx, func() { forget(); cancel() }
+}
+
 // dial connects to the gate.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	if c.remote != nil {

@@ -31,9 +31,15 @@ const (
 // for half a minute the error is Unreachable. It is so at once for a client
 // that has never connected: where there was no daemon, none is about to return.
 func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) error {
+	return c.EventsFor(ctx, "", after, follow, fn)
+}
+
+// EventsFor is Events of what concerns one holder alone, an agent's name or
+// uid:1000; "" is everything.
+func (c *Client) EventsFor(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) error {
 	pause, tries := resumePause, 0
 	for {
-		last, err := c.stream(ctx, after, follow, fn)
+		last, err := c.stream(ctx, holder, after, follow, fn)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -75,10 +81,13 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // stream reads one connection's events and returns the number of the last one
 // that fn took; nil for a stream that the daemon ended.
-func (c *Client) stream(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) (int64, error) {
+func (c *Client) stream(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) (int64, error) {
 	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if !follow {
 		v.Set("follow", "false")
+	}
+	if holder != "" {
+		v.Set("for", holder)
 	}
 	in := call{method: http.MethodGet, path: "/v1/events", query: v, header: map[string]string{"Accept": "text/event-stream"}}
 	resp, err := c.send(ctx, in)

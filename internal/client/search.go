@@ -24,12 +24,37 @@ type Options struct {
 	Socket string // --socket; the only path tried if not empty
 	Remote string // --remote: a gate on another host, see ParseRemote; not with Socket
 
-	// Getenv looks up GATED_SOCKET, XDG_RUNTIME_DIR and GATED_UID; os.Getenv if
-	// nil.
+	// Getenv looks up GATED_SOCKET, XDG_RUNTIME_DIR, GATED_UID and
+	// GATED_AGENT_TOKEN_FILE; os.Getenv if nil.
 	Getenv func(string) string
 
 	// System is the path tried last; SystemSocket if empty.
 	System string
+
+	// Token is an agent's, which is then who calls. It is for a gate of this
+	// host and never sent to a Remote one.
+	Token string
+
+	// ReadToken, if not nil, reads the file that GATED_AGENT_TOKEN_FILE names
+	// where there is no Token (agent.ReadTokenFile). A program without it never
+	// calls as the agent of a token.
+	ReadToken func(path string) (string, error)
+}
+
+// token returns the token to send, "" for none.
+func (o Options) token() (string, error) {
+	path := o.Getenv("GATED_AGENT_TOKEN_FILE")
+	if o.Token != "" || o.ReadToken == nil || path == "" {
+		return o.Token, nil
+	}
+	token, err := o.ReadToken(path)
+	if err == nil && token == "" {
+		err = op.Refuse(op.Malformed, "the file %q of GATED_AGENT_TOKEN_FILE has no token", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("GATED_AGENT_TOKEN_FILE: %w", err)
+	}
+	return token, nil
 }
 
 // paths returns the socket paths in their order (protocol section 6).

@@ -15,13 +15,16 @@ import (
 	"gated/internal/op"
 )
 
-// What is said on one side of the socket arrives on the other: every method
-// against the real server.
-var methods = []struct {
+// method is one of a client's.
+type method struct {
 	name    string
 	call    func(context.Context, *Client) error
 	reaches string // the last call that it makes
-}{
+}
+
+// What is said on one side of the socket arrives on the other: every method
+// against the real server.
+var methods = append([]method{
 	{"Status", func(ctx context.Context, c *Client) error { _, err := c.Status(ctx); return err }, "status"},
 	{"Submit", func(ctx context.Context, c *Client) error {
 		_, err := c.Submit(ctx, api.SubmitOf("why", op.Ask{Op: "o", Target: web}), "k")
@@ -70,16 +73,17 @@ var methods = []struct {
 	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err }, "backup"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
-	}, "events 4"},
+	}, "events 4 "},
 	{"AwaitJob", func(ctx context.Context, c *Client) error {
 		_, err := c.AwaitJob(ctx, "j12", func(api.Job) bool { return true })
 		return err
 	}, "job j12"},
-}
+}, agentMethods...)
 
 func TestEveryMethodReachesItsEndpoint(t *testing.T) {
 	d, c := behind(t)
-	require.Equal(t, reflect.TypeFor[*Client]().NumMethod(), len(methods)+3, "a method without a row (Close, Address and Ops apart)")
+	require.Equal(t, reflect.TypeFor[*Client]().NumMethod(), len(methods)+4,
+		"a method without a row (Close, Address, Ops and Self apart)")
 	for _, m := range methods {
 		require.NoError(t, m.call(t.Context(), c), m.name)
 		calls := d.calls()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -115,12 +116,16 @@ func TestToken(t *testing.T) {
 func TestCallersAreClosed(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Conns, c.Limits.ConnsPerUID = 2, 2 })
 	w.do(t, "GET", "/v1/status", "")
+	var idle []net.Conn
 	for range 8 {
-		w.dial(t) // takes the place of another
+		idle = append(idle, w.dial(t)) // takes the place of another
 	}
 	w.http.CloseIdleConnections()
 	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
 	require.LessOrEqual(t, w.open.Load(), int64(10))
+	for _, conn := range idle {
+		require.NoError(t, conn.Close())
+	}
 	w.stop()
 	require.NoError(t, <-w.ended)
 	w.ended <- nil // for the cleanup
