@@ -57,3 +57,35 @@ func (t *tool) completeJob(state op.State) cobra.CompletionFunc {
 		})
 	}
 }
+
+// completeReservation completes ids of reservations: the caller's own, or those
+// of others.
+func (t *tool) completeReservation(mine bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cli.NoFiles
+		}
+		return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+			page, err := cl.Reservations(ctx, client.ReservationQuery{})
+			for _, r := range page.Reservations {
+				if r.Mine == mine {
+					out = append(out, r.ID+"\t"+r.Agent+" "+list(r.Patterns))
+				}
+			}
+			return out, err
+		})
+	}
+}
+
+func (t *tool) completeAgent(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() == "unregister" {
+		return nil, cli.NoFiles
+	}
+	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+		agents, err := cl.Agents(ctx)
+		for _, a := range agents {
+			out = append(out, a.Name+"\t"+boundTo(a))
+		}
+		return out, err
+	})
+}

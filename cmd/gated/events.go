@@ -14,14 +14,17 @@ import (
 
 func (t *tool) eventsCommand() *cobra.Command {
 	var follow bool
+	var holder string
 	c := t.entriesCommand("events", func(ctx context.Context, cl *client.Client, after int64) error {
-		err := cl.Events(ctx, after, follow, t.showEntry)
+		err := cl.EventsFor(ctx, holder, after, follow, t.showEntry)
 		if follow && errors.Is(err, context.Canceled) {
 			return nil // this is how one stops following
 		}
 		return err
 	})
 	c.Flags().BoolVar(&follow, "follow", false, flagFollow)
+	c.Flags().StringVar(&holder, "for", "", flagFor)
+	_ = c.RegisterFlagCompletionFunc("for", t.completeAgent) // the flag was just added
 	return c
 }
 
@@ -47,6 +50,7 @@ func (t *tool) showEntry(e api.Entry) error {
 			t.Print(" %s", op.Shown(part))
 		}
 	}
+	t.showClaim(e)
 	if text != "" {
 		t.Print("  %s", text)
 	}
@@ -58,4 +62,18 @@ func (t *tool) showEntry(e api.Entry) error {
 		t.Print(wordsKey, op.Shown(key))
 	}
 	return nil
+}
+
+// showClaim prints what an entry says of a reservation.
+func (t *tool) showClaim(e api.Entry) {
+	if e.Reservation == "" {
+		return
+	}
+	t.Print(" %s %s", cli.Inline(e.Reservation), list(e.Patterns))
+	if e.Holder != "" {
+		t.Print(wordsEntryHolder, cli.Inline(e.Holder))
+	}
+	if !e.Until.IsZero() {
+		t.Print(wordsEntryUntil, cli.Moment(e.Until))
+	}
 }

@@ -8,11 +8,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"gated/internal/agent"
 	"gated/internal/cli"
 	"gated/internal/daemon"
 )
 
 func main() {
+	agent.MaybeOrphan()
 	daemon.MaybeExecGuest()
 	os.Exit(program())
 }
@@ -21,6 +23,6 @@ func main() {
 func program() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv}, stdin: os.Stdin}
+	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, ReadToken: readToken}, stdin: os.Stdin}
 	return t.run(ctx, os.Args[1:])
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"testing"
 
+	"gated/internal/agent"
 	"gated/internal/daemon"
 	"gated/internal/story"
 )
 
 func TestMain(m *testing.M) {
-	daemon.MaybeExecGuest() // the test binary is the daemon, too
+	agent.MaybeOrphan()     // the test binary is the program that measures
+	daemon.MaybeExecGuest() // and the daemon, too
 	story.Main(m, "gated", program)
 }
 

@@ -65,11 +65,7 @@ func (t *tool) jobEnd(j api.Job) error {
 		t.showJobLine(j)
 	}
 	if waits(j) {
-		for _, s := range j.Steps {
-			if s.State == op.StatePending {
-				t.Say(wordsStepWaits, op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(s.Why), op.Shown(s.ID))
-			}
-		}
+		t.sayWaits(j)
 		return cli.Ended(api.ExitWaits)
 	}
 	code := api.ExitOfState(j.State)
@@ -77,6 +73,15 @@ func (t *tool) jobEnd(j api.Job) error {
 		t.SayWhy(j.Error.Err())
 	}
 	return cli.Ended(code)
+}
+
+// sayWaits says of each step that waits how to sign it.
+func (t *tool) sayWaits(j api.Job) {
+	for _, s := range j.Steps {
+		if s.State == op.StatePending {
+			t.Say(wordsStepWaits, op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(s.Why), op.Shown(s.ID))
+		}
+	}
 }
 
 func (t *tool) showJobLine(j api.Job) {

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"gated/internal/agent"
 	"gated/internal/cli"
+	"gated/internal/op"
 )
 
 // tool is one run of the command line.
@@ -21,4 +24,15 @@ func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t
 // command returns a command with the words of its path.
 func (t *tool) command(path string, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
 	return t.Command(cli.Words(help[path]), args, run)
+}
+
+// readToken reads the file of GATED_AGENT_TOKEN_FILE. One that cannot be read is
+// a usage error, as any file that a command line names.
+func readToken(path string) (string, error) {
+	token, err := agent.ReadTokenFile(path)
+	var refused *op.Refusal
+	if err != nil && !errors.As(err, &refused) {
+		return "", cli.Usage(tokenFileUnread(err))
+	}
+	return token, err
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"gated/internal/api"
 	"gated/internal/cli"
+	"gated/internal/glob"
 	"gated/internal/op"
 )
 
@@ -54,13 +56,52 @@ one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'.`,
 		`Each file becomes the set of its base name unless --set says another. With --wait, ends when everything is as
 wished (0), when what is left waits for signatures (3), or when something failed (1).`,
 		"  gated apply -f guests.yaml --wait"},
-	"events": {"events", "Print what was decided and done", "", "  gated events --after 120 --follow"},
-	"audit":  {"audit", "Read and verify the audit log", "", "  gated audit verify"},
+	"events": {"events", "Print what was decided and done",
+		`With --for, only what concerns one agent: its reservations, those that it waited for, and its own jobs.`,
+		"  gated events --after 120 --follow\n  gated events --for builder --follow"},
+	"audit": {"audit", "Read and verify the audit log", "", "  gated audit verify"},
 	"audit tail": {"tail", "Print the newest entries of the audit log", "",
 		"  gated audit tail -n 50"},
 	"audit verify": {"verify", "Verify that no entry of the audit log was altered, removed, moved or cut off",
 		"Reads the state directory, beside a running daemon or without one.", "  gated audit verify --state /var/lib/gated"},
 	"audit export": {"export", "Write the audit log as JSON, one entry a line", "", "  gated audit export > audit.jsonl"},
+	"agent": {"agent", "Give processes names, and see who has which",
+		`A name is bound to a process; whoever descends from it goes by the name. There is nothing secret in it.`,
+		"  gated agent register builder\n  gated agent whoami"},
+	"agent register": {"register NAME", "Bind a name to a process of yours and what it starts",
+		`Without --pid, to the process that called this: the shell at whose prompt it is typed, or the agent that ran it. In
+"sh -c 'gated agent register NAME; ...'" that is the sh, which ends with its last command; name the agent's own process with
+--pid there. The name, and what was reserved under it without --keep, end with the process.
+
+--token-file is for containers, whose processes the daemon cannot see: the name is bound to a secret, which is written to a new
+file for its owner alone. Who sets GATED_AGENT_TOKEN_FILE to it has the name.`,
+		"  gated agent register builder\n  gated agent register builder --pid $PPID\n  gated agent register boxed --token-file ~/.gated-token"},
+	"agent list":   {"list", "List the registered agents", "", "  gated agent list"},
+	"agent whoami": {"whoami", "Say whom the daemon takes you for, and why", "", "  gated agent whoami"},
+	"agent unregister": {"unregister NAME", "Give a name back, and with it what was reserved under it without --keep",
+		"Only who has the name may, and operators.", "  gated agent unregister builder"},
+	"reserve": {"reserve PATTERN...", "Reserve paths of a directory, all of them or none",
+		`Patterns are relative to the scope: the git top level around the working directory, or --scope. They are literal paths, or have
+*, ?, [...], ** and {a,b}; "dir/" is everything under it. Quote them, so that the shell leaves them alone. Who has reserved the same
+already renews it. If somebody else is in the way: exit code 1, with who it is; or with --wait, in line until they are out of it.`,
+		"  gated reserve 'src/parser/**' docs/grammar.md --reason \"new grammar\"\n  gated reserve go.mod --ttl 1m --wait 10m\n  gated reserve 'docs/**' --shared"},
+	"check": {"check PATTERN...", "Say who has reserved paths that these meet",
+		"Exit code 1 if somebody else has, else 0. Changes nothing. Patterns are as in gated reserve.",
+		"  gated check src/parser/lex.go && $EDITOR src/parser/lex.go\n  gated check 'src/**' --json"},
+	"renew":   {"renew ID", "Give a reservation of yours more time", "", "  gated renew r12 --ttl 30m"},
+	"release": {"release ID|--mine", "Give back a reservation of yours, or all of them", "", "  gated release r12\n  gated release --mine"},
+	"transfer": {"transfer ID --to AGENT", "Hand a reservation of yours on to another agent",
+		"The other one has to be registered. Its time stays as it is.", "  gated transfer r12 --to reviewer"},
+	"reservations": {"reservations", "List who has reserved what",
+		"Of the git top level around the working directory, unless --scope or --all says otherwise.",
+		"  gated reservations\n  gated reservations --all --agent builder --json"},
+	"release-all": {"release-all --scope DIR", "Ask for every reservation of a directory to be taken away",
+		`Waits for a signature: exit code 3, with or without --wait. What is reserved or released there before somebody signs makes it
+stale: ask again.`,
+		"  gated release-all --scope . --reason \"the agents are gone\""},
+	"force-transfer": {"force-transfer ID --to AGENT", "Ask for a reservation to be taken from its holder and given to another agent",
+		"Waits for a signature: exit code 3. The other one has to be registered.",
+		"  gated force-transfer r12 --to reviewer --reason \"builder does not answer\""},
 	"dial": {"dial", "Connect standard input and output to the daemon's socket, for a gate's remote clients",
 		`What opsign --remote runs on the gate's host, through ssh: it checks the socket as every client does, copies both
 ways, and ends when either side ends.`, "  gated dial --socket /run/gated/gated.sock"},
@@ -92,25 +133,40 @@ was there is kept beside it. Guests are not part of a backup.`,
 
 // What the flags do.
 const (
-	flagState       = "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)"
-	flagHost        = "the `NAME` of the host that the gate guards (default the hostname)"
-	flagOperator    = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
-	flagRecovery    = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
-	flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
-	flagLogLevel    = "log messages from this `LEVEL` on: debug, info, warn or error"
-	flagReason      = "why, for the operator who is asked to sign"
-	flagWait        = "wait for the end, or until a step waits for a signature"
-	flagJobState    = "only jobs in this `STATE`"
-	flagFile        = "the `FILE` or directory with desired state, - for standard input"
-	flagSet         = "the `NAME` of the set (default the file's base name)"
-	flagApplyWait   = "wait until everything is as wished or waits for a signature"
-	flagAfter       = "only entries above this `NUMBER`"
-	flagFollow      = "go on with what happens from now on"
-	flagLines       = "how many"
-	flagAddLine     = "a whole `LINE` of allowed_signers to add; may be given again"
-	flagRemoveKey   = "the `SHA256:...` fingerprint of a key to remove, every line of it; may be given again"
-	flagRotateWait  = "wait until it was signed and is done"
-	flagYes         = "do not ask"
+	flagState         = "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)"
+	flagHost          = "the `NAME` of the host that the gate guards (default the hostname)"
+	flagOperator      = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
+	flagRecovery      = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
+	flagCoordinator   = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
+	flagLogLevel      = "log messages from this `LEVEL` on: debug, info, warn or error"
+	flagReason        = "why, for the operator who is asked to sign"
+	flagWait          = "wait for the end, or until a step waits for a signature"
+	flagJobState      = "only jobs in this `STATE`"
+	flagFile          = "the `FILE` or directory with desired state, - for standard input"
+	flagSet           = "the `NAME` of the set (default the file's base name)"
+	flagApplyWait     = "wait until everything is as wished or waits for a signature"
+	flagAfter         = "only entries above this `NUMBER`"
+	flagFollow        = "go on with what happens from now on"
+	flagLines         = "how many"
+	flagAddLine       = "a whole `LINE` of allowed_signers to add; may be given again"
+	flagRemoveKey     = "the `SHA256:...` fingerprint of a key to remove, every line of it; may be given again"
+	flagRotateWait    = "wait until it was signed and is done"
+	flagFor           = "only what concerns this `AGENT`, or uid:1000"
+	flagScope         = "the `DIR` that patterns are relative to (default the git top level around the working directory)"
+	flagPID           = "the `PID` of the process to name (default the caller's parent)"
+	flagTokenFile     = "for containers: bind the name to a secret, and keep that in the new `FILE`"
+	flagShared        = "others may reserve the same, if shared as well"
+	flagCheckShared   = "ask as for a shared reservation"
+	flagTTL           = "how long it holds, `D` from 10s to 24h (default 15m)"
+	flagKeep          = "keep it to its end, also when this agent's process ends before"
+	flagReserveWait   = "wait up to `D` for those who are in the way"
+	flagReserveReason = "why, for those who meet it"
+	flagMine          = "all that you have, in every directory"
+	flagTo            = "the `AGENT` that gets it"
+	flagHolder        = "only those of this `AGENT`, or uid:1000"
+	flagAll           = "of every directory"
+	flagTakeAwayWait  = "wait until it was signed and is done"
+	flagYes           = "do not ask"
 )
 
 // What is wrong with a command line.
@@ -126,6 +182,15 @@ const (
 	wordsEmptyDir       = "the directory has no .yaml file"
 	wordsAfterNegative  = "--after is below 0"
 	wordsLinesPositive  = "--lines is below 1"
+	wordsNoAgentCommand = "say register, list, whoami or unregister"
+	wordsPIDOrToken     = "a name is bound to a process (--pid) or to a token (--token-file), not to both"
+	wordsNoParent       = "the process that called this cannot be seen from here: say --pid, or in a container --token-file"
+	wordsEmptyTokenFile = "--token-file is empty: name the new file"
+	wordsEmptyScope     = "--scope is empty: name the directory, or leave the flag away"
+	wordsNoScope        = "say with --scope of which directory"
+	wordsScopeOrAll     = "--scope is one directory and --all is every one: say one"
+	wordsIDOrMine       = "give the id of a reservation, or --mine"
+	wordsNoReceiver     = "say with --to which agent gets it"
 	wordsLogLevel       = "--log-level is none of debug, info, warn and error"
 )
 
@@ -175,6 +240,37 @@ const (
   remedy: run the daemon under a uid of its own and set single_user: false in gated.yaml
   remedy: use operator keys that need a touch; any process of a user can use that user's ssh-agent
 `
+	wordsWarning          = "warning: %s\n"
+	wordsRelativeTo       = "patterns are relative to %s\n"
+	wordsLeadsTo          = "%s leads to %s\n"
+	wordsRegistered       = "%s is process %s and what it starts\n"
+	wordsTokenKept        = "%s is whoever has the token in %s\n  export GATED_AGENT_TOKEN_FILE=%s\n"
+	wordsUnregistered     = "%s is nobody's name any more\n"
+	wordsAgentsHead       = "NAME\tBOUND TO\tUID\tSINCE"
+	wordsByToken          = "a token"
+	wordsByProcess        = "process %s"
+	wordsByEnded          = "process %d, which has ended"
+	wordsNamed            = "%s, by %s, since %s\n"
+	wordsNoName           = "uid:%d, no registered agent\n"
+	wordsWhyNoName        = "  %s\n"
+	wordsReserved         = "%s %s: %s, %s's until %s\n"
+	wordsReservedAgain    = "%s %s: %s, %s's already, now until %s\n"
+	wordsRenewed          = "%s %s: %s's until %s\n"
+	wordsReleased         = "%s %s: released\n"
+	wordsTransferred      = "%s %s: %s's until %s\n"
+	wordsNothingHeld      = "you have nothing reserved\n"
+	wordsFree             = "nobody else has reserved what meets %s\n"
+	wordsMoreConflicts    = "there are more\n"
+	wordsWaitsFor         = "waiting up to %s for %s of %s: %s\n"
+	wordsAndFor           = "  and for %[2]s of %[3]s: %[4]s\n"
+	wordsWaitsInLine      = "waiting up to %s, after others who wait\n"
+	wordsReservationsHead = "ID\tAGENT\tALIVE\tMODE\tPATTERNS\tSINCE\tUNTIL\tSCOPE\tREASON"
+	wordsConflict         = "%s: %s of %s (%s) has reserved %s%s, %s, since %s until %s\n"
+	wordsConflictReason   = "    their reason: %s\n"
+	wordsConflictScope    = " in %s"
+	wordsEntryHolder      = " holder %s"
+	wordsEntryUntil       = " until %s"
+
 	wordsRotationWaits = "%s trust.rotate waits for signatures\n"
 	wordsHolderSigns   = "  first, who holds the new key %s: opsign approve %s --role %s --key %s\n"
 	wordsOperatorsSign = "  then each who approves: opsign approve %s\n"
@@ -298,4 +394,86 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// holder says of who has a reservation whether that one is still there.
+func holder(r api.Reservation) string {
+	switch {
+	case bare(r.Agent):
+		return "no process"
+	case !r.HolderAlive:
+		return "ended"
+	default:
+		return "alive"
+	}
+}
+
+// conflict says who is in the way, since when, until when and why. What others
+// wrote is quoted.
+func conflict(c api.Conflict, scope string) string {
+	r, where := c.Reservation, ""
+	if r.Scope != scope {
+		where = fmt.Sprintf(wordsConflictScope, cli.Inline(r.Scope))
+	}
+	text := fmt.Sprintf(wordsConflict, cli.Inline(c.Pattern), cli.Inline(r.ID), cli.Inline(r.Agent), holder(r), cli.Inline(c.Overlaps), where,
+		cli.Inline(r.Mode), cli.Moment(r.CreatedAt), cli.Moment(r.ExpiresAt))
+	if r.Reason != "" {
+		text += fmt.Sprintf(wordsConflictReason, quoted(r.Reason))
+	}
+	return text
+}
+
+// quoted shows another agent's words as data: always between quotes, in one
+// line. "" stays empty.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	if shown := cli.Inline(s); shown != s {
+		return shown
+	}
+	return strconv.Quote(s)
+}
+
+// list joins patterns.
+func list(patterns []string) string {
+	out := make([]string, len(patterns))
+	for i, p := range patterns {
+		out[i] = cli.Inline(p)
+	}
+	return strings.Join(out, ", ")
+}
+
+// matchesMany warns of a pattern that matches n files, or more where not all of
+// them were counted.
+func matchesMany(pattern string, n int, more bool) string {
+	switch {
+	case !more:
+		return fmt.Sprintf("%s matches %s", cli.Inline(pattern), count(n, "file"))
+	case n >= glob.MaxVisited:
+		return fmt.Sprintf("%s matches more than 20,000 files", cli.Inline(pattern))
+	default:
+		return fmt.Sprintf("%s matches %s, and may match more: no more than 20,000 entries were looked at, in directories that can be read",
+			cli.Inline(pattern), count(n, "file"))
+	}
+}
+
+func notCounted(dir string, err error) string {
+	return fmt.Sprintf("the files of %s cannot be counted: %s", cli.Inline(dir), cli.Inline(err.Error()))
+}
+
+func holdsWithoutName(holder string) string {
+	return cli.Inline(holder) + " is no registered agent, so that this is every process's of that uid, and ends by its time alone: gated agent register NAME"
+}
+
+func notPositive(flag string) string { return "--" + flag + " is not above 0" }
+
+func tokenFileUnread(err error) string { return "GATED_AGENT_TOKEN_FILE: " + err.Error() }
+
+func tokenFileExists(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token is for nothing any more")
+}
+
+func noReservation(id op.ReservationID) error {
+	return op.Refuse(op.UnknownTarget, "there is no reservation %s", id).WithHint("gated reservations --all lists them")
 }

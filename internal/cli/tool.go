@@ -19,6 +19,7 @@ import (
 type Tool struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
+	ReadToken      func(path string) (string, error) // of tools that agents call (client.Options)
 
 	JSON   bool   // --json
 	Socket string // --socket
@@ -91,7 +92,7 @@ func (t *Tool) Remotes(root *cobra.Command) {
 // variable that is not set: to go on to some other gate would sign for another
 // one than was meant.
 func (t *Tool) Where() (client.Options, error) {
-	o := client.Options{Socket: t.Socket, Remote: t.Remote, Getenv: t.Getenv}
+	o := client.Options{Socket: t.Socket, Remote: t.Remote, Getenv: t.Getenv, ReadToken: t.ReadToken}
 	switch {
 	case t.given("remote") && o.Remote == "":
 		return o, Usage(wordsEmptyRemote)

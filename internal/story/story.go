@@ -43,6 +43,11 @@ func Main(m *testing.M, name string, program func() int) {
 //	                         verified or untouched, and writes NAME.pub
 //	capture NAME REGEXP      sets $NAME to the group of a match in stdout
 //	talk N SCRIPT PROGRAM... runs a program on a terminal, and follows a script
+//	actor NAME DIR [VAR=X].. starts a shell that the story talks to, as an agent's process
+//	as NAME N PROGRAM...     has it run a program as code does; with - for N only begins it
+//	shows NAME REGEXP        waits until that has written a match to standard error
+//	ended NAME N             waits for its end
+//	signal NAME KILL|INT     ends the shell, or interrupts what it runs
 //	answer STATUS [BODY]     listens on $GATED_SOCKET and answers only this
 func Run(t *testing.T, dir string, others ...string) {
 	for _, name := range []string{"ssh-keygen", "ssh-agent"} {
@@ -63,7 +68,7 @@ func Run(t *testing.T, dir string, others ...string) {
 		Setup:              func(e *testscript.Env) error { return setup(e, bin) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": code, "serve": serve, "halt": halt, "reload": reload, "agent": agent, "device": device, "capture": capture, "answer": answer,
-			"talk": talk,
+			"talk": talk, "actor": enter, "as": as, "shows": shows, "ended": ended, "signal": signal,
 		},
 	})
 }
@@ -105,6 +110,7 @@ func setup(e *testscript.Env, bin string) error {
 	e.Setenv("GATED_SOCKET", filepath.Join(e.WorkDir, "s"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	e.Values[running{}] = &running{}
+	e.Values[actor{}] = map[string]*actor{}
 	return nil
 }
 

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/client"
+)
+
+func (t *tool) renewCommand() *cobra.Command {
+	var ttl time.Duration
+	c := t.command("renew", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if _, err := seconds(c, "ttl", ttl); err != nil {
+			return err
+		}
+		return t.changeHeld(c, wordsRenewed, func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
+			return cl.Renew(ctx, args[0], ttl)
+		})
+	})
+	c.Flags().DurationVar(&ttl, "ttl", 0, flagTTL)
+	c.ValidArgsFunction = t.completeReservation(true)
+	return c
+}
+
+func (t *tool) releaseCommand() *cobra.Command {
+	var mine bool
+	c := t.command("release", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+		if mine == (len(args) == 1) {
+			return cli.Usage(wordsIDOrMine)
+		}
+		if mine {
+			return t.releaseMine(c)
+		}
+		return t.changeHeld(c, wordsReleased, func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
+			return cl.Release(ctx, args[0])
+		})
+	})
+	c.Flags().BoolVar(&mine, "mine", false, flagMine)
+	c.ValidArgsFunction = t.completeReservation(true)
+	return c
+}
+
+func (t *tool) releaseMine(c *cobra.Command) error {
+	cl, err := t.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	all, err := cl.ReleaseMine(c.Context())
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if err := t.showHeld(wordsReleased, r); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 && !t.JSON {
+		t.Print(wordsNothingHeld)
+	}
+	return nil
+}
+
+func (t *tool) transferCommand() *cobra.Command {
+	var to string
+	c := t.command("transfer", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if to == "" {
+			return cli.Usage(wordsNoReceiver)
+		}
+		return t.changeHeld(c, wordsTransferred, func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
+			return cl.Transfer(ctx, args[0], to)
+		})
+	})
+	t.receiverFlag(c, &to)
+	c.ValidArgsFunction = t.completeReservation(true)
+	return c
+}
+
+// receiverFlag adds --to.
+func (t *tool) receiverFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "to", "", flagTo)
+	_ = c.RegisterFlagCompletionFunc("to", t.completeAgent) // the flag was just added
+}
+
+// changeHeld changes one reservation and says in words how it is then. A
+// refusal may name who is in the way.
+func (t *tool) changeHeld(c *cobra.Command, words string, change func(context.Context, *client.Client) (api.Reservation, error)) error {
+	cl, err := t.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	r, err := change(c.Context(), cl)
+	if err != nil {
+		return t.inTheWay(err, "")
+	}
+	return t.showHeld(words, r)
+}
+
+// showHeld prints a reservation in words that take its id, patterns, holder and
+// end.
+func (t *tool) showHeld(words string, r api.Reservation) error {
+	if t.JSON {
+		return t.Emit(r)
+	}
+	t.Print(words, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Agent), cli.Moment(r.ExpiresAt))
+	return nil
+}
+
+func (t *tool) reservationsCommand() *cobra.Command {
+	var scope, holder string
+	var all bool
+	c := t.command("reservations", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		q := client.ReservationQuery{Agent: holder}
+		if all && c.Flags().Changed("scope") {
+			return cli.Usage(wordsScopeOrAll)
+		}
+		if !all {
+			p, err := place(c, scope)
+			if err != nil {
+				return err
+			}
+			q.Scope = p.Path
+		}
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return t.listReservations(c.Context(), cl, q)
+	})
+	scopeFlag(c, &scope)
+	c.Flags().StringVar(&holder, "agent", "", flagHolder)
+	c.Flags().BoolVar(&all, "all", false, flagAll)
+	_ = c.RegisterFlagCompletionFunc("agent", t.completeAgent) // the flag was just added
+	return c
+}
+
+func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client.ReservationQuery) error {
+	rows := []string{wordsReservationsHead}
+	err := eachReservation(ctx, cl, q, func(r api.Reservation) error {
+		if t.JSON {
+			return t.Emit(r)
+		}
+		rows = append(rows, cli.Row(r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt), cli.Moment(r.ExpiresAt),
+			r.Scope, quoted(r.Reason)))
+		return nil
+	})
+	if err != nil || t.JSON {
+		return err
+	}
+	return t.Table(rows...)
+}
+
+// eachReservation reads reservations page by page.
+func eachReservation(ctx context.Context, cl *client.Client, q client.ReservationQuery, fn func(api.Reservation) error) error {
+	for {
+		page, err := cl.Reservations(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Reservations {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		if page.Next == nil {
+			return nil
+		}
+		q.After = *page.Next
+	}
+}

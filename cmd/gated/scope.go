@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/checkout"
+	"gated/internal/cli"
+	"gated/internal/glob"
+	"gated/internal/op"
+)
+
+// wideFrom is how many files of its scope a pattern may match before it is
+// worth a warning.
+const wideFrom = 10
+
+// scopeFlag adds --scope.
+func scopeFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "scope", "", flagScope)
+	_ = c.MarkFlagDirname("scope") // the flag was just added
+}
+
+// place returns the directory that --scope names, else the git top level around
+// the working directory. An empty --scope, as of a variable that is not set, is
+// a usage error: it is not the wish for another directory.
+func place(c *cobra.Command, scope string) (api.Place, error) {
+	find, dir := checkout.Top, "."
+	if c.Flags().Changed("scope") {
+		find, dir = checkout.At, scope
+	}
+	if dir == "" {
+		return api.Place{}, cli.Usage(wordsEmptyScope)
+	}
+	p, err := find(dir)
+	if err != nil {
+		return p, cli.Usage(err.Error())
+	}
+	return p, nil
+}
+
+// patterns are those of a command line, as the gate is asked for them.
+type patterns struct {
+	in    api.Place
+	sent  []string
+	globs []glob.Pattern
+}
+
+// patterns reads the arguments of a command. What the gate would refuse is
+// refused here, in its words.
+func (t *tool) patterns(in api.Place, args []string) (patterns, error) {
+	out := patterns{in: in}
+	relative := false
+	for _, arg := range args {
+		sent, err := checkout.Pattern(in, arg)
+		var refused *op.Refusal
+		switch {
+		case errors.As(err, &refused):
+			return patterns{}, err
+		case err != nil:
+			return patterns{}, cli.Usage(err.Error())
+		}
+		parsed, err := glob.Parse(sent, glob.Options{Scope: in.Path, FoldCase: in.Fold})
+		if err != nil {
+			return patterns{}, err
+		}
+		if absolute := strings.HasPrefix(arg, "/"); !absolute && sent != arg {
+			t.Say(wordsLeadsTo, cli.Inline(arg), cli.Inline(sent))
+		} else if !absolute {
+			relative = true
+		}
+		out.sent, out.globs = append(out.sent, sent), append(out.globs, parsed)
+	}
+	if here, err := checkout.At("."); relative && (err != nil || here.Path != in.Path) {
+		t.Say(wordsRelativeTo, cli.Inline(in.Path))
+	}
+	return out, nil
+}
+
+// warnings says which of the patterns match many files, on standard error and
+// in what it returns.
+func (t *tool) warnings(p patterns) []string {
+	out := []string{}
+	root, err := os.OpenRoot(p.in.Path)
+	if err != nil {
+		return t.warned(out, notCounted(p.in.Path, err))
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	for i, g := range p.globs {
+		n, more, err := glob.Count(root.FS(), g, glob.MaxVisited)
+		switch {
+		case err != nil:
+			return t.warned(out, notCounted(p.in.Path, err))
+		case n > wideFrom || more:
+			out = t.warned(out, matchesMany(p.sent[i], n, more))
+		}
+	}
+	return out
+}
+
+func (t *tool) warned(list []string, text string) []string {
+	t.Say(wordsWarning, text)
+	return append(list, text)
+}
