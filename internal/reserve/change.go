@@ -1,0 +1,120 @@
+package reserve
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/glob"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Renew gives a reservation of the caller's a new end, ttl from now; 0 is the
+// default. Refusals: UnknownTarget if it has ended, NotHolder, BadParams.
+func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (Reservation, error) {
+	ttl, err := checkTTL(ttl)
+	if err != nil {
+		return Reservation{}, err
+	}
+	return b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
+		if err := extend(tx, r, out.now.Add(ttl), ttl); err != nil {
+			return err
+		}
+		out.changed(r.Scope.Target())
+		return b.append(tx, entry(audit.Renewed, by, *r))
+	})
+}
+
+// Release ends a reservation of the caller's and returns it as it was. Refusals:
+// UnknownTarget if it has ended, NotHolder.
+func (b *Book) Release(ctx context.Context, by op.Requester, id op.ReservationID) (Reservation, error) {
+	return b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
+		return b.end(tx, out, *r, audit.Released, by)
+	})
+}
+
+// change does something to one reservation of the caller's.
+func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID, do func(*store.Tx, *outcome, *Reservation) error) (Reservation, error) {
+	holder, err := holderOf(by)
+	if err != nil {
+		return Reservation{}, err
+	}
+	var r Reservation
+	err = b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
+		if r, err = read(tx, id, out.now); err != nil {
+			return err
+		}
+		if !r.Holder.Same(holder) {
+			return op.Refuse(op.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder, holder.UID).
+				WithHint("its holder can release or transfer it; operators can by a signature")
+		}
+		return do(tx, out, &r)
+	})
+	if err != nil {
+		return Reservation{}, err
+	}
+	r.Alive = b.alive(r.Holder)
+	return r, nil
+}
+
+// ReleaseMine ends all that the caller has, in every scope, and returns it as it
+// was.
+func (b *Book) ReleaseMine(ctx context.Context, by op.Requester) ([]Reservation, error) {
+	holder, err := holderOf(by)
+	if err != nil {
+		return nil, err
+	}
+	var all []Reservation
+	err = b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
+		if all, err = list(tx, sqlMine, holder.Name, int64(holder.UID), out.now.UnixNano()); err != nil {
+			return err
+		}
+		for _, r := range all {
+			if err := b.end(tx, out, r, audit.Released, by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Alive = b.alive(all[i].Holder)
+	}
+	return all, nil
+}
+
+// end removes a reservation and says so.
+func (b *Book) end(tx *store.Tx, out *outcome, r Reservation, why audit.Kind, by op.Requester) error {
+	return b.endFor(tx, out, r, entry(why, by, r))
+}
+
+// endFor removes a reservation; e says why.
+func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) error {
+	in, err := b.regionOf(r)
+	if err != nil {
+		return err
+	}
+	if err := remove(tx, r.ID); err != nil {
+		return err
+	}
+	e.For = append(e.For, b.queue.waitingFor(in, r.Holder)...)
+	out.free = append(out.free, in)
+	out.changed(r.Scope.Target())
+	return b.append(tx, e)
+}
+
+// regionOf returns the paths that a reservation is about.
+func (b *Book) regionOf(r Reservation) (region, error) {
+	in := region{path: r.Scope.Path, fold: r.Scope.Fold}
+	for _, text := range r.Patterns {
+		p, err := b.patterns.parse(text, glob.Options{FoldCase: in.fold})
+		if err != nil {
+			return in, err
+		}
+		in.patterns = append(in.patterns, pattern{Pattern: p, asked: text, prefix: prefixOf(in.path, p)})
+	}
+	return in, nil
+}

@@ -1,0 +1,29 @@
+package reserve
+
+import (
+	"slices"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// theGate is who ends what nobody releases.
+var theGate = op.Requester{Source: op.SourceGate}
+
+// entry is what the audit log says of a reservation.
+func entry(k audit.Kind, by op.Requester, r Reservation, others ...string) audit.Entry {
+	e := audit.Entry{Kind: k, By: by.String(), PID: by.PID, Target: r.Scope.Target().String(), Incarnation: r.Scope.Incarnation(),
+		Reason: r.Reason, Reservation: r.ID.String(), Patterns: r.Patterns, Mode: string(r.Mode), Holder: r.Holder.String(), Until: r.ExpiresAt}
+	if r.Holder.Name != "" {
+		e.For = append(e.For, r.Holder.Name)
+	}
+	for _, name := range others {
+		if name != "" && !slices.Contains(e.For, name) {
+			e.For = append(e.For, name)
+		}
+	}
+	return e
+}
+
+func (b *Book) append(tx *store.Tx, e audit.Entry) error { return b.cfg.Append(tx, e) }

@@ -1,0 +1,139 @@
+package reserve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// View is a scope with the reservations in force there, as one moment had them.
+type View struct {
+	Scope        Scope
+	Reservations []Reservation // by id
+	Last         string        // the step of operators that was applied last, "j12.1"; or ""
+}
+
+// Fingerprint digests what operators decide about: which reservations there are,
+// of which paths, in which mode and whose. Times and reasons are not in it.
+func (v View) Fingerprint() op.Fingerprint {
+	var text strings.Builder
+	fmt.Fprintf(&text, "scope %s\n", v.Scope.ID)
+	for _, r := range v.Reservations {
+		fmt.Fprintf(&text, "%v %s %q %d %q\n", r.ID, r.Mode, r.Holder.Name, r.Holder.UID, r.Patterns)
+	}
+	return op.FingerprintOf([]byte(text.String()))
+}
+
+// View returns a scope and its reservations; UnknownTarget for an id that there
+// is not.
+func (b *Book) View(ctx context.Context, scope string) (v View, err error) {
+	err = b.view(ctx, func(tx *store.Tx, now time.Time) (err error) {
+		v, err = readView(tx, scope, now)
+		return err
+	})
+	for i := range v.Reservations {
+		v.Reservations[i].Alive = b.alive(v.Reservations[i].Holder)
+	}
+	return v, err
+}
+
+func readView(tx *store.Tx, scope string, now time.Time) (v View, err error) {
+	if v.Scope, err = readScope(tx, scope); err != nil {
+		return v, err
+	}
+	if err = tx.QueryRow(`SELECT last_step FROM scopes WHERE id = ?`, v.Scope.number()).Scan(&v.Last); err != nil {
+		return v, err
+	}
+	v.Reservations, err = list(tx, sqlOfScope, v.Scope.number(), now.UnixNano())
+	return v, err
+}
+
+// ForceRelease ends all reservations of a scope for a step that operators signed,
+// and returns them as they were. If they are not those that were seen, it is
+// StaleTarget and nothing ends.
+func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint) ([]Reservation, error) {
+	var all []Reservation
+	err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
+		v, err := b.force(tx, out, step, scope, seen)
+		if err != nil {
+			return err
+		}
+		all = v.Reservations
+		for _, r := range all {
+			if err := b.endFor(tx, out, r, signed(entry(audit.Released, theGate, r), step)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Alive = b.alive(all[i].Holder)
+	}
+	return all, nil
+}
+
+// ForceTransfer gives a reservation to a registered agent for a step that
+// operators signed. StaleTarget is as with ForceRelease. A signature takes a
+// reservation from somebody; it does not make two holders overlap, nor give the
+// receiver more than its limit: Conflict, OverLimit and the rest are as with
+// Transfer.
+func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (Reservation, error) {
+	receiver, err := b.receiver(to)
+	if err != nil {
+		return Reservation{}, err
+	}
+	var r Reservation
+	var in inTheWay
+	err = b.update(ctx, func(tx *store.Tx, out *outcome) error {
+		r, in = Reservation{}, inTheWay{}
+		v, err := b.force(tx, out, step, scope, seen)
+		if err != nil {
+			return err
+		}
+		if r, err = read(tx, id, out.now); err != nil {
+			return err
+		}
+		if r.Scope.ID != v.Scope.ID {
+			return op.Refuse(op.UnknownTarget, "%v is in %s, not in %s", id, r.Scope.Target(), v.Scope.Target())
+		}
+		e := entry(audit.Transferred, theGate, r)
+		if in, err = b.handOver(tx, out, &r, receiver); err != nil {
+			return err
+		}
+		return b.append(tx, signed(handedOver(e, r), step))
+	})
+	if err != nil {
+		return Reservation{}, b.contested(err, in, receiver)
+	}
+	r.Alive = b.alive(r.Holder)
+	return r, nil
+}
+
+// force compares a scope with what operators saw, and records their step.
+func (b *Book) force(tx *store.Tx, out *outcome, step op.StepID, scope string, seen op.Fingerprint) (View, error) {
+	v, err := readView(tx, scope, out.now)
+	if err != nil {
+		return v, err
+	}
+	if v.Fingerprint() != seen {
+		return v, op.Refuse(op.StaleTarget, "the reservations of %s are not those that were seen", v.Scope.Target()).
+			WithHint("ask again; the request will show them as they are now")
+	}
+	out.changed(v.Scope.Target())
+	_, err = tx.Exec(`UPDATE scopes SET last_step = ? WHERE id = ?`, step.String(), v.Scope.number())
+	return v, err
+}
+
+// signed says which step an entry belongs to.
+func signed(e audit.Entry, step op.StepID) audit.Entry {
+	e.Job, e.Step = step.Job.String(), step.String()
+	return e
+}

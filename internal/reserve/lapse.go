@@ -1,0 +1,144 @@
+package reserve
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/store"
+)
+
+const sqlNextDue = `SELECT due_at FROM reservations ORDER BY due_at LIMIT 1`
+
+// due ends what lapsed and announces what soon will, at most limit of it, the
+// oldest first, and returns how much it was.
+func (b *Book) due(tx *store.Tx, out *outcome, limit int) (int, error) {
+	all, err := list(tx, sqlDue, out.now.UnixNano(), limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range all {
+		if r.ExpiresAt.After(out.now) {
+			if _, err := tx.Exec(sqlAnnounced, int64(r.ID)); err != nil {
+				return 0, err
+			}
+			err = b.append(tx, entry(audit.Lapsing, theGate, r))
+		} else {
+			err = b.end(tx, out, r, audit.Lapsed, theGate)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(all), nil
+}
+
+// Sweep ends all that has lapsed. It is for the start, before anything is
+// answered; later on Run does it.
+func (b *Book) Sweep(ctx context.Context) error {
+	for {
+		var done int
+		err := b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
+			done, err = b.due(tx, out, dueBatch)
+			return err
+		})
+		if err != nil || done < dueBatch {
+			return err
+		}
+	}
+}
+
+// The pauses of Run: between attempts after a failure, and at most before it
+// looks again, because timers stand still while the machine sleeps.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 10 * time.Second
+	longest    = time.Minute
+)
+
+// Run ends each reservation at its time, and announces it before. It returns
+// when ctx ends, with its cause. Failures are logged and tried again.
+func (b *Book) Run(ctx context.Context) error {
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	pause := firstPause
+	for {
+		wait, some, err := b.tend(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			wait, some = pause, true
+			pause = min(2*pause, lastPause)
+			b.log.Error("reservations that are due were not ended; trying again", "error", err, "pause", pause)
+		} else {
+			pause = firstPause
+		}
+		timer.Stop()
+		if some {
+			timer.Reset(min(wait, longest))
+		}
+		moved := b.moved
+		if err != nil {
+			moved = nil // more haste does not help
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-moved:
+		case <-timer.C:
+		}
+	}
+}
+
+// tend does what is due and returns how long it is until there is more, if there
+// is any.
+func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err error) {
+	for {
+		var next int64
+		now := b.cfg.Now()
+		err := b.view(ctx, func(tx *store.Tx, _ time.Time) error {
+			next = 0
+			err := tx.QueryRow(sqlNextDue).Scan(&next)
+			if errors.Is(err, sql.ErrNoRows) {
+				return nil
+			}
+			return err
+		})
+		if err != nil || next == 0 {
+			return 0, false, err
+		}
+		if wait := fromNano(next).Sub(now); wait > 0 {
+			return wait, true, nil
+		}
+		if err := b.Sweep(ctx); err != nil {
+			return 0, false, err
+		}
+	}
+}
+
+// EndOf ends, in the caller's transaction, what is bound to a registration that
+// has ended, or has ended with it. What is kept stays till its time is up. The
+// caller calls after when the transaction is on disk, and only then.
+func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
+	out := &outcome{now: b.cfg.Now()}
+	all, err := list(tx, sqlBoundTo, h.Registration)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		why := audit.Orphaned
+		if !r.ExpiresAt.After(out.now) {
+			why = audit.Lapsed
+		}
+		if err := b.end(tx, out, r, why, theGate); err != nil {
+			return nil, err
+		}
+	}
+	return func() {
+		b.settle(out)
+		b.queue.wakeHolder(h)
+	}, nil
+}

@@ -1,0 +1,114 @@
+package reserve
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"gated/internal/op"
+)
+
+// waiter is a claim that waits.
+type waiter struct {
+	*wish
+	since time.Time
+	woken chan struct{} // holds one, for what changed since it was looked at
+}
+
+// wakeWork is what finding out whom a change concerns may cost; beyond it all
+// that wait look for themselves.
+const wakeWork = maxWork / 16
+
+// queue is the claims that wait, in the order in which they came. They are in
+// memory alone and end with their calls.
+type queue struct {
+	mu  sync.Mutex
+	all []*waiter
+}
+
+// join puts a claim behind all others.
+func (q *queue) join(w *wish, now time.Time) (*waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	own := 0
+	for _, o := range q.all {
+		if o.holder.Same(w.holder) {
+			own++
+		}
+	}
+	switch {
+	case own >= MaxWaitersPerHolder:
+		return nil, op.Refuse(op.OverLimit, "%s waits for %d claims already", w.holder, own).WithHint("let one of them end first")
+	case len(q.all) >= MaxWaiters:
+		return nil, op.Refuse(op.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")
+	}
+	me := &waiter{wish: w, since: now, woken: make(chan struct{}, 1)}
+	q.all = append(q.all, me)
+	return me, nil
+}
+
+// leave takes a claim out. Those behind it that it kept waiting look again.
+func (q *queue) leave(me *waiter) {
+	q.mu.Lock()
+	q.all = slices.DeleteFunc(slices.Clone(q.all), func(o *waiter) bool { return o == me })
+	q.mu.Unlock()
+	q.wake([]region{me.region}, nil)
+}
+
+// before returns the claims that came before one, or all for nil.
+func (q *queue) before(me *waiter) []*waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.all
+	if i := slices.Index(all, me); me != nil && i >= 0 {
+		all = all[:i]
+	}
+	return slices.Clip(all)
+}
+
+// wake makes those look again whom it may concern that regions are free, or that
+// holders got something. Who joins meanwhile looks after it.
+func (q *queue) wake(free []region, gained []Holder) {
+	spent := int64(maxWork - wakeWork)
+	for _, w := range q.before(nil) {
+		if slices.ContainsFunc(gained, w.holder.Same) || slices.ContainsFunc(free, func(r region) bool { return w.concerned(r, &spent) }) {
+			w.wake()
+		}
+	}
+}
+
+// wakeHolder makes the claims of one registration look again.
+func (q *queue) wakeHolder(h Holder) {
+	for _, w := range q.before(nil) {
+		if h.Registration != 0 && w.holder.Registration == h.Registration {
+			w.wake()
+		}
+	}
+}
+
+// concerned reports whether a region may be what the claim waits for.
+func (w *waiter) concerned(r region, spent *int64) bool {
+	overlap, ok := w.overlaps(r, spent)
+	return overlap || !ok
+}
+
+func (w *waiter) wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// waitingFor returns the names of agents other than the holder that wait for
+// something in a region.
+func (q *queue) waitingFor(r region, h Holder) []string {
+	var out []string
+	spent := int64(maxWork - wakeWork)
+	for _, w := range q.before(nil) {
+		if w.holder.Name != "" && !w.holder.Same(h) && w.concerned(r, &spent) {
+			out = append(out, w.holder.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

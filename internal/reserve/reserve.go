@@ -1,0 +1,184 @@
+package reserve
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Granted is what a claim got. Renewed says that its holder had it before.
+type Granted struct {
+	Reservation
+	Renewed bool
+}
+
+// Reserve grants a claim as a whole, or refuses it:
+//
+//   - Conflict, with who is in the way, if a reservation of another holder overlaps
+//     it and not both are shared, or an earlier claim of another holder that waits
+//     for something overlaps it;
+//   - OverLimit beyond MaxPerHolder, MaxPatterns, MaxScopes or what may wait;
+//   - TooComplex for a pattern beyond glob's limits, or with too many others near;
+//   - BadParams or Malformed for anything else that is wrong with it;
+//   - NotHolder if its agent's registration has ended.
+//
+// A claim of the same holder to the same patterns in the same scope renews what
+// it has: the later of both ends counts, all else is as asked now.
+//
+// With a Wait the claim waits so long for others to release. If ctx ends
+// meanwhile, the error is its cause.
+func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error) {
+	w, err := b.read(c)
+	if err != nil {
+		return Granted{}, nil, err
+	}
+	g, conflicts, err := b.attempt(ctx, w, nil)
+	if c.Wait > 0 && errors.Is(err, op.Conflict) {
+		return b.wait(ctx, w, c.Wait)
+	}
+	return g, conflicts, err
+}
+
+// attempt decides a claim at once. me is its place among those that wait.
+func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Conflict, error) {
+	var g Granted
+	var in inTheWay
+	err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
+		g, in = Granted{}, inTheWay{}
+		if err := b.stands(tx, w.holder); err != nil {
+			return err
+		}
+		scope, _, err := findScope(tx, w.place)
+		if err != nil {
+			return err
+		}
+		same, err := sameAs(tx, scope, w, out.now)
+		if err != nil {
+			return err
+		}
+		if same == 0 {
+			if err := room(tx, scope, w.holder, out.now); err != nil {
+				return err
+			}
+		}
+		if in, err = b.obstacles(tx, out, w, me, 0); err != nil {
+			return err
+		}
+		if in.any() {
+			return op.Refuse(op.Conflict, "")
+		}
+		if same != 0 {
+			g, err = b.again(tx, out, w, same)
+			return err
+		}
+		g, err = b.grant(tx, out, w, scope)
+		return err
+	})
+	switch {
+	case err == nil:
+		g.Alive = b.alive(g.Holder)
+		return g, nil, nil
+	case errors.Is(err, op.Conflict) && in.any():
+		b.lives(in.conflicts)
+		return Granted{}, in.conflicts, in.refusal()
+	}
+	return Granted{}, nil, err
+}
+
+// stands refuses a holder whose registration has ended.
+func (b *Book) stands(tx *store.Tx, h Holder) error {
+	if h.Registration == 0 {
+		return nil
+	}
+	ok, err := b.cfg.Registered(tx, h)
+	if err == nil && !ok {
+		err = op.Refuse(op.NotHolder, "the agent %q is not registered any more", h.Name).WithHint("register it again")
+	}
+	return err
+}
+
+// sameAs returns the reservation that the holder has of the same patterns, or 0.
+func sameAs(tx *store.Tx, s Scope, w *wish, now time.Time) (op.ReservationID, error) {
+	if s.ID == "" {
+		return 0, nil
+	}
+	var id op.ReservationID
+	err := tx.QueryRow(sqlSame, s.number(), w.holder.Name, int64(w.holder.UID), w.digest(), now.UnixNano()).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
+}
+
+// room refuses one more reservation of a holder in a scope that has no room.
+func room(tx *store.Tx, s Scope, h Holder, now time.Time) error {
+	if s.ID == "" {
+		return nil
+	}
+	n := 0
+	err := tx.QueryRow(sqlCount, s.number(), h.Name, int64(h.UID), now.UnixNano()).Scan(&n)
+	if err == nil && n >= MaxPerHolder {
+		err = op.Refuse(op.OverLimit, "%s has %d reservations in %s already, and may have %d", h, n, s.Path, MaxPerHolder).
+			WithHint("release some, or reserve several patterns at once")
+	}
+	return err
+}
+
+// grant writes a new reservation down.
+func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted, error) {
+	if scope.ID == "" {
+		var err error
+		if scope, err = placeScope(tx, w.place, out.now); err != nil {
+			return Granted{}, err
+		}
+	}
+	scope.Fold = w.fold
+	r := Reservation{Scope: scope, Patterns: w.texts(), Mode: w.mode, Holder: w.holder, Keep: w.keep, Reason: w.reason,
+		CreatedAt: fromNano(out.now.UnixNano()), ExpiresAt: fromNano(out.now.Add(w.ttl).UnixNano())}
+	if err := insert(tx, &r, w.region, w.ttl); err != nil {
+		return Granted{}, err
+	}
+	out.gain(r)
+	return Granted{Reservation: r}, b.append(tx, entry(audit.Reserved, w.by, r))
+}
+
+// again renews a reservation that its holder asks for once more.
+func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (Granted, error) {
+	r, err := read(tx, id, out.now)
+	if err != nil {
+		return Granted{}, err
+	}
+	weaker := r.Mode == Exclusive && w.mode == Shared
+	r.Holder, r.Mode, r.Reason, r.Keep = w.holder, w.mode, w.reason, w.keep
+	if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(id)); err != nil {
+		return Granted{}, err
+	}
+	if later := out.now.Add(w.ttl); later.After(r.ExpiresAt) {
+		if err := extend(tx, &r, later, w.ttl); err != nil {
+			return Granted{}, err
+		}
+	}
+	if weaker {
+		out.free = append(out.free, w.region)
+	}
+	out.gain(r)
+	return Granted{r, true}, b.append(tx, entry(audit.Renewed, w.by, r))
+}
+
+// extend sets when a reservation ends.
+func extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) error {
+	r.ExpiresAt = fromNano(until.UnixNano())
+	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl), int64(r.ID))
+	return err
+}
+
+// gain records that the holder has something that it had not, or not so.
+func (o *outcome) gain(r Reservation) {
+	o.gained = append(o.gained, r.Holder)
+	o.changed(r.Scope.Target())
+}

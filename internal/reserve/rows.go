@@ -1,0 +1,125 @@
+package reserve
+
+import (
+	"database/sql"
+	"errors"
+	"time"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+const (
+	sqlReservation = `SELECT r.id, r.agent, r.uid, r.registration, r.mode, r.fold, r.reason, r.keep, r.created_at, r.expires_at,
+		s.id, s.path, s.device, s.inode, s.at FROM reservations AS r CROSS JOIN scopes AS s ON s.id = r.scope `
+	sqlByID     = sqlReservation + `WHERE r.id = ?`
+	sqlMine     = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id`
+	sqlOfScope  = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
+	sqlBoundTo  = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id`
+	sqlDue      = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
+	sqlPatterns = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
+	sqlSame     = `SELECT id FROM reservations WHERE scope = ? AND agent = ? AND uid = ? AND digest = ? AND expires_at > ? ORDER BY id LIMIT 1`
+	sqlCount    = `SELECT count(*) FROM reservations WHERE scope = ? AND agent = ? AND uid = ? AND expires_at > ?`
+	sqlInsert   = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, reason, keep, created_at, expires_at, due_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlInsertPattern  = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
+	sqlSetHolder      = `UPDATE reservations SET agent = ?, uid = ?, registration = ? WHERE id = ?`
+	sqlSetTerms       = `UPDATE reservations SET registration = ?, mode = ?, reason = ?, keep = ? WHERE id = ?`
+	sqlSetTimes       = `UPDATE reservations SET expires_at = ?, due_at = ? WHERE id = ?`
+	sqlAnnounced      = `UPDATE reservations SET due_at = expires_at WHERE id = ?`
+	sqlDeletePatterns = `DELETE FROM reservation_patterns WHERE reservation = ?`
+	sqlDelete         = `DELETE FROM reservations WHERE id = ?`
+)
+
+// read returns a reservation; whether its holder is alive is for later. One that
+// ended is UnknownTarget.
+func read(tx *store.Tx, id op.ReservationID, now time.Time) (Reservation, error) {
+	r, err := scan(tx.QueryRow(sqlByID, int64(id)).Scan)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !r.ExpiresAt.After(now) {
+		return Reservation{}, op.Refuse(op.UnknownTarget, "there is no reservation %s in force", id).
+			WithHint("it may have ended; gated reservations lists what is in force")
+	}
+	if err != nil {
+		return Reservation{}, err
+	}
+	r.Patterns, err = readPatterns(tx, r.ID)
+	return r, err
+}
+
+// list returns the reservations of a query with their patterns.
+func list(tx *store.Tx, query string, args ...any) ([]Reservation, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Reservation
+	for rows.Next() {
+		r, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		if r.Patterns, err = readPatterns(tx, r.ID); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+func scan(from func(...any) error) (Reservation, error) {
+	var r Reservation
+	var scope, device, inode, at, created, expires int64
+	err := from(&r.ID, &r.Holder.Name, &r.Holder.UID, &r.Holder.Registration, &r.Mode, &r.Scope.Fold, &r.Reason, &r.Keep, &created, &expires,
+		&scope, &r.Scope.Path, &device, &inode, &at)
+	r.Scope.ID, r.Scope.Device, r.Scope.Inode, r.Scope.At = scopeID(scope), uint64(device), uint64(inode), fromNano(at)
+	r.CreatedAt, r.ExpiresAt = fromNano(created), fromNano(expires)
+	return r, err
+}
+
+func readPatterns(tx *store.Tx, id op.ReservationID) ([]string, error) {
+	rows, err := tx.Query(sqlPatterns, int64(id))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var p string
+		if err := rows.Scan(&p); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, rows.Err()
+}
+
+// insert writes a reservation that is new, and sets its id.
+func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
+	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Registration, string(r.Mode), in.fold,
+		in.digest(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl))
+	if err != nil {
+		return err
+	}
+	r.ID = op.ReservationID(id)
+	for _, p := range in.patterns {
+		if _, err := tx.Exec(sqlInsertPattern, p.prefix, id, p.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes a reservation's rows.
+func remove(tx *store.Tx, id op.ReservationID) error {
+	if _, err := tx.Exec(sqlDeletePatterns, int64(id)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(sqlDelete, int64(id))
+	return err
+}
+
+// dueAt is when the end of a reservation is announced, in nanoseconds.
+func dueAt(expires time.Time, ttl time.Duration) int64 {
+	return expires.Add(-min(announceBefore, ttl/announceShare)).UnixNano()
+}

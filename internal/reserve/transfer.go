@@ -1,0 +1,107 @@
+package reserve
+
+import (
+	"context"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Transfer gives a reservation of the caller's to a registered agent, with the
+// time that it has left. Refusals: UnknownTarget for a reservation that has ended
+// or a name that is not registered, NotHolder, BadParams where the receiver has
+// it already, OverLimit where the receiver has no room, and Conflict where two
+// holders would then have what overlaps, because the caller has something else
+// there too.
+func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (Reservation, error) {
+	holder, err := holderOf(by)
+	if err != nil {
+		return Reservation{}, err
+	}
+	receiver, err := b.receiver(to)
+	if err != nil {
+		return Reservation{}, err
+	}
+	var in inTheWay
+	r, err := b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
+		if err := b.stands(tx, holder); err != nil {
+			return err
+		}
+		e := entry(audit.Transferred, by, *r)
+		if in, err = b.handOver(tx, out, r, receiver); err != nil {
+			return err
+		}
+		return b.append(tx, handedOver(e, *r))
+	})
+	return r, b.contested(err, in, receiver)
+}
+
+// receiver returns the registered agent of a name.
+func (b *Book) receiver(name string) (Holder, error) {
+	if err := op.CheckName(name); err != nil {
+		return Holder{}, err
+	}
+	h, ok := b.cfg.Agent(name)
+	if !ok {
+		return Holder{}, noAgent(name)
+	}
+	return h, nil
+}
+
+func noAgent(name string) error {
+	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agents lists those that are")
+}
+
+// handOver makes another the holder of r, unless that lets two holders overlap or
+// is beyond the receiver's limit.
+func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (in inTheWay, err error) {
+	if r.Holder.Same(to) {
+		return in, op.Refuse(op.BadParams, "%s has %v already", to, r.ID)
+	}
+	if ok, err := b.cfg.Registered(tx, to); err != nil || !ok {
+		if err == nil {
+			err = noAgent(to.Name)
+		}
+		return in, err
+	}
+	if err := room(tx, r.Scope, to, out.now); err != nil {
+		return in, err
+	}
+	region, err := b.regionOf(*r)
+	if err != nil {
+		return in, err
+	}
+	if in, err = b.conflicts(tx, out, &wish{holder: to, mode: r.Mode, region: region}, r.ID); err != nil {
+		return in, err
+	}
+	if in.any() {
+		return in, op.Refuse(op.Conflict, "")
+	}
+	r.Holder = to
+	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Registration, int64(r.ID)); err != nil {
+		return in, err
+	}
+	out.free = append(out.free, region)
+	out.gain(*r)
+	return in, nil
+}
+
+// handedOver is the entry of a transfer: of the giver's, with the new holder, for
+// both and for whoever waits.
+func handedOver(e audit.Entry, r Reservation) audit.Entry {
+	next := entry(e.Kind, theGate, r, e.For...)
+	next.By, next.PID = e.By, e.PID
+	return next
+}
+
+// contested words the refusal of a transfer.
+func (b *Book) contested(err error, in inTheWay, to Holder) error {
+	if !in.any() || op.CodeOf(err) != op.Conflict {
+		return err
+	}
+	b.lives(in.conflicts)
+	c := in.conflicts[0]
+	return op.Refuse(op.Conflict, "%s would have what overlaps with another's: %s overlaps %s", to, shownPattern(c.Pattern), described(c)).
+		WithHint("transfer or release that one first")
+}

@@ -1,0 +1,45 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/op"
+)
+
+// wait puts a claim behind those that wait and decides it again whenever
+// something changed that it may wait for. It is in the queue before it looks, so
+// it misses nothing. An attempt that has begun is not cut off by the end of the
+// wait. A claim whose agent ended is refused, as NotHolder.
+func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted, []Conflict, error) {
+	me, err := b.queue.join(w, b.cfg.Now())
+	if err != nil {
+		return Granted{}, nil, err
+	}
+	defer b.queue.leave(me)
+	waiting, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	for {
+		g, conflicts, err := b.attempt(ctx, w, me)
+		if !errors.Is(err, op.Conflict) {
+			return g, conflicts, err
+		}
+		select {
+		case <-me.woken:
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return Granted{}, nil, fmt.Errorf("waiting for paths: %w", context.Cause(ctx))
+			}
+			return Granted{}, conflicts, waited(err, limit)
+		}
+	}
+}
+
+// waited says of a refusal that it came after a wait.
+func waited(err error, limit time.Duration) error {
+	r := *op.AsRefusal(err)
+	r.Detail += fmt.Sprintf(" (after a wait of %v)", limit)
+	return &r
+}
