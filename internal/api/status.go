@@ -22,6 +22,8 @@ type Status struct {
 	Waiting   int             `json:"waiting"` // requests that wait for a signature
 	Running   int             `json:"running"` // steps that were dispatched
 	Guests    int             `json:"guests"`
+	Agents    int             `json:"agents"`       // that are registered
+	Reserved  int             `json:"reservations"` // that are in force
 	Health    []Health        `json:"health"`
 	Sources   []SourceStatus  `json:"sources"` // of desired state
 	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock

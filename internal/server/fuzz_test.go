@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"gated/internal/api"
 	"gated/internal/op"
 )
+
+const tokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 // FuzzQuery: a query is understood or Malformed, and what is understood is
 // within its bounds.
@@ -39,6 +42,55 @@ func FuzzQuery(f *testing.F) {
 			malformed(t, err)
 		} else if n < 0 {
 			t.Fatalf("after %d", n)
+		}
+	})
+}
+
+// FuzzReservationQuery: a holder, a scope and a page are what was written, or
+// Malformed.
+func FuzzReservationQuery(f *testing.F) {
+	f.Add("scope=/src&agent=builder&after=r12&limit=7")
+	f.Add("agent=uid:1000&limit=201")
+	f.Add("agent=uid:-1&scope=src")
+	f.Fuzz(func(t *testing.T, raw string) {
+		r := httptest.NewRequest(http.MethodGet, "/v1/reservations", nil)
+		r.URL = &url.URL{Path: "/v1/reservations", RawQuery: raw}
+		known, err := parseQuery(r, []string{"scope", "agent", "after", "limit"})
+		if err != nil {
+			malformed(t, err)
+			return
+		}
+		q, err := (&call{query: known, r: r}).reservationQuery()
+		if err != nil {
+			malformed(t, err)
+			return
+		}
+		if q.Scope != known.Get("scope") || q.Agent != known.Get("agent") || known.Has("after") && q.After.String() != known.Get("after") ||
+			q.After < 0 || q.Limit < 1 || q.Limit > reservationsMax || strings.ContainsAny(q.Agent, "#/ ") {
+			t.Fatalf("%q became %+v", raw, q)
+		}
+	})
+}
+
+// FuzzToken: a token is one word or Malformed, and no refusal repeats it.
+func FuzzToken(f *testing.F) {
+	f.Add("c2VjcmV0LXRva2Vu_-", "")
+	f.Add("", "x")
+	f.Add("a b", "")
+	f.Fuzz(func(t *testing.T, one, two string) {
+		h := http.Header{api.TokenHeader: {one}}
+		if two != "" {
+			h.Add(api.TokenHeader, two)
+		}
+		got, err := agentToken(h)
+		switch {
+		case err != nil:
+			malformed(t, err)
+			if op.AsRefusal(err).Detail != op.AsRefusal(errToken()).Detail {
+				t.Fatal(err)
+			}
+		case two != "" || got != one || got == "" || len(got) > maxToken || strings.Trim(got, tokenLetters) != "":
+			t.Fatalf("%q and %q became %q", one, two, got)
 		}
 	})
 }

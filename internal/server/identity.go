@@ -55,10 +55,14 @@ func agentToken(h http.Header) (string, error) {
 		bad = !inToken(token[i])
 	}
 	if bad {
-		return "", ownRefusal(op.Refuse(op.Malformed, "%s is not one value of 1 to %d characters A-Z a-z 0-9 _ and -",
-			api.TokenHeader, maxToken))
+		return "", errToken()
 	}
 	return token, nil
+}
+
+func errToken() error {
+	return ownRefusal(op.Refuse(op.Malformed, "%s is not one value of 1 to %d characters A-Z a-z 0-9 _ and -",
+		api.TokenHeader, maxToken))
 }
 
 func inToken(c byte) bool {

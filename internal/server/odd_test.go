@@ -64,13 +64,33 @@ func TestH05OddFactsStayData(t *testing.T) {
 	}
 }
 
+// The same for what agents write about their reservations, which others read.
+func TestH05OddReservationsStayData(t *testing.T) {
+	w := start(t, -1, nil)
+	for _, s := range odd {
+		in := api.Reserve{Scope: api.Place{Path: "/" + s}, Patterns: []string{s}, Mode: s, Reason: s}
+		body, err := api.Encode(in)
+		require.NoError(t, err)
+		w.err, w.conflicts = nil, []api.Conflict{{Pattern: s, Overlaps: s, Reservation: api.Reservation{Reason: s, Patterns: []string{s}}}}
+		require.Equal(t, 201, w.do(t, "POST", "/v1/reservations", string(body)).status)
+		require.Equal(t, in, w.claim)
+		w.err = op.Refuse(op.Conflict, "%s", s)
+		p := w.do(t, "POST", "/v1/reservations", string(body)).problem(t)
+		require.Equal(t, w.conflicts, p.Conflicts)
+		w.err = nil
+		require.Equal(t, 200, w.do(t, "GET", "/v1/reservations?scope="+url.QueryEscape("/"+s), "").status)
+		require.Equal(t, "/"+s, w.asksFor.Scope)
+	}
+}
+
 // Odd paths and queries are refused as a problem, whatever they hold.
 func TestH05OddPaths(t *testing.T) {
 	w := start(t, -1, nil)
 	for _, s := range odd {
 		for _, path := range []string{
 			"/v1/guests/" + url.PathEscape(s), "/v1/jobs/" + url.PathEscape(s), "/v1/requests/" + url.PathEscape(s),
-			"/v1/desired/" + url.PathEscape(s), "/v1/jobs?state=" + url.QueryEscape(s), "/v1/jobs?" + url.QueryEscape(s) + "=1",
+			"/v1/desired/" + url.PathEscape(s), "/v1/agents/" + url.PathEscape(s), "/v1/reservations?after=" + url.QueryEscape(s),
+			"/v1/jobs?state=" + url.QueryEscape(s), "/v1/jobs?" + url.QueryEscape(s) + "=1",
 			"/" + url.PathEscape(s),
 		} {
 			if s == "null" && path == "/v1/guests/null" || path == "/v1/desired/null" {
