@@ -81,7 +81,7 @@ func (g Guard) gitHook(ctx context.Context, r Repository, read reader) (GitAnswe
 	}
 	// Where nobody has anything, nothing can be in the way.
 	answer, err := g.Ask(ctx, api.Check{Scope: place, Patterns: []string{everything}})
-	if err != nil || len(answer.Conflicts) == 0 {
+	if err != nil || len(answer.Conflicts) == 0 && !answer.More {
 		return out, err
 	}
 	out.add(answer, map[string]string{})
@@ -94,7 +94,7 @@ func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
 	if len(patterns) > batch {
 		// One question spares the others where nobody has anything.
 		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
-		if err != nil || len(answer.Conflicts) == 0 {
+		if err != nil || len(answer.Conflicts) == 0 && !answer.More {
 			return err
 		}
 	}

@@ -1,0 +1,171 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gated/internal/checkout"
+	"gated/internal/op"
+)
+
+// maxScript is the largest hook that is read, in bytes. What is larger is not
+// ours.
+const maxScript = 64 << 10
+
+// HooksDir is where git looks for the hooks of a repository.
+type HooksDir struct {
+	Path     string // without symbolic links
+	WorkTree string // in which it was asked
+	inTree   bool   // Path is in the work tree, and not in the repository's own directory
+	outside  string // it is in neither, so that it serves others, too: what says so
+	own      string // where it would be without that
+}
+
+// FindHooks asks git where it looks for hooks in the repository around top.
+// Unavailable: git fails, or is not there, or there is no work tree.
+func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	r := Repository{Dir: top, Env: withoutGit(env)}
+	tree, err := r.line(ctx, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return HooksDir{}, err
+	}
+	r.Dir = tree // a relative core.hooksPath is one from here
+	common, err := r.line(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	if err != nil {
+		return HooksDir{}, err
+	}
+	asked, err := r.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+	if err != nil {
+		return HooksDir{}, err
+	}
+	for _, p := range []*string{&tree, &common, &asked} {
+		if *p, err = checkout.Resolve(*p); err != nil {
+			return HooksDir{}, err
+		}
+	}
+	d := HooksDir{Path: asked, WorkTree: tree, own: filepath.Join(common, "hooks")}
+	switch {
+	case isIn(common, asked):
+	case isIn(tree, asked):
+		d.inTree = true
+	default:
+		d.outside = "it is a symbolic link"
+		if set, _ := r.line(ctx, "config", "--show-origin", "--get", "core.hooksPath"); set != "" {
+			d.outside = "core.hooksPath is " + strings.ReplaceAll(set, "\t", " ")
+		}
+	}
+	return d, nil
+}
+
+// findHooks is FindHooks for those who write. A directory of others', too, is
+// NotAllowed unless they said so.
+func (o GitOptions) findHooks(ctx context.Context, top string) (HooksDir, error) {
+	d, err := FindHooks(ctx, top, o.Env)
+	if err == nil && d.outside != "" && !o.Shared {
+		err = op.Refuse(op.NotAllowed, "git looks for hooks in %s, outside of this repository (%s): a hook there is run for others, too",
+			op.Shown(d.Path), op.Shown(d.outside)).
+			WithHint("for hooks of this repository alone: git config --local core.hooksPath %s; or say --shared-hooks", Quote(d.own))
+	}
+	return d, err
+}
+
+// isIn reports whether a resolved path is a directory or below it.
+func isIn(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// withoutGit returns an environment without the variables by which git tells
+// its hooks and aliases which repository they are in: asked is that of top.
+func withoutGit(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	var out []string
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES":
+		default:
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// gitHook is a hook as it is found.
+type gitHook struct {
+	path    string
+	info    fs.FileInfo // nil: there is none
+	chained fs.FileInfo // what is kept beside it, or nil
+	content []byte
+	by      authorship
+}
+
+// lookAt reads a hook and what is kept beside it. A symbolic link is never ours.
+func lookAt(dir, name string) (gitHook, error) {
+	h := gitHook{path: filepath.Join(dir, name)}
+	var err error
+	if h.info, err = lstat(h.path); err != nil {
+		return h, err
+	}
+	if h.chained, err = lstat(h.path + chainedSuffix); err != nil || h.info == nil {
+		return h, err
+	}
+	if h.info.IsDir() {
+		return h, op.Refuse(op.Conflict, "%s is a directory", op.Shown(h.path))
+	}
+	if h.info.Mode().IsRegular() && h.info.Size() <= maxScript {
+		if h.content, err = os.ReadFile(h.path); err != nil {
+			return h, err
+		}
+		h.by = author(h.content)
+	}
+	return h, nil
+}
+
+func lstat(path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return info, err
+}
+
+// GitState is how one of git's hooks is installed.
+type GitState struct {
+	Name    string
+	Path    string
+	There   bool // some hook is
+	Ours    bool // and it is gated's script, edited or not
+	Edited  bool // since gated wrote it
+	Runs    bool // git runs it: it is a file that may be executed
+	Chained bool // another hook is kept beside it, which ours runs first
+	Names   bool // it is not gated's, and names a hook of gated's all the same
+}
+
+// Hooks says how the hooks are installed that gated would install. Errors are
+// those of the file system.
+func (d HooksDir) Hooks() ([]GitState, error) {
+	var out []GitState
+	for _, name := range gitHooks {
+		h, err := lookAt(d.Path, name)
+		if err != nil {
+			return nil, err
+		}
+		s := GitState{Name: name, Path: h.path, There: h.info != nil, Chained: h.chained != nil}
+		s.Ours, s.Edited = s.There && h.by != foreign, h.by == edited
+		s.Names = !s.Ours && strings.Contains(string(h.content), "hook "+name)
+		if info, err := os.Stat(h.path); err == nil {
+			s.Runs = info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

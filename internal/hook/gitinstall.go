@@ -1,0 +1,179 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"gated/internal/op"
+)
+
+const (
+	noteWorkTree = "%s is inside the work tree: git status shows the hooks, and they hold the path of this machine's gated"
+	noteOwnName  = "%s goes by its own name or path, which is another now: see whether it still works"
+	noteForeign  = "%s is not gated's and was left as it is"
+)
+
+// goesByName finds hooks that ask how they were called.
+var goesByName = regexp.MustCompile(`\$0|\$\{0|argv\[0\]|__file__|BASH_SOURCE|PROGRAM_NAME|basename`)
+
+// InstallGit has git ask about every commit and push in the repository around
+// top, and in its linked work trees. A hook that was there is kept beside ours,
+// with its mode, and goes on being run. Nothing is changed unless everything can
+// be: Conflict where somebody edited a script of ours, or where one that was
+// there has no place to go; NotAllowed where the directory of hooks serves other
+// repositories, too; Unavailable as FindHooks; BadParams as Command.
+func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
+	dir, err := o.findHooks(ctx, top)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Changes: []Change{}, Notes: []string{}}
+	if dir.inTree {
+		report.Notes = append(report.Notes, fmt.Sprintf(noteWorkTree, op.Shown(dir.Path)))
+	}
+	var steps []func() error
+	for _, name := range gitHooks {
+		script, err := o.script(name)
+		if err != nil {
+			return Report{}, err
+		}
+		h, err := lookAt(dir.Path, name)
+		if err != nil {
+			return Report{}, err
+		}
+		change, err := h.plan(script)
+		if err != nil {
+			return Report{}, err
+		}
+		if change.Action != Unchanged {
+			steps = append(steps, func() error { return h.install(script) })
+		}
+		if change.Backup != "" && goesByName.Match(h.content) {
+			report.Notes = append(report.Notes, fmt.Sprintf(noteOwnName, op.Shown(change.Backup)))
+		}
+		report.Changes = append(report.Changes, change)
+	}
+	if o.DryRun {
+		return report, nil
+	}
+	return report, runAll(steps)
+}
+
+// UninstallGit takes out what InstallGit put in, and puts back what was there.
+// Errors are those of InstallGit; a hook of others is no error.
+func UninstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
+	dir, err := o.findHooks(ctx, top)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Changes: []Change{}, Notes: []string{}}
+	var steps []func() error
+	for _, name := range gitHooks {
+		h, err := lookAt(dir.Path, name)
+		if err != nil {
+			return Report{}, err
+		}
+		change := Change{Path: h.path, Action: Unchanged}
+		switch {
+		case h.info != nil && h.by == edited:
+			return Report{}, h.wasEdited()
+		case h.info != nil && h.by == foreign:
+			report.Notes = append(report.Notes, fmt.Sprintf(noteForeign, op.Shown(h.path)))
+		case h.info != nil || h.chained != nil:
+			change.Action = Removed
+			if h.chained != nil {
+				change.Action = Changed
+			}
+			steps = append(steps, h.uninstall)
+		}
+		report.Changes = append(report.Changes, change)
+	}
+	if o.DryRun {
+		return report, nil
+	}
+	return report, runAll(steps)
+}
+
+func runAll(steps []func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan says what is to become of a hook.
+func (h gitHook) plan(script []byte) (Change, error) {
+	c := Change{Path: h.path, Action: Changed}
+	switch {
+	case h.info == nil:
+		c.Action = Created
+	case h.by == edited:
+		return c, h.wasEdited()
+	case h.by == asWritten && bytes.Equal(h.content, script) && h.info.Mode().Perm()&0o111 == 0o111:
+		c.Action = Unchanged
+	case h.by == foreign && h.chained != nil && !os.SameFile(h.info, h.chained):
+		return c, op.Refuse(op.Conflict, "%s is not gated's, and %s from before is there, too", op.Shown(h.path), op.Shown(filepath.Base(h.path)+chainedSuffix)).
+			WithHint("something has put its own hook over gated's: keep one of the two as %s, remove the other, install again", op.Shown(filepath.Base(h.path)))
+	case h.by == foreign:
+		c.Backup = h.path + chainedSuffix
+	}
+	return c, nil
+}
+
+func (h gitHook) wasEdited() error {
+	name := op.Shown(filepath.Base(h.path))
+	return op.Refuse(op.Conflict, "%s was edited since gated wrote it", op.Shown(h.path)).
+		WithHint("move the lines that are not gated's to %s%s (mode 0755), remove %s, and try again", name, chainedSuffix, name)
+}
+
+// install puts the script in the hook's place. At no moment is there none: what
+// was there has both names before it loses one.
+func (h gitHook) install(script []byte) error {
+	if err := os.MkdirAll(filepath.Dir(h.path), 0o755); err != nil {
+		return err
+	}
+	if h.info != nil && h.by == foreign && h.chained == nil {
+		err := os.Link(h.path, h.path+chainedSuffix)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			err = os.Rename(h.path, h.path+chainedSuffix) // a file system without links
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return writeScript(h.path, script)
+}
+
+// uninstall puts back what was there.
+func (h gitHook) uninstall() error {
+	if h.chained != nil {
+		return os.Rename(h.path+chainedSuffix, h.path)
+	}
+	return os.Remove(h.path)
+}
+
+// writeScript writes a hook beside its place and moves it there.
+func writeScript(path string, script []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".gated-new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(script)
+	if err = errors.Join(err, f.Chmod(0o755), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

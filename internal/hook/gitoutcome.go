@@ -1,0 +1,107 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"gated/internal/api"
+)
+
+// What git's hooks say.
+const (
+	wordsCommitDenied = "gated: nothing was committed: the commit changes what another agent has reserved.\n"
+	wordsPushDenied   = "gated: nothing was pushed: the push changes what another agent has reserved.\n"
+	wordsChanged      = "  changed: %s\n"
+	wordsChangedMore  = "  and there are more\n"
+	wordsCommitNext   = "What to do: leave these paths out of the commit, or wait until they are free (gated reserve --wait). Do not commit them by other means.\n"
+	wordsPushNext     = "What to do: push again when they are free. gated reservations shows who has what.\n"
+	wordsMayHold      = "These reservations may be in the way:\n"
+	wordsGitUnchecked = "gated: whether another agent has reserved what this changes could not be checked: %s.\n"
+	wordsGitGoesOn    = "git goes on (--on-failure warn). gated hook status lists such failures.\n"
+	wordsGitBlocked   = "It was refused for that (--on-failure block). gated hook status lists such failures.\n"
+)
+
+// maxPaths is how many changed paths are listed.
+const maxPaths = 10
+
+// exitRefused is what git takes as a no, as it does every other than 0.
+const exitRefused = 1
+
+// GitHook judges commits and pushes before they are made.
+type GitHook struct {
+	Guard
+	Repository
+}
+
+// Commit judges the commit that git is about to make.
+func (h GitHook) Commit(ctx context.Context) Outcome {
+	a, err := h.PreCommit(ctx, h.Repository)
+	return h.outcome(a, err, wordsCommitDenied, wordsCommitNext)
+}
+
+// Push judges a push to a remote; refs is what git writes to the hook.
+func (h GitHook) Push(ctx context.Context, remote string, refs io.Reader) Outcome {
+	a, err := h.PrePush(ctx, h.Repository, remote, refs)
+	return h.outcome(a, err, wordsPushDenied, wordsPushNext)
+}
+
+func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
+	held := len(a.Held) > 0 || a.More
+	switch {
+	case err != nil:
+		text := fmt.Sprintf(wordsGitUnchecked, bounded(shownOr(err.Error()), maxField))
+		if held {
+			text += wordsMayHold + holders(a.found())
+		}
+		if h.OnFailure == Block {
+			return Outcome{Stderr: text + wordsGitBlocked, Code: exitRefused}
+		}
+		return Outcome{Stderr: text + wordsGitGoesOn}
+	case held:
+		return Outcome{Stderr: denied + a.changed() + holders(a.found()) + next, Code: exitRefused}
+	default:
+		return Outcome{}
+	}
+}
+
+// shownOr returns text of the daemon's or the system's, in which somebody may
+// have chosen a name, as it may be shown.
+func shownOr(text string) string {
+	if n := neutral(text, maxField); n != `"`+text+`"` {
+		return n
+	}
+	return text
+}
+
+// changed lists the paths that are in the way.
+func (a GitAnswer) changed() string {
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, h := range a.Held {
+		if seen[h.Path] {
+			continue
+		}
+		if len(seen) == maxPaths {
+			b.WriteString(wordsChangedMore)
+			break
+		}
+		seen[h.Path] = true
+		fmt.Fprintf(&b, wordsChanged, neutral(h.Path, maxField))
+	}
+	return b.String()
+}
+
+// found has each reservation once.
+func (a GitAnswer) found() api.Checked {
+	out := api.Checked{More: a.More}
+	seen := map[string]bool{}
+	for _, h := range a.Held {
+		if !seen[h.Reservation.ID] {
+			seen[h.Reservation.ID] = true
+			out.Conflicts = append(out.Conflicts, h.Conflict)
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package hook
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// gitHooks are the hooks of git's that are installed.
+var gitHooks = []string{"pre-commit", "pre-push"}
+
+const (
+	// chainedSuffix is what a hook is called that was there before ours.
+	chainedSuffix = ".gated-chained"
+	// TrialVariable, if it is not empty, keeps the script from running the hook
+	// that was there before: a trial is to try ours alone.
+	TrialVariable = "GATED_HOOK_TRIAL"
+	// marker begins the line by which a script of ours is known. What follows is
+	// the digest of the lines below it, so that an edited one is known, too.
+	marker = "# gated hook script v1 sha256:"
+)
+
+// GitOptions say how git's hooks are installed.
+type GitOptions struct {
+	Program   string        // the absolute path of gated
+	Socket    string        // --socket for the hook, "" for none
+	OnFailure OnFailure     // also where Program is gone
+	Deadline  time.Duration // --deadline for the hook, 0 for its default
+	Shared    bool          // also into a directory of hooks outside of the repository
+	DryRun    bool          // change nothing, say what would be changed
+	Env       []string      // of the git that is asked; os.Environ() if nil
+}
+
+// script returns the script of one hook. What was there before is run first: it
+// may still change what is committed. pre-push reads the refs from standard
+// input, which is kept for both.
+func (o GitOptions) script(name string) ([]byte, error) {
+	args := []string{"hook", name, "--on-failure", string(o.OnFailure)}
+	if o.Deadline > 0 {
+		args = append(args, "--deadline", o.Deadline.String())
+	}
+	if o.Socket != "" {
+		args = append(args, "--socket", o.Socket)
+	}
+	line, err := Command(o.Program, args...)
+	if err != nil {
+		return nil, err
+	}
+	gone := "exit 0 # warn"
+	if o.OnFailure == Block {
+		gone = "exit 1 # block"
+	}
+	keep, first, then := "", `"$old" "$@"`, "exec "
+	if name == "pre-push" {
+		keep, first, then = "refs=$(cat)\n", "given "+first, "given "
+		keep += `given() {
+	if [ -z "$refs" ]; then "$@" </dev/null; return; fi
+	"$@" <<REFS
+$refs
+REFS
+}
+`
+	}
+	body := fmt.Sprintf(scriptText, name+chainedSuffix, keep, TrialVariable, first, Quote(o.Program), gone, then, line)
+	return []byte("#!/bin/sh\n" + marker + digest([]byte(body)) + "\n" + body), nil
+}
+
+// scriptText is what a script does. It is POSIX sh.
+const scriptText = `# gated hook install --git wrote this, and gated hook uninstall --git takes it out.
+# Put lines of your own into %s beside it, which is run first.
+old="$0` + chainedSuffix + `"
+%sif [ -z "${%s-}" ] && [ -x "$old" ]; then
+	%s || exit $?
+fi
+if [ ! -x %s ]; then
+	echo "gated: the program that checks reservations is gone; gated hook install --git names another" >&2
+	%s
+fi
+%s%s "$@"
+`
+
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// authorship says who wrote a script.
+type authorship int
+
+const (
+	foreign authorship = iota
+	asWritten
+	edited
+)
+
+// author tells a script of ours, as it was written or edited since, from
+// others.
+func author(script []byte) authorship {
+	at := bytes.Index(script, []byte("\n"+marker))
+	if at < 0 {
+		return foreign
+	}
+	rest := script[at+1+len(marker):]
+	sum, body, _ := strings.Cut(string(rest), "\n")
+	if string(script[:at]) != "#!/bin/sh" || sum != digest([]byte(body)) {
+		return edited
+	}
+	return asWritten
+}
