@@ -92,7 +92,7 @@ func readScope(tx *store.Tx, id string) (Scope, error) {
 func findScope(tx *store.Tx, p Place) (s Scope, found bool, err error) {
 	s, err = scanScope(tx.QueryRow(sqlScopeAt, p.Path, int64(p.Device), int64(p.Inode)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, false, nil
+		return Scope{}, false, nil
 	}
 	return s, err == nil, err
 }
