@@ -114,7 +114,7 @@ func last(b []byte, n int) []Record {
 		b = bytes.TrimSuffix(b, []byte("\n"))
 		at := bytes.LastIndexByte(b, '\n') + 1
 		var r Record
-		if json.Unmarshal(b[at:], &r) == nil {
+		if json.Unmarshal(b[at:], &r) == nil && r.Kind != "" {
 			out = append(out, r)
 		}
 		b = b[:at]

@@ -211,15 +211,28 @@ func switchedOff(text []byte) bool {
 // isOurs reports whether a command line runs this hook: "gated hook
 // pre-tool-use", wherever gated was when it was installed.
 func isOurs(line string) bool {
-	words := strings.Fields(line)
-	if strings.HasPrefix(line, "'") {
-		// As Quote writes a path with special characters.
-		end := strings.LastIndex(line, "' ")
-		if end < 0 {
-			return false
+	program, rest := firstWord(line)
+	words := strings.Fields(rest)
+	return strings.HasPrefix(filepath.Base(program), "gated") && len(words) >= 2 && words[0] == "hook" && words[1] == "pre-tool-use"
+}
+
+// firstWord cuts off the first word of a line for sh, written as Quote does.
+func firstWord(line string) (word, rest string) {
+	var b strings.Builder
+	for quoted := false; line != ""; line = line[1:] {
+		switch c := line[0]; {
+		case c == '\'':
+			quoted = !quoted
+		case quoted:
+			b.WriteByte(c)
+		case c == ' ' || c == '\t':
+			return b.String(), line
+		case c == '\\' && len(line) > 1:
+			line = line[1:]
+			b.WriteByte(line[0])
+		default:
+			b.WriteByte(c)
 		}
-		program := strings.ReplaceAll(line[1:end], `'\''`, "'")
-		words = append([]string{program}, strings.Fields(line[end+2:])...)
 	}
-	return len(words) >= 3 && strings.HasPrefix(filepath.Base(words[0]), "gated") && words[1] == "hook" && words[2] == "pre-tool-use"
+	return b.String(), ""
 }

@@ -112,6 +112,9 @@ func forShell(word string) string {
 	if op.CheckText("", word) != nil || neutral(word, maxField) != `"`+strings.ReplaceAll(word, `\`, `\\`)+`"` {
 		return "PATTERN"
 	}
+	if strings.HasPrefix(word, "-") {
+		word = "./" + word // or it is a flag
+	}
 	return Quote(word)
 }
 
@@ -119,7 +122,7 @@ func forShell(word string) string {
 // means anything to a shell, else between single quotes.
 func Quote(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@%,="
-	if word != "" && word[0] != '-' && strings.Trim(word, plain) == "" {
+	if word != "" && strings.Trim(word, plain) == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
