@@ -36,10 +36,16 @@ func place(c *cobra.Command, scope string) (api.Place, error) {
 		return api.Place{}, cli.Usage(wordsEmptyScope)
 	}
 	p, err := find(dir)
-	if err != nil {
-		return p, cli.Usage(err.Error())
+	return p, unlessRefused(err)
+}
+
+// unlessRefused makes a usage error of one of the file system.
+func unlessRefused(err error) error {
+	var refused *op.Refusal
+	if err == nil || errors.As(err, &refused) {
+		return err
 	}
-	return p, nil
+	return cli.Usage(err.Error())
 }
 
 // patterns are those of a command line, as the gate is asked for them.
@@ -56,12 +62,8 @@ func (t *tool) patterns(in api.Place, args []string) (patterns, error) {
 	relative := false
 	for _, arg := range args {
 		sent, err := checkout.Pattern(in, arg)
-		var refused *op.Refusal
-		switch {
-		case errors.As(err, &refused):
-			return patterns{}, err
-		case err != nil:
-			return patterns{}, cli.Usage(err.Error())
+		if err != nil {
+			return patterns{}, unlessRefused(err)
 		}
 		parsed, err := glob.Parse(sent, glob.Options{Scope: in.Path, FoldCase: in.Fold})
 		if err != nil {

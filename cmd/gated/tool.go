@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/agent"
 	"gated/internal/cli"
-	"gated/internal/op"
 )
 
 // tool is one run of the command line.
@@ -30,9 +28,5 @@ func (t *tool) command(path string, args cobra.PositionalArgs, run func(*cobra.C
 // a usage error, as any file that a command line names.
 func readToken(path string) (string, error) {
 	token, err := agent.ReadTokenFile(path)
-	var refused *op.Refusal
-	if err != nil && !errors.As(err, &refused) {
-		return "", cli.Usage(tokenFileUnread(err))
-	}
-	return token, err
+	return token, unlessRefused(err)
 }

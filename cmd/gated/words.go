@@ -69,9 +69,9 @@ wished (0), when what is left waits for signatures (3), or when something failed
 		`A name is bound to a process; whoever descends from it goes by the name. There is nothing secret in it.`,
 		"  gated agent register builder\n  gated agent whoami"},
 	"agent register": {"register NAME", "Bind a name to a process of yours and what it starts",
-		`Without --pid, to the process that called this: the shell at whose prompt it is typed, or the agent that ran it. In
-"sh -c 'gated agent register NAME; ...'" that is the sh, which ends with its last command; name the agent's own process with
---pid there. The name, and what was reserved under it without --keep, end with the process.
+		`Without --pid, to the process that called this: the shell at whose prompt it is typed, or the agent that ran it. An agent
+that runs each command in a new shell says --pid $PPID, which is that shell's parent: without it the name would be the shell's and
+end with it. The name ends with its process, and with it what was reserved under it without --keep.
 
 --token-file is for containers, whose processes the daemon cannot see: the name is bound to a secret, which is written to a new
 file for its owner alone. Who sets GATED_AGENT_TOKEN_FILE to it has the name.`,
@@ -467,8 +467,6 @@ func holdsWithoutName(holder string) string {
 }
 
 func notPositive(flag string) string { return "--" + flag + " is not above 0" }
-
-func tokenFileUnread(err error) string { return "GATED_AGENT_TOKEN_FILE: " + err.Error() }
 
 func tokenFileExists(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token is for nothing any more")

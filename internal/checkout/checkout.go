@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/api"
+	"gated/internal/op"
 )
 
 // Top returns the git top level around a directory: the nearest directory, from
 // dir itself upwards to "/", that has a .git, be it a directory or, as in
 // worktrees and submodules, a file. Where there is none it is dir itself. The
 // path is resolved first, so that the way upwards is the kernel's. Errors are
-// those of the file system.
+// those of the file system, and Malformed for a path that is no text.
 func Top(dir string) (api.Place, error) {
 	real, err := directory(dir)
 	if err != nil {
@@ -27,7 +28,7 @@ func Top(dir string) (api.Place, error) {
 	return place(top(real))
 }
 
-// At returns a directory itself. Errors are those of the file system.
+// At returns a directory itself. Errors are as of Top.
 func At(dir string) (api.Place, error) {
 	real, err := directory(dir)
 	if err != nil {
@@ -41,8 +42,8 @@ func At(dir string) (api.Place, error) {
 // does not exist yet is where it would be made. A symbolic link means what it
 // leads to, also where that does not exist; ".." after one is the kernel's. The
 // file is looked for in its parent's top level, so that a submodule's directory
-// belongs to the repository around it. rel of "/" is ".". Errors are those of
-// the file system.
+// belongs to the repository around it. rel of "/" is ".". Errors are as of Top;
+// rel may be no text.
 func File(path string) (p api.Place, rel string, err error) {
 	real, err := Resolve(path)
 	if err != nil {
@@ -121,8 +122,12 @@ func top(real string) string {
 	}
 }
 
-// place asks the kernel what a resolved directory is.
+// place asks the kernel what a resolved directory is. A path that is no text is
+// Malformed: on its way to the gate it would become another one.
 func place(real string) (api.Place, error) {
+	if err := op.CheckText("the directory's path", real); err != nil {
+		return api.Place{}, err
+	}
 	var st unix.Stat_t
 	if err := unix.Lstat(real, &st); err != nil {
 		return api.Place{}, &fs.PathError{Op: "stat", Path: real, Err: err}

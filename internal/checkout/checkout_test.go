@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"gated/internal/api"
+	"gated/internal/op"
 )
 
 // tree makes a resolved directory with what is named: "a/" is a directory,
@@ -125,6 +128,17 @@ func TestFileRefuses(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = Rel(p, "/")
 	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestPathThatIsNoText(t *testing.T) {
+	root := tree(t, "a\xffb/", "plain/")
+	for _, find := range []func(string) (api.Place, error){Top, At} {
+		_, err := find(root + "/a\xffb")
+		require.ErrorIs(t, err, op.Malformed)
+	}
+	_, rel, err := File(root + "/plain/\xff")
+	require.NoError(t, err)
+	require.Equal(t, "\xff", rel)
 }
 
 func TestLinksAreCounted(t *testing.T) {
