@@ -1,0 +1,45 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheStateOfSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.json")
+	s, err := Settings{Path: path}.State()
+	require.NoError(t, err)
+	require.Equal(t, SettingsState{}, s)
+
+	all := []string{"Edit", "MultiEdit", "NotebookEdit", "Write"}
+	const line = `/usr/bin/gated hook pre-tool-use`
+	for _, c := range []struct {
+		group string
+		want  ToolState
+	}{
+		{`{"matcher":"Edit|Write","hooks":[{"type":"command","command":"` + line + `","timeout":7}]}`,
+			ToolState{Command: line, Matcher: "Edit|Write", Tools: []string{"Edit", "Write"}, Timeout: 7}},
+		{`{"hooks":[{"type":"command","command":"` + line + `"}]}`, ToolState{Command: line, Tools: all}},
+		{`{"matcher":"*","hooks":[{"type":"command","command":"` + line + `","async":false}]}`, ToolState{Command: line, Matcher: "*", Tools: all}},
+		{`{"matcher":".*Edit","hooks":[{"type":"command","command":"` + line + `"}]}`,
+			ToolState{Command: line, Matcher: ".*Edit", Tools: all[:3]}},
+		{`{"matcher":"[","hooks":[{"type":"command","command":"` + line + `","async":true}]}`, ToolState{Command: line, Matcher: "[", Lame: lameAsync}},
+		{`{"matcher":"*","hooks":[{"type":"prompt","command":"` + line + `"}]}`, ToolState{Command: line, Matcher: "*", Tools: all, Lame: lameType}},
+		{`{"matcher":"*","hooks":[{"type":"command","command":"` + line + `","if":"Edit(*.ts)"}]}`, ToolState{Command: line, Matcher: "*", Tools: all, Lame: lameIf}},
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(`{"disableAllHooks":true,"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"other"}]},`+c.group+`]}}`), 0o600))
+		s, err := Settings{Path: path}.State()
+		require.NoError(t, err)
+		require.Equal(t, SettingsState{There: true, Off: true, Hooks: []ToolState{c.want}}, s, c.group)
+	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	s, err = Settings{Path: path}.State()
+	require.NoError(t, err)
+	require.Equal(t, SettingsState{There: true}, s)
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	_, err = Settings{Path: path}.State()
+	require.Error(t, err)
+}
