@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -230,14 +232,26 @@ func TestATokenIsNotSentElsewhere(t *testing.T) {
 // A dial ends with its call: nothing goes on to ask a daemon whose queue is
 // full.
 func TestADialEndsWithItsCall(t *testing.T) {
-	call, giveUp := context.WithCancel(t.Context())
-	ctx, end := forItsCall(context.WithoutCancel(context.WithValue(call, callKey{}, call)))
-	defer end()
-	require.NoError(t, ctx.Err())
-	giveUp()
-	<-ctx.Done()
-	other, end := forItsCall(t.Context())
-	require.NoError(t, other.Err())
-	end()
-	require.Error(t, other.Err())
+	path := filepath.Join(t.TempDir(), "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Close(fd)) }()
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	first, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, first.Close()) }()
+
+	c := open(t, Options{Socket: path})
+	transport := c.http.Transport.(*http.Transport)
+	dial, ended := transport.DialContext, make(chan error, 1)
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		ended <- err
+		return conn, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	unreachable(t, errOf(c.Status(ctx)))
+	require.ErrorIs(t, <-ended, context.Canceled)
 }

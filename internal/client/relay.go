@@ -19,6 +19,7 @@ const lingerTime = time.Minute
 // in does. It is the other half of Options.Remote. Errors are *Unreachable,
 // those of New, ctx's, and what out returns.
 func Relay(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
+	o.Token, o.ReadToken = "", nil // what is passed on says itself who calls
 	c, err := New(o)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func (f *fake) Register(_ context.Context, by Caller, in api.RegisterAgent) (api
 }
 
 func (f *fake) Unregister(_ context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
-	f.operator = operator
+	f.change(func() { f.operator = operator })
 	return api.Agent{Name: name}, f.reach("Unregister "+name, by)
 }
 

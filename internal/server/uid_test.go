@@ -160,6 +160,20 @@ func TestSubmitters(t *testing.T) {
 	require.Equal(t, uint32(mallory), by.UID)
 }
 
+// Who gives up a name is looked at by who knows the names; the server says
+// whether it is an operator.
+func TestUnregisterSaysWhoIsAnOperator(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) { c.Operators = []uint32{carol} })
+	for uid, operator := range map[uint32]bool{mallory: false, carol: true} {
+		_, err := w.as(t, uid, "DELETE", "/v1/agents/builder", "")
+		require.NoError(t, err)
+		by, _ := w.last()
+		require.Equal(t, uid, by.UID)
+		w.change(func() { require.Equal(t, operator, w.operator) })
+	}
+}
+
 func TestAnEmptyListOfSubmittersIsNobody(t *testing.T) {
 	s := New(Config{UID: 7, Submitters: []uint32{}})
 	require.True(t, s.submitter(0))
