@@ -118,32 +118,39 @@ func tooComplex(asked string) error {
 }
 
 // near calls each for every pattern of the index that the prefixes let overlap,
-// until it returns false.
+// until it returns false. Too many are TooComplex.
 func (s *search) near(p pattern, each func(candidate) (bool, error)) error {
-	above, err := json.Marshal(ancestors(p.prefix))
-	if err != nil {
-		return err
-	}
 	n := 0
-	next, err := s.query(&n, p, each, sqlAbove, string(above), s.now.UnixNano(), MaxCandidates+1)
-	if err != nil || !next || p.isPath() {
+	counted := func(c candidate) (bool, error) {
+		if n++; n > MaxCandidates {
+			return false, tooComplex(p.asked)
+		}
+		return each(c)
+	}
+	if next, err := s.above(p, counted); err != nil || !next || p.isPath() {
 		return err
 	}
-	from, to := below(p.prefix)
-	_, err = s.query(&n, p, each, sqlBelow, from, to, s.now.UnixNano(), MaxCandidates+1-n)
+	after, before := below(p.prefix)
+	_, err := s.query(counted, sqlBelow, after, before, s.now.UnixNano(), MaxCandidates+1-n)
 	return err
 }
 
-func (s *search) query(n *int, p pattern, each func(candidate) (bool, error), query string, args ...any) (next bool, err error) {
+// above is near for those whose prefix is the pattern's or above it.
+func (s *search) above(p pattern, each func(candidate) (bool, error)) (next bool, err error) {
+	paths, err := json.Marshal(ancestors(p.prefix))
+	if err != nil {
+		return false, err
+	}
+	return s.query(each, sqlAbove, string(paths), s.now.UnixNano(), MaxCandidates+1)
+}
+
+func (s *search) query(each func(candidate) (bool, error), query string, args ...any) (next bool, err error) {
 	rows, err := s.tx.Query(query, args...)
 	if err != nil {
 		return false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if *n++; *n > MaxCandidates {
-			return false, tooComplex(p.asked)
-		}
 		var c candidate
 		if err := rows.Scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &c.mode, &c.fold, &c.path); err != nil {
 			return false, err

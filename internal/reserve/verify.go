@@ -1,0 +1,136 @@
+package reserve
+
+import (
+	"fmt"
+	"time"
+
+	"gated/internal/glob"
+	"gated/internal/store"
+)
+
+// maxProblems is how many problems Verify tells.
+const maxProblems = 100
+
+const (
+	sqlEveryPattern = `SELECT p.prefix, p.pattern, p.reservation, coalesce(r.agent, ''), coalesce(r.uid, 0), coalesce(r.registration, 0), coalesce(r.mode, ''),
+		coalesce(r.fold, 0), coalesce(r.expires_at, 0), s.path FROM reservation_patterns AS p LEFT JOIN reservations AS r ON r.id = p.reservation
+		LEFT JOIN scopes AS s ON s.id = r.scope ORDER BY p.prefix, p.reservation, p.pattern`
+	sqlOdd = `SELECT 'r' || r.id || CASE
+			WHEN NOT EXISTS (SELECT 1 FROM reservation_patterns AS p WHERE p.reservation = r.id) THEN ' has no patterns'
+			WHEN (SELECT count(*) FROM reservation_patterns AS p WHERE p.reservation = r.id) > ?1 THEN ' has too many patterns'
+			WHEN (r.agent = '') <> (r.registration = 0) THEN ' has a holder that is neither an agent nor a uid'
+			WHEN r.expires_at - r.created_at < ?2 THEN ' lasts shorter than is allowed'
+			ELSE ' is due at no moment of its time' END
+		FROM reservations AS r WHERE NOT EXISTS (SELECT 1 FROM reservation_patterns AS p WHERE p.reservation = r.id)
+		OR (SELECT count(*) FROM reservation_patterns AS p WHERE p.reservation = r.id) > ?1 OR (r.agent = '') <> (r.registration = 0)
+		OR r.expires_at - r.created_at < ?2 OR r.due_at < r.created_at LIMIT ?3`
+	sqlFull = `SELECT agent, uid, scope, count(*) FROM reservations WHERE expires_at > ? GROUP BY agent, uid, scope HAVING count(*) > ? LIMIT ?`
+)
+
+// Verify reads what the tables hold and returns what may not be so: reservations
+// of different holders that overlap and are not both shared, in force at a
+// moment; patterns that belong to nothing or stand in the wrong place of the
+// index; and what is beyond the limits. It tells of at most 100 problems.
+func Verify(tx *store.Tx, now time.Time) ([]string, error) {
+	v := &verifier{tx: tx, now: now, cache: newCache()}
+	for _, part := range []func() error{v.reservations, v.holders, v.everyPattern} {
+		if err := part(); err != nil {
+			return v.problems, err
+		}
+	}
+	return v.problems, nil
+}
+
+type verifier struct {
+	tx       *store.Tx
+	now      time.Time
+	cache    *cache
+	problems []string
+}
+
+func (v *verifier) found(format string, args ...any) {
+	if len(v.problems) < maxProblems {
+		v.problems = append(v.problems, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verifier) each(query string, fn func(scan func(...any) error) error, args ...any) error {
+	rows, err := v.tx.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() && len(v.problems) < maxProblems {
+		if err := fn(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (v *verifier) reservations() error {
+	return v.each(sqlOdd, func(scan func(...any) error) error {
+		var problem string
+		err := scan(&problem)
+		v.found("%s", problem)
+		return err
+	}, MaxPatterns, int64(MinTTL), maxProblems)
+}
+
+func (v *verifier) holders() error {
+	return v.each(sqlFull, func(scan func(...any) error) error {
+		var h Holder
+		var scope, n int64
+		err := scan(&h.Name, &h.UID, &scope, &n)
+		v.found("%s (uid %d) has %d reservations in %s, more than %d", h, h.UID, n, scopeID(scope), MaxPerHolder)
+		return err
+	}, v.now.UnixNano(), MaxPerHolder, maxProblems)
+}
+
+// everyPattern compares each pattern with those whose prefix is its own or above
+// it. Of two that overlap the one is there for the other.
+func (v *verifier) everyPattern() error {
+	return v.each(sqlEveryPattern, func(scan func(...any) error) error {
+		var c candidate
+		var registration, expires int64
+		var path *string
+		if err := scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &registration, &c.mode, &c.fold, &expires, &path); err != nil {
+			return err
+		}
+		if path == nil {
+			v.found("the pattern %q belongs to %v, which is not there", c.pattern, c.id)
+			return nil
+		}
+		p, err := v.cache.parse(c.pattern, glob.Options{FoldCase: c.fold})
+		switch {
+		case err != nil || p.String() != c.pattern:
+			v.found("the pattern %q of %v is none: %v", c.pattern, c.id, err)
+			return nil
+		case prefixOf(*path, p) != c.prefix:
+			v.found("the pattern %q of %v is kept at %q, not %q", c.pattern, c.id, c.prefix, prefixOf(*path, p))
+		}
+		if expires <= v.now.UnixNano() {
+			return nil
+		}
+		own := pattern{Pattern: p, asked: c.pattern, prefix: prefixOf(*path, p)}
+		return v.pairs(own, region{path: *path, fold: c.fold, patterns: []pattern{own}}, c)
+	})
+}
+
+// pairs looks for reservations that a pattern overlaps and may not.
+func (v *verifier) pairs(p pattern, in region, c candidate) error {
+	var spent int64
+	s := search{tx: v.tx, cache: v.cache, now: v.now, spent: &spent, mine: Holder{Name: c.agent, UID: c.uid}, mode: c.mode}
+	_, err := s.above(p, func(o candidate) (bool, error) {
+		spent = 0
+		if !s.counts(o) {
+			return true, nil
+		}
+		overlap, err := s.overlap(in, p, o)
+		if err == nil && overlap && (o.prefix != c.prefix || c.id < o.id) {
+			v.found("%v and %v of different holders overlap: %q and %q", min(c.id, o.id), max(c.id, o.id), c.pattern, o.pattern)
+		}
+		return len(v.problems) < maxProblems, err
+	})
+	return err
+}
