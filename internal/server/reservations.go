@@ -49,24 +49,20 @@ func (s *Server) reserve(c *call) (answer, error) {
 	}
 	r, conflicts, err := s.Reservations.Reserve(ctx, c.by, in)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return answer{}, s.unanswered(c, err)
+	case err != nil && c.r.Context().Err() != nil:
+		panic(http.ErrAbortHandler) // who hung up is told nothing
 	case err != nil:
-		return answer{}, contested{err, conflicts}
+		return answer{}, contested{s.unlessStopped(err), conflicts}
 	case r.Renewed:
 		return ok(r), nil
 	}
 	return answer{status: http.StatusCreated, value: r}, nil
 }
 
-// unanswered says what a call ends with that ended before it was decided. To a
-// caller who hung up there is nothing to say.
-func (s *Server) unanswered(c *call, err error) error {
-	var refusal *op.Refusal
-	switch {
-	case c.r.Context().Err() != nil:
-		panic(http.ErrAbortHandler)
-	case errors.As(err, &refusal):
+// unlessStopped is what a call that waited ends with: err, or that the server
+// stops where that is why.
+func (s *Server) unlessStopped(err error) error {
+	if !errors.Is(err, context.Canceled) {
 		return err
 	}
 	select {
