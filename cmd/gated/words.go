@@ -8,6 +8,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/glob"
+	"gated/internal/hook"
 	"gated/internal/op"
 )
 
@@ -102,6 +103,20 @@ stale: ask again.`,
 	"force-transfer": {"force-transfer ID --to AGENT", "Ask for a reservation to be taken from its holder and given to another agent",
 		"Waits for a signature: exit code 3. The other one has to be registered.",
 		"  gated force-transfer r12 --to reviewer --reason \"builder does not answer\""},
+	"hook": {"hook", "Ask before a file is changed: hooks of agents and of git", "", "  gated hook install"},
+	"hook pre-tool-use": {"pre-tool-use", "Refuse a tool call that changes what somebody else has reserved",
+		`Reads one tool call as JSON on standard input. Of an edit (Edit, Write, MultiEdit, NotebookEdit) whose file another agent has
+reserved it writes a refusal; of any other call it writes nothing, which leaves it to the permissions. What it cannot check goes on
+with a warning, or is refused with --on-failure block.`,
+		"  gated hook pre-tool-use --on-failure block < call.json"},
+	"hook install": {"install", "Have agents and git ask before a file is changed",
+		`Adds gated hook pre-tool-use to the agent's settings of the checkout, .claude/settings.json, unless --agent-settings names
+others; --agent-settings '' leaves them alone. With --git, git asks before commits and pushes, too, and a hook that was there goes on
+being run. What else is in the settings stays as it is, and a copy of them is kept.`,
+		"  gated hook install --git\n  gated hook install --agent-settings .claude/settings.local.json --on-failure block"},
+	"hook uninstall": {"uninstall", "Take out what hook install put in", "What was there before is put back.",
+		"  gated hook uninstall --git"},
+	"hook status": {"status", "Say how often hooks could not check, and why", "", "  gated hook status"},
 	"dial": {"dial", "Connect standard input and output to the daemon's socket, for a gate's remote clients",
 		`What opsign --remote runs on the gate's host, through ssh: it checks the socket as every client does, copies both
 ways, and ends when either side ends.`, "  gated dial --socket /run/gated/gated.sock"},
@@ -167,6 +182,15 @@ const (
 	flagAll           = "of every directory"
 	flagTakeAwayWait  = "wait until it was signed and is done"
 	flagYes           = "do not ask"
+
+	flagOnFailure     = "`warn` or block: what becomes of a change that cannot be checked"
+	flagDeadline      = "how long to wait for the change to look at, and again for the daemon"
+	flagExitCode      = "refuse with exit code 2 and the reason on standard error, instead of JSON"
+	flagHookLines     = "how many of the last failures"
+	flagGitHooks      = "git's hooks pre-commit and pre-push, too"
+	flagSharedHooks   = "also where git's hooks are in a directory that serves other repositories"
+	flagAgentSettings = "the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)"
+	flagDryRun        = "change nothing, say what would be changed"
 )
 
 // What is wrong with a command line.
@@ -193,6 +217,28 @@ const (
 	wordsNoReceiver     = "say with --to which agent gets it"
 	wordsLogLevel       = "--log-level is none of debug, info, warn and error"
 )
+
+// Hooks.
+const (
+	wordsNoHookCommand = "say install, uninstall, status or the hook to run"
+	wordsOnFailure     = "--on-failure is neither warn nor block"
+	wordsDeadline      = "--deadline is not above 0 and at most 1m"
+	wordsNoHookPlace   = "there is nothing to do: say --git, or name the agent's settings"
+	wordsHookFailures  = "%d changes could not be checked; written down in %s\n"
+	wordsHookOpen      = "the daemon did not answer several times: it is not asked before %s\n"
+	wordsHookChange    = "%s: %s\n"
+	wordsHookWould     = "%s: would be %s\n"
+	wordsHookBackup    = "  what was there: %s\n"
+	wordsHookNote      = "note: %s\n"
+)
+
+// hookThen says what became of a change that could not be checked.
+func hookThen(o hook.OnFailure) string {
+	if o == hook.Block {
+		return "refused"
+	}
+	return "went on"
+}
 
 // Answers and what is said beside them. Those that end a line have its end.
 const (

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/checkout"
+	"gated/internal/cli"
+	"gated/internal/hook"
+	"gated/internal/op"
+)
+
+// hookPlaces says where hooks are installed or taken out.
+type hookPlaces struct {
+	git, shared, dryRun bool
+	settings            string
+	top                 string
+}
+
+func (p *hookPlaces) add(c *cobra.Command) {
+	c.Flags().BoolVar(&p.git, "git", false, flagGitHooks)
+	c.Flags().BoolVar(&p.shared, "shared-hooks", false, flagSharedHooks)
+	c.Flags().StringVar(&p.settings, "agent-settings", "", flagAgentSettings)
+	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
+	c.Flags().BoolVar(&p.dryRun, "dry-run", false, flagDryRun)
+}
+
+// find fills in what was not said. An --agent-settings that is there and empty
+// is the wish for none.
+func (p *hookPlaces) find(c *cobra.Command) error {
+	top, err := checkout.Top(".")
+	if err != nil {
+		return cli.Usage(err.Error())
+	}
+	p.top = top.Path
+	switch {
+	case !c.Flags().Changed("agent-settings"):
+		p.settings = filepath.Join(p.top, ".claude", "settings.json")
+	case p.settings != "":
+		if p.settings, err = filepath.Abs(p.settings); err != nil {
+			return cli.Usage(err.Error())
+		}
+	case !p.git:
+		return cli.Usage(wordsNoHookPlace)
+	}
+	return nil
+}
+
+// each calls agents for the agent's settings and git for git's hooks, as far as
+// they are wanted. Nothing is changed before it is known that both would do.
+func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git func(dryRun bool) (hook.Report, error)) (hook.Report, error) {
+	once := func(dryRun bool) (out hook.Report, err error) {
+		out = hook.Report{Changes: []hook.Change{}, Notes: []string{}}
+		var r hook.Report
+		if p.settings != "" {
+			if r, err = agents(hook.Settings{Path: p.settings, DryRun: dryRun}); err != nil {
+				return out, err
+			}
+			out = out.And(r)
+		}
+		if p.git {
+			if r, err = git(dryRun); err != nil {
+				return out, err
+			}
+			out = out.And(r)
+		}
+		return out, nil
+	}
+	out, err := once(true)
+	if err != nil || p.dryRun {
+		return out, err
+	}
+	return once(false)
+}
+
+func (t *tool) hookInstallCommand() *cobra.Command {
+	var f hookFlags
+	var p hookPlaces
+	var exitCode bool
+	c := t.command("hook install", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		if err := p.find(c); err != nil {
+			return err
+		}
+		o, err := t.gitOptions(c, p, f)
+		if err != nil {
+			return err
+		}
+		line, err := hook.Command(o.Program, agentArgs(o, exitCode)...)
+		if err != nil {
+			return err
+		}
+		r, err := p.each(
+			func(s hook.Settings) (hook.Report, error) { return s.Install(line, f.deadline) },
+			func(dryRun bool) (hook.Report, error) { return installGit(c.Context(), p.top, o, dryRun) })
+		if err != nil {
+			return err
+		}
+		return t.showReport(r, p.dryRun)
+	})
+	f.add(c)
+	p.add(c)
+	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	return c
+}
+
+func (t *tool) hookUninstallCommand() *cobra.Command {
+	var p hookPlaces
+	c := t.command("hook uninstall", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if err := p.find(c); err != nil {
+			return err
+		}
+		r, err := p.each(hook.Settings.Uninstall, func(dryRun bool) (hook.Report, error) {
+			return hook.UninstallGit(c.Context(), p.top, hook.GitOptions{Shared: p.shared, DryRun: dryRun})
+		})
+		if err != nil {
+			return err
+		}
+		return t.showReport(r, p.dryRun)
+	})
+	p.add(c)
+	return c
+}
+
+func installGit(ctx context.Context, top string, o hook.GitOptions, dryRun bool) (hook.Report, error) {
+	o.DryRun = dryRun
+	return hook.InstallGit(ctx, top, o)
+}
+
+// gitOptions returns what the hooks are to be called with: this program, and
+// what was said of where the daemon is and of what becomes of a failure.
+func (t *tool) gitOptions(c *cobra.Command, p hookPlaces, f hookFlags) (hook.GitOptions, error) {
+	o := hook.GitOptions{OnFailure: hook.OnFailure(f.onFailure), Shared: p.shared}
+	if c.Flags().Changed("deadline") {
+		o.Deadline = f.deadline
+	}
+	where, err := t.Where()
+	if err != nil {
+		return o, err
+	}
+	if where.Socket != "" {
+		if o.Socket, err = filepath.Abs(where.Socket); err != nil {
+			return o, cli.Usage(err.Error())
+		}
+	}
+	if o.Program, err = os.Executable(); err != nil {
+		return o, fmt.Errorf("find this program: %w", err)
+	}
+	return o, nil
+}
+
+// agentArgs is the command line of the hook that an agent's settings name.
+func agentArgs(o hook.GitOptions, exitCode bool) []string {
+	args := []string{"hook", "pre-tool-use", "--on-failure", string(o.OnFailure)}
+	if o.Deadline > 0 {
+		args = append(args, "--deadline", o.Deadline.String())
+	}
+	if exitCode {
+		args = append(args, "--exit-code")
+	}
+	if o.Socket != "" {
+		args = append(args, "--socket", o.Socket)
+	}
+	return args
+}
+
+func (t *tool) showReport(r hook.Report, dryRun bool) error {
+	if t.JSON {
+		return t.Emit(r)
+	}
+	for _, c := range r.Changes {
+		text := wordsHookChange
+		if dryRun && c.Action != hook.Unchanged {
+			text = wordsHookWould
+		}
+		t.Print(text, op.Shown(c.Path), string(c.Action))
+		if c.Backup != "" {
+			t.Print(wordsHookBackup, op.Shown(c.Backup))
+		}
+	}
+	for _, note := range r.Notes {
+		t.Say(wordsHookNote, note)
+	}
+	return nil
+}
