@@ -1,0 +1,202 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gated/internal/api"
+	"gated/internal/hook"
+	"gated/internal/op"
+)
+
+// Gate is the daemon, as whoever runs the doctor asks it.
+type Gate interface {
+	Status(context.Context) (api.Status, error)
+	Self(context.Context) (api.Caller, error)
+	RegisterAgent(context.Context, api.RegisterAgent) (api.RegisteredAgent, error)
+}
+
+// Holder is the daemon, as the doctor's own agent asks it.
+type Holder interface {
+	Reserve(context.Context, api.Reserve) (api.Reservation, error)
+	Release(context.Context, string) (api.Reservation, error)
+	Unregister(context.Context, string) (api.Agent, error)
+	Close()
+}
+
+// Doctor looks at one directory.
+type Doctor struct {
+	Place    api.Place
+	Gate     Gate
+	Socket   func() string                // where the daemon answered last
+	As       func(string) (Holder, error) // as the agent of a token
+	Settings []string                     // files of agents' settings that count here
+	Home     hook.Home                    // of this user's hooks
+	Env      []string                     // of a hook; the doctor's own token is never in it
+	Now      func() time.Time
+	Deadline time.Duration // of one trial of a git hook; settings have their own
+}
+
+// asks bounds each question to the daemon.
+const asks = 5 * time.Second
+
+// Run looks at everything. It always has an answer.
+func (d Doctor) Run(ctx context.Context) Report {
+	r := &Report{Scope: d.Place.Path, Findings: []Finding{}}
+	reached := d.daemon(ctx, r)
+	d.failures(r)
+	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
+	switch {
+	case len(trials) == 0:
+	case !reached:
+		r.notTried(trials, fmt.Sprintf(wordsNotTried, whatDaemon+" "+errAway.Error()))
+	default:
+		d.try(ctx, r, trials)
+	}
+	r.conclude()
+	return *r
+}
+
+var errAway = errors.New("cannot be reached")
+
+// daemon says which socket answers, and for whom it takes the caller.
+func (d Doctor) daemon(ctx context.Context, r *Report) bool {
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	s, err := d.Gate.Status(ctx)
+	if err != nil {
+		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
+		return false
+	}
+	r.Socket = d.Socket()
+	f := r.add(whatDaemon, OK, fmt.Sprintf(wordsIsolation, op.Shown(r.Socket), op.Shown(s.Isolation)))
+	if len(s.Remedies) > 0 {
+		f.State = Note
+		f.hint(op.Shown(strings.Join(s.Remedies, "; ")))
+	}
+	me, err := d.Gate.Self(ctx)
+	if err != nil {
+		r.add(whatCaller, Bad, short(err))
+		return false
+	}
+	r.Caller = &me
+	if me.Agent != nil {
+		r.add(whatCaller, OK, fmt.Sprintf(wordsNamed, op.Shown(me.Agent.Name), op.Shown(me.Agent.Bound)))
+	} else {
+		r.add(whatCaller, Note, fmt.Sprintf(wordsUnnamed, me.UID, op.Shown(me.Why))).hint(hintUnnamed)
+	}
+	return true
+}
+
+// failures says how the hooks did before.
+func (d Doctor) failures(r *Report) {
+	s := d.Home.Status(d.Now(), 1)
+	r.Hooks = s
+	switch {
+	case s.Open:
+		r.add(whatFailures, Bad, fmt.Sprintf(wordsOpen, s.Until.Format("15:04:05Z"))).hint(hintNoDaemon)
+	case len(s.Last) > 0:
+		last := s.Last[0]
+		r.add(whatFailures, Note, fmt.Sprintf(wordsFailures, s.Failures, last.Hook, last.Time.Format("2006-01-02 15:04:05Z"), op.Shown(last.Detail)))
+	default:
+		r.add(whatFailures, OK, wordsNoFailures)
+	}
+}
+
+// gitHooks says how git's hooks are installed, and returns those to try.
+func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
+	dir, err := hook.FindHooks(ctx, d.Place.Path, d.Env)
+	if err != nil {
+		r.add(whatGit, Note, fmt.Sprintf(wordsNoRepo, short(err)))
+		return nil
+	}
+	states, err := dir.Hooks()
+	if err != nil {
+		r.add(whatGit, Bad, short(err))
+		return nil
+	}
+	var out []trial
+	for _, s := range states {
+		what, path := whatGit+" "+s.Name, op.Shown(s.Path)
+		switch {
+		case !s.There:
+			r.add(what, Note, wordsNotThere).hint(hintInstallGit)
+		case s.Edited:
+			r.add(what, Bad, fmt.Sprintf(wordsEdited, path)).hint(fmt.Sprintf(hintEdited, path))
+		case s.Names:
+			r.add(what, Note, fmt.Sprintf(wordsCallsUs, path, s.Name)).hint(hintNotOurs)
+		case !s.Ours:
+			r.add(what, Note, fmt.Sprintf(wordsNotOurs, path)).hint(hintNotOurs)
+		case !s.Runs:
+			r.add(what, Bad, fmt.Sprintf(wordsNotRun, path)).hint(hintNotRun)
+		default:
+			out = append(out, trial{what: what, limit: d.Deadline, run: d.gitTrial(s, dir.WorkTree)})
+		}
+	}
+	return out
+}
+
+// toolHooks says how the hooks of agents are installed, and returns those to
+// try, one for each tool that they match.
+func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
+	var out []trial
+	var asked, matchers []string
+	for _, file := range d.Settings {
+		path := op.Shown(file)
+		s, err := hook.Settings{Path: file}.State()
+		if err != nil {
+			r.add(whatTools, Bad, fmt.Sprintf(wordsUnreadable, path, short(err)))
+			continue
+		}
+		if s.Off {
+			r.add(whatTools, Bad, fmt.Sprintf(wordsOff, path)).hint(hintOff)
+		}
+		for _, h := range s.Hooks {
+			matchers = append(matchers, fmt.Sprintf("%q", h.Matcher))
+			if h.Lame != "" {
+				r.add(whatTools, Bad, fmt.Sprintf(wordsLame, path, h.Lame)).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
+				continue
+			}
+			for _, tool := range h.Tools {
+				asked = append(asked, tool)
+				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), run: d.toolTrial(h.Command, tool)})
+			}
+		}
+	}
+	if len(matchers) == 0 {
+		r.add(whatTools, Note, fmt.Sprintf(wordsNoSettings, op.Shown(strings.Join(d.Settings, ", ")))).hint(hintInstallTools)
+		return nil
+	}
+	var missed []string
+	for tool := range hook.Tools {
+		if !slices.Contains(asked, tool) {
+			missed = append(missed, tool)
+		}
+	}
+	if len(missed) > 0 {
+		slices.Sort(missed)
+		r.add(whatTools, Bad, fmt.Sprintf(wordsMissed, strings.Join(missed, ", "), strings.Join(matchers, ", "))).
+			hint(fmt.Sprintf(hintReinstall, "FILE"))
+	}
+	return out
+}
+
+// short is what an error says, on one line.
+func short(err error) string {
+	text := op.Shown(err.Error())
+	if !utf8.ValidString(text) || len(text) > 400 {
+		text = strings.ToValidUTF8(text[:min(len(text), 400)], "")
+	}
+	return text
+}
+
+func (r *Report) notTried(trials []trial, why string) {
+	for _, t := range trials {
+		r.add(t.what, Bad, why)
+	}
+}

@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/hook"
+)
+
+// exitDenied is the exit code by which a hook refuses a call without an answer.
+const exitDenied = 2
+
+// toolTrial runs a hook of an agent's settings as the agent's harness does:
+// sh -c, with a call on standard input, in the directory.
+func (d Doctor) toolTrial(line, tool string) func(context.Context, string) (verdict, error) {
+	return func(ctx context.Context, path string) (verdict, error) {
+		call, err := json.Marshal(map[string]any{
+			"session_id": "gated-doctor", "transcript_path": "", "cwd": d.Place.Path, "permission_mode": "default",
+			"hook_event_name": "PreToolUse", "tool_name": tool,
+			"tool_input": map[string]any{hook.Tools[tool]: filepath.Join(d.Place.Path, path), "content": "", "new_source": "", "old_string": "", "new_string": ""},
+		}, json.Deterministic(true))
+		if err != nil {
+			return verdict{}, err
+		}
+		cmd := exec.CommandContext(ctx, "sh", "-c", line)
+		cmd.Dir, cmd.Env = d.Place.Path, append(d.environment(), "CLAUDE_PROJECT_DIR="+d.Place.Path)
+		cmd.Stdin = strings.NewReader(string(call))
+		out, err := start(ctx, cmd)
+		if err != nil {
+			return verdict{}, err
+		}
+		return toolVerdict(out), nil
+	}
+}
+
+// toolVerdict reads what a hook answered. An exit code that is neither 0 nor 2
+// says nothing, and the call goes on.
+func toolVerdict(out output) verdict {
+	var answer struct {
+		Specific struct {
+			Decision string `json:"permissionDecision"`
+		} `json:"hookSpecificOutput"`
+		Message string `json:"systemMessage"`
+	}
+	switch out.code {
+	case exitDenied:
+		return verdict{denied: true, said: out.stderr}
+	case 0:
+	default:
+		return verdict{failed: true, said: out.stderr}
+	}
+	if strings.TrimSpace(out.stdout) == "" {
+		return verdict{said: out.stderr}
+	}
+	if err := json.Unmarshal([]byte(out.stdout), &answer); err != nil {
+		return verdict{failed: true, said: out.stdout}
+	}
+	return verdict{denied: answer.Specific.Decision == "deny", said: answer.Message + out.stderr}
+}

@@ -1,0 +1,189 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"gated/internal/api"
+	"gated/internal/hook"
+	"gated/internal/op"
+)
+
+const (
+	// probeTTL is how long the probe is held at most, should nobody be left to
+	// release it.
+	probeTTL = 5 * time.Minute
+	// probePrefix begins the names of the paths that are tried with.
+	probePrefix = ".gated-doctor-"
+	// maxOutput is how much of what a hook prints is kept, in bytes.
+	maxOutput = 16 << 10
+	// defaultLimit is how long a harness waits for a hook whose settings do not
+	// say, and maxLimit how long the doctor does.
+	defaultLimit = 60 * time.Second
+	maxLimit     = 60 * time.Second
+)
+
+// verdict is how a hook judged one path.
+type verdict struct {
+	denied bool
+	failed bool   // it said neither yes nor no
+	said   string // what it printed for people
+}
+
+// trial tries one hook with a path, relative to the scope.
+type trial struct {
+	what  string
+	limit time.Duration
+	run   func(ctx context.Context, path string) (verdict, error)
+}
+
+// toolLimit is how long the harness of an agent waits.
+func toolLimit(h hook.ToolState) time.Duration {
+	if h.Timeout <= 0 {
+		return defaultLimit
+	}
+	return min(time.Duration(h.Timeout)*time.Second, maxLimit)
+}
+
+// try holds a path under a name of the doctor's own, runs the trials, and takes
+// away what it made, also where it was interrupted.
+func (d Doctor) try(ctx context.Context, r *Report, trials []trial) {
+	if !utf8.ValidString(d.Place.Path) {
+		r.notTried(trials, wordsScopeName)
+		return
+	}
+	id := make([]byte, 6)
+	rand.Read(id) // never fails (crypto/rand)
+	name := probePrefix + hex.EncodeToString(id)
+	release, err := d.hold(ctx, r, strings.TrimPrefix(name, ".gated-"), name)
+	defer release(context.WithoutCancel(ctx))
+	if err != nil {
+		words, hint := wordsNoTrial, ""
+		if errors.Is(err, op.Conflict) {
+			words, hint = wordsProbeHeld, hintProbeHeld
+		}
+		r.add(whatTrial, Bad, fmt.Sprintf(words, short(err))).hint(hint)
+		return
+	}
+	for _, t := range trials {
+		t.judge(ctx, r, name, name+"-free")
+	}
+}
+
+// hold registers the doctor's agent and reserves the probe. release takes back
+// what was made of that, and may always be called.
+func (d Doctor) hold(ctx context.Context, r *Report, agent, path string) (release func(context.Context), err error) {
+	release = func(context.Context) {}
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	registered, err := d.Gate.RegisterAgent(ctx, api.RegisterAgent{Name: agent, Token: true})
+	if err != nil {
+		return release, err
+	}
+	as, err := d.As(registered.Token)
+	if err != nil {
+		return release, err
+	}
+	held := ""
+	release = func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, asks)
+		defer cancel()
+		defer as.Close()
+		var errs []error
+		if held != "" {
+			_, err := as.Release(ctx, held)
+			errs = append(errs, err)
+		}
+		_, err := as.Unregister(ctx, agent)
+		if err := errors.Join(append(errs, err)...); err != nil {
+			r.add(whatCleanup, Bad, fmt.Sprintf(wordsLeft, short(err)))
+		}
+	}
+	got, err := as.Reserve(ctx, api.Reserve{Scope: d.Place, Patterns: []string{path}, Mode: api.Exclusive,
+		Reason: "gated doctor tries whether hooks block", TTLSeconds: int64(probeTTL / time.Second)})
+	held = got.ID
+	return release, err
+}
+
+// judge runs one hook with the path that is held and with one that is free.
+func (t trial) judge(ctx context.Context, r *Report, held, free string) {
+	first, err := t.once(ctx, held)
+	if err == nil && (first.failed || !first.denied) {
+		r.add(t.what, Bad, withWords(wordsDoesNot, first.said))
+		return
+	}
+	var second verdict
+	if err == nil {
+		second, err = t.once(ctx, free)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		r.add(t.what, Bad, fmt.Sprintf(wordsNoEnd, t.limit))
+	case err != nil:
+		r.add(t.what, Bad, fmt.Sprintf(wordsDidNotRun, short(err)))
+	case second.denied || second.failed:
+		r.add(t.what, Bad, withWords(wordsBlocksAll, second.said))
+	default:
+		r.tried++
+		r.add(t.what, OK, wordsBlocks)
+	}
+}
+
+// once runs a hook within its limit.
+func (t trial) once(ctx context.Context, path string) (verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.limit)
+	defer cancel()
+	v, err := t.run(ctx, path)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return v, err
+}
+
+func withWords(text, said string) string {
+	if said = strings.TrimSpace(said); said == "" {
+		return text
+	}
+	return fmt.Sprintf(wordsSaid, text, op.Shown(said[:min(len(said), 300)]))
+}
+
+// output is what a hook's process printed, and how it ended.
+type output struct {
+	stdout, stderr string
+	code           int
+}
+
+// start runs a hook's process and everything that it starts, which end with ctx.
+func start(ctx context.Context, cmd *exec.Cmd) (output, error) {
+	stdout, stderr := &clipped{}, &clipped{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err := cmd.Run()
+	out := output{stdout: stdout.String(), stderr: stderr.String()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		out.code, err = exit.ExitCode(), nil
+	}
+	return out, err
+}
+
+// clipped keeps the beginning of what is written to it.
+type clipped struct{ bytes.Buffer }
+
+// Write takes everything and keeps what fits.
+func (c *clipped) Write(b []byte) (int, error) {
+	keep := max(0, min(len(b), maxOutput-c.Len()))
+	_, _ = c.Buffer.Write(b[:keep]) // never fails
+	return len(b), nil
+}
