@@ -39,7 +39,7 @@ func (p *hookPlaces) find(c *cobra.Command) error {
 	p.top = top.Path
 	switch {
 	case !c.Flags().Changed("agent-settings"):
-		p.settings = filepath.Join(p.top, ".claude", "settings.json")
+		p.settings = hook.SettingsOf(p.top)
 	case p.settings != "":
 		if p.settings, err = filepath.Abs(p.settings); err != nil {
 			return cli.Usage(err.Error())

@@ -16,12 +16,18 @@ const (
 	// backupSuffix is what the copy of settings is called that is made before
 	// the first edit.
 	backupSuffix = ".gated-backup"
+	// agentDir is where a checkout has the settings of its agents.
+	agentDir = ".claude"
 	// maxSettings is the largest file of settings that is read, in bytes.
 	maxSettings = 4 << 20
 	// timeoutMargin is how much longer than the hook itself the harness waits
 	// for its end before it goes on without an answer.
 	timeoutMargin = 5 * time.Second
 )
+
+// SettingsOf returns where the checkout of that top level has the settings of
+// its agents.
+func SettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.json") }
 
 // Settings are the settings of an agent that is to ask us.
 type Settings struct {
@@ -90,8 +96,8 @@ func (s Settings) Install(line string, deadline time.Duration) (Report, error) {
 
 // Uninstall takes out what Install put in, wherever the program was then, and
 // what is empty for that. Settings that Install made and that have nothing else
-// are removed; a backup that says the same as what is left, too. Errors are
-// those of Install.
+// are removed, and their directory if it is empty then; a backup that says the
+// same as what is left, too. Errors are those of Install.
 func (s Settings) Uninstall() (Report, error) {
 	report := Report{Changes: []Change{{Path: s.Path, Action: Unchanged}}, Notes: []string{}}
 	old, err := readSettings(s.Path)
@@ -124,7 +130,7 @@ func (s Settings) Uninstall() (Report, error) {
 		return report, nil
 	}
 	if change.Action == Removed {
-		return report, old.remove()
+		return report, old.removeAll()
 	}
 	if err := old.replace(edited); err != nil || !same {
 		return report, err

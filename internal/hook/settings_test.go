@@ -87,9 +87,7 @@ func TestInstallWhereThereAreNoSettings(t *testing.T) {
 	require.Equal(t, Removed, s.uninstall(t).Action)
 	require.NoFileExists(t, s.Path)
 	require.Equal(t, Unchanged, s.uninstall(t).Action)
-	entries, err := os.ReadDir(filepath.Dir(s.Path))
-	require.NoError(t, err)
-	require.Empty(t, entries)
+	require.NoDirExists(t, filepath.Dir(s.Path))
 }
 
 // TestInstallKeepsEverythingElse, to the byte: what is not in the line that was

@@ -97,6 +97,15 @@ func (s settingsFile) remove() error {
 	return os.Remove(s.path)
 }
 
+// removeAll removes the file, and the directory that was made for it.
+func (s settingsFile) removeAll() error {
+	err := s.remove()
+	if dir := filepath.Dir(s.path); err == nil && filepath.Base(dir) == agentDir {
+		_ = os.Remove(dir) // which fails if there is anything else in it
+	}
+	return err
+}
+
 // copyTo keeps what was read under another name.
 func (s settingsFile) copyTo(path string) error {
 	next, err := s.beside(path, s.content)
