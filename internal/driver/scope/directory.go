@@ -1,0 +1,98 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/reserve"
+)
+
+// Bounds on looking at directories that others chose: a file system in user
+// space, or one of a server that is gone, may never answer.
+const (
+	maxLooking = 2 * time.Second // of waiting for one
+	maxStuck   = 16              // looks that have not come back
+)
+
+// sight is what the daemon sees where a scope was registered.
+type sight struct {
+	another bool   // something that is not the directory
+	hidden  string // why it cannot be told; empty where it was seen
+}
+
+// eyes look at directories, and at no more at a time than maxStuck.
+type eyes struct {
+	lstat func(path string) (unix.Stat_t, error)
+	free  chan struct{}
+}
+
+func newEyes(lstat func(string) (unix.Stat_t, error)) *eyes {
+	return &eyes{lstat: lstat, free: make(chan struct{}, maxStuck)}
+}
+
+func lstat(path string) (st unix.Stat_t, err error) {
+	err = unix.Lstat(path, &st)
+	return st, err
+}
+
+// at tells whether a place is what it was. The daemon's uid may not be allowed
+// to look, and its mount namespace may have nothing there (systemd's ProtectHome
+// and PrivateTmp; a container's path): neither says anything of the directory.
+func (e *eyes) at(ctx context.Context, p reserve.Place) (sight, error) {
+	st, err := e.look(ctx, p.Path)
+	switch {
+	case ctx.Err() != nil:
+		return sight{}, ctx.Err()
+	case err == nil:
+		dir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+		return sight{another: !dir || st.Dev != p.Device || st.Ino != p.Inode}, nil
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return sight{another: true}, nil // something else is on the way to it
+	}
+	for errno, why := range blinding {
+		if errors.Is(err, errno) {
+			return sight{hidden: why}, nil
+		}
+	}
+	return sight{}, fmt.Errorf("look at the directory of a scope: %w", err)
+}
+
+// blinding are the errors that say nothing of what others see at a path.
+var blinding = map[error]string{
+	unix.EACCES:              "the daemon may not look there",
+	unix.EPERM:               "the daemon may not look there",
+	unix.ENOENT:              "for the daemon there is nothing at this path",
+	context.DeadlineExceeded: "the file system does not answer",
+}
+
+// look waits for lstat(2) as long as is worth it. One that never comes back
+// costs a goroutine, of which there are maxStuck at most.
+func (e *eyes) look(ctx context.Context, path string) (unix.Stat_t, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLooking)
+	defer cancel()
+	type found struct {
+		unix.Stat_t
+		error
+	}
+	ready := make(chan found, 1)
+	select {
+	case e.free <- struct{}{}:
+	case <-ctx.Done():
+		return unix.Stat_t{}, ctx.Err()
+	}
+	go func() {
+		defer func() { <-e.free }()
+		st, err := e.lstat(path)
+		ready <- found{st, err}
+	}()
+	select {
+	case f := <-ready:
+		return f.Stat_t, f.error
+	case <-ctx.Done():
+		return unix.Stat_t{}, ctx.Err()
+	}
+}

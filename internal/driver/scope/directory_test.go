@@ -1,0 +1,115 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gated/internal/reserve"
+)
+
+// placeOf is a directory as a caller would register it.
+func placeOf(t *testing.T, path string) reserve.Place {
+	t.Helper()
+	st, err := lstat(path)
+	require.NoError(t, err)
+	return reserve.Place{Path: path, Device: st.Dev, Inode: st.Ino}
+}
+
+func TestAtTheDirectoryItself(t *testing.T) {
+	base := t.TempDir()
+	path := filepath.Join(base, "repo")
+	require.NoError(t, os.Mkdir(path, 0o755))
+	place := placeOf(t, path)
+	e := newEyes(lstat)
+	is := func(want sight) {
+		t.Helper()
+		got, err := e.at(t.Context(), place)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	is(sight{})
+	require.NoError(t, os.WriteFile(filepath.Join(path, "x"), nil, 0o600))
+	is(sight{})
+
+	aside := filepath.Join(base, "aside")
+	require.NoError(t, os.Rename(path, aside))
+	is(sight{hidden: "for the daemon there is nothing at this path"})
+	require.NoError(t, os.Symlink("aside", path))
+	is(sight{another: true}) // also a link to the very one
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Mkdir(path, 0o755))
+	is(sight{another: true})
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	is(sight{another: true})
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Rename(aside, path))
+	is(sight{})
+
+	place.Path = filepath.Join(path, "x", "below a file")
+	is(sight{another: true})
+	place.Path = path
+	place.Device++
+	is(sight{another: true})
+}
+
+func TestAtWhereTheDaemonIsBlind(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want sight
+		fail bool
+	}{
+		{unix.EACCES, sight{hidden: "the daemon may not look there"}, false},
+		{unix.EPERM, sight{hidden: "the daemon may not look there"}, false},
+		{unix.ENOENT, sight{hidden: "for the daemon there is nothing at this path"}, false},
+		{unix.ELOOP, sight{another: true}, false},
+		{unix.ENOTDIR, sight{another: true}, false},
+		{unix.EIO, sight{}, true},
+		{unix.ENAMETOOLONG, sight{}, true},
+		{errors.New("something"), sight{}, true},
+	} {
+		e := newEyes(func(string) (unix.Stat_t, error) { return unix.Stat_t{}, c.err })
+		got, err := e.at(t.Context(), reserve.Place{Path: "/repo"})
+		require.Equal(t, c.fail, err != nil, "%v", c.err)
+		require.Equal(t, c.want, got, "%v", c.err)
+	}
+}
+
+// TestAtWhatNeverAnswers: a file system that hangs holds up nobody for longer
+// than maxLooking, and no number of looks at it takes more than maxStuck
+// goroutines; those that come back free their place.
+func TestAtWhatNeverAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		calls := 0
+		e := newEyes(func(string) (unix.Stat_t, error) {
+			calls++
+			<-stuck
+			return unix.Stat_t{Mode: unix.S_IFDIR, Dev: 1, Ino: 2}, nil
+		})
+		repo := reserve.Place{Path: "/repo", Device: 1, Inode: 2}
+		for range maxStuck + 3 {
+			got, err := e.at(t.Context(), repo)
+			require.NoError(t, err)
+			require.Equal(t, sight{hidden: "the file system does not answer"}, got)
+		}
+		require.Equal(t, maxStuck, calls)
+		close(stuck)
+		synctest.Wait()
+		got, err := e.at(t.Context(), repo)
+		require.NoError(t, err)
+		require.Equal(t, sight{}, got)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = e.at(ctx, repo)
+		require.ErrorIs(t, err, context.Canceled, "a caller who went away learns nothing")
+	})
+}

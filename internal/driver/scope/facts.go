@@ -1,0 +1,101 @@
+package scope
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gated/internal/op"
+	"gated/internal/reserve"
+)
+
+// Bounds on what people are shown of one scope. What a signature binds is in the
+// fingerprint, whole.
+const (
+	maxShown    = 100 // reservations
+	maxPatterns = 400 // bytes of patterns of one reservation
+	maxReason   = 200 // bytes of a reason
+)
+
+// facts are what people should see before they take reservations away.
+func facts(v reserve.View, s sight) []op.Fact {
+	out := []op.Fact{
+		{Name: "path", Text: op.Shown(v.Scope.Path)},
+		{Name: "directory", Text: directory(v.Scope, s)},
+		{Name: "reservations", Text: strconv.Itoa(len(v.Reservations))},
+	}
+	for i, r := range v.Reservations {
+		if i == maxShown {
+			return append(out, op.Fact{Name: "and", Text: fmt.Sprintf("%d more: gated reservations lists them", len(v.Reservations)-i)})
+		}
+		out = append(out, op.Fact{Name: r.ID.String(), Text: reservation(r)})
+	}
+	return out
+}
+
+func directory(of reserve.Scope, s sight) string {
+	if s.hidden != "" {
+		return fmt.Sprintf("not seen (%s); that of device %d, inode %d was registered at %s", s.hidden, of.Device, of.Inode, moment(of.At))
+	}
+	return fmt.Sprintf("seen, and as it was registered (device %d, inode %d)", of.Device, of.Inode)
+}
+
+// reservation says who holds what, since when and until when. The reason is the
+// holder's own words, always in quotation marks, so that it passes for nothing
+// of ours.
+func reservation(r reserve.Reservation) string {
+	life := "alive"
+	switch {
+	case r.Holder.Name == "":
+		life = "bound to no process"
+	case !r.Alive:
+		life = "ended"
+	}
+	text := fmt.Sprintf("%s %s by %s (uid %d, %s), since %s, until %s", r.Mode, patterns(r.Patterns), op.Shown(r.Holder.String()), r.Holder.UID,
+		life, moment(r.CreatedAt), moment(r.ExpiresAt))
+	if r.Keep {
+		text += ", kept beyond the process"
+	}
+	if r.Reason == "" {
+		return text + ", no reason given"
+	}
+	return text + ", in the holder's words: " + quoted(r.Reason, maxReason)
+}
+
+// patterns lists as many as fit, each whole if it is not very long.
+func patterns(list []string) string {
+	var out []string
+	size := 0
+	for i, p := range list {
+		text := quoted(p, maxPatterns)
+		if size += len(text); i > 0 && size > maxPatterns {
+			return strings.Join(out, " ") + fmt.Sprintf(" and %d more", len(list)-i)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+// quoted returns at most n bytes of others' text in quotation marks, and says
+// how much there is where that is not all.
+func quoted(s string, n int) string {
+	whole := len(s)
+	if whole > n {
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n]
+	}
+	text := strconv.Quote(s)
+	if op.CheckText("", s) != nil || op.CheckText("", text) != nil {
+		text = strconv.QuoteToASCII(s)
+	}
+	if len(s) < whole {
+		text += fmt.Sprintf("… (%d bytes in all)", whole)
+	}
+	return text
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

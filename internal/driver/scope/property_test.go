@@ -1,0 +1,189 @@
+package scope_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/gate"
+	"gated/internal/mint"
+	"gated/internal/op"
+)
+
+var (
+	names    = []string{"builder", "tester", "writer"}
+	patterns = []string{"a", "b/**", "b/c", "*.go", "docs/{x,y}"}
+)
+
+// TestNobodyLosesAReservationUnsigned: whatever agents ask for, sign with keys
+// that do not count, replay or run, a reservation ends or changes hands only by
+// its holder or by a step that an operator or a coordinator signed, as it was
+// signed.
+func TestNobodyLosesAReservationUnsigned(t *testing.T) {
+	rapid.Check(t, func(one *rapid.T) {
+		w := newWorld(t)
+		w.t = one
+		m := &model{world: w, T: one, asked: map[op.RequestID]ask{}}
+		m.run()
+		require.NoError(one, w.store.Close())
+	})
+}
+
+type ask struct {
+	op.Ask
+	seen     []string // what was held when its payload was made
+	approved bool
+}
+
+// model does things at random. allowed is what may be held after each.
+type model struct {
+	*world
+	*rapid.T
+	asked map[op.RequestID]ask
+	order []op.RequestID
+}
+
+func (m *model) run() {
+	for range rapid.IntRange(5, 25).Draw(m.T, "actions") {
+		before := m.held()
+		lost := m.action()
+		after := m.held()
+		for _, r := range before {
+			if !slices.Contains(after, r) && !slices.Contains(lost, r) {
+				m.Fatalf("%q was lost; before %q, after %q", r, before, after)
+			}
+		}
+	}
+}
+
+// action does one thing and returns what may be gone by it.
+func (m *model) action() (lost []string) {
+	name := rapid.SampledFrom(names).Draw(m.T, "agent")
+	held := m.held()
+	switch rapid.SampledFrom([]string{"reserve", "reserve", "release", "ask", "ask", "sign badly", "sign", "run", "run", "no permit"}).Draw(m.T, "action") {
+	case "reserve":
+		_, _ = m.reserve(name, rapid.SliceOfNDistinct(rapid.SampledFrom(patterns), 1, 2, rapid.ID).Draw(m.T, "patterns")...)
+	case "release":
+		if len(held) == 0 {
+			return nil
+		}
+		r := rapid.SampledFrom(held).Draw(m.T, "which")
+		var id op.ReservationID
+		var holder string
+		_, err := fmt.Sscanf(r, "r%d %s", &id, &holder)
+		require.NoError(m, err)
+		_, err = m.Release(m.ctx, by(name), id)
+		require.Equal(m, name == holder, err == nil, "%v", err)
+		if err == nil {
+			return []string{r}
+		}
+	case "ask":
+		m.ask(held)
+	case "sign badly":
+		if id, ok := m.any(); ok && !m.asked[id].approved {
+			key := rapid.SampledFrom([]mint.Key{m.rita, m.mallory}).Draw(m.T, "key")
+			require.Error(m, m.signed(m.current(id), key, rapid.SampledFrom(op.Roles).Draw(m.T, "role")))
+		}
+	case "sign":
+		if id, ok := m.any(); ok {
+			m.sign(id)
+		}
+	case "run":
+		if id, ok := m.any(); ok {
+			return m.runStep(id, held)
+		}
+	case "no permit":
+		_, err := m.Execute(m.ctx, gate.Permit{})
+		require.ErrorIs(m, err, op.NotAllowed)
+	}
+	return nil
+}
+
+func (m *model) any() (op.RequestID, bool) {
+	if len(m.order) == 0 {
+		return op.RequestID{}, false
+	}
+	return rapid.SampledFrom(m.order).Draw(m.T, "request"), true
+}
+
+func (m *model) current(id op.RequestID) op.Request {
+	r, err := m.gate.Request(m.ctx, id)
+	require.NoError(m, err)
+	return r
+}
+
+func (m *model) ask(held []string) {
+	a := m.releaseAll()
+	if rapid.Bool().Draw(m.T, "one") {
+		id := "r1"
+		if len(held) > 0 {
+			_, err := fmt.Sscanf(rapid.SampledFrom(held).Draw(m.T, "of"), "%s", &id)
+			require.NoError(m, err)
+		}
+		a = m.transfer(id, rapid.SampledFrom([]string{"builder", "tester", "nobody"}).Draw(m.T, "to"))
+	}
+	j, err := m.gate.Submit(m.ctx, op.Submission{Requester: by(rapid.SampledFrom(names).Draw(m.T, "asks")), Steps: []op.Ask{a}})
+	if err != nil {
+		require.ErrorIs(m, err, op.OverLimit)
+		return
+	}
+	id := j.Steps[0].ID
+	if _, known := m.asked[id]; !known {
+		m.order = append(m.order, id)
+	}
+	if !m.asked[id].approved {
+		m.asked[id] = ask{Ask: a, seen: held}
+	}
+}
+
+func (m *model) sign(id op.RequestID) {
+	a := m.asked[id]
+	key, role := m.alice, op.Operational
+	if rapid.Bool().Draw(m.T, "coordinator") {
+		key, role = m.carol, op.Coordination
+	}
+	err := m.signed(m.current(id), key, role)
+	// It is approved only if all is as it was when its payload was made.
+	if err == nil {
+		require.False(m, a.approved, "%s was approved twice", id)
+		require.Equal(m, a.seen, m.held())
+		a.approved = true
+		m.asked[id] = a
+	}
+}
+
+// runStep tries to run a step, whatever its state.
+func (m *model) runStep(id op.RequestID, held []string) (lost []string) {
+	a := m.asked[id]
+	p, err := m.gate.Permit(m.ctx, id)
+	if err != nil {
+		return nil
+	}
+	require.True(m, a.approved, "there is a permit for what nobody signed")
+	if err := m.execute(p); err != nil {
+		if op.CodeOf(err) == op.UnknownTarget {
+			_, _ = m.gate.Refuse(m.ctx, id, err)
+		}
+		if s := m.current(id).Step; s.State == op.StateDispatched {
+			o := m.look()
+			_, err := m.gate.Record(m.ctx, id, gate.Outcome{Err: err, After: &o})
+			require.NoError(m, err)
+		}
+		require.Equal(m, held, m.held(), "it was refused: %v", err)
+		return nil
+	}
+	m.record(p)
+	require.Equal(m, a.seen, held, "it ran on something else than was signed")
+	if a.Op == op.ReleaseAll {
+		require.Empty(m, m.held())
+		return held
+	}
+	return slices.DeleteFunc(slices.Clone(held), func(r string) bool {
+		var of string
+		_, err := fmt.Sscanf(r, "%s", &of)
+		return err != nil || of != a.Params.Str("reservation")
+	})
+}

@@ -1,0 +1,162 @@
+// Package scope is the driver of the directories in which agents reserve paths.
+// What takes a reservation from somebody against their will is a step like any
+// other, and this is where it takes effect; there is no other way to it.
+package scope
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/reserve"
+)
+
+// Book is what the driver needs of the reservations; *reserve.Book is one.
+type Book interface {
+	Scopes(ctx context.Context) ([]reserve.Scope, error)
+	View(ctx context.Context, scope string) (reserve.View, error)
+	ForceRelease(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint) ([]reserve.Reservation, error)
+	ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (reserve.Reservation, error)
+}
+
+// Driver is safe for concurrent use.
+type Driver struct {
+	book Book
+	eyes *eyes
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New returns the driver over a book.
+func New(b Book) *Driver { return &Driver{book: b, eyes: newEyes(lstat)} }
+
+// Kind returns "scope".
+func (*Driver) Kind() string { return op.KindScope }
+
+// Observe looks at a scope's reservations and at its directory. A directory that
+// is another one by now, or a link to one, is not the scope any more. Where the
+// daemon cannot see it, what was registered counts, and a fact says so.
+func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+	o, _, err := d.look(ctx, t)
+	return o, err
+}
+
+func (d *Driver) look(ctx context.Context, t op.Target) (op.Observed, reserve.View, error) {
+	if t.Kind != op.KindScope {
+		return op.Observed{Target: t}, reserve.View{}, nil
+	}
+	v, err := d.book.View(ctx, t.Name)
+	if errors.Is(err, op.UnknownTarget) {
+		return op.Observed{Target: t}, v, nil
+	}
+	if err != nil {
+		return op.Observed{Target: t}, v, err
+	}
+	s, err := d.eyes.at(ctx, v.Scope.Place)
+	if err != nil || s.another {
+		return op.Observed{Target: t}, v, err
+	}
+	return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
+		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s)}, v, nil
+}
+
+// List returns the scopes whose directories are there.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	scopes, err := d.book.Scopes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []op.Observed
+	for _, s := range scopes {
+		o, err := d.Observe(ctx, s.Target())
+		if err != nil {
+			return nil, err
+		}
+		if o.Present {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// act is what an operation does to the reservations that were seen.
+type act func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error
+
+var acts = map[string]act{
+	op.ReleaseAll: func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error {
+		_, err := b.ForceRelease(ctx, s.ID, s.Target.Name, seen)
+		return err
+	},
+	op.ForceTransfer: func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error {
+		id, err := op.ParseReservationID(s.Params.Str("reservation"))
+		if err != nil {
+			return err
+		}
+		_, err = b.ForceTransfer(ctx, s.ID, s.Target.Name, seen, id, s.Params.Str("to"))
+		return err
+	},
+}
+
+// Execute releases or transfers. The book compares what it has with what the
+// permit was used on, in the transaction that changes it: what came between is
+// StaleTarget, and nothing is taken from anybody.
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
+	step := p.Step()
+	if step.ID == (op.StepID{}) {
+		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
+	}
+	do, ok := acts[step.Op]
+	if !ok {
+		return "", op.Refuse(op.UnknownOp, "the scope driver does not know %q", step.Op)
+	}
+	spec, err := op.Lookup(step.Op)
+	if err == nil {
+		err = spec.Check(step.Target, step.Params)
+	}
+	if err != nil {
+		return "", err
+	}
+	now, v, err := d.look(ctx, step.Target)
+	if err != nil {
+		return "", err
+	}
+	if err := concerns(step, now, v); err != nil {
+		return "", err
+	}
+	if err := p.Use(ctx, now); err != nil {
+		return "", err
+	}
+	return "", worded(do(ctx, d.book, step, now.Fingerprint))
+}
+
+// concerns refuses the transfer of what was never among the reservations that
+// people saw. What ended since is for Permit.Use to refuse, as stale.
+func concerns(s op.Step, now op.Observed, v reserve.View) error {
+	if s.Op != op.ForceTransfer || now.Fingerprint != s.Fingerprint || now.Incarnation != s.Incarnation {
+		return nil
+	}
+	id := s.Params.Str("reservation")
+	if slices.ContainsFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id }) {
+		return nil
+	}
+	return op.Refuse(op.UnknownTarget, "there is no reservation %s in %s", id, s.Target).WithHint("gated reservations lists them")
+}
+
+// untouched are the codes with which the book refuses before it writes. After
+// anything else nobody knows what is on disk.
+var untouched = []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.BadParams, op.Malformed, op.NotAllowed, op.NotHolder}
+
+func worded(err error) error {
+	if err == nil || slices.Contains(untouched, op.CodeOf(err)) {
+		return err
+	}
+	return driver.Unknown(err)
+}
+
+// Task answers for no task: everything is done when Execute returns.
+func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
+	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
+}

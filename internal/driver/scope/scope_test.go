@@ -1,0 +1,209 @@
+package scope_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/reserve"
+)
+
+func TestObserve(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**", "a.go")
+	o := w.look()
+	require.True(t, o.Present)
+	require.Equal(t, w.scope(), o.Target)
+	require.Equal(t, w.repo.Incarnation(), o.Incarnation)
+	require.Equal(t, op.Params{"last_step": ""}, o.Spec)
+	require.Equal(t, op.Fact{Name: "path", Text: w.repo.Path}, o.Facts[0])
+	require.Equal(t, op.Fact{Name: "reservations", Text: "1"}, o.Facts[2])
+	require.Contains(t, o.Facts[3].Text, `exclusive "a.go" "src/**" by builder (uid 1000, alive)`)
+	require.Contains(t, o.Facts[3].Text, `in the holder's words: "work of builder"`)
+
+	same := w.look()
+	require.Equal(t, o.Fingerprint, same.Fingerprint)
+	w.mustReserve("tester", "b.go")
+	require.NotEqual(t, o.Fingerprint, w.look().Fingerprint)
+	list, err := w.Driver.List(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []op.Observed{w.look()}, list)
+
+	for _, other := range []op.Target{{Kind: op.KindScope, Name: "s999"}, {Kind: op.KindScope, Name: "builder"}, {Kind: "guest", Name: w.scope().Name}} {
+		o, err := w.Observe(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, op.Observed{Target: other}, o)
+	}
+	_, err = w.Task(t.Context(), "x")
+	require.ErrorIs(t, err, op.UnknownTarget)
+	require.Equal(t, op.KindScope, w.Kind())
+}
+
+// TestRenewingIsNoChange: a holder who goes on working does not outrun the
+// people who decide.
+func TestRenewingIsNoChange(t *testing.T) {
+	w := newWorld(t)
+	r := w.mustReserve("builder", "src/**")
+	before := w.look()
+	w.wall = w.wall.Add(1e9)
+	_, err := w.Renew(t.Context(), by("builder"), r.ID, 7200e9)
+	require.NoError(t, err)
+	after := w.look()
+	require.Equal(t, before.Fingerprint, after.Fingerprint)
+	require.NotEqual(t, before.Facts, after.Facts, "people see it")
+}
+
+func TestObserveOfAnotherDirectory(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
+	target := w.scope()
+	require.NoError(t, os.Rename(w.repo.Path, w.repo.Path+".old"))
+	require.NoError(t, os.Mkdir(w.repo.Path, 0o755))
+	o, err := w.Observe(t.Context(), target)
+	require.NoError(t, err)
+	require.False(t, o.Present)
+	list, err := w.Driver.List(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, list)
+
+	// Made anew, it is another scope.
+	w.repo = w.place(w.repo.Path)
+	require.NotEqual(t, target, w.scope())
+	require.Equal(t, op.Fact{Name: "reservations", Text: "0"}, w.look().Facts[2])
+}
+
+func TestObserveWhenNothingIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
+	target, broken := w.scope(), errors.New("disk")
+	w.shows = func(*reserve.View) error { return broken }
+	_, err := w.Observe(t.Context(), target)
+	require.ErrorIs(t, err, broken)
+	_, err = w.Driver.List(t.Context())
+	require.ErrorIs(t, err, broken)
+}
+
+func TestReleasesAll(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
+	w.mustReserve("tester", "docs/**")
+	elsewhere := w.repo
+	w.repo = w.place(w.repo.Path + "-other")
+	w.mustReserve("writer", "**")
+	w.repo = elsewhere
+	p := w.permit(w.releaseAll())
+	require.NoError(t, w.execute(p))
+	require.Equal(t, []string{"r3 writer **"}, w.held(), "another scope is nobody's business")
+	require.Equal(t, op.Params{"last_step": p.Step().ID.String()}, w.look().Spec)
+	require.Equal(t, op.StateSucceeded, w.record(p).State)
+	w.mustReserve("writer", "**")
+	require.Error(t, w.execute(p), "a permit works once")
+	require.Equal(t, []string{"r3 writer **", "r4 writer **"}, w.held())
+}
+
+func TestReleasesWhatIsEmpty(t *testing.T) {
+	w := newWorld(t)
+	p := w.permit(w.releaseAll())
+	require.NoError(t, w.execute(p))
+	require.Equal(t, op.StateSucceeded, w.record(p).State)
+}
+
+func TestTransfers(t *testing.T) {
+	w := newWorld(t)
+	r := w.mustReserve("builder", "src/**")
+	w.mustReserve("tester", "docs/**")
+	p := w.permit(w.transfer(r.ID.String(), "writer"))
+	require.NoError(t, w.execute(p))
+	require.Equal(t, []string{"r1 writer src/**", "r2 tester docs/**"}, w.held())
+	require.Equal(t, op.Params{"last_step": p.Step().ID.String()}, w.look().Spec)
+	require.Equal(t, op.StateSucceeded, w.record(p).State)
+	_, err := w.Release(t.Context(), by("builder"), r.ID)
+	require.ErrorIs(t, err, op.NotHolder, "it is the other's now")
+}
+
+// TestRefusesBeforeThePermitIsUsed: the step can be asked for anew, and its
+// permit's journal says refused.
+func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
+	_, err := w.Execute(t.Context(), gate.Permit{})
+	require.ErrorIs(t, err, op.NotAllowed)
+
+	p := w.permit(w.transfer("r99", "writer"))
+	require.ErrorIs(t, w.execute(p), op.UnknownTarget)
+	s, err := w.gate.Refuse(t.Context(), p.Step().ID, op.Refuse(op.UnknownTarget, "no"))
+	require.NoError(t, err, "it was not dispatched")
+	require.Equal(t, op.StateRefused, s.State)
+
+	// The reservation of another scope is none of this one.
+	here := w.repo
+	w.repo = w.place(here.Path + "-other")
+	r := w.mustReserve("tester", "**")
+	w.repo = here
+	require.ErrorIs(t, w.execute(w.permit(w.transfer(r.ID.String(), "writer"))), op.UnknownTarget)
+	require.Equal(t, []string{"r1 builder src/**", "r2 tester **"}, w.held())
+}
+
+// TestFailsAfterThePermitWasUsed: what the book refuses changed nothing, and of
+// anything else nobody knows.
+func TestFailsAfterThePermitWasUsed(t *testing.T) {
+	held := []string{"r1 builder src/**", "r2 tester docs/**"}
+	for name, c := range map[string]struct {
+		ask    func(w *world) op.Ask
+		before func(w *world)
+		after  error
+		want   error
+		held   []string
+	}{
+		"nobody of that name": {ask: func(w *world) op.Ask { return w.transfer("r1", "nobody") }, want: op.UnknownTarget, held: held},
+		"it would overlap": {ask: func(w *world) op.Ask { return w.transfer("r1", "writer") }, want: op.Conflict,
+			before: func(w *world) {}, held: []string{"r1 builder src/**", "r2 tester docs/**", "r3 builder src/x"}},
+		"one more came": {ask: (*world).releaseAll, before: func(w *world) { w.mustReserve("writer", "x") }, want: op.StaleTarget,
+			held: append(held, "r3 writer x")},
+		"one went": {ask: (*world).releaseAll, before: func(w *world) {
+			_, err := w.Release(w.ctx, by("tester"), 2)
+			require.NoError(w.t, err)
+		}, want: op.StaleTarget, held: held[:1]},
+		"one has another holder": {ask: func(w *world) op.Ask { return w.transfer("r2", "writer") }, before: func(w *world) {
+			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
+			require.NoError(w.t, err)
+		}, want: op.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
+		"the disk is full":  {ask: (*world).releaseAll, after: op.Refuse(op.Unavailable, "disk"), want: op.Unavailable, held: []string{}},
+		"something else":    {ask: (*world).releaseAll, after: errors.New("what"), held: []string{}},
+		"the caller's time": {ask: (*world).releaseAll, after: context.DeadlineExceeded, want: context.DeadlineExceeded, held: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustReserve("builder", "src/**")
+			w.mustReserve("tester", "docs/**")
+			if name == "it would overlap" {
+				w.mustReserve("builder", "src/x")
+			}
+			p := w.permit(c.ask(w))
+			if c.before != nil {
+				w.before = func() { c.before(w) }
+			}
+			if c.after != nil {
+				w.after = func() error { return c.after }
+			}
+			err := w.execute(p)
+			require.Error(t, err)
+			if c.want != nil {
+				require.ErrorIs(t, err, c.want)
+			}
+			require.Equal(t, c.after != nil, driver.IsUnknown(err), "%v", err)
+			require.Equal(t, c.held, w.held())
+			if c.after != nil {
+				require.Equal(t, p.Step().ID.String(), w.look().Spec.Str("last_step"), "what happened shows")
+			} else {
+				require.Empty(t, w.look().Spec.Str("last_step"))
+			}
+		})
+	}
+}

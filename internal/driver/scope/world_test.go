@@ -1,0 +1,222 @@
+package scope_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/driver/scope"
+	"gated/internal/gate"
+	"gated/internal/journal"
+	"gated/internal/mint"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/reserve"
+	"gated/internal/store"
+)
+
+const gateID = op.GateID("0123456789abcdef0123456789abcdef")
+
+var hub = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
+
+// world is a gate and a book in one database, with agents who hold reservations
+// of one directory, and the driver between them.
+type world struct {
+	*scope.Driver
+	*reserve.Book
+	owner testing.TB
+	t     require.TestingT // who fails: owner, or a property under test
+	ctx   context.Context
+	gate  *gate.Gate
+	store *store.Store
+	wall  time.Time
+
+	repo   reserve.Place
+	agents map[string]reserve.Holder
+
+	alice, carol, rita, mallory mint.Key // operator, coordinator, recovery, nobody
+
+	before func()                    // runs before the book is asked to take something away
+	after  func() error              // says how that went instead, once it has happened
+	shows  func(*reserve.View) error // what the driver is shown
+}
+
+// The world stands between the driver and its book.
+func (w *world) View(ctx context.Context, id string) (reserve.View, error) {
+	v, err := w.Book.View(ctx, id)
+	if err == nil && w.shows != nil {
+		err = w.shows(&v)
+	}
+	return v, err
+}
+
+func (w *world) ForceRelease(ctx context.Context, step op.StepID, id string, seen op.Fingerprint) ([]reserve.Reservation, error) {
+	w.before()
+	out, err := w.Book.ForceRelease(ctx, step, id, seen)
+	if w.after != nil {
+		err = w.after()
+	}
+	return out, err
+}
+
+func (w *world) ForceTransfer(ctx context.Context, step op.StepID, id string, seen op.Fingerprint, r op.ReservationID, to string) (reserve.Reservation, error) {
+	w.before()
+	out, err := w.Book.ForceTransfer(ctx, step, id, seen, r, to)
+	if w.after != nil {
+		err = w.after()
+	}
+	return out, err
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{owner: t, t: t, ctx: t.Context(), wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), before: func() {},
+		alice: mint.Ed25519(t, "alice"), carol: mint.Ed25519(t, "carol"), rita: mint.Ed25519(t, "rita"),
+		mallory: mint.Ed25519(t, "mallory"), agents: map[string]reserve.Holder{}}
+	for i, name := range []string{"builder", "tester", "writer"} {
+		w.agents[name] = reserve.Holder{Name: name, UID: 1000, Registration: int64(i + 1)}
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	w.repo = w.place(filepath.Join(dir, "repo"))
+	migrations := append(gate.Migrations(), store.Migration{Version: len(gate.Migrations()) + 1, Name: "reservations", SQL: reserve.Schema})
+	w.store, err = store.Open(w.ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: migrations})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.store.Close() })
+	w.open()
+	return w
+}
+
+// place makes a directory.
+func (w *world) place(path string) reserve.Place {
+	require.NoError(w.t, os.MkdirAll(path, 0o755))
+	info, err := os.Lstat(path)
+	require.NoError(w.t, err)
+	st := info.Sys().(*syscall.Stat_t)
+	return reserve.Place{Path: path, Device: st.Dev, Inode: st.Ino}
+}
+
+func (w *world) now() time.Time { return w.wall }
+
+func (w *world) open() {
+	var clock *nonce.Clock
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) {
+		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: w.wall, Elapsed: w.wall.Sub(time.Unix(0, 0))} })
+		return err
+	}))
+	text := w.alice.Line("alice", `namespaces="operational@gated"`) + w.carol.Line("carol", `namespaces="coordination@gated"`) +
+		w.rita.Line("rita", `namespaces="recovery@gated"`)
+	trust, err := authz.LoadTrust([]byte(text))
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.store.Update(w.ctx, func(tx *store.Tx) error {
+		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 1, Text: []byte(text), How: "init", At: w.wall})
+	}))
+	w.Driver = scope.New(w)
+	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w.Driver, Clock: clock, Host: "host", ID: gateID, Trust: trust, Epoch: 1,
+		Policy: policy.Default()})
+	require.NoError(w.t, err)
+	w.Book = reserve.New(reserve.Config{Store: w.store, Now: w.now, Append: w.gate.Append,
+		Agent:      func(name string) (reserve.Holder, bool) { h, ok := w.agents[name]; return h, ok },
+		Registered: func(_ *store.Tx, h reserve.Holder) (bool, error) { return w.agents[h.Name] == h, nil },
+		Alive:      func(h reserve.Holder) bool { return w.agents[h.Name] == h },
+		Changed:    func(op.Target) {}, Logger: slog.New(slog.NewTextHandler(w.owner.Output(), nil))})
+}
+
+func by(name string) op.Requester {
+	return op.Requester{Source: op.SourceAPI, UID: 1000, PID: 80, Agent: name + "#" + map[string]string{"builder": "1", "tester": "2", "writer": "3"}[name]}
+}
+
+// reserve claims patterns of the directory, for the agent of that name.
+func (w *world) reserve(name string, patterns ...string) (reserve.Granted, error) {
+	g, _, err := w.Reserve(w.ctx, reserve.Claim{By: by(name), Place: w.repo, Patterns: patterns, Mode: reserve.Exclusive,
+		TTL: time.Hour, Reason: "work of " + name})
+	return g, err
+}
+
+func (w *world) mustReserve(name string, patterns ...string) reserve.Reservation {
+	g, err := w.reserve(name, patterns...)
+	require.NoError(w.t, err)
+	return g.Reservation
+}
+
+// held says who holds what: "r1 builder a/** b".
+func (w *world) held() []string {
+	list, err := w.Book.List(w.ctx, reserve.Query{Limit: 1000})
+	require.NoError(w.t, err)
+	out := []string{}
+	for _, r := range list {
+		out = append(out, r.ID.String()+" "+r.Holder.String()+" "+strings.Join(r.Patterns, " "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (w *world) scope() op.Target {
+	s, err := w.Register(w.ctx, w.repo)
+	require.NoError(w.t, err)
+	return s.Target()
+}
+
+func (w *world) look() op.Observed {
+	o, err := w.Observe(w.ctx, w.scope())
+	require.NoError(w.t, err)
+	return o
+}
+
+func (w *world) releaseAll() op.Ask {
+	return op.Ask{Op: op.ReleaseAll, Target: w.scope(), Params: op.Params{}}
+}
+
+func (w *world) transfer(id, to string) op.Ask {
+	return op.Ask{Op: op.ForceTransfer, Target: w.scope(), Params: op.Params{"reservation": id, "to": to}}
+}
+
+// request asks for a step, which waits.
+func (w *world) request(a op.Ask) op.Request {
+	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{a}, Reason: "test"})
+	require.NoError(w.t, err)
+	require.Equal(w.t, op.StatePending, j.State())
+	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
+	require.NoError(w.t, err)
+	return r
+}
+
+// signed hands in a signature over a request's payload.
+func (w *world) signed(r op.Request, k mint.Key, role op.Role) error {
+	_, err := w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload,
+		Signatures: []string{mint.Sign(w.owner, k, role.Namespace(), r.Payload).Armored()}})
+	return err
+}
+
+// permit is one for a step that operators approved.
+func (w *world) permit(a op.Ask) gate.Permit {
+	r := w.request(a)
+	require.NoError(w.t, w.signed(r, w.alice, op.Operational))
+	p, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(w.t, err)
+	return p
+}
+
+// execute runs a permit as reconcile does, as far as this is about.
+func (w *world) execute(p gate.Permit) error {
+	_, err := w.Execute(w.ctx, p)
+	return err
+}
+
+// record ends a step of which the driver said that it is done.
+func (w *world) record(p gate.Permit) op.Step {
+	o := w.look()
+	s, err := w.gate.Record(w.ctx, p.Step().ID, gate.Outcome{After: &o})
+	require.NoError(w.t, err)
+	return s
+}
