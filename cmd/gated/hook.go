@@ -24,7 +24,7 @@ const (
 
 // hookCommands are the hooks themselves and what puts them where they are run.
 func (t *tool) hookCommands() []*cobra.Command {
-	return []*cobra.Command{t.preToolUseCommand(), t.hookInstallCommand(), t.hookUninstallCommand(), t.hookStatusCommand()}
+	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookInstallCommand(), t.hookUninstallCommand(), t.hookStatusCommand())
 }
 
 func (t *tool) hookCommand() *cobra.Command {

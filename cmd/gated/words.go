@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
+	"gated/internal/doctor"
 	"gated/internal/glob"
 	"gated/internal/hook"
 	"gated/internal/op"
@@ -109,6 +110,15 @@ stale: ask again.`,
 reserved it writes a refusal; of any other call it writes nothing, which leaves it to the permissions. What it cannot check goes on
 with a warning, or is refused with --on-failure block.`,
 		"  gated hook pre-tool-use --on-failure block < call.json"},
+	"hook pre-commit": {"pre-commit", "Refuse a commit that changes what somebody else has reserved",
+		`For git, which runs it before a commit. Exits 1 where another agent has reserved a path that the index changes, which both
+sides of a rename, what is deleted and submodules are, too. What it cannot check goes on with a warning, or is refused with
+--on-failure block.`,
+		"  gated hook pre-commit"},
+	"hook pre-push": {"pre-push REMOTE URL", "Refuse a push that changes what somebody else has reserved",
+		`For git, which runs it before a push and writes the refs to its standard input. Exits 1 where another agent has reserved a path
+that a commit changes which the remote does not have yet, or that a forced push takes back.`,
+		"  gated hook pre-push origin git@example.com:a.git < refs"},
 	"hook install": {"install", "Have agents and git ask before a file is changed",
 		`Adds gated hook pre-tool-use to the agent's settings of the checkout, .claude/settings.json, unless --agent-settings names
 others; --agent-settings '' leaves them alone. With --git, git asks before commits and pushes, too, and a hook that was there goes on
@@ -117,6 +127,11 @@ being run. What else is in the settings stays as it is, and a copy of them is ke
 	"hook uninstall": {"uninstall", "Take out what hook install put in", "What was there before is put back.",
 		"  gated hook uninstall --git"},
 	"hook status": {"status", "Say how often hooks could not check, and why", "", "  gated hook status"},
+	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying",
+		`Reserves a path that does not exist under a name of its own, runs each hook that is installed with it and with a free one, and
+takes away what it made. Changes no file of yours. Exits 1 if a hook does not block, if nothing is installed, or if anything else is
+wrong.`,
+		"  gated doctor"},
 	"dial": {"dial", "Connect standard input and output to the daemon's socket, for a gate's remote clients",
 		`What opsign --remote runs on the gate's host, through ssh: it checks the socket as every client does, copies both
 ways, and ends when either side ends.`, "  gated dial --socket /run/gated/gated.sock"},
@@ -183,14 +198,15 @@ const (
 	flagTakeAwayWait  = "wait until it was signed and is done"
 	flagYes           = "do not ask"
 
-	flagOnFailure     = "`warn` or block: what becomes of a change that cannot be checked"
-	flagDeadline      = "how long to wait for the change to look at, and again for the daemon"
-	flagExitCode      = "refuse with exit code 2 and the reason on standard error, instead of JSON"
-	flagHookLines     = "how many of the last failures"
-	flagGitHooks      = "git's hooks pre-commit and pre-push, too"
-	flagSharedHooks   = "also where git's hooks are in a directory that serves other repositories"
-	flagAgentSettings = "the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)"
-	flagDryRun        = "change nothing, say what would be changed"
+	flagOnFailure      = "`warn` or block: what becomes of a change that cannot be checked"
+	flagDeadline       = "how long to wait for the change to look at, and again for the daemon"
+	flagExitCode       = "refuse with exit code 2 and the reason on standard error, instead of JSON"
+	flagHookLines      = "how many of the last failures"
+	flagGitHooks       = "git's hooks pre-commit and pre-push, too"
+	flagDoctorSettings = "a `FILE` of agents' settings to try, beside the usual ones; may be given again"
+	flagSharedHooks    = "also where git's hooks are in a directory that serves other repositories"
+	flagAgentSettings  = "the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)"
+	flagDryRun         = "change nothing, say what would be changed"
 )
 
 // What is wrong with a command line.
@@ -330,6 +346,19 @@ const (
   remedy: or have the agent ask before each use: ssh-add -d KEY, then ssh-add -c KEY (docs/guides/keys.md says more)
 `
 )
+
+// What gated doctor says.
+const (
+	wordsFinding       = "%-5s %s: %s\n"
+	wordsFindingHint   = "        hint: %s\n"
+	wordsBlind         = "what no hook can see:\n"
+	wordsBlindLine     = "  - %s\n"
+	wordsDoctorSound   = "everything that is installed blocks\n"
+	wordsDoctorUnsound = "NOT everything is right: see above\n"
+)
+
+// doctorWords name the states of a finding.
+var doctorWords = map[doctor.State]string{doctor.OK: "ok", doctor.Note: "note", doctor.Bad: "BAD"}
 
 // planWords name the actions of a plan.
 var planWords = map[string]string{

@@ -186,7 +186,7 @@ func TestInstallingTwiceChangesNothing(t *testing.T) {
 	o := r.options(program)
 	o.OnFailure = Block
 	require.Equal(t, []Action{Changed, Changed}, actions(r.install(o)))
-	require.Contains(t, content(t, r.hook("pre-commit")), "hook pre-commit '--on-failure' block ")
+	require.Contains(t, content(t, r.hook("pre-commit")), "hook pre-commit --on-failure block ")
 	require.Equal(t, "#!/bin/sh\nexit 0\n", content(t, r.hook("pre-commit")+chainedSuffix))
 	require.NoFileExists(t, r.hook("pre-commit")+chainedSuffix+chainedSuffix)
 

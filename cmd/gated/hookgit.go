@@ -1,0 +1,44 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/hook"
+)
+
+// gitDeadline is a git hook's deadline unless it is told otherwise: a commit may
+// ask about thousands of paths at once, and nobody types meanwhile.
+const gitDeadline = 3 * time.Second
+
+// gitHookCommands are the hooks that git runs.
+func (t *tool) gitHookCommands() []*cobra.Command {
+	return []*cobra.Command{t.preCommitCommand(), t.prePushCommand()}
+}
+
+func (t *tool) preCommitCommand() *cobra.Command {
+	return t.gitHookCommand("pre-commit", cobra.NoArgs, func(c *cobra.Command, h hook.GitHook, _ []string) hook.Outcome {
+		return h.Commit(c.Context())
+	})
+}
+
+func (t *tool) prePushCommand() *cobra.Command {
+	return t.gitHookCommand("pre-push", cobra.ExactArgs(2), func(c *cobra.Command, h hook.GitHook, args []string) hook.Outcome {
+		return h.Push(c.Context(), args[0], t.stdin)
+	})
+}
+
+func (t *tool) gitHookCommand(name string, args cobra.PositionalArgs, run func(*cobra.Command, hook.GitHook, []string) hook.Outcome) *cobra.Command {
+	var f hookFlags
+	c := t.command("hook "+name, args, func(c *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		return t.end(run(c, hook.GitHook{Guard: t.guard(name, f)}, args))
+	})
+	f.add(c)
+	f.deadline = gitDeadline
+	c.Flags().Lookup("deadline").DefValue = gitDeadline.String() // the flag was just added
+	return c
+}
