@@ -330,7 +330,7 @@ const (
 	wordsConflict         = "%s: %s of %s (%s) has reserved %s%s, %s, since %s until %s\n"
 	wordsConflictReason   = "    their reason: %s\n"
 	wordsConflictScope    = " in %s"
-	wordsEntryHolder      = " holder %s"
+	wordsEntryHolder      = " of %s"
 	wordsEntryUntil       = " until %s"
 
 	wordsRotationWaits = "%s trust.rotate waits for signatures\n"

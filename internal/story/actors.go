@@ -105,16 +105,20 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // shows waits until what an actor has begun has written a match to standard
-// error.
+// error, or to standard output where it is named.
 func shows(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: shows NAME REGEXP")
+	if neg || len(args) < 2 || len(args) > 3 || len(args) == 3 && args[1] != "stdout" {
+		ts.Fatalf("usage: shows NAME [stdout] REGEXP")
 	}
-	re, err := regexp.Compile("(?m)" + args[1])
-	ts.Check(err)
 	a := actorNamed(ts, args[0])
-	if _, err := a.err.await(re); err != nil {
-		ts.Fatalf("%s shows no %s: %v\n%s", args[0], args[1], err, a.err.rest())
+	what := a.err
+	if len(args) == 3 {
+		what = a.out
+	}
+	re, err := regexp.Compile("(?m)" + args[len(args)-1])
+	ts.Check(err)
+	if _, err := what.await(re); err != nil {
+		ts.Fatalf("%s shows no %s: %v\n%s", args[0], re, err, what.rest())
 	}
 }
 

@@ -45,7 +45,7 @@ func Main(m *testing.M, name string, program func() int) {
 //	talk N SCRIPT PROGRAM... runs a program on a terminal, and follows a script
 //	actor NAME DIR [VAR=X].. starts a shell that the story talks to, as an agent's process
 //	as NAME N PROGRAM...     has it run a program as code does; with - for N only begins it
-//	shows NAME REGEXP        waits until that has written a match to standard error
+//	shows NAME [stdout] REGEXP  waits until that has written a match to standard error or output
 //	ended NAME N             waits for its end
 //	signal NAME KILL|INT     ends the shell, or interrupts what it runs
 //	answer STATUS [BODY]     listens on $GATED_SOCKET and answers only this
