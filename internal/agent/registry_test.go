@@ -287,7 +287,13 @@ func TestRows(t *testing.T) {
 		stands(t, tx, "a", old.ID, false)
 		stands(t, tx, "a", a.ID, true)
 		all, err = All(tx)
+		require.NoError(t, err)
 		require.Equal(t, []Registration{a}, all)
+		n, err := Clear(tx)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		a.ID, err = Add(tx, a)
+		require.EqualValues(t, 4, a.ID)
 		return err
 	}))
 }

@@ -53,6 +53,16 @@ func Remove(tx *store.Tx, r Registration) (bool, error) {
 	return n == 1, nil
 }
 
+// Clear forgets every registration and returns how many there were. No number
+// is given again.
+func Clear(tx *store.Tx) (n int, err error) {
+	gone, err := tx.Exec(`DELETE FROM agents`)
+	if err != nil {
+		return 0, fmt.Errorf("forget agents: %w", err)
+	}
+	return int(gone), nil
+}
+
 // Registered reports whether the registration of that number still stands.
 func Registered(tx *store.Tx, name string, id int64) (ok bool, err error) {
 	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM agents WHERE id = ? AND name = ?)`, id, name).Scan(&ok)

@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"gated/internal/audit"
-	"gated/internal/gate"
+	"gated/internal/daemon"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
-	"gated/internal/state"
 	"gated/internal/store"
 )
 
@@ -30,11 +28,7 @@ type history struct {
 }
 
 func openHistory(ctx context.Context, dir string) (*history, error) {
-	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
-	for i := range all {
-		all[i].Version = i + 1
-	}
-	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: all})
+	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: daemon.Migrations()})
 	if err != nil {
 		return nil, err
 	}

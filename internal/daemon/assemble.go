@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/driver/scope"
 	"gated/internal/driver/trust"
 	"gated/internal/gate"
 	"gated/internal/op"
@@ -57,7 +58,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	list, at, _ := d.revoked.load(insist) // whatever is there: nothing is in force that could stay
 	seen := drivers{d.local.Kind(): d.local}
 	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
-		Wake: d.wake, Logger: d.log}, d.config.Policy)
+		Wake: d.mayRun, Logger: d.log}, d.config.Policy)
 	if err != nil {
 		return err
 	}
@@ -72,14 +73,33 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	}
 	rotates := trust.New(d.gate, h.v.How, d.checkSigners)
 	seen[rotates.Kind()] = rotates
+	if err := d.connectAgents(ctx, seen); err != nil {
+		return err
+	}
 	d.events = newEventLog(d.gate, d.opened.store)
 	source, closeSource, err := d.source()
 	if err != nil {
 		return err
 	}
-	d.closeParts = func() error { return errors.Join(closeSource(), d.revoked.close(), d.local.Close()) }
+	others := d.closeParts
+	d.closeParts = func() error { return errors.Join(closeSource(), others()) }
 	d.pursuer.Store(reconcile.New(reconcile.Config{Gate: d.gate, Drivers: seen, Sources: []reconcile.Source{source},
 		Workers: d.config.Workers, Interval: d.config.Desired.Interval, Host: d.config.Host, Now: now, Logger: d.log}))
+	return nil
+}
+
+// connectAgents makes the registry of agents and the book of what they reserve.
+func (d *daemon) connectAgents(ctx context.Context, seen drivers) error {
+	var err error
+	if d.scopes, err = watchScopes(ctx, d.gate, d.wake, d.log); err != nil {
+		return err
+	}
+	if d.agents, err = newAgents(d.gate, d.opened.store, d.scopes.moved, d.log); err != nil {
+		return err
+	}
+	takes := scope.New(d.agents.book)
+	seen[takes.Kind()] = takes
+	d.closeParts = func() error { d.agents.close(); return errors.Join(d.revoked.close(), d.local.Close()) }
 	return nil
 }
 
@@ -104,6 +124,12 @@ func (d *daemon) wake(t op.Target) {
 	if r := d.pursuer.Load(); r != nil {
 		r.Wake(t)
 	}
+}
+
+// mayRun is told by the gate of each target that may have something to do.
+func (d *daemon) mayRun(t op.Target) {
+	d.scopes.asked(t)
+	d.wake(t)
 }
 
 // source returns where desired state comes from, and what ends it.

@@ -5,6 +5,3 @@ func MayAdopt(dir string, by int) error {
 	_, err := mayAdopt(dir, by)
 	return err
 }
-
-// Migrations is the schema of today.
-var Migrations = migrations

@@ -155,7 +155,7 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte, tr
 }
 
 func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first held) error {
-	s, err := store.Open(ctx, r.Database, store.Options{Migrations: migrations()})
+	s, err := store.Open(ctx, r.Database, store.Options{Migrations: Migrations()})
 	if err != nil {
 		return cannotOpen(r.Database, err)
 	}

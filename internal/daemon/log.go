@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"gated/internal/api"
@@ -12,14 +11,15 @@ import (
 
 // eventLog reads the audit log for the server and wakes who waits for more.
 type eventLog struct {
-	gate *gate.Gate
+	gate  *gate.Gate
+	store *store.Store
 
 	mu   sync.Mutex
 	more chan struct{} // closed and replaced after each commit
 }
 
 func newEventLog(g *gate.Gate, s *store.Store) *eventLog {
-	l := &eventLog{gate: g, more: make(chan struct{})}
+	l := &eventLog{gate: g, store: s, more: make(chan struct{})}
 	s.OnCommit(l.committed)
 	return l
 }
@@ -60,15 +60,14 @@ func (l *eventLog) Head(ctx context.Context) (api.Head, error) {
 
 // Events is Audit, of what concerns one holder where one is named.
 func (l *eventLog) Events(ctx context.Context, after int64, limit int, concerns string) ([]api.Entry, int64, error) {
+	if concerns != "" {
+		return l.concerning(ctx, after, limit, concern(concerns))
+	}
 	entries, err := l.Audit(ctx, after, limit)
 	if err != nil || len(entries) == 0 {
 		return nil, after, err
 	}
-	next := entries[len(entries)-1].Seq
-	if concerns != "" {
-		entries = slices.DeleteFunc(entries, func(e api.Entry) bool { return !slices.Contains(e.For, concerns) })
-	}
-	return entries, next, nil
+	return entries, entries[len(entries)-1].Seq, nil
 }
 
 // Wait returns when the log has an entry above after, or ctx ends.

@@ -12,12 +12,14 @@ import (
 	"slices"
 	"time"
 
+	"gated/internal/agent"
 	"gated/internal/config"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
+	"gated/internal/reserve"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -26,10 +28,11 @@ import (
 // a program that serves calls it first.
 func MaybeExecGuest() { local.MaybeExecGuest() }
 
-// migrations returns the whole schema of a gate's database. The identity's came
+// Migrations returns the whole schema of a gate's database. The identity's came
 // second, and every database has it there.
-func migrations() []store.Migration {
+func Migrations() []store.Migration {
 	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
+	all = append(all, store.Migration{Name: "agents and reservations", SQL: agent.Schema + reserve.Schema})
 	for i := range all {
 		all[i].Version = i + 1
 	}
@@ -56,7 +59,7 @@ func open(ctx context.Context, path string, log *slog.Logger) (*opened, error) {
 	if err := dropCopies(dir); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	if o.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations(), Logger: log}); err != nil {
+	if o.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Logger: log}); err != nil {
 		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
 	}
 	return o, nil
@@ -82,7 +85,7 @@ func dropCopies(dir *state.Dir) error {
 // identity checks whose database it is before anything of it may change: one
 // that was copied here is refused as it is, not migrated first.
 func identity(ctx context.Context, dir *state.Dir) (state.Identity, error) {
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: migrations()})
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
 		return state.Identity{}, cannotOpen(dir.Database(), err)
 	}
@@ -96,7 +99,7 @@ func look(ctx context.Context, path string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: migrations()})
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
 		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
 	}
@@ -114,7 +117,7 @@ func current(ctx context.Context, s *store.Store) error {
 	err := s.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRow(`SELECT user_version FROM pragma_user_version`).Scan(&have)
 	})
-	if want := len(migrations()); err == nil && have < want {
+	if want := len(Migrations()); err == nil && have < want {
 		err = op.Refuse(op.Unavailable, "the database %s has schema %d, and this gated reads %d", s.Path(), have, want).
 			WithHint("gated serve brings it up to date when it starts")
 	}

@@ -226,7 +226,7 @@ func TestWhatTheLogSaysOfRevokedKeys(t *testing.T) {
 // TestRevokedKeysFarBackInTheLog are found across pages, and an empty log says
 // nothing of any.
 func TestRevokedKeysFarBackInTheLog(t *testing.T) {
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: migrations()})
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: Migrations()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	s.OnGroup(audit.Seal)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"gated/internal/agent"
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/fsck"
@@ -19,6 +20,7 @@ import (
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
+	"gated/internal/reserve"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -73,7 +75,7 @@ func restore(ctx context.Context, dir *state.Dir, file string) (InitResult, erro
 	if err != nil {
 		return InitResult{}, errors.Join(err, dropCopies(dir))
 	}
-	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()})
+	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
 		return InitResult{}, cannotOpen(dir.Database(), err)
 	}
@@ -137,7 +139,7 @@ func prepare(ctx context.Context, file, fresh string, id state.Identity) error {
 			return op.Refuse(op.BadParams, "the backup %s cannot be read: %v", file, err)
 		}
 	}
-	s, err := store.Open(ctx, fresh, store.Options{Migrations: migrations()})
+	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations()})
 	if errors.Is(err, store.ErrCorrupt) {
 		return op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err).
 			WithHint("nothing was changed; restore another one")
@@ -190,11 +192,31 @@ func restored(ctx context.Context, s *store.Store, id op.GateID, detail string) 
 		if err := journal.ExpireRequests(tx); err != nil {
 			return err
 		}
-		if _, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, By: stateOwner, Gate: id, Detail: detail, Time: t}); err != nil {
+		let, err := endAgents(tx)
+		if err != nil {
+			return err
+		}
+		e := audit.Entry{Kind: audit.Restored, By: stateOwner, Gate: id, Detail: detail + let, Time: t}
+		if _, err := audit.Append(tx, e); err != nil {
 			return err
 		}
 		return endScratch(tx, id, t)
 	})
+}
+
+// endAgents ends every registration and reservation, and says how many: those
+// that are in the backup may have been given up since, and their paths may be
+// somebody else's by now. Agents register and reserve again.
+func endAgents(tx *store.Tx) (says string, err error) {
+	n, err := agent.Clear(tx)
+	if err != nil {
+		return "", err
+	}
+	held, err := reserve.Clear(tx)
+	if err != nil || n+held == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("; ended: registrations of agents: %d, reservations: %d", n, held), nil
 }
 
 // endScratch ends what might be destroyed unsigned: who took an interest in it

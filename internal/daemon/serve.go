@@ -43,6 +43,8 @@ type daemon struct {
 	gate        *gate.Gate
 	local       *local.Driver
 	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
+	agents      *agents
+	scopes      *scopeWatch
 	events      *eventLog
 	closeParts  func() error
 	log         *slog.Logger
@@ -104,6 +106,10 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 	if err := d.reconciler().Recover(ctx); err != nil {
 		return err
 	}
+	// What nobody holds any more is free before anybody is answered.
+	if err := d.agents.restore(ctx); err != nil {
+		return err
+	}
 	return d.run(ctx, socket, hup)
 }
 
@@ -125,6 +131,8 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 			return nil
 		}},
 		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
+		{"reservations", d.agents.book.Run},
+		{"the scopes", d.scopes.run},
 	}
 }
 
@@ -134,6 +142,7 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 		d.tell("READY=1")
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
 	}, func() { d.tell("STOPPING=1") })
+	d.agents.close() // before the last entry; who ends from now on, the next start finds
 	return errors.Join(failed, d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped}))
 }
 
@@ -214,6 +223,7 @@ func (d *daemon) server() *server.Server {
 	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.local}, Log: d.events, Status: d,
 		Desired: &desiredState{gate: d.gate, driver: d.local, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
 		Backup:  backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
+		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces()},
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
 	if !d.config.AnySubmitter {
 		c.Submitters = d.config.Submitters

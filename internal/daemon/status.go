@@ -50,6 +50,10 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 		return s, err
 	}
 	s.AuditHead = api.Head{Seq: head.Seq, Hash: head.Hash}
+	s.Agents = len(d.agents.registry.All())
+	if s.Reserved, err = d.agents.book.Count(ctx); err != nil {
+		return s, err
+	}
 	l := d.local.Status()
 	s.Limits = map[string]bool{"cgroup": l.Memory == "cgroup", "landlock": l.Confinement == "landlock", "rlimit": true}
 	all, err := d.local.List(ctx)
@@ -75,7 +79,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return slices.Concat([]api.Health{clock, settings, d.signersHealth(), d.revokedHealth()}, d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.unmeetable(), d.troubles())
 }
 
 // maxTroubles bounds what status lists of one sort.

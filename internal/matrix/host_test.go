@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/driver/trust"
@@ -55,20 +55,11 @@ type hostConfig struct {
 	grace     time.Duration // of a stop
 }
 
-// migrations has the identity second, as the daemon has it.
-func migrations() []store.Migration {
-	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
-	for i := range all {
-		all[i].Version = i + 1
-	}
-	return all
-}
-
 // emptyDatabase is a database with its schema and nothing in it: to make one
 // takes longer than most rows do.
 var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	path := filepath.Join(scratchDir, "empty.db")
-	s, err := store.Open(context.Background(), path, store.Options{Migrations: migrations()})
+	s, err := store.Open(context.Background(), path, store.Options{Migrations: daemon.Migrations()})
 	if err == nil {
 		err = s.Close()
 	}
@@ -88,7 +79,7 @@ func initHost(ctx context.Context, c hostConfig) (*host, error) {
 	if err := os.WriteFile(dir.Database(), must(emptyDatabase()), 0o600); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()}); err == nil {
+	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()}); err == nil {
 		err = dir.Bind(ctx, h.store, state.Identity{Gate: state.NewGateID(), Host: testHost})
 	}
 	return h.assemble(ctx, c, err)
@@ -101,7 +92,7 @@ func openHost(ctx context.Context, c hostConfig) (*host, error) {
 		return nil, err
 	}
 	h := &host{state: dir}
-	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: migrations()})
+	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()})
 	return h.assemble(ctx, c, err)
 }
 

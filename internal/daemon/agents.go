@@ -1,0 +1,231 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"gated/internal/agent"
+	"gated/internal/api"
+	"gated/internal/audit"
+	"gated/internal/gate"
+	"gated/internal/op"
+	"gated/internal/reserve"
+	"gated/internal/server"
+	"gated/internal/store"
+)
+
+// agents knows who is calling, for the server, and has what is written down of
+// it: registrations, and what they hold.
+type agents struct {
+	registry *agent.Registry
+	book     *reserve.Book
+	gate     *gate.Gate
+	store    *store.Store
+	log      *slog.Logger
+
+	ctx  context.Context // ends when nobody waits for an end to be written any more
+	stop context.CancelFunc
+}
+
+// newAgents returns a registry and a book that know of nobody yet. changed is
+// told of each scope whose reservations changed.
+func newAgents(g *gate.Gate, s *store.Store, changed func(op.Target), log *slog.Logger) (*agents, error) {
+	a := &agents{gate: g, store: s, log: log}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	at := func() time.Time { return g.Moment().Now }
+	var err error
+	if a.registry, err = agent.New(agent.Config{Now: at, Ended: a.ended}); err != nil {
+		a.stop()
+		return nil, err
+	}
+	a.book = reserve.New(reserve.Config{Store: s, Now: at, Append: g.Append, Agent: a.holder, Registered: registered,
+		Alive: a.alive, Changed: changed, Logger: log})
+	return a, nil
+}
+
+// close ends the watch over processes. Registrations and reservations stay on
+// disk as they are.
+func (a *agents) close() {
+	a.stop()
+	a.registry.Close()
+}
+
+// holderOf is a registration as it holds reservations.
+func holderOf(r agent.Registration) reserve.Holder {
+	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
+}
+
+// holder returns who has a name now.
+func (a *agents) holder(name string) (reserve.Holder, bool) {
+	r, ok := a.registry.Named(name)
+	return holderOf(r), ok
+}
+
+// registered reports whether a holder's registration still stands.
+func registered(tx *store.Tx, h reserve.Holder) (bool, error) {
+	return agent.Registered(tx, h.Name, h.Registration)
+}
+
+// alive reports whether somebody goes by a holder's name. Of a bare uid nobody
+// can tell.
+func (a *agents) alive(h reserve.Holder) bool {
+	if h.Name == "" {
+		return true
+	}
+	r, ok := a.registry.Named(h.Name)
+	return ok && r.UID == h.UID && a.registry.Alive(h.Name)
+}
+
+// caller is the process at the other end of one connection.
+type caller struct {
+	registry *agent.Registry
+	peer     *agent.Peer
+}
+
+// Connected looks at who connected, while its number is still its own.
+func (a *agents) Connected(c syscall.Conn) (server.Caller, error) {
+	p, err := agent.Connected(c)
+	if err != nil {
+		return nil, err
+	}
+	return &caller{a.registry, p}, nil
+}
+
+// Who returns the caller's agent. A wrong token is refused, also where the
+// process would do.
+func (c *caller) Who(token string) (string, error) {
+	if token != "" {
+		r, ok := c.registry.WhoByToken(c.peer, token)
+		if !ok {
+			return "", op.Refuse(op.NotAllowed, "the token is nobody's here").
+				WithHint("gated agent register --token makes one; it is good for the uid that asked for it")
+		}
+		return r.Who(), nil
+	}
+	r, ok := c.registry.Who(c.peer, 0)
+	if !ok {
+		return "", nil
+	}
+	return r.Who(), nil
+}
+
+// Self says whom the caller is taken for.
+func (c *caller) Self(who string) api.Caller {
+	out := api.Caller{UID: c.peer.UID, PID: int32(c.peer.PID)}
+	if who == "" {
+		out.Why = c.registry.WhyNot(c.peer)
+		return out
+	}
+	if r, ok := c.registry.Named(op.AgentName(who)); ok && r.Who() == who {
+		one := agentOf(r, c.registry.Alive(r.Name))
+		out.Agent = &one
+		return out
+	}
+	out.Why = "the registration has just ended"
+	return out
+}
+
+// Close lets go of the process.
+func (c *caller) Close() { c.peer.Close() }
+
+// requester is the caller by its process.
+func (c *caller) requester() op.Requester {
+	who, _ := c.Who("") // without a token it is no error
+	return op.Requester{Source: op.SourceAPI, UID: c.peer.UID, PID: int32(c.peer.PID), Agent: who}
+}
+
+// agentOf is a registration as the API shows it.
+func agentOf(r agent.Registration, alive bool) api.Agent {
+	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
+	if r.Token != "" {
+		a.Bound = "token"
+	}
+	return a
+}
+
+// Agents lists who is registered, by name.
+func (a *agents) Agents(context.Context) ([]api.Agent, error) {
+	all := a.registry.All()
+	out := make([]api.Agent, len(all))
+	for i, r := range all {
+		out[i] = agentOf(r, a.registry.Alive(r.Name))
+	}
+	return out, nil
+}
+
+// errStrangeCaller is returned for a caller that Connected did not return.
+var errStrangeCaller = errors.New("daemon: a caller of another kind")
+
+// Register binds a name to a process of the caller's, or to a new token.
+func (a *agents) Register(ctx context.Context, by server.Caller, in api.RegisterAgent) (api.RegisteredAgent, error) {
+	c, ok := by.(*caller)
+	if !ok {
+		return api.RegisteredAgent{}, errStrangeCaller
+	}
+	who := c.requester()
+	var r agent.Registration
+	var token string
+	var err error
+	if in.Token {
+		r, token, err = a.registry.RegisterToken(ctx, c.peer, in.Name, a.begin(who))
+	} else {
+		r, err = a.registry.Register(ctx, c.peer, agent.Wish{Name: in.Name, PID: in.PID, Reaper: in.Reaper}, a.begin(who))
+	}
+	if err != nil {
+		return api.RegisteredAgent{}, noteRefused(ctx, a.gate, who, "POST /v1/agents", err)
+	}
+	return api.RegisteredAgent{Agent: agentOf(r, true), Token: token}, nil
+}
+
+// begin writes a registration down.
+func (a *agents) begin(by op.Requester) agent.Commit {
+	return func(ctx context.Context, r agent.Registration) (int64, error) {
+		err := a.store.Update(ctx, func(tx *store.Tx) (err error) {
+			if r.ID, err = agent.Add(tx, r); err != nil {
+				return err
+			}
+			what := "a token"
+			if r.Token == "" {
+				what = fmt.Sprintf("process %d", r.Process.PID)
+			}
+			return a.gate.Append(tx, about(audit.AgentRegistered, by, r, what))
+		})
+		return r.ID, err
+	}
+}
+
+// about is the entry of a registration that began or ended.
+func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string) audit.Entry {
+	return audit.Entry{Kind: kind, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{r.Name}}
+}
+
+// Unregister takes a name away, with what is bound to its registration. An agent
+// is never an operator, also under an operator's uid: with single_user that is
+// everybody's, and one agent's mistake would end another.
+func (a *agents) Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
+	operator = operator && by.Agent == ""
+	r, err := a.registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
+		n, err := a.end(ctx, by, "the name was given up", r)
+		if err == nil && n == 0 {
+			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name)
+		}
+		return err
+	})
+	if err != nil {
+		return api.Agent{}, noteRefused(ctx, a.gate, by, "DELETE /v1/agents/"+name, err)
+	}
+	return agentOf(r, false), nil
+}
+
+// health says whether agents are recognised by their processes.
+func (a *agents) health() api.Health {
+	if why := a.registry.Blind(); why != "" {
+		return api.Health{Name: "agents", Detail: "no process can be recognised, and who is registered by one has no name: " + why +
+			"; tokens work: gated agent register --token"}
+	}
+	return api.Health{Name: "agents", OK: true, Detail: "recognised by their processes"}
+}

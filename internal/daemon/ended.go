@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/agent"
+	"gated/internal/audit"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// How long a failure to write that an agent ended is waited for: the first
+// time, and the longest, for the time doubles.
+const (
+	endRetry    = 50 * time.Millisecond
+	endRetryMax = 10 * time.Second
+)
+
+// byGate is who decides what nobody asked for.
+var byGate = op.Requester{Source: op.SourceGate}
+
+const processEnded = "its process ended"
+
+// end forgets registrations, with what is bound to each of them, in one
+// transaction. One that is forgotten already is no error, and not counted.
+func (a *agents) end(ctx context.Context, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
+	var after []func()
+	err = a.store.Update(ctx, func(tx *store.Tx) error {
+		for _, r := range list {
+			there, err := agent.Remove(tx, r)
+			if err != nil {
+				return err
+			}
+			if !there {
+				continue // with all that it held
+			}
+			if err := a.gate.Append(tx, about(audit.AgentEnded, by, r, why)); err != nil {
+				return err
+			}
+			then, err := a.book.EndOf(tx, holderOf(r))
+			if err != nil {
+				return err
+			}
+			after = append(after, then)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, then := range after {
+		then()
+	}
+	return len(after), nil
+}
+
+// ended is agent.Config.Ended: it returns when what belonged to a process that
+// ended is free, or the daemon stops. The next start finds what is left.
+func (a *agents) ended(r agent.Registration) {
+	for wait := endRetry; ; wait = min(2*wait, endRetryMax) {
+		_, err := a.end(a.ctx, byGate, processEnded, r)
+		if err == nil || a.ctx.Err() != nil {
+			return
+		}
+		a.log.Error("what an agent held that ended is not free yet", "agent", r.Who(), "again_in", wait, "error", err)
+		again := time.NewTimer(wait)
+		select {
+		case <-a.ctx.Done():
+			again.Stop()
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// restore takes up who was registered when the daemon stopped. Who ended
+// meanwhile, and whose time was up, holds nothing when it returns.
+func (a *agents) restore(ctx context.Context) error {
+	var list []agent.Registration
+	err := a.store.View(ctx, func(tx *store.Tx) (err error) {
+		list, err = agent.All(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	alive, ended, err := a.registry.Restore(list)
+	if err != nil {
+		return op.Refuse(op.Unavailable, "whether agents that were registered are alive cannot be told: %v", err).
+			WithHint("start gated again; each agent costs it one descriptor (ulimit -n)")
+	}
+	if len(ended) > 0 {
+		if _, err := a.end(ctx, byGate, processEnded+" while the daemon was away", ended...); err != nil {
+			return err
+		}
+	}
+	if len(list) > 0 {
+		a.log.Info("agents", "alive", len(alive), "ended", len(ended))
+	}
+	return a.book.Sweep(ctx)
+}
