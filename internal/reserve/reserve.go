@@ -2,7 +2,6 @@ package reserve
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -57,14 +56,12 @@ func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Con
 		if err != nil {
 			return err
 		}
-		same, err := sameAs(tx, scope, w, out.now)
+		n, same, err := own(tx, scope, w.holder, w.digest(), out.now)
+		if err == nil && same == 0 {
+			err = full(w.place, w.holder, n)
+		}
 		if err != nil {
 			return err
-		}
-		if same == 0 {
-			if err := room(tx, scope, w.holder, out.now); err != nil {
-				return err
-			}
 		}
 		if in, err = b.obstacles(tx, out, w, me, 0); err != nil {
 			return err
@@ -102,31 +99,22 @@ func (b *Book) stands(tx *store.Tx, h Holder) error {
 	return err
 }
 
-// sameAs returns the reservation that the holder has of the same patterns, or 0.
-func sameAs(tx *store.Tx, s Scope, w *wish, now time.Time) (op.ReservationID, error) {
-	if s.ID == "" {
-		return 0, nil
+// own returns how many reservations a holder has in a scope, and which of them is
+// of the patterns with a digest, or 0.
+func own(tx *store.Tx, s Scope, h Holder, digest []byte, now time.Time) (n int, same op.ReservationID, err error) {
+	if s.ID != "" {
+		err = tx.QueryRow(sqlCount, digest, s.number(), h.Name, int64(h.UID), now.UnixNano()).Scan(&n, &same)
 	}
-	var id op.ReservationID
-	err := tx.QueryRow(sqlSame, s.number(), w.holder.Name, int64(w.holder.UID), w.digest(), now.UnixNano()).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return id, err
+	return n, same, err
 }
 
-// room refuses one more reservation of a holder in a scope that has no room.
-func room(tx *store.Tx, s Scope, h Holder, now time.Time) error {
-	if s.ID == "" {
+// full refuses one more than a holder may have in a scope.
+func full(s Place, h Holder, n int) error {
+	if n < MaxPerHolder {
 		return nil
 	}
-	n := 0
-	err := tx.QueryRow(sqlCount, s.number(), h.Name, int64(h.UID), now.UnixNano()).Scan(&n)
-	if err == nil && n >= MaxPerHolder {
-		err = op.Refuse(op.OverLimit, "%s has %d reservations in %s already, and may have %d", h, n, s.Path, MaxPerHolder).
-			WithHint("release some, or reserve several patterns at once")
-	}
-	return err
+	return op.Refuse(op.OverLimit, "%s has %d reservations in %s already, and may have %d", h, n, s.Path, MaxPerHolder).
+		WithHint("release some, or reserve several patterns at once")
 }
 
 // grant writes a new reservation down.

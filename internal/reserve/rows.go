@@ -18,9 +18,9 @@ const (
 	sqlBoundTo  = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id`
 	sqlDue      = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
 	sqlPatterns = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
-	sqlSame     = `SELECT id FROM reservations WHERE scope = ? AND agent = ? AND uid = ? AND digest = ? AND expires_at > ? ORDER BY id LIMIT 1`
-	sqlCount    = `SELECT count(*) FROM reservations WHERE scope = ? AND agent = ? AND uid = ? AND expires_at > ?`
-	sqlInsert   = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, reason, keep, created_at, expires_at, due_at)
+	sqlCount    = `SELECT count(*), coalesce(min(CASE WHEN digest = ? THEN id END), 0) FROM reservations
+		WHERE scope = ? AND agent = ? AND uid = ? AND expires_at > ?`
+	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, reason, keep, created_at, expires_at, due_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertPattern  = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
 	sqlSetHolder      = `UPDATE reservations SET agent = ?, uid = ?, registration = ? WHERE id = ?`

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -56,6 +57,7 @@ const (
 // unless it found something.
 func (s *search) run(r region) (found []hit, more bool, err error) {
 	seen := map[op.ReservationID]bool{}
+	var unseen error
 	for _, p := range r.patterns {
 		err := s.near(p, func(c candidate) (bool, error) {
 			if seen[c.id] || !s.counts(c) {
@@ -72,18 +74,21 @@ func (s *search) run(r region) (found []hit, more bool, err error) {
 			found = append(found, hit{c.id, p.asked, c.pattern})
 			return true, nil
 		})
-		if err != nil {
-			if len(found) == 0 || op.CodeOf(err) != op.TooComplex {
-				return nil, false, err
-			}
-			more = true
+		switch {
+		case errors.Is(err, op.TooComplex):
+			unseen = err
+		case err != nil:
+			return nil, false, err
 		}
 		if more {
 			break
 		}
 	}
+	if unseen != nil && len(found) == 0 {
+		return nil, false, unseen
+	}
 	slices.SortFunc(found, func(a, b hit) int { return cmp.Compare(a.id, b.id) })
-	return found, more, nil
+	return found, more || unseen != nil, nil
 }
 
 // counts reports whether a candidate would be in the way if it overlaps.

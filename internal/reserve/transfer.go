@@ -65,7 +65,11 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 		}
 		return in, err
 	}
-	if err := room(tx, r.Scope, to, out.now); err != nil {
+	n, _, err := own(tx, r.Scope, to, nil, out.now)
+	if err == nil {
+		err = full(r.Scope.Place, to, n)
+	}
+	if err != nil {
 		return in, err
 	}
 	region, err := b.regionOf(*r)

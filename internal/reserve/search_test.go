@@ -1,0 +1,204 @@
+package reserve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/glob"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Paths whose bytes lie around "/" are neither above nor below each other.
+func TestSearchAcrossScopesAndBytes(t *testing.T) {
+	place := func(path string) Place { return Place{Path: path} }
+	folds := func(path string) Place { return Place{Path: path, Fold: true} }
+	for _, c := range []struct {
+		held    Place
+		pattern string
+		asked   Place
+		want    string
+		overlap bool
+	}{
+		{repo, "a/b", repo, "a", false},
+		{repo, "a", repo, "a/b", false},
+		{repo, "a/", repo, "a", true},
+		{repo, "a", repo, "a/", true},
+		{repo, "a/**", repo, "a.b", false},
+		{repo, "a.b/x", repo, "a/**", false},
+		{repo, "a0/x", repo, "a/**", false},
+		{repo, "a-b", repo, "a/**", false},
+		{repo, "a/ü", repo, "a/**", true},
+		{repo, "**", repo, "a", true},
+		{repo, "*", repo, "a/b", false},
+		{repo, "x", place("/srv/repo2"), "**", false},
+		{repo, "x", place("/srv/rep"), "**", false},
+
+		{repo, "sub/a", place("/srv/repo/sub"), "a", true},
+		{repo, "sub/a", place("/srv/repo/sub"), "b", false},
+		{repo, "sub", place("/srv/repo/sub"), "**", false},
+		{repo, "sub/", place("/srv/repo/sub"), "**", true},
+		{repo, "*.go", place("/srv"), "repo/a.go", true},
+		{repo, "*.go", place("/srv"), "*/*.go", true},
+		{repo, "*.go", place("/srv"), "*.go", false},
+		{repo, "*.go", place("/"), "**/a.go", true},
+		{repo, "*.go", place("/"), "**/a.md", false},
+		{place("/"), "srv/**", repo, "a", true},
+		{place("/"), "**", repo, "a", true},
+		{place("/"), "a", place("/"), "*", true},
+		{place("/"), "srv", repo, "**", false},
+		{place("/srv/[x]*"), "a", place("/srv"), `\[x]\*/a`, true},
+		{place("/srv/[x]*"), "a", place("/srv"), "x/a", false},
+
+		{folds("/f"), "README", folds("/f"), "readme", true},
+		{folds("/f"), "README", place("/f"), "readme", true},
+		{place("/f"), "README", folds("/f"), "readme", true},
+		{place("/f"), "README", place("/f"), "readme", false},
+		{folds("/f"), "Src/K", folds("/f"), "src/\u212a", true},
+		{folds("/f"), "Src/A", folds("/f/src"), "a", true},
+		{folds("/f"), "Src/A", place("/f/src"), "a", true},
+		{folds("/f"), "Src/A", folds("/f/SRC"), "a", true},
+		{place("/f"), "Src/a", folds("/f/src"), "a", false},
+		{place("/f"), "src/a", folds("/f/src"), "A", true},
+		{folds("/f/A"), "x", folds("/f/a"), "X", true},
+		{place("/f/A"), "x", place("/f/a"), "x", false},
+		{folds("/\u212a/A"), "b/x", folds("/k/a/b"), "x", true},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			w := newWorld(t)
+			a, b := w.register("a", 1), w.register("b", 1)
+			w.reserve(Claim{By: a, Place: c.held, Patterns: []string{c.pattern}})
+			conflicts, _, err := w.Check(t.Context(), b, c.asked, []string{c.want}, Exclusive)
+			require.NoError(t, err)
+			require.Equal(t, c.overlap, len(conflicts) == 1, "%+v", conflicts)
+			_, _, err = w.Reserve(t.Context(), Claim{By: b, Place: c.asked, Patterns: []string{c.want}})
+			if c.overlap {
+				require.ErrorIs(t, err, op.Conflict)
+			} else {
+				require.NoError(t, err)
+			}
+			w.sound()
+		})
+	}
+}
+
+func TestAncestorsAndBelow(t *testing.T) {
+	require.Equal(t, []string{"/a/b", "/a", "/"}, ancestors("/a/b"))
+	require.Equal(t, []string{"/a", "/"}, ancestors("/a"))
+	require.Equal(t, []string{"/"}, ancestors("/"))
+	after, before := below("/a")
+	require.Equal(t, "/a/ /a0", after+" "+before)
+	after, before = below("/")
+	require.Equal(t, "/ 0", after+" "+before)
+	require.True(t, related("/", "/a"))
+	require.True(t, related("/a/b", "/a"))
+	require.False(t, related("/a", "/ab"))
+}
+
+// The cost must not grow with reservations elsewhere, so no query that a decision
+// runs may read a whole table.
+func TestNoDecisionReadsAWholeTable(t *testing.T) {
+	w := newWorld(t)
+	for query, index := range map[string]string{
+		sqlAbove: "PRIMARY KEY (prefix=?)", sqlBelow: "PRIMARY KEY (prefix>? AND prefix<?)", sqlByID: "INTEGER PRIMARY KEY",
+		sqlBoundTo: "reservations_registration", sqlDue: "reservations_due", sqlNextDue: "reservations_due", sqlPatterns: "reservation_patterns_of",
+		sqlCount: "reservations_holder", sqlMine: "reservations_holder", sqlScopeAt: "path=?", sqlScopeByID: "PRIMARY KEY",
+		sqlSetHolder: "PRIMARY KEY", sqlSetTerms: "PRIMARY KEY", sqlSetTimes: "PRIMARY KEY", sqlAnnounced: "PRIMARY KEY", sqlDelete: "PRIMARY KEY",
+		sqlDeletePatterns: "reservation_patterns_of",
+	} {
+		var plan []string
+		require.NoError(t, w.cfg.Store.View(t.Context(), func(tx *store.Tx) error {
+			rows, err := tx.Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+				var id, parent, unused int
+				var detail string
+				if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+					return err
+				}
+				plan = append(plan, detail)
+			}
+			return rows.Err()
+		}))
+		all := strings.Join(plan, "\n")
+		require.Contains(t, all, index, query)
+		for _, line := range plan {
+			scan := strings.HasPrefix(line, "SCAN") && !strings.HasPrefix(line, "SCAN json_each") && !(query == sqlNextDue && strings.Contains(line, index))
+			require.False(t, scan, "%s\n%s", query, all)
+			sorts := strings.HasPrefix(line, "USE TEMP B-TREE") && (query == sqlAbove || query == sqlBelow || query == sqlDue)
+			require.False(t, sorts, "%s\n%s", query, all)
+		}
+	}
+}
+
+// others puts n reservations of many holders into a scope, of patterns that
+// name gives.
+func (w *world) others(p Place, n int, name func(int) string) {
+	w.t.Helper()
+	require.NoError(w.t, w.cfg.Store.Update(w.t.Context(), func(tx *store.Tx) error {
+		s, err := placeScope(tx, p, w.cfg.Now())
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			in := region{path: p.Path, fold: p.Fold}
+			if err := in.add(w.patterns, name(i)); err != nil {
+				return err
+			}
+			r := Reservation{Scope: s, Mode: Exclusive, Holder: Holder{fmt.Sprintf("other%d", i/MaxPerHolder), 1, int64(1000 + i/MaxPerHolder)},
+				CreatedAt: noon, ExpiresAt: noon.Add(MaxTTL)}
+			if err := insert(tx, &r, in, MaxTTL); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func TestASearchIsBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	w.others(repo, MaxCandidates, func(i int) string { return fmt.Sprintf("d/x%d", i) })
+	w.reserve(claim(a, "d/*.go"))
+	w.others(repo, 1, func(int) string { return "d/one/more" })
+	w.refused(claim(a, "d/*.c"), op.TooComplex)
+	w.reserve(claim(a, "d/one/file.c", "e/*.c"))
+	// What is in the way is told even so.
+	require.Len(t, w.refused(claim(a, "d/x0", "d/*.c"), op.Conflict), 1)
+	require.Len(t, w.refused(claim(a, "**"), op.Conflict), MaxConflicts)
+}
+
+func TestTheWorkOfADecisionIsBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	long := func(i int) string { return "d/" + strings.Repeat("*a", 9) + strings.Repeat("b", 4000) + fmt.Sprint(i) }
+	w.others(repo, 300, long)
+	w.refused(claim(a, "d/*"+strings.Repeat("c", 4000)), op.TooComplex)
+	w.reserve(claim(a, "e/*"+strings.Repeat("c", 4000)))
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	c := newCache()
+	for i := range 3 * cachePatterns {
+		_, err := c.parse(fmt.Sprint(i), glob.Options{})
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, len(c.young)+len(c.old), 2*cachePatterns)
+	require.True(t, c.has(reading{fmt.Sprint(3*cachePatterns - 1), false}))
+	require.False(t, c.has(reading{"0", false}))
+	require.False(t, c.has(reading{fmt.Sprint(3*cachePatterns - 1), true}))
+	for i := range 200 {
+		_, err := c.parse(strings.Repeat("a", 4000)+fmt.Sprint(i), glob.Options{})
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, c.bytes, cacheBytes)
+	_, err := c.parse("/srv/repo/a", glob.Options{Scope: "/srv/repo"})
+	require.NoError(t, err)
+	_, err = c.parse("/srv/repo/a", glob.Options{Scope: "/srv/other"})
+	require.ErrorIs(t, err, op.BadParams)
+}
