@@ -22,6 +22,9 @@ const (
 	ruleOnce       = "once"
 	ruleProvenance = "provenance is ours"
 	ruleJobs       = "jobs end with their steps"
+	ruleAgents     = "agents are who the log says"
+	ruleHeld       = "reservations are as the log says"
+	ruleApart      = "no two holders have what overlaps"
 )
 
 // Problem is one place where a rule does not hold.
@@ -51,7 +54,8 @@ type check struct {
 // itself could not be done.
 func Run(tx *store.Tx) (Report, error) {
 	c := &check{tx: tx, report: Report{Problems: []Problem{}, Checked: map[string]int64{}}, log: newHistory()}
-	for _, part := range []func() error{c.database, c.auditLog, c.trust, c.requests, c.nonces, c.steps, c.provenance, c.jobs, c.requesters} {
+	for _, part := range []func() error{c.database, c.auditLog, c.trust, c.agents, c.reservations, c.requests, c.nonces, c.steps, c.provenance,
+		c.jobs, c.requesters} {
 		if err := part(); err != nil {
 			if len(c.report.Problems) == 0 {
 				return c.report, err

@@ -25,11 +25,16 @@ type history struct {
 	wanted   map[op.JobID]string  // who asks for a job, a line each, sorted
 	names    map[string]string    // each text of wanted once: most jobs share theirs
 
+	roll   roll
+	held   map[op.ReservationID]claim // what is in force
+	scopes map[op.StepID]string       // the targets of steps on reservations
+
 	withdrawn map[op.JobID]bool // one of several requesters did
 	made      map[op.Incarnation]making
 	promoted  map[op.Incarnation]bool
 	gate      op.GateID // of the newest entry
 	last      int64     // its number
+	at        time.Time // and its time
 	trusted   time.Time // the latest entry that was made by a believed clock
 }
 
@@ -58,6 +63,7 @@ type making struct {
 func newHistory() history {
 	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID][]string{},
 		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, trusts: map[int64]string{},
+		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
 		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{}}
 }
@@ -124,7 +130,7 @@ func (c *check) auditLog() error {
 
 func (c *check) learn(e audit.Entry) error {
 	c.report.Checked["audit entries"]++
-	c.log.last, c.log.gate = e.Seq, e.Gate
+	c.log.last, c.log.at, c.log.gate = e.Seq, e.Time, e.Gate
 	if e.Kind == audit.Promoted {
 		c.log.promoted[e.Incarnation] = true
 	}
@@ -138,6 +144,17 @@ func (c *check) learn(e audit.Entry) error {
 		c.log.trusts[e.Epoch] = e.Digest
 	}
 	c.log.believe(e)
+	switch e.Kind {
+	case audit.Restored: // ends every registration and reservation
+		c.log.roll.clear()
+		clear(c.log.held)
+	case audit.AgentRegistered, audit.AgentEnded:
+		c.enrol(e)
+		return nil
+	case audit.Reserved, audit.Renewed, audit.Transferred, audit.Released, audit.Lapsed, audit.Orphaned:
+		c.hold(e)
+		return nil
+	}
 	m, ok := moves[e.Kind]
 	// A refusal that ended a step says the step's class; one of a caller who was
 	// refused something does not.
@@ -148,6 +165,9 @@ func (c *check) learn(e audit.Entry) error {
 	if err != nil {
 		c.found(ruleLog, fmt.Sprintf("entry %d", e.Seq), "it is about %q, which is no step", op.Shown(e.Step))
 		return nil
+	}
+	if e.Kind == audit.Requested && (e.Op == op.ReleaseAll || e.Op == op.ForceTransfer) {
+		c.log.scopes[id] = e.Target
 	}
 	c.log.want(id.Job, e)
 	c.log.sign(id, e)

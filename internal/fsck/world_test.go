@@ -14,12 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"gated/internal/agent"
 	"gated/internal/authz"
 	"gated/internal/fsck"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
+	"gated/internal/reserve"
 	"gated/internal/store"
 )
 
@@ -45,6 +47,8 @@ type world struct {
 	passed time.Duration
 	id     op.GateID
 	epoch  int64 // of trust
+
+	book *reserve.Book // of what agents hold, or nil
 
 	guests, trash map[string]op.Observed
 	made          int
@@ -79,8 +83,18 @@ func (w *world) open() {
 	require.NoError(w.t, err)
 }
 
+// migrations is a schema with all that fsck looks at, if not in the daemon's
+// order.
+func migrations() []store.Migration {
+	all := append(gate.Migrations(), store.Migration{Name: "agents", SQL: agent.Schema}, store.Migration{Name: "reservations", SQL: reserve.Schema})
+	for i := range all {
+		all[i].Version = i + 1
+	}
+	return all
+}
+
 func openStore(t testing.TB, path string) *store.Store {
-	s, err := store.Open(t.Context(), path, store.Options{Migrations: gate.Migrations()})
+	s, err := store.Open(t.Context(), path, store.Options{Migrations: migrations()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -92,6 +106,10 @@ func (w *world) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 	if t == signersFile {
 		state := op.FingerprintOf(append(strconv.AppendInt(nil, w.gate.Epoch(), 10), w.gate.Trust().Text()...))
 		return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(w.id), Fingerprint: state}, nil
+	}
+	if t.Kind == op.KindScope {
+		v, err := w.book.View(w.t.Context(), t.Name)
+		return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint()}, err
 	}
 	if o, ok := w.guests[t.Name]; ok {
 		return o, nil
@@ -111,6 +129,14 @@ func (w *world) act(s op.Step) error {
 	}
 	name := s.Target.Name
 	switch s.Op {
+	case op.ReleaseAll:
+		_, err := w.book.ForceRelease(w.t.Context(), s.ID, name, s.Fingerprint)
+		return err
+	case op.ForceTransfer:
+		id, err := op.ParseReservationID(s.Params.Str("reservation"))
+		require.NoError(w.t, err)
+		_, err = w.book.ForceTransfer(w.t.Context(), s.ID, name, s.Fingerprint, id, s.Params.Str("to"))
+		return err
 	case "guest.create":
 		w.made++
 		inc := op.Incarnation(name + "-" + strconv.Itoa(w.made))
@@ -247,7 +273,7 @@ func (w *world) targetOf(id op.StepID) op.Target { return w.job(id.Job).Steps[id
 
 // check runs fsck beside the open store, as the program does.
 func check(t testing.TB, path string) (r fsck.Report) {
-	s, err := store.OpenReadOnly(t.Context(), path, store.Options{Migrations: gate.Migrations()})
+	s, err := store.OpenReadOnly(t.Context(), path, store.Options{Migrations: migrations()})
 	require.NoError(t, err)
 	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error { r, err = fsck.Run(tx); return err }))
 	require.NoError(t, s.Close())
