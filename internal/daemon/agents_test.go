@@ -208,12 +208,18 @@ func TestRefusalsAreInTheLogOnce(t *testing.T) {
 
 // TestOtherUIDs: a name never passes to another uid.
 func TestOtherUIDs(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Log("as root, this also tests with another uid")
-		return
-	}
 	w := newWorld(t)
 	w.init()
+	if os.Geteuid() != 0 { // there is one uid alone
+		w.serve()
+		mine := w.actor(nil)
+		mine.does("register mine")
+		mine.does("reserve %s a", w.checkout("repo"))
+		all, err := w.client.AllReservations(t.Context(), client.ReservationQuery{})
+		require.NoError(t, err)
+		require.EqualValues(t, os.Geteuid(), all[0].UID)
+		return
+	}
 	nobody, err := user.Lookup("nobody")
 	require.NoError(t, err)
 	group, err := user.LookupGroupId(nobody.Gid)

@@ -91,7 +91,11 @@ func (a *agents) restore(ctx context.Context) error {
 			WithHint("start gated again; each agent costs it one descriptor (ulimit -n)")
 	}
 	if len(ended) > 0 {
-		if _, err := a.end(ctx, byGate, processEnded+" while the daemon was away", ended...); err != nil {
+		why := processEnded + " while the daemon was away"
+		if a.registry.Blind() != "" {
+			why = "processes cannot be recognised any more"
+		}
+		if _, err := a.end(ctx, byGate, why, ended...); err != nil {
 			return err
 		}
 	}

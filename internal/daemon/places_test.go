@@ -35,7 +35,9 @@ func TestPlaces(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.Fold, "where the daemon sees the directory, it is the one to say")
 
-	at := func(path string) api.Place { return api.Place{Path: path, Device: real.Device, Inode: real.Inode, Fold: true} }
+	at := func(path string) api.Place {
+		return api.Place{Path: path, Device: real.Device, Inode: real.Inode, Fold: true}
+	}
 	other := real
 	other.Inode++
 	for _, c := range []struct {
