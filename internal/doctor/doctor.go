@@ -51,8 +51,9 @@ func (d Doctor) Run(ctx context.Context) Report {
 	reached := d.daemon(ctx, r)
 	d.failures(r)
 	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
+	r.asked = len(trials) > 0
 	switch {
-	case len(trials) == 0:
+	case !r.asked:
 	case !reached:
 		r.notTried(trials, fmt.Sprintf(wordsNotTried, whatDaemon+" "+errAway.Error()))
 	default:

@@ -32,7 +32,7 @@ type Report struct {
 	Findings []Finding   `json:"findings"`
 	Hooks    hook.Status `json:"hooks"` // how the hooks of this user did before
 	Blind    []string    `json:"blind"` // what no hook can see
-	tried    int         // hooks that block
+	asked    bool        // some hook of gated's is installed
 }
 
 func (r *Report) add(what string, s State, detail string) *Finding {
@@ -45,7 +45,10 @@ func (f *Finding) hint(text string) { f.Hint = text }
 // conclude adds what is to be said at the end.
 func (r *Report) conclude() {
 	r.Blind = blind
-	r.Sound = r.tried > 0
+	if !r.asked {
+		r.add(whatTrial, Bad, wordsNothing).hint(hintInstallGit)
+	}
+	r.Sound = true
 	for _, f := range r.Findings {
 		r.Sound = r.Sound && f.State != Bad
 	}

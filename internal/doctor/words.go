@@ -51,6 +51,7 @@ const (
 	wordsDidNotRun   = "cannot be run: %s"
 	wordsSaid        = "%s; it said: %s"
 	wordsNotTried    = "not tried: %s"
+	wordsNothing     = "no hook that is installed here could be tried: nothing is known to block"
 	wordsProbeHeld   = "somebody holds everything here, so that there is no free path to try with: %s"
 	hintProbeHeld    = "release it, or try again when it is free"
 	wordsNoTrial     = "nothing can be reserved to try with: %s"
