@@ -92,7 +92,7 @@ func (t *tool) warnings(p patterns) []string {
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	for i, g := range p.globs {
-		n, more, err := glob.Count(root.FS(), g, glob.MaxVisited)
+		n, more, err := glob.Count(checkout.Files(root), g, glob.MaxVisited)
 		switch {
 		case err != nil:
 			return t.warned(out, notCounted(p.in.Path, err))
