@@ -72,7 +72,7 @@ func (b *Book) Run(ctx context.Context) error {
 		if err != nil {
 			wait, some = pause, true
 			pause = min(2*pause, lastPause)
-			b.log.Error("reservations that are due were not ended; trying again", "error", err, "pause", pause)
+			b.log.Info("reservations that are due are looked at again", "in", wait)
 		} else {
 			pause = firstPause
 		}

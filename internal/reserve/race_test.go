@@ -1,0 +1,145 @@
+package reserve
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+// requireApart asserts that no two holders have what overlaps.
+func (w *world) requireApart(all []Reservation) {
+	var spent int64
+	for i, r := range all {
+		a, err := w.regionOf(r)
+		require.NoError(w.t, err)
+		for _, o := range all[i+1:] {
+			if r.Holder.Same(o.Holder) || r.Mode == Shared && o.Mode == Shared {
+				continue
+			}
+			b, err := w.regionOf(o)
+			require.NoError(w.t, err)
+			spent = 0
+			overlap, ok := a.overlaps(b, &spent)
+			require.True(w.t, ok && !overlap, "%+v and %+v", r, o)
+		}
+	}
+}
+
+// Whatever happens at a time, no two holders ever have what overlaps, and nobody
+// is left waiting for nothing.
+func TestNoTwoHoldersEverHaveWhatOverlaps(t *testing.T) {
+	w := newWorld(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var running, background sync.WaitGroup
+	background.Go(func() { require.ErrorIs(t, w.Run(ctx), context.Canceled) })
+	var granted, waited atomic.Int64
+	patterns := []string{"**", "src/**", "src/a", "src/a/**", "src/*.go", "src/b.go", "docs/", "docs/{a,b}", "*/a"}
+	places := []Place{repo, repo, {Path: "/srv"}, {Path: "/srv/repo/src"}}
+	for k := range 8 {
+		by := w.register(fmt.Sprintf("a%d", k), 1)
+		running.Go(func() {
+			rnd := rand.New(rand.NewPCG(1, uint64(k)))
+			for range 40 {
+				c := Claim{By: by, Place: places[rnd.IntN(len(places))], Patterns: []string{patterns[rnd.IntN(len(patterns))]}, TTL: time.Hour}
+				if c.Place.Path == "/srv" {
+					c.Patterns[0] = "repo/" + c.Patterns[0]
+				}
+				if rnd.IntN(3) == 0 {
+					c.Mode = Shared
+				}
+				if rnd.IntN(2) == 0 {
+					c.Wait = time.Hour // whoever holds waits for nothing, so it ends
+				}
+				g, conflicts, err := w.Reserve(ctx, c)
+				if err != nil {
+					require.ErrorIs(t, err, op.Conflict)
+					require.Zero(t, c.Wait)
+					continue
+				}
+				require.Empty(t, conflicts)
+				granted.Add(1)
+				if c.Wait > 0 {
+					waited.Add(1)
+				}
+				w.requireApart(w.all())
+				if rnd.IntN(4) == 0 {
+					if _, err := w.Transfer(ctx, by, g.ID, fmt.Sprintf("a%d", rnd.IntN(8))); err != nil {
+						require.Contains(t, []op.Code{op.Conflict, op.BadParams, op.UnknownTarget}, op.CodeOf(err))
+					} else {
+						continue // it is another's to release, below
+					}
+				}
+				_, err = w.ReleaseMine(ctx, by)
+				require.NoError(t, err)
+			}
+		})
+	}
+	// What was transferred to somebody who waits is let go, or nobody would.
+	background.Go(func() {
+		for ctx.Err() == nil {
+			for _, r := range w.everything(ctx) {
+				by := op.Requester{Source: op.SourceAPI, UID: 1, Agent: fmt.Sprintf("%s#%d", r.Holder.Name, r.Holder.Registration)}
+				_, err := w.Release(context.WithoutCancel(ctx), by, r.ID)
+				if err != nil {
+					require.Contains(t, []op.Code{op.UnknownTarget, op.NotHolder}, op.CodeOf(err))
+				}
+			}
+		}
+	})
+	running.Wait()
+	stop()
+	background.Wait()
+	require.Positive(t, granted.Load())
+	require.Positive(t, waited.Load())
+	require.Empty(t, w.queue.before(nil))
+	w.sound()
+}
+
+// everything is what is in force, or nothing when ctx has ended.
+func (w *world) everything(ctx context.Context) []Reservation {
+	all, err := w.List(ctx, Query{Limit: MaxList})
+	if err != nil {
+		require.ErrorIs(w.t, err, context.Canceled)
+	}
+	w.requireApart(all)
+	return all
+}
+
+// A claim and the end of its agent, at one time: whichever comes first, nothing
+// is left with an agent that has ended.
+func TestNothingIsLeftWithAnAgentThatEnded(t *testing.T) {
+	w := newWorld(t)
+	giver := w.register("giver", 1)
+	for i := range 60 {
+		by := w.register("a", 1)
+		c := claim(by, fmt.Sprintf("x%d", i))
+		given := w.reserve(claim(giver, fmt.Sprintf("y%d", i)))
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, _, err := w.Reserve(t.Context(), c); err != nil {
+				require.ErrorIs(t, err, op.NotHolder)
+			}
+		})
+		both.Go(func() {
+			if _, err := w.Transfer(t.Context(), giver, given.ID, "a"); err != nil {
+				require.ErrorIs(t, err, op.UnknownTarget)
+			}
+		})
+		both.Go(func() { w.ends(by) })
+		both.Wait()
+		for _, r := range w.all() {
+			require.Equal(t, "giver", r.Holder.Name)
+		}
+		_, err := w.ReleaseMine(t.Context(), giver)
+		require.NoError(t, err)
+	}
+	require.Zero(t, w.rows())
+}

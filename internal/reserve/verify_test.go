@@ -1,0 +1,70 @@
+package reserve
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/store"
+)
+
+func TestVerifyFindsWhatMayNotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		sql  []string
+		want string
+	}{
+		"another's path":    {[]string{`UPDATE reservation_patterns SET pattern = 'src/**', prefix = '/srv/repo/src' WHERE reservation = 2`}, `r1 and r2 of different holders overlap`},
+		"above":             {[]string{`UPDATE reservation_patterns SET pattern = '**', prefix = '/srv/repo' WHERE reservation = 2`}, `r1 and r2 of different holders overlap`},
+		"the same twice":    {[]string{`UPDATE reservation_patterns SET pattern = 'src/a', prefix = '/srv/repo/src/a' WHERE reservation = 2`}, `r1 and r2 of different holders overlap`},
+		"a wrong place":     {[]string{`UPDATE reservation_patterns SET prefix = '/srv/x' WHERE reservation = 2`}, `the pattern "docs/*" of r2 is kept at "/srv/x", not "/srv/repo/docs"`},
+		"no pattern":        {[]string{`DELETE FROM reservation_patterns WHERE reservation = 2`}, `r2 has no patterns`},
+		"not a pattern":     {[]string{`UPDATE reservation_patterns SET pattern = '['`}, `the pattern "[" of r1 is none`},
+		"not as it is kept": {[]string{`UPDATE reservation_patterns SET pattern = './src/a' WHERE reservation = 1`}, `the pattern "./src/a" of r1 is none`},
+		"nobody's":          {[]string{`UPDATE reservations SET registration = 0 WHERE id = 2`}, `r2 has a holder that is neither`},
+		"too short":         {[]string{`UPDATE reservations SET due_at = created_at, expires_at = created_at + 1 WHERE id = 2`}, `r2 lasts shorter`},
+		"never due":         {[]string{`UPDATE reservations SET due_at = created_at - 1 WHERE id = 2`}, `r2 is due at no moment`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.reserve(claim(w.register("a", 1), "src/a"))
+			w.reserve(claim(w.register("b", 1), "docs/*"))
+			w.sound()
+			var problems []string
+			require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) (err error) {
+				for _, sql := range c.sql {
+					if _, err := tx.Exec(sql); err != nil {
+						return err
+					}
+				}
+				problems, err = Verify(tx, noon)
+				return err
+			}))
+			require.NotEmpty(t, problems)
+			require.Contains(t, fmt.Sprint(problems), c.want)
+		})
+	}
+}
+
+// Patterns cannot outlive their reservation: the database refuses.
+func TestPatternsBelongToAReservation(t *testing.T) {
+	w := newWorld(t)
+	w.reserve(claim(w.register("a", 1), "src/a"))
+	require.ErrorIs(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(sqlDelete, 1)
+		return err
+	}), store.ErrConstraint)
+}
+
+func TestVerifyTellsAtMostSoMuch(t *testing.T) {
+	w := newWorld(t)
+	w.others(repo, 3*maxProblems, func(i int) string { return fmt.Sprintf("f%d/**", i) })
+	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		if _, err := tx.Exec(`UPDATE reservation_patterns SET prefix = '/srv/repo', pattern = '**'`); err != nil {
+			return err
+		}
+		problems, err := Verify(tx, noon)
+		require.Len(t, problems, maxProblems)
+		return err
+	}))
+}
