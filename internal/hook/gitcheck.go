@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// batch is how many patterns one question has: as many as the daemon takes.
-	batch = 2000
+	// batch and batchBytes are how many patterns one question has, and how many
+	// bytes they may be in JSON: no more than the daemon takes.
+	batch      = 2000
+	batchBytes = 900 << 10
 	// maxHeld is how many conflicts are looked for.
 	maxHeld = 20
 )
@@ -90,26 +92,40 @@ func (g Guard) gitHook(ctx context.Context, r Repository, read reader) (GitAnswe
 
 // each asks about every path, a batch at a time.
 func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
-	patterns, paths := f.patterns()
-	if len(patterns) > batch {
+	if len(f.list) > batch {
 		// One question spares the others where nobody has anything.
 		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
 		if err != nil || len(answer.Conflicts) == 0 && !answer.More {
 			return err
 		}
 	}
-	for some := range slices.Chunk(patterns, batch) {
-		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: some})
+	patterns, paths := f.patterns()
+	for len(patterns) > 0 {
+		n := fitting(patterns)
+		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: patterns[:n]})
 		if err != nil {
 			return err
 		}
 		out.add(answer, paths)
-		if len(out.Held) >= maxHeld {
+		if patterns = patterns[n:]; len(out.Held) >= maxHeld && len(patterns) > 0 {
 			out.More = true
 			return nil
 		}
 	}
 	return nil
+}
+
+// fitting returns how many of the patterns fit into one question. JSON writes
+// at most two bytes for one of a pattern's, which has no control characters,
+// and three around it.
+func fitting(patterns []string) int {
+	size := 0
+	for i, p := range patterns {
+		if size += 2*len(p) + 3; i == batch || i > 0 && size > batchBytes {
+			return i
+		}
+	}
+	return len(patterns)
 }
 
 // add takes over what the daemon answered about patterns.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +229,21 @@ func TestQuestionsComeInBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, a.Held)
 	require.True(t, a.More)
+}
+
+func TestAQuestionFitsIntoOneBody(t *testing.T) {
+	list := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat(`\`, size)}, n) }
+	for _, c := range []struct{ n, size, want int }{
+		{0, 1, 0}, {batch, 1, batch}, {batch + 1, 1, batch}, {batch, 4096, 112}, {1, batchBytes, 1}, {2, batchBytes, 1},
+	} {
+		got := fitting(list(c.n, c.size))
+		require.Equal(t, c.want, got, c)
+		if got > 1 {
+			b, err := api.Encode(api.Check{Scope: api.Place{Path: strings.Repeat("p", 4096)}, Patterns: list(got, c.size)})
+			require.NoError(t, err)
+			require.Less(t, len(b), 1<<20)
+		}
+	}
 }
 
 func TestTooManyPaths(t *testing.T) {
