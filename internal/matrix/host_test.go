@@ -14,12 +14,14 @@ import (
 	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/driver/scope"
 	"gated/internal/driver/trust"
 	"gated/internal/gate"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
+	"gated/internal/reserve"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -39,6 +41,8 @@ type host struct {
 	gate    *gate.Gate
 	driver  *local.Driver
 	signers *trust.Driver
+	book    *reserve.Book
+	scopes  *scope.Driver
 	looked  func(op.Target)
 }
 
@@ -144,6 +148,8 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	}
 	h.looked = c.looked
 	h.signers = trust.New(h.gate, v.How, c.rotated)
+	h.fillBook(c.wake)
+	h.scopes = scope.New(h.book)
 	return err
 }
 
@@ -159,10 +165,14 @@ func (h *host) adopt(ctx context.Context, v journal.TrustVersion, t *authz.Trust
 
 // of returns the driver for targets of a kind.
 func (h *host) of(kind string) driver.Driver {
-	if kind == op.KindTrust {
+	switch kind {
+	case op.KindTrust:
 		return h.signers
+	case op.KindScope:
+		return h.scopes
+	default:
+		return h.driver
 	}
-	return h.driver
 }
 
 // Observe looks at a target through the driver of its kind.

@@ -40,7 +40,8 @@ const (
 func attacks() []attack {
 	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
-		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows)
+		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
+		adminRows, staleScopeRows, adminBindingRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from
@@ -50,7 +51,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 23}, {"B", 1, 19}, {"B", 21, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 2}, {"H", 5, 6}, {"H", 10, 13}, {"X", 1, 48}} {
+	}{{"S", 1, 23}, {"B", 1, 19}, {"B", 21, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 2}, {"H", 5, 6}, {"H", 10, 13}, {"A", 3, 14}, {"X", 1, 48}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
@@ -58,7 +59,7 @@ func wanted() []string {
 	return ids
 }
 
-var idForm = regexp.MustCompile(`^([SBTPHX]\d\d)([a-z]?)$`)
+var idForm = regexp.MustCompile(`^([SBTPHAX]\d\d)([a-z]?)$`)
 
 func TestMatrix(t *testing.T) {
 	all := attacks()
@@ -182,7 +183,7 @@ func documented(t *testing.T) map[string]bool {
 	require.True(t, ok)
 	text2, _, _ = strings.Cut(text2, "\n## ")
 	for _, line := range strings.Split(text2, "\n") {
-		if m := regexp.MustCompile("^\\| `([SBTPHX]\\d\\d)` \\|").FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile("^\\| `([SBTPHAX]\\d\\d)` \\|").FindStringSubmatch(line); m != nil {
 			out[m[1]] = true
 		}
 	}

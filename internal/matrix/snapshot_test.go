@@ -31,6 +31,7 @@ type snapshot struct {
 	pending map[op.RequestID]string // → digest of the payload
 	seq     int64                   // of the audit log's newest entry
 	signers string                  // the epoch and digest of the trust file
+	held    []string                // who is registered and who holds what
 
 	signed map[op.RequestID][]string // who signed what waits
 }
@@ -57,6 +58,7 @@ type expectations struct {
 	trash    bool          // what the case's own job made may have gone to the trash
 	tree     []string      // guests that a race may leave one way or the other; the case checks them
 	anyFate  bool          // of nonces that the case checks itself
+	takes    bool          // operators rightly take reservations from agents in the case, which checks them
 	rotates  bool          // a rotation that was approved rightly runs in the case
 	counted  bool          // a signature of the case rightly counts, and is not enough
 	wait     time.Duration // between the approval and the run of the finale
@@ -81,7 +83,8 @@ func (w *world) arm() {
 func (w *world) snap() *snapshot {
 	w.t.Helper()
 	s := &snapshot{tree: hashTree(w.t, w.root), nonces: w.nonceRows(), pending: map[op.RequestID]string{},
-		signers: fmt.Sprintf("epoch %d, %s", w.gate.Epoch(), w.gate.Trust().Digest()), signed: map[op.RequestID][]string{}}
+		signers: fmt.Sprintf("epoch %d, %s", w.gate.Epoch(), w.gate.Trust().Digest()), signed: map[op.RequestID][]string{},
+		held: w.holdings()}
 	rs, err := w.gate.Requests(w.ctx, op.StatePending)
 	require.NoError(w.t, err)
 	for _, r := range rs {
@@ -194,6 +197,9 @@ func (w *world) unchanged() {
 	require.Equal(w.t, w.kept(w.before.tree), w.kept(after.tree), "the guests' files changed")
 	if !w.allow.rotates {
 		require.Equal(w.t, w.before.signers, after.signers, "the signers changed")
+	}
+	if !w.allow.takes {
+		require.Equal(w.t, w.before.held, after.held, "agents or reservations changed")
 	}
 	for n, row := range w.before.nonces {
 		want := row.fate
