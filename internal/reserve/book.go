@@ -59,12 +59,12 @@ func New(c Config) *Book {
 }
 
 // outcome is what a transaction did, for after it. It begins anew each time the
-// transaction's function runs.
+// transaction's function runs. What is in it without need costs others a look.
 type outcome struct {
 	now    time.Time
 	work   int64
 	free   []region           // paths that somebody has no more, or has less of
-	gained []Holder           // who has got something
+	gained []Holder           // who was given something
 	scopes map[op.Target]bool // whose reservations changed
 	refuse error              // where something was written all the same
 }
@@ -90,13 +90,11 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		if done == 0 {
 			return fn(tx, out)
 		}
-		own := &outcome{now: out.now}
-		err = tx.Savepoint(func() error { return fn(tx, own) })
+		err = tx.Savepoint(func() error { return fn(tx, out) })
 		if _, ok := errors.AsType[*op.Refusal](err); ok {
 			out.refuse = err
 			return nil
 		}
-		out.add(own)
 		return err
 	})
 	if err == nil {
@@ -104,13 +102,6 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		err = out.refuse
 	}
 	return b.shown(err)
-}
-
-func (o *outcome) add(p *outcome) {
-	o.free, o.gained = append(o.free, p.free...), append(o.gained, p.gained...)
-	for t := range p.scopes {
-		o.changed(t)
-	}
 }
 
 // settle does what follows from a transaction that is on disk.

@@ -189,3 +189,27 @@ func TestTheEndOfARegistration(t *testing.T) {
 	require.Len(t, w.all(), 2)
 	w.sound()
 }
+
+// One transaction ends only so much of what is due; the rest counts for nothing
+// all the same.
+func TestWhatIsDueAndWaitsForItsTurn(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.register("a", 1), w.register("b", 1)
+	w.others(repo, 3*dueBatch, func(i int) string { return fmt.Sprintf("other%d", i) })
+	c := claim(a, "x")
+	c.TTL = MaxTTL
+	g := w.reserve(c)
+	w.pass(MaxTTL)
+	_, err := w.Renew(t.Context(), a, g.ID, 0)
+	require.ErrorIs(t, err, op.UnknownTarget)
+	_, err = w.Transfer(t.Context(), a, g.ID, "b")
+	require.ErrorIs(t, err, op.UnknownTarget)
+	require.Greater(t, w.rows(), 1)
+	require.Empty(t, w.all())
+	w.sound()
+	require.False(t, w.reserve(claim(b, "x")).Renewed)
+	require.Len(t, w.all(), 1)
+	require.NoError(t, w.Sweep(t.Context()))
+	require.Equal(t, 1, w.rows())
+	require.Len(t, w.entries(audit.Lapsed), 3*dueBatch+1)
+}

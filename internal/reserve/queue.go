@@ -67,7 +67,7 @@ func (q *queue) before(me *waiter) []*waiter {
 }
 
 // wake makes those look again whom it may concern that regions are free, or that
-// holders got something. Who joins meanwhile looks after it.
+// holders were given something. Who joins meanwhile looks after it.
 func (q *queue) wake(free []region, gained []Holder) {
 	spent := int64(maxWork - wakeWork)
 	for _, w := range q.before(nil) {

@@ -131,7 +131,7 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 	if err := insert(tx, &r, w.region, w.ttl); err != nil {
 		return Granted{}, err
 	}
-	out.gain(r)
+	out.changed(r.Scope.Target())
 	return Granted{Reservation: r}, b.append(tx, entry(audit.Reserved, w.by, r))
 }
 
@@ -154,7 +154,7 @@ func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (
 	if weaker {
 		out.free = append(out.free, w.region)
 	}
-	out.gain(r)
+	out.changed(r.Scope.Target())
 	return Granted{r, true}, b.append(tx, entry(audit.Renewed, w.by, r))
 }
 
@@ -163,10 +163,4 @@ func extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) er
 	r.ExpiresAt = fromNano(until.UnixNano())
 	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl), int64(r.ID))
 	return err
-}
-
-// gain records that the holder has something that it had not, or not so.
-func (o *outcome) gain(r Reservation) {
-	o.gained = append(o.gained, r.Holder)
-	o.changed(r.Scope.Target())
 }

@@ -86,8 +86,10 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Registration, int64(r.ID)); err != nil {
 		return in, err
 	}
-	out.free = append(out.free, region)
-	out.gain(*r)
+	// Those that wait for it still do, but for the receiver; and what it waits for
+	// may now be held up by a claim that waits for it.
+	out.gained = append(out.gained, to)
+	out.changed(r.Scope.Target())
 	return in, nil
 }
 

@@ -266,3 +266,16 @@ func TestWaitersAreBounded(t *testing.T) {
 		require.Empty(t, w.queue.before(nil))
 	})
 }
+
+// What is given to somebody who waits for it is no reason to wait any more.
+func TestWhatIsGivenNeedNotBeWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.register("a", 1), w.register("b", 1)
+		g := w.reserve(lasting(a, "src/**"))
+		out := w.asks(t.Context(), waiting(b, "src/x"))
+		_, err := w.Transfer(t.Context(), a, g.ID, "b")
+		require.NoError(t, err)
+		has(t, true, out)
+		w.sound()
+	})
+}
