@@ -37,7 +37,7 @@ const (
 	wordsNotRun      = "%s is there and may not be executed: git does not run it"
 	hintNotRun       = "gated hook install --git"
 	wordsNoSettings  = "none of %s asks gated"
-	hintInstallTools = "gated hook install --agent-settings FILE"
+	hintInstallTools = "gated hook install"
 	wordsUnreadable  = "%s cannot be read: %s"
 	wordsOff         = "%s has disableAllHooks: no hook of the agent's is run"
 	hintOff          = "take it out"

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -115,6 +116,8 @@ type holder struct {
 	held  []string
 	asked []api.Check
 	err   error
+
+	agent, reason string // "builder" and "mine" if empty
 }
 
 func (h *holder) Check(_ context.Context, c api.Check) (api.Checked, error) {
@@ -137,7 +140,7 @@ func (h *holder) Check(_ context.Context, c api.Check) (api.Checked, error) {
 			}
 			if glob.Overlap(p, q) {
 				out.Conflicts = append(out.Conflicts, api.Conflict{Pattern: text, Overlaps: other,
-					Reservation: api.Reservation{ID: fmt.Sprintf("r%d", i+1), Agent: "builder", HolderAlive: true, Reason: "mine", Patterns: h.held}})
+					Reservation: api.Reservation{ID: fmt.Sprintf("r%d", i+1), Agent: cmp.Or(h.agent, "builder"), HolderAlive: true, Reason: cmp.Or(h.reason, "mine"), Patterns: h.held}})
 			}
 		}
 	}

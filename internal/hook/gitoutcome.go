@@ -2,11 +2,13 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"gated/internal/api"
+	"gated/internal/op"
 )
 
 // What git's hooks say.
@@ -51,7 +53,7 @@ func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
 	held := len(a.Held) > 0 || a.More
 	switch {
 	case err != nil:
-		text := fmt.Sprintf(wordsGitUnchecked, bounded(shownOr(err.Error()), maxField))
+		text := fmt.Sprintf(wordsGitUnchecked, bounded(shownOr(whatFailed(err)), maxField))
 		if held {
 			text += wordsMayHold + holders(a.found())
 		}
@@ -64,6 +66,15 @@ func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
 	default:
 		return Outcome{}
 	}
+}
+
+// whatFailed is what an error says, and what to do about it.
+func whatFailed(err error) string {
+	var r *op.Refusal
+	if errors.As(err, &r) && r.Hint != "" {
+		return err.Error() + "; " + r.Hint
+	}
+	return err.Error()
 }
 
 // shownOr returns text of the daemon's or the system's, in which somebody may

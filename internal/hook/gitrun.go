@@ -79,8 +79,11 @@ func gitFailed(ctx context.Context, verb, words string, err error) error {
 	if ctx.Err() != nil {
 		why = ctx.Err()
 	}
-	return &gitError{err: err, Refusal: op.Refuse(op.Unavailable, "git %s failed: %v", verb, why).
-		WithHint("git said: %s", op.Shown(strings.TrimSpace(words)))}
+	detail := "git " + verb + " failed: " + why.Error()
+	if words = strings.TrimSpace(words); words != "" {
+		detail += ": " + op.Shown(words)
+	}
+	return &gitError{err: err, Refusal: op.Refuse(op.Unavailable, "%s", detail)}
 }
 
 // gitError is a refusal that still has the exit code.
