@@ -15,7 +15,11 @@ import (
 func (t *tool) eventsCommand() *cobra.Command {
 	var follow bool
 	var holder string
-	c := t.entriesCommand("events", func(ctx context.Context, cl *client.Client, after int64) error {
+	var c *cobra.Command
+	c = t.entriesCommand("events", func(ctx context.Context, cl *client.Client, after int64) error {
+		if holder == "" && c.Flags().Changed("for") {
+			return cli.Usage(wordsEmptyHolder)
+		}
 		err := cl.EventsFor(ctx, holder, after, follow, t.showEntry)
 		if follow && errors.Is(err, context.Canceled) {
 			return nil // this is how one stops following

@@ -119,6 +119,9 @@ func (t *tool) reservationsCommand() *cobra.Command {
 		if all && c.Flags().Changed("scope") {
 			return cli.Usage(wordsScopeOrAll)
 		}
+		if holder == "" && c.Flags().Changed("agent") {
+			return cli.Usage(wordsEmptyHolder)
+		}
 		if !all {
 			p, err := place(c, scope)
 			if err != nil {

@@ -192,7 +192,7 @@ func TestPatternsThatAreRefused(t *testing.T) {
 func TestUsageOfReservations(t *testing.T) {
 	for _, line := range []string{
 		"reserve", "reserve a --ttl 0s", "reserve a --wait -1s", "reserve a --ttl soon", "reserve a --scope=", "reserve a --scope /none/of/this", "check",
-		"check a --scope=", "renew", "renew r1 --ttl 0s", "release", "release r1 --mine", "transfer r1", "transfer --to x", "reservations --all --scope .",
+		"check a --scope=", "renew", "renew r1 --ttl 0s", "release", "release r1 --mine", "transfer r1", "transfer --to x", "reservations --all --scope .", "reservations --agent=", "events --for=",
 		"release-all", "release-all --scope=", "force-transfer r1", "agent", "agent register", "agent register a --pid 1 --token-file f",
 		"agent register a --pid 0", "agent register a --token-file=", "agent unregister", "agent whoami surplus",
 	} {

@@ -230,6 +230,7 @@ const (
 	wordsNoScope        = "say with --scope of which directory"
 	wordsScopeOrAll     = "--scope is one directory and --all is every one: say one"
 	wordsIDOrMine       = "give the id of a reservation, or --mine"
+	wordsEmptyHolder    = "the agent's name is empty: say whose, or leave the flag away for everybody's"
 	wordsNoReceiver     = "say with --to which agent gets it"
 	wordsLogLevel       = "--log-level is none of debug, info, warn and error"
 )
@@ -318,7 +319,7 @@ const (
 	wordsReserved         = "%s %s: %s, %s's until %s\n"
 	wordsReservedAgain    = "%s %s: %s, %s's already, now until %s\n"
 	wordsRenewed          = "%s %s: %s's until %s\n"
-	wordsReleased         = "%s %s: released\n"
+	wordsReleased         = "%[1]s %[2]s: released\n" // what it takes beside has no number
 	wordsTransferred      = "%s %s: %s's until %s\n"
 	wordsNothingHeld      = "you have nothing reserved\n"
 	wordsFree             = "nobody else has reserved what meets %s\n"

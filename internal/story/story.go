@@ -20,7 +20,7 @@ import (
 
 // deadline bounds all stories of a package: a program that hangs is ended with
 // its stacks shown.
-const deadline = 5 * time.Minute
+const deadline = 8 * time.Minute
 
 // Main is a program's TestMain: it makes the test binary the program itself
 // where a story runs it, so that it is built as the tests are (-race, -cover).
