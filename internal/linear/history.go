@@ -84,14 +84,37 @@ func (h *History) String() string {
 
 // Verdict looks for an order in which one thing after the other would have been
 // answered so, for at most patience. It is Unknown when that did not suffice.
-func (h *History) Verdict(patience time.Duration) porcupine.CheckResult {
+// Where there is none, stuck is the operation that ended first of those which the
+// longest order lacks: often what is wrong.
+func (h *History) Verdict(patience time.Duration) (verdict porcupine.CheckResult, stuck string) {
 	h.Ops()
 	h.annotate()
 	var history []porcupine.Operation
 	for _, e := range h.ops {
 		history = append(history, porcupine.Operation{ClientId: e.client, Input: e.Op, Call: e.begin, Return: e.end})
 	}
-	return porcupine.CheckOperationsTimeout(model(), history, patience)
+	verdict = porcupine.CheckOperationsTimeout(model(), history, patience)
+	if verdict != porcupine.Illegal {
+		return verdict, ""
+	}
+	_, info := porcupine.CheckOperationsVerbose(model(), history, patience)
+	longest := map[int]bool{}
+	for _, order := range info.PartialLinearizations()[0] {
+		if len(order) > len(longest) {
+			clear(longest)
+			for _, i := range order {
+				longest[i] = true
+			}
+		}
+	}
+	first := -1
+	for i, e := range h.ops {
+		if !longest[i] && (first < 0 || e.end < h.ops[first].end) {
+			first = i
+		}
+	}
+	e := h.ops[first]
+	return verdict, fmt.Sprintf("%d operations have an order; %d-%d has none: %s -> %s", len(longest), e.begin, e.end, e.Call, e.Answer)
 }
 
 // model is how porcupine wants it.

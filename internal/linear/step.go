@@ -23,9 +23,19 @@ type Op struct {
 
 // step returns the states that may be after an operation in s, none if it
 // cannot have been answered so.
+//
+// Whoever only reads does not wait for those who write, and its clock may be
+// ahead of theirs: it may see as expired what a renewal under way, which came in
+// time, keeps. So what a reader saw expire may be in force for a writer still.
 func step(s state, o *Op) []state {
 	var out []state
 	for _, m := range s.moments(o.Since, o.Until) {
+		if o.Kind == Check || o.Kind == List {
+			if _, ok := m.answered(o); ok || o.Lost || o.Late {
+				return []state{s.told(o)}
+			}
+			continue
+		}
 		if o.Lost || o.Late {
 			out = append(out, m)
 			out = append(out, m.lost(o)...)
@@ -76,9 +86,19 @@ func (s state) shows(o *Op, claims []claim) (state, bool) {
 		if !c.is(h) || !slices.ContainsFunc(claims, func(d claim) bool { return d.agent == c.agent && d.set == c.set }) {
 			return s, false
 		}
-		s = s.with(at, c.until(h))
 	}
-	return s, true
+	return s.told(o), true
+}
+
+// told is the state in which what an answer shows has its id and its end.
+func (s state) told(o *Op) state {
+	for _, h := range o.Held {
+		var at int
+		if s, at = s.find(o, h.ID); at >= 0 {
+			s = s.with(at, s.claims[at].until(h))
+		}
+	}
+	return s
 }
 
 // is reports whether an answer may show a claim so.

@@ -89,7 +89,9 @@ func (a *agent) forget() {
 
 func (a *agent) act() {
 	if a.name == "" {
-		a.register()
+		if a.r.IntN(2) == 0 { // others learn that it is gone
+			a.register()
+		}
 		return
 	}
 	switch n := a.r.IntN(100); {
