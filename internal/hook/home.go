@@ -24,8 +24,9 @@ const (
 // has to know: the circuit of each gate, and what failed. Only that user may
 // read it. Where it cannot be written hooks work and remember nothing.
 type Home struct {
-	dir  string
-	gate string // in file names: which gate the circuit is of
+	dir      string
+	gate     string // in file names: which gate the circuit is of
+	patience time.Duration
 }
 
 // HomeOf returns the directory that the environment names:
@@ -34,7 +35,7 @@ type Home struct {
 // whatever tells one gate from another, such as the paths of its socket.
 func HomeOf(getenv func(string) string, gate string) Home {
 	sum := sha256.Sum256([]byte(gate))
-	h := Home{gate: hex.EncodeToString(sum[:8])}
+	h := Home{gate: hex.EncodeToString(sum[:8]), patience: lockPatience}
 	switch {
 	case filepath.IsAbs(getenv("XDG_RUNTIME_DIR")):
 		h.dir = filepath.Join(getenv("XDG_RUNTIME_DIR"), "gated", "hooks")
@@ -71,14 +72,14 @@ func (h Home) locked(fn func() error) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // which gives the lock back
-	if err := flock(f); err != nil {
+	if err := flock(f, h.patience); err != nil {
 		return err
 	}
 	return fn()
 }
 
-func flock(f *os.File) error {
-	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+func flock(f *os.File, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pause := time.NewTicker(lockPause)
 	defer pause.Stop()

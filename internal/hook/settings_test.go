@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,22 @@ func TestInstallKeepsEverythingElse(t *testing.T) {
 		require.Equal(t, Change{Path: s.Path, Action: Changed}, s.uninstall(t))
 		require.Equal(t, c.before, s.content(t))
 		require.NoFileExists(t, s.Path+backupSuffix, "it says nothing that the settings do not")
+	}
+}
+
+func TestInstallLeavesAnEntryWhereItIs(t *testing.T) {
+	const ours = `{"hooks":[{"timeout":6,"type":"command","command":"` + line + `"},{"command":"x"}],"matcher":"` + matcher + `"}`
+	const content = `{"hooks":{"PreToolUse":[` + ours + `,{"matcher":"Bash"}]}}`
+	s := settings(t, content)
+	require.Equal(t, Change{Path: s.Path, Action: Unchanged}, s.install(t))
+	require.Equal(t, content, s.content(t))
+	// One that would not be run for every edit, or not be waited for, is not it.
+	for _, other := range []string{strings.Replace(content, "|Write", "", 1), strings.Replace(content, `"timeout":6`, `"async":true`, 1),
+		strings.Replace(content, `[`+ours, `[`+ours+`,`+ours, 1)} {
+		s := settings(t, other)
+		require.Equal(t, Changed, s.install(t).Action)
+		require.Contains(t, s.content(t), `{"matcher":"Edit|Write|MultiEdit|NotebookEdit","hooks":[{"type":"command","command":"`+line+`","timeout":6}]}]`)
+		require.Equal(t, 1, strings.Count(s.content(t), "pre-tool-use"))
 	}
 }
 
