@@ -1,0 +1,127 @@
+package reserve
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+func TestList(t *testing.T) {
+	w := newWorld(t)
+	a, b, bare := w.register("a", 1), w.register("b", 1), op.Requester{Source: op.SourceAPI, UID: 1}
+	for i, by := range []op.Requester{a, b, bare, a} {
+		c := claim(by, fmt.Sprintf("x%d", i))
+		if i == 3 {
+			c.Place.Path = "/srv/other"
+		}
+		w.reserve(c)
+	}
+	for _, c := range []struct {
+		q    Query
+		want []op.ReservationID
+	}{
+		{Query{}, []op.ReservationID{1, 2, 3, 4}},
+		{Query{Scope: "s1"}, []op.ReservationID{1, 2, 3}},
+		{Query{Path: "/srv/other"}, []op.ReservationID{4}},
+		{Query{Path: "/srv"}, nil},
+		{Query{Holder: "a"}, []op.ReservationID{1, 4}},
+		{Query{Holder: "uid:1"}, []op.ReservationID{3}},
+		{Query{Holder: "uid:2"}, nil},
+		{Query{Holder: "a", Scope: "s2"}, []op.ReservationID{4}},
+		{Query{After: 1, Limit: 2}, []op.ReservationID{2, 3}},
+		{Query{After: 4}, nil},
+	} {
+		all, err := w.List(t.Context(), c.q)
+		require.NoError(t, err)
+		var ids []op.ReservationID
+		for _, r := range all {
+			ids = append(ids, r.ID)
+		}
+		require.Equal(t, c.want, ids, "%+v", c.q)
+	}
+	for _, id := range []string{"s3", "3", "s", "s01", "s-1", "s+1"} {
+		_, err := w.List(t.Context(), Query{Scope: id})
+		require.ErrorIs(t, err, op.UnknownTarget, id)
+	}
+}
+
+func TestWhetherAHolderIsAlive(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.register("a", 1), w.register("b", 1)
+	w.reserve(claim(a, "x"))
+	w.reserve(claim(op.Requester{Source: op.SourceAPI, UID: 1}, "y"))
+	w.mu.Lock()
+	w.dead["a"], w.dead[""] = true, true
+	w.mu.Unlock()
+	all := w.all()
+	require.False(t, all[0].Alive)
+	require.True(t, all[1].Alive, "nobody can tell")
+	conflicts := w.refused(claim(b, "x"), op.Conflict)
+	require.False(t, conflicts[0].Alive)
+	_, _, err := w.Reserve(t.Context(), claim(b, "x"))
+	require.ErrorContains(t, err, "a (uid 1, ended)")
+	_, _, err = w.Reserve(t.Context(), claim(b, "y"))
+	require.ErrorContains(t, err, "uid:1 (uid 1, bound to no process)")
+	require.False(t, w.view("s1").Reservations[0].Alive)
+}
+
+func TestScopes(t *testing.T) {
+	w := newWorld(t)
+	s, err := w.Register(t.Context(), repo)
+	require.NoError(t, err)
+	require.Equal(t, Scope{ID: "s1", Place: repo, At: noon}, s)
+	again, err := w.Register(t.Context(), repo)
+	require.NoError(t, err)
+	require.Equal(t, s, again)
+	anew := repo
+	anew.Inode++ // removed and made again
+	other, err := w.Register(t.Context(), anew)
+	require.NoError(t, err)
+	require.Equal(t, "s2", other.ID)
+	require.NotEqual(t, s.Incarnation(), other.Incarnation())
+	got, err := w.Scope(t.Context(), "s2")
+	require.NoError(t, err)
+	require.Equal(t, other, got)
+	_, err = w.Scope(t.Context(), "s3")
+	require.ErrorIs(t, err, op.UnknownTarget)
+	all, err := w.Scopes(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []Scope{s, other}, all)
+
+	// The directory's path is one, whatever it is by now.
+	w.reserve(claim(w.register("a", 1), "x"))
+	w.refused(Claim{By: w.register("b", 1), Place: anew, Patterns: []string{"x"}}, op.Conflict)
+}
+
+// The oldest scope that nobody needs makes room; one that somebody needs does not.
+func TestScopesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	w.reserve(claim(a, "x")) // s1
+	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		for i := range MaxScopes - 1 {
+			if _, err := placeScope(tx, Place{Path: fmt.Sprintf("/d%d", i)}, noon); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(`UPDATE scopes SET last_step = 'j1.1' WHERE id = 2`)
+		return err
+	}))
+	c := claim(a, "x")
+	c.Place.Path = "/new"
+	require.Equal(t, fmt.Sprintf("s%d", MaxScopes+1), w.reserve(c).Scope.ID)
+	for id, err := range map[string]error{"s1": nil, "s2": nil, "s3": op.UnknownTarget, "s4": nil} {
+		_, got := w.Scope(t.Context(), id)
+		require.ErrorIs(t, got, err)
+	}
+	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE scopes SET last_step = 'j1.1'`)
+		return err
+	}))
+	c.Place.Path = "/newer"
+	w.refused(c, op.OverLimit)
+}
