@@ -19,7 +19,7 @@ import (
 )
 
 // histories makes a longer run: go test ./internal/linear -histories 1000
-var histories = flag.Int("histories", 12, "how many histories of the real book are told")
+var histories = flag.Int("histories", 8, "how many histories of the real book are told")
 
 // registrations stands for the daemon's table of agents: a registration ends in
 // the transaction that ends what is bound to it.

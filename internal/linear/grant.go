@@ -37,7 +37,10 @@ func (s state) asked(o *Op, c claim) claim {
 // refusedClaim is the end of a claim that was refused: others are in the way, or
 // wait in front of it.
 func (s state) refusedClaim(o *Op) (state, bool) {
-	if o.Refused != op.Conflict || !s.person(o.Agent).here {
+	if !s.person(o.Agent).here {
+		return s, o.Refused == op.NotHolder
+	}
+	if o.Refused != op.Conflict {
 		return s, false
 	}
 	in := s.inTheWay(o.Agent, o.Set, o.Shared)

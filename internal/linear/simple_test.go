@@ -141,6 +141,9 @@ func (s *simple) inTheWay(by string, set Set, shared bool) []Held {
 }
 
 func (s *simple) reserve(c Call) Answer {
+	if s.lives[c.Agent] == 0 {
+		return Answer{Refused: op.NotHolder} // it was late, and its agent has ended
+	}
 	if in := s.inTheWay(c.Agent, c.Set, c.Shared); len(in) > 0 {
 		return Answer{Refused: op.Conflict, Held: in}
 	}

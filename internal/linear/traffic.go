@@ -14,7 +14,8 @@ type Traffic struct {
 	Prefix  string // of their names
 	Agents  int
 	Calls   int           // each of them makes
-	TTL     time.Duration // the shortest; the longest is three times that
+	TTL     time.Duration // the shortest
+	Spread  time.Duration // how much longer another may be; both are whole seconds
 	Waits   time.Duration // of one claim in four; 0 for none
 	Between func()        // called after every call; may be nil
 }
@@ -94,7 +95,11 @@ func (a *agent) act() {
 		}
 		return
 	}
-	switch n := a.r.IntN(100); {
+	n := a.r.IntN(100)
+	if n >= 40 && n < 76 && len(a.mine) == 0 && a.r.IntN(4) > 0 {
+		n = 0 // it has nothing that it could release, renew or transfer
+	}
+	switch {
 	case n < 40:
 		a.do(a.claim(Reserve))
 	case n < 58:
@@ -105,7 +110,7 @@ func (a *agent) act() {
 		a.do(Call{Kind: Transfer, ID: a.pick(), To: a.other()})
 	case n < 88:
 		a.do(a.claim(Check))
-	case n < 95:
+	case n < 93:
 		a.do(Call{Kind: List})
 	default:
 		a.end()

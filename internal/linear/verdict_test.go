@@ -46,7 +46,7 @@ func (c *ticking) tick() {
 }
 
 func (c *ticking) traffic(seed uint64, agents, calls int) Traffic {
-	return Traffic{Seed: seed, Prefix: "agent", Agents: agents, Calls: calls, TTL: 10 * time.Second, Between: c.tick}
+	return Traffic{Seed: seed, Prefix: "agent", Agents: agents, Calls: calls, TTL: 10 * time.Second, Spread: 20 * time.Second, Between: c.tick}
 }
 
 // ordered asserts that there is an order.
