@@ -98,8 +98,8 @@ already renews it. If somebody else is in the way: exit code 1, with who it is; 
 		"Of the git top level around the working directory, unless --scope or --all says otherwise.",
 		"  gated reservations\n  gated reservations --all --agent builder --json"},
 	"release-all": {"release-all --scope DIR", "Ask for every reservation of a directory to be taken away",
-		`Waits for a signature: exit code 3, with or without --wait. What is reserved or released there before somebody signs makes it
-stale: ask again.`,
+		`Waits for a signature: exit code 3, with or without --wait. It counts for what is reserved there when it is made: what comes or
+goes before that makes the request another one.`,
 		"  gated release-all --scope . --reason \"the agents are gone\""},
 	"force-transfer": {"force-transfer ID --to AGENT", "Ask for a reservation to be taken from its holder and given to another agent",
 		"Waits for a signature: exit code 3. The other one has to be registered.",
