@@ -57,8 +57,11 @@ func helper(ctx context.Context, text string) int {
 }
 
 func (o orders) obey(ctx context.Context) error {
-	if o.What == "call" {
+	switch o.What {
+	case "call":
 		return callOnce(o.Dir, o.Call)
+	case "act":
+		return play(ctx, o.Call[0], o.Dir, o.Call[1])
 	}
 	h, err := openHost(ctx, hostConfig{dir: o.Dir, root: o.Root, trust: o.Trust, rules: matrixPolicy(), grace: time.Hour,
 		read: func() nonce.Reading { return nonce.Reading{Wall: time.Unix(0, o.Wall).UTC()} }, log: slog.New(slog.DiscardHandler)})

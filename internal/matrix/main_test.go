@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"gated/internal/agent"
 	"gated/internal/daemon"
 )
 
@@ -13,6 +14,7 @@ import (
 var scratchDir string
 
 func TestMain(m *testing.M) {
+	agent.MaybeOrphan()
 	daemon.MaybeExecGuest()
 	if what := os.Getenv(helperEnv); what != "" {
 		os.Exit(helper(context.Background(), what))

@@ -41,7 +41,7 @@ func attacks() []attack {
 	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
-		adminRows, staleScopeRows, adminBindingRows)
+		agentRows, adminRows, staleScopeRows, adminBindingRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from
@@ -51,7 +51,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 23}, {"B", 1, 19}, {"B", 21, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 2}, {"H", 5, 6}, {"H", 10, 13}, {"A", 3, 14}, {"X", 1, 48}} {
+	}{{"S", 1, 23}, {"B", 1, 19}, {"B", 21, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 2}, {"H", 5, 6}, {"H", 10, 13}, {"A", 1, 14}, {"X", 1, 48}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
