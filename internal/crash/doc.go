@@ -9,4 +9,9 @@
 //	checker_test.go   what must hold afterwards, as pure functions
 //	forged_test.go    the checker itself, on logs that break the rules
 //	kills_test.go     the loop
+//
+// What agents reserve has its own rules:
+//
+//	holders_test.go       agents with tokens, as a history has them
+//	reservations_test.go  histories across kills, which have to have an order
 package crash

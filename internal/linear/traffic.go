@@ -144,7 +144,7 @@ func (a *agent) other() string {
 }
 
 func (a *agent) ttl() time.Duration {
-	return a.Traffic.TTL + time.Duration(a.r.Int64N(2*int64(a.Traffic.TTL)))
+	return a.Traffic.TTL + time.Duration(a.r.Int64N(int64(a.Traffic.Spread/time.Second)+1))*time.Second
 }
 
 // pick is a reservation of its own, sometimes another's, nobody's where it knows none.
