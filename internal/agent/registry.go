@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/op"
 	"gated/internal/proc"
 )
 
@@ -34,6 +35,12 @@ type Registration struct {
 
 // Who returns "builder#7", the registration as op.Requester.Agent has it.
 func (r Registration) Who() string { return r.Name + "#" + strconv.FormatInt(r.ID, 10) }
+
+// Binding digests all by which whoever has the name is known: pid, start time
+// and boot id of a process, or the hash of a token.
+func (r Registration) Binding() string {
+	return op.SHA256(fmt.Appendf(nil, "%d %d %q %q", r.Process.PID, r.Process.Start, r.Process.Boot, r.Token))
+}
 
 // Commit writes a registration down, whose ID is not known yet, and returns it.
 type Commit func(context.Context, Registration) (id int64, err error)

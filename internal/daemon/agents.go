@@ -192,7 +192,9 @@ func (a *agents) begin(by op.Requester) agent.Commit {
 			if r.Token == "" {
 				what = fmt.Sprintf("process %d", r.Process.PID)
 			}
-			return a.gate.Append(tx, about(audit.AgentRegistered, by, r, what))
+			e := about(audit.AgentRegistered, by, r, what)
+			e.Digest = r.Binding()
+			return a.gate.Append(tx, e)
 		})
 		return r.ID, err
 	}

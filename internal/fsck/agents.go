@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gated/internal/agent"
 	"gated/internal/audit"
 	"gated/internal/op"
 )
@@ -15,7 +16,7 @@ import (
 type registration struct {
 	name  string
 	uid   uint32
-	bound string // "a token", or "process 123"
+	bound string // agent.Registration.Binding
 }
 
 // roll is the registrations of which the log tells.
@@ -69,7 +70,7 @@ func (r roll) is(by string, held claim) bool {
 
 // enrol follows who is registered: "builder#7: process 123", and why it ended.
 func (c *check) enrol(e audit.Entry) {
-	who, what, _ := strings.Cut(e.Detail, ": ")
+	who, _, _ := strings.Cut(e.Detail, ": ")
 	name, id, ok := oneOf(who)
 	if !ok {
 		c.found(ruleLog, entry(e), "it is about %q, which is no registration", op.Shown(who))
@@ -90,7 +91,7 @@ func (c *check) enrol(e audit.Entry) {
 		c.found(ruleAgents, op.Shown(who), "entry %d registers a name that %s#%d has", e.Seq, op.Shown(name), other)
 		c.log.roll.strike(other)
 	}
-	c.log.roll.standing[id] = registration{name, uid, what}
+	c.log.roll.standing[id] = registration{name, uid, e.Digest}
 	c.log.roll.named[name], c.log.roll.uids[id] = id, uid
 }
 
@@ -111,26 +112,19 @@ func (c *check) agents() error {
 	if there, err := c.has("agents"); err != nil {
 		return err
 	} else if there {
-		err := c.each(`SELECT id, name, uid, pid, token <> '' FROM agents`, func(scan func(...any) error) error {
-			var id, pid int64
-			var r registration
-			var token bool
-			if err := scan(&id, &r.name, &r.uid, &pid, &token); err != nil {
-				return err
-			}
-			c.report.Checked["agents"]++
-			r.bound = "a token"
-			if !token {
-				r.bound = "process " + strconv.FormatInt(pid, 10)
-			}
-			if r != left[id] {
-				c.found(ruleAgents, whoIs(r.name, id), "the audit log does not contain that %s of uid %d got the name", r.bound, r.uid)
-			}
-			delete(left, id)
-			return nil
-		})
+		all, err := agent.All(c.tx)
 		if err != nil {
 			return err
+		}
+		for _, r := range all {
+			c.report.Checked["agents"]++
+			switch said := left[r.ID]; {
+			case said.name != r.Name || said.uid != r.UID:
+				c.found(ruleAgents, whoIs(r.Name, r.ID), "the audit log does not contain that uid %d got the name", r.UID)
+			case said.bound != r.Binding():
+				c.found(ruleAgents, whoIs(r.Name, r.ID), "the audit log has another process or token for it")
+			}
+			delete(left, r.ID)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {

@@ -53,7 +53,7 @@ func (f *floor) register(by op.Requester, name string, token bool) op.Requester 
 		if r.ID, err = agent.Add(tx, r); err != nil {
 			return err
 		}
-		return f.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{name}})
+		return f.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, Digest: r.Binding(), For: []string{name}})
 	}))
 	f.agents[name] = r
 	return op.Requester{Source: op.SourceAPI, UID: r.UID, PID: 9, Agent: r.Who()}
@@ -233,9 +233,12 @@ func TestForgedReservations(t *testing.T) {
 		{"no step", permit, "scope/s1", "none of that id ran on it", `UPDATE scopes SET last_step = 'x'`},
 
 		{"a forged agent", agents, "mallory#9", "does not contain", `INSERT INTO agents VALUES(9, 'mallory', 1000, 666, 1, 'b', '', 0)`},
-		{"an agent's other process", agents, "builder#1", "process 666", `UPDATE agents SET pid = 666 WHERE id = 1`},
-		{"a token for a process", agents, "tester#2", "process 666", `UPDATE agents SET token = '', pid = 666 WHERE id = 2`},
-		{"a process for a token", agents, "builder#1", "a token", `UPDATE agents SET token = 'x', pid = 0 WHERE id = 1`},
+		{"an agent's other process", agents, "builder#1", "another process or token", `UPDATE agents SET pid = 666 WHERE id = 1`},
+		{"an agent of another boot", agents, "builder#1", "another process or token", `UPDATE agents SET boot = 'x' WHERE id = 1`},
+		{"a process of the same number", agents, "builder#1", "another process or token", `UPDATE agents SET start = 8 WHERE id = 1`},
+		{"another token", agents, "tester#2", "another process or token", `UPDATE agents SET token = 'x' WHERE id = 2`},
+		{"a token for a process", agents, "tester#2", "another process or token", `UPDATE agents SET token = '', pid = 666 WHERE id = 2`},
+		{"a process for a token", agents, "builder#1", "another process or token", `UPDATE agents SET token = 'x', pid = 0 WHERE id = 1`},
 		{"another uid's agent", agents, "builder#1", "uid 0", `UPDATE agents SET uid = 0 WHERE id = 1`},
 		{"another name", agents, "root#1", "does not contain", `UPDATE agents SET name = 'root' WHERE id = 1`},
 		{"another number", agents, "builder#1", "there is no row", `UPDATE agents SET id = 50 WHERE id = 1`},

@@ -82,9 +82,16 @@ func applies(spec op.Spec, t op.Target, o op.Observed) error {
 	case spec.Name == "guest.undelete" && len(o.Trash) == 0:
 		return op.Refuse(op.UnknownTarget, "the trash holds no %s", t)
 	case !spec.Creates && !o.Present:
-		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("gated guests lists what there is")
+		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
 	}
 	return nil
+}
+
+func whereListed(kind string) string {
+	if kind == op.KindScope {
+		return "gated reservations shows the scopes' ids; one whose directory was made anew is another scope"
+	}
+	return "gated guests lists what there is"
 }
 
 // plan looks at an ask's target and classifies it. earlier are the steps of the

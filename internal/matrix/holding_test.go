@@ -57,7 +57,8 @@ func (w *world) enlist(name string, uid uint32) op.Requester {
 		if r.ID, err = agent.Add(tx, r); err != nil {
 			return err
 		}
-		return w.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: fmt.Sprintf("uid:%d", uid), Detail: r.Who() + ": a token", For: []string{name}})
+		return w.gate.Append(tx, audit.Entry{Kind: audit.AgentRegistered, By: fmt.Sprintf("uid:%d", uid), Detail: r.Who() + ": a token",
+			Digest: r.Binding(), For: []string{name}})
 	}))
 	return op.Requester{Source: op.SourceAPI, UID: uid, PID: 81, Agent: r.Who()}
 }
