@@ -109,6 +109,7 @@ func setup(e *testscript.Env, bin string) error {
 	e.Setenv("STATE", filepath.Join(e.WorkDir, "state"))
 	e.Setenv("GATED_SOCKET", filepath.Join(e.WorkDir, "s"))
 	e.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+	e.Setenv("GORACE", "atexit_sleep_ms=0") // a program with the race detector sleeps a second when it ends
 	e.Values[running{}] = &running{}
 	e.Values[actor{}] = map[string]*actor{}
 	return nil
@@ -151,7 +152,7 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 // environment returns the variables that a background process gets.
 func environment(ts *testscript.TestScript, more ...string) []string {
 	env := slices.Clone(more)
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_STATE_HOME", "GOCOVERDIR"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_STATE_HOME", "GOCOVERDIR", "GORACE"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
