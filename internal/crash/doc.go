@@ -14,4 +14,7 @@
 //
 //	holders_test.go       agents with tokens, as a history has them
 //	reservations_test.go  histories across kills, which have to have an order
+//	worker_test.go        an agent's process that edits what it has reserved
+//	team_test.go          five of them in one checkout, killed now and then
+//	claims_test.go        what the audit log has to tell of them
 package crash

@@ -34,14 +34,12 @@ func TestReservationsAcrossKills(t *testing.T) {
 		h := newHolders(t, m, fmt.Sprintf("checkout%d", n))
 		history := &linear.History{Gate: h, Now: time.Now}
 		h.goes(true)
+		traffic := linear.Traffic{Seed: r.Uint64(), Prefix: fmt.Sprintf("h%d-agent", n), Agents: 6, Calls: 25, TTL: shortest, Spread: time.Second}
+		if n%2 == 1 {
+			traffic.Waits = time.Second
+		}
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			traffic := linear.Traffic{Seed: r.Uint64(), Prefix: fmt.Sprintf("h%d-agent", n), Agents: 6, Calls: 25, TTL: shortest, Spread: time.Second}
-			if n%2 == 1 {
-				traffic.Waits = time.Second
-			}
-			traffic.Run(history)
-		})
+		wg.Go(func() { traffic.Run(history) })
 		for range 2 {
 			h.untilStruck(1 + r.Int64N(60))
 			h.goes(false)

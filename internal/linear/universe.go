@@ -18,8 +18,8 @@ type Pattern struct {
 	paths uint8 // a bit for each
 }
 
-// paths are enough to tell: two patterns below that overlap both match one.
-var paths = []string{"a/1.go", "a/2.go", "a/d/1.go", "b/1.go", "b/2.md", "c"}
+// Paths are enough to tell: two patterns below that overlap both match one.
+var Paths = []string{"a/1.go", "a/2.go", "a/d/1.go", "b/1.go", "b/2.md", "c"}
 
 // Universe is all patterns that are ever reserved. Which paths each matches is
 // written by hand; a test asks the code that knows patterns as well.
@@ -86,6 +86,17 @@ func ScopeOf(root, dir string) int {
 		return -1
 	}
 	return slices.Index(Scopes, strings.TrimPrefix(path.Clean("/"+rest), "/"))
+}
+
+// Paths returns those of the Paths that the set matches.
+func (s Set) Paths() []string {
+	var out []string
+	for i, p := range Paths {
+		if s.paths()>>i&1 != 0 {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // overlaps reports whether the two match a path in common.

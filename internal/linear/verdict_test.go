@@ -67,7 +67,7 @@ func TestTheUniverseIsAsPatternsAre(t *testing.T) {
 		return g
 	}
 	for i, a := range Universe {
-		for k, path := range paths {
+		for k, path := range Paths {
 			require.Equal(t, a.paths>>k&1 != 0, absolute(a).Match(path), "%s and %s", a.Text, path)
 		}
 		for j, b := range Universe {
