@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -88,9 +89,9 @@ func TestAtWhereTheDaemonIsBlind(t *testing.T) {
 func TestAtWhatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
-		calls := 0
+		var calls atomic.Int32
 		e := newEyes(func(string) (unix.Stat_t, error) {
-			calls++
+			calls.Add(1)
 			<-stuck
 			return unix.Stat_t{Mode: unix.S_IFDIR, Dev: 1, Ino: 2}, nil
 		})
@@ -100,7 +101,7 @@ func TestAtWhatNeverAnswers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, sight{hidden: "the file system does not answer"}, got)
 		}
-		require.Equal(t, maxStuck, calls)
+		require.EqualValues(t, maxStuck, calls.Load())
 		close(stuck)
 		synctest.Wait()
 		got, err := e.at(t.Context(), repo)

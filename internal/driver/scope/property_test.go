@@ -47,7 +47,7 @@ type model struct {
 }
 
 func (m *model) run() {
-	for range rapid.IntRange(5, 25).Draw(m.T, "actions") {
+	for range rapid.IntRange(5, 15).Draw(m.T, "actions") {
 		before := m.held()
 		lost := m.action()
 		after := m.held()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -89,13 +90,40 @@ func newWorld(t *testing.T) *world {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	w.repo = w.place(filepath.Join(dir, "repo"))
-	migrations := append(gate.Migrations(), store.Migration{Version: len(gate.Migrations()) + 1, Name: "reservations", SQL: reserve.Schema})
-	w.store, err = store.Open(w.ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: migrations})
+	database := filepath.Join(dir, "gated.db")
+	empty, err := emptyDatabase()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(database, empty, 0o600))
+	w.store, err = store.Open(w.ctx, database, store.Options{Migrations: migrations()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.store.Close() })
 	w.open()
 	return w
 }
+
+func migrations() []store.Migration {
+	all := gate.Migrations()
+	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema})
+}
+
+// emptyDatabase is a database with its schema and nothing in it, which is made
+// once: a property makes many worlds.
+var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "scope")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "empty.db")
+	s, err := store.Open(context.Background(), path, store.Options{Migrations: migrations()})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 // place makes a directory.
 func (w *world) place(path string) reserve.Place {
