@@ -103,12 +103,12 @@ func TestScopesAreBounded(t *testing.T) {
 	a := w.register("a", 1)
 	w.reserve(claim(a, "x")) // s1
 	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
-		for i := range MaxScopes - 1 {
-			if _, err := placeScope(tx, Place{Path: fmt.Sprintf("/d%d", i)}, noon); err != nil {
-				return err
-			}
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (VALUES(2) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO scopes(path, device, inode, fold, at) SELECT '/d' || i, 1, i, 0, 0 FROM n`, MaxScopes)
+		if err != nil {
+			return err
 		}
-		_, err := tx.Exec(`UPDATE scopes SET last_step = 'j1.1' WHERE id = 2`)
+		_, err = tx.Exec(`UPDATE scopes SET last_step = 'j1.1' WHERE id = 2`)
 		return err
 	}))
 	c := claim(a, "x")

@@ -36,6 +36,15 @@ var universe = func() []string {
 // paths are those of the universe that patterns match, as bits.
 type paths [6000 / 64]uint64
 
+// asked is a pattern of the model, and found the paths of those that were.
+type asked struct {
+	place Place
+	text  string
+}
+
+var found = map[asked]paths{}
+
+// pathsOf returns what patterns match, and how they are kept.
 func pathsOf(p Place, patterns []string) (set paths, texts []string) {
 	for _, text := range patterns {
 		g, err := glob.Parse(text, glob.Options{FoldCase: p.Fold})
@@ -43,12 +52,15 @@ func pathsOf(p Place, patterns []string) (set paths, texts []string) {
 			panic(err)
 		}
 		texts = append(texts, g.String())
+		some, known := found[asked{p, text}]
 		for i, path := range universe {
-			rel, ok := strings.CutPrefix(path, strings.TrimSuffix(p.Path, "/")+"/")
-			// A scope that ignores case does so for what is below it.
-			if ok && g.Match(rel) {
-				set[i/64] |= 1 << (i % 64)
+			if rel, below := strings.CutPrefix(path, strings.TrimSuffix(p.Path, "/")+"/"); !known && below && g.Match(rel) {
+				some[i/64] |= 1 << (i % 64)
 			}
+		}
+		found[asked{p, text}] = some
+		for i := range set {
+			set[i] |= some[i]
 		}
 	}
 	slices.Sort(texts)

@@ -163,35 +163,39 @@ func (w *world) others(p Place, n int, name func(int) string) {
 func TestASearchIsBounded(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
-	w.others(repo, MaxCandidates, func(i int) string { return fmt.Sprintf("d/x%d", i) })
+	w.others(repo, 1, func(int) string { return "d/x0" })
+	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO reservation_patterns(prefix, reservation, pattern) SELECT '/srv/repo/d/x' || i, 1, 'd/x' || i FROM n`, MaxCandidates-1)
+		return err
+	}))
 	w.reserve(claim(a, "d/*.go"))
 	w.others(repo, 1, func(int) string { return "d/one/more" })
 	w.refused(claim(a, "d/*.c"), op.TooComplex)
 	w.reserve(claim(a, "d/one/file.c", "e/*.c"))
 	// What is in the way is told even so.
 	require.Len(t, w.refused(claim(a, "d/x0", "d/*.c"), op.Conflict), 1)
-	require.Len(t, w.refused(claim(a, "**"), op.Conflict), MaxConflicts)
 }
 
 func TestTheWorkOfADecisionIsBounded(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
 	long := func(i int) string { return "d/" + strings.Repeat("*a", 9) + strings.Repeat("b", 4000) + fmt.Sprint(i) }
-	w.others(repo, 300, long)
+	w.others(repo, 140, long)
 	w.refused(claim(a, "d/*"+strings.Repeat("c", 4000)), op.TooComplex)
 	w.reserve(claim(a, "e/*"+strings.Repeat("c", 4000)))
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
 	c := newCache()
-	for i := range 3 * cachePatterns {
+	for i := range 2*cachePatterns + 1 {
 		_, err := c.parse(fmt.Sprint(i), glob.Options{})
 		require.NoError(t, err)
 	}
 	require.LessOrEqual(t, len(c.young)+len(c.old), 2*cachePatterns)
-	require.True(t, c.has(reading{fmt.Sprint(3*cachePatterns - 1), false}))
+	require.True(t, c.has(reading{fmt.Sprint(2 * cachePatterns), false}))
 	require.False(t, c.has(reading{"0", false}))
-	require.False(t, c.has(reading{fmt.Sprint(3*cachePatterns - 1), true}))
+	require.False(t, c.has(reading{fmt.Sprint(2 * cachePatterns), true}))
 	for i := range 200 {
 		_, err := c.parse(strings.Repeat("a", 4000)+fmt.Sprint(i), glob.Options{})
 		require.NoError(t, err)
