@@ -93,14 +93,16 @@ func MeaningOf(c op.Code) Meaning {
 }
 
 // Exit returns the exit code for an error that a command ends with: 0 for nil,
-// that of the method ExitCode where the chain has one, else the table's.
+// that of the method CommandExit where the chain has one, else the table's. The
+// exit code of another program that was run is none of ours, so the method is
+// not called as os/exec's is.
 func Exit(err error) int {
 	if err == nil {
 		return ExitDone
 	}
-	var own interface{ ExitCode() int }
+	var own interface{ CommandExit() int }
 	if errors.As(err, &own) {
-		return own.ExitCode()
+		return own.CommandExit()
 	}
 	return MeaningOf(op.CodeOf(err)).Exit
 }

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
+	"os/exec"
 	"strconv"
 	"testing"
 
@@ -67,6 +68,8 @@ func TestExit(t *testing.T) {
 		{op.Refuse(op.Code("from_the_future"), "x"), ExitInternal},
 		{errors.New("anything"), ExitInternal},
 		{fmt.Errorf("wrapped: %w", exitError(4)), ExitUnreachable},
+		{programEnded(t, 128), ExitInternal},
+		{errors.Join(op.Refuse(op.NotAllowed, "x"), programEnded(t, 3)), ExitRefused},
 	} {
 		require.Equal(t, c.want, Exit(c.err), "%v", c.err)
 	}
@@ -74,8 +77,18 @@ func TestExit(t *testing.T) {
 
 type exitError int
 
-func (e exitError) Error() string { return "exit" }
-func (e exitError) ExitCode() int { return int(e) }
+func (e exitError) Error() string    { return "exit" }
+func (e exitError) CommandExit() int { return int(e) }
+
+// programEnded is the error of another program, whose exit code is not ours.
+func programEnded(t *testing.T, code int) error {
+	t.Helper()
+	err := exec.Command("sh", "-c", fmt.Sprintf("exit %d", code)).Run()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, code, exit.ExitCode())
+	return fmt.Errorf("wrapped: %w", err)
+}
 
 func TestExitOfEveryState(t *testing.T) {
 	want := map[op.State]int{op.StatePlanned: 0, op.StatePending: 3, op.StateAuthorized: 0, op.StateDispatched: 0,

@@ -12,8 +12,8 @@ type usage string
 
 func (u usage) Error() string { return string(u) }
 
-// ExitCode is 2.
-func (usage) ExitCode() int { return api.ExitUsage }
+// CommandExit is 2.
+func (usage) CommandExit() int { return api.ExitUsage }
 
 // Usage returns the error for a command line that was not understood.
 func Usage(text string) error { return usage(text) }
@@ -23,8 +23,8 @@ type exit int
 
 func (exit) Error() string { return "" }
 
-// ExitCode is the code itself.
-func (e exit) ExitCode() int { return int(e) }
+// CommandExit is the code itself.
+func (e exit) CommandExit() int { return int(e) }
 
 // Ended returns the error of a command that has said everything and ends with
 // an exit code: nil for 0.
@@ -42,7 +42,7 @@ func (t *Tool) Fail(path string, err error) int {
 	case err == nil:
 		return api.ExitDone
 	case errors.As(err, &silent):
-		return silent.ExitCode()
+		return silent.CommandExit()
 	case errors.Is(err, context.Canceled):
 		t.Say("%s\n", wordsInterrupted)
 		return api.ExitRefused

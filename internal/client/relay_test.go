@@ -20,7 +20,7 @@ func dialed(socket string) int {
 	switch {
 	case errors.As(err, &gone):
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
-		return gone.ExitCode()
+		return gone.CommandExit()
 	case err != nil:
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
 		return 5

@@ -125,8 +125,8 @@ func (u *Unreachable) Unwrap() []error {
 	return errs
 }
 
-// ExitCode is 4 (protocol section 6).
-func (u *Unreachable) ExitCode() int { return 4 }
+// CommandExit is 4 (protocol section 6).
+func (u *Unreachable) CommandExit() int { return 4 }
 
 // The reasons of an Attempt that are not the system's.
 var (
