@@ -14,6 +14,13 @@ type Wish struct {
 	Reaper int // who gets the caller's orphans, as Reaper measured it
 }
 
+// What is done about several refusals.
+const (
+	withToken    = "bind the name to a token instead: gated agent register NAME --token-file FILE"
+	nameTheAgent = "name the agent's own process, and call from a process that it started"
+	giveUp       = "gated agent list shows them; gated agent unregister NAME gives one up"
+)
+
 // Register binds a name to a process. commit writes the registration down; the
 // name answers only after it returned nil. A process that is registered under
 // the same name already is no error: its registration is returned as it is.
@@ -26,7 +33,7 @@ func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit Commit
 		return Registration{}, err
 	}
 	if r.blind != "" {
-		return Registration{}, op.Refuse(op.Unavailable, "processes cannot be recognised: %s", r.blind).WithHint("register with a token")
+		return Registration{}, op.Refuse(op.Unavailable, "processes cannot be recognised: %s", r.blind).WithHint(withToken)
 	}
 	e, err := r.admit(by, w)
 	if err != nil || e.committed {
@@ -83,7 +90,7 @@ func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 		return nil, err
 	}
 	if handle == nil {
-		return nil, op.Refuse(op.NotAllowed, "process %d has ended", p.PID)
+		return nil, op.Refuse(op.NotAllowed, "process %d has ended", p.PID).WithHint(nameTheAgent)
 	}
 	// While the peer lives, the lowest of the chain was the peer.
 	if !by.Alive() {
@@ -99,7 +106,9 @@ func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 	return e, nil
 }
 
-func errEnded() error { return op.Refuse(op.NotAllowed, "the calling process has ended") }
+func errEnded() error {
+	return op.Refuse(op.NotAllowed, "the calling process has ended").WithHint("call again, from a process that is there until the answer")
+}
 
 // ancestry returns the caller and all its ancestors that can be seen.
 func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
@@ -107,7 +116,7 @@ func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
 		return nil, errEnded()
 	}
 	if by.PID <= 1 {
-		return nil, op.Refuse(op.NotAllowed, "process %d cannot be told from others", by.PID).WithHint("register with a token")
+		return nil, op.Refuse(op.NotAllowed, "process %d cannot be told from others", by.PID).WithHint(withToken)
 	}
 	chain, err := climb(r.cfg.Table, by.PID, func(proc.Process) bool { return false })
 	if err != nil {
@@ -120,15 +129,15 @@ func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
 // register.
 func mayRegister(chain []proc.Process, uid uint32, pid int) (int, error) {
 	if pid <= 1 {
-		return 0, op.Refuse(op.NotAllowed, "process %d is nobody's to register", pid)
+		return 0, op.Refuse(op.NotAllowed, "process %d is nobody's to register", pid).WithHint(nameTheAgent)
 	}
 	if chain[0].Foreign {
-		return 0, op.Refuse(op.NotAllowed, "the caller is in another PID namespace").WithHint("register with a token")
+		return 0, op.Refuse(op.NotAllowed, "the caller is in another PID namespace").WithHint(withToken)
 	}
 	at := index(chain[:unbroken(chain, uid)], pid)
 	if at < 0 {
 		return 0, op.Refuse(op.NotAllowed, "process %d is neither the caller nor an ancestor of it under uid %d", pid, uid).
-			WithHint("name the agent's own process, and call from a process that it started")
+			WithHint(nameTheAgent)
 	}
 	own, p := chain[0], chain[at]
 	if p.Session == p.PID && own.Session != p.Session {
@@ -151,7 +160,8 @@ func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error
 		if e.Name == name && e.UID == uid && e.committed {
 			return e, nil
 		}
-		return nil, op.Refuse(op.Conflict, "process %d is registered as %q", p.PID, e.Name)
+		return nil, op.Refuse(op.Conflict, "process %d is registered as %q", p.PID, e.Name).
+			WithHint("it goes by that name; to have another one, it gives that up first: gated agent unregister %s", e.Name)
 	}
 	return nil, r.room(name, uid)
 }
@@ -166,7 +176,7 @@ func (r *Registry) room(name string, uid uint32) error {
 		return op.Refuse(op.Conflict, "the process of %q has just ended, and its name is being freed", name).WithHint("try again")
 	}
 	if len(r.byName) >= MaxAgents {
-		return op.Refuse(op.OverLimit, "%d agents are registered, the most there may be", len(r.byName))
+		return op.Refuse(op.OverLimit, "%d agents are registered, the most there may be", len(r.byName)).WithHint(giveUp)
 	}
 	of := 0
 	for _, e := range r.byName {
@@ -175,7 +185,7 @@ func (r *Registry) room(name string, uid uint32) error {
 		}
 	}
 	if of >= MaxAgentsOfUID {
-		return op.Refuse(op.OverLimit, "uid %d has %d registered agents, the most that one uid may have", uid, of)
+		return op.Refuse(op.OverLimit, "uid %d has %d registered agents, the most that one uid may have", uid, of).WithHint(giveUp)
 	}
 	return nil
 }
@@ -245,7 +255,8 @@ func (r *Registry) noSubreaper(chain []proc.Process, at, reaper int) error {
 	}
 	taker := index(chain, reaper)
 	if taker < 0 {
-		return op.Refuse(op.NotAllowed, "process %d is no ancestor of the caller and gets no orphans of it", reaper)
+		return op.Refuse(op.NotAllowed, "process %d is no ancestor of the caller and gets no orphans of it", reaper).
+			WithHint("make an orphan and read its parent's pid; gated agent register does")
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()

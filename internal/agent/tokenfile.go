@@ -26,13 +26,15 @@ func WriteTokenFile(path, token string) error {
 	return nil
 }
 
+const madeAnew = "gated agent register NAME --token-file FILE makes one"
+
 // ReadTokenFile returns the token in a file. One that others may read or write,
 // that is someone else's, no regular file or a link is refused as NotAllowed;
 // one that holds no token as Malformed. No error says what is in it.
 func ReadTokenFile(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
-		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path)
+		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
 	}
 	if err != nil {
 		return "", err
@@ -44,9 +46,9 @@ func ReadTokenFile(path string) (string, error) {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path)
+		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path).WithHint(madeAnew)
 	case st.Uid != uint32(os.Geteuid()):
-		return "", op.Refuse(op.NotAllowed, "%s is uid %d's", path, st.Uid)
+		return "", op.Refuse(op.NotAllowed, "%s is uid %d's", path, st.Uid).WithHint(madeAnew)
 	case st.Mode&0o077 != 0:
 		return "", op.Refuse(op.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
 	}
@@ -56,7 +58,7 @@ func ReadTokenFile(path string) (string, error) {
 	}
 	token := strings.TrimSuffix(string(b), "\n")
 	if len(token) != TokenLen {
-		return "", op.Refuse(op.Malformed, "%s holds no token", path)
+		return "", op.Refuse(op.Malformed, "%s holds no token", path).WithHint(madeAnew)
 	}
 	return token, nil
 }

@@ -23,7 +23,7 @@ func (r *Registry) Unregister(ctx context.Context, name, as string, operator boo
 	known := e != nil && e.committed && (operator || e.Who() == as)
 	r.mu.RUnlock()
 	if !known {
-		return Registration{}, op.Refuse(op.UnknownTarget, "no agent %q is registered", name)
+		return Registration{}, op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
 	}
 	if err := commit(ctx, e.Registration); err != nil {
 		return Registration{}, err

@@ -102,7 +102,7 @@ func (c *caller) Who(token string) (string, error) {
 		r, ok := c.registry.WhoByToken(c.peer, token)
 		if !ok {
 			return "", op.Refuse(op.NotAllowed, "the token is nobody's here").
-				WithHint("gated agent register --token makes one; it is good for the uid that asked for it")
+				WithHint("gated agent register NAME --token-file FILE makes one; it is good for the uid that asked for it")
 		}
 		return r.Who(), nil
 	}
@@ -213,7 +213,7 @@ func (a *agents) Unregister(ctx context.Context, by op.Requester, name string, o
 	r, err := a.registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
 		n, err := a.end(ctx, by, "the name was given up", r)
 		if err == nil && n == 0 {
-			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name)
+			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name).WithHint("gated agent list shows who is")
 		}
 		return err
 	})
@@ -227,7 +227,7 @@ func (a *agents) Unregister(ctx context.Context, by op.Requester, name string, o
 func (a *agents) health() api.Health {
 	if why := a.registry.Blind(); why != "" {
 		return api.Health{Name: "agents", Detail: "no process can be recognised, and who is registered by one has no name: " + why +
-			"; tokens work: gated agent register --token"}
+			"; tokens work: gated agent register NAME --token-file FILE"}
 	}
 	return api.Health{Name: "agents", OK: true, Detail: "recognised by their processes"}
 }

@@ -50,7 +50,7 @@ func (b *Book) receiver(name string) (Holder, error) {
 }
 
 func noAgent(name string) error {
-	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agents lists those that are")
+	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
 }
 
 // handOver makes another the holder of r, unless that lets two holders overlap or
