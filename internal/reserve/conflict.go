@@ -2,9 +2,11 @@ package reserve
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
+	"gated/internal/glob"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -101,12 +103,13 @@ func (b *Book) lives(list []Conflict) {
 	}
 }
 
-// refusal says who is in the way.
+// refusal says who is in the way. The reason of another agent is not in it, for
+// its text goes where words of the gate's own are expected; it is in Conflict.
 func (in inTheWay) refusal() error {
 	if len(in.conflicts) == 0 {
 		w := in.before
 		return op.Refuse(op.Conflict, "%s has been waiting since %s for paths that overlap, and comes first", w.holder, moment(w.since)).
-			WithHint("wait too, or reserve something narrower")
+			WithHint("wait in line behind it: --wait D")
 	}
 	c := in.conflicts[0]
 	text := fmt.Sprintf("%s overlaps %s", shownPattern(c.Pattern), described(c))
@@ -118,11 +121,31 @@ func (in inTheWay) refusal() error {
 	case n > 1:
 		text += fmt.Sprintf("; %d others are in the way", n)
 	}
-	return op.Refuse(op.Conflict, "%s", text).
-		WithHint("wait for it, ask %s to release it, or reserve something narrower", c.Holder)
+	return op.Refuse(op.Conflict, "%s", text).WithHint("%s", in.wayOut())
 }
 
-// described says of a reservation who holds it, since when, until when and why.
+// wayOut is what somebody can do about conflicts: ask only who is there to be
+// asked, and narrow only what is wider than one path.
+func (in inTheWay) wayOut() string {
+	ways := []string{"wait in line for it: --wait D"}
+	for _, c := range in.conflicts {
+		if c.Holder.Name != "" && c.Alive {
+			ways = append(ways, fmt.Sprintf("ask %s to release it", c.Holder))
+			break
+		}
+	}
+	if slices.ContainsFunc(in.conflicts, func(c Conflict) bool { return wide(c.Pattern) }) {
+		ways = append(ways, "reserve something narrower")
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// wide reports whether a pattern may be more than one path.
+func wide(pattern string) bool {
+	return glob.Quote(pattern) != pattern || strings.HasSuffix(pattern, "/")
+}
+
+// described says of a reservation who holds it, since when and until when.
 func described(c Conflict) string {
 	life := "alive"
 	switch {
@@ -135,9 +158,6 @@ func described(c Conflict) string {
 		life, moment(c.CreatedAt), moment(c.ExpiresAt))
 	if c.Mode == Shared {
 		text += ", shared"
-	}
-	if c.Reason != "" {
-		text += ", saying " + strconv.Quote(op.Shown(c.Reason))
 	}
 	return text
 }

@@ -23,7 +23,8 @@ func TestWhatIsReservedIsNobodyElses(t *testing.T) {
 
 	_, conflicts, err := w.Reserve(t.Context(), claim(tester, "lib/x", "src/a/b.go"))
 	require.ErrorIs(t, err, op.Conflict)
-	require.ErrorContains(t, err, `"src/a/b.go" overlaps "src/**" of r1, which builder (uid 1000, alive) has had since 2026-03-01T12:00:00Z, till 2026-03-01T12:15:00Z, saying "renames"`)
+	require.ErrorContains(t, err, `"src/a/b.go" overlaps "src/**" of r1, which builder (uid 1000, alive) has had since 2026-03-01T12:00:00Z, till 2026-03-01T12:15:00Z`)
+	require.NotContains(t, err.Error(), "renames", "the reason is another agent's text")
 	require.Equal(t, []Conflict{{Pattern: "src/a/b.go", Overlaps: "src/**", Reservation: g.Reservation}}, conflicts)
 	require.Equal(t, []Reservation{g.Reservation}, w.all(), "all or nothing")
 
@@ -47,6 +48,24 @@ func TestWhatIsReservedIsNobodyElses(t *testing.T) {
 		Until: noon.Add(DefaultTTL), For: []string{"builder"}}, func() audit.Entry { e.Prev = ""; return e }())
 	require.Len(t, w.entries(audit.Released), 1)
 	require.Contains(t, w.changed, op.Target{Kind: op.KindScope, Name: "s1"})
+}
+
+// What to do about a conflict is what can be done about this one.
+func TestTheWayOutOfAConflict(t *testing.T) {
+	conflict := func(asked, holder string, alive bool) Conflict {
+		return Conflict{Pattern: asked, Overlaps: "src/**", Reservation: Reservation{Holder: Holder{Name: holder, UID: 1000}, Alive: alive}}
+	}
+	for want, in := range map[string][]Conflict{
+		"wait in line for it: --wait D; or ask builder to release it": {conflict("src/a.go", "builder", true)},
+		"wait in line for it: --wait D":                               {conflict("src/a.go", "builder", false), conflict("src/a.go", "", true)},
+		"wait in line for it: --wait D; or reserve something narrower": {
+			conflict("src/a.go", "builder", false), conflict("src/", "builder", false)},
+		"wait in line for it: --wait D; or ask tester to release it; or reserve something narrower": {
+			conflict("src/*.go", "builder", false), conflict("src/a.go", "tester", true)},
+	} {
+		require.Equal(t, want, op.AsRefusal(inTheWay{conflicts: in}.refusal()).Hint)
+	}
+	require.NotContains(t, op.AsRefusal(inTheWay{before: &waiter{wish: &wish{}}}.refusal()).Hint, "narrower")
 }
 
 func TestSharedOnesStandBesideEachOther(t *testing.T) {
