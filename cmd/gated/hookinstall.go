@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,10 +72,14 @@ func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git fu
 		return out, nil
 	}
 	out, err := once(true)
-	if err != nil || p.dryRun {
-		return out, err
+	if err == nil && !p.dryRun {
+		out, err = once(false)
 	}
-	return once(false)
+	var nowhere *hook.NoWorkTree
+	if errors.As(err, &nowhere) {
+		err = cli.Usage(err.Error())
+	}
+	return out, err
 }
 
 func (t *tool) hookInstallCommand() *cobra.Command {

@@ -25,13 +25,37 @@ type HooksDir struct {
 	own      string // where it would be without that
 }
 
-// FindHooks asks git where it looks for hooks in the repository around top.
-// Unavailable: git fails, or is not there, or there is no work tree.
+// NoWorkTree is the error where hooks of git's are asked for and there is no work
+// tree: no repository, a bare one, or git's own directory.
+type NoWorkTree struct{ Dir string }
+
+func (n *NoWorkTree) Error() string { return op.Shown(n.Dir) + " is not in a work tree of git" }
+
+// workTree returns the top of the work tree around the repository's directory.
+func (r Repository) workTree(ctx context.Context) (string, error) {
+	// In words that are those of LC_ALL=C, since every failure has the same code.
+	inside, err := r.line(ctx, "rev-parse", "--is-inside-work-tree")
+	if inside == "false" || err != nil && strings.Contains(err.Error(), "not a git repository") {
+		return "", &NoWorkTree{r.Dir}
+	}
+	if err != nil {
+		var failed *gitError
+		if errors.As(err, &failed) {
+			err = failed.WithHint("git does not work in this directory: correct what it says")
+		}
+		return "", err
+	}
+	return r.line(ctx, "rev-parse", "--show-toplevel")
+}
+
+// FindHooks asks git where it looks for hooks in the repository around top. The
+// error is a *NoWorkTree where there is none; Unavailable: git fails, or is not
+// there.
 func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
 	r := Repository{Dir: top, Env: withoutGit(env)}
-	tree, err := r.line(ctx, "rev-parse", "--show-toplevel")
+	tree, err := r.workTree(ctx)
 	if err != nil {
 		return HooksDir{}, err
 	}

@@ -27,7 +27,7 @@ var goesByName = regexp.MustCompile(`\$0|\$\{0|argv\[0\]|__file__|BASH_SOURCE|PR
 // with its mode, and goes on being run. Nothing is changed unless everything can
 // be: Conflict where somebody edited a script of ours, or where one that was
 // there has no place to go; NotAllowed where the directory of hooks serves other
-// repositories, too; Unavailable as FindHooks; BadParams as Command.
+// repositories, too; else errors are those of FindHooks and Command.
 func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 	dir, err := o.findHooks(ctx, top)
 	if err != nil {

@@ -365,8 +365,6 @@ func TestHooksThatServeOthersAreLeftAlone(t *testing.T) {
 	require.ErrorIs(t, err, op.NotAllowed)
 	require.ErrorContains(t, err, "symbolic link")
 
-	_, err = InstallGit(t.Context(), t.TempDir(), r.options(program))
-	require.ErrorIs(t, err, op.Unavailable, "no repository")
 }
 
 func TestAProgramThatIsGone(t *testing.T) {
