@@ -1,18 +1,18 @@
 package hook
 
 import (
-	"bytes"
 	"errors"
+	"io"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/op"
 )
 
-// maxCall is the largest tool call that is read, in bytes.
-const maxCall = 1 << 20
+// maxCall is the largest tool call that is read, in bytes. It is read as a
+// stream, of which no more is kept at once than its longest string.
+const maxCall = 32 << 20
 
 // preToolUse is the one event that a hook can still stop.
 const preToolUse = "PreToolUse"
@@ -33,70 +33,160 @@ type Call struct {
 }
 
 // ParseCall reads a tool call as the agent's harness writes it on a hook's
-// standard input. Members that it does not know are the harness's own business.
-// Malformed: anything but one JSON object, a member twice or of another type, a
-// call that no hook can stop any more, and an edit that names no file.
-func ParseCall(b []byte) (Call, error) {
-	if len(bytes.TrimSpace(b)) == 0 {
-		return Call{}, errEmptyCall
-	}
-	var in struct {
-		Event string         `json:"hook_event_name"`
-		Tool  string         `json:"tool_name"`
-		Dir   string         `json:"cwd"`
-		Input jsontext.Value `json:"tool_input"`
-	}
-	if err := json.Unmarshal(b, &in); err != nil {
+// standard input, to its end. Members that it does not know are the harness's own
+// business. Malformed: anything but one JSON object, a member twice or of
+// another type, a call that no hook can stop any more, and an edit that names no
+// file. Oversized: more than 32 MiB. Else errors are those of in.
+func ParseCall(in io.Reader) (Call, error) {
+	c, err := readCall(jsontext.NewDecoder(&atMost{in: in, left: maxCall}))
+	if err != nil {
 		return Call{}, unreadable(err)
 	}
 	switch {
-	case in.Tool == "":
+	case c.tool == "":
 		return Call{}, op.Refuse(op.Malformed, "the call has no tool_name")
-	case in.Event != "" && in.Event != preToolUse:
-		return Call{}, op.Refuse(op.Malformed, "the call comes with the event %s, and only %s can be stopped", op.Shown(in.Event), preToolUse)
+	case c.event != "" && c.event != preToolUse:
+		return Call{}, op.Refuse(op.Malformed, "the call comes with the event %s, and only %s can be stopped", op.Shown(c.event), preToolUse)
 	}
-	member, ours := Tools[in.Tool]
+	member, ours := Tools[c.tool]
 	if !ours {
-		return Call{Tool: in.Tool}, nil
+		return Call{Tool: c.tool}, nil
 	}
-	path, err := pathOf(in.Input, member)
-	if err != nil {
-		return Call{}, err
-	}
-	if !strings.HasPrefix(path, "/") {
-		if !strings.HasPrefix(in.Dir, "/") {
+	path := c.paths[member]
+	switch {
+	case path == "":
+		return Call{}, op.Refuse(op.Malformed, "the call's tool_input has no %s", member)
+	case strings.ContainsRune(path, 0):
+		return Call{}, op.Refuse(op.Malformed, "the call's %s has a NUL, which no path can have", member)
+	case !strings.HasPrefix(path, "/"):
+		if !strings.HasPrefix(c.dir, "/") {
 			return Call{}, op.Refuse(op.Malformed, "the call names a relative path and no cwd")
 		}
-		path = in.Dir + "/" + path // not Join, which takes ".." back before links are known
+		path = c.dir + "/" + path // not Join, which takes ".." back before links are known
 	}
-	return Call{Tool: in.Tool, Path: path}, nil
+	return Call{Tool: c.tool, Path: path}, nil
 }
 
-// pathOf finds the file in a tool's input.
-func pathOf(input jsontext.Value, member string) (string, error) {
-	var members map[string]jsontext.Value
-	if len(input) == 0 {
-		return "", op.Refuse(op.Malformed, "the call has no tool_input")
+// rawCall is what a call has that matters.
+type rawCall struct {
+	event, tool, dir string
+	paths            map[string]string // the members of its input that may name a file, and are text
+}
+
+// errNotText is returned where a member has to be text.
+var errNotText = errors.New("not text")
+
+// readCall reads one object and what is behind it, which has to be nothing. The
+// decoder refuses a member that is there twice, at any depth, and what is no
+// UTF-8.
+func readCall(d *jsontext.Decoder) (rawCall, error) {
+	c := rawCall{paths: map[string]string{}}
+	if d.PeekKind() == 0 {
+		if _, err := d.ReadToken(); errors.Is(err, io.EOF) {
+			return c, errEmptyCall
+		}
 	}
-	if err := json.Unmarshal(input, &members); err != nil {
-		return "", unreadable(err)
+	texts := map[string]*string{"hook_event_name": &c.event, "tool_name": &c.tool, "cwd": &c.dir}
+	isObject, err := eachMember(d, func(name string) error {
+		if into, ok := texts[name]; ok {
+			return readText(d, into)
+		}
+		if name == "tool_input" {
+			_, err := eachMember(d, func(name string) error { return c.readPath(d, name) })
+			return err
+		}
+		return d.SkipValue()
+	})
+	switch {
+	case err != nil:
+		return c, err
+	case !isObject:
+		return c, errNotText
 	}
-	var path string
-	value, ok := members[member]
-	if !ok || value.Kind() != '"' || json.Unmarshal(value, &path) != nil || path == "" {
-		return "", op.Refuse(op.Malformed, "the call's tool_input has no %s", member)
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errNotText
+		}
+		return c, err
 	}
-	if strings.ContainsRune(path, 0) {
-		return "", op.Refuse(op.Malformed, "the call's %s has a NUL, which no path can have", member)
+	return c, nil
+}
+
+// eachMember reads a value. Of an object it calls read for each member, which
+// reads the member's value; anything else it passes over.
+func eachMember(d *jsontext.Decoder, read func(name string) error) (isObject bool, err error) {
+	if d.PeekKind() != '{' {
+		return false, d.SkipValue()
 	}
-	return path, nil
+	if _, err := d.ReadToken(); err != nil {
+		return true, err
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return true, err
+		}
+		if err := read(name.String()); err != nil {
+			return true, err
+		}
+	}
+	_, err = d.ReadToken() // its end, or what is wrong
+	return true, err
+}
+
+// readText reads a member that is text, or null for none.
+func readText(d *jsontext.Decoder, into *string) error {
+	if kind := d.PeekKind(); kind != '"' && kind != 'n' {
+		if err := d.SkipValue(); err != nil {
+			return err
+		}
+		return errNotText
+	}
+	t, err := d.ReadToken()
+	if err == nil && t.Kind() == '"' {
+		*into = t.String()
+	}
+	return err
+}
+
+// readPath reads a member of a tool's input.
+func (c *rawCall) readPath(d *jsontext.Decoder, name string) error {
+	for _, member := range Tools {
+		if name == member && d.PeekKind() == '"' {
+			t, err := d.ReadToken()
+			if err == nil {
+				c.paths[name] = t.String()
+			}
+			return err
+		}
+	}
+	return d.SkipValue()
+}
+
+// atMost reads so many bytes, and then fails if there are more.
+type atMost struct {
+	in   io.Reader
+	left int64
+}
+
+// Read is Oversized where there is more than there may be.
+func (r *atMost) Read(b []byte) (int, error) {
+	n, err := r.in.Read(b)
+	if r.left -= int64(n); r.left < 0 {
+		return 0, op.Refuse(op.Oversized, "the call has more than %d bytes", maxCall)
+	}
+	return n, err
 }
 
 // unreadable words a decoder's error without what was in the call.
 func unreadable(err error) error {
 	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
+	switch {
+	case errors.As(err, &syntax):
 		return op.Refuse(op.Malformed, "the call is not JSON after byte %d", syntax.ByteOffset)
+	case errors.Is(err, errNotText):
+		return op.Refuse(op.Malformed, "the call is not a JSON object with text in tool_name, cwd and hook_event_name")
+	default:
+		return err
 	}
-	return op.Refuse(op.Malformed, "the call is not a JSON object with text in tool_name, cwd and hook_event_name")
 }

@@ -24,7 +24,7 @@ func TestParseCall(t *testing.T) {
 		`{"tool_name":"Read","tool_input":{"file_path":"/w/a.go"}}`:                 {"Read", ""},
 		`{"tool_name":"edit","tool_input":null}`:                                    {"edit", ""},
 	} {
-		got, err := ParseCall([]byte(text))
+		got, err := ParseCall(strings.NewReader(text))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
@@ -47,14 +47,14 @@ func TestParseCallRefuses(t *testing.T) {
 		// It is too late.
 		`{"tool_name":"Edit","hook_event_name":"PostToolUse","tool_input":{"file_path":"/a"}}`,
 	} {
-		_, err := ParseCall([]byte(text))
+		_, err := ParseCall(strings.NewReader(text))
 		require.ErrorIs(t, err, op.Malformed, text)
 	}
 	for _, text := range []string{"", " \n\t"} {
-		_, err := ParseCall([]byte(text))
+		_, err := ParseCall(strings.NewReader(text))
 		require.ErrorIs(t, err, errEmptyCall)
 	}
-	_, err := ParseCall([]byte(strings.Repeat(`{"tool_input":`, 20000)))
+	_, err := ParseCall(strings.NewReader(strings.Repeat(`{"tool_input":`, 20000)))
 	require.ErrorIs(t, err, op.Malformed)
 }
 
@@ -69,7 +69,7 @@ func FuzzParseCall(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := ParseCall(b)
+		c, err := ParseCall(bytes.NewReader(b))
 		if err != nil {
 			require.Empty(t, c)
 			return

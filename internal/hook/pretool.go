@@ -76,11 +76,7 @@ type wish struct {
 
 // read finds out what a call would change. Its errors are *Failure.
 func (ToolHook) read(in io.Reader) (wish, error) {
-	b, err := readAll(in, maxCall, "the call")
-	if err != nil {
-		return wish{}, &Failure{Kind: KindInput, Err: err}
-	}
-	call, err := ParseCall(b)
+	call, err := ParseCall(in)
 	if err != nil {
 		return wish{}, &Failure{Kind: KindInput, Err: err}
 	}

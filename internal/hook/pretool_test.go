@@ -174,7 +174,7 @@ func failing(e *edits) map[string]func() Outcome {
 		"unfinished": func() Outcome { return e.Run(e.t.Context(), io.MultiReader(strings.NewReader(edit[:20]), broken{})) },
 	}
 	for i, text := range []string{"", "{", "[]", "null", `{"tool_name":"Edit"}`, `{"tool_name":"Edit","tool_input":{}}`, strings.Repeat("[", 1<<16),
-		e.call("Edit", "notebook_path", "a"), strings.Replace(edit, "PreToolUse", "Stop", 1), edit + strings.Repeat(" ", maxCall),
+		e.call("Edit", "notebook_path", "a"), strings.Replace(edit, "PreToolUse", "Stop", 1), `{"tool_name":"Edit"} x`,
 		e.call("Edit", "file_path", strings.Repeat("n", 300)+"/a")} {
 		out[fmt.Sprintf("input %d", i)] = func() Outcome { return e.run(text) }
 	}
@@ -265,4 +265,36 @@ func TestAToolHookChangesNothing(t *testing.T) {
 	for _, c := range e.daemon.asked {
 		require.Len(t, c.Patterns, 1)
 	}
+}
+
+// TestALargeCallIsJudged: what an agent writes may be large, and where its path
+// stands in the call is the harness's own business.
+func TestALargeCallIsJudged(t *testing.T) {
+	e := newEdits(t, "src/a.go")
+	sized := func(size int, before, after string) io.Reader {
+		fill := strings.NewReader(strings.Repeat("x", size-len(before)-len(after)))
+		return io.MultiReader(strings.NewReader(before), fill, strings.NewReader(after))
+	}
+	first := `{"cwd":"` + e.dir + `","tool_name":"Write","tool_input":{"file_path":"src/a.go","content":"`
+	last := `{"tool_input":{"content":"`
+	for _, size := range []int{1<<20 + 1, maxCall - 1, maxCall} {
+		for before, after := range map[string]string{first: `"}}`, last: `","file_path":"src/a.go"},"tool_name":"Write","cwd":"` + e.dir + `"}`} {
+			require.Contains(t, e.reason(e.Run(t.Context(), sized(size, before, after))), "another agent has reserved", size)
+		}
+	}
+	require.Contains(t, e.Run(t.Context(), sized(maxCall+1, first, `"}}`)).Stdout, "more than 33554432 bytes")
+	require.EqualValues(t, 1, e.Home.Status(newGateTime, 1).Failures)
+
+	// An endless one ends there, and not with the memory.
+	_, err := ParseCall(io.MultiReader(strings.NewReader(first), endless{}))
+	require.ErrorIs(t, err, op.Oversized)
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
 }
