@@ -129,14 +129,32 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 	}
 }
 
-// EndOf ends, in the caller's transaction, what is bound to a registration that
-// has ended, or has ended with it. What is kept stays till its time is up. The
-// caller calls after when the transaction is on disk, and only then.
-func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
-	out := &outcome{now: b.cfg.Now()}
-	all, err := list(tx, sqlBoundTo, h.Registration)
+// EndAll ends what is bound to a registration that is about to be forgotten, in
+// as many transactions as it takes, so that no one of them is long. What its
+// holder reserves meanwhile may be left: EndOf, in the transaction that forgets
+// the registration, ends that.
+func (b *Book) EndAll(ctx context.Context, h Holder) error {
+	if h.Registration == 0 {
+		return nil
+	}
+	for range maxBatches {
+		done := 0
+		err := b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
+			done, err = b.endBound(tx, out, h, endBatch)
+			return err
+		})
+		if err != nil || done < endBatch {
+			return err
+		}
+	}
+	return nil
+}
+
+// endBound ends at most limit reservations that are bound to a registration.
+func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) (done int, err error) {
+	all, err := list(tx, sqlBoundTo, h.Registration, limit)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	for _, r := range all {
 		why := audit.Orphaned
@@ -144,8 +162,20 @@ func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
 			why = audit.Lapsed
 		}
 		if err := b.end(tx, out, r, why, theGate); err != nil {
-			return nil, err
+			return 0, err
 		}
+	}
+	return len(all), nil
+}
+
+// EndOf ends, in the caller's transaction, what is bound to a registration that
+// has ended, or has ended with it. What is kept stays till its time is up. The
+// caller calls after when the transaction is on disk, and only then. EndAll goes
+// before it, so that this is little.
+func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
+	out := &outcome{now: b.cfg.Now()}
+	if _, err := b.endBound(tx, out, h, noLimit); err != nil {
+		return nil, err
 	}
 	return func() {
 		b.settle(out)

@@ -43,3 +43,12 @@ const (
 
 // dueBatch is how much that is due one transaction takes care of.
 const dueBatch = 64
+
+// endBatch is how many reservations one transaction ends at most beside those,
+// and maxBatches how often that is done for one registration, which may reserve
+// meanwhile. A signed release of a scope is one transaction all the same.
+const (
+	endBatch   = 64
+	maxBatches = 64
+	noLimit    = -1
+)

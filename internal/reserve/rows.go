@@ -15,7 +15,7 @@ const (
 	sqlByID     = sqlReservation + `WHERE r.id = ?`
 	sqlMine     = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id`
 	sqlOfScope  = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
-	sqlBoundTo  = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id`
+	sqlBoundTo  = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id LIMIT ?`
 	sqlDue      = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
 	sqlPatterns = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
 	sqlCount    = `SELECT count(*), coalesce(min(CASE WHEN digest = ? THEN id END), 0) FROM reservations

@@ -1,0 +1,58 @@
+package reserve
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/audit"
+	"gated/internal/store"
+)
+
+// What an agent leaves ends in transactions of a bounded size, and all of it.
+func TestTheEndOfAnAgentThatHasMuch(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.register("a", 1), w.register("b", 1)
+	const much = 2*endBatch + 3
+	for i := range much {
+		c := claim(a, "x")
+		c.Place.Path = fmt.Sprintf("/srv/d%d", i)
+		w.reserve(c)
+	}
+	kept := claim(a, "kept")
+	kept.Keep = true
+	w.reserve(kept)
+	w.reserve(claim(b, "b"))
+	h, _ := w.agent("a")
+	ended := w.batches(audit.Orphaned)
+	require.NoError(t, w.EndAll(t.Context(), h))
+	require.Equal(t, []int{endBatch, endBatch, 3}, ended())
+	require.Len(t, w.all(), 2)
+	require.NoError(t, w.EndAll(t.Context(), Holder{UID: 1}), "a bare uid is bound to nothing")
+	require.NoError(t, w.EndAll(t.Context(), h), "once more is no more")
+	w.ends(a)
+	require.Len(t, w.all(), 2)
+	w.sound()
+}
+
+// batches returns a function that returns how many entries of a kind each
+// transaction since wrote.
+func (w *world) batches(kind audit.Kind) func() []int {
+	var all []int
+	var last *store.Tx
+	appends := w.cfg.Append
+	w.cfg.Append = func(tx *store.Tx, entries ...audit.Entry) error {
+		for _, e := range entries {
+			if e.Kind != kind {
+				continue
+			}
+			if tx != last {
+				all, last = append(all, 0), tx
+			}
+			all[len(all)-1]++
+		}
+		return appends(tx, entries...)
+	}
+	return func() []int { return all }
+}
