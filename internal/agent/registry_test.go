@@ -182,11 +182,37 @@ func TestCommitDecides(t *testing.T) {
 	require.True(t, r.Alive("a"))
 	_, err = r.Unregister(t.Context(), "a", "a#2", false, dropped)
 	require.ErrorIs(t, err, op.UnknownTarget, "another registration of the name")
+	_, err = r.Unregister(t.Context(), "a", "", false, dropped)
+	require.ErrorIs(t, err, op.NotHolder)
 	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
+	require.ErrorIs(t, err, op.NotHolder, "a process's name is not an operator's to take")
+	require.True(t, r.Alive("a"))
+	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
 	require.NoError(t, err)
 	_, err = r.Unregister(t.Context(), "a", "a#1", false, dropped)
 	require.ErrorIs(t, err, op.UnknownTarget)
+	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
+	require.ErrorIs(t, err, op.UnknownTarget)
 	require.False(t, r.Alive("a"))
+}
+
+// TestUnregisterOfAToken: an operator may, where nothing that is written down is
+// against it.
+func TestUnregisterOfAToken(t *testing.T) {
+	r := newRegistry(t, nil)
+	_, _, err := r.RegisterToken(t.Context(), &Peer{UID: 7}, "a", granted)
+	require.NoError(t, err)
+	_, err = r.Unregister(t.Context(), "a", "b#2", false, dropped)
+	require.ErrorIs(t, err, op.NotHolder)
+	_, err = r.Unregister(t.Context(), "a", "", false, dropped)
+	require.ErrorIs(t, err, op.NotHolder)
+	held := func(context.Context, Registration) error { return op.Refuse(op.NotHolder, "it holds r1") }
+	_, err = r.Unregister(t.Context(), "a", "", true, held)
+	require.ErrorContains(t, err, "r1")
+	require.True(t, r.Alive("a"))
+	_, err = r.Unregister(t.Context(), "a", "", true, dropped)
+	require.NoError(t, err)
+	require.Empty(t, r.All())
 }
 
 func TestTerminals(t *testing.T) {

@@ -22,7 +22,8 @@ func (c *Client) RegisterAgent(ctx context.Context, in api.RegisterAgent) (api.R
 	return out, c.json(ctx, call{method: http.MethodPost, path: "/v1/agents"}, in, &out)
 }
 
-// Unregister gives up the caller's own name, or as an operator anybody's.
+// Unregister gives up the caller's own name; an operator's, who is no agent, may
+// be that of a token under which nothing is reserved.
 func (c *Client) Unregister(ctx context.Context, name string) (api.Agent, error) {
 	var out api.Agent
 	return out, c.json(ctx, call{method: http.MethodDelete, path: "/v1/agents/" + url.PathEscape(name)}, nil, &out)

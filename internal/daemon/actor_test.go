@@ -104,7 +104,7 @@ func (p *player) obey(ctx context.Context, words []string) (string, error) {
 		}
 		return a.ID, err
 	case "use":
-		p.token = rest[0]
+		p.token = strings.Join(rest, " ") // none for nothing
 		p.connect()
 		return "", nil
 	case "unregister":

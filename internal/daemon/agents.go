@@ -205,15 +205,21 @@ func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string
 	return audit.Entry{Kind: kind, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{r.Name}}
 }
 
-// Unregister takes a name away, with what is bound to its registration. An agent
-// is never an operator, also under an operator's uid: with single_user that is
-// everybody's, and one agent's mistake would end another.
+// Unregister takes a name away, with what is bound to its registration. It is
+// for the agent itself. An operator may take the name of a token under which
+// nothing is reserved: what somebody holds is not taken without a signature. An
+// agent is never an operator, also under an operator's uid: with single_user that
+// is everybody's.
 func (a *agents) Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
 	operator = operator && by.Agent == ""
 	r, err := a.registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
-		n, err := a.end(ctx, by, "the name was given up", r)
+		check := func(tx *store.Tx) error { return a.holdsNothing(tx, r) }
+		if r.Who() == by.Agent {
+			check = nil
+		}
+		n, err := a.endIf(ctx, check, by, "the name was given up", r)
 		if err == nil && n == 0 {
-			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name).WithHint("gated agent list shows who is")
+			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name)
 		}
 		return err
 	})
@@ -221,6 +227,17 @@ func (a *agents) Unregister(ctx context.Context, by op.Requester, name string, o
 		return api.Agent{}, noteRefused(ctx, a.gate, by, "DELETE /v1/agents/"+name, err)
 	}
 	return agentOf(r, false), nil
+}
+
+// holdsNothing refuses, as NotHolder, a name under which something is reserved, be
+// it kept from a registration before.
+func (a *agents) holdsNothing(tx *store.Tx, r agent.Registration) error {
+	id, err := a.book.Holds(tx, holderOf(r))
+	if err != nil || id == 0 {
+		return err
+	}
+	return op.Refuse(op.NotHolder, "%q holds %v, so the name is given up by whoever has its token alone", r.Name, id).
+		WithHint("wait until the reservation's time is up, or have it signed away: gated force-transfer, gated release-all")
 }
 
 // health says whether agents are recognised by their processes.

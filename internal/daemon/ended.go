@@ -25,8 +25,20 @@ const processEnded = "its process ended"
 // end forgets registrations, with what is bound to each of them, in one
 // transaction. One that is forgotten already is no error, and not counted.
 func (a *agents) end(ctx context.Context, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
+	return a.endIf(ctx, nil, by, why, list...)
+}
+
+// endIf is end, if check, where it is not nil, has nothing against it in the same
+// transaction.
+func (a *agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
 	var after []func()
 	err = a.store.Update(ctx, func(tx *store.Tx) error {
+		after = nil
+		if check != nil {
+			if err := check(tx); err != nil {
+				return err
+			}
+		}
 		for _, r := range list {
 			there, err := agent.Remove(tx, r)
 			if err != nil {

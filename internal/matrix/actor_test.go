@@ -69,6 +69,11 @@ func (p *player) obey(ctx context.Context, words []string) (string, error) {
 	case "reserve": // DIR PATTERN
 		r, err := p.client.Reserve(ctx, api.Reserve{Scope: wireplace(rest[0]), Patterns: rest[1:], Keep: true, TTLSeconds: 3600})
 		return r.ID, err
+	case "unregister":
+		_, err := p.client.Unregister(ctx, rest[0])
+		return "", err
+	case "token": // NAME: from then on this process goes by that
+		return p.takeToken(ctx, rest[0])
 	case "release":
 		_, err := p.client.Release(ctx, rest[0])
 		return "", err
@@ -113,6 +118,15 @@ func (p *player) register(ctx context.Context, rest []string) (string, error) {
 		return "", err
 	}
 	a, err := p.client.RegisterAgent(ctx, api.RegisterAgent{Name: rest[0], PID: pid, Reaper: reaper})
+	return a.ID, err
+}
+
+func (p *player) takeToken(ctx context.Context, name string) (string, error) {
+	a, err := p.client.RegisterAgent(ctx, api.RegisterAgent{Name: name, Token: true})
+	if err != nil {
+		return "", err
+	}
+	p.client, err = client.New(client.Options{Socket: p.socket, Token: a.Token, Getenv: func(string) string { return "" }})
 	return a.ID, err
 }
 

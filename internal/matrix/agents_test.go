@@ -157,4 +157,47 @@ var agentRows = []attack{
 			return x.tries("release r1")
 		}
 	}),
+
+	takesTheName("A15a", "an agent's orphan in a session of its own, which has the daemon's uid and so is an operator", func(s *stage) *actor {
+		return s.working("builder").starts("orphan", "setsid", "orphan")
+	}),
+	takesTheName("A15b", "a stranger under the daemon's uid", func(s *stage) *actor {
+		s.working("builder")
+		return s.actor("x")
+	}),
+	takesTheName("A15c", "another agent under the daemon's uid", func(s *stage) *actor {
+		s.working("builder")
+		x := s.actor("x")
+		x.does("register other %d", x.pid)
+		return x
+	}),
+	takesTheName("A15d", "a stranger under the daemon's uid, of a token's name under which something is kept", func(s *stage) *actor {
+		boxed := s.actor("builder")
+		require.Equal(s.t, "builder#1", boxed.does("token builder"))
+		require.Equal(s.t, "r1", boxed.does("reserve %s src/**", s.repo))
+		return s.actor("x")
+	}),
+	onStage("A15e", "a stranger under the daemon's uid takes the name of a process that holds nothing", op.NotHolder, func(s *stage) func() error {
+		s.working("builder").does("release r1")
+		x := s.actor("x")
+		return func() error { return x.tries("unregister builder") }
+	}),
+	onStage("A15f", "another user takes the name of a token that holds nothing", op.NotHolder, func(s *stage) func() error {
+		s.needsRoot("to be another user")
+		s.actor("builder").does("token builder")
+		x := s.actor("x", "stranger")
+		return func() error { return x.tries("unregister builder") }
+	}),
+}
+
+// takesTheName is a row in which somebody gives up the name of an agent that
+// holds something, which would be free then.
+func takesTheName(id, who string, scene func(s *stage) *actor) attack {
+	return onStage(id, who+", gives up its name", op.NotHolder, func(s *stage) func() error {
+		x := scene(s)
+		return func() error {
+			require.NotEqual(s.t, "builder#1", x.does("self"))
+			return x.tries("unregister builder")
+		}
+	})
 }

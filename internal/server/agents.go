@@ -52,7 +52,7 @@ func checkRegistration(in api.RegisterAgent) error {
 	return nil
 }
 
-// unregister is for the agent itself and for operators.
+// unregister is for the agent itself; of operators the server says that they are.
 func (s *Server) unregister(c *call) (answer, error) {
 	name := c.r.PathValue("name")
 	if err := op.CheckName(name); err != nil {

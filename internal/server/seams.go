@@ -78,8 +78,8 @@ type Agents interface {
 	// Register binds a name to a process of by's, or to a new token. by is what
 	// Connected returned.
 	Register(ctx context.Context, by Caller, in api.RegisterAgent) (api.RegisteredAgent, error)
-	// Unregister refuses, as NotHolder, whoever is neither that agent nor an
-	// operator, which the server says of by's uid.
+	// Unregister refuses, as NotHolder, whoever is not that agent. operator says
+	// of by's uid that it is an operator's, which helps with a lost token alone.
 	Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error)
 	Agents(ctx context.Context) ([]api.Agent, error) // by name
 }
