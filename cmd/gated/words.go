@@ -81,7 +81,8 @@ file for its owner alone. Who sets GATED_AGENT_TOKEN_FILE to it has the name.`,
 	"agent list":   {"list", "List the registered agents", "", "  gated agent list"},
 	"agent whoami": {"whoami", "Say whom the daemon takes you for, and why", "", "  gated agent whoami"},
 	"agent unregister": {"unregister NAME", "Give a name back, and with it what was reserved under it without --keep",
-		"Only who has the name may, and operators.", "  gated agent unregister builder"},
+		`Only who has the name may. An operator may free the name of a lost token, once nothing is reserved under it; the name of a process
+is free when that ends.`, "  gated agent unregister builder"},
 	"reserve": {"reserve PATTERN...", "Reserve paths of a directory, all of them or none",
 		`Patterns are relative to the scope: the git top level around the working directory, or --scope. They are literal paths, or have
 *, ?, [...], ** and {a,b}; "dir/" is everything under it. Quote them, so that the shell leaves them alone. Who has reserved the same
