@@ -25,7 +25,7 @@ func (r *Registry) Unregister(ctx context.Context, name, as string, operator boo
 	r.mu.RUnlock()
 	switch {
 	case !known:
-		return Registration{}, op.Refuse(op.UnknownTarget, "no agent %q is registered", name)
+		return Registration{}, op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
 	case !own && e.Token == "":
 		return Registration{}, op.Refuse(op.NotHolder, "%q is bound to process %d, which alone may give the name up", name, e.Process.PID).
 			WithHint("the name goes when that process ends")

@@ -219,7 +219,7 @@ func (a *agents) Unregister(ctx context.Context, by op.Requester, name string, o
 		}
 		n, err := a.endIf(ctx, check, by, "the name was given up", r)
 		if err == nil && n == 0 {
-			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name)
+			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name).WithHint("gated agent list shows who is")
 		}
 		return err
 	})
