@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -32,13 +33,14 @@ func (t *tool) agentRegisterCommand() *cobra.Command {
 			}
 			return t.registerToken(c.Context(), args[0], file)
 		}
-		if !c.Flags().Changed("pid") {
+		byDefault := !c.Flags().Changed("pid")
+		if byDefault {
 			pid = os.Getppid()
 		}
 		if pid <= 0 {
 			return cli.Usage(wordsNoParent)
 		}
-		return t.registerProcess(c.Context(), args[0], pid)
+		return t.registerProcess(c.Context(), args[0], pid, byDefault)
 	})
 	c.Flags().IntVar(&pid, "pid", 0, flagPID)
 	c.Flags().StringVar(&file, "token-file", "", flagTokenFile)
@@ -46,7 +48,9 @@ func (t *tool) agentRegisterCommand() *cobra.Command {
 	return c
 }
 
-func (t *tool) registerProcess(ctx context.Context, name string, pid int) error {
+// registerProcess binds a name to a process, which may have been named or be
+// the parent by default.
+func (t *tool) registerProcess(ctx context.Context, name string, pid int, byDefault bool) error {
 	reaper, err := agent.Reaper(ctx)
 	if err != nil {
 		return err
@@ -59,6 +63,9 @@ func (t *tool) registerProcess(ctx context.Context, name string, pid int) error 
 	a, err := cl.RegisterAgent(ctx, api.RegisterAgent{Name: name, PID: pid, Reaper: reaper})
 	if err != nil {
 		return err
+	}
+	if what, short := runsOneCommand(pid); short && byDefault {
+		t.Say(wordsWarning, endsWithCommand(name, pid, what))
 	}
 	if t.JSON {
 		return t.Emit(a.Agent)
@@ -74,10 +81,8 @@ func (t *tool) registerToken(ctx context.Context, name, file string) error {
 	if file == "" {
 		return cli.Usage(wordsEmptyTokenFile)
 	}
-	if _, err := os.Lstat(file); err == nil {
-		return tokenFileExists(file)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return cli.Usage(err.Error())
+	if err := mayBeMade(file); err != nil {
+		return err
 	}
 	cl, err := t.clientWith("")
 	if err != nil {
@@ -89,12 +94,26 @@ func (t *tool) registerToken(ctx context.Context, name, file string) error {
 		return err
 	}
 	if err := agent.WriteTokenFile(file, a.Token); err != nil {
-		return errors.Join(fmt.Errorf("keep the token: %w", err), t.giveBack(ctx, a))
+		return cli.Usage(tokenNotKept(err, t.giveBack(ctx, a)))
 	}
 	if t.JSON {
 		return t.Emit(a.Agent)
 	}
 	t.Print(wordsTokenKept, cli.Inline(a.Name), cli.Inline(file), cli.Inline(file))
+	return nil
+}
+
+// mayBeMade finds out, before a name is taken for it, whether a file is new and
+// has a directory to be in.
+func mayBeMade(file string) error {
+	if _, err := os.Lstat(file); err == nil {
+		return tokenFileExists(file)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return cli.Usage(err.Error())
+	}
+	if _, err := os.Stat(filepath.Dir(file)); err != nil {
+		return cli.Usage(err.Error())
+	}
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 func (t *tool) renewCommand() *cobra.Command {
 	var ttl time.Duration
 	c := t.command("renew", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
-		if _, err := seconds(c, "ttl", ttl); err != nil {
+		if _, err := seconds(c, "ttl", ttl, minTTL); err != nil {
 			return err
 		}
 		return t.changeHeld(c, wordsRenewed, func(ctx context.Context, cl *client.Client) (api.Reservation, error) {

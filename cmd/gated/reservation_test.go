@@ -122,7 +122,7 @@ func TestRefusalSaysWhoIsInTheWay(t *testing.T) {
 		tl := testTool()
 		tl.Stdout, tl.Stderr = out, said
 		require.Equal(t, api.ExitRefused, tl.run(t.Context(), append([]string{"reserve", "src/a.go", "--socket", socket}, args...)))
-		require.Equal(t, "conflict: others have it\n  hint: wait\n"+shownConflict, said.String())
+		require.Equal(t, "conflict: "+shownConflict+"  hint: wait\n", said.String(), "once, and with the other one's words as theirs")
 		if len(args) == 0 {
 			require.Empty(t, out.String())
 			continue
@@ -175,13 +175,59 @@ func TestWidePatternsAreCounted(t *testing.T) {
 	require.Contains(t, matchesMany("x", 3, true), "x matches 3 files, and may match more")
 }
 
+// A directory's name is a path like any other, and means nothing that is in it.
+func TestPatternsThatNameADirectory(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "src", "[a]"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
+	for arg, want := range map[string][]string{
+		"src":           {"src is a directory: this holds nothing below it; write src/"},
+		root + "/src":   {"src is a directory: this holds nothing below it; write src/"},
+		`src/\[a\]`:     {`src/\[a\] is a directory: this holds nothing below it; write src/\[a\]/`},
+		"src/":          {},
+		"src/**":        {},
+		"s[r]c":         {},
+		"file":          {},
+		"src/not-there": {},
+	} {
+		tl := testTool()
+		p, err := tl.patterns(api.Place{Path: root}, []string{arg})
+		require.NoError(t, err)
+		require.Equal(t, want, tl.warnings(p), arg)
+	}
+	tl := testTool()
+	p, err := tl.patterns(api.Place{Path: root, Fold: true}, []string{"src"})
+	require.NoError(t, err)
+	require.Len(t, tl.warnings(p), 1)
+	name, plain := plainPath(p.globs[0])
+	require.Equal(t, "src", name)
+	require.True(t, plain)
+}
+
+// Times are refused in the words of the flags.
+func TestTimesThatNothingLasts(t *testing.T) {
+	for line, want := range map[string]string{
+		"reserve a --ttl 9s":   "usage: --ttl is 9s, not 10s to 24h\n",
+		"renew r1 --ttl 25h":   "usage: --ttl is 25h0m0s, not 10s to 24h\n",
+		"reserve a --wait 25h": "usage: --wait is 25h0m0s, not above 0 and at most 24h\n",
+	} {
+		said := &lines{}
+		tl := testTool()
+		tl.Stderr = said
+		require.Equal(t, api.ExitUsage, tl.run(t.Context(), strings.Fields(line)))
+		require.Contains(t, said.String(), want)
+	}
+}
+
 func TestPatternsThatAreRefused(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink("loop", filepath.Join(root, "loop")))
 	tl := testTool()
 	for arg, code := range map[string]op.Code{"../x": op.BadParams, "": op.BadParams, ".": op.BadParams, "/etc/passwd": op.BadParams,
-		"[": op.BadParams, strings.Repeat("*/", 11): op.TooComplex, "a\nb": op.Malformed} {
+		"[": op.BadParams, strings.Repeat("*/", 11): op.TooComplex, strings.Repeat("a", 5000): op.TooComplex,
+		root + strings.Repeat("/a", 2500): op.TooComplex, "a\nb": op.Malformed} {
 		_, err := tl.patterns(api.Place{Path: root}, []string{"fine", arg})
 		require.ErrorIs(t, err, code, arg)
 	}
@@ -191,7 +237,8 @@ func TestPatternsThatAreRefused(t *testing.T) {
 
 func TestUsageOfReservations(t *testing.T) {
 	for _, line := range []string{
-		"reserve", "reserve a --ttl 0s", "reserve a --wait -1s", "reserve a --ttl soon", "reserve a --scope=", "reserve a --scope /none/of/this", "check",
+		"reserve", "reserve a --ttl 0s", "reserve a --ttl 9.9s", "reserve a --ttl 24h1ns", "reserve a --wait 25h", "renew r1 --ttl 9s", "renew r1 --ttl 25h",
+		"agent register a --token-file /none/of/this", "reserve a --wait -1s", "reserve a --ttl soon", "reserve a --scope=", "reserve a --scope /none/of/this", "check",
 		"check a --scope=", "renew", "renew r1 --ttl 0s", "release", "release r1 --mine", "transfer r1", "transfer --to x", "reservations --all --scope .", "reservations --agent=", "events --for=",
 		"release-all", "release-all --scope=", "force-transfer r1", "agent", "agent register", "agent register a --pid 1 --token-file f",
 		"agent register a --pid 0", "agent register a --token-file=", "agent unregister", "agent whoami surplus",
@@ -200,9 +247,9 @@ func TestUsageOfReservations(t *testing.T) {
 	}
 	tl := testTool()
 	require.Equal(t, api.ExitRefused, tl.run(t.Context(), []string{"force-transfer", "12", "--to", "x"}))
-	c := tl.renewCommand()
-	require.NoError(t, c.Flags().Parse([]string{"--ttl", "1500ms"}))
-	n, err := seconds(c, "ttl", 1500*time.Millisecond)
+	c := tl.reserveCommand()
+	require.NoError(t, c.Flags().Parse([]string{"--wait", "1500ms"}))
+	n, err := seconds(c, "wait", 1500*time.Millisecond, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
 }
@@ -237,8 +284,9 @@ func TestTokenThatCannotBeKept(t *testing.T) {
 	out, said := &lines{}, &lines{}
 	tl := testTool()
 	tl.Stdout, tl.Stderr = out, said
-	require.NotZero(t, tl.run(t.Context(), []string{"agent", "register", "a", "--token-file", path, "--socket", socket, "--json"}))
+	require.Equal(t, api.ExitUsage, tl.run(t.Context(), []string{"agent", "register", "a", "--token-file", path, "--socket", socket, "--json"}))
 	require.Equal(t, "secret", token)
+	require.Contains(t, said.String(), "usage: the token cannot be kept: ")
 	require.NotContains(t, said.String()+out.String(), "secret")
 }
 

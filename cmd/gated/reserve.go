@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,10 +25,10 @@ func (t *tool) reserveCommand() *cobra.Command {
 		}
 		in := api.Reserve{Mode: mode(shared), Reason: reason, Keep: keep}
 		var err error
-		if in.TTLSeconds, err = seconds(c, "ttl", ttl); err != nil {
+		if in.TTLSeconds, err = seconds(c, "ttl", ttl, minTTL); err != nil {
 			return err
 		}
-		if in.WaitSeconds, err = seconds(c, "wait", wait); err != nil {
+		if in.WaitSeconds, err = seconds(c, "wait", wait, 0); err != nil {
 			return err
 		}
 		if in.Scope, err = place(c, scope); err != nil {
@@ -64,14 +63,21 @@ func mode(shared bool) string {
 	return api.Exclusive
 }
 
+// What a reservation may last, and how long one may be waited for.
+const (
+	minTTL  = 10 * time.Second
+	maxTime = api.MaxSeconds * time.Second
+)
+
 // seconds returns what a flag says in whole seconds, rounded up; 0 where it was
-// not given.
-func seconds(c *cobra.Command, flag string, d time.Duration) (int64, error) {
+// not given. It is a usage error if that is not above 0, below least or more
+// than a day.
+func seconds(c *cobra.Command, flag string, d, least time.Duration) (int64, error) {
 	if !c.Flags().Changed(flag) {
 		return 0, nil
 	}
-	if d <= 0 {
-		return 0, cli.Usage(notPositive(flag))
+	if d <= 0 || d < least || d > maxTime {
+		return 0, cli.Usage(notATime(flag, d, least))
 	}
 	return int64((d + time.Second - 1) / time.Second), nil
 }
@@ -202,49 +208,4 @@ func (t *tool) showChecked(out checked, p patterns) error {
 		}
 	}
 	return cli.Ended(api.ExitRefused)
-}
-
-// refused is how a program sees who is in the way.
-type refused struct {
-	Error struct {
-		Code      op.Code        `json:"code"`
-		Detail    string         `json:"detail"`
-		Hint      string         `json:"hint,omitempty"`
-		Conflicts []api.Conflict `json:"conflicts"`
-	} `json:"error"`
-}
-
-// inTheWay says who holds what was asked for, where an error has that. Any other
-// error is returned as it is.
-func (t *tool) inTheWay(err error, scope string) error {
-	var other *client.Conflicted
-	if !errors.As(err, &other) || len(other.Conflicts) == 0 {
-		return err
-	}
-	t.SayWhy(err)
-	for _, c := range other.Conflicts {
-		t.Say("%s", conflict(c, scope))
-	}
-	if t.JSON {
-		var out refused
-		r := op.AsRefusal(err)
-		out.Error.Code, out.Error.Detail, out.Error.Hint, out.Error.Conflicts = r.Code, r.Detail, r.Hint, other.Conflicts
-		if err := t.Emit(out); err != nil {
-			return err
-		}
-	}
-	return cli.Ended(api.Exit(err))
-}
-
-// each returns the reservations of conflicts, each once.
-func each(conflicts []api.Conflict) []api.Reservation {
-	var out []api.Reservation
-	seen := map[string]bool{}
-	for _, c := range conflicts {
-		if !seen[c.Reservation.ID] {
-			seen[c.Reservation.ID] = true
-			out = append(out, c.Reservation)
-		}
-	}
-	return out
 }

@@ -82,8 +82,8 @@ func (t *tool) patterns(in api.Place, args []string) (patterns, error) {
 	return out, nil
 }
 
-// warnings says which of the patterns match many files, on standard error and
-// in what it returns.
+// warnings says which of the patterns match many files, and which name a
+// directory and so nothing in it, on standard error and in what it returns.
 func (t *tool) warnings(p patterns) []string {
 	out := []string{}
 	root, err := os.OpenRoot(p.in.Path)
@@ -92,6 +92,12 @@ func (t *tool) warnings(p patterns) []string {
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	for i, g := range p.globs {
+		if name, plain := plainPath(g); plain {
+			if info, err := root.Lstat(name); err == nil && info.IsDir() {
+				out = t.warned(out, holdsNothingBelow(p.sent[i]))
+			}
+			continue // it is one file at most
+		}
 		n, more, err := glob.Count(checkout.Files(root), g, glob.MaxVisited)
 		switch {
 		case err != nil:
@@ -101,6 +107,24 @@ func (t *tool) warnings(p patterns) []string {
 		}
 	}
 	return out
+}
+
+// plainPath returns the one path that a pattern is, false if it may be several.
+// Where case does not matter, it is one of its spellings.
+func plainPath(g glob.Pattern) (string, bool) {
+	text := g.String()
+	if strings.HasSuffix(text, "/") {
+		return "", false
+	}
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '*', '?', '[', '{':
+			return "", false
+		case '\\':
+			i++ // the next one stands for itself
+		}
+	}
+	return g.Literal(), true
 }
 
 func (t *tool) warned(list []string, text string) []string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"gated/internal/api"
 	"gated/internal/cli"
@@ -208,6 +209,7 @@ const (
 	flagSharedHooks    = "also where git's hooks are in a directory that serves other repositories"
 	flagAgentSettings  = "the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)"
 	flagDryRun         = "change nothing, say what would be changed"
+	flagAsInstalled    = " (default: as it is installed, else as the hook's)"
 )
 
 // What is wrong with a command line.
@@ -247,6 +249,7 @@ const (
 	wordsHookChange    = "%s: %s\n"
 	wordsHookWould     = "%s: would be %s\n"
 	wordsHookBackup    = "  what was there: %s\n"
+	wordsHookDiffers   = "  %s\n"
 	wordsHookNote      = "note: %s\n"
 )
 
@@ -332,6 +335,9 @@ const (
 	wordsConflict         = "%s: %s of %s (%s) has reserved %s%s, %s, since %s until %s\n"
 	wordsConflictReason   = "    their reason: %s\n"
 	wordsConflictScope    = " in %s"
+	wordsInTheWay         = "%s: %s" // the latter ends its line
+	wordsMayBeMore        = "there may be more\n"
+	wordsWayOut           = "  hint: %s\n"
 	wordsEntryHolder      = " of %s"
 	wordsEntryUntil       = " until %s"
 
@@ -535,6 +541,11 @@ func matchesMany(pattern string, n int, more bool) string {
 	}
 }
 
+// holdsNothingBelow warns of a pattern that names a directory.
+func holdsNothingBelow(pattern string) string {
+	return fmt.Sprintf("%s is a directory: this holds nothing below it; write %s", cli.Inline(pattern), cli.Inline(pattern+"/"))
+}
+
 func notCounted(dir string, err error) string {
 	return fmt.Sprintf("the files of %s cannot be counted: %s", cli.Inline(dir), cli.Inline(err.Error()))
 }
@@ -543,7 +554,29 @@ func holdsWithoutName(holder string) string {
 	return cli.Inline(holder) + " is no registered agent, so that this is every process's of that uid, and ends by its time alone: gated agent register NAME"
 }
 
-func notPositive(flag string) string { return "--" + flag + " is not above 0" }
+// notATime says which times a flag takes.
+func notATime(flag string, d, least time.Duration) string {
+	if least > 0 {
+		return fmt.Sprintf("--%s is %s, not %s to 24h", flag, d, least)
+	}
+	return fmt.Sprintf("--%s is %s, not above 0 and at most 24h", flag, d)
+}
+
+// endsWithCommand warns of a name that was bound to a shell of one command.
+func endsWithCommand(name string, pid int, shell string) string {
+	return fmt.Sprintf("process %d is a shell that was started for one command (%s -c), and %s is nobody's name when that ends; "+
+		"to name what started the shell: --pid $PPID", pid, cli.Inline(shell), cli.Inline(name))
+}
+
+// tokenNotKept says why there is no file with the token, and what became of the
+// name.
+func tokenNotKept(err, givingBack error) string {
+	text := "the token cannot be kept: " + err.Error()
+	if givingBack != nil {
+		text += "; and the name cannot be given back: " + givingBack.Error()
+	}
+	return text
+}
 
 func tokenFileExists(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token is for nothing any more")

@@ -17,6 +17,9 @@ import (
 // refuse. BadParams if it leads out of the place; errors of the file system as
 // they are.
 func Pattern(p api.Place, pattern string) (string, error) {
+	if len(pattern) > glob.MaxBytes {
+		return pattern, nil // no file system would look for it
+	}
 	names, rest := spelled(pattern)
 	if len(names) == 0 {
 		return pattern, nil
