@@ -15,8 +15,10 @@ import (
 // connect(2), also if the connection was handed on since.
 type Peer struct {
 	UID uint32 // its effective uid when it connected
+	GID uint32 // its effective gid then
 	PID int    // 0 where it cannot be seen from here
 
+	socket syscall.RawConn
 	handle Handle // nil where nobody knows which process it was
 	mu     sync.Mutex
 	known  bool    // there is a last one
@@ -39,6 +41,9 @@ func Connected(conn syscall.Conn) (*Peer, error) {
 	if err := raw.Control(func(fd uintptr) { p, inner = peerOf(int(fd)) }); err != nil {
 		return nil, err
 	}
+	if p != nil {
+		p.socket = raw
+	}
 	return p, inner
 }
 
@@ -47,7 +52,7 @@ func peerOf(socket int) (*Peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SO_PEERCRED: %w", err)
 	}
-	p := &Peer{UID: cred.Uid, PID: int(cred.Pid)}
+	p := &Peer{UID: cred.Uid, GID: cred.Gid, PID: int(cred.Pid)}
 	if p.PID <= 0 {
 		return p, nil // in a PID namespace that is not below ours
 	}

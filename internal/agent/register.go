@@ -163,12 +163,12 @@ func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error
 		return nil, op.Refuse(op.Conflict, "process %d is registered as %q", p.PID, e.Name).
 			WithHint("it goes by that name; to have another one, it gives that up first: gated agent unregister %s", e.Name)
 	}
-	return nil, r.room(name, uid)
+	return nil, r.room(name, uid, false)
 }
 
-// room refuses a name that is taken, and one more than the limits. The caller
-// holds mu.
-func (r *Registry) room(name string, uid uint32) error {
+// room refuses a name that is taken, and one more than the limits; token says
+// that it is to be bound to one. The caller holds mu.
+func (r *Registry) room(name string, uid uint32, token bool) error {
 	if e := r.byName[name]; e != nil {
 		if e.alive() {
 			return op.Refuse(op.Conflict, "the name %q is taken", name).WithHint("gated agent list shows by whom")
@@ -178,14 +178,20 @@ func (r *Registry) room(name string, uid uint32) error {
 	if len(r.byName) >= MaxAgents {
 		return op.Refuse(op.OverLimit, "%d agents are registered, the most there may be", len(r.byName)).WithHint(giveUp)
 	}
-	of := 0
+	of, tokens := 0, 0
 	for _, e := range r.byName {
 		if e.UID == uid {
 			of++
+			if e.Token != "" {
+				tokens++
+			}
 		}
 	}
 	if of >= MaxAgentsOfUID {
 		return op.Refuse(op.OverLimit, "uid %d has %d registered agents, the most that one uid may have", uid, of).WithHint(giveUp)
+	}
+	if token && tokens >= MaxTokensOfUID {
+		return op.Refuse(op.OverLimit, "uid %d has %d agents with tokens, the most that one uid may have", uid, tokens).WithHint(giveUp)
 	}
 	return nil
 }

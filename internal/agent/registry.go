@@ -15,10 +15,12 @@ import (
 )
 
 // Limits on how many agents are registered at a time. A registered process
-// costs the daemon one descriptor.
+// costs the daemon one descriptor. A token's end nobody sees, so those that were
+// forgotten must leave room for processes.
 const (
 	MaxAgents      = 1024
 	MaxAgentsOfUID = 128
+	MaxTokensOfUID = 32 // of these
 )
 
 // Registration binds a name to a process or to a token. ID is another one for

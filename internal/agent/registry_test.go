@@ -259,15 +259,46 @@ func TestLimits(t *testing.T) {
 		return err
 	}
 	for i := range MaxAgents {
-		require.NoError(t, add(i/MaxAgentsOfUID, i))
-		if i == MaxAgentsOfUID-1 {
-			require.ErrorIs(t, add(0, -1), op.OverLimit)
-		}
+		require.NoError(t, add(i/MaxTokensOfUID, i))
 	}
 	require.ErrorIs(t, add(MaxAgents, 1), op.OverLimit)
 	_, err := r.Unregister(t.Context(), "a0.0", "", true, dropped)
 	require.NoError(t, err)
 	require.NoError(t, add(MaxAgents, 1))
+}
+
+// TestTokensLeaveRoomForProcesses: nobody sees a token's end, so those that are
+// forgotten must not keep a uid's processes from having names.
+func TestTokensLeaveRoomForProcesses(t *testing.T) {
+	table := newFakeTable()
+	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table})
+	require.NoError(t, err)
+	defer r.Close()
+	token := func(uid uint32, i int) error {
+		_, _, err := r.RegisterToken(t.Context(), &Peer{UID: uid}, fmt.Sprintf("t%d.%d", uid, i), granted)
+		return err
+	}
+	process := func(i int) error {
+		p := table.fork(table.init, 100_000+i)
+		p.UID = 7
+		_, err := r.Register(t.Context(), p.peer(), Wish{Name: fmt.Sprintf("p%d", i), PID: p.PID, Reaper: 1}, granted)
+		return err
+	}
+	for i := range MaxTokensOfUID {
+		require.NoError(t, token(7, i))
+	}
+	err = token(7, MaxTokensOfUID)
+	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorContains(t, err, "tokens")
+	require.NoError(t, token(8, 0))
+	for i := range MaxAgentsOfUID - MaxTokensOfUID {
+		require.NoError(t, process(i))
+	}
+	require.ErrorIs(t, process(MaxAgentsOfUID), op.OverLimit)
+	_, err = r.Unregister(t.Context(), "t7.0", "", true, dropped)
+	require.NoError(t, err)
+	require.NoError(t, token(7, MaxTokensOfUID))
+	require.ErrorIs(t, token(7, 0), op.OverLimit)
 }
 
 func TestRows(t *testing.T) {

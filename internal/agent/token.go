@@ -47,7 +47,7 @@ func (r *Registry) admitToken(e *entry) error {
 	r.admission.Lock()
 	defer r.admission.Unlock()
 	r.mu.RLock()
-	err := r.room(e.Name, e.UID)
+	err := r.room(e.Name, e.UID, true)
 	r.mu.RUnlock()
 	if err != nil {
 		return err
