@@ -60,9 +60,11 @@ func (b *Book) read(c Claim) (*wish, error) {
 	}
 	switch {
 	case c.Wait < 0 || c.Wait > MaxWait:
-		return nil, op.Refuse(op.BadParams, "a wait of %v is outside 0 to %v", c.Wait, MaxWait)
+		return nil, op.Refuse(op.BadParams, "a wait of %v is outside 0 to %v", c.Wait, MaxWait).
+			WithHint("give a time up to 24h, as in 10m; none at all is no wait")
 	case len(c.Reason) > op.MaxReason:
-		return nil, op.Refuse(op.BadParams, "a reason of %d bytes is longer than %d", len(c.Reason), op.MaxReason)
+		return nil, op.Refuse(op.BadParams, "a reason of %d bytes is longer than %d", len(c.Reason), op.MaxReason).
+			WithHint("give a shorter one")
 	}
 	if err := op.CheckText("the reason", c.Reason); err != nil {
 		return nil, err
@@ -85,7 +87,8 @@ func (b *Book) readWish(by op.Requester, p Place, patterns []string, m Mode, lim
 		m = Exclusive
 	}
 	if m != Exclusive && m != Shared {
-		return nil, op.Refuse(op.BadParams, "the mode %.20q is neither %s nor %s", string(m), Exclusive, Shared)
+		return nil, op.Refuse(op.BadParams, "the mode %.20q is neither %s nor %s", string(m), Exclusive, Shared).
+			WithHint("give one of them, or none for exclusive")
 	}
 	if err := checkPath(p.Path); err != nil {
 		return nil, err
@@ -146,7 +149,8 @@ func checkTTL(ttl time.Duration) (time.Duration, error) {
 	case ttl == 0:
 		return DefaultTTL, nil
 	case ttl < MinTTL || ttl > MaxTTL:
-		return 0, op.Refuse(op.BadParams, "a time to live of %v is outside %v to %v", ttl, MinTTL, MaxTTL)
+		return 0, op.Refuse(op.BadParams, "a time to live of %v is outside %v to %v", ttl, MinTTL, MaxTTL).
+			WithHint("give a time from 10s to 24h, as in 30m; none at all is 15m")
 	}
 	return ttl, nil
 }
@@ -155,7 +159,8 @@ func checkTTL(ttl time.Duration) (time.Duration, error) {
 // show as it is could not be told from others by people, so it is no scope.
 func checkPath(p string) error {
 	if len(p) > MaxPath {
-		return op.Refuse(op.BadParams, "the scope's path of %d bytes is longer than %d", len(p), MaxPath)
+		return op.Refuse(op.BadParams, "the scope's path of %d bytes is longer than %d", len(p), MaxPath).
+			WithHint("give a directory further up, and patterns below it")
 	}
 	if err := op.CheckText("the scope's path", p); err != nil {
 		return err

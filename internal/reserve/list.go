@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"path"
 	"time"
 
 	"gated/internal/op"
@@ -11,17 +12,25 @@ import (
 // Query says which reservations are wanted; what is empty does not matter.
 type Query struct {
 	Scope  string // a scope's id
-	Path   string // of the scopes
+	Path   string // of a scope; those below it are meant too
 	Holder string // as Holder.String has it
 	After  op.ReservationID
 	Limit  int // at most MaxList; 0 is DefaultList
 }
 
-const sqlList = sqlReservation + `WHERE r.id > ? AND r.expires_at > ? AND (?3 = 0 OR r.scope = ?3) AND (?4 = '' OR s.path = ?4)
-	AND (?5 = '' OR CASE r.agent WHEN '' THEN 'uid:' || r.uid ELSE r.agent END = ?5) ORDER BY r.id LIMIT ?`
+// In sqlListBelow the first two bounds are those of an index, and the rest leaves
+// out what lies between them and is not below, as /srv/a-b for /srv/a.
+const (
+	sqlList = sqlReservation + `WHERE r.id > ?1 AND r.expires_at > ?2 AND (?3 = 0 OR r.scope = ?3) AND (?4 = '' OR ` + sqlShownHolder + ` = ?4)
+		ORDER BY r.id LIMIT ?5`
+	sqlListBelow = sqlColumns + `FROM scopes AS s CROSS JOIN reservations AS r ON r.scope = s.id
+		WHERE s.path >= ?6 AND s.path < ?8 AND (s.path = ?6 OR s.path > ?7)
+		AND r.id > ?1 AND r.expires_at > ?2 AND (?3 = 0 OR r.scope = ?3) AND (?4 = '' OR ` + sqlShownHolder + ` = ?4) ORDER BY r.id LIMIT ?5`
+	sqlShownHolder = `CASE r.agent WHEN '' THEN 'uid:' || r.uid ELSE r.agent END`
+)
 
-// List returns reservations in force, by id. A scope that is not known is
-// UnknownTarget.
+// List returns reservations in force, by id. A scope's id that is not known is
+// UnknownTarget; a path in which there is nothing has nothing.
 func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 	switch {
 	case q.Limit < 0 || q.Limit > MaxList:
@@ -40,7 +49,14 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 			scope = s.number()
 		}
 		var err error
-		all, err = list(tx, sqlList, int64(q.After), now.UnixNano(), scope, q.Path, q.Holder, q.Limit)
+		args := []any{int64(q.After), now.UnixNano(), scope, q.Holder, q.Limit}
+		if q.Path == "" {
+			all, err = list(tx, sqlList, args...)
+			return err
+		}
+		dir := path.Clean(q.Path)
+		after, before := below(dir)
+		all, err = list(tx, sqlListBelow, append(args, dir, after, before)...)
 		return err
 	})
 	for i := range all {

@@ -27,7 +27,7 @@ func TestList(t *testing.T) {
 		{Query{}, []op.ReservationID{1, 2, 3, 4}},
 		{Query{Scope: "s1"}, []op.ReservationID{1, 2, 3}},
 		{Query{Path: "/srv/other"}, []op.ReservationID{4}},
-		{Query{Path: "/srv"}, nil},
+		{Query{Path: "/srv/rep"}, nil},
 		{Query{Holder: "a"}, []op.ReservationID{1, 4}},
 		{Query{Holder: "uid:1"}, []op.ReservationID{3}},
 		{Query{Holder: "uid:2"}, nil},
@@ -124,4 +124,77 @@ func TestScopesAreBounded(t *testing.T) {
 	}))
 	c.Place.Path = "/newer"
 	w.refused(c, op.OverLimit)
+}
+
+// A path means the scopes below it too, and no other that only begins like it.
+func TestListOfAPathHasWhatIsBelow(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	paths := []string{"/srv/repo", "/srv/repo/sub", "/srv/repo-2", "/srv/repo.d/x", "/srv/repo0", "/srv", "/", "/srv/repo/sub/deep", "/srv/Repo"}
+	for i, path := range paths {
+		w.reserve(Claim{By: a, Place: Place{Path: path, Inode: uint64(i)}, Patterns: []string{"x"}})
+	}
+	anew := Place{Path: "/srv/repo", Inode: 99}
+	w.reserve(Claim{By: w.register("b", 1), Place: anew, Patterns: []string{"y"}})
+	for path, want := range map[string][]op.ReservationID{
+		"/srv/repo":     {1, 2, 8, 10},
+		"/srv/repo/sub": {2, 8},
+		"/srv/repo/su":  nil,
+		"/srv":          {1, 2, 3, 4, 5, 6, 8, 9, 10},
+		"/":             {1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		"/srv/repo/":    {1, 2, 8, 10},
+		"srv/repo":      nil,
+	} {
+		var ids []op.ReservationID
+		for after := op.ReservationID(0); ; after = ids[len(ids)-1] {
+			some, err := w.List(t.Context(), Query{Path: path, After: after, Limit: 2})
+			require.NoError(t, err)
+			for _, r := range some {
+				ids = append(ids, r.ID)
+			}
+			if len(some) < 2 {
+				break
+			}
+		}
+		require.Equal(t, want, ids, path)
+	}
+	mine, err := w.List(t.Context(), Query{Path: "/srv/repo", Holder: "b"})
+	require.NoError(t, err)
+	require.Len(t, mine, 1)
+	one, err := w.List(t.Context(), Query{Path: "/srv", Scope: "s2"})
+	require.NoError(t, err)
+	require.Len(t, one, 1)
+}
+
+// What operators were asked about a scope that had to make room is never done to
+// another: ids are not used again.
+func TestAScopeThatMadeRoomIsNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	empty, err := w.Register(t.Context(), repo)
+	require.NoError(t, err)
+	asked := w.view(empty.ID).Fingerprint()
+	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (VALUES(2) UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO scopes(path, device, inode, fold, at, last_step) SELECT '/d' || i, 1, i, 0, 0, 'j1.1' FROM n`, MaxScopes)
+		return err
+	}))
+	c := claim(a, "x")
+	c.Place.Path = "/new"
+	other := w.reserve(c)
+	again := w.refused(claim(a, "x"), op.OverLimit)
+	require.Empty(t, again, "/new is not empty, and operators acted in all others")
+	_, err = w.Release(t.Context(), a, other.ID)
+	require.NoError(t, err)
+	back := w.reserve(claim(a, "x"))
+	require.Equal(t, fmt.Sprintf("s%d", MaxScopes+2), back.Scope.ID)
+	require.Equal(t, empty.Incarnation(), back.Scope.Incarnation())
+
+	_, err = w.ForceRelease(t.Context(), step, empty.ID, asked)
+	require.ErrorIs(t, err, op.UnknownTarget)
+	_, err = w.ForceTransfer(t.Context(), step, empty.ID, asked, back.ID, "a")
+	require.ErrorIs(t, err, op.UnknownTarget)
+	_, err = w.ForceRelease(t.Context(), step, back.Scope.ID, asked)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.Equal(t, []Reservation{back.Reservation}, w.all())
 }

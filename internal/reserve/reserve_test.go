@@ -186,6 +186,9 @@ func TestWhatIsWrongIsRefusedWithoutTheDatabase(t *testing.T) {
 			c.change(&asked)
 			_, _, err := w.Reserve(t.Context(), asked)
 			require.ErrorIs(t, err, c.code)
+			if c.code == op.BadParams {
+				require.NotEmpty(t, op.AsRefusal(err).Hint, "else a hint about operations is shown")
+			}
 		})
 	}
 	_, _, err := w.Reserve(t.Context(), claim(a, "x"))

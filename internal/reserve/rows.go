@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	sqlReservation = `SELECT r.id, r.agent, r.uid, r.registration, r.mode, r.fold, r.reason, r.keep, r.created_at, r.expires_at,
-		s.id, s.path, s.device, s.inode, s.at FROM reservations AS r CROSS JOIN scopes AS s ON s.id = r.scope `
-	sqlByID     = sqlReservation + `WHERE r.id = ?`
-	sqlMine     = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id`
-	sqlOfScope  = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
-	sqlBoundTo  = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id LIMIT ?`
-	sqlDue      = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
-	sqlPatterns = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
-	sqlCount    = `SELECT count(*), coalesce(min(CASE WHEN digest = ? THEN id END), 0) FROM reservations
+	sqlColumns = `SELECT r.id, r.agent, r.uid, r.registration, r.mode, r.fold, r.reason, r.keep, r.created_at, r.expires_at,
+		s.id, s.path, s.device, s.inode, s.at `
+	sqlReservation = sqlColumns + `FROM reservations AS r CROSS JOIN scopes AS s ON s.id = r.scope `
+	sqlByID        = sqlReservation + `WHERE r.id = ?`
+	sqlMine        = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id`
+	sqlOfScope     = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
+	sqlBoundTo     = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id LIMIT ?`
+	sqlDue         = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
+	sqlPatterns    = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
+	sqlCount       = `SELECT count(*), coalesce(min(CASE WHEN digest = ? THEN id END), 0) FROM reservations
 		WHERE scope = ? AND agent = ? AND uid = ? AND expires_at > ?`
 	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, reason, keep, created_at, expires_at, due_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertPattern  = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
-	sqlSetHolder      = `UPDATE reservations SET agent = ?, uid = ?, registration = ? WHERE id = ?`
+	sqlSetHolder      = `UPDATE reservations SET agent = ?, uid = ?, registration = ?, keep = 0 WHERE id = ?`
 	sqlSetTerms       = `UPDATE reservations SET registration = ?, mode = ?, reason = ?, keep = ? WHERE id = ?`
 	sqlSetTimes       = `UPDATE reservations SET expires_at = ?, due_at = ? WHERE id = ?`
 	sqlAnnounced      = `UPDATE reservations SET due_at = expires_at WHERE id = ?`

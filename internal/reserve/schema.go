@@ -35,6 +35,7 @@ CREATE TABLE reservations(
 	CHECK (due_at <= expires_at)
 ) STRICT;
 CREATE INDEX reservations_due ON reservations(due_at);
+CREATE INDEX reservations_scope ON reservations(scope);
 CREATE INDEX reservations_holder ON reservations(agent, uid, scope);
 CREATE INDEX reservations_registration ON reservations(registration) WHERE registration <> 0;
 CREATE TABLE reservation_patterns(
