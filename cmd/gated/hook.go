@@ -15,13 +15,6 @@ import (
 	"gated/internal/op"
 )
 
-// What a hook does unless it is told otherwise, and the longest that somebody
-// who waits for it may be made to wait.
-const (
-	hookDeadline    = 500 * time.Millisecond
-	maxHookDeadline = time.Minute
-)
-
 // hookCommands are the hooks themselves and what puts them where they are run.
 func (t *tool) hookCommands() []*cobra.Command {
 	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookInstallCommand(), t.hookUninstallCommand(), t.hookStatusCommand())
@@ -39,7 +32,7 @@ type hookFlags struct {
 
 func (f *hookFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.onFailure, "on-failure", string(hook.Warn), flagOnFailure)
-	c.Flags().DurationVar(&f.deadline, "deadline", hookDeadline, flagDeadline)
+	c.Flags().DurationVar(&f.deadline, "deadline", hook.ToolDeadline, flagDeadline)
 	_ = c.RegisterFlagCompletionFunc("on-failure", // the flag was just added
 		cobra.FixedCompletions([]string{string(hook.Warn), string(hook.Block)}, cli.NoFiles))
 }
@@ -48,7 +41,7 @@ func (f *hookFlags) check() error {
 	switch {
 	case f.onFailure != string(hook.Warn) && f.onFailure != string(hook.Block):
 		return cli.Usage(wordsOnFailure)
-	case f.deadline <= 0 || f.deadline > maxHookDeadline:
+	case f.deadline <= 0 || f.deadline > hook.MaxDeadline:
 		return cli.Usage(wordsDeadline)
 	}
 	return nil

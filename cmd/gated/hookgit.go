@@ -1,16 +1,10 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"gated/internal/hook"
 )
-
-// gitDeadline is a git hook's deadline unless it is told otherwise: a commit may
-// ask about thousands of paths at once, and nobody types meanwhile.
-const gitDeadline = 3 * time.Second
 
 // gitHookCommands are the hooks that git runs.
 func (t *tool) gitHookCommands() []*cobra.Command {
@@ -38,7 +32,7 @@ func (t *tool) gitHookCommand(name string, args cobra.PositionalArgs, run func(*
 		return t.end(run(c, hook.GitHook{Guard: t.guard(name, f)}, args))
 	})
 	f.add(c)
-	f.deadline = gitDeadline
-	c.Flags().Lookup("deadline").DefValue = gitDeadline.String() // the flag was just added
+	f.deadline = hook.GitDeadline
+	c.Flags().Lookup("deadline").DefValue = hook.GitDeadline.String() // the flag was just added
 	return c
 }

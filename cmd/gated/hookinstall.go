@@ -97,12 +97,12 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		line, err := hook.Command(o.Program, agentArgs(o, exitCode)...)
-		if err != nil {
-			return err
+		wish := hook.Setup{OnFailure: o.OnFailure, Deadline: o.Deadline, Socket: o.Socket}
+		if c.Flags().Changed("exit-code") {
+			wish.ExitCode = &exitCode
 		}
 		r, err := p.each(
-			func(s hook.Settings) (hook.Report, error) { return s.Install(line, f.deadline) },
+			func(s hook.Settings) (hook.Report, error) { return s.Install(o.Program, wish) },
 			func(dryRun bool) (hook.Report, error) { return installGit(c.Context(), p.top, o, dryRun) })
 		if err != nil {
 			return err
@@ -110,6 +110,10 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 		return t.showReport(r, p.dryRun)
 	})
 	f.add(c)
+	for _, name := range []string{"on-failure", "deadline"} {
+		flag := c.Flags().Lookup(name) // it was just added
+		flag.DefValue, flag.Usage = "", flag.Usage+flagAsInstalled
+	}
 	p.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
 	return c
@@ -139,9 +143,13 @@ func installGit(ctx context.Context, top string, o hook.GitOptions, dryRun bool)
 }
 
 // gitOptions returns what the hooks are to be called with: this program, and
-// what was said of where the daemon is and of what becomes of a failure.
+// what was said of where the daemon is and of what becomes of a failure. What was
+// not said stays as it is installed.
 func (t *tool) gitOptions(c *cobra.Command, p hookPlaces, f hookFlags) (hook.GitOptions, error) {
-	o := hook.GitOptions{OnFailure: hook.OnFailure(f.onFailure), Shared: p.shared}
+	o := hook.GitOptions{Shared: p.shared}
+	if c.Flags().Changed("on-failure") {
+		o.OnFailure = hook.OnFailure(f.onFailure)
+	}
 	if c.Flags().Changed("deadline") {
 		o.Deadline = f.deadline
 	}
@@ -160,21 +168,6 @@ func (t *tool) gitOptions(c *cobra.Command, p hookPlaces, f hookFlags) (hook.Git
 	return o, nil
 }
 
-// agentArgs is the command line of the hook that an agent's settings name.
-func agentArgs(o hook.GitOptions, exitCode bool) []string {
-	args := []string{"hook", "pre-tool-use", "--on-failure", string(o.OnFailure)}
-	if o.Deadline > 0 {
-		args = append(args, "--deadline", o.Deadline.String())
-	}
-	if exitCode {
-		args = append(args, "--exit-code")
-	}
-	if o.Socket != "" {
-		args = append(args, "--socket", o.Socket)
-	}
-	return args
-}
-
 func (t *tool) showReport(r hook.Report, dryRun bool) error {
 	if t.JSON {
 		return t.Emit(r)
@@ -185,6 +178,9 @@ func (t *tool) showReport(r hook.Report, dryRun bool) error {
 			text = wordsHookWould
 		}
 		t.Print(text, op.Shown(c.Path), string(c.Action))
+		for _, d := range c.Differs {
+			t.Print(wordsHookDiffers, d)
+		}
 		if c.Backup != "" {
 			t.Print(wordsHookBackup, op.Shown(c.Backup))
 		}

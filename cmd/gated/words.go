@@ -97,14 +97,16 @@ already renews it. If somebody else is in the way: exit code 1, with who it is; 
 	"transfer": {"transfer ID --to AGENT", "Hand a reservation of yours on to another agent",
 		"The other one has to be registered. Its time stays as it is.", "  gated transfer r12 --to reviewer"},
 	"reservations": {"reservations", "List who has reserved what",
-		"Of the git top level around the working directory, unless --scope or --all says otherwise.",
+		"Of the git top level around the working directory and what is below it, unless --scope or --all says otherwise.",
 		"  gated reservations\n  gated reservations --all --agent builder --json"},
 	"release-all": {"release-all --scope DIR", "Ask for every reservation of a directory to be taken away",
-		`Waits for a signature: exit code 3, with or without --wait. It counts for what is reserved there when it is made: what comes or
+		`Waits for a signature: exit code 3, or with --wait 0 when it was signed and done. Directories below that are scopes of their own
+are not part of it. It counts for what is reserved there when it is made: what comes or
 goes before that makes the request another one.`,
 		"  gated release-all --scope . --reason \"the agents are gone\""},
 	"force-transfer": {"force-transfer ID --to AGENT", "Ask for a reservation to be taken from its holder and given to another agent",
-		"Waits for a signature: exit code 3. The other one has to be registered.",
+		`Waits for a signature: exit code 3, or with --wait 0 when it was signed and done. The other one has to be registered. What overlaps
+something else of the holder's cannot be taken alone: two agents would have the same paths.`,
 		"  gated force-transfer r12 --to reviewer --reason \"builder does not answer\""},
 	"hook": {"hook", "Ask before a file is changed: hooks of agents and of git", "", "  gated hook install"},
 	"hook pre-tool-use": {"pre-tool-use", "Refuse a tool call that changes what somebody else has reserved",
@@ -338,6 +340,7 @@ const (
 	wordsInTheWay         = "%s: %s" // the latter ends its line
 	wordsMayBeMore        = "there may be more\n"
 	wordsWayOut           = "  hint: %s\n"
+	wordsNotPartOfIt      = "note: what is reserved in %s is no part of this: gated release-all --scope %s\n"
 	wordsEntryHolder      = " of %s"
 	wordsEntryUntil       = " until %s"
 
@@ -581,6 +584,62 @@ func tokenNotKept(err, givingBack error) string {
 func tokenFileExists(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token is for nothing any more")
 }
+
+func noAgent(name string) error {
+	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
+}
+
+func hasItAlready(r api.Reservation) error {
+	return op.Refuse(op.BadParams, "%s has %s already", r.Agent, r.ID).WithHint("say with --to who else gets it")
+}
+
+// cannotBeSeparated says which reservations of its holder's keep r with it.
+func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
+	names := make([]string, len(tied))
+	for i, o := range tied {
+		names[i] = fmt.Sprintf("%s (%s)", o.ID, list(o.Patterns))
+	}
+	return op.Refuse(op.Conflict, "%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two agents would have the same paths",
+		r.ID, list(r.Patterns), r.Agent, strings.Join(names, " and "), r.Agent).
+		WithHint("%s releases that first; or all of the directory is taken away: gated release-all --scope %s", r.Agent, argument(r.Scope))
+}
+
+// nothingReserved refuses to ask for nothing.
+func nothingReserved(path string, below []string) error {
+	refusal := op.Refuse(op.UnknownTarget, "nothing is reserved in %s", path)
+	if len(below) == 0 {
+		return refusal.WithHint("gated reservations --all shows what is")
+	}
+	lines := make([]string, len(below))
+	for i, path := range below {
+		lines[i] = "gated release-all --scope " + argument(path)
+	}
+	return refusal.WithHint("%s of scopes below it, which are no part of it: %s", count(len(below), "directory"), strings.Join(lines, "; "))
+}
+
+// reservedBefore says that what is reserved is of a directory that is gone.
+func reservedBefore(path string, of []api.Reservation) error {
+	names := make([]string, len(of))
+	for i, r := range of {
+		names[i] = r.ID
+	}
+	return op.Refuse(op.UnknownTarget, "nothing is reserved in %s as it is now: %s is of another directory that was there before", path,
+		strings.Join(names, ", ")).WithHint("it ends by its time, or its holder releases it")
+}
+
+// argument writes a path as a shell takes it.
+func argument(path string) string {
+	if shown := cli.Inline(path); shown != path {
+		return shown // for the eyes alone
+	}
+	if path != "" && strings.Trim(path, shellPlain) == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// shellPlain are characters that no shell does anything with.
+const shellPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
 
 func noReservation(id op.ReservationID) error {
 	return op.Refuse(op.UnknownTarget, "there is no reservation %s", id).WithHint("gated reservations --all lists them")

@@ -166,26 +166,31 @@ func lstat(path string) (fs.FileInfo, error) {
 type GitState struct {
 	Name    string
 	Path    string
-	There   bool // some hook is
-	Ours    bool // and it is gated's script, edited or not
-	Edited  bool // since gated wrote it
-	Runs    bool // git runs it: it is a file that may be executed
-	Chained bool // another hook is kept beside it, which ours runs first
-	Names   bool // it is not gated's, and names a hook of gated's all the same
+	There   bool  // some hook is
+	Ours    bool  // and it is gated's script, edited or not
+	Edited  bool  // since gated wrote it
+	Runs    bool  // git runs it: it is a file that may be executed
+	Chained bool  // another hook is kept beside it, which ours runs first
+	Names   bool  // it is not gated's, and names a hook of gated's all the same
+	Setup   Setup // what the hook is told, of a script of ours that nobody edited
 }
 
 // Hooks says how the hooks are installed that gated would install. Errors are
 // those of the file system.
 func (d HooksDir) Hooks() ([]GitState, error) {
+	hooks, err := lookAtAll(d.Path)
+	if err != nil {
+		return nil, err
+	}
 	var out []GitState
-	for _, name := range gitHooks {
-		h, err := lookAt(d.Path, name)
-		if err != nil {
-			return nil, err
-		}
+	for _, h := range hooks {
+		name := filepath.Base(h.path)
 		s := GitState{Name: name, Path: h.path, There: h.info != nil, Chained: h.chained != nil}
 		s.Ours, s.Edited = s.There && h.by != foreign, h.by == edited
 		s.Names = !s.Ours && strings.Contains(string(h.content), "hook "+name)
+		if h.by == asWritten {
+			s.Setup = calledBy(h.content).setup()
+		}
 		if info, err := os.Stat(h.path); err == nil {
 			s.Runs = info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 		}

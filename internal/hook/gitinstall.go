@@ -37,19 +37,22 @@ func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 	if dir.inTree {
 		report.Notes = append(report.Notes, fmt.Sprintf(noteWorkTree, op.Shown(dir.Path)))
 	}
+	hooks, err := lookAtAll(dir.Path)
+	if err != nil {
+		return Report{}, err
+	}
 	var steps []func() error
-	for _, name := range gitHooks {
-		script, err := o.script(name)
-		if err != nil {
-			return Report{}, err
-		}
-		h, err := lookAt(dir.Path, name)
+	for _, h := range hooks {
+		script, err := o.script(filepath.Base(h.path), o.wish().over(installedAs(h, hooks)))
 		if err != nil {
 			return Report{}, err
 		}
 		change, err := h.plan(script)
 		if err != nil {
 			return Report{}, err
+		}
+		if h.by == asWritten {
+			change.Differs = calledBy(h.content).differs(calledBy(script))
 		}
 		if change.Action != Unchanged {
 			steps = append(steps, func() error { return h.install(script) })
@@ -73,12 +76,12 @@ func UninstallGit(ctx context.Context, top string, o GitOptions) (Report, error)
 		return Report{}, err
 	}
 	report := Report{Changes: []Change{}, Notes: []string{}}
+	hooks, err := lookAtAll(dir.Path)
+	if err != nil {
+		return Report{}, err
+	}
 	var steps []func() error
-	for _, name := range gitHooks {
-		h, err := lookAt(dir.Path, name)
-		if err != nil {
-			return Report{}, err
-		}
+	for _, h := range hooks {
 		change := Change{Path: h.path, Action: Unchanged}
 		switch {
 		case h.info != nil && h.by == edited:
@@ -98,6 +101,30 @@ func UninstallGit(ctx context.Context, top string, o GitOptions) (Report, error)
 		return report, nil
 	}
 	return report, runAll(steps)
+}
+
+// lookAtAll reads the hooks that gated has.
+func lookAtAll(dir string) ([]gitHook, error) {
+	var out []gitHook
+	for _, name := range gitHooks {
+		h, err := lookAt(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// installedAs returns what a hook is told now. One that is not there yet is told
+// what another one is, for they were installed together.
+func installedAs(h gitHook, all []gitHook) Setup {
+	for _, is := range append([]gitHook{h}, all...) {
+		if is.by == asWritten {
+			return calledBy(is.content).setup()
+		}
+	}
+	return Setup{}
 }
 
 func runAll(steps []func() error) error {

@@ -415,8 +415,8 @@ func TestHowHooksAreInstalled(t *testing.T) {
 	r.writeHook("pre-commit", "#!/bin/sh\nexec gated hook pre-commit\n", 0o644)
 	require.Equal(t, GitState{Name: "pre-commit", Path: r.hook("pre-commit"), There: true, Names: true}, states()[0])
 	r.install(r.options(program))
-	require.Equal(t, GitState{Name: "pre-commit", Path: r.hook("pre-commit"), There: true, Ours: true, Runs: true, Chained: true}, states()[0])
-	require.Equal(t, GitState{Name: "pre-push", Path: r.hook("pre-push"), There: true, Ours: true, Runs: true}, states()[1])
+	require.Equal(t, GitState{Name: "pre-commit", Path: r.hook("pre-commit"), There: true, Ours: true, Runs: true, Chained: true, Setup: Setup{OnFailure: Warn}}, states()[0])
+	require.Equal(t, GitState{Name: "pre-push", Path: r.hook("pre-push"), There: true, Ours: true, Runs: true, Setup: Setup{OnFailure: Warn}}, states()[1])
 	r.writeHook("pre-push", content(t, r.hook("pre-push"))+"x\n", 0o755)
 	require.True(t, states()[1].Edited)
 }

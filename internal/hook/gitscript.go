@@ -26,31 +26,29 @@ const (
 // GitOptions say how git's hooks are installed.
 type GitOptions struct {
 	Program   string        // the absolute path of gated
-	Socket    string        // --socket for the hook, "" for none
-	OnFailure OnFailure     // also where Program is gone
-	Deadline  time.Duration // --deadline for the hook, 0 for its default
+	Socket    string        // as of Setup
+	OnFailure OnFailure     // as of Setup; also where Program is gone
+	Deadline  time.Duration // as of Setup
 	Shared    bool          // also into a directory of hooks outside of the repository
 	DryRun    bool          // change nothing, say what would be changed
 	Env       []string      // of the git that is asked; os.Environ() if nil
 }
 
+// wish is what is said of the hooks.
+func (o GitOptions) wish() Setup {
+	return Setup{OnFailure: o.OnFailure, Deadline: o.Deadline, Socket: o.Socket}
+}
+
 // script returns the script of one hook. What was there before is run first: it
 // may still change what is committed. pre-push reads the refs from standard
 // input, which is kept for both.
-func (o GitOptions) script(name string) ([]byte, error) {
-	args := []string{"hook", name, "--on-failure", string(o.OnFailure)}
-	if o.Deadline > 0 {
-		args = append(args, "--deadline", o.Deadline.String())
-	}
-	if o.Socket != "" {
-		args = append(args, "--socket", o.Socket)
-	}
-	line, err := Command(o.Program, args...)
+func (o GitOptions) script(name string, s Setup) ([]byte, error) {
+	line, err := s.line(o.Program, name)
 	if err != nil {
 		return nil, err
 	}
 	gone := "exit 0 # warn"
-	if o.OnFailure == Block {
+	if s.OnFailure == Block {
 		gone = "exit 1 # block"
 	}
 	keep, first, then := "", `"$old" "$@"`, "exec "
@@ -81,6 +79,16 @@ if [ ! -x %s ]; then
 fi
 %s%s "$@"
 `
+
+// calledBy returns how a script of ours calls the hook.
+func calledBy(script []byte) called {
+	lines := strings.Split(strings.TrimSuffix(string(script), "\n"), "\n")
+	line := lines[len(lines)-1]
+	if word, rest := firstWord(line); word == "exec" || word == "given" {
+		line = strings.TrimLeft(rest, " ")
+	}
+	return readLine(line)
+}
 
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)

@@ -50,12 +50,13 @@ func Command(program string, args ...string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// Install has the agent ask line before it changes a file; deadline is the
-// hook's. What else is in the settings stays as it is, and so do settings that
-// ask it already. What was there before the first edit is kept beside it.
-// Malformed: the settings are not JSON; Conflict: they are a symbolic link,
-// changed meanwhile, or have hooks in a form that is not known.
-func (s Settings) Install(line string, deadline time.Duration) (Report, error) {
+// Install has the agent ask program before it changes a file. What is not wished
+// stays as it is installed. What else is in the settings stays as it is, and so do
+// settings that ask it already. What was there before the first edit is kept
+// beside it. Malformed: the settings are not JSON; Conflict: they are a symbolic
+// link, changed meanwhile, or have hooks in a form that is not known; BadParams as
+// Command.
+func (s Settings) Install(program string, wish Setup) (Report, error) {
 	old, err := readSettings(s.Path)
 	if err != nil {
 		return Report{}, err
@@ -64,13 +65,24 @@ func (s Settings) Install(line string, deadline time.Duration) (Report, error) {
 	if old.info == nil || len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
-	// It waits twice: for the call and for the daemon.
-	timeout := int((2*deadline + timeoutMargin + time.Second - 1) / time.Second)
-	edited, fresh, err := installed(text, wanted(line, timeout))
+	before, err := readTree(text)
+	if err != nil {
+		return Report{}, named(s.Path, err)
+	}
+	was := before.called()
+	setup := wish.over(was.setup())
+	line, err := setup.line(program, "pre-tool-use")
+	if err != nil {
+		return Report{}, err
+	}
+	edited, fresh, err := installed(text, wanted(line, timeoutOf(setup)))
 	if err != nil {
 		return Report{}, named(s.Path, err)
 	}
 	change := Change{Path: s.Path, Action: Changed}
+	if was.program != "" {
+		change.Differs = was.differs(readLine(line))
+	}
 	switch {
 	case old.info == nil:
 		change.Action = Created
@@ -92,6 +104,16 @@ func (s Settings) Install(line string, deadline time.Duration) (Report, error) {
 		}
 	}
 	return report, old.replace(edited)
+}
+
+// timeoutOf returns for how many seconds the harness waits. The hook waits twice:
+// for the call and for the daemon.
+func timeoutOf(s Setup) int {
+	deadline := s.Deadline
+	if deadline == 0 {
+		deadline = ToolDeadline
+	}
+	return int((2*deadline + timeoutMargin + time.Second - 1) / time.Second)
 }
 
 // Uninstall takes out what Install put in, wherever the program was then, and

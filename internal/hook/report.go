@@ -11,6 +11,9 @@ type Change struct {
 	Path   string `json:"path"`
 	Action Action `json:"action"`
 	Backup string `json:"backup,omitzero"` // where what was there before is
+	// Differs says in what way a hook of ours that was there is called otherwise
+	// now: "on-failure: block -> warn".
+	Differs []string `json:"differs,omitempty"`
 }
 
 // Action is what was done with a file.

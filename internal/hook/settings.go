@@ -200,6 +200,24 @@ func uninstalled(text []byte) ([]byte, error) {
 	}
 }
 
+// called returns how settings call us, nothing where they do not. Where they do
+// so more than once, what blocks counts.
+func (t tree) called() called {
+	var out called
+	for i, p := range t.ours() {
+		var c struct {
+			Command string `json:"command"`
+		}
+		at := p.of[p.hook]
+		_ = json.Unmarshal(t.text[at.start:at.end], &c) // it was read before
+		read := readLine(c.Command)
+		if i == 0 || read.onFailure == string(Block) && out.onFailure != string(Block) {
+			out = read
+		}
+	}
+	return out
+}
+
 // switchedOff reports whether settings say that no hook is to run.
 func switchedOff(text []byte) bool {
 	var s struct {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,7 +16,9 @@ import (
 	"gated/internal/op"
 )
 
-const line = "/usr/bin/gated hook pre-tool-use --on-failure warn"
+const program = "/usr/bin/gated"
+
+const line = program + " hook pre-tool-use --on-failure warn"
 
 func settings(t *testing.T, content string) Settings {
 	s := Settings{Path: filepath.Join(t.TempDir(), ".claude", "settings.json")}
@@ -30,7 +31,7 @@ func settings(t *testing.T, content string) Settings {
 
 func (s Settings) install(t *testing.T) Change {
 	t.Helper()
-	r, err := s.Install(line, 500*time.Millisecond)
+	r, err := s.Install(program, Setup{})
 	require.NoError(t, err)
 	require.Len(t, r.Changes, 1)
 	return r.Changes[0]
@@ -137,9 +138,9 @@ func TestABackupIsNeverOfWhatWasEdited(t *testing.T) {
 	s := settings(t, `{"a":1}`)
 	s.install(t)
 	other := Settings{Path: s.Path}
-	r, err := other.Install(line+" --exit-code", time.Second)
+	r, err := other.Install(program, Setup{ExitCode: new(true)})
 	require.NoError(t, err)
-	require.Equal(t, []Change{{Path: s.Path, Action: Changed}}, r.Changes)
+	require.Equal(t, []Change{{Path: s.Path, Action: Changed, Differs: []string{"exit-code: off -> on"}}}, r.Changes)
 	require.Equal(t, `{"a":1}`, Settings{Path: s.Path + backupSuffix}.content(t))
 	require.Equal(t, 1, bytes.Count([]byte(s.content(t)), []byte("pre-tool-use")))
 	require.Contains(t, s.content(t), "--exit-code")
@@ -187,7 +188,7 @@ func TestSettingsThatAreLeftAlone(t *testing.T) {
 		`{"hooks":[]}`: op.Conflict, `{"hooks":{"PreToolUse":{}}}`: op.Conflict, `{"hooks":null}`: op.Conflict,
 	} {
 		s := settings(t, content)
-		_, err := s.Install(line, time.Second)
+		_, err := s.Install(program, Setup{})
 		require.ErrorIs(t, err, code, content)
 		_, err = s.Uninstall()
 		require.ErrorIs(t, err, code, content)
@@ -195,7 +196,7 @@ func TestSettingsThatAreLeftAlone(t *testing.T) {
 		require.NoFileExists(t, s.Path+backupSuffix)
 	}
 	s := settings(t, string(bytes.Repeat([]byte(" "), maxSettings+1)))
-	_, err := s.Install(line, time.Second)
+	_, err := s.Install(program, Setup{})
 	require.ErrorIs(t, err, op.Oversized)
 }
 
@@ -207,14 +208,14 @@ func TestSettingsBehindALink(t *testing.T) {
 	}
 	for _, path := range []string{"file", "dangling", "dir/settings.json"} {
 		linked := Settings{Path: filepath.Join(dir, path)}
-		_, err := linked.Install(line, time.Second)
+		_, err := linked.Install(program, Setup{})
 		require.ErrorIs(t, err, op.Conflict, path)
 		_, err = linked.Uninstall()
 		require.ErrorIs(t, err, op.Conflict, path)
 	}
 	require.Equal(t, `{"a":1}`, s.content(t))
 	require.NoFileExists(t, filepath.Join(dir, "none"))
-	_, err := Settings{Path: dir}.Install(line, time.Second)
+	_, err := Settings{Path: dir}.Install(program, Setup{})
 	require.ErrorIs(t, err, op.Conflict)
 }
 
@@ -247,7 +248,7 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 
 func TestHooksThatAreSwitchedOff(t *testing.T) {
 	s := settings(t, `{"disableAllHooks":true}`)
-	r, err := s.Install(line, time.Second)
+	r, err := s.Install(program, Setup{})
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
 }

@@ -16,6 +16,7 @@ type ToolState struct {
 	Tools   []string // of Tools, those that it matches
 	Timeout int64    // seconds after which the harness goes on without it; 0: its own default
 	Lame    string   // why the harness would not wait for its answer; empty: it does
+	Setup   Setup    // what the line tells it
 }
 
 // SettingsState is what an agent's settings have of gated's.
@@ -59,7 +60,7 @@ func (t tree) state(p place) ToolState {
 	_ = json.Unmarshal(t.text[at.start:at.end], &group) // it was read before
 	at = p.of[p.hook]
 	err := json.Unmarshal(t.text[at.start:at.end], &c)
-	out := ToolState{Command: c.Command}
+	out := ToolState{Command: c.Command, Setup: readLine(c.Command).setup()}
 	_ = json.Unmarshal(group.Matcher, &out.Matcher)
 	_ = json.Unmarshal(c.Timeout, &out.Timeout)
 	switch {
