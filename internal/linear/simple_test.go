@@ -206,7 +206,7 @@ func (s *simple) transfer(c Call, at int) Answer {
 	if in := rest.inTheWay(c.To, t.Set, t.Shared); len(in) > 0 && s.flaw != transferBlind {
 		return Answer{Refused: op.Conflict}
 	}
-	t.Agent, t.life = c.To, s.lives[c.To]
+	t.Agent, t.life, t.Keep = c.To, s.lives[c.To], false
 	if s.flaw == transferCopies {
 		s.held = append(s.held, t)
 	} else {

@@ -172,7 +172,7 @@ func (s state) changed(o *Op) (state, bool) {
 // handed is a claim after its transfer; taken says that others would be in its way.
 func (s state) handed(c claim, to string) (after claim, taken bool) {
 	taken = slices.ContainsFunc(s.inTheWay(to, c.set, c.shared), func(d claim) bool { return d != c })
-	c.agent, c.life = to, s.person(to).life
+	c.agent, c.life, c.keep = to, s.person(to).life, false
 	return c, taken
 }
 

@@ -51,7 +51,8 @@ func (b *Book) conflicts(tx *store.Tx, out *outcome, w *wish, skip op.Reservatio
 
 // earlier returns the first claim of another holder that waits, came before and
 // overlaps. One that itself waits for something of this holder does not count:
-// else both would wait for each other.
+// else both would wait for each other. But only for what this holder had when the
+// claim came: with what it got since it could keep the claim waiting for ever.
 func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter, error) {
 	for _, o := range b.queue.before(me) {
 		if o.holder.Same(w.holder) || o.mode == Shared && w.mode == Shared {
@@ -64,7 +65,8 @@ func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter
 		if !overlap {
 			continue
 		}
-		s := search{tx: tx, cache: b.patterns, now: out.now, spent: &out.work, only: &w.holder, mode: o.mode, max: 1}
+		s := search{tx: tx, cache: b.patterns, now: out.now, spent: &out.work, only: &w.holder, mode: o.mode, max: 1,
+			till: op.ReservationID(o.came.Load())}
 		held, _, err := s.run(o.region)
 		if err != nil || len(held) == 0 {
 			return o, err

@@ -1,8 +1,10 @@
 package reserve
 
 import (
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gated/internal/op"
@@ -13,6 +15,9 @@ type waiter struct {
 	*wish
 	since time.Time
 	woken chan struct{} // holds one, for what changed since it was looked at
+
+	// came is above the ids of all reservations that there were when it came.
+	came atomic.Int64
 }
 
 // wakeWork is what finding out whom a change concerns may cost; beyond it all
@@ -43,6 +48,7 @@ func (q *queue) join(w *wish, now time.Time) (*waiter, error) {
 		return nil, op.Refuse(op.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")
 	}
 	me := &waiter{wish: w, since: now, woken: make(chan struct{}, 1)}
+	me.came.Store(math.MaxInt64)
 	q.all = append(q.all, me)
 	return me, nil
 }

@@ -25,6 +25,7 @@ type search struct {
 	only *Holder          // if set, nobody else's do
 	mode Mode             // of what is looked for
 	skip op.ReservationID // one that does not count
+	till op.ReservationID // if set, neither it nor later ones count
 	max  int              // stop after so many
 }
 
@@ -95,7 +96,7 @@ func (s *search) run(r region) (found []hit, more bool, err error) {
 func (s *search) counts(c candidate) bool {
 	h := Holder{Name: c.agent, UID: c.uid}
 	switch {
-	case c.id == s.skip, s.only == nil && h.Same(s.mine), s.only != nil && !h.Same(*s.only):
+	case c.id == s.skip, s.till != 0 && c.id >= s.till, s.only == nil && h.Same(s.mine), s.only != nil && !h.Same(*s.only):
 		return false
 	}
 	return s.mode == Exclusive || c.mode == Exclusive

@@ -9,7 +9,8 @@ import (
 )
 
 // Transfer gives a reservation of the caller's to a registered agent, with the
-// time that it has left. Refusals: UnknownTarget for a reservation that has ended
+// time that it has left. It is bound to the receiver's process from then on, kept
+// before or not. Refusals: UnknownTarget for a reservation that has ended
 // or a name that is not registered, NotHolder, BadParams where the receiver has
 // it already, OverLimit where the receiver has no room, and Conflict where two
 // holders would then have what overlaps, because the caller has something else
@@ -82,7 +83,7 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 	if in.any() {
 		return in, op.Refuse(op.Conflict, "")
 	}
-	r.Holder = to
+	r.Holder, r.Keep = to, false // nobody else decides what outlives the receiver's process
 	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Registration, int64(r.ID)); err != nil {
 		return in, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/store"
 )
 
 // wait puts a claim behind those that wait and decides it again whenever
@@ -19,6 +20,9 @@ func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted,
 		return Granted{}, nil, err
 	}
 	defer b.queue.leave(me)
+	if err := b.arrive(ctx, me); err != nil {
+		return Granted{}, nil, err
+	}
 	waiting, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	for {
@@ -35,6 +39,20 @@ func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted,
 			return Granted{}, conflicts, waited(err, limit)
 		}
 	}
+}
+
+const sqlNewest = `SELECT coalesce(max(id), 0) FROM reservations`
+
+// arrive records which reservations there were when a claim began to wait.
+func (b *Book) arrive(ctx context.Context, me *waiter) error {
+	return b.view(ctx, func(tx *store.Tx, _ time.Time) error {
+		var newest int64
+		err := tx.QueryRow(sqlNewest).Scan(&newest)
+		if err == nil {
+			me.came.Store(newest + 1)
+		}
+		return err
+	})
 }
 
 // waited says of a refusal that it came after a wait.

@@ -1,0 +1,53 @@
+package reserve
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+// Who always has one of two files cannot keep a claim to both waiting for ever:
+// it goes first only for the sake of what it had when the claim came.
+func TestAWaitIsNotStarvedByTurns(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b := w.register("a", 1), w.register("b", 1)
+		first := w.reserve(lasting(a, "src/a"))
+		out := w.asks(t.Context(), waiting(b, "src/a", "src/b"))
+		second := w.reserve(lasting(a, "src/b")) // b waits for what a has: they would wait for each other
+		_, err := w.Release(t.Context(), a, first.ID)
+		require.NoError(t, err)
+		has(t, false, out)
+		w.refused(lasting(a, "src/a"), op.Conflict)
+		again := w.asks(t.Context(), waiting(a, "src/a"))
+		has(t, false, again)
+		_, err = w.Release(t.Context(), a, second.ID)
+		require.NoError(t, err)
+		g := has(t, true, out)
+		has(t, false, again)
+		_, err = w.Release(t.Context(), b, g.ID)
+		require.NoError(t, err)
+		has(t, true, again)
+		w.sound()
+	})
+}
+
+// Nothing that somebody was given after a claim came lets it go first either.
+func TestAWaitIsNotStarvedBetweenTwo(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.register("a", 1), w.register("b", 1), w.register("c", 1)
+		first := w.reserve(lasting(a, "src/a"))
+		out := w.asks(t.Context(), waiting(b, "src/a", "src/b", "src/c"))
+		second := w.reserve(lasting(a, "src/b"))
+		_, err := w.Transfer(t.Context(), a, second.ID, "c")
+		require.NoError(t, err)
+		w.refused(lasting(c, "src/c"), op.Conflict)
+		_, err = w.Release(t.Context(), a, first.ID)
+		require.NoError(t, err)
+		w.refused(lasting(a, "src/a"), op.Conflict)
+		_, err = w.Release(t.Context(), c, second.ID)
+		require.NoError(t, err)
+		has(t, true, out)
+	})
+}
