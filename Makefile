@@ -7,8 +7,10 @@ BENCHFLAGS ?=
 FUZZTIME  ?= 10s
 # And those that read what somebody writes to be believed.
 FUZZLONG  ?= $(FUZZTIME)
+# How many histories of reservations are looked at for an order.
+HISTORIES ?= 200
 
-.PHONY: build demo test matrix lint fuzz bench clean
+.PHONY: build demo test matrix lint fuzz linear bench clean
 
 # Static programs in bin/.
 build:
@@ -44,8 +46,14 @@ lint:
 fuzz:
 	./scripts/fuzz.sh $(FUZZTIME) $(FUZZLONG)
 
-# How fast it is, beside what the machine can do (docs/benchmarks.md). Less
-# than four minutes; BENCHFLAGS="-only signed" measures one part.
+# Histories of reservations that have to have an order, in one process, and a
+# tenth as many across kills of the daemon.
+linear:
+	$(GO) test -count=1 -v ./internal/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
+	$(GO) test -count=1 -v ./internal/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+
+# How fast it is, beside what the machine can do (docs/benchmarks.md). About
+# five minutes; BENCHFLAGS="-only signed" measures one part.
 bench: build
 	CGO_ENABLED=0 $(GO) run ./internal/bench/load -bin bin $(BENCHFLAGS)
 

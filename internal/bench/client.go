@@ -51,6 +51,11 @@ func (c *conn) do(request []byte) ([]byte, error) {
 	if _, err := c.Write(request); err != nil {
 		return nil, err
 	}
+	return c.answer()
+}
+
+// answer reads the answer to the request that was sent last.
+func (c *conn) answer() ([]byte, error) {
 	resp, err := http.ReadResponse(c.r, nil)
 	if err != nil {
 		return nil, err
@@ -118,4 +123,17 @@ func load(socket string, n int, exchanges []exchange, want string) (time.Duratio
 	}
 	wg.Wait()
 	return now().Sub(began), took, errors.Join(errs...)
+}
+
+// as puts the client's token into a request.
+func (h *holding) as(request []byte) []byte {
+	return bytes.Replace(request, []byte("\r\n"), []byte("\r\n"+api.TokenHeader+": "+h.token+"\r\n"), 1)
+}
+
+// between returns the text after a mark in an answer, up to the next quotation
+// mark.
+func between(answer []byte, mark string) string {
+	_, rest, _ := bytes.Cut(answer, []byte(mark))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(text)
 }

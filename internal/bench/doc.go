@@ -49,6 +49,9 @@ var parts = []struct {
 	{"start", (*bench).start},
 	{"verify", (*bench).verify},
 	{"memory", (*bench).memory},
+	{"reservations", (*bench).reservations},
+	{"killed", (*bench).killed},
+	{"hook", (*bench).hook},
 }
 
 // Run measures and prints. Whatever it starts has ended when it returns.
