@@ -65,8 +65,10 @@ func (t *tool) guard(name string, f hookFlags) hook.Guard {
 
 // hookHome returns where hooks leave what the next one has to know of the gate
 // that the flags and the environment name.
-func (t *tool) hookHome() hook.Home {
-	gate := t.Socket
+func (t *tool) hookHome() hook.Home { return t.hookHomeOf(t.Socket) }
+
+func (t *tool) hookHomeOf(socket string) hook.Home {
+	gate := socket
 	if gate == "" {
 		gate = t.Getenv("GATED_SOCKET")
 	}
@@ -75,7 +77,7 @@ func (t *tool) hookHome() hook.Home {
 	} else if abs, err := filepath.Abs(gate); err == nil {
 		gate = abs
 	}
-	return hook.HomeOf(t.Getenv, gate)
+	return hook.HomeOf(t.Getenv, gate).Watching(client.Options{Socket: socket, Getenv: t.Getenv}.Paths()...)
 }
 
 // end ends a hook. A refusal that cannot be written is said by the exit code,

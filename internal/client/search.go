@@ -57,6 +57,18 @@ func (o Options) token() (string, error) {
 	return token, nil
 }
 
+// Paths returns the paths at which a client looks for the socket, in order; none
+// for a gate of another host.
+func (o Options) Paths() []string {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.Remote != "" {
+		return nil
+	}
+	return o.paths()
+}
+
 // paths returns the socket paths in their order (protocol section 6).
 func (o Options) paths() []string {
 	if o.Socket != "" {

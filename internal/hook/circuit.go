@@ -2,9 +2,12 @@ package hook
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,11 +26,15 @@ const (
 )
 
 // circuit is what the hooks before found of a gate. While it is open nobody
-// asks. Afterwards one hook tries, and the others go on as if it were open until
-// that one has said how it went. Times are in milliseconds since 1970.
+// asks. Afterwards, or as soon as the daemon's socket is another one, one hook
+// tries, and the others go on as if it were open until that one has said how it
+// went. Times are in milliseconds since 1970.
 type circuit struct {
 	Failed    []int64 `json:"failed,omitempty"`     // the newest failures, at most tripAt
 	OpenUntil int64   `json:"open_until,omitempty"` // 0: closed
+	// Socket tells the daemon's socket as it was when it was asked last from
+	// another one: a daemon that starts makes its own.
+	Socket string `json:"socket,omitempty"`
 }
 
 // state says what a hook may do.
@@ -53,18 +60,19 @@ func (c circuit) at(now time.Time) state {
 	}
 }
 
-// fail adds a failure.
-func (c circuit) fail(now time.Time) circuit {
+// fail adds a failure of a daemon with that socket.
+func (c circuit) fail(now time.Time, socket string) circuit {
 	at := now.UnixMilli()
+	opened := circuit{OpenUntil: at + openFor.Milliseconds(), Socket: socket}
 	if c.at(now) != closed {
-		return circuit{OpenUntil: at + openFor.Milliseconds()}
+		return opened
 	}
 	failed := slices.DeleteFunc(slices.Clone(c.Failed), func(then int64) bool {
 		return then > at || at-then >= tripWithin.Milliseconds()
 	})
 	failed = append(failed, at)
 	if len(failed) >= tripAt {
-		return circuit{OpenUntil: at + openFor.Milliseconds()}
+		return opened
 	}
 	return circuit{Failed: failed}
 }
@@ -83,6 +91,31 @@ func (h Home) circuit() circuit {
 		return circuit{}
 	}
 	return c
+}
+
+// state returns the circuit's state, which is trying also where the daemon may be
+// back before its time.
+func (c circuit) state(now time.Time, socket string) state {
+	s := c.at(now)
+	if s == open && c.Socket != socket {
+		return trying
+	}
+	return s
+}
+
+// socket tells the socket that is there from one that was: by file system, inode
+// and the time of its last change.
+func (h Home) socket() string {
+	var b strings.Builder
+	for _, path := range h.sockets {
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil {
+			fmt.Fprintf(&b, "%d:%d:%d.%d ", st.Dev, st.Ino, st.Ctim.Sec, st.Ctim.Nsec)
+		} else {
+			b.WriteString("- ")
+		}
+	}
+	return b.String()
 }
 
 // keep writes a circuit. The caller has the lock.
@@ -104,7 +137,8 @@ func (h Home) keep(c circuit) error {
 // enter reports whether a hook may ask the daemon, and whether it is the one
 // that finds out for all. A closed circuit costs the reading of one file.
 func (h Home) enter(now time.Time, deadline time.Duration) (ask, probe bool) {
-	switch h.circuit().at(now) {
+	socket := h.socket()
+	switch h.circuit().state(now, socket) {
 	case closed:
 		return true, false
 	case open:
@@ -112,12 +146,12 @@ func (h Home) enter(now time.Time, deadline time.Duration) (ask, probe bool) {
 	}
 	err := h.locked(func() error {
 		// Another may have been faster.
-		if h.circuit().at(now) != trying {
+		if h.circuit().state(now, socket) != trying {
 			return nil
 		}
 		probe = true
 		wait := min(deadline+probeGrace, openFor)
-		return h.keep(circuit{OpenUntil: now.Add(wait).UnixMilli()})
+		return h.keep(circuit{OpenUntil: now.Add(wait).UnixMilli(), Socket: socket})
 	})
 	if err != nil && !errors.Is(err, errBusy) {
 		return true, true // nothing can be kept: every hook finds out for itself

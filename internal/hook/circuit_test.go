@@ -257,7 +257,7 @@ func TestCircuitIsBoundedByItsWindow(t *testing.T) {
 			if c.at(now) != closed {
 				return
 			}
-			c = c.fail(now)
+			c = c.fail(now, "")
 			at = append(at, now)
 			within := 0
 			for _, then := range at {

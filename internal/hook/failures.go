@@ -135,7 +135,7 @@ type Status struct {
 // the circuit of the gate is open.
 func (h Home) Status(now time.Time, n int) Status {
 	s := Status{Dir: h.dir, Last: []Record{}}
-	if c := h.circuit(); c.at(now) == open {
+	if c := h.circuit(); c.state(now, h.socket()) == open {
 		until := time.UnixMilli(c.OpenUntil).UTC()
 		s.Open, s.Until = true, &until
 	}

@@ -66,13 +66,14 @@ type Guard struct {
 // the deadline, or soon after it, whatever the daemon does. The error is a
 // *Failure, which was written down.
 func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
+	socket := g.Home.socket() // before it is asked: one that comes meanwhile is another
 	ask, probe := g.Home.enter(g.Now(), g.Deadline)
 	if !ask {
 		return api.Checked{}, g.Failed(KindOpen, errOpen)
 	}
 	answer, err := within(ctx, g.Deadline, func(ctx context.Context) (api.Checked, error) { return g.Check(ctx, what) })
 	if err != nil {
-		return api.Checked{}, g.Failed(kindOf(err), err)
+		return api.Checked{}, g.failed(kindOf(err), err, socket)
 	}
 	if probe {
 		_ = g.Home.reached() // if it cannot be kept, the next hook tries again
@@ -82,11 +83,13 @@ func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
 
 // Failed writes down that a hook could not do its work, and returns that as a
 // *Failure. Where it cannot be written down the hook goes on.
-func (g Guard) Failed(kind Kind, err error) error {
+func (g Guard) Failed(kind Kind, err error) error { return g.failed(kind, err, g.Home.socket()) }
+
+func (g Guard) failed(kind Kind, err error, socket string) error {
 	now := g.Now()
 	_ = g.Home.note(Record{Time: now.UTC(), Hook: g.Hook, Kind: kind, Then: g.OnFailure, Detail: err.Error()})
 	if kind.counts() {
-		_ = g.Home.locked(func() error { return g.Home.keep(g.Home.circuit().fail(now)) })
+		_ = g.Home.locked(func() error { return g.Home.keep(g.Home.circuit().fail(now, socket)) })
 	}
 	return &Failure{Kind: kind, Err: err}
 }

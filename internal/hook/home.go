@@ -26,6 +26,7 @@ const (
 type Home struct {
 	dir      string
 	gate     string // in file names: which gate the circuit is of
+	sockets  []string
 	patience time.Duration
 }
 
@@ -44,6 +45,13 @@ func HomeOf(getenv func(string) string, gate string) Home {
 	case filepath.IsAbs(getenv("HOME")):
 		h.dir = filepath.Join(getenv("HOME"), ".local", "state", "gated-hooks")
 	}
+	return h
+}
+
+// Watching returns the same with the paths at which the gate's socket may be: a
+// circuit that is open is tried before its time where there is another one.
+func (h Home) Watching(sockets ...string) Home {
+	h.sockets = sockets
 	return h
 }
 
