@@ -211,7 +211,7 @@ func TestForgedReservations(t *testing.T) {
 	)
 	for _, c := range []struct{ name, rule, where, says, sql string }{
 		{"one more", held, "r99", "does not contain that builder got it", `INSERT INTO reservations SELECT 99, scope, agent, uid, registration, mode, fold,
-			digest, reason, keep, created_at, expires_at, due_at FROM reservations WHERE id = 2; INSERT INTO reservation_patterns VALUES('/repo/zz', 99, 'zz')`},
+			digest, weight, reason, keep, created_at, expires_at, due_at FROM reservations WHERE id = 2; INSERT INTO reservation_patterns VALUES('/repo/zz', 99, 'zz')`},
 		{"one less", held, "r1", "there is no row of it", `DELETE FROM reservation_patterns WHERE reservation = 1; DELETE FROM reservations WHERE id = 1`},
 		{"somebody else's", held, "r1", "another holder", `UPDATE reservations SET agent = 'writer', registration = 3 WHERE id = 1`},
 		{"another uid's", held, "r1", "another holder", `UPDATE reservations SET uid = 1001 WHERE id = 1`},

@@ -74,7 +74,7 @@ func (b *Book) read(c Claim) (*wish, error) {
 		return nil, err
 	}
 	w.ttl, w.keep, w.reason = ttl, c.Keep, c.Reason
-	return w, nil
+	return w, w.light()
 }
 
 // readWish checks who wants which paths of which place.

@@ -13,7 +13,18 @@ const (
 	MaxPerHolder = 50   // reservations in force, of one holder in one scope
 	MaxConflicts = 20   // that are told
 	MaxCheck     = 2000 // patterns of one check
-	MaxScopes    = 10_000
+	MaxScopes    = 50_000
+
+	// What is in force at most, over all scopes: of one holder, and of one uid under
+	// all its names.
+	MaxReservations = 500
+	MaxPerUID       = 2000
+
+	// What the patterns may weigh that are in force, in bytes (see weight): of one
+	// holder, and of one uid under all its names.
+	MaxWeight       = 32 << 10
+	MaxWeightPerUID = 64 << 10
+	weightOfPattern = 64
 
 	MaxWaiters          = 1024 // claims that wait
 	MaxWaitersPerHolder = 16

@@ -58,7 +58,9 @@ func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Con
 		}
 		n, same, err := own(tx, scope, w.holder, w.digest(), out.now)
 		if err == nil && same == 0 {
-			err = full(w.place, w.holder, n)
+			if err = full(w.place, w.holder, n); err == nil {
+				err = room(tx, w.holder, w.weight(), 0, out.now)
+			}
 		}
 		if err != nil {
 			return err

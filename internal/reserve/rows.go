@@ -21,8 +21,8 @@ const (
 	sqlPatterns    = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
 	sqlCount       = `SELECT count(*), coalesce(min(CASE WHEN digest = ? THEN id END), 0) FROM reservations
 		WHERE scope = ? AND agent = ? AND uid = ? AND expires_at > ?`
-	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, reason, keep, created_at, expires_at, due_at)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, weight, reason, keep, created_at, expires_at, due_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertPattern  = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
 	sqlSetHolder      = `UPDATE reservations SET agent = ?, uid = ?, registration = ?, keep = 0 WHERE id = ?`
 	sqlSetTerms       = `UPDATE reservations SET registration = ?, mode = ?, reason = ?, keep = ? WHERE id = ?`
@@ -98,7 +98,7 @@ func readPatterns(tx *store.Tx, id op.ReservationID) ([]string, error) {
 // insert writes a reservation that is new, and sets its id.
 func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
 	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Registration, string(r.Mode), in.fold,
-		in.digest(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl))
+		in.digest(), in.weight(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl))
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ CREATE TABLE reservations(
 	mode         TEXT NOT NULL CHECK (mode IN ('exclusive', 'shared')),
 	fold         INTEGER NOT NULL,      -- how its patterns are read
 	digest       BLOB NOT NULL,         -- of fold and patterns
+	weight       INTEGER NOT NULL,      -- of patterns, for the limits
 	reason       TEXT NOT NULL,
 	keep         INTEGER NOT NULL,
 	created_at   INTEGER NOT NULL,
@@ -36,7 +37,7 @@ CREATE TABLE reservations(
 ) STRICT;
 CREATE INDEX reservations_due ON reservations(due_at);
 CREATE INDEX reservations_scope ON reservations(scope);
-CREATE INDEX reservations_holder ON reservations(agent, uid, scope);
+CREATE INDEX reservations_holder ON reservations(uid, agent, scope, expires_at, weight);
 CREATE INDEX reservations_registration ON reservations(registration) WHERE registration <> 0;
 CREATE TABLE reservation_patterns(
 	prefix      TEXT NOT NULL,

@@ -106,7 +106,7 @@ func TestNoDecisionReadsAWholeTable(t *testing.T) {
 		sqlAbove: "PRIMARY KEY (prefix=?)", sqlBelow: "PRIMARY KEY (prefix>? AND prefix<?)", sqlByID: "INTEGER PRIMARY KEY",
 		sqlBoundTo: "reservations_registration", sqlOfScope: "reservations_scope", sqlDropScope: "reservations_scope", sqlListBelow: "path>? AND path<?",
 		sqlDue: "reservations_due", sqlNextDue: "reservations_due", sqlPatterns: "reservation_patterns_of",
-		sqlCount: "reservations_holder", sqlMine: "reservations_holder", sqlScopeAt: "path=?", sqlScopeByID: "PRIMARY KEY",
+		sqlCount: "reservations_holder", sqlMine: "reservations_holder", sqlUse: "COVERING INDEX reservations_holder", sqlScopeAt: "path=?", sqlScopeByID: "PRIMARY KEY",
 		sqlSetHolder: "PRIMARY KEY", sqlSetTerms: "PRIMARY KEY", sqlSetTimes: "PRIMARY KEY", sqlAnnounced: "PRIMARY KEY", sqlDelete: "PRIMARY KEY",
 		sqlDeletePatterns: "reservation_patterns_of",
 	} {
@@ -165,7 +165,7 @@ func (w *world) others(p Place, n int, name func(int) string) {
 			if err := in.add(w.patterns, name(i)); err != nil {
 				return err
 			}
-			r := Reservation{Scope: s, Mode: Exclusive, Holder: Holder{fmt.Sprintf("other%d", i/MaxPerHolder), 1, int64(1000 + i/MaxPerHolder)},
+			r := Reservation{Scope: s, Mode: Exclusive, Holder: Holder{fmt.Sprintf("other%d", i/MaxPerHolder), uint32(10_000 + i/MaxPerHolder), int64(1000 + i/MaxPerHolder)},
 				CreatedAt: noon, ExpiresAt: noon.Add(MaxTTL)}
 			if err := insert(tx, &r, in, MaxTTL); err != nil {
 				return err

@@ -70,6 +70,9 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 	if err == nil {
 		err = full(r.Scope.Place, to, n)
 	}
+	if err == nil {
+		err = room(tx, to, weightOf(r.Patterns), r.ID, out.now)
+	}
 	if err != nil {
 		return in, err
 	}
