@@ -109,7 +109,14 @@ func (w *world) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 	}
 	if t.Kind == op.KindScope {
 		v, err := w.book.View(w.t.Context(), t.Name)
-		return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint()}, err
+		return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(), Part: func(id string) (op.Part, bool) {
+			for _, r := range v.Reservations {
+				if r.ID.String() == id {
+					return op.Part{State: r.Fingerprint()}, true
+				}
+			}
+			return op.Part{}, false
+		}}, err
 	}
 	if o, ok := w.guests[t.Name]; ok {
 		return o, nil

@@ -233,15 +233,33 @@ func (g *Gate) fresh(ctx context.Context, s op.Step) error {
 
 // stale refuses, as StaleTarget, a target that is not what the step names.
 func stale(s op.Step, o op.Observed) error {
+	part, there := o.PartFor(s)
 	switch {
 	case o.Incarnation != s.Incarnation:
 		return op.Refuse(op.StaleTarget, "%s is not the one that was meant: it was destroyed or made again since", s.Target).
 			At(op.StageBinding).WithHint("look at it again; a new request names the new one")
-	case o.Fingerprint != s.Fingerprint:
+	case !there:
+		return op.Refuse(op.StaleTarget, "what %s is about has ended, or is not in %s any more", s.Op, s.Target).At(op.StageBinding)
+	case part.State != s.Fingerprint:
 		return op.Refuse(op.StaleTarget, "%s changed since the request was made", s.Target).
-			At(op.StageBinding).WithHint("look at the request again; it is issued anew for the target as it is now")
+			At(op.StageBinding).WithHint("%s", afterChange(s.Op))
 	}
 	return nil
+}
+
+// gone reports whether what a step is about is not there any more. Its request is
+// over then: issued anew, it would ask about something else.
+func gone(s op.Step, o op.Observed) bool {
+	_, there := o.PartFor(s)
+	return o.Incarnation != s.Incarnation || !there
+}
+
+// afterChange says what to do where a target is not as it was signed for.
+func afterChange(name string) string {
+	if name == op.ReleaseAll {
+		return "it changes for as long as agents work there: end the agents, or have them stop, then ask again"
+	}
+	return "look at the request again; it is issued anew for the target as it is now"
 }
 
 // wakeJob wakes the targets of a job's open steps.

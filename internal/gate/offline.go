@@ -74,9 +74,8 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	if err := inTimeToRun(need, op.Request{ID: p.step.ID, IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt}, now); err != nil {
 		return p, err
 	}
-	seen := p.step
 	p.step.Incarnation, p.step.Fingerprint = a.Payload.Incarnation, a.Payload.State
-	if err := stale(p.step, op.Observed{Incarnation: seen.Incarnation, Fingerprint: seen.Fingerprint}); err != nil {
+	if err := stale(p.step, p.observed); err != nil {
 		return p, err
 	}
 	if p.step.Verdict.Class == op.Benign {
@@ -101,8 +100,9 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if s.Op == "guest.create" {
 		s.Birth = newBirth()
 	}
+	part, _ := p.observed.PartFor(s)
 	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,
-		Facts: p.observed.Facts, Labels: p.observed.Labels, Need: p.need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
+		Facts: part.Facts, Labels: p.observed.Labels, Need: p.need, Signatures: distinct(a.Signers, now), Proofs: proofsOf(a, now), CreatedAt: now,
 		IssuedAt: a.Payload.IssuedAt, ExpiresAt: a.Payload.ExpiresAt, Offline: true}
 	r.Step = s
 	rec, e := recordOf(r), signedEntry(a, r)

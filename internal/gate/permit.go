@@ -229,7 +229,7 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if err := applies(spec, s.Target, now); err != nil {
+	if err := applies(spec, s, now); err != nil {
 		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
 	}
 	if refusal, err := g.sameIncarnation(tx, s, spec, now); err != nil || refusal != nil {
@@ -243,7 +243,8 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return ended{}, err
 	}
 	planned := s
-	s.Incarnation, s.Fingerprint = now.Incarnation, now.Fingerprint
+	part, _ := now.PartFor(s)
+	s.Incarnation, s.Fingerprint = now.Incarnation, part.State
 	s.Verdict, err = g.classify(tx, who, s, now)
 	var refusal *op.Refusal
 	if errors.As(err, &refusal) {

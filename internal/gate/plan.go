@@ -75,7 +75,9 @@ func check(by op.Requester, ask op.Ask) (op.Spec, error) {
 }
 
 // applies refuses a step that does not fit what is there.
-func applies(spec op.Spec, t op.Target, o op.Observed) error {
+func applies(spec op.Spec, s op.Step, o op.Observed) error {
+	t := s.Target
+	_, there := o.PartFor(s)
 	switch {
 	case spec.Creates && o.Present:
 		return op.Refuse(op.Conflict, "%s exists already", t)
@@ -83,6 +85,8 @@ func applies(spec op.Spec, t op.Target, o op.Observed) error {
 		return op.Refuse(op.UnknownTarget, "the trash holds no %s", t)
 	case !spec.Creates && !o.Present:
 		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
+	case !there:
+		return op.Refuse(op.UnknownTarget, "there is no %s in %s: it has ended, or is another %s's", s.Params.Str(spec.Part), t, t.Kind)
 	}
 	return nil
 }
@@ -112,7 +116,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 	if made && !spec.Creates && !p.observed.Present {
 		// The target will be what an earlier step of this job makes.
 		p.observed = op.Observed{Target: ask.Target, Present: true}
-	} else if err := applies(spec, ask.Target, p.observed); err != nil {
+	} else if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
 	}
 	if spec.Name == op.Rotate {
@@ -120,7 +124,8 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 			return p, err
 		}
 	}
-	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, p.observed.Fingerprint
+	part, _ := p.observed.PartFor(p.step)
+	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, part.State
 	err = g.view(ctx, func(tx *store.Tx) error {
 		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)
 		return err
@@ -180,5 +185,6 @@ func (g *Gate) Verdict(ctx context.Context, by op.Requester, s op.Step, o op.Obs
 // people should know of its target. Nothing changes.
 func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error) {
 	p, err := g.plan(ctx, by, ask, nil)
-	return p.step, p.observed.Facts, err
+	part, _ := p.observed.PartFor(p.step)
+	return p.step, part.Facts, err
 }

@@ -19,7 +19,8 @@ func (g *Gate) Shown(ctx context.Context, id op.RequestID) (op.Request, error) {
 	}
 	o, err := g.look(ctx, r.Step.Target)
 	if err == nil && stale(r.Step, o) == nil {
-		r.Facts, r.FactsAt = o.Facts, g.clock.Now().Now
+		part, _ := o.PartFor(r.Step)
+		r.Facts, r.FactsAt = part.Facts, g.clock.Now().Now
 	}
 	return r, nil
 }

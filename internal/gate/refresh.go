@@ -22,8 +22,9 @@ const (
 	keyMaxAge   = 7 * 24 * time.Hour
 )
 
-// Refresh looks again at a target whose requests wait. One that is another
-// incarnation by now supersedes them; one that changed has them issued anew.
+// Refresh looks again at a target whose requests wait. Where what they are about
+// is another one by now, or has ended, they are superseded; where it changed, they
+// are issued anew.
 func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	waiting, err := g.waiting(ctx, t)
 	if err != nil || len(waiting) == 0 {
@@ -35,7 +36,7 @@ func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	}
 	var errs []error
 	for _, s := range waiting {
-		if o.Incarnation != s.Incarnation || o.Fingerprint != s.Fingerprint {
+		if stale(s, o) != nil {
 			errs = append(errs, g.refreshOne(ctx, s.ID, o, "the target changed", ""))
 		}
 	}
@@ -76,9 +77,9 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 			e := about(audit.Expired, "gate", r.Step)
 			e.Code = op.Expired
 			return g.close(tx, r.Step, op.StateExpired, op.Expired, e)
-		case o.Incarnation != r.Step.Incarnation || r.Offline:
+		case r.Offline || gone(r.Step, o):
 			e := about(audit.Superseded, "gate", r.Step)
-			e.Code, e.Detail = op.Superseded, "the target is not the one that was meant any more"
+			e.Code, e.Detail = op.Superseded, "what it asks about is not what is there any more"
 			return g.close(tx, r.Step, op.StateSuperseded, op.Superseded, e)
 		}
 		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })

@@ -37,6 +37,7 @@ type Spec struct {
 	Params  []Param
 	Roles   []Role // any of which may approve it when it is destructive
 	Creates bool   // the target must not exist
+	Part    string // the parameter that names the part of the target which the digest covers; "" for all of it
 	Covers  string // what the signed state digest covers
 }
 
@@ -93,13 +94,12 @@ var catalogue = func() map[string]Spec {
 			{Name: "epoch", Type: TInt, Min: 1, Max: MaxInt, Required: true, Doc: "the number of the file that this makes, one more than now"},
 		},
 		Roles: []Role{Operational, Recovery}, Covers: "the epoch and every byte of allowed_signers"}
-	const scopeCovers = "every reservation in force of the scope: id, patterns, mode and holder"
 	transfer := Spec{Name: ForceTransfer, Kind: KindScope, Doc: "give an agent's reservation to another agent", Params: []Param{
 		{Name: "reservation", Type: TString, Required: true, Doc: "its id, r12"},
 		{Name: "to", Type: TString, Required: true, Doc: "a registered agent's name"},
-	}, Roles: []Role{Operational, Coordination}, Covers: scopeCovers}
+	}, Roles: []Role{Operational, Coordination}, Part: "reservation", Covers: "the one reservation: id, patterns, mode and holder"}
 	release := Spec{Name: ReleaseAll, Kind: KindScope, Doc: "release every reservation of a scope, whoever holds it",
-		Roles: []Role{Operational, Coordination}, Covers: scopeCovers}
+		Roles: []Role{Operational, Coordination}, Covers: "every reservation in force of the scope: id, patterns, mode and holder"}
 	m := map[string]Spec{}
 	for _, s := range []Spec{
 		rotate,

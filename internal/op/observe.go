@@ -41,6 +41,32 @@ type Observed struct {
 	Dependent []Target // what a destroy would cascade onto
 	Trash     []Trashed
 	Facts     []Fact
+
+	// Part returns what a step covers that is about one part of the target: false
+	// where there is none of that name. It is nil where a target has no parts.
+	Part func(name string) (Part, bool)
+}
+
+// Part is what a signature covers of a target, and what people should see of it.
+type Part struct {
+	State Fingerprint
+	Facts []Fact
+}
+
+// PartFor returns what a signature under a step covers: the target as a whole or,
+// where the catalogue says so, the part that the step names. What else happens to
+// the target is nobody's concern then. False: there is no such part.
+func (o Observed) PartFor(s Step) (Part, bool) {
+	spec, err := Lookup(s.Op)
+	switch {
+	case err != nil:
+		return Part{}, false
+	case spec.Part == "":
+		return Part{State: o.Fingerprint, Facts: o.Facts}, true
+	case o.Part == nil:
+		return Part{}, false
+	}
+	return o.Part(s.Params.Str(spec.Part))
 }
 
 // StorageID identifies one storage object (a data tree, a disk, a snapshot) in

@@ -2,8 +2,8 @@ package reserve
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gated/internal/audit"
@@ -21,12 +21,21 @@ type View struct {
 // Fingerprint digests what operators decide about: which reservations there are,
 // of which paths, in which mode and whose. Times and reasons are not in it.
 func (v View) Fingerprint() op.Fingerprint {
-	var text strings.Builder
-	fmt.Fprintf(&text, "scope %s\n", v.Scope.ID)
+	text := fmt.Appendf(nil, "scope %s\n", v.Scope.ID)
 	for _, r := range v.Reservations {
-		fmt.Fprintf(&text, "%v %s %q %d %q\n", r.ID, r.Mode, r.Holder.Name, r.Holder.UID, r.Patterns)
+		text = r.appendCovered(text)
 	}
-	return op.FingerprintOf([]byte(text.String()))
+	return op.FingerprintOf(text)
+}
+
+// Fingerprint digests what operators decide about where it is this one alone that
+// they give to somebody else: the same of it, and which scope it is in.
+func (r Reservation) Fingerprint() op.Fingerprint {
+	return op.FingerprintOf(r.appendCovered(fmt.Appendf(nil, "one of scope %s\n", r.Scope.ID)))
+}
+
+func (r Reservation) appendCovered(text []byte) []byte {
+	return fmt.Appendf(text, "%v %s %q %d %q\n", r.ID, r.Mode, r.Holder.Name, r.Holder.UID, r.Patterns)
 }
 
 // View returns a scope and its reservations; UnknownTarget for an id that there
@@ -59,8 +68,15 @@ func readView(tx *store.Tx, scope string, now time.Time) (v View, err error) {
 func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint) ([]Reservation, error) {
 	var all []Reservation
 	err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
-		v, err := b.force(tx, out, step, scope, seen)
+		v, err := readView(tx, scope, out.now)
 		if err != nil {
+			return err
+		}
+		if v.Fingerprint() != seen {
+			return op.Refuse(op.StaleTarget, "the reservations of %s are not those that were seen", v.Scope.Target()).
+				WithHint("end the agents that work there, or have them stop; then ask again")
+		}
+		if err := forced(tx, out, step, v.Scope); err != nil {
 			return err
 		}
 		all = v.Reservations
@@ -81,10 +97,11 @@ func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, s
 }
 
 // ForceTransfer gives a reservation to a registered agent for a step that
-// operators signed. StaleTarget is as with ForceRelease. A signature takes a
-// reservation from somebody; it does not make two holders overlap, nor give the
-// receiver more than its limit: Conflict, OverLimit and the rest are as with
-// Transfer.
+// operators signed. If it is not as it was seen, by its Fingerprint, or has ended,
+// it is StaleTarget and stays; what happens to others of the scope is nobody's
+// concern here. A signature takes a reservation from somebody; it does not make
+// two holders overlap, nor give the receiver more than its limit: Conflict,
+// OverLimit, TooComplex and the rest are as with Transfer.
 func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (Reservation, error) {
 	receiver, err := b.receiver(to)
 	if err != nil {
@@ -94,15 +111,20 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 	var in inTheWay
 	err = b.update(ctx, func(tx *store.Tx, out *outcome) error {
 		r, in = Reservation{}, inTheWay{}
-		v, err := b.force(tx, out, step, scope, seen)
+		s, err := readScope(tx, scope)
 		if err != nil {
 			return err
 		}
-		if r, err = read(tx, id, out.now); err != nil {
-			return err
+		r, err = read(tx, id, out.now)
+		if errors.Is(err, op.UnknownTarget) || err == nil && (r.Scope.ID != s.ID || r.Fingerprint() != seen) {
+			return op.Refuse(op.StaleTarget, "%v is not the reservation that was seen: it changed, or has ended", id).
+				WithHint("gated reservations shows what is in force; a new request is about that")
 		}
-		if r.Scope.ID != v.Scope.ID {
-			return op.Refuse(op.UnknownTarget, "%v is in %s, not in %s", id, r.Scope.Target(), v.Scope.Target())
+		if err == nil {
+			err = forced(tx, out, step, s)
+		}
+		if err != nil {
+			return err
 		}
 		e := entry(audit.Transferred, theGate, r)
 		if in, err = b.handOver(tx, out, &r, receiver); err != nil {
@@ -117,19 +139,11 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 	return r, nil
 }
 
-// force compares a scope with what operators saw, and records their step.
-func (b *Book) force(tx *store.Tx, out *outcome, step op.StepID, scope string, seen op.Fingerprint) (View, error) {
-	v, err := readView(tx, scope, out.now)
-	if err != nil {
-		return v, err
-	}
-	if v.Fingerprint() != seen {
-		return v, op.Refuse(op.StaleTarget, "the reservations of %s are not those that were seen", v.Scope.Target()).
-			WithHint("ask again; the request will show them as they are now")
-	}
-	out.changed(v.Scope.Target())
-	_, err = tx.Exec(`UPDATE scopes SET last_step = ? WHERE id = ?`, step.String(), v.Scope.number())
-	return v, err
+// forced records operators' step with the scope that it changes.
+func forced(tx *store.Tx, out *outcome, step op.StepID, s Scope) error {
+	out.changed(s.Target())
+	_, err := tx.Exec(`UPDATE scopes SET last_step = ? WHERE id = ?`, step.String(), s.number())
+	return err
 }
 
 // signed says which step an entry belongs to.

@@ -243,8 +243,7 @@ func (m *model) transfers(t *rapid.T) {
 		name = "nobody"
 	}
 	if force {
-		v := m.view(found.Scope.ID)
-		_, err = m.ForceTransfer(m.t.Context(), step, found.Scope.ID, v.Fingerprint(), id, name)
+		_, err = m.ForceTransfer(m.t.Context(), step, found.Scope.ID, found.Fingerprint(), id, name)
 		h = found.Holder
 	} else {
 		_, err = m.Transfer(m.t.Context(), by, id, name)

@@ -119,7 +119,7 @@ func TestForceTransfer(t *testing.T) {
 	other := claim(a, "y")
 	other.Place.Path = "/srv/other"
 	elsewhere := w.reserve(other)
-	seen := w.view("s1").Fingerprint()
+	seen := g.Fingerprint()
 	force := func(seen op.Fingerprint, id op.ReservationID, to string) error {
 		_, err := w.ForceTransfer(t.Context(), step, "s1", seen, id, to)
 		return err
@@ -127,29 +127,35 @@ func TestForceTransfer(t *testing.T) {
 	require.ErrorIs(t, force(seen, g.ID, "b"), op.Conflict, "a signature does not make holders overlap")
 	require.ErrorIs(t, force(seen, g.ID, "nobody"), op.UnknownTarget)
 	require.ErrorIs(t, force(seen, g.ID, "a"), op.BadParams)
-	require.ErrorIs(t, force(seen, elsewhere.ID, "b"), op.UnknownTarget)
-	require.ErrorIs(t, force(seen, 99, "b"), op.UnknownTarget)
+	require.ErrorIs(t, force(seen, second.ID, "b"), op.StaleTarget, "another one was seen")
+	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "b"), op.StaleTarget)
+	require.ErrorIs(t, force(elsewhere.Fingerprint(), elsewhere.ID, "b"), op.StaleTarget, "of another scope")
+	require.ErrorIs(t, force(seen, 99, "b"), op.StaleTarget)
 	require.Empty(t, w.view("s1").Last)
 	_, err := w.Release(t.Context(), a, second.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, force(seen, g.ID, "b"), op.StaleTarget)
-
-	seen = w.view("s1").Fingerprint()
-	r, err := w.ForceTransfer(t.Context(), step, "s1", seen, g.ID, "b")
+	w.reserve(claim(a, "docs/**"))
+	_, err = w.Renew(t.Context(), a, g.ID, time.Hour)
 	require.NoError(t, err)
+
+	r, err := w.ForceTransfer(t.Context(), step, "s1", seen, g.ID, "b")
+	require.NoError(t, err, "others came and went, and it was renewed")
 	require.Equal(t, Holder{"b", 2, 2}, r.Holder)
 	require.Equal(t, "j12.1", w.view("s1").Last)
 	e := w.entries(audit.Transferred)
 	require.Len(t, e, 1)
 	require.Equal(t, []string{"b", "a"}, e[0].For)
 	require.Equal(t, "j12.1", e[0].Step)
+	require.ErrorIs(t, force(seen, g.ID, "a"), op.StaleTarget, "it has another holder")
 	w.sound()
 
 	// The receiver's limit holds against operators too.
-	for i := range MaxPerHolder {
-		w.reserve(claim(a, "docs/"+scopeID(int64(i))))
+	for i := range MaxPerHolder - 1 {
+		w.reserve(claim(a, "doc/"+scopeID(int64(i))))
 	}
-	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "a"), op.OverLimit)
+	require.ErrorIs(t, force(r.Fingerprint(), g.ID, "a"), op.OverLimit)
+	w.pass(time.Hour)
+	require.ErrorIs(t, force(r.Fingerprint(), g.ID, "a"), op.StaleTarget, "its time is up")
 }
 
 // Operators sign for who has what, not for how long or why.
@@ -179,4 +185,31 @@ func TestFingerprint(t *testing.T) {
 	w.pass(time.Hour)
 	require.NotEqual(t, seen, w.view("s1").Fingerprint(), "it lapsed")
 	require.Empty(t, w.view("s1").Reservations)
+}
+
+// TestFingerprintOfOne is of nothing but that one.
+func TestFingerprintOfOne(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	first := w.reserve(claim(a, "x"))
+	seen := first.Fingerprint()
+	require.True(t, seen.Valid())
+	require.NotEqual(t, seen, w.view("s1").Fingerprint(), "a signature for one is none for all, also where it is the only one")
+	w.reserve(claim(a, "y"))
+	c := claim(a, "x")
+	c.TTL, c.Reason, c.Keep = time.Hour, "why", true
+	w.reserve(c)
+	require.Equal(t, seen, w.view("s1").Reservations[0].Fingerprint())
+	for name, change := range map[string]func(*Reservation){
+		"scope":   func(r *Reservation) { r.Scope.ID = "s2" },
+		"id":      func(r *Reservation) { r.ID++ },
+		"mode":    func(r *Reservation) { r.Mode = Shared },
+		"pattern": func(r *Reservation) { r.Patterns = []string{"x", "y"} },
+		"name":    func(r *Reservation) { r.Holder.Name = "b" },
+		"uid":     func(r *Reservation) { r.Holder.UID++ },
+	} {
+		r := first.Reservation
+		change(&r)
+		require.NotEqual(t, seen, r.Fingerprint(), name)
+	}
 }

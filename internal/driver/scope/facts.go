@@ -35,6 +35,17 @@ func facts(v reserve.View, s sight) []op.Fact {
 	return out
 }
 
+// factsOfOne are what people should see before they give one reservation to
+// somebody else. The others of its scope change all the time and are not what
+// they sign for.
+func factsOfOne(v reserve.View, s sight, r reserve.Reservation) []op.Fact {
+	return []op.Fact{
+		{Name: r.ID.String(), Text: reservation(r)},
+		{Name: "path", Text: op.Shown(v.Scope.Path)},
+		{Name: "directory", Text: directory(v.Scope, s)},
+	}
+}
+
 func directory(of reserve.Scope, s sight) string {
 	if s.hidden != "" {
 		return fmt.Sprintf("not seen (%s); that of device %d, inode %d was registered at %s", s.hidden, of.Device, of.Inode, moment(of.At))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 	"gated/internal/reserve"
 )
@@ -41,6 +42,17 @@ func TestFacts(t *testing.T) {
 	}, facts(viewOf(held(), ended, bare), sight{}))
 	require.Equal(t, "not seen (the daemon may not look there); that of device 1, inode 2 was registered at 2026-03-01T12:00:00Z",
 		facts(viewOf(), sight{hidden: "the daemon may not look there"})[1].Text)
+}
+
+// TestRefusalsOfTheBookChangedNothing, all that it has of its own.
+func TestRefusalsOfTheBookChangedNothing(t *testing.T) {
+	for _, code := range []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.TooComplex, op.BadParams} {
+		require.False(t, driver.IsUnknown(worded(op.Refuse(code, "no"))), code)
+	}
+	for _, code := range []op.Code{op.Unavailable, op.Internal} {
+		require.True(t, driver.IsUnknown(worded(op.Refuse(code, "no"))), code)
+	}
+	require.NoError(t, worded(nil))
 }
 
 func TestFactsAreBounded(t *testing.T) {

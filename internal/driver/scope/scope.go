@@ -40,27 +40,34 @@ func (*Driver) Kind() string { return op.KindScope }
 // is another one by now, or a link to one, is not the scope any more. Where the
 // daemon cannot see it, what was registered counts, and a fact says so.
 func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
-	o, _, err := d.look(ctx, t)
-	return o, err
-}
-
-func (d *Driver) look(ctx context.Context, t op.Target) (op.Observed, reserve.View, error) {
 	if t.Kind != op.KindScope {
-		return op.Observed{Target: t}, reserve.View{}, nil
+		return op.Observed{Target: t}, nil
 	}
 	v, err := d.book.View(ctx, t.Name)
 	if errors.Is(err, op.UnknownTarget) {
-		return op.Observed{Target: t}, v, nil
+		return op.Observed{Target: t}, nil
 	}
 	if err != nil {
-		return op.Observed{Target: t}, v, err
+		return op.Observed{Target: t}, err
 	}
 	s, err := d.eyes.at(ctx, v.Scope.Place)
 	if err != nil || s.another {
-		return op.Observed{Target: t}, v, err
+		return op.Observed{Target: t}, err
 	}
 	return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
-		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s)}, v, nil
+		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s), Part: one(v, s)}, nil
+}
+
+// one finds a reservation of a view by its id.
+func one(v reserve.View, s sight) func(string) (op.Part, bool) {
+	return func(id string) (op.Part, bool) {
+		i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id })
+		if i < 0 {
+			return op.Part{}, false
+		}
+		r := v.Reservations[i]
+		return op.Part{State: r.Fingerprint(), Facts: factsOfOne(v, s, r)}, true
+	}
 }
 
 // List returns the scopes whose directories are there.
@@ -82,7 +89,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return out, nil
 }
 
-// act is what an operation does to the reservations that were seen.
+// act is what an operation does to the reservations that were seen, or the one.
 type act func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error
 
 var acts = map[string]act{
@@ -119,35 +126,21 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	now, v, err := d.look(ctx, step.Target)
+	now, err := d.Observe(ctx, step.Target)
 	if err != nil {
-		return "", err
-	}
-	if err := concerns(step, now, v); err != nil {
 		return "", err
 	}
 	if err := p.Use(ctx, now); err != nil {
 		return "", err
 	}
-	return "", worded(do(ctx, d.book, step, now.Fingerprint))
-}
-
-// concerns refuses the transfer of what was never among the reservations that
-// people saw. What ended since is for Permit.Use to refuse, as stale.
-func concerns(s op.Step, now op.Observed, v reserve.View) error {
-	if s.Op != op.ForceTransfer || now.Fingerprint != s.Fingerprint || now.Incarnation != s.Incarnation {
-		return nil
-	}
-	id := s.Params.Str("reservation")
-	if slices.ContainsFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id }) {
-		return nil
-	}
-	return op.Refuse(op.UnknownTarget, "there is no reservation %s in %s", id, s.Target).WithHint("gated reservations lists them")
+	seen, _ := now.PartFor(step) // it is there, or the permit would not have worked
+	return "", worded(do(ctx, d.book, step, seen.State))
 }
 
 // untouched are the codes with which the book refuses before it writes. After
 // anything else nobody knows what is on disk.
-var untouched = []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.BadParams, op.Malformed, op.NotAllowed, op.NotHolder}
+var untouched = []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.TooComplex, op.BadParams, op.Malformed,
+	op.NotAllowed, op.NotHolder}
 
 func worded(err error) error {
 	if err == nil || slices.Contains(untouched, op.CodeOf(err)) {

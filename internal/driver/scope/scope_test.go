@@ -33,7 +33,11 @@ func TestObserve(t *testing.T) {
 	require.NotEqual(t, o.Fingerprint, w.look().Fingerprint)
 	list, err := w.Driver.List(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []op.Observed{w.look()}, list)
+	require.Len(t, list, 1)
+	require.NotNil(t, list[0].Part)
+	now := w.look()
+	now.Part, list[0].Part = nil, nil
+	require.Equal(t, now, list[0])
 
 	for _, other := range []op.Target{{Kind: op.KindScope, Name: "s999"}, {Kind: op.KindScope, Name: "builder"}, {Kind: "guest", Name: w.scope().Name}} {
 		o, err := w.Observe(t.Context(), other)
@@ -57,6 +61,36 @@ func TestRenewingIsNoChange(t *testing.T) {
 	after := w.look()
 	require.Equal(t, before.Fingerprint, after.Fingerprint)
 	require.NotEqual(t, before.Facts, after.Facts, "people see it")
+}
+
+// TestOneOfThem: what a transfer is signed for is the reservation that it names,
+// which people see first, however many others there are.
+func TestOneOfThem(t *testing.T) {
+	w := newWorld(t)
+	r := w.mustReserve("builder", "src/**")
+	before, ok := w.look().Part(r.ID.String())
+	require.True(t, ok)
+	require.Equal(t, r.Fingerprint(), before.State)
+	require.Len(t, before.Facts, 3)
+	require.Equal(t, "r1", before.Facts[0].Name)
+	require.Contains(t, before.Facts[0].Text, `exclusive "src/**" by builder`)
+	require.Equal(t, op.Fact{Name: "path", Text: w.repo.Path}, before.Facts[1])
+	w.mustReserve("tester", "docs/**")
+	now := w.look()
+	after, ok := now.Part("r1")
+	require.True(t, ok)
+	require.Equal(t, before, after)
+	require.NotEqual(t, before.State, now.Fingerprint)
+	for _, none := range []string{"r3", "", "1", "src/**", "builder"} {
+		_, ok := now.Part(none)
+		require.False(t, ok, none)
+	}
+	here := w.repo
+	w.repo = w.place(here.Path + "-other")
+	other := w.mustReserve("tester", "**")
+	w.repo = here
+	_, ok = w.look().Part(other.ID.String())
+	require.False(t, ok, "another scope's")
 }
 
 func TestObserveOfAnotherDirectory(t *testing.T) {
@@ -135,19 +169,37 @@ func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	_, err := w.Execute(t.Context(), gate.Permit{})
 	require.ErrorIs(t, err, op.NotAllowed)
 
-	p := w.permit(w.transfer("r99", "writer"))
-	require.ErrorIs(t, w.execute(p), op.UnknownTarget)
-	s, err := w.gate.Refuse(t.Context(), p.Step().ID, op.Refuse(op.UnknownTarget, "no"))
-	require.NoError(t, err, "it was not dispatched")
-	require.Equal(t, op.StateRefused, s.State)
+	// Others of the scope are nobody's concern; what the step names is.
+	p, q := w.permit(w.transfer("r1", "writer")), w.permit(w.releaseAll())
+	w.mustReserve("tester", "docs/**")
+	require.ErrorIs(t, w.execute(q), op.StaleTarget)
+	_, err = w.Transfer(t.Context(), by("builder"), 1, "tester")
+	require.NoError(t, err)
+	require.ErrorIs(t, w.execute(p), op.StaleTarget)
+	ended, err := w.gate.Request(t.Context(), p.Step().ID)
+	require.NoError(t, err)
+	require.Equal(t, op.StateRefused, ended.Step.State)
 
-	// The reservation of another scope is none of this one.
+	p = w.permit(w.transfer("r1", "writer"))
+	_, err = w.Release(t.Context(), by("tester"), 1)
+	require.NoError(t, err)
+	require.ErrorIs(t, w.execute(p), op.StaleTarget)
+	require.Equal(t, []string{"r2 tester docs/**"}, w.held())
+}
+
+// TestRefusesWhatIsNotThere when it is asked for.
+func TestRefusesWhatIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	w.mustReserve("builder", "src/**")
 	here := w.repo
 	w.repo = w.place(here.Path + "-other")
 	r := w.mustReserve("tester", "**")
 	w.repo = here
-	require.ErrorIs(t, w.execute(w.permit(w.transfer(r.ID.String(), "writer"))), op.UnknownTarget)
-	require.Equal(t, []string{"r1 builder src/**", "r2 tester **"}, w.held())
+	for _, id := range []string{"r99", r.ID.String()} {
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{w.transfer(id, "writer")}})
+		require.ErrorIs(t, err, op.UnknownTarget)
+		require.ErrorContains(t, err, "there is no "+id+" in scope/s1: it has ended, or is another scope's")
+	}
 }
 
 // TestFailsAfterThePermitWasUsed: what the book refuses changed nothing, and of
@@ -170,10 +222,18 @@ func TestFailsAfterThePermitWasUsed(t *testing.T) {
 			_, err := w.Release(w.ctx, by("tester"), 2)
 			require.NoError(w.t, err)
 		}, want: op.StaleTarget, held: held[:1]},
-		"one has another holder": {ask: func(w *world) op.Ask { return w.transfer("r2", "writer") }, before: func(w *world) {
+		"one has another holder": {ask: (*world).releaseAll, before: func(w *world) {
 			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
 			require.NoError(w.t, err)
 		}, want: op.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
+		"it has another holder": {ask: func(w *world) op.Ask { return w.transfer("r1", "tester") }, before: func(w *world) {
+			_, err := w.Transfer(w.ctx, by("builder"), 1, "writer")
+			require.NoError(w.t, err)
+		}, want: op.StaleTarget, held: []string{"r1 writer src/**", held[1]}},
+		"it ended": {ask: func(w *world) op.Ask { return w.transfer("r1", "tester") }, before: func(w *world) {
+			_, err := w.Release(w.ctx, by("builder"), 1)
+			require.NoError(w.t, err)
+		}, want: op.StaleTarget, held: held[1:]},
 		"the disk is full":  {ask: (*world).releaseAll, after: op.Refuse(op.Unavailable, "disk"), want: op.Unavailable, held: []string{}},
 		"something else":    {ask: (*world).releaseAll, after: errors.New("what"), held: []string{}},
 		"the caller's time": {ask: (*world).releaseAll, after: context.DeadlineExceeded, want: context.DeadlineExceeded, held: []string{}},

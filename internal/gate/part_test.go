@@ -1,0 +1,222 @@
+package gate_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+)
+
+// parts is one scope with reservations in memory, by id: who has each.
+type parts struct {
+	mu   sync.Mutex
+	held map[string]string
+	anew bool // the directory is another one
+}
+
+var theScope = op.Target{Kind: op.KindScope, Name: "s3"}
+
+func (p *parts) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	whole := op.Params{}
+	seen := map[string]op.Part{}
+	for id, who := range p.held {
+		whole[id] = who
+		seen[id] = op.Part{State: op.FingerprintOf([]byte(id + who)), Facts: []op.Fact{{Name: id, Text: who}}}
+	}
+	o := op.Observed{Target: t, Present: true, Incarnation: "one", Fingerprint: op.FingerprintOf(whole.Canonical()),
+		Facts: []op.Fact{{Name: "all", Text: "of them"}}, Part: func(name string) (op.Part, bool) { x, ok := seen[name]; return x, ok }}
+	if p.anew {
+		o.Incarnation = "two"
+	}
+	return o, nil
+}
+
+func (p *parts) set(id, who string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[id] = who; who == "" {
+		delete(p.held, id)
+	}
+}
+
+func newPartsWorld(t *testing.T) (*world, *parts) {
+	t.Parallel()
+	p := &parts{held: map[string]string{"r1": "alma", "r2": "bert"}}
+	return newWorldOn(t, p), p
+}
+
+func give(id string) op.Ask {
+	return op.Ask{Op: op.ForceTransfer, Target: theScope, Params: op.Params{"reservation": id, "to": "cora"}}
+}
+
+var takeAll = op.Ask{Op: op.ReleaseAll, Target: theScope}
+
+func (w *world) again(r op.Request) op.Request {
+	w.t.Helper()
+	r, err := w.gate.Request(w.ctx, r.ID)
+	require.NoError(w.t, err)
+	return r
+}
+
+// uses gets the permit of a step and uses it on what is there now.
+func (w *world) uses(r op.Request) error {
+	w.t.Helper()
+	p, err := w.gate.Permit(w.ctx, r.ID)
+	require.NoError(w.t, err)
+	now, err := w.observer.Observe(w.ctx, theScope)
+	require.NoError(w.t, err)
+	return p.Use(w.ctx, now)
+}
+
+// TestASignatureCoversThePartThatItNames, and a change of anything else of the
+// target neither has its request issued anew nor makes it stale.
+func TestASignatureCoversThePartThatItNames(t *testing.T) {
+	w, p := newPartsWorld(t)
+	all, one := w.request(takeAll), w.request(give("r1"))
+	require.Equal(t, []op.Fact{{Name: "r1", Text: "alma"}}, one.Facts, "people see what they sign for")
+	require.Equal(t, []op.Fact{{Name: "all", Text: "of them"}}, all.Facts)
+	p.set("r3", "dora")
+	p.set("r2", "")
+	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
+	require.NotEqual(t, all.Nonce, w.again(all).Nonce)
+	require.Equal(t, one.Payload, w.again(one).Payload)
+	shown, err := w.gate.Shown(w.ctx, one.ID)
+	require.NoError(t, err)
+	require.Equal(t, one.Facts, shown.Facts)
+	require.NotZero(t, shown.FactsAt)
+	_, facts, err := w.gate.Explain(w.ctx, hub, give("r1"))
+	require.NoError(t, err)
+	require.Equal(t, one.Facts, facts)
+
+	j, err := w.submit(give("r1"))
+	require.NoError(t, err)
+	require.Equal(t, one.ID.Job, j.ID, "it is the same wish")
+	require.Equal(t, one.Payload, w.again(one).Payload)
+	_, err = w.approve(one)
+	require.NoError(t, err)
+	p.set("r4", "eva")
+	require.NoError(t, w.uses(one))
+	require.Equal(t, op.StateDispatched, w.again(one).Step.State)
+	w.verifyLog()
+}
+
+// TestAPartThatChanged has its request issued anew, and what was signed before
+// does not count.
+func TestAPartThatChanged(t *testing.T) {
+	w, p := newPartsWorld(t)
+	one := w.request(give("r1"))
+	p.set("r1", "bert")
+	_, err := w.approve(one)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
+	r := w.again(one)
+	require.Equal(t, op.StatePending, r.Step.State)
+	require.Equal(t, []op.Fact{{Name: "r1", Text: "bert"}}, r.Facts)
+	_, err = w.approve(one)
+	require.ErrorIs(t, err, op.Superseded)
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	p.set("r1", "alma")
+	require.ErrorIs(t, w.uses(r), op.StaleTarget)
+	require.Equal(t, op.StateRefused, w.again(r).Step.State)
+}
+
+// TestAPartThatIsNotThere is refused when it is asked for, and a request for it
+// does not wait for ever.
+func TestAPartThatIsNotThere(t *testing.T) {
+	w, p := newPartsWorld(t)
+	_, err := w.submit(give("r9"))
+	require.ErrorIs(t, err, op.UnknownTarget)
+	require.ErrorContains(t, err, "there is no r9 in scope/s3: it has ended, or is another scope's")
+	_, _, err = w.gate.Explain(w.ctx, hub, give("r9"))
+	require.ErrorIs(t, err, op.UnknownTarget)
+
+	waits, approved := w.request(give("r1")), w.request(give("r2"))
+	_, err = w.approve(approved)
+	require.NoError(t, err)
+	p.set("r1", "")
+	p.set("r2", "")
+	_, err = w.approve(waits)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.True(t, w.wakesScope(), "so that it is looked at again")
+	shown, err := w.gate.Shown(w.ctx, waits.ID)
+	require.NoError(t, err)
+	require.Equal(t, waits.Facts, shown.Facts, "what it was")
+	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
+	require.Equal(t, op.StateSuperseded, w.again(waits).Step.State)
+	n, _ := w.nonceOf(waits.Nonce)
+	require.Equal(t, nonce.Superseded, n.Fate)
+	require.ErrorIs(t, w.uses(approved), op.StaleTarget)
+	require.Equal(t, op.StateRefused, w.again(approved).Step.State)
+	w.verifyLog()
+}
+
+func (w *world) wakesScope() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.woken[theScope]
+}
+
+// TestAPartThatEndedAsItsPayloadExpired is not issued anew.
+func TestAPartThatEndedAsItsPayloadExpired(t *testing.T) {
+	w, p := newPartsWorld(t)
+	one := w.request(give("r1"))
+	p.set("r1", "")
+	w.pass(one.ExpiresAt.Sub(one.IssuedAt) + 2*gate.Skew)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
+}
+
+// TestAPartOfAnotherIncarnation is gone with its target.
+func TestAPartOfAnotherIncarnation(t *testing.T) {
+	w, p := newPartsWorld(t)
+	one := w.request(give("r1"))
+	p.anew = true
+	_, err := w.approve(one)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.NoError(t, w.gate.Refresh(w.ctx, theScope))
+	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
+}
+
+// TestASignatureFromBeforeCoversAPart: the same, where an operator wrote the
+// payload.
+func TestASignatureFromBeforeCoversAPart(t *testing.T) {
+	w, p := newPartsWorld(t)
+	offline := func(change func(*op.Payload)) error {
+		one := w.request(give("r1"))
+		b, err := op.DecodePayload(one.Payload)
+		require.NoError(t, err)
+		b.Nonce = nonce.New()
+		change(&b)
+		bytes, err := b.Encode()
+		require.NoError(t, err)
+		_, err = w.gate.ApproveOffline(w.ctx, hub, authz.Envelope{Payload: bytes, Signatures: []string{carol.sign(t, op.Coordination.Namespace(), bytes)}})
+		return err
+	}
+	whole, err := w.observer.Observe(w.ctx, theScope)
+	require.NoError(t, err)
+	require.ErrorIs(t, offline(func(b *op.Payload) { b.State = whole.Fingerprint }), op.StaleTarget)
+	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r2" }), op.StaleTarget)
+	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r9" }), op.UnknownTarget)
+	require.NoError(t, offline(func(*op.Payload) { p.set("r3", "dora") }))
+}
+
+// TestWhatToDoAboutABusyScope: all of it changes as long as somebody works there.
+func TestWhatToDoAboutABusyScope(t *testing.T) {
+	w, p := newPartsWorld(t)
+	all := w.request(takeAll)
+	p.set("r3", "dora")
+	_, err := w.approve(all)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.Contains(t, op.AsRefusal(err).Hint, "end the agents")
+	_, err = w.approve(w.request(give("r1")))
+	require.NoError(t, err, "one of them waits for nobody")
+}
