@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gated/internal/api"
+	"gated/internal/op"
 )
 
 // usage is a command line that was not understood.
@@ -45,14 +46,23 @@ func (t *Tool) Fail(path string, err error) int {
 		return silent.CommandExit()
 	case errors.Is(err, context.Canceled):
 		t.Say("%s\n", wordsInterrupted)
+		t.emitFailure(failure{problem{Code: op.Cancelled, Detail: wordsInterrupted}})
 		return api.ExitRefused
 	}
 	t.Say("%s", explain(path, err))
 	code := api.Exit(err)
-	if t.JSON && code != api.ExitUsage {
-		if err := t.Emit(failureOf(err)); err != nil {
-			t.Say("%v\n", err)
-		}
+	if code != api.ExitUsage {
+		t.emitFailure(failureOf(err))
 	}
 	return code
+}
+
+// emitFailure tells a program why a command failed.
+func (t *Tool) emitFailure(f failure) {
+	if !t.JSON {
+		return
+	}
+	if err := t.Emit(f); err != nil {
+		t.Say("%v\n", err)
+	}
 }
