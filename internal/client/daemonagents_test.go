@@ -43,7 +43,7 @@ func (d *daemon) Agents(context.Context) ([]api.Agent, error) {
 	return []api.Agent{{Name: "builder"}}, d.reach("agents")
 }
 
-func (d *daemon) Reserve(_ context.Context, by op.Requester, in api.Reserve) (api.Reservation, []api.Conflict, error) {
+func (d *daemon) Reserve(_ context.Context, by op.Requester, _ server.Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
 	err := d.reach("reserve %s %s %d %d %s", in.Scope.Path, in.Patterns, in.TTLSeconds, in.WaitSeconds, by.Agent)
 	return api.Reservation{ID: "r12"}, d.conflicts, err
 }
@@ -60,7 +60,7 @@ func (d *daemon) List(_ context.Context, _ op.Requester, q server.ReservationQue
 	return out, d.reach("list %s %s %s %d", q.Scope, q.Agent, q.After, q.Limit)
 }
 
-func (d *daemon) Renew(_ context.Context, _ op.Requester, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
+func (d *daemon) Renew(_ context.Context, _ op.Requester, _ server.Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
 	return api.Reservation{ID: id.String()}, d.reach("renew %s %s", id, ttl)
 }
 
@@ -80,6 +80,6 @@ func (d *daemon) Scopes(context.Context) ([]api.Scope, error) {
 	return []api.Scope{{ID: "s3"}}, d.reach("scopes")
 }
 
-func (d *daemon) RegisterScope(_ context.Context, _ op.Requester, at api.Place) (api.Scope, error) {
+func (d *daemon) RegisterScope(_ context.Context, _ op.Requester, _ server.Caller, _ bool, at api.Place) (api.Scope, error) {
 	return api.Scope{ID: "s3", Place: at}, d.reach("scope %s %d %d %v", at.Path, at.Device, at.Inode, at.Fold)
 }

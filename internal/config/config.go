@@ -37,6 +37,7 @@ type Config struct {
 	Desired Desired
 	Policy  policy.Policy // its Commands are the names of Local.Commands
 	Workers int           // targets that are worked on side by side
+	Unseen  bool          // paths may be reserved in directories that the daemon cannot see
 
 	// RevocationFile lists keys that count no more, an absolute path. If it is
 	// named here, it must be there; empty means DIR/revoked, which need not.
@@ -86,6 +87,7 @@ func Parse(file string, b []byte) (Config, error) {
 		RevocationFile: path(m.Get("revocation_file")),
 	}
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
+	c.Unseen = unseen(m.Map("reservations").Get("unseen"))
 	if limits := m.Map("limits"); limits.Has("workers") {
 		c.Workers = int(limits.Int("workers", 1, 256))
 	}

@@ -48,6 +48,7 @@ local:
 desired: {dir: /etc/d, interval: 10s}
 policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5}
 limits: {workers: 9}
+reservations: {unseen: allow}
 `))
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
@@ -60,7 +61,7 @@ limits: {workers: 9}
 			}},
 		Desired: config.Desired{Dir: "/etc/d", Interval: 10 * time.Second},
 		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, Commands: []string{"db", "web"}},
-		Workers: 9,
+		Workers: 9, Unseen: true,
 	}, c)
 }
 
@@ -100,6 +101,8 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\nlocal: {commands: {\"a b\": {argv: [/b]}}}":              `f:2:27: "a b" is not a command's name`,
 		"host: h\ndesired: {interval: 0s}":                                 "f:2:21: 0s is outside 1s to 24h",
 		"host: h\nlimits: {workers: 0}":                                    "f:2:19: workers is 0, outside 1 to 256",
+		"host: h\nreservations: {unseen: all}":                             `f:2:24: unseen is "all", neither refuse nor allow`,
+		"host: h\nreservations: {unsen: allow}":                            "f:2:16: unknown key unsen in reservations",
 		"host: h\nlimits: {workers: 257}":                                  "f:2:19: workers is 257, outside 1 to 256",
 
 		"host: h\npolicy: {max_validity: 24h1s}":            "f:2:24: 24h0m1s is longer than the built-in rule, 24h",

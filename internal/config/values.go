@@ -94,6 +94,15 @@ func submitters(v strictyaml.Value) (all bool, list []uint32) {
 	return true, nil
 }
 
+// unseen reads refuse, which it is if it is omitted, or allow.
+func unseen(v strictyaml.Value) bool {
+	s := v.String()
+	if v.Present() && s != "refuse" && s != "allow" {
+		v.Fail("unseen is %q, neither refuse nor allow", s)
+	}
+	return s == "allow"
+}
+
 // uids reads a list of uids and names of users. A name that the machine does
 // not know is refused: a rule about nobody would look like a rule.
 func uids(v strictyaml.Value) []uint32 {

@@ -138,10 +138,15 @@ func (p *player) reserved(ctx context.Context, words []string) (string, error) {
 			in.WaitSeconds = 30
 		}
 		r, err = p.client.Reserve(ctx, in)
+	case "imagine": // a directory that is not there
+		r, err = p.client.Reserve(ctx, api.Reserve{Scope: api.Place{Path: rest[0], Device: 1, Inode: 2}, Patterns: rest[1:]})
 	case "lie": // about which directory it is
 		at := placeOf(rest[0])
 		at.Inode++
 		r, err = p.client.Reserve(ctx, api.Reserve{Scope: at, Patterns: rest[1:]})
+	case "scope":
+		s, err := p.client.RegisterScope(ctx, placeOf(rest[0]))
+		return s.ID, err
 	case "renew":
 		r, err = p.client.Renew(ctx, rest[0], time.Hour)
 	case "release":

@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -220,35 +221,45 @@ func TestOtherUIDs(t *testing.T) {
 		require.EqualValues(t, os.Geteuid(), all[0].UID)
 		return
 	}
-	nobody, err := user.Lookup("nobody")
-	require.NoError(t, err)
-	group, err := user.LookupGroupId(nobody.Gid)
-	require.NoError(t, err)
-	w.config("socket_group: " + group.Name + "\n")
-	require.NoError(t, os.Chmod(w.dir, 0o755))
-	w.serve()
-	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
-	require.NoError(t, err)
-	gid, err := strconv.ParseUint(nobody.Gid, 10, 32)
-	require.NoError(t, err)
+	nobody := w.serveOthers("")
 	dir := w.checkout("repo")
-	mine, theirs := w.actor(nil), w.actor(&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)})
+	require.NoError(t, os.Chmod(dir, 0o777))
+	mine, theirs := w.actor(nil), w.actor(nobody)
 	mine.does("register mine")
 	mine.does("reserve %s a", dir)
+	uid := fmt.Sprintf("uid:%d", nobody.Uid)
 	theirs.cannot(op.Conflict, "register mine")
 	theirs.cannot(op.NotHolder, "unregister mine")
 	require.Contains(t, theirs.cannot(op.Conflict, "reserve %s a", dir), " mine ")
 	require.Equal(t, "r2", theirs.does("reserve %s b", dir), "under a bare uid")
-	require.Equal(t, []string{"r1 mine", "r2 uid:" + nobody.Uid}, w.reservations())
+	require.Equal(t, []string{"r1 mine", "r2 " + uid}, w.reservations())
 	mine.cannot(op.NotHolder, "release r2")
 	require.Equal(t, "theirs#2", theirs.does("register theirs"))
 	require.Equal(t, "r1", mine.does("transfer r1 theirs"))
-	require.Equal(t, []string{"r1 theirs", "r2 uid:" + nobody.Uid}, w.reservations())
+	require.Equal(t, []string{"r1 theirs", "r2 " + uid}, w.reservations())
 	theirs.kill()
 	require.Equal(t, "r1", w.awaitEvent("theirs", "orphaned").Reservation)
-	require.Equal(t, []string{"r2 uid:" + nobody.Uid}, w.reservations(), "it is bound to no process")
+	require.Equal(t, []string{"r2 " + uid}, w.reservations(), "it is bound to no process")
 	w.halt()
 	w.sound()
+}
+
+// serveOthers serves a socket that the user nobody may connect to, and returns
+// whom that is. It needs root.
+func (w *world) serveOthers(config string) *syscall.Credential {
+	w.t.Helper()
+	nobody, err := user.Lookup("nobody")
+	require.NoError(w.t, err)
+	group, err := user.LookupGroupId(nobody.Gid)
+	require.NoError(w.t, err)
+	w.config("socket_group: " + group.Name + "\n" + config)
+	require.NoError(w.t, os.Chmod(w.dir, 0o755))
+	w.serve()
+	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
+	require.NoError(w.t, err)
+	gid, err := strconv.ParseUint(nobody.Gid, 10, 32)
+	require.NoError(w.t, err)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
 // TestAnEndThatCannotBeWritten is tried again until it is, and the name stays

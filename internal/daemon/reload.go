@@ -165,6 +165,7 @@ func fixedNames(a, b config.Config) string {
 		{"operators", a.Operators, b.Operators},
 		{"local", a.Local, b.Local},
 		{"desired", a.Desired, b.Desired},
+		{"reservations", a.Unseen, b.Unseen},
 		{"limits", a.Workers, b.Workers},
 	} {
 		if !reflect.DeepEqual(s.a, s.b) {

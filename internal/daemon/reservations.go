@@ -43,8 +43,8 @@ func noteRefused(ctx context.Context, g *gate.Gate, by op.Requester, what string
 }
 
 // Reserve gives paths to an agent.
-func (r *reservations) Reserve(ctx context.Context, by op.Requester, in api.Reserve) (api.Reservation, []api.Conflict, error) {
-	granted, conflicts, err := r.reserve(ctx, by, in)
+func (r *reservations) Reserve(ctx context.Context, by op.Requester, from server.Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
+	granted, conflicts, err := r.reserve(ctx, by, from, in)
 	if err != nil {
 		return api.Reservation{}, conflictsOf(conflicts, by), noteRefused(ctx, r.gate, by, "POST /v1/reservations", err)
 	}
@@ -53,12 +53,16 @@ func (r *reservations) Reserve(ctx context.Context, by op.Requester, in api.Rese
 	return out, nil, nil
 }
 
-func (r *reservations) reserve(ctx context.Context, by op.Requester, in api.Reserve) (reserve.Granted, []reserve.Conflict, error) {
+func (r *reservations) reserve(ctx context.Context, by op.Requester, from server.Caller, in api.Reserve) (reserve.Granted, []reserve.Conflict, error) {
 	ttl, wait, err := in.Times()
 	if err != nil {
 		return reserve.Granted{}, nil, err
 	}
-	at, err := r.places.check(ctx, in.Scope, true)
+	who, err := claimantOf(from)
+	if err != nil {
+		return reserve.Granted{}, nil, err
+	}
+	at, err := r.places.claim(ctx, who, in.Scope, true)
 	if err != nil {
 		return reserve.Granted{}, nil, err
 	}
@@ -71,7 +75,7 @@ func modeOf(text string) reserve.Mode { return reserve.Mode(cmp.Or(text, api.Exc
 // Check says who is in the way. It decides nothing, so no refusal of it is
 // written down.
 func (r *reservations) Check(ctx context.Context, by op.Requester, in api.Check) (api.Checked, error) {
-	at, err := r.places.check(ctx, in.Scope, false)
+	at, _, err := r.places.check(ctx, by.UID, in.Scope, false)
 	if err != nil {
 		return api.Checked{}, r.gate.Answer(err)
 	}
@@ -92,9 +96,29 @@ func (r *reservations) List(ctx context.Context, by op.Requester, q server.Reser
 }
 
 // Renew gives a reservation more time.
-func (r *reservations) Renew(ctx context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
-	one, err := r.book.Renew(ctx, by, id, ttl)
+func (r *reservations) Renew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
+	var one reserve.Reservation
+	err := r.mayRenew(ctx, by, from, id)
+	if err == nil {
+		one, err = r.book.Renew(ctx, by, id, ttl)
+	}
 	return r.one(ctx, by, fmt.Sprintf("POST /v1/reservations/%s/renew", id), one, err)
+}
+
+// mayRenew refuses, as NotAllowed, more time for what its holder could not
+// reserve any more: else a name in /tmp that was somebody's once could be kept
+// from everybody without end. Whether there is such a reservation, and whose it
+// is, the book says.
+func (r *reservations) mayRenew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID) error {
+	list, err := r.book.List(ctx, reserve.Query{After: id - 1, Limit: 1})
+	if err != nil || len(list) == 0 || list[0].ID != id || !list[0].Holder.Same(holding(by)) {
+		return err
+	}
+	who, err := claimantOf(from)
+	if err != nil {
+		return err
+	}
+	return r.places.mayStay(ctx, who, list[0].Scope.Path)
 }
 
 // Release ends a reservation.
@@ -139,16 +163,40 @@ func (r *reservations) Scopes(ctx context.Context) ([]api.Scope, error) {
 }
 
 // RegisterScope finds or makes the id of a directory.
-func (r *reservations) RegisterScope(ctx context.Context, by op.Requester, said api.Place) (api.Scope, error) {
-	at, err := r.places.check(ctx, said, true)
-	if err != nil {
-		return api.Scope{}, noteRefused(ctx, r.gate, by, "POST /v1/scopes", err)
+func (r *reservations) RegisterScope(ctx context.Context, by op.Requester, from server.Caller, operator bool, said api.Place) (api.Scope, error) {
+	at, err := r.scopeFor(ctx, from, operator, said)
+	var s reserve.Scope
+	if err == nil {
+		s, err = r.book.Register(ctx, at)
 	}
-	s, err := r.book.Register(ctx, at)
 	if err != nil {
 		return api.Scope{}, noteRefused(ctx, r.gate, by, "POST /v1/scopes", err)
 	}
 	return scopeOf(s), nil
+}
+
+// scopeFor holds operators to no more than that it is the directory that they
+// mean: they release what others have reserved, wherever that is.
+func (r *reservations) scopeFor(ctx context.Context, from server.Caller, operator bool, said api.Place) (reserve.Place, error) {
+	who, err := claimantOf(from)
+	if err != nil {
+		return reserve.Place{}, err
+	}
+	if operator {
+		at, _, err := r.places.check(ctx, who.uid, said, true)
+		return at, err
+	}
+	return r.places.claim(ctx, who, said, true)
+}
+
+// claimantOf asks the kernel, by a caller's connection.
+func claimantOf(from server.Caller) (claimant, error) {
+	c, ok := from.(*caller)
+	if !ok {
+		return claimant{}, errStrangeCaller
+	}
+	groups, err := c.peer.Groups()
+	return claimant{uid: c.peer.UID, groups: groups}, err
 }
 
 func scopeOf(s reserve.Scope) api.Scope {
@@ -166,10 +214,14 @@ func reservationsOf(list []reserve.Reservation, by op.Requester) []api.Reservati
 
 // reservationOf shows a reservation to a caller.
 func reservationOf(r reserve.Reservation, by op.Requester) api.Reservation {
-	caller := reserve.Holder{Name: op.AgentName(by.Agent), UID: by.UID}
 	return api.Reservation{ID: r.ID.String(), Scope: r.Scope.Path, ScopeID: r.Scope.ID, Patterns: r.Patterns, Mode: string(r.Mode),
-		Agent: r.Holder.String(), UID: r.Holder.UID, HolderAlive: r.Alive, Keep: r.Keep, Mine: r.Holder.Same(caller), Reason: r.Reason,
+		Agent: r.Holder.String(), UID: r.Holder.UID, HolderAlive: r.Alive, Keep: r.Keep, Mine: r.Holder.Same(holding(by)), Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC()}
+}
+
+// holding is the holder that a caller is.
+func holding(by op.Requester) reserve.Holder {
+	return reserve.Holder{Name: op.AgentName(by.Agent), UID: by.UID}
 }
 
 func conflictsOf(list []reserve.Conflict, by op.Requester) []api.Conflict {

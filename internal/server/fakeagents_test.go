@@ -99,7 +99,7 @@ func (f *fake) Agents(context.Context) ([]api.Agent, error) {
 	return []api.Agent{{Name: "builder"}}, f.reach("Agents", op.Requester{})
 }
 
-func (f *fake) Reserve(ctx context.Context, by op.Requester, in api.Reserve) (api.Reservation, []api.Conflict, error) {
+func (f *fake) Reserve(ctx context.Context, by op.Requester, _ Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
 	f.mu.Lock()
 	f.claim = in
 	waits, decide := f.waits, f.decide
@@ -132,7 +132,7 @@ func (f *fake) List(_ context.Context, by op.Requester, q ReservationQuery) ([]a
 	return out, f.reach("List", by)
 }
 
-func (f *fake) Renew(_ context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
+func (f *fake) Renew(_ context.Context, by op.Requester, _ Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
 	f.ttl = ttl
 	return api.Reservation{ID: id.String()}, f.reach("Renew "+id.String(), by)
 }
@@ -153,7 +153,10 @@ func (f *fake) Scopes(context.Context) ([]api.Scope, error) {
 	return []api.Scope{{ID: "s3", Place: f.place}}, f.reach("Scopes", op.Requester{})
 }
 
-func (f *fake) RegisterScope(_ context.Context, by op.Requester, at api.Place) (api.Scope, error) {
-	f.place = at
+func (f *fake) RegisterScope(_ context.Context, by op.Requester, from Caller, operator bool, at api.Place) (api.Scope, error) {
+	if from.(*fakeCaller).closed.Load() {
+		panic("the caller is closed")
+	}
+	f.change(func() { f.operator, f.place = operator, at })
 	return api.Scope{ID: "s3", Place: at}, f.reach("RegisterScope", by)
 }

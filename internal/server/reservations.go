@@ -47,7 +47,7 @@ func (s *Server) reserve(c *call) (answer, error) {
 		ctx, cancel = context.WithTimeout(lasting, wait+s.Limits.Work)
 		defer cancel()
 	}
-	r, conflicts, err := s.Reservations.Reserve(ctx, c.by, in)
+	r, conflicts, err := s.Reservations.Reserve(ctx, c.by, peerOf(c.ctx).caller, in)
 	switch {
 	case err != nil && c.r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // who hung up is told nothing
@@ -133,7 +133,7 @@ func (s *Server) renew(c *call) (answer, error) {
 	if ttl, err = in.TTL(); err != nil {
 		return answer{}, ownRefusal(err)
 	}
-	r, err := s.Reservations.Renew(c.ctx, c.by, id, ttl)
+	r, err := s.Reservations.Renew(c.ctx, c.by, peerOf(c.ctx).caller, id, ttl)
 	return ok(r), err
 }
 
@@ -186,6 +186,6 @@ func (s *Server) registerScope(c *call) (answer, error) {
 	if err := api.DecodeBody(c.body, &in); err != nil {
 		return answer{}, ownRefusal(err)
 	}
-	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, in)
+	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, peerOf(c.ctx).caller, s.operator(c.by.UID), in)
 	return ok(sc), err
 }

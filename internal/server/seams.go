@@ -109,18 +109,21 @@ type ReservationQuery struct {
 // api.MaxSeconds.
 type Reservations interface {
 	// Reserve waits for as long as in says. Its refusal as Conflict comes with
-	// who is in the way. When ctx ends it returns ctx's error, and the call has
-	// no place among those that wait any more.
-	Reserve(ctx context.Context, by op.Requester, in api.Reserve) (api.Reservation, []api.Conflict, error)
+	// who is in the way; it is NotAllowed where from, which is what
+	// Agents.Connected returned, may not write. When ctx ends it returns ctx's
+	// error, and the call has no place among those that wait any more.
+	Reserve(ctx context.Context, by op.Requester, from Caller, in api.Reserve) (api.Reservation, []api.Conflict, error)
 	Check(ctx context.Context, by op.Requester, in api.Check) (api.Checked, error)
 	List(ctx context.Context, by op.Requester, q ReservationQuery) ([]api.Reservation, error)
-	Renew(ctx context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (api.Reservation, error)
+	Renew(ctx context.Context, by op.Requester, from Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error)
 	Release(ctx context.Context, by op.Requester, id op.ReservationID) (api.Reservation, error)
 	ReleaseMine(ctx context.Context, by op.Requester) ([]api.Reservation, error)
 	Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (api.Reservation, error)
 	Scopes(ctx context.Context) ([]api.Scope, error)
-	// RegisterScope finds the id of a place, or makes one.
-	RegisterScope(ctx context.Context, by op.Requester, at api.Place) (api.Scope, error)
+	// RegisterScope finds the id of a place, or makes one. It is NotAllowed where
+	// from may not write, unless it is an operator, which the server says of by's
+	// uid.
+	RegisterScope(ctx context.Context, by op.Requester, from Caller, operator bool, at api.Place) (api.Scope, error)
 }
 
 // Log reads the audit log, and as its filtered form the events.
