@@ -258,7 +258,7 @@ func (m *model) transfers(t *rapid.T) {
 		require.ErrorIs(t, err, op.Conflict)
 	default:
 		require.NoError(t, err)
-		found.Holder = receiver
+		found.Holder, found.Keep = receiver, false
 	}
 }
 

@@ -17,7 +17,9 @@ func prefixOf(scope string, p glob.Pattern) string {
 
 // isPath reports whether a pattern is nothing but one path. Then nothing that
 // lies below can overlap it.
-func (p pattern) isPath() bool { return p.String() == glob.Quote(p.Literal()) }
+func (p pattern) isPath() bool { return isPath(p.Pattern) }
+
+func isPath(p glob.Pattern) bool { return p.String() == glob.Quote(p.Literal()) }
 
 // ancestors returns an absolute path and all that are above it.
 func ancestors(p string) []string {
@@ -47,7 +49,16 @@ func related(a, b string) bool {
 }
 
 // meet reports whether two patterns match one path, each read where it belongs.
+// A path is looked up in the other pattern, which costs less than to compare two.
 func meet(r region, p glob.Pattern, o region, q glob.Pattern) bool {
+	if isPath(p) && (o.fold || !r.fold) {
+		path, ok := r.within(o, p.Literal())
+		return ok && q.Match(path)
+	}
+	if isPath(q) && (r.fold || !o.fold) {
+		path, ok := o.within(r, q.Literal())
+		return ok && p.Match(path)
+	}
 	if r.isAt(o) {
 		return glob.Overlap(p, q)
 	}
@@ -65,6 +76,25 @@ func meet(r region, p glob.Pattern, o region, q glob.Pattern) bool {
 // was spelled in two ways.
 func (r region) isAt(o region) bool {
 	return r.path == o.path || r.fold && o.fold && glob.Folded(r.path) == glob.Folded(o.path)
+}
+
+// within returns a path of this region as one relative to the other's directory,
+// if it is below that. It is in lower case where both ignore case.
+func (r region) within(o region, name string) (string, bool) {
+	if r.isAt(o) {
+		return name, true
+	}
+	if dir, ok := o.holds(r); ok {
+		return dir + "/" + name, true
+	}
+	dir, ok := r.holds(o)
+	if !ok {
+		return "", false
+	}
+	if r.fold && o.fold {
+		dir = glob.Folded(dir)
+	}
+	return strings.CutPrefix(name, dir+"/")
 }
 
 // holds returns the other's directory relative to this one's, if it is below.
