@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"time"
@@ -9,7 +10,9 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
+	"gated/internal/client"
 	"gated/internal/doctor"
+	"gated/internal/hook"
 	"gated/internal/op"
 )
 
@@ -24,13 +27,12 @@ func (t *tool) doctorCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cl, err := t.Client()
+		where, err := t.Where()
 		if err != nil {
 			return err
 		}
-		defer cl.Close()
-		d := doctor.Doctor{Place: p, Gate: cl, Socket: func() string { return string(cl.Address()) }, As: t.holder,
-			Settings: t.agentSettings(p, settings), Home: t.hookHome(), Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
+		d := doctor.Doctor{Place: p, Socket: where.Socket, Connect: t.doctorGate, Caller: t.caller,
+			Settings: t.agentSettings(p, settings), Home: t.hookHomeOf, Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
 		r := d.Run(c.Context())
 		if t.JSON {
 			err = t.Emit(r)
@@ -48,15 +50,36 @@ func (t *tool) doctorCommand() *cobra.Command {
 	return c
 }
 
-// holder returns a client that calls as the agent of a token.
-func (t *tool) holder(token string) (doctor.Holder, error) { return t.clientWith(token) }
+// doctorGate is a daemon as the doctor asks it.
+type doctorGate struct{ *client.Client }
+
+// Where returns where it answered last.
+func (g doctorGate) Where() string { return string(g.Address()) }
+
+// doctorGate returns the daemon of a socket, or of the environment, asked as the
+// agent of a token or as this process.
+func (t *tool) doctorGate(socket, token string) (doctor.Gate, error) {
+	cl, err := client.New(client.Options{Socket: socket, Getenv: t.Getenv, Token: token})
+	return doctorGate{cl}, err
+}
+
+// caller asks the daemon for whom it takes this process, with the token that it
+// was given.
+func (t *tool) caller(ctx context.Context) (api.Caller, error) {
+	cl, err := t.Client()
+	if err != nil {
+		return api.Caller{}, err
+	}
+	defer cl.Close()
+	return cl.Self(ctx)
+}
 
 // agentSettings are the files of settings that count in a place: those that
 // were named, and those that agents read there by themselves.
 func (t *tool) agentSettings(p api.Place, named []string) []string {
-	list := []string{filepath.Join(p.Path, ".claude", "settings.json"), filepath.Join(p.Path, ".claude", "settings.local.json")}
+	list := []string{hook.SettingsOf(p.Path), hook.LocalSettingsOf(p.Path)}
 	if home := t.Getenv("HOME"); filepath.IsAbs(home) {
-		list = append(list, filepath.Join(home, ".claude", "settings.json"))
+		list = append(list, hook.SettingsOf(home))
 	}
 	for _, path := range named {
 		if abs, err := filepath.Abs(path); err == nil {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,30 +13,30 @@ import (
 	"gated/internal/op"
 )
 
-// Gate is the daemon, as whoever runs the doctor asks it.
+// Gate is a daemon, as one caller asks it.
 type Gate interface {
+	Where() string // the address at which it answered last
 	Status(context.Context) (api.Status, error)
 	Self(context.Context) (api.Caller, error)
+	Agents(context.Context) ([]api.Agent, error)
 	RegisterAgent(context.Context, api.RegisterAgent) (api.RegisteredAgent, error)
-}
-
-// Holder is the daemon, as the doctor's own agent asks it.
-type Holder interface {
+	Unregister(context.Context, string) (api.Agent, error)
 	Reserve(context.Context, api.Reserve) (api.Reservation, error)
 	Release(context.Context, string) (api.Reservation, error)
-	Unregister(context.Context, string) (api.Agent, error)
 	Close()
 }
 
 // Doctor looks at one directory.
 type Doctor struct {
-	Place    api.Place
-	Gate     Gate
-	Socket   func() string                // where the daemon answered last
-	As       func(string) (Holder, error) // as the agent of a token
-	Settings []string                     // files of agents' settings that count here
-	Home     hook.Home                    // of this user's hooks
-	Env      []string                     // of a hook; the doctor's own token is never in it
+	Place  api.Place
+	Socket string // of the daemon to look at; "" is the one that the environment names
+	// Connect returns the daemon of a socket, "" as above, asked with an agent's
+	// token or as the process itself.
+	Connect  func(socket, token string) (Gate, error)
+	Caller   func(context.Context) (api.Caller, error) // whom that of Socket takes the caller for, with the token that it has
+	Settings []string                                  // files of agents' settings that count here
+	Home     func(socket string) hook.Home             // of this user's hooks
+	Env      []string                                  // of a hook; no agent's token is ever taken from it
 	Now      func() time.Time
 	Deadline time.Duration // of one trial of a git hook; settings have their own
 }
@@ -48,42 +47,43 @@ const asks = 5 * time.Second
 // Run looks at everything. It always has an answer.
 func (d Doctor) Run(ctx context.Context) Report {
 	r := &Report{Scope: d.Place.Path, Findings: []Finding{}}
-	reached := d.daemon(ctx, r)
-	d.failures(r)
 	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
 	r.asked = len(trials) > 0
-	switch {
-	case !r.asked:
-	case !reached:
-		r.notTried(trials, fmt.Sprintf(wordsNotTried, whatDaemon+" "+errAway.Error()))
-	default:
-		d.try(ctx, r, trials)
+	groups := bySocket(trials)
+	d.daemon(ctx, r, groups)
+	d.failures(r, groups)
+	for _, g := range groups {
+		d.tryAt(ctx, r, g)
 	}
 	r.conclude()
 	return *r
 }
 
-var errAway = errors.New("cannot be reached")
-
 // daemon says which socket answers, and for whom it takes the caller.
-func (d Doctor) daemon(ctx context.Context, r *Report) bool {
+func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	s, err := d.Gate.Status(ctx)
+	s, where, err := d.status(ctx, d.Socket)
 	if err != nil {
+		// It is not asked by hooks that all have a socket of their own.
+		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
+			r.add(whatDaemon, Note, fmt.Sprintf(wordsElsewhere, op.Shown(groups[0].socket), short(err))).
+				hint(fmt.Sprintf(hintElsewhere, hook.Quote(groups[0].socket)))
+			return
+		}
 		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
-		return false
+		return
 	}
-	r.Socket = d.Socket()
+	r.Socket = where
 	f := r.add(whatDaemon, OK, fmt.Sprintf(wordsIsolation, op.Shown(r.Socket), op.Shown(s.Isolation)))
 	if len(s.Remedies) > 0 {
 		f.State = Note
 		f.hint(op.Shown(strings.Join(s.Remedies, "; ")))
 	}
-	me, err := d.Gate.Self(ctx)
+	me, err := d.Caller(ctx)
 	if err != nil {
-		r.add(whatCaller, Bad, short(err))
-		return false
+		r.add(whatCaller, Bad, fmt.Sprintf(wordsNoCaller, short(err)))
+		return
 	}
 	r.Caller = &me
 	if me.Agent != nil {
@@ -91,12 +91,28 @@ func (d Doctor) daemon(ctx context.Context, r *Report) bool {
 	} else {
 		r.add(whatCaller, Note, fmt.Sprintf(wordsUnnamed, me.UID, op.Shown(me.Why))).hint(hintUnnamed)
 	}
-	return true
 }
 
-// failures says how the hooks did before.
-func (d Doctor) failures(r *Report) {
-	s := d.Home.Status(d.Now(), 1)
+// status asks the daemon of a socket how it is, and where it is.
+func (d Doctor) status(ctx context.Context, socket string) (s api.Status, where string, err error) {
+	g, err := d.Connect(socket, "")
+	if err != nil {
+		return s, "", err
+	}
+	defer g.Close()
+	s, err = g.Status(ctx)
+	return s, g.Where(), err
+}
+
+// failures says how the hooks did before, and whether one of the gates that they
+// ask is not asked now.
+func (d Doctor) failures(r *Report, groups []group) {
+	s := d.Home(d.Socket).Status(d.Now(), 1)
+	for _, g := range groups {
+		if other := d.Home(g.socket).Status(d.Now(), 0); other.Open && !s.Open {
+			s.Open, s.Until = true, other.Until
+		}
+	}
 	r.Hooks = s
 	switch {
 	case s.Open:
@@ -136,7 +152,7 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 		case !s.Runs:
 			r.add(what, Bad, fmt.Sprintf(wordsNotRun, path)).hint(hintNotRun)
 		default:
-			out = append(out, trial{what: what, limit: d.Deadline, run: d.gitTrial(s, dir.WorkTree)})
+			out = append(out, trial{what: what, limit: d.Deadline, setup: setupOf(s.Setup, hook.GitDeadline), run: d.gitTrial(s, dir.WorkTree)})
 		}
 	}
 	return out
@@ -165,7 +181,7 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 			}
 			for _, tool := range h.Tools {
 				asked = append(asked, tool)
-				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), run: d.toolTrial(h.Command, tool)})
+				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline), run: d.toolTrial(h.Command, tool)})
 			}
 		}
 	}
@@ -194,10 +210,4 @@ func short(err error) string {
 		text = strings.ToValidUTF8(text[:min(len(text), 400)], "")
 	}
 	return text
-}
-
-func (r *Report) notTried(trials []trial, why string) {
-	for _, t := range trials {
-		r.add(t.what, Bad, why)
-	}
 }

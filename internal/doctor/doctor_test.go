@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +31,8 @@ type gate struct {
 	agents                 map[string]bool
 	statusErr, reserveErr  error
 	releaseErr, unregister error
+	left                   []api.Agent // that are registered beside
+	as                     *api.Agent  // what the caller is
 	reserved               []api.Reserve
 }
 
@@ -38,8 +41,12 @@ func (g *gate) Status(context.Context) (api.Status, error) {
 }
 
 func (g *gate) Self(context.Context) (api.Caller, error) {
-	return api.Caller{UID: 7, Why: "nobody registered it"}, nil
+	return api.Caller{UID: 7, Agent: g.as, Why: "nobody registered it"}, nil
 }
+
+func (g *gate) Where() string { return "unix:/s" }
+
+func (g *gate) Agents(context.Context) ([]api.Agent, error) { return g.left, nil }
 
 func (g *gate) RegisterAgent(_ context.Context, in api.RegisterAgent) (api.RegisteredAgent, error) {
 	if !in.Token {
@@ -68,6 +75,12 @@ func (g *gate) Unregister(ctx context.Context, name string) (api.Agent, error) {
 	if ctx.Err() != nil {
 		return api.Agent{}, ctx.Err()
 	}
+	for i, a := range g.left {
+		if a.Name == name && g.unregister == nil {
+			g.left = slices.Delete(slices.Clone(g.left), i, i+1)
+			return a, nil
+		}
+	}
 	delete(g.agents, name)
 	return api.Agent{}, g.unregister
 }
@@ -80,6 +93,7 @@ type patient struct {
 	dir string
 	env []string
 	*gate
+	others map[string]*gate // at sockets that are not the environment's
 	Doctor
 }
 
@@ -94,11 +108,15 @@ func newPatient(t *testing.T) *patient {
 	p.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "HELD=" + p.file,
 		"GATED_AGENT_TOKEN_FILE=/token", "GIT_INDEX_FILE=/nowhere/index", "GIT_DIR=/nowhere",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com"}
-	p.Doctor = Doctor{Place: place, Gate: p.gate, Socket: func() string { return "unix:/s" }, As: func(token string) (Holder, error) {
-		require.Equal(t, "secret", token)
+	p.Doctor = Doctor{Place: place, Connect: func(socket, token string) (Gate, error) {
+		require.Contains(t, []string{"", "secret"}, token)
+		if other := p.others[socket]; other != nil {
+			return other, nil
+		}
 		return p.gate, nil
-	}, Settings: []string{filepath.Join(p.dir, "settings.json")}, Home: hook.HomeOf(func(string) string { return "" }, "g"),
-		Env: p.env, Now: time.Now, Deadline: time.Minute}
+	}, Caller: p.gate.Self, Settings: []string{filepath.Join(p.dir, "settings.json")},
+		Home: func(socket string) hook.Home { return hook.HomeOf(func(string) string { return "" }, socket) },
+		Env:  p.env, Now: time.Now, Deadline: time.Minute}
 	p.git("init", "-q", "-b", "main")
 	return p
 }
@@ -270,7 +288,7 @@ func TestAnInterruptedTrialLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.installGit(p.program("exit 1\n"))
 	reserve := p.gate
-	p.As = func(string) (Holder, error) { return interrupting{reserve, cancel}, nil }
+	p.Connect = func(string, string) (Gate, error) { return interrupting{reserve, cancel}, nil }
 	r := p.Run(ctx)
 	require.False(t, r.Sound)
 	require.Empty(t, p.agents)
@@ -296,7 +314,7 @@ func TestWhatCannotBeTried(t *testing.T) {
 	r := p.examine()
 	require.False(t, r.Sound)
 	require.Equal(t, Bad, r.of(whatDaemon).State)
-	require.Contains(t, r.of("git pre-commit").Detail, "not tried")
+	require.Contains(t, r.of("git pre-commit").Detail, "no daemon answers at the socket that its environment names")
 	require.Nil(t, r.Caller)
 
 	p.statusErr, p.reserveErr = nil, op.Refuse(op.Conflict, "others have it")

@@ -1,8 +1,12 @@
 package doctor
 
 import (
+	"fmt"
+	"time"
+
 	"gated/internal/api"
 	"gated/internal/hook"
+	"gated/internal/op"
 )
 
 // State is how something is.
@@ -20,7 +24,35 @@ type Finding struct {
 	What   string `json:"what"`
 	State  State  `json:"state"`
 	Detail string `json:"detail"`
-	Hint   string `json:"hint,omitempty"` // what to do
+	Hint   string `json:"hint,omitempty"`  // what to do
+	Setup  *Setup `json:"setup,omitempty"` // of a hook: what it is told
+}
+
+// Setup is what a hook is told when it is called, its own defaults filled in.
+type Setup struct {
+	OnFailure hook.OnFailure `json:"on_failure"`
+	Deadline  int64          `json:"deadline_ms"` // in milliseconds, for each thing that it waits for
+	Socket    string         `json:"socket"`      // empty: the one that its environment names
+}
+
+func setupOf(s hook.Setup, deadline time.Duration) Setup {
+	out := Setup{OnFailure: s.OnFailure, Deadline: s.Deadline.Milliseconds(), Socket: s.Socket}
+	if out.OnFailure == "" {
+		out.OnFailure = hook.Warn
+	}
+	if s.Deadline == 0 {
+		out.Deadline = deadline.Milliseconds()
+	}
+	return out
+}
+
+// words say it on one line.
+func (s Setup) words() string {
+	socket := wordsOwnSocket
+	if s.Socket != "" {
+		socket = op.Shown(s.Socket)
+	}
+	return fmt.Sprintf(wordsSetup, s.OnFailure, time.Duration(s.Deadline)*time.Millisecond, socket)
 }
 
 // Report is what was found.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,7 +44,59 @@ type verdict struct {
 type trial struct {
 	what  string
 	limit time.Duration
+	setup Setup
 	run   func(ctx context.Context, path string) (verdict, error)
+}
+
+// add says what came of it, and what the hook is told.
+func (t trial) add(r *Report, s State, text string) {
+	r.add(t.what, s, text+"; "+t.setup.words()).Setup = &t.setup
+}
+
+// group is the trials of hooks that ask at the same socket.
+type group struct {
+	socket string
+	trials []trial
+}
+
+// bySocket puts trials into groups, of which the first is that of hooks without a
+// socket of their own, if there are any.
+func bySocket(trials []trial) []group {
+	var out []group
+	for _, t := range trials {
+		at := slices.IndexFunc(out, func(g group) bool { return g.socket == t.setup.Socket })
+		if at < 0 {
+			at = len(out)
+			out = append(out, group{socket: t.setup.Socket})
+		}
+		out[at].trials = append(out[at].trials, t)
+	}
+	slices.SortStableFunc(out, func(a, b group) int { return strings.Compare(a.socket, b.socket) })
+	return out
+}
+
+// tryAt tries the hooks that ask at one socket, if somebody answers there. Where
+// nobody does, what becomes of changes is what the hooks were told.
+func (d Doctor) tryAt(ctx context.Context, r *Report, g group) {
+	asked, cancel := context.WithTimeout(ctx, asks)
+	_, _, err := d.status(asked, g.socket)
+	cancel()
+	if err == nil {
+		d.try(ctx, r, g)
+		return
+	}
+	where := wordsOwnSocketAt
+	if g.socket != "" {
+		where = op.Shown(g.socket)
+	}
+	why := fmt.Sprintf(wordsHookAlone, where, short(err))
+	for _, t := range g.trials {
+		text := wordsPassesAll
+		if t.setup.OnFailure == hook.Block {
+			text = wordsRefusesAll
+		}
+		t.add(r, Bad, fmt.Sprintf(text, why))
+	}
 }
 
 // toolLimit is how long the harness of an agent waits.
@@ -56,40 +109,51 @@ func toolLimit(h hook.ToolState) time.Duration {
 
 // try holds a path under a name of the doctor's own, runs the trials, and takes
 // away what it made, also where it was interrupted.
-func (d Doctor) try(ctx context.Context, r *Report, trials []trial) {
+func (d Doctor) try(ctx context.Context, r *Report, g group) {
+	what := whatTrial
+	if g.socket != "" {
+		what += " at " + op.Shown(g.socket)
+	}
 	if !utf8.ValidString(d.Place.Path) {
-		r.notTried(trials, wordsScopeName)
+		r.add(what, Bad, wordsScopeName)
 		return
 	}
+	gate, err := d.Connect(g.socket, "")
+	if err != nil {
+		r.add(what, Bad, fmt.Sprintf(wordsNoTrial, short(err)))
+		return
+	}
+	defer gate.Close()
+	d.tidy(ctx, r, gate)
 	id := make([]byte, 6)
 	rand.Read(id) // never fails (crypto/rand)
 	name := probePrefix + hex.EncodeToString(id)
-	release, err := d.hold(ctx, r, strings.TrimPrefix(name, ".gated-"), name)
+	release, err := d.hold(ctx, r, gate, g.socket, strings.TrimPrefix(name, ".gated-"), name)
 	defer release(context.WithoutCancel(ctx))
 	if err != nil {
 		words, hint := wordsNoTrial, ""
 		if errors.Is(err, op.Conflict) {
 			words, hint = wordsProbeHeld, hintProbeHeld
 		}
-		r.add(whatTrial, Bad, fmt.Sprintf(words, short(err))).hint(hint)
+		r.add(what, Bad, fmt.Sprintf(words, short(err))).hint(hint)
 		return
 	}
-	for _, t := range trials {
+	for _, t := range g.trials {
 		t.judge(ctx, r, name, name+"-free")
 	}
 }
 
 // hold registers the doctor's agent and reserves the probe. release takes back
 // what was made of that, and may always be called.
-func (d Doctor) hold(ctx context.Context, r *Report, agent, path string) (release func(context.Context), err error) {
+func (d Doctor) hold(ctx context.Context, r *Report, gate Gate, socket, agent, path string) (release func(context.Context), err error) {
 	release = func(context.Context) {}
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
-	registered, err := d.Gate.RegisterAgent(ctx, api.RegisterAgent{Name: agent, Token: true})
+	registered, err := gate.RegisterAgent(ctx, api.RegisterAgent{Name: agent, Token: true})
 	if err != nil {
 		return release, err
 	}
-	as, err := d.As(registered.Token)
+	as, err := d.Connect(socket, registered.Token)
 	if err != nil {
 		return release, err
 	}
@@ -118,7 +182,7 @@ func (d Doctor) hold(ctx context.Context, r *Report, agent, path string) (releas
 func (t trial) judge(ctx context.Context, r *Report, held, free string) {
 	first, err := t.once(ctx, held)
 	if err == nil && (first.failed || !first.denied) {
-		r.add(t.what, Bad, withWords(wordsDoesNot, first.said))
+		t.add(r, Bad, withWords(wordsDoesNot, first.said))
 		return
 	}
 	var second verdict
@@ -127,13 +191,13 @@ func (t trial) judge(ctx context.Context, r *Report, held, free string) {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		r.add(t.what, Bad, fmt.Sprintf(wordsNoEnd, t.limit))
+		t.add(r, Bad, fmt.Sprintf(wordsNoEnd, t.limit))
 	case err != nil:
-		r.add(t.what, Bad, fmt.Sprintf(wordsDidNotRun, short(err)))
+		t.add(r, Bad, fmt.Sprintf(wordsDidNotRun, short(err)))
 	case second.denied || second.failed:
-		r.add(t.what, Bad, withWords(wordsBlocksAll, second.said))
+		t.add(r, Bad, withWords(wordsBlocksAll, second.said))
 	default:
-		r.add(t.what, OK, wordsBlocks)
+		t.add(r, OK, wordsBlocks)
 	}
 }
 

@@ -29,6 +29,9 @@ const (
 // its agents.
 func SettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.json") }
 
+// LocalSettingsOf returns where it has those that are not shared through git.
+func LocalSettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.local.json") }
+
 // Settings are the settings of an agent that is to ask us.
 type Settings struct {
 	Path   string // of the file; it need not exist
