@@ -191,15 +191,14 @@ var adminRows = []attack{
 		return f.send(again.ID, authz.Envelope{Payload: e.Payload, Signatures: e.Signatures})
 	}),
 
-	impossibleTo("A11a", "a reservation that there is not", op.UnknownTarget, op.StateRefused,
-		func(f *floor) op.Ask { return f.giving("r99", "cora") }, asBefore),
-	impossibleTo("A11b", "a reservation of another directory", op.UnknownTarget, op.StateRefused, func(f *floor) op.Ask {
+	wrong("A11a", "a reservation that there is not", op.UnknownTarget, func(f *floor) op.Ask { return f.giving("r99", "cora") }),
+	wrong("A11b", "a reservation of another directory", op.UnknownTarget, func(f *floor) op.Ask {
 		here := f.repo
 		f.repo = place(f.world, "other")
 		r := f.claim(f.alma, "**")
 		f.repo = here
 		return f.giving(r, "cora")
-	}, asBefore),
+	}),
 	impossibleTo("A11c", "an agent that there is not", op.UnknownTarget, op.StateFailed,
 		func(f *floor) op.Ask { return f.giving(f.r1, "nobody") }, asBefore),
 	impossibleTo("A11d", "an agent whose process has ended since", op.UnknownTarget, op.StateFailed, giveOne, func(f *floor) { f.dismiss(f.cora) }),

@@ -59,6 +59,26 @@ var adminBindingRows = []attack{
 		require.ErrorIs(f.t, f.send(there.ID, f.envelopeOf(here)), op.BindingMismatch)
 		return f.send(here.ID, f.envelopeOf(there))
 	}),
+	boundScope("A10l", "one reservation, over the state of all", op.BindingMismatch, func(f *floor, p *op.Payload) {
+		p.State = must(f.book.View(f.ctx, f.scope.Name)).Fingerprint()
+	}),
+	onFloor("A10m", "a payload of an operator's own has all released over the state of one, or one handed on over the state of all or of another",
+		op.StaleTarget, func(f *floor) error {
+			r := f.request(f.toCora)
+			v := must(f.book.View(f.ctx, f.scope.Name))
+			f.arm()
+			var last error
+			for _, change := range []func(p *op.Payload){
+				func(p *op.Payload) { p.Op, p.Params = op.ReleaseAll, op.Params{} },
+				func(p *op.Payload) { p.State = v.Fingerprint() },
+				func(p *op.Payload) { p.Params = op.Params{"reservation": f.r2, "to": "cora"} },
+			} {
+				own := f.altered(r, func(p *op.Payload) { change(p); p.Nonce = nonce.New() })
+				last = f.sendOffline(f.by(own, f.carol.votes(coordination)))
+				require.ErrorIs(f.t, last, op.StaleTarget)
+			}
+			return last
+		}),
 	onFloor("A10k", "a release of one directory's reservations is done, and those of another are still there", op.Replayed, func(f *floor) error {
 		there := elsewhere(f)
 		r := f.request(f.releaseAll)

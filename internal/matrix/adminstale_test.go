@@ -14,47 +14,66 @@ import (
 type change struct {
 	what string
 	do   func(f *floor)
-	gone bool // the scope is another one then
+	of   concern
 }
 
+// concern is what a change has to do with the transfer of r1. A release of all is
+// about each.
+type concern int
+
+const (
+	ofOthers concern = iota // nothing: others come and go
+	ofIt                    // it is not as it was, and asked about again
+	endsIt                  // it is not there any more
+	ofAll                   // the scope is another one
+)
+
 var scopeChanges = []change{
-	{"another agent reserves there", func(f *floor) { f.claim(f.cora, "cmd/**") }, false},
-	{"one of them is released", func(f *floor) {
-		_, err := f.book.Release(f.ctx, f.bert, rid(f.r2))
-		require.NoError(f.t, err)
-	}, false},
-	{"one is released, and reserved again by its holder", func(f *floor) {
-		_, err := f.book.Release(f.ctx, f.bert, rid(f.r2))
-		require.NoError(f.t, err)
+	{"another agent reserves there", func(f *floor) { f.claim(f.cora, "cmd/**") }, ofOthers},
+	{"another one is released", func(f *floor) { f.release(f.bert, f.r2) }, ofOthers},
+	{"another one is released, and reserved again by its holder", func(f *floor) {
+		f.release(f.bert, f.r2)
 		f.claim(f.bert, "go.mod", "docs/*.md")
-	}, false},
-	{"the one to be taken has another holder", func(f *floor) {
-		_, err := f.book.Transfer(f.ctx, f.alma, rid(f.r1), "bert")
-		require.NoError(f.t, err)
-	}, false},
-	{"another one has another holder", func(f *floor) {
-		_, err := f.book.Transfer(f.ctx, f.bert, rid(f.r2), "cora")
-		require.NoError(f.t, err)
-	}, false},
-	{"the mode of one changes", func(f *floor) { f.claim(f.bert, "README", reserve.Exclusive) }, false},
-	{"one's time is up", func(f *floor) {
+	}, ofOthers},
+	{"the one to be taken has another holder", func(f *floor) { f.hands(f.alma, f.r1, "bert") }, ofIt},
+	{"another one has another holder", func(f *floor) { f.hands(f.bert, f.r2, "cora") }, ofOthers},
+	{"the mode of another one changes", func(f *floor) { f.claim(f.bert, "README", reserve.Exclusive) }, ofOthers},
+	{"its time is up", func(f *floor) {
 		_, err := f.book.Renew(f.ctx, f.alma, rid(f.r1), reserve.MinTTL)
 		require.NoError(f.t, err)
 		f.pass(reserve.MinTTL)
 		require.NoError(f.t, f.book.Sweep(f.ctx))
-	}, false},
+	}, endsIt},
+	{"its holder releases it", func(f *floor) { f.release(f.alma, f.r1) }, endsIt},
+	{"its holder releases it and reserves the same again", func(f *floor) {
+		f.release(f.alma, f.r1)
+		f.claim(f.alma, "src/**")
+	}, endsIt},
+	{"its mode changes", func(f *floor) { require.Equal(f.t, f.r1, f.claim(f.alma, "src/**", reserve.Shared)) }, ofIt},
 	{"its directory is exchanged for another one", func(f *floor) {
 		require.NoError(f.t, os.Rename(f.repo.Path, f.repo.Path+"-aside"))
 		require.NoError(f.t, os.Mkdir(f.repo.Path, 0o755))
-	}, true},
+	}, ofAll},
 	{"its directory is exchanged for a symlink to it", func(f *floor) {
 		require.NoError(f.t, os.Rename(f.repo.Path, f.repo.Path+"-aside"))
 		require.NoError(f.t, os.Symlink("repo-aside", f.repo.Path))
-	}, true},
+	}, ofAll},
 	{"its directory is exchanged for a file", func(f *floor) {
 		require.NoError(f.t, os.Rename(f.repo.Path, f.repo.Path+"-aside"))
 		require.NoError(f.t, os.WriteFile(f.repo.Path, nil, 0o600))
-	}, true},
+	}, ofAll},
+}
+
+func (f *floor) release(by op.Requester, id string) {
+	f.t.Helper()
+	_, err := f.book.Release(f.ctx, by, rid(id))
+	require.NoError(f.t, err)
+}
+
+func (f *floor) hands(by op.Requester, id, to string) {
+	f.t.Helper()
+	_, err := f.book.Transfer(f.ctx, by, rid(id), to)
+	require.NoError(f.t, err)
 }
 
 // putBack undoes an exchange of the directory.
@@ -65,18 +84,22 @@ func (f *floor) putBack() {
 
 // staleScopes makes rows of the changes: each between the signature and the
 // approval (A06), and between the approval and the run (A07); those of the
-// directory are A08.
+// directory are A08. What a transfer is not about is no row of its: A16.
 func staleScopes() (rows []attack) {
 	directory := byte('a')
 	for i, c := range scopeChanges {
 		signed, approved := "A06"+string(rune('a'+i)), "A07"+string(rune('a'+i))
-		if c.gone {
+		if c.of == ofAll {
 			signed, approved = "A08"+string(directory), "A08"+string(directory+1)
 			directory += 2
 		}
+		steps := "release-all and force-transfer"
+		if c.of == ofOthers {
+			steps = "release-all"
+		}
 		rows = append(rows,
-			onFloor(signed, "release-all and force-transfer are signed, then "+c.what, op.StaleTarget, c.signedBefore),
-			onFloor(approved, "release-all and force-transfer are approved, then "+c.what, op.StaleTarget, c.approvedBefore))
+			onFloor(signed, steps+" signed, then "+c.what, op.StaleTarget, c.signedBefore),
+			onFloor(approved, steps+" approved, then "+c.what, op.StaleTarget, c.approvedBefore))
 	}
 	return rows
 }
@@ -85,41 +108,94 @@ func (c change) signedBefore(f *floor) error {
 	release, give := f.request(f.releaseAll), f.request(f.toCora)
 	e, e2 := f.by(release.Payload, f.carol.votes(coordination)), f.by(give.Payload, f.carol.votes(coordination))
 	c.do(f)
-	then := op.StatePending
-	if c.gone {
+	then, thenGive := op.StatePending, op.StatePending
+	if c.of == ofAll {
 		f.allow.repair, then = f.putBack, op.StateSuperseded
+	}
+	if c.of >= endsIt {
+		thenGive = op.StateSuperseded
 	}
 	f.arm()
 	require.ErrorIs(f.t, f.sendOffline(e), op.StaleTarget)
-	require.ErrorIs(f.t, f.send(give.ID, e2), op.StaleTarget)
+	if c.of != ofOthers {
+		require.ErrorIs(f.t, f.send(give.ID, e2), op.StaleTarget)
+		f.ends(give.ID, thenGive, nonce.Superseded)
+	}
 	err := f.send(release.ID, e)
 	require.NoError(f.t, f.gate.Refresh(f.ctx, f.scope))
 	f.ends(release.ID, then, nonce.Superseded)
-	f.ends(give.ID, then, nonce.Superseded)
 	return err
 }
 
 func (c change) approvedBefore(f *floor) error {
-	release, give := f.request(f.releaseAll), f.request(f.toCora)
-	for _, r := range []op.Request{release, give} {
+	release := f.request(f.releaseAll)
+	approved := []op.Request{release}
+	if c.of != ofOthers {
+		approved = append(approved, f.request(f.toCora))
+	}
+	for _, r := range approved {
 		require.NoError(f.t, f.approveAs(r, f.carol, op.Coordination))
 	}
 	c.do(f)
-	if c.gone {
+	if c.of == ofAll {
 		f.allow.repair = f.putBack
 	}
 	f.arm()
-	require.ErrorIs(f.t, f.executor().execute(f.ctx, give.ID), op.StaleTarget)
-	err := f.executor().execute(f.ctx, release.ID)
-	for _, r := range []op.Request{release, give} {
+	var last error
+	for _, r := range approved {
+		last = f.executor().execute(f.ctx, r.ID)
+		require.ErrorIs(f.t, last, op.StaleTarget)
 		require.Equal(f.t, op.StateRefused, f.stepOf(r.ID).State)
 		require.Equal(f.t, nonce.Used, f.nonceRows()[r.Nonce].fate)
 		require.ErrorIs(f.t, f.approveAs(r, f.carol, op.Coordination), op.Replayed)
 	}
-	return err
+	return last
 }
 
-var staleScopeRows = append(staleScopes(),
+// undodged makes rows in which others come and go while a transfer waits, or the
+// holder renews: it can be approved and is done, and then it is handed in again.
+func undodged() (rows []attack) {
+	letter := 'a'
+	add := func(c change, when string, approvedBefore bool) {
+		rows = append(rows, onFloor("A16"+string(letter), "a force-transfer is "+when+", "+c.what+", and it is done and handed in again", op.Replayed,
+			func(f *floor) error { return c.undodged(f, approvedBefore) }))
+		letter++
+	}
+	renews := change{what: "its holder renews it and asks for it again", do: func(f *floor) {
+		_, err := f.book.Renew(f.ctx, f.alma, rid(f.r1), reserve.MaxTTL)
+		require.NoError(f.t, err)
+		require.Equal(f.t, f.r1, f.claim(f.alma, "src/**"))
+	}}
+	for _, c := range append([]change{renews}, scopeChanges...) {
+		if c.of == ofOthers {
+			add(c, "signed", false)
+			add(c, "approved", true)
+		}
+	}
+	return rows
+}
+
+func (c change) undodged(f *floor, approvedBefore bool) error {
+	r := f.request(f.toCora)
+	e := f.by(r.Payload, f.carol.votes(coordination))
+	if approvedBefore {
+		require.NoError(f.t, f.send(r.ID, e))
+	}
+	c.do(f)
+	require.NoError(f.t, f.gate.Refresh(f.ctx, f.scope))
+	require.Equal(f.t, r.Payload, f.reread(r.ID).Payload)
+	if !approvedBefore {
+		require.NoError(f.t, f.send(r.ID, e))
+	}
+	require.NoError(f.t, f.executor().execute(f.ctx, r.ID))
+	require.Equal(f.t, op.StateSucceeded, f.stepOf(r.ID).State)
+	require.Equal(f.t, "cora", must(f.book.View(f.ctx, f.scope.Name)).Reservations[0].Holder.Name)
+	f.arm()
+	require.ErrorIs(f.t, f.sendOffline(e), op.Replayed)
+	return f.send(r.ID, e)
+}
+
+var staleScopeRows = append(append(staleScopes(), undodged()...),
 	onFloor("A07z", "two steps on one scope are approved: the second one is for what the first one left nothing of", op.StaleTarget, func(f *floor) error {
 		release, give := f.request(f.releaseAll), f.request(f.toCora)
 		f.mustApprove(release)
