@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -109,20 +108,7 @@ func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Requ
 	if err != nil {
 		return q.request, err
 	}
-	r, err := a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
-	return r, inAnotherRole(err, role, q.request.Roles)
-}
-
-// inAnotherRole says of a key that is not listed for a role, where there is
-// nothing better to do, that others may sign, too: whom a key is listed as, only
-// the gate knows.
-func inAnotherRole(err error, role op.Role, may []op.Role) error {
-	var refused *op.Refusal
-	others := slices.DeleteFunc(slices.Clone(may), func(r op.Role) bool { return r == role })
-	if !errors.As(err, &refused) || refused.Code != op.UnknownSigner || refused.Hint != "" || len(others) == 0 {
-		return err
-	}
-	return listedElse(refused, others)
+	return a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
 }
 
 // key returns the one key of the run.

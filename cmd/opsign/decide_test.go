@@ -100,22 +100,3 @@ func TestAReasonForgesNoLine(t *testing.T) {
 		require.Equal(t, text, told(text, io.Discard), "lines of a file are not cut")
 	}
 }
-
-// A key that is not listed for one role may be for another that may sign this.
-func TestAKeyOfAnotherRole(t *testing.T) {
-	may := []op.Role{op.Operational, op.Coordination}
-	unknown := op.Refuse(op.UnknownSigner, "not listed")
-	for hint, err := range map[string]error{
-		"if the key is listed in another role that may sign this, say so: --role coordination; opsign keys shows what each may sign": inAnotherRole(unknown, op.Operational, may),
-		"if the key is listed in another role that may sign this, say so: --role operational or --role coordination; opsign keys shows what each may sign": inAnotherRole(
-			unknown, op.Recovery, may),
-		"":       inAnotherRole(unknown, op.Operational, may[:1]),
-		"better": inAnotherRole(op.Refuse(op.UnknownSigner, "x").WithHint("better"), op.Operational, may),
-	} {
-		require.ErrorIs(t, err, op.UnknownSigner)
-		require.Equal(t, hint, op.AsRefusal(err).Hint)
-	}
-	require.Empty(t, unknown.Hint, "the refusal itself stays as it is")
-	require.NoError(t, inAnotherRole(nil, op.Operational, may))
-	require.ErrorIs(t, inAnotherRole(op.Refuse(op.RoleDenied, "x"), op.Operational, may), op.RoleDenied)
-}

@@ -285,17 +285,6 @@ func roleNotAsked(role op.Role, may []op.Role) error {
 	return op.Refuse(op.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", roles(may))
 }
 
-// listedElse adds to a refusal of a key that it may be listed for other roles.
-func listedElse(refused *op.Refusal, others []op.Role) error {
-	with := *refused
-	flags := make([]string, len(others))
-	for i, r := range others {
-		flags[i] = "--role " + cli.Inline(string(r))
-	}
-	return with.WithHint("if the key is listed in another role that may sign this, say so: %s; opsign keys shows what each may sign",
-		strings.Join(flags, " or "))
-}
-
 func whichRole(may []op.Role) string {
 	return "several roles may sign this; say with --role which one you sign as: " + roles(may)
 }

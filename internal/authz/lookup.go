@@ -72,11 +72,11 @@ func (t *Trust) pick(indexes []int, principal string) []entry {
 // whose namespaces and times both fit wins. what names the key.
 func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (entry, error) {
 	var expired *op.Refusal
-	var others []string
+	var others, flags []string
 	for _, e := range lines {
 		if !e.lists(role) {
 			for _, r := range e.Roles {
-				others = append(others, r.Namespace())
+				others, flags = append(others, r.Namespace()), append(flags, "--role "+string(r))
 			}
 			continue
 		}
@@ -92,7 +92,7 @@ func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (ent
 	case len(others) > 0:
 		return entry{}, op.Refuse(op.UnknownSigner, "%s is not listed for %s, only for %s",
 			what, role.Namespace(), strings.Join(others, ", ")).
-			WithHint("sign with --role of what the key is listed for, or with another key")
+			WithHint("sign as what the key is listed for, if that may sign this: %s; or with another key", strings.Join(flags, " or "))
 	default:
 		return entry{}, op.Refuse(op.UnknownSigner, "%s is not in allowed_signers for %s", what, role.Namespace()).
 			WithHint("sign with a listed key; opsign keys shows yours")

@@ -89,6 +89,7 @@ func TestRoleIsTheNamespace(t *testing.T) { // S06, and S07 as far as it is ours
 		if role == op.Operational {
 			refused(t, err, op.UnknownSigner, op.StageAllowList)
 			require.Contains(t, err.Error(), "only for coordination@gated, recovery@gated")
+			require.Contains(t, op.AsRefusal(err).Hint, ": --role coordination or --role recovery; ")
 			continue
 		}
 		require.NoError(t, err)
