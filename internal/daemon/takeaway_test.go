@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -60,6 +61,53 @@ func TestTakingReservationsAway(t *testing.T) {
 	require.Error(t, err)
 	w.halt()
 	w.sound()
+}
+
+// TestARequestForWhatEnded does not stay: one ends with its reservation, however
+// that ends, and others of the scope are nothing to it.
+func TestARequestForWhatEnded(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	dir := w.checkout("repo")
+	builder, tester, other := w.actor(nil), w.actor(nil), w.actor(nil)
+	builder.does("register builder")
+	tester.does("register tester")
+	other.does("register other")
+	builder.does("reserve %s src/**", dir)
+	builder.does("reserve %s go.mod", dir)
+	gives := func(id string) api.Job {
+		return w.wants(op.ForceTransfer, "scope/s1", "reservation", id, "to", "tester")
+	}
+	released, orphaned := gives("r1"), gives("r2")
+	old := w.envelope(*orphaned.Request)
+	other.does("reserve %s docs/", dir)
+	all := w.wants(op.ReleaseAll, "scope/s1")
+	other.does("release r3")
+	w.awaitEvent(w.self(), "reissued")
+	require.Equal(t, old, w.envelope(*orphaned.Request), "what others reserve is nothing to it")
+
+	builder.does("release r1")
+	w.superseded(released.ID)
+	builder.kill()
+	w.superseded(orphaned.ID)
+	_, err := w.client.Approve(t.Context(), *orphaned.Request, old)
+	require.ErrorIs(t, err, op.Superseded)
+	j, err := w.client.Job(t.Context(), all.ID)
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, j.State, "of all there is something to ask, also of none")
+	w.halt()
+	w.sound()
+}
+
+// superseded waits until a job has ended, and requires that it did so.
+func (w *world) superseded(job string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	j, err := w.client.AwaitJob(ctx, job, func(j api.Job) bool { return !j.State.Open() })
+	require.NoError(w.t, err)
+	require.Equal(w.t, op.StateSuperseded, j.State)
 }
 
 // self is whom the daemon takes the test for.
