@@ -22,15 +22,23 @@ var byGate = op.Requester{Source: op.SourceGate}
 
 const processEnded = "its process ended"
 
-// end forgets registrations, with what is bound to each of them, in one
-// transaction. One that is forgotten already is no error, and not counted.
+// end lets go of what is bound to registrations, in as many transactions as it
+// takes, for everybody's writes wait while one goes on, and then forgets them, in
+// one, with what is left. Where it fails in between, or the daemon with it, the
+// caller or the next start does the rest. A registration that is forgotten
+// already is no error, and not counted.
 func (a *agents) end(ctx context.Context, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
 	return a.endIf(ctx, nil, by, why, list...)
 }
 
-// endIf is end, if check, where it is not nil, has nothing against it in the same
-// transaction.
+// endIf is end, or, where check is not nil, forgets registrations with all that is
+// bound to them in the one transaction in which that has nothing against it.
 func (a *agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
+	if check == nil {
+		if err := a.letGo(ctx, list); err != nil {
+			return 0, err
+		}
+	}
 	var after []func()
 	err = a.store.Update(ctx, func(tx *store.Tx) error {
 		after = nil
@@ -65,6 +73,16 @@ func (a *agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.R
 		then()
 	}
 	return len(after), nil
+}
+
+// letGo ends most of what is bound to registrations.
+func (a *agents) letGo(ctx context.Context, list []agent.Registration) error {
+	for _, r := range list {
+		if err := a.book.EndAll(ctx, holderOf(r)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ended is agent.Config.Ended: it returns when what belonged to a process that
