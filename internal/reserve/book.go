@@ -44,14 +44,16 @@ type Config struct {
 type Book struct {
 	cfg      Config
 	log      *slog.Logger
-	patterns *cache
+	patterns *cache // that are reserved
+	asked    *cache
 	queue    *queue
 	moved    chan struct{} // for Run: what is due next may be something else
 }
 
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
-	b := &Book{cfg: c, log: c.Logger, patterns: newCache(), queue: &queue{}, moved: make(chan struct{}, 1)}
+	b := &Book{cfg: c, log: c.Logger, patterns: newCache(cachePatterns, cacheBytes), asked: newCache(askedPatterns, askedBytes),
+		queue: &queue{}, moved: make(chan struct{}, 1)}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -8,15 +8,21 @@ import (
 
 // Bounds of the patterns that are kept after they were read: their number, and
 // the bytes of their text, for an automaton takes some hundred bytes for each.
+// Those that are reserved have a place of their own, so that what is merely asked
+// about does not push them out; there is room for all of four uids.
 const (
-	cachePatterns = 4096
-	cacheBytes    = 128 << 10
+	cachePatterns = 8192
+	cacheBytes    = 4 * MaxWeightPerUID
+	askedPatterns = 1024
+	askedBytes    = 64 << 10
 )
 
 // cache keeps patterns that were read, which takes longer than to compare them.
 // It forgets what was not asked for since as much again was: two generations,
 // of which the older one is dropped when the younger one is full.
 type cache struct {
+	patterns, maxBytes int
+
 	mu         sync.Mutex
 	young, old map[reading]glob.Pattern
 	bytes      int // of text, in young
@@ -28,7 +34,10 @@ type reading struct {
 	fold bool
 }
 
-func newCache() *cache { return &cache{young: map[reading]glob.Pattern{}} }
+// newCache returns one for as many patterns, of as many bytes together.
+func newCache(patterns, bytes int) *cache {
+	return &cache{patterns: patterns, maxBytes: bytes, young: map[reading]glob.Pattern{}}
+}
 
 // parse is glob.Parse. Absolute patterns are read each time, as their meaning
 // depends on the scope too.
@@ -72,7 +81,7 @@ func (c *cache) enter(r reading, p glob.Pattern) {
 	if _, known := c.young[r]; known {
 		return
 	}
-	if len(c.young) >= cachePatterns || c.bytes+len(r.text) > cacheBytes {
+	if len(c.young) >= c.patterns || c.bytes+len(r.text) > c.maxBytes {
 		c.old, c.young, c.bytes = c.young, map[reading]glob.Pattern{}, 0
 	}
 	c.young[r] = p

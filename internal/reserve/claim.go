@@ -74,7 +74,13 @@ func (b *Book) read(c Claim) (*wish, error) {
 		return nil, err
 	}
 	w.ttl, w.keep, w.reason = ttl, c.Keep, c.Reason
-	return w, w.light()
+	if err := w.light(); err != nil {
+		return nil, err
+	}
+	for _, p := range w.patterns {
+		b.patterns.keep(reading{p.String(), w.fold}, p.Pattern)
+	}
+	return w, nil
 }
 
 // readWish checks who wants which paths of which place.
@@ -102,7 +108,7 @@ func (b *Book) readWish(by op.Requester, p Place, patterns []string, m Mode, lim
 	}
 	w := &wish{by: by, holder: holder, place: p, mode: m, region: region{path: p.Path, fold: p.Fold}}
 	for _, text := range patterns {
-		if err := w.add(b.patterns, text); err != nil {
+		if err := w.add(b.asked, text); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ const (
 	// holder, and of one uid under all its names.
 	MaxWeight       = 32 << 10
 	MaxWeightPerUID = 64 << 10
-	weightOfPattern = 64
+	weightOfPattern = 24
 
 	MaxWaiters          = 1024 // claims that wait
 	MaxWaitersPerHolder = 16

@@ -202,7 +202,7 @@ func TestTheWorkOfADecisionIsBounded(t *testing.T) {
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
-	c := newCache()
+	c := newCache(cachePatterns, cacheBytes)
 	for i := range 2*cachePatterns + 1 {
 		_, err := c.parse(fmt.Sprint(i), glob.Options{})
 		require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	require.True(t, c.has(reading{fmt.Sprint(2 * cachePatterns), false}))
 	require.False(t, c.has(reading{"0", false}))
 	require.False(t, c.has(reading{fmt.Sprint(2 * cachePatterns), true}))
-	for i := range 200 {
+	for i := range 2 * cacheBytes / 4000 {
 		_, err := c.parse(strings.Repeat("a", 4000)+fmt.Sprint(i), glob.Options{})
 		require.NoError(t, err)
 	}

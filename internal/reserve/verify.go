@@ -32,7 +32,7 @@ const (
 // moment; patterns that belong to nothing or stand in the wrong place of the
 // index; and what is beyond the limits. It tells of at most 100 problems.
 func Verify(tx *store.Tx, now time.Time) ([]string, error) {
-	v := &verifier{tx: tx, now: now, cache: newCache()}
+	v := &verifier{tx: tx, now: now, cache: newCache(cachePatterns, cacheBytes)}
 	for _, part := range []func() error{v.reservations, v.holders, v.everyPattern} {
 		if err := part(); err != nil {
 			return v.problems, err
