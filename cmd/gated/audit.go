@@ -34,7 +34,7 @@ func (t *tool) auditTailCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return eachEntry(c.Context(), cl, max(0, head.Seq-n), t.showEntry)
+		return eachEntry(c.Context(), cl, max(0, head.Seq-n), t.entries(c.Context(), cl).entry)
 	})
 	c.Flags().Int64VarP(&n, "lines", "n", 20, flagLines)
 	return c

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
-	"gated/internal/op"
 )
 
 func (t *tool) eventsCommand() *cobra.Command {
@@ -20,9 +20,26 @@ func (t *tool) eventsCommand() *cobra.Command {
 		if holder == "" && c.Flags().Changed("for") {
 			return cli.Usage(wordsEmptyHolder)
 		}
-		err := cl.EventsFor(ctx, holder, after, follow, t.showEntry)
-		if follow && errors.Is(err, context.Canceled) {
+		known := true
+		if holder != "" && !bare(holder) {
+			var err error
+			if known, err = registered(ctx, cl, holder); err != nil {
+				return err
+			}
+			if !known && follow {
+				t.Say(wordsNobodyNow, cli.Inline(holder))
+			}
+		}
+		show, seen := t.entries(ctx, cl), false
+		err := cl.EventsFor(ctx, holder, after, follow, func(e api.Entry) error {
+			seen = true
+			return show.entry(e)
+		})
+		switch {
+		case follow && errors.Is(err, context.Canceled):
 			return nil // this is how one stops following
+		case err == nil && !seen && !known:
+			t.Say(wordsNeverSeen, cli.Inline(holder))
 		}
 		return err
 	})
@@ -32,52 +49,8 @@ func (t *tool) eventsCommand() *cobra.Command {
 	return c
 }
 
-// showEntry prints one entry of the audit log.
-func (t *tool) showEntry(e api.Entry) error {
-	if t.JSON {
-		return t.Emit(e)
-	}
-	about := e.Step
-	if about == "" {
-		about = e.Job
-	}
-	text := op.Shown(e.Detail)
-	if e.Code != "" {
-		text = op.Shown(string(e.Code)) + ": " + text
-	}
-	if e.Count > 1 {
-		text += times(e.Count)
-	}
-	t.Print("%d %s %s", e.Seq, cli.Moment(e.Time), op.Shown(e.Kind))
-	for _, part := range []string{e.By, about, e.Op, e.Target, string(e.Class)} {
-		if part != "" {
-			t.Print(" %s", op.Shown(part))
-		}
-	}
-	t.showClaim(e)
-	if text != "" {
-		t.Print("  %s", text)
-	}
-	t.Print("\n")
-	for _, who := range e.Signers {
-		t.Print(wordsSigner, op.Shown(who))
-	}
-	for _, key := range e.Keys {
-		t.Print(wordsKey, op.Shown(key))
-	}
-	return nil
-}
-
-// showClaim prints what an entry says of a reservation.
-func (t *tool) showClaim(e api.Entry) {
-	if e.Reservation == "" {
-		return
-	}
-	t.Print(" %s %s", cli.Inline(e.Reservation), list(e.Patterns))
-	if e.Holder != "" {
-		t.Print(wordsEntryHolder, cli.Inline(e.Holder))
-	}
-	if !e.Until.IsZero() {
-		t.Print(wordsEntryUntil, cli.Moment(e.Until))
-	}
+// registered reports whether an agent of that name is.
+func registered(ctx context.Context, cl *client.Client, name string) (bool, error) {
+	agents, err := cl.Agents(ctx)
+	return slices.ContainsFunc(agents, func(a api.Agent) bool { return a.Name == name }), err
 }

@@ -26,7 +26,7 @@ func (t *tool) releaseAllCommand() *cobra.Command {
 			return err
 		}
 		return t.takeAway(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
-			s, err := cl.RegisterScope(ctx, at)
+			s, err := t.somethingIn(ctx, cl, at)
 			return op.Ask{Op: op.ReleaseAll, Target: op.Target{Kind: op.KindScope, Name: s.ID}}, err
 		})
 	})
@@ -48,6 +48,9 @@ func (t *tool) forceTransferCommand() *cobra.Command {
 		}
 		return t.takeAway(c, reason, wait, func(ctx context.Context, cl *client.Client) (op.Ask, error) {
 			r, err := reservation(ctx, cl, id)
+			if err == nil {
+				err = canBeTaken(ctx, cl, r, to)
+			}
 			return op.Ask{Op: op.ForceTransfer, Target: op.Target{Kind: op.KindScope, Name: r.ScopeID},
 				Params: op.Params{"reservation": id.String(), "to": to}}, err
 		})

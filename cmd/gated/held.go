@@ -145,7 +145,9 @@ func (t *tool) reservationsCommand() *cobra.Command {
 
 func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client.ReservationQuery) error {
 	rows := []string{wordsReservationsHead}
+	none := true
 	err := eachReservation(ctx, cl, q, func(r api.Reservation) error {
+		none = false
 		if t.JSON {
 			return t.Emit(r)
 		}
@@ -153,6 +155,12 @@ func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client
 			r.Scope, quoted(r.Reason)))
 		return nil
 	})
+	if err == nil && none && q.Agent != "" && !bare(q.Agent) {
+		var known bool
+		if known, err = registered(ctx, cl, q.Agent); err == nil && !known {
+			t.Say(wordsHoldsNothing, cli.Inline(q.Agent))
+		}
+	}
 	if err != nil || t.JSON {
 		return err
 	}

@@ -104,10 +104,11 @@ func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	said := &lines{on: func(string) { cancel() }}
+	said, out := &lines{on: func(string) { cancel() }}, &lines{}
 	tl := testTool()
-	tl.Stderr = said
-	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reserve", "src/a.go", "--wait", "10m", "--socket", socket}))
+	tl.Stdout, tl.Stderr = out, said
+	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reserve", "src/a.go", "--wait", "10m", "--json", "--socket", socket}))
+	require.Equal(t, `{"error":{"code":"cancelled","detail":"interrupted"}}`+"\n", out.String())
 	require.Equal(t, "waiting up to 10m for r3 of builder: src/**\ninterrupted\n", said.String())
 	<-gone // the daemon learns of it
 }

@@ -48,6 +48,7 @@ func (t *tool) showStatus(s api.Status) error {
 		return err
 	}
 	t.Print(wordsCounts, count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash))
+	t.Print(wordsAgentsCount, count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
 	if s.Waiting == 0 {
 		t.Print(wordsNoneWaits)
 		return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -80,8 +81,21 @@ func (t *tool) sayWaits(j api.Job) {
 	for _, s := range j.Steps {
 		if s.State == op.StatePending {
 			t.Say(wordsStepWaits, op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(s.Why), op.Shown(s.ID))
+			for _, role := range otherRoles(s.Op) {
+				t.Say(wordsStepOtherRole, op.Shown(s.ID), op.Shown(string(role)), op.Shown(string(role)))
+			}
 		}
 	}
+}
+
+// otherRoles returns the roles in which an operation may be signed, and that
+// opsign does not sign in by itself.
+func otherRoles(name string) []op.Role {
+	spec, err := op.Lookup(name)
+	if err != nil {
+		return nil // a newer gate's
+	}
+	return slices.DeleteFunc(slices.Clone(spec.Roles), func(r op.Role) bool { return r == op.Operational })
 }
 
 func (t *tool) showJobLine(j api.Job) {

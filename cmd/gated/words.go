@@ -265,28 +265,30 @@ func hookThen(o hook.OnFailure) string {
 
 // Answers and what is said beside them. Those that end a line have its end.
 const (
-	wordsStatus     = "gated %s on %s, gate %s, uid %d, since %s\n"
-	wordsRemedy     = "  remedy: %s\n"
-	wordsCounts     = "%s, %s running; limits: %s; audit log at %d %s\n"
-	wordsWaiting    = "%d waiting: opsign list\n"
-	wordsNoneWaits  = "0 waiting\n"
-	wordsOp         = "%s  %s (signed by: %s)\n"
-	wordsRange      = " (%s, %d to %d)"
-	wordsRequired   = " (required)"
-	wordsJobOnly    = " (not in desired state)"
-	wordsStep       = "%s %s %s: %s\n"
-	wordsStepDetail = "  %s\n"
-	wordsStepWaits  = "%s %s %s waits for a signature: %s\n  opsign approve %s\n"
-	wordsJobsHead   = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
-	wordsJob        = "%s %s, for %s, since %s\n"
-	wordsReason     = "  reason: %s\n"
-	wordsSigner     = "    signed by %s\n"
-	wordsKey        = "    key %s\n"
-	wordsCancelled  = "%s is %s\n"
-	wordsGuestsHead = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
-	wordsForeign    = "made by other hands than this gate's"
-	wordsApplied    = "set %s: %s\n"
-	wordsAsWished   = "set %s: everything is as wished\n"
+	wordsStatus        = "gated %s on %s, gate %s, uid %d, since %s\n"
+	wordsRemedy        = "  remedy: %s\n"
+	wordsCounts        = "%s, %s running; limits: %s; audit log at %d %s\n"
+	wordsAgentsCount   = "%s, %s in force\n"
+	wordsWaiting       = "%d waiting: opsign list\n"
+	wordsNoneWaits     = "0 waiting\n"
+	wordsOp            = "%s  %s (signed by: %s)\n"
+	wordsRange         = " (%s, %d to %d)"
+	wordsRequired      = " (required)"
+	wordsJobOnly       = " (not in desired state)"
+	wordsStep          = "%s %s %s: %s\n"
+	wordsStepDetail    = "  %s\n"
+	wordsStepWaits     = "%s %s %s waits for a signature: %s\n  opsign approve %s\n"
+	wordsStepOtherRole = "  opsign approve %s --role %s   # who is listed for %s\n"
+	wordsJobsHead      = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
+	wordsJob           = "%s %s, for %s, since %s\n"
+	wordsReason        = "  reason: %s\n"
+	wordsSigner        = "    signed by %s\n"
+	wordsKey           = "    key %s\n"
+	wordsCancelled     = "%s is %s\n"
+	wordsGuestsHead    = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
+	wordsForeign       = "made by other hands than this gate's"
+	wordsApplied       = "set %s: %s\n"
+	wordsAsWished      = "set %s: everything is as wished\n"
 
 	wordsGuestFailed  = "%s: %s: %s\n"
 	wordsRequestWaits = "%s waits for a signature: opsign approve %s\n"
@@ -342,7 +344,11 @@ const (
 	wordsWayOut           = "  hint: %s\n"
 	wordsNotPartOfIt      = "note: what is reserved in %s is no part of this: gated release-all --scope %s\n"
 	wordsEntryHolder      = " of %s"
+	wordsEntryHandedOn    = " from %s to %s"
 	wordsEntryUntil       = " until %s"
+	wordsNobodyNow        = "note: no agent %s is registered now\n"
+	wordsNeverSeen        = "note: no agent %s is registered, and nothing in the log concerns that name\n"
+	wordsHoldsNothing     = "note: no agent %s is registered, and nothing is reserved here under that name\n"
 
 	wordsRotationWaits = "%s trust.rotate waits for signatures\n"
 	wordsHolderSigns   = "  first, who holds the new key %s: opsign approve %s --role %s --key %s\n"
@@ -584,62 +590,6 @@ func tokenNotKept(err, givingBack error) string {
 func tokenFileExists(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token is for nothing any more")
 }
-
-func noAgent(name string) error {
-	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
-}
-
-func hasItAlready(r api.Reservation) error {
-	return op.Refuse(op.BadParams, "%s has %s already", r.Agent, r.ID).WithHint("say with --to who else gets it")
-}
-
-// cannotBeSeparated says which reservations of its holder's keep r with it.
-func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
-	names := make([]string, len(tied))
-	for i, o := range tied {
-		names[i] = fmt.Sprintf("%s (%s)", o.ID, list(o.Patterns))
-	}
-	return op.Refuse(op.Conflict, "%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two agents would have the same paths",
-		r.ID, list(r.Patterns), r.Agent, strings.Join(names, " and "), r.Agent).
-		WithHint("%s releases that first; or all of the directory is taken away: gated release-all --scope %s", r.Agent, argument(r.Scope))
-}
-
-// nothingReserved refuses to ask for nothing.
-func nothingReserved(path string, below []string) error {
-	refusal := op.Refuse(op.UnknownTarget, "nothing is reserved in %s", path)
-	if len(below) == 0 {
-		return refusal.WithHint("gated reservations --all shows what is")
-	}
-	lines := make([]string, len(below))
-	for i, path := range below {
-		lines[i] = "gated release-all --scope " + argument(path)
-	}
-	return refusal.WithHint("%s of scopes below it, which are no part of it: %s", count(len(below), "directory"), strings.Join(lines, "; "))
-}
-
-// reservedBefore says that what is reserved is of a directory that is gone.
-func reservedBefore(path string, of []api.Reservation) error {
-	names := make([]string, len(of))
-	for i, r := range of {
-		names[i] = r.ID
-	}
-	return op.Refuse(op.UnknownTarget, "nothing is reserved in %s as it is now: %s is of another directory that was there before", path,
-		strings.Join(names, ", ")).WithHint("it ends by its time, or its holder releases it")
-}
-
-// argument writes a path as a shell takes it.
-func argument(path string) string {
-	if shown := cli.Inline(path); shown != path {
-		return shown // for the eyes alone
-	}
-	if path != "" && strings.Trim(path, shellPlain) == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-// shellPlain are characters that no shell does anything with.
-const shellPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
 
 func noReservation(id op.ReservationID) error {
 	return op.Refuse(op.UnknownTarget, "there is no reservation %s", id).WithHint("gated reservations --all lists them")

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/client"
+	"gated/internal/op"
+)
+
+// entries prints entries of the audit log. It knows which directories the
+// scopes are that they speak of.
+type entries struct {
+	*tool
+	scopes func() ([]api.Scope, error)
+	paths  map[string]string // of scope/s1; empty for one that the gate does not have any more
+}
+
+func (t *tool) entries(ctx context.Context, cl *client.Client) *entries {
+	return &entries{tool: t, scopes: func() ([]api.Scope, error) { return cl.Scopes(ctx) }, paths: map[string]string{}}
+}
+
+// entry prints one entry.
+func (s *entries) entry(e api.Entry) error {
+	if s.JSON {
+		return s.Emit(e)
+	}
+	about := e.Step
+	if about == "" {
+		about = e.Job
+	}
+	text := op.Shown(e.Detail)
+	if e.Code != "" {
+		text = op.Shown(string(e.Code)) + ": " + text
+	}
+	if e.Count > 1 {
+		text += times(e.Count)
+	}
+	s.Print("%d %s %s", e.Seq, cli.Moment(e.Time), op.Shown(e.Kind))
+	for _, part := range []string{e.By, about, e.Op, e.Target} {
+		if part != "" {
+			s.Print(" %s", op.Shown(part))
+		}
+	}
+	if dir := s.directory(e.Target); dir != "" {
+		s.Print(" %s", cli.Inline(dir))
+	}
+	if e.Class != "" {
+		s.Print(" %s", op.Shown(string(e.Class)))
+	}
+	s.claim(e)
+	if text != "" {
+		s.Print("  %s", text)
+	}
+	s.Print("\n")
+	for _, who := range e.Signers {
+		s.Print(wordsSigner, op.Shown(who))
+	}
+	for _, key := range e.Keys {
+		s.Print(wordsKey, op.Shown(key))
+	}
+	return nil
+}
+
+// directory returns the path of a scope, empty for any other target. Scopes are
+// read again when one is new; where they cannot be, the entry goes without.
+func (s *entries) directory(target string) string {
+	if !strings.HasPrefix(target, op.KindScope+"/") {
+		return ""
+	}
+	if path, ok := s.paths[target]; ok {
+		return path
+	}
+	all, err := s.scopes()
+	if err != nil {
+		return ""
+	}
+	for _, one := range all {
+		s.paths[op.KindScope+"/"+one.ID] = one.Path
+	}
+	path := s.paths[target]
+	s.paths[target] = path // also if it is unknown, which it stays: ids are not used again
+	return path
+}
+
+// claim prints what an entry says of a reservation.
+func (s *entries) claim(e api.Entry) {
+	if e.Reservation == "" {
+		return
+	}
+	s.Print(" %s %s", cli.Inline(e.Reservation), list(e.Patterns))
+	switch from := giver(e); {
+	case from != "":
+		s.Print(wordsEntryHandedOn, cli.Inline(from), cli.Inline(e.Holder))
+	case e.Holder != "":
+		s.Print(wordsEntryHolder, cli.Inline(e.Holder))
+	}
+	if !e.Until.IsZero() {
+		s.Print(wordsEntryUntil, cli.Moment(e.Until))
+	}
+}
+
+// giver returns who had what was handed on: the other one whom such an entry
+// concerns, or without a name the uid that handed it on. It is empty where the
+// entry does not say.
+func giver(e api.Entry) string {
+	if e.Kind != "transferred" {
+		return ""
+	}
+	if i := slices.IndexFunc(e.For, func(name string) bool { return name != e.Holder }); i >= 0 {
+		return e.For[i]
+	}
+	if bare(e.By) && e.By != e.Holder {
+		return e.By
+	}
+	return ""
+}
