@@ -11,8 +11,8 @@ import (
 // Those that are reserved have a place of their own, so that what is merely asked
 // about does not push them out; there is room for all of four uids.
 const (
-	cachePatterns = 8192
 	cacheBytes    = 4 * MaxWeightPerUID
+	cachePatterns = cacheBytes / weightOfPattern
 	askedPatterns = 1024
 	askedBytes    = 64 << 10
 )

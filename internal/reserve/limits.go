@@ -24,7 +24,7 @@ const (
 	// holder, and of one uid under all its names.
 	MaxWeight       = 32 << 10
 	MaxWeightPerUID = 64 << 10
-	weightOfPattern = 24
+	weightOfPattern = 28
 
 	MaxWaiters          = 1024 // claims that wait
 	MaxWaitersPerHolder = 16
@@ -37,12 +37,25 @@ const (
 	MaxList     = 1000
 )
 
-// What one decision may cost, in pairs of bytes that are compared: about half a
-// second of a processor, while others' writes wait.
+// What may be spent, in pairs of bytes that are compared: some 8 of them are a
+// nanosecond of a processor.
 const (
-	maxWork     = 1 << 32
+	maxWork    = 1 << 32 // on a search outside the writer: half a second
+	insideWork = 1 << 25 // on a search in a transaction, while others' writes wait: 4 ms
+	queueWork  = 1 << 28 // there on the claims that wait: 30 ms
+	wakeWork   = 1 << 26 // on whom a change concerns; beyond it all that wait look for themselves
+
+	workOfRow   = 1 << 15 // to read a row
 	workOfPair  = 1 << 13 // a comparison, beside the product of both lengths
 	workOfParse = 1 << 13 // a byte of a pattern that has to be read again
+)
+
+// Bounds of searches outside the writer: how many go on at a time, how many
+// reservations one remembers, and how often one goes on with what is new.
+const (
+	maxSearches = 2
+	maxSurveyed = 1024
+	maxSurveys  = 8
 )
 
 // Lapsing is announced when a quarter of the time is left, but no sooner than a
