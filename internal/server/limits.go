@@ -12,8 +12,11 @@ import (
 type Limits struct {
 	Conns       int // connections, of all uids
 	ConnsPerUID int
-	Streams     int // of these, event streams, backups and waits, which may last
+	Streams     int // of these, event streams and backups, which may last
 	StreamsUID  int // of one uid
+	StreamsKept int // of both, for operators alone; at most half
+	Waits       int // connections on which a claim waits
+	WaitsUID    int // of one uid
 	Lists       int // calls that read much, at once; the others wait
 	ListsUID    int
 	Plans       int // documents being planned; further ones are refused
@@ -45,7 +48,7 @@ const (
 // DefaultLimits returns the limits of a daemon.
 func DefaultLimits() Limits {
 	return Limits{
-		Conns: 512, ConnsPerUID: 256, Streams: 128, StreamsUID: 64,
+		Conns: 512, ConnsPerUID: 256, Streams: 128, StreamsUID: 64, StreamsKept: 16, Waits: 256, WaitsUID: 64,
 		Lists: 8, ListsUID: 2, Plans: 2, PlansUID: 1,
 		Header: 10 * time.Second, Body: 30 * time.Second, Work: 60 * time.Second, Write: 30 * time.Second,
 		Idle: 60 * time.Second, Beat: 15 * time.Second, Drain: 10 * time.Second,
@@ -60,6 +63,9 @@ func (l Limits) orDefault() Limits {
 	fill(&l.ConnsPerUID, d.ConnsPerUID)
 	fill(&l.Streams, d.Streams)
 	fill(&l.StreamsUID, d.StreamsUID)
+	fill(&l.StreamsKept, d.StreamsKept)
+	fill(&l.Waits, d.Waits)
+	fill(&l.WaitsUID, d.WaitsUID)
 	fill(&l.Lists, d.Lists)
 	fill(&l.ListsUID, d.ListsUID)
 	fill(&l.Plans, d.Plans)
@@ -97,10 +103,14 @@ func newQuota(what string, all, perUID int64) *quota {
 }
 
 // take reserves n for uid or refuses as OverLimit.
-func (q *quota) take(uid uint32, n int64) error {
+func (q *quota) take(uid uint32, n int64) error { return q.takeLeaving(uid, n, 0) }
+
+// takeLeaving is take for whoever leaves some to others: of all, and of what uid
+// may have, for under one uid there are several.
+func (q *quota) takeLeaving(uid uint32, n, left int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.used+n > q.all || q.by[uid]+n > q.perUID {
+	if q.used+n > q.all-left || q.by[uid]+n > q.perUID-left {
 		return op.Refuse(op.OverLimit, "too many %s at once", q.what).WithHint("end some, or try again later")
 	}
 	q.used += n

@@ -94,6 +94,17 @@ func TestQuota(t *testing.T) {
 	require.ErrorIs(t, q.take(1, 1), op.OverLimit)
 }
 
+// Some places are left to those who may ask for them: of all, and of a uid's own.
+func TestQuotaLeavesSome(t *testing.T) {
+	q := newQuota("things", 5, 4)
+	require.NoError(t, q.takeLeaving(1, 2, 2))
+	require.ErrorIs(t, q.takeLeaving(1, 1, 2), op.OverLimit, "of its own")
+	require.NoError(t, q.takeLeaving(2, 1, 2))
+	require.ErrorIs(t, q.takeLeaving(3, 1, 2), op.OverLimit, "of all")
+	require.NoError(t, q.take(1, 2))
+	require.ErrorIs(t, q.take(2, 1), op.OverLimit)
+}
+
 func TestIdempotencyKeyLimit(t *testing.T) {
 	w := start(t, -1, nil)
 	const job = `{"op":"guest.start","target":"guest/web-1"}`

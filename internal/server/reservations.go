@@ -38,7 +38,7 @@ func (s *Server) reserve(c *call) (answer, error) {
 	}
 	ctx := c.ctx
 	if wait > 0 {
-		lasting, end, err := s.lasting(c)
+		lasting, end, err := s.lasting(c, s.waits, 0)
 		if err != nil {
 			return answer{}, err
 		}

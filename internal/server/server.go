@@ -50,6 +50,7 @@ type Server struct {
 	crowd    *crowd
 	bodies   *quota
 	streams  *quota
+	waits    *quota
 	plans    *quota
 	turns    *turns
 	stopping chan struct{} // closed when streams have to end
@@ -65,7 +66,8 @@ func New(c Config) *Server {
 		Config:   c,
 		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
 		bodies:   newQuota("bytes of request bodies", c.Limits.Bodies, c.Limits.BodiesUID),
-		streams:  newQuota("streams and waiting calls", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
+		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
+		waits:    newQuota("waiting calls", int64(c.Limits.Waits), int64(c.Limits.WaitsUID)),
 		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
 		turns:    newTurns(c.Limits.Lists, c.Limits.ListsUID),
 		stopping: make(chan struct{}),

@@ -25,19 +25,28 @@ type stream struct {
 
 // open gives the caller one of the streams, with its context and how to end it.
 func (s *Server) open(c *call, kind string) (*stream, context.Context, func(), error) {
-	ctx, end, err := s.lasting(c)
+	ctx, end, err := s.lasting(c, s.streams, s.leaves(c.by))
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	return &stream{s: s, w: c.w, rc: http.NewResponseController(c.w), kind: kind}, ctx, end, nil
 }
 
-// lasting gives the caller one of the streams' places, for an answer that may
-// take longer than others. The context ends when the caller goes away or the
-// server stops; the returned function gives the place back.
-func (s *Server) lasting(c *call) (context.Context, func(), error) {
+// leaves is how many streams a caller leaves to operators. An agent under an
+// operator's uid is none, as there may be many.
+func (s *Server) leaves(by op.Requester) int64 {
+	if s.operator(by.UID) && by.Agent == "" {
+		return 0
+	}
+	return int64(min(s.Limits.StreamsKept, s.Limits.Streams/2, s.Limits.StreamsUID/2))
+}
+
+// lasting gives the caller a place in q, for an answer that may take longer than
+// others. The context ends when the caller goes away or the server stops; the
+// returned function gives the place back.
+func (s *Server) lasting(c *call, q *quota, left int64) (context.Context, func(), error) {
 	uid := c.by.UID
-	if err := s.streams.take(uid, 1); err != nil {
+	if err := q.takeLeaving(uid, 1, left); err != nil {
 		return nil, nil, ownRefusal(err)
 	}
 	// Not c.ctx, which has the deadline of other answers.
@@ -53,7 +62,7 @@ func (s *Server) lasting(c *call) (context.Context, func(), error) {
 	return ctx, func() {
 		close(stop)
 		cancel()
-		s.streams.give(uid, 1)
+		q.give(uid, 1)
 	}, nil
 }
 

@@ -71,6 +71,22 @@ func TestEventsInBatches(t *testing.T) {
 	require.Equal(t, 2*eventBatch+1, strings.Count(string(b), "\ndata: "))
 }
 
+// Whoever opens all the streams that there are keeps no operator from the log or a backup, be it a process under the operator's own uid
+// that goes by an agent's name.
+func TestOperatorsFindAStream(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept = 3, 3, 1 })
+	w.backups = func(_ context.Context, to io.Writer) error { _, err := io.WriteString(to, "all"); return err }
+	w.goBy("builder#7")
+	for range 2 {
+		w.listenTo(t, "")
+	}
+	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
+	w.goBy("")
+	require.Equal(t, 200, w.do(t, "GET", "/v1/backup", "").status)
+	w.listenTo(t, "")
+	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/backup", "").problem(t).Code, "operators are bounded, too")
+}
+
 func TestHeartbeat(t *testing.T) {
 	w := start(t, -1, func(c *Config) { c.Limits.Beat = 10 * time.Millisecond })
 	lines, _ := w.listenTo(t, "")

@@ -80,17 +80,17 @@ func TestAClaimThatWaitedInVain(t *testing.T) {
 
 // Whoever hangs up leaves the queue.
 func TestHangingUpEndsTheWait(t *testing.T) {
-	w := waiting(t, func(c *Config) { c.Limits.StreamsUID = 1 })
+	w := waiting(t, func(c *Config) { c.Limits.WaitsUID = 1 })
 	_, its, hangUp := w.claimOn(t)
-	require.Equal(t, op.OverLimit, w.do(t, "POST", "/v1/reservations", aWait).problem(t).Code, "it has one of the streams' places")
-	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
+	require.Equal(t, op.OverLimit, w.do(t, "POST", "/v1/reservations", aWait).problem(t).Code)
+	require.Equal(t, 200, w.do(t, "GET", "/v1/events?follow=false", "").status, "waits are not the streams'")
 	hangUp()
 	<-its.Done()
 	require.ErrorIs(t, its.Err(), context.Canceled)
 	require.Eventually(t, func() bool {
-		w.server.streams.mu.Lock()
-		defer w.server.streams.mu.Unlock()
-		return w.server.streams.used == 0
+		w.server.waits.mu.Lock()
+		defer w.server.waits.mu.Unlock()
+		return w.server.waits.used == 0
 	}, 10*time.Second, time.Millisecond)
 	answers, _, _ := w.claimOn(t)
 	w.decide <- op.Refuse(op.Conflict, "no")
