@@ -47,13 +47,14 @@ type Book struct {
 	patterns *cache // that are reserved
 	asked    *cache
 	queue    *queue
+	turns    *turns
 	moved    chan struct{} // for Run: what is due next may be something else
 }
 
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
 	b := &Book{cfg: c, log: c.Logger, patterns: newCache(cachePatterns, cacheBytes), asked: newCache(askedPatterns, askedBytes),
-		queue: &queue{}, moved: make(chan struct{}, 1)}
+		queue: &queue{}, turns: newTurns(), moved: make(chan struct{}, 1)}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -63,12 +64,23 @@ func New(c Config) *Book {
 // outcome is what a transaction did, for after it. It begins anew each time the
 // transaction's function runs. What is in it without need costs others a look.
 type outcome struct {
-	now    time.Time
-	work   int64
+	now   time.Time
+	known *survey // of what it decides about
+	// beyond is what there was too much to find out about for this transaction.
+	beyond *region
+
+	// What may be spent in this transaction yet: on the search, on those that wait
+	// before a claim, and on whom to wake.
+	left, queueLeft, wakeLeft int64
+
 	free   []region           // paths that somebody has no more, or has less of
 	gained []Holder           // who was given something
 	scopes map[op.Target]bool // whose reservations changed
 	refuse error              // where something was written all the same
+}
+
+func newOutcome(now time.Time) *outcome {
+	return &outcome{now: now, known: new(survey), left: insideWork, queueLeft: queueWork, wakeLeft: wakeWork}
 }
 
 func (o *outcome) changed(t op.Target) {
@@ -84,7 +96,7 @@ func (o *outcome) changed(t op.Target) {
 func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) error {
 	var out *outcome
 	err := b.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		out = &outcome{now: b.cfg.Now()}
+		out = newOutcome(b.cfg.Now())
 		done, err := b.due(tx, out, dueBatch)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gated/internal/audit"
@@ -41,7 +42,7 @@ func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID,
 		return Reservation{}, err
 	}
 	var r Reservation
-	err = b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
+	err = b.deciding(ctx, by.UID, new(survey), func(tx *store.Tx, out *outcome) (err error) {
 		if r, err = read(tx, id, out.now); err != nil {
 			return err
 		}
@@ -93,23 +94,36 @@ func (b *Book) end(tx *store.Tx, out *outcome, r Reservation, why audit.Kind, by
 
 // endFor removes a reservation; e says why.
 func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) error {
-	in, err := b.regionOf(r)
-	if err != nil {
-		return err
-	}
 	if err := remove(tx, r.ID); err != nil {
 		return err
 	}
-	e.For = append(e.For, b.queue.waitingFor(in, r.Holder)...)
-	out.free = append(out.free, in)
+	// Who begins to wait from now on looks after this.
+	if waiting := b.queue.before(nil); len(waiting) > 0 {
+		in, err := b.regionOf(r, &out.wakeLeft)
+		if errors.Is(err, op.TooComplex) {
+			in, err = region{}, nil // then it concerns everybody
+		}
+		if err != nil {
+			return err
+		}
+		e.For = append(e.For, waitingFor(waiting, in, r.Holder, &out.wakeLeft)...)
+		out.free = append(out.free, in)
+	}
 	out.changed(r.Scope.Target())
 	return b.append(tx, e)
 }
 
-// regionOf returns the paths that a reservation is about.
-func (b *Book) regionOf(r Reservation) (region, error) {
+// regionOf returns the paths that a reservation is about; TooComplex if that
+// takes more work than is left.
+func (b *Book) regionOf(r Reservation, left *int64) (region, error) {
 	in := region{path: r.Scope.Path, fold: r.Scope.Fold}
 	for _, text := range r.Patterns {
+		if !b.patterns.has(reading{text, in.fold}) {
+			*left -= workOfParse * int64(len(text))
+		}
+		if *left < 0 {
+			return in, tooComplex(text)
+		}
 		p, err := b.patterns.parse(text, glob.Options{FoldCase: in.fold})
 		if err != nil {
 			return in, err

@@ -50,6 +50,9 @@ type wish struct {
 	ttl    time.Duration
 	keep   bool
 	reason string
+
+	sum   []byte  // region.digest
+	known *survey // of the region
 }
 
 // read checks the form of a claim, and nothing that would take the database.
@@ -74,6 +77,7 @@ func (b *Book) read(c Claim) (*wish, error) {
 		return nil, err
 	}
 	w.ttl, w.keep, w.reason = ttl, c.Keep, c.Reason
+	w.sum, w.known = w.digest(), new(survey)
 	if err := w.light(); err != nil {
 		return nil, err
 	}

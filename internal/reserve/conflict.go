@@ -8,7 +8,6 @@ import (
 
 	"gated/internal/glob"
 	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // inTheWay is why a claim cannot be granted now: reservations of others, or,
@@ -20,79 +19,6 @@ type inTheWay struct {
 }
 
 func (in inTheWay) any() bool { return len(in.conflicts) > 0 || in.before != nil }
-
-// obstacles returns what is in the way of a claim. me is its place among those
-// that wait; skip is a reservation that does not count.
-func (b *Book) obstacles(tx *store.Tx, out *outcome, w *wish, me *waiter, skip op.ReservationID) (inTheWay, error) {
-	in, err := b.conflicts(tx, out, w, skip)
-	if err == nil && !in.any() {
-		in.before, err = b.earlier(tx, out, w, me)
-	}
-	return in, err
-}
-
-// conflicts returns the reservations of others that a claim overlaps.
-func (b *Book) conflicts(tx *store.Tx, out *outcome, w *wish, skip op.ReservationID) (in inTheWay, err error) {
-	s := search{tx: tx, cache: b.patterns, now: out.now, spent: &out.work, mine: w.holder, mode: w.mode, skip: skip, max: MaxConflicts}
-	hits, more, err := s.run(w.region)
-	if err != nil {
-		return in, err
-	}
-	in.more = more
-	for _, h := range hits {
-		r, err := read(tx, h.id, out.now)
-		if err != nil {
-			return in, err
-		}
-		in.conflicts = append(in.conflicts, Conflict{Pattern: h.asked, Overlaps: h.overlaps, Reservation: r})
-	}
-	return in, nil
-}
-
-// earlier returns the first claim of another holder that waits, came before and
-// overlaps. One that itself waits for something of this holder does not count:
-// else both would wait for each other. But only for what this holder had when the
-// claim came: with what it got since it could keep the claim waiting for ever.
-func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter, error) {
-	for _, o := range b.queue.before(me) {
-		if o.holder.Same(w.holder) || o.mode == Shared && w.mode == Shared {
-			continue
-		}
-		overlap, ok := w.overlaps(o.region, &out.work)
-		if !ok {
-			return nil, tooComplex(w.patterns[0].asked)
-		}
-		if !overlap {
-			continue
-		}
-		s := search{tx: tx, cache: b.patterns, now: out.now, spent: &out.work, only: &w.holder, mode: o.mode, max: 1,
-			till: op.ReservationID(o.came.Load())}
-		held, _, err := s.run(o.region)
-		if err != nil || len(held) == 0 {
-			return o, err
-		}
-	}
-	return nil, nil
-}
-
-// overlaps reports whether two regions have a path in common; ok is false if
-// that is too much to find out.
-func (r region) overlaps(o region, spent *int64) (overlap, ok bool) {
-	for _, p := range r.patterns {
-		for _, q := range o.patterns {
-			if !related(p.prefix, q.prefix) {
-				continue
-			}
-			if *spent += workOfPair + int64(len(p.String()))*int64(len(q.String())); *spent > maxWork {
-				return false, false
-			}
-			if meet(r, p.Pattern, o, q.Pattern) {
-				return true, true
-			}
-		}
-	}
-	return false, true
-}
 
 // alive fills in whether the holders are.
 func (b *Book) alive(h Holder) bool {

@@ -109,7 +109,7 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 	}
 	var r Reservation
 	var in inTheWay
-	err = b.update(ctx, func(tx *store.Tx, out *outcome) error {
+	err = b.deciding(ctx, receiver.UID, new(survey), func(tx *store.Tx, out *outcome) error {
 		r, in = Reservation{}, inTheWay{}
 		s, err := readScope(tx, scope)
 		if err != nil {

@@ -74,11 +74,40 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 	if err != nil {
 		return nil, false, err
 	}
-	var in inTheWay
-	err = b.view(ctx, func(tx *store.Tx, now time.Time) (err error) {
-		in, err = b.conflicts(tx, &outcome{now: now}, w, 0)
+	in, whole, err := b.checked(ctx, w, insideWork)
+	if err == nil && !whole {
+		var done func()
+		if done, err = b.turns.take(ctx, by.UID); err == nil {
+			defer done()
+			in, _, err = b.checked(ctx, w, maxWork)
+		}
+	}
+	if err != nil {
+		return nil, false, b.shown(err)
+	}
+	b.lives(in.conflicts)
+	return in.conflicts, in.more, nil
+}
+
+// checked searches on a snapshot and returns what is in the way, and whether
+// everything was looked at. What is in the way is told even if not; if nothing
+// is, and all that may be spent was too little, it is TooComplex.
+func (b *Book) checked(ctx context.Context, w *wish, work int64) (in inTheWay, whole bool, err error) {
+	err = b.view(ctx, func(tx *store.Tx, now time.Time) error {
+		out := newOutcome(now)
+		out.left = work
+		s := b.searchFor(tx, out, w)
+		seen, err := s.run(w.region)
+		if err != nil {
+			return err
+		}
+		if whole = seen.unseen == nil; !whole && work < maxWork {
+			return nil
+		}
+		if in, err = s.told(seen); err == nil && !in.any() {
+			err = seen.unseen
+		}
 		return err
 	})
-	b.lives(in.conflicts)
-	return in.conflicts, in.more, err
+	return in, whole, err
 }

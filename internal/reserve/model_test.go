@@ -167,10 +167,42 @@ func (m *model) reserves(t *rapid.T) {
 			return
 		}
 	}
+	if o := m.covers(h, c, texts); o != nil {
+		if until.After(o.ExpiresAt) {
+			o.ExpiresAt = until
+		}
+		o.Holder, o.Keep = h, o.Keep || c.Keep
+		require.Equal(t, Granted{o.Reservation, true}, g)
+		return
+	}
 	want := Reservation{ID: g.ID, Scope: Scope{ID: g.Scope.ID, Place: c.Place, At: g.Scope.At}, Patterns: texts, Mode: c.Mode, Holder: h, Alive: true,
 		Keep: c.Keep, CreatedAt: m.clock(), ExpiresAt: until}
 	require.Equal(t, Granted{Reservation: want}, g)
 	m.held = append(m.held, held{want, set})
+}
+
+// covers returns the first of a holder's own that covers a claim: it is in the
+// same scope, its mode is no weaker, and each pattern of the claim is one of its own
+// or a path that one of those matches.
+func (m *model) covers(h Holder, c Claim, texts []string) *held {
+	for i := range m.held {
+		o := &m.held[i]
+		if !o.Holder.Same(h) || o.Scope.Place != c.Place || o.Mode == Shared && c.Mode == Exclusive {
+			continue
+		}
+		uncovered := slices.ContainsFunc(texts, func(text string) bool {
+			plain := !strings.ContainsAny(text, "*?[{\\") && !strings.HasSuffix(text, "/")
+			return !slices.ContainsFunc(o.Patterns, func(own string) bool {
+				p, err := glob.Parse(own, glob.Options{FoldCase: c.Place.Fold})
+				require.NoError(m.t, err)
+				return own == text || plain && p.Match(text)
+			})
+		})
+		if !uncovered {
+			return o
+		}
+	}
+	return nil
 }
 
 func (m *model) checks(t *rapid.T) {

@@ -19,7 +19,10 @@ func prefixOf(scope string, p glob.Pattern) string {
 // lies below can overlap it.
 func (p pattern) isPath() bool { return isPath(p.Pattern) }
 
-func isPath(p glob.Pattern) bool { return p.String() == glob.Quote(p.Literal()) }
+func isPath(p glob.Pattern) bool {
+	path := glob.Quote(p.Literal())
+	return p.String() == path || glob.Folded(p.String()) == path // the Literal of one that ignores case is folded
+}
 
 // ancestors returns an absolute path and all that are above it.
 func ancestors(p string) []string {

@@ -20,10 +20,6 @@ type waiter struct {
 	came atomic.Int64
 }
 
-// wakeWork is what finding out whom a change concerns may cost; beyond it all
-// that wait look for themselves.
-const wakeWork = maxWork / 16
-
 // queue is the claims that wait, in the order in which they came. They are in
 // memory alone and end with their calls.
 type queue struct {
@@ -75,9 +71,9 @@ func (q *queue) before(me *waiter) []*waiter {
 // wake makes those look again whom it may concern that regions are free, or that
 // holders were given something. Who joins meanwhile looks after it.
 func (q *queue) wake(free []region, gained []Holder) {
-	spent := int64(maxWork - wakeWork)
+	left := int64(wakeWork)
 	for _, w := range q.before(nil) {
-		if slices.ContainsFunc(gained, w.holder.Same) || slices.ContainsFunc(free, func(r region) bool { return w.concerned(r, &spent) }) {
+		if slices.ContainsFunc(gained, w.holder.Same) || slices.ContainsFunc(free, func(r region) bool { return w.concerned(r, &left) }) {
 			w.wake()
 		}
 	}
@@ -92,9 +88,13 @@ func (q *queue) wakeHolder(h Holder) {
 	}
 }
 
-// concerned reports whether a region may be what the claim waits for.
-func (w *waiter) concerned(r region, spent *int64) bool {
-	overlap, ok := w.overlaps(r, spent)
+// concerned reports whether a region may be what the claim waits for. What takes
+// too long to find out may be.
+func (w *waiter) concerned(r region, left *int64) bool {
+	if r.patterns == nil {
+		return true
+	}
+	overlap, ok := w.overlaps(r, left)
 	return overlap || !ok
 }
 
@@ -107,11 +107,10 @@ func (w *waiter) wake() {
 
 // waitingFor returns the names of agents other than the holder that wait for
 // something in a region.
-func (q *queue) waitingFor(r region, h Holder) []string {
+func waitingFor(all []*waiter, r region, h Holder, left *int64) []string {
 	var out []string
-	spent := int64(maxWork - wakeWork)
-	for _, w := range q.before(nil) {
-		if w.holder.Name != "" && !w.holder.Same(h) && w.concerned(r, &spent) {
+	for _, w := range all {
+		if w.holder.Name != "" && !w.holder.Same(h) && w.concerned(r, left) {
 			out = append(out, w.holder.Name)
 		}
 	}

@@ -16,18 +16,18 @@ import (
 
 // requireApart asserts that no two holders have what overlaps.
 func (w *world) requireApart(all []Reservation) {
-	var spent int64
 	for i, r := range all {
-		a, err := w.regionOf(r)
+		left := int64(maxWork)
+		a, err := w.regionOf(r, &left)
 		require.NoError(w.t, err)
 		for _, o := range all[i+1:] {
 			if r.Holder.Same(o.Holder) || r.Mode == Shared && o.Mode == Shared {
 				continue
 			}
-			b, err := w.regionOf(o)
+			b, err := w.regionOf(o, &left)
 			require.NoError(w.t, err)
-			spent = 0
-			overlap, ok := a.overlaps(b, &spent)
+			left = maxWork
+			overlap, ok := a.overlaps(b, &left)
 			require.True(w.t, ok && !overlap, "%+v and %+v", r, o)
 		}
 	}

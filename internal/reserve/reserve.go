@@ -27,7 +27,10 @@ type Granted struct {
 //   - NotHolder if its agent's registration has ended.
 //
 // A claim of the same holder to the same patterns in the same scope renews what
-// it has: the later of both ends counts, all else is as asked now.
+// it has: the later of both ends counts, all else is as asked now. One that a
+// reservation of the same holder in the same scope covers, by its patterns and
+// its mode, renews that: its end alone moves, and it is kept if either is. The
+// first one does that covers it.
 //
 // With a Wait the claim waits so long for others to release. If ctx ends
 // meanwhile, the error is its cause.
@@ -47,35 +50,33 @@ func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error
 func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Conflict, error) {
 	var g Granted
 	var in inTheWay
-	err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
+	err := b.deciding(ctx, w.holder.UID, w.known, func(tx *store.Tx, out *outcome) (err error) {
 		g, in = Granted{}, inTheWay{}
 		if err := b.stands(tx, w.holder); err != nil {
 			return err
 		}
-		scope, _, err := findScope(tx, w.place)
+		scope, n, same, err := own(tx, w.place, w.holder, w.sum, out.now)
 		if err != nil {
 			return err
 		}
-		n, same, err := own(tx, scope, w.holder, w.digest(), out.now)
-		if err == nil && same == 0 {
+		var cover op.ReservationID
+		in, cover, err = b.obstacles(tx, out, w, scope, n > 0 && same == 0, me)
+		switch {
+		case err != nil:
+		case in.any():
+			err = op.Refuse(op.Conflict, "")
+		case same != 0:
+			g, err = b.again(tx, out, w, same)
+		case cover != 0:
+			g, err = b.longer(tx, out, w, cover)
+		default:
 			if err = full(w.place, w.holder, n); err == nil {
 				err = room(tx, w.holder, w.weight(), 0, out.now)
 			}
+			if err == nil {
+				g, err = b.grant(tx, out, w, scope)
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if in, err = b.obstacles(tx, out, w, me, 0); err != nil {
-			return err
-		}
-		if in.any() {
-			return op.Refuse(op.Conflict, "")
-		}
-		if same != 0 {
-			g, err = b.again(tx, out, w, same)
-			return err
-		}
-		g, err = b.grant(tx, out, w, scope)
 		return err
 	})
 	switch {
@@ -101,13 +102,15 @@ func (b *Book) stands(tx *store.Tx, h Holder) error {
 	return err
 }
 
-// own returns how many reservations a holder has in a scope, and which of them is
-// of the patterns with a digest, or 0.
-func own(tx *store.Tx, s Scope, h Holder, digest []byte, now time.Time) (n int, same op.ReservationID, err error) {
-	if s.ID != "" {
-		err = tx.QueryRow(sqlCount, digest, s.number(), h.Name, int64(h.UID), now.UnixNano()).Scan(&n, &same)
+// own returns the scope of a place, if there is one, how many reservations a
+// holder has there, and which of them is of the patterns with a digest, or 0.
+func own(tx *store.Tx, p Place, h Holder, digest []byte, now time.Time) (s Scope, n int, same op.ReservationID, err error) {
+	var id, at int64
+	err = tx.QueryRow(sqlOwn, digest, h.Name, int64(h.UID), now.UnixNano(), p.Path, int64(p.Device), int64(p.Inode)).Scan(&id, &at, &n, &same)
+	if err == nil && id != 0 {
+		s = Scope{ID: scopeID(id), Place: p, At: fromNano(at)}
 	}
-	return n, same, err
+	return s, n, same, err
 }
 
 // full refuses one more than a holder may have in a scope.
@@ -148,16 +151,36 @@ func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (
 	if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(id)); err != nil {
 		return Granted{}, err
 	}
+	if weaker {
+		out.free = append(out.free, w.region)
+	}
+	return b.renewed(tx, out, w, r)
+}
+
+// renewed gives a reservation that its holder has already the later of both ends.
+func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, r Reservation) (Granted, error) {
 	if later := out.now.Add(w.ttl); later.After(r.ExpiresAt) {
 		if err := extend(tx, &r, later, w.ttl); err != nil {
 			return Granted{}, err
 		}
 	}
-	if weaker {
-		out.free = append(out.free, w.region)
-	}
 	out.changed(r.Scope.Target())
 	return Granted{r, true}, b.append(tx, entry(audit.Renewed, w.by, r))
+}
+
+// longer renews a reservation that covers what its holder asks for. That does not
+// change what it is of, in which mode and why; it is kept if it was or is asked
+// to be.
+func (b *Book) longer(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (Granted, error) {
+	r, err := read(tx, id, out.now)
+	if err != nil {
+		return Granted{}, err
+	}
+	r.Holder, r.Keep = w.holder, r.Keep || w.keep
+	if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(id)); err != nil {
+		return Granted{}, err
+	}
+	return b.renewed(tx, out, w, r)
 }
 
 // extend sets when a reservation ends.

@@ -94,7 +94,7 @@ func TestAHoldersOwnDoNotConflictAndDoNotStack(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
 	first := w.reserve(claim(a, "src/**"))
-	w.reserve(claim(a, "src/a"))
+	w.reserve(claim(a, "**/x"))
 	w.pass(time.Minute)
 	c := claim(a, "./src//**", "/srv/repo/src/**")
 	c.TTL, c.Reason, c.Keep = MinTTL, "more", true

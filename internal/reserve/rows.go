@@ -19,8 +19,9 @@ const (
 	sqlBoundTo     = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id LIMIT ?`
 	sqlDue         = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
 	sqlPatterns    = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
-	sqlCount       = `SELECT count(*), coalesce(min(CASE WHEN digest = ? THEN id END), 0) FROM reservations
-		WHERE scope = ? AND agent = ? AND uid = ? AND expires_at > ?`
+	sqlOwn         = `SELECT coalesce(max(s.id), 0), coalesce(max(s.at), 0), count(r.id), coalesce(min(CASE WHEN r.digest = ?1 THEN r.id END), 0)
+		FROM scopes AS s LEFT JOIN reservations AS r ON r.scope = s.id AND r.agent = ?2 AND r.uid = ?3 AND r.expires_at > ?4
+		WHERE s.path = ?5 AND s.device = ?6 AND s.inode = ?7`
 	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, weight, reason, keep, created_at, expires_at, due_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlInsertPattern  = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`

@@ -66,7 +66,7 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 		}
 		return in, err
 	}
-	n, _, err := own(tx, r.Scope, to, nil, out.now)
+	_, n, _, err := own(tx, r.Scope.Place, to, nil, out.now)
 	if err == nil {
 		err = full(r.Scope.Place, to, n)
 	}
@@ -76,7 +76,7 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 	if err != nil {
 		return in, err
 	}
-	region, err := b.regionOf(*r)
+	region, err := b.regionOf(*r, &out.queueLeft)
 	if err != nil {
 		return in, err
 	}

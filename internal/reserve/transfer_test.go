@@ -24,7 +24,7 @@ func TestTransfer(t *testing.T) {
 	require.Equal(t, want, r)
 	require.Equal(t, []Reservation{want}, w.all())
 	w.refused(claim(a, "src/x"), op.Conflict)
-	w.reserve(claim(b, "src/x"))
+	w.reserve(claim(b, "src/x*"))
 	e := w.entries(audit.Transferred)
 	require.Len(t, e, 1)
 	require.Equal(t, []string{"b", "a"}, e[0].For)
@@ -115,7 +115,7 @@ func TestForceTransfer(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
 	w.register("b", 2)
-	g, second := w.reserve(claim(a, "src/**")), w.reserve(claim(a, "src/x"))
+	g, second := w.reserve(claim(a, "src/**")), w.reserve(claim(a, "src/x*"))
 	other := claim(a, "y")
 	other.Place.Path = "/srv/other"
 	elsewhere := w.reserve(other)

@@ -119,11 +119,11 @@ func (v *verifier) everyPattern() error {
 
 // pairs looks for reservations that a pattern overlaps and may not.
 func (v *verifier) pairs(p pattern, in region, c candidate) error {
-	var spent int64
-	s := search{tx: v.tx, cache: v.cache, now: v.now, spent: &spent, mine: Holder{Name: c.agent, UID: c.uid}, mode: c.mode}
-	_, err := s.above(p, func(o candidate) (bool, error) {
-		spent = 0
-		if !s.counts(o) {
+	var left int64
+	s := search{tx: v.tx, cache: v.cache, now: v.now, left: &left, mine: Holder{Name: c.agent, UID: c.uid}, mode: c.mode}
+	err := s.above(p, func(o candidate) (bool, error) {
+		left = maxWork
+		if !s.inTheWay(o) {
 			return true, nil
 		}
 		overlap, err := s.overlap(in, p, o)
