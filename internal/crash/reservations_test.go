@@ -60,6 +60,7 @@ func TestReservationsAcrossKills(t *testing.T) {
 			}
 		}
 		m.sound("after a history")
+		h.dismiss()
 	}
 	t.Logf("%d histories, %d operations, %d of them lost", *histories, operations, lost)
 }
@@ -82,6 +83,16 @@ func (h *holders) untilStruck(more int64) {
 	case <-now:
 	case <-ctx.Done():
 		h.t.Error("the moment for the kill did not come")
+	}
+}
+
+// dismiss ends every agent: a uid may not have any number of them.
+func (h *holders) dismiss() {
+	agents, err := h.m.client.Agents(h.t.Context())
+	require.NoError(h.t, err)
+	for _, a := range agents {
+		_, err := h.client(a.Name).Unregister(h.t.Context(), a.Name)
+		require.NoError(h.t, err)
 	}
 }
 
