@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,9 +15,12 @@ import (
 // somebody could sign it because agents come and go.
 const scopeRest = time.Second
 
+// scopesUnasked is how many scopes may have an open step, at the least, before
+// the gate is asked which of them do, although nothing changed in them.
+const scopesUnasked = 1024
+
 // openSteps is where the steps are that wait or run; *gate.Gate is one.
 type openSteps interface {
-	Open(ctx context.Context, t op.Target) ([]op.Step, error)
 	OpenTargets(ctx context.Context) ([]op.Target, error)
 }
 
@@ -31,13 +35,14 @@ type scopeWatch struct {
 	times   uint64               // how often a step was told of
 	open    map[op.Target]uint64 // scopes that may have an open step, and when that was told
 	changed map[op.Target]bool   // of these, since the last round
+	many    int                  // so many in open are worth a round
 	soon    chan struct{}        // holds one
 }
 
 // watchScopes begins with the scopes that have open steps now.
 func watchScopes(ctx context.Context, g openSteps, wake func(op.Target), log *slog.Logger) (*scopeWatch, error) {
 	w := &scopeWatch{gate: g, wake: wake, log: log, open: map[op.Target]uint64{}, changed: map[op.Target]bool{},
-		soon: make(chan struct{}, 1)}
+		many: scopesUnasked, soon: make(chan struct{}, 1)}
 	list, err := g.OpenTargets(ctx)
 	for _, t := range list {
 		w.asked(t)
@@ -54,6 +59,9 @@ func (w *scopeWatch) asked(t op.Target) {
 	defer w.mu.Unlock()
 	w.times++
 	w.open[t] = w.times
+	if len(w.open) > w.many {
+		w.hurry()
+	}
 }
 
 // moved is told of each scope whose reservations changed. It does not block.
@@ -64,6 +72,11 @@ func (w *scopeWatch) moved(t op.Target) {
 		return
 	}
 	w.changed[t] = true
+	w.hurry()
+}
+
+// hurry has a round begin as soon as the last one is long enough ago.
+func (w *scopeWatch) hurry() {
 	select {
 	case w.soon <- struct{}{}:
 	default:
@@ -90,36 +103,36 @@ func (w *scopeWatch) run(ctx context.Context) error {
 }
 
 // round wakes each scope that changed and has an open step, and forgets those
-// that have none.
+// that have none. It asks once, however many there are.
 func (w *scopeWatch) round(ctx context.Context) {
 	w.mu.Lock()
-	due := make(map[op.Target]uint64, len(w.changed))
-	for t := range w.changed {
-		due[t] = w.open[t]
-	}
-	clear(w.changed)
+	due, until := w.changed, w.times
+	w.changed = map[op.Target]bool{}
 	w.mu.Unlock()
-	for t, told := range due {
-		steps, err := w.gate.Open(ctx, t)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			w.log.Warn("whether a step is open on a scope cannot be read", "scope", t.String(), "error", err)
-		}
-		if err == nil && len(steps) == 0 {
-			w.forget(t, told)
-			continue
-		}
+	list, err := w.gate.OpenTargets(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		w.log.Warn("on which scopes steps are open cannot be read", "error", err)
+	} else {
+		w.keep(list, due, until)
+	}
+	for t := range due {
 		w.wake(t)
 	}
 }
 
-// forget says that a scope had no open step, unless one was told of since.
-func (w *scopeWatch) forget(t op.Target, told uint64) {
+// keep forgets the scopes that have no open step, also as due, but for those that
+// were told of after the moment until, of which list does not know.
+func (w *scopeWatch) keep(list []op.Target, due map[op.Target]bool, until uint64) {
+	open := make(map[op.Target]bool, len(list))
+	for _, t := range list {
+		open[t] = true
+	}
+	maps.DeleteFunc(due, func(t op.Target, _ bool) bool { return !open[t] })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.open[t] == told {
-		delete(w.open, t)
-	}
+	maps.DeleteFunc(w.open, func(t op.Target, told uint64) bool { return !open[t] && told <= until })
+	w.many = max(scopesUnasked, 2*len(w.open))
 }

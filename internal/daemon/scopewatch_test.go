@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,21 +15,24 @@ import (
 // fakeSteps is a gate with steps on some targets, which counts how often it is
 // asked.
 type fakeSteps struct {
-	on    map[op.Target]bool
-	asked int
-	fails error
-	first []op.Target
+	on     map[op.Target]bool
+	asked  int
+	fails  error
+	during func() // while it is asked
 }
 
-func (f *fakeSteps) Open(_ context.Context, t op.Target) ([]op.Step, error) {
+func (f *fakeSteps) OpenTargets(context.Context) (list []op.Target, err error) {
 	f.asked++
-	if f.on[t] {
-		return []op.Step{{Target: t}}, f.fails
+	for t := range f.on {
+		if f.on[t] {
+			list = append(list, t)
+		}
 	}
-	return nil, f.fails
+	if f.during != nil {
+		f.during()
+	}
+	return list, f.fails
 }
-
-func (f *fakeSteps) OpenTargets(context.Context) ([]op.Target, error) { return f.first, nil }
 
 func (w *scopeWatch) due() bool {
 	select {
@@ -43,7 +47,7 @@ func (w *scopeWatch) due() bool {
 // scope.
 func TestAFloodOfReservationsCostsNothing(t *testing.T) {
 	s1, s2, guest := op.Target{Kind: op.KindScope, Name: "s1"}, op.Target{Kind: op.KindScope, Name: "s2"}, op.Target{Kind: "guest", Name: "s1"}
-	gate := &fakeSteps{on: map[op.Target]bool{}, first: []op.Target{s2, guest}}
+	gate := &fakeSteps{on: map[op.Target]bool{s2: true, guest: true}}
 	var woken []op.Target
 	w, err := watchScopes(t.Context(), gate, func(t op.Target) { woken = append(woken, t) }, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -51,7 +55,7 @@ func TestAFloodOfReservationsCostsNothing(t *testing.T) {
 		w.moved(s1)
 	}
 	require.False(t, w.due())
-	require.Zero(t, gate.asked)
+	require.Equal(t, 1, gate.asked, "at the start")
 
 	gate.on[s1] = true
 	w.asked(s1)
@@ -62,15 +66,15 @@ func TestAFloodOfReservationsCostsNothing(t *testing.T) {
 	require.True(t, w.due())
 	w.round(t.Context())
 	require.Equal(t, []op.Target{s1}, woken)
-	require.Equal(t, 1, gate.asked)
-	w.round(t.Context())
-	require.Equal(t, 1, gate.asked, "nothing changed since")
+	require.Equal(t, 2, gate.asked)
+	require.False(t, w.due(), "nothing changed since")
 
 	// One that was open at the start, and is not any more.
+	gate.on[s2] = false
 	w.moved(s2)
 	require.True(t, w.due())
 	w.round(t.Context())
-	require.Equal(t, 2, gate.asked)
+	require.Equal(t, 3, gate.asked)
 	w.moved(s2)
 	require.False(t, w.due())
 
@@ -80,8 +84,51 @@ func TestAFloodOfReservationsCostsNothing(t *testing.T) {
 	w.moved(s1)
 	w.round(t.Context())
 	require.Equal(t, []op.Target{s1, s1}, woken)
-	told := w.open[s1]
-	w.asked(s1)
-	w.forget(s1, told)
+	gate.fails, gate.during = nil, func() { w.asked(s1) }
+	w.moved(s1)
+	w.round(t.Context())
+	require.Equal(t, []op.Target{s1, s1}, woken)
 	require.NotZero(t, w.open[s1])
+	gate.during = nil
+	w.round(t.Context())
+	require.Empty(t, w.open)
+}
+
+// TestAFloodInManyScopes: however many change and however often, the gate is
+// asked once a round and each is woken once; and what ended is forgotten although
+// nobody reserves anything there any more.
+func TestAFloodInManyScopes(t *testing.T) {
+	const many = 10_000
+	scopeAt := func(i int) op.Target { return op.Target{Kind: op.KindScope, Name: "s" + strconv.Itoa(i)} }
+	gate := &fakeSteps{on: map[op.Target]bool{}}
+	woken := map[op.Target]int{}
+	w, err := watchScopes(t.Context(), gate, func(t op.Target) { woken[t]++ }, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	for i := range many {
+		gate.on[scopeAt(i)] = i%2 == 0
+		w.asked(scopeAt(i))
+	}
+	for range 3 {
+		for i := range many {
+			w.moved(scopeAt(i))
+		}
+	}
+	gate.asked = 0
+	w.round(t.Context())
+	require.Equal(t, 1, gate.asked)
+	require.Len(t, woken, many/2)
+	require.Equal(t, 1, woken[scopeAt(0)])
+	require.Len(t, w.open, many/2)
+	require.Empty(t, w.changed)
+
+	clear(gate.on)
+	for w.due() { // what was said before counts no more
+	}
+	for i := range many {
+		w.asked(scopeAt(many + i))
+		if w.due() {
+			w.round(t.Context())
+		}
+	}
+	require.Less(t, len(w.open), many, "each was asked for once, and nothing moved")
 }
