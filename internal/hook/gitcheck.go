@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -61,33 +62,43 @@ type found struct {
 type reader func(context.Context, changes) (unseen bool, err error)
 
 func (g Guard) gitHook(ctx context.Context, r Repository, read reader) (GitAnswer, error) {
-	place, err := within(ctx, gitTime, r.top)
+	places, err := within(ctx, gitTime, r.places)
 	if err != nil {
 		return GitAnswer{}, g.Failed(KindPath, err)
 	}
-	f, err := within(ctx, gitTime, func(ctx context.Context) (found, error) { return find(ctx, read) })
-	f.place = place
-	out := GitAnswer{Scope: place, Paths: len(f.list)}
+	f, failed := within(ctx, gitTime, func(ctx context.Context) (found, error) { return find(ctx, read) })
+	out := GitAnswer{Scope: places[0], Paths: len(f.list)}
+	for _, f.place = range places {
+		if err := g.about(ctx, f, failed, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// about asks about what was found in one place, or if that failed, whether
+// anything could be in the way there.
+func (g Guard) about(ctx context.Context, f found, err error, out *GitAnswer) error {
 	var vague error
 	switch {
 	case errors.Is(err, errTooMany), errors.Is(err, context.DeadlineExceeded):
 		vague = op.Refuse(op.OverLimit, "it changes more than %d paths or %d refs, or git needed longer than %s to list them, and others have reservations here",
 			maxChanged, maxRefs, gitTime).WithHint("do it in smaller parts")
 	case err != nil:
-		return out, g.Failed(KindPath, err)
+		return g.Failed(KindPath, err)
 	case f.unseen:
 		vague = op.Refuse(op.UnknownTarget, "the remote has a commit that is not here: nobody can say what is taken away, and others have reservations here").
 			WithHint("fetch first")
 	default:
-		return out, g.each(ctx, f, &out)
+		return g.each(ctx, f, out)
 	}
 	// Where nobody has anything, nothing can be in the way.
-	answer, err := g.Ask(ctx, api.Check{Scope: place, Patterns: []string{everything}})
+	answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
 	if err != nil || len(answer.Conflicts) == 0 && !answer.More {
-		return out, err
+		return err
 	}
 	out.add(answer, map[string]string{})
-	return out, g.Failed(KindPath, vague)
+	return g.Failed(KindPath, vague)
 }
 
 // each asks about every path, a batch at a time.
@@ -169,6 +180,36 @@ func find(ctx context.Context, read reader) (found, error) {
 	}
 	slices.SortFunc(f.list, func(a, b change) int { return strings.Compare(a.path, b.path) })
 	return f, nil
+}
+
+// places returns where the changed paths are: the work tree that git works on,
+// and the one around the repository's own .git if that is another. With GIT_DIR
+// alone git takes any working directory for its work tree, but the commits are
+// those of the checkout in which that .git is, where agents have reservations.
+func (r Repository) places(ctx context.Context) ([]api.Place, error) {
+	top, topErr := r.top(ctx)
+	var out []api.Place
+	if topErr == nil {
+		out = append(out, top)
+	}
+	lines, err := r.line(ctx, "rev-parse", "--absolute-git-dir", "--is-bare-repository")
+	if err != nil {
+		return nil, err
+	}
+	at := strings.LastIndexByte(lines, '\n')
+	if dir := lines[:max(at, 0)]; filepath.Base(dir) == ".git" && lines[at+1:] == "false" {
+		around, err := checkout.At(filepath.Dir(dir))
+		if err != nil {
+			return nil, err
+		}
+		if topErr != nil || around.Path != top.Path {
+			out = append(out, around)
+		}
+	}
+	if len(out) == 0 {
+		return nil, topErr
+	}
+	return out, nil
 }
 
 // top returns the work tree that git works on, be it a linked one. Where there
