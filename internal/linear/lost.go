@@ -22,6 +22,11 @@ func (s state) lost(o *Op) []state {
 			}
 		}
 		if len(out) == 0 {
+			for _, at := range s.covering(o) {
+				out = append(out, s.with(at, s.longer(o, s.claims[at])))
+			}
+		}
+		if len(out) == 0 {
 			out = append(out, s.with(-1, s.asked(o, claim{})))
 		}
 		return out

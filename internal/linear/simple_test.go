@@ -47,6 +47,8 @@ const (
 	transferBlind     = "a transfer does not look at what the giver holds besides"
 	toNobody          = "a transfer to somebody who has ended"
 	stacks            = "reserving again makes a second one"
+	stacksInside      = "reserving inside what one has makes a second one"
+	narrows           = "reserving inside what one has gives up the rest"
 	checkLies         = "check says that nothing is in the way"
 	checkOwn          = "check counts one's own"
 	refusesAll        = "a claim is refused though nothing is in its way"
@@ -158,6 +160,20 @@ func (s *simple) reserve(c Call) Answer {
 		}
 		t.Shared, t.Keep, t.life = c.Shared, c.Keep, s.lives[c.Agent]
 		if ends.After(t.Expires) || s.flaw == shortens {
+			t.Expires = ends
+		}
+		return Answer{Renewed: true, Held: []Held{t.Held}}
+	}
+	for i := range s.held {
+		t := &s.held[i]
+		if t.Agent != c.Agent || !t.Set.covers(c.Set) || t.Shared && !c.Shared || s.flaw == stacks || s.flaw == stacksInside {
+			continue
+		}
+		if s.flaw == narrows {
+			t.Set = c.Set
+		}
+		t.Keep, t.life = t.Keep || c.Keep, s.lives[c.Agent]
+		if ends.After(t.Expires) {
 			t.Expires = ends
 		}
 		return Answer{Renewed: true, Held: []Held{t.Held}}

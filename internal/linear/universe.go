@@ -102,6 +102,33 @@ func (s Set) Paths() []string {
 // overlaps reports whether the two match a path in common.
 func (s Set) overlaps(o Set) bool { return s.paths()&o.paths() != 0 }
 
+// covers reports whether each pattern of the other set is one of these, or a path
+// that one of these matches.
+func (s Set) covers(o Set) bool {
+	for i, p := range Universe {
+		if !o.In(i) || s.In(i) {
+			continue
+		}
+		if !p.plain() || !slices.ContainsFunc(s.each(), func(q Pattern) bool { return q.Scope == p.Scope && p.paths&^q.paths == 0 }) {
+			return false
+		}
+	}
+	return true
+}
+
+// each returns the patterns of the set.
+func (s Set) each() (out []Pattern) {
+	for i, p := range Universe {
+		if s.In(i) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// plain reports whether a pattern is a path.
+func (p Pattern) plain() bool { return !strings.ContainsAny(p.Text, "*?[{") }
+
 func (s Set) paths() (p uint8) {
 	for i, pattern := range Universe {
 		if s.In(i) {

@@ -146,7 +146,7 @@ func count(is bool) int {
 func TestTheVerdictFindsEachFlaw(t *testing.T) {
 	for _, flaw := range []string{equalPatternsOnly, scopesApart, sharedIsNothing, firstPatternOnly, anyoneReleases, anyoneTransfers,
 		neverExpires, expiresEarly, forgetsRenewal, shortens, diesWithKeep, outlivesHolder, transferCopies, transferBlind, toNobody,
-		stacks, checkLies, checkOwn, refusesAll, reusesIDs} {
+		stacks, stacksInside, narrows, checkLies, checkOwn, refusesAll, reusesIDs} {
 		t.Run(flaw, func(t *testing.T) {
 			var verdicts []porcupine.CheckResult
 			for seed := uint64(0); seed < 60 && !slices.Contains(verdicts, porcupine.Illegal); seed++ {
