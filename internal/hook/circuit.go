@@ -135,7 +135,7 @@ func (h Home) keep(c circuit) error {
 }
 
 // enter reports whether a hook may ask the daemon, and whether it is the one
-// that finds out for all. A closed circuit costs the reading of one file.
+// that finds out for all. A closed circuit costs the reading of one file and a look at the socket.
 func (h Home) enter(now time.Time, deadline time.Duration) (ask, probe bool) {
 	socket := h.socket()
 	switch h.circuit().state(now, socket) {
