@@ -48,13 +48,14 @@ type Book struct {
 	asked    *cache
 	queue    *queue
 	turns    *turns
+	inside   int64         // insideWork
 	moved    chan struct{} // for Run: what is due next may be something else
 }
 
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
 	b := &Book{cfg: c, log: c.Logger, patterns: newCache(cachePatterns, cacheBytes), asked: newCache(askedPatterns, askedBytes),
-		queue: &queue{}, turns: newTurns(), moved: make(chan struct{}, 1)}
+		queue: &queue{}, turns: newTurns(), inside: insideWork, moved: make(chan struct{}, 1)}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -79,8 +80,8 @@ type outcome struct {
 	refuse error              // where something was written all the same
 }
 
-func newOutcome(now time.Time) *outcome {
-	return &outcome{now: now, known: new(survey), left: insideWork, queueLeft: queueWork, wakeLeft: wakeWork}
+func (b *Book) outcome(now time.Time) *outcome {
+	return &outcome{now: now, known: new(survey), left: b.inside, queueLeft: queueWork, wakeLeft: wakeWork}
 }
 
 func (o *outcome) changed(t op.Target) {
@@ -96,7 +97,7 @@ func (o *outcome) changed(t op.Target) {
 func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) error {
 	var out *outcome
 	err := b.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		out = newOutcome(b.cfg.Now())
+		out = b.outcome(b.cfg.Now())
 		done, err := b.due(tx, out, dueBatch)
 		if err != nil {
 			return err

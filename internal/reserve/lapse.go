@@ -173,7 +173,7 @@ func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) (done i
 // caller calls after when the transaction is on disk, and only then. EndAll goes
 // before it, so that this is little.
 func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
-	out := newOutcome(b.cfg.Now())
+	out := b.outcome(b.cfg.Now())
 	if _, err := b.endBound(tx, out, h, noLimit); err != nil {
 		return nil, err
 	}

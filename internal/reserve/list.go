@@ -74,7 +74,7 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 	if err != nil {
 		return nil, false, err
 	}
-	in, whole, err := b.checked(ctx, w, insideWork)
+	in, whole, err := b.checked(ctx, w, b.inside)
 	if err == nil && !whole {
 		var done func()
 		if done, err = b.turns.take(ctx, by.UID); err == nil {
@@ -94,7 +94,7 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 // is, and all that may be spent was too little, it is TooComplex.
 func (b *Book) checked(ctx context.Context, w *wish, work int64) (in inTheWay, whole bool, err error) {
 	err = b.view(ctx, func(tx *store.Tx, now time.Time) error {
-		out := newOutcome(now)
+		out := b.outcome(now)
 		out.left = work
 		s := b.searchFor(tx, out, w)
 		seen, err := s.run(w.region)

@@ -323,8 +323,16 @@ func (m *model) releasesAll(t *rapid.T) {
 }
 
 // The book does what the model does, which compares paths one by one.
-func TestTheBookIsAsTheModel(t *testing.T) {
+func TestTheBookIsAsTheModel(t *testing.T) { asTheModel(t, newWorld(t)) }
+
+// It does so too where nothing is searched for in the writer's transaction.
+func TestTheBookIsAsTheModelBySurveys(t *testing.T) {
 	w := newWorld(t)
+	w.inside = 0
+	asTheModel(t, w)
+}
+
+func asTheModel(t *testing.T, w *world) {
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w.pass(MaxTTL)

@@ -1,0 +1,203 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// What changed between a survey and the transaction that decides by it counts:
+// here it is made by hand, and then one thing is done.
+func TestADecisionSeesWhatASurveyCouldNot(t *testing.T) {
+	type scene struct {
+		*world
+		a, b, c op.Requester
+		of      map[string]Reservation
+	}
+	for name, c := range map[string]struct {
+		change    func(t *testing.T, s scene) error
+		conflicts []string
+	}{
+		"nothing": {func(*testing.T, scene) error { return nil }, []string{"theirs"}},
+		"it was released": {func(t *testing.T, s scene) error {
+			_, err := s.Release(t.Context(), s.b, s.of["theirs"].ID)
+			return err
+		}, nil},
+		"its time is up": {func(_ *testing.T, s scene) error { s.pass(time.Minute); return nil }, nil},
+		"what would have ended was renewed": {func(t *testing.T, s scene) error {
+			_, err := s.Renew(t.Context(), s.b, s.of["theirs"].ID, time.Hour)
+			s.pass(time.Minute)
+			return err
+		}, []string{"theirs"}},
+		"it is the claim's own now": {func(t *testing.T, s scene) error {
+			_, err := s.Transfer(t.Context(), s.b, s.of["theirs"].ID, "a")
+			return err
+		}, nil},
+		"what was its own is another's": {func(t *testing.T, s scene) error {
+			_, err := s.Transfer(t.Context(), s.a, s.of["mine"].ID, "b")
+			return err
+		}, []string{"mine", "theirs"}},
+		"another came": {func(_ *testing.T, s scene) error {
+			s.of["new"] = s.reserve(claim(s.c, "src/new*")).Reservation
+			return nil
+		}, []string{"theirs", "new"}},
+		"another came instead": {func(t *testing.T, s scene) error {
+			s.of["new"] = s.reserve(claim(s.c, "src/new*")).Reservation
+			_, err := s.Release(t.Context(), s.b, s.of["theirs"].ID)
+			return err
+		}, []string{"new"}},
+		"others came elsewhere": {func(t *testing.T, s scene) error {
+			s.reserve(claim(s.c, "lib/**"))
+			_, err := s.Release(t.Context(), s.b, s.of["theirs"].ID)
+			return err
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := scene{w, w.register("a", 1), w.register("b", 2), w.register("c", 3), map[string]Reservation{}}
+			theirs := claim(s.b, "src/theirs")
+			theirs.TTL = time.Minute
+			s.of["mine"], s.of["theirs"] = w.reserve(claim(s.a, "src/mine")).Reservation, w.reserve(theirs).Reservation
+			asked, err := w.read(claim(s.a, "src/**"))
+			require.NoError(t, err)
+			require.NoError(t, w.survey(t.Context(), 1, asked.region, asked.known))
+			require.Len(t, asked.known.hits, 2)
+			require.NoError(t, c.change(t, s))
+
+			w.inside = 10 * workOfRow // for what is new
+			g, conflicts, err := w.attempt(t.Context(), asked, nil)
+			var want []op.ReservationID
+			for _, name := range c.conflicts {
+				want = append(want, s.of[name].ID)
+			}
+			require.Equal(t, want, idsOf(conflicts))
+			if want != nil {
+				require.ErrorIs(t, err, op.Conflict)
+				require.Zero(t, g)
+			} else {
+				require.NoError(t, err)
+			}
+			w.sound()
+		})
+	}
+}
+
+// A shared reservation that became exclusive in its place is in the way, though no
+// id is new.
+func TestADecisionSeesAModeThatChanged(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.register("a", 1), w.register("b", 2)
+	shared := claim(b, "src/x")
+	shared.Mode = Shared
+	w.reserve(shared)
+	mine := claim(a, "src/**")
+	mine.Mode = Shared
+	asked, err := w.read(mine)
+	require.NoError(t, err)
+	require.NoError(t, w.survey(t.Context(), 1, asked.region, asked.known))
+	require.True(t, w.reserve(claim(b, "src/x")).Renewed)
+	_, conflicts, err := w.attempt(t.Context(), asked, nil)
+	require.ErrorIs(t, err, op.Conflict)
+	require.Len(t, conflicts, 1)
+}
+
+// What is cheap to decide is decided at once, and the rest by a survey; that goes
+// on from where it was while others are faster.
+func TestWhatIsSurveyed(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	w.others(repo, 3000, func(i int) string { return fmt.Sprintf("src/f%d", i) })
+	attempt := func(pattern string) (*wish, error) {
+		asked, err := w.read(claim(a, pattern))
+		require.NoError(t, err)
+		_, _, err = w.attempt(t.Context(), asked, nil)
+		return asked, err
+	}
+	asked, err := attempt("src/f7")
+	require.ErrorIs(t, err, op.Conflict)
+	require.Zero(t, asked.known.through)
+	asked, err = attempt("src/*.c")
+	require.NoError(t, err)
+	require.Equal(t, op.ReservationID(3000), asked.known.through)
+	require.Empty(t, asked.known.hits)
+
+	require.NoError(t, w.survey(t.Context(), 1, asked.region, asked.known))
+	require.Equal(t, op.ReservationID(3001), asked.known.through)
+	require.Len(t, asked.known.hits, 1, "its own")
+	conflicts, _, err := w.Check(t.Context(), w.register("b", 2), repo, []string{"src/*.c"}, Exclusive)
+	require.NoError(t, err)
+	require.Len(t, conflicts, 1)
+}
+
+// More that overlap than are remembered are too many, unless some are in the way.
+func TestASurveyIsBounded(t *testing.T) {
+	w := newWorld(t)
+	a := w.register("a", 1)
+	w.inside = 0
+	w.others(repo, maxSurveyed+1, func(i int) string { return fmt.Sprintf("src/f%d", i) })
+	require.Len(t, w.refused(claim(a, "src/**"), op.Conflict), MaxConflicts)
+	shared := claim(a, "src/**")
+	shared.Mode = Shared
+	require.NoError(t, w.setModes(Shared))
+	w.refused(shared, op.TooComplex)
+}
+
+func (w *world) setModes(m Mode) error {
+	return w.cfg.Store.Update(w.t.Context(), func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE reservations SET mode = ?`, string(m))
+		return err
+	})
+}
+
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := newTurns()
+		done := map[uint32]func(){}
+		take := func(ctx context.Context, uid uint32) <-chan error {
+			out := make(chan error, 1)
+			go func() {
+				end, err := turns.take(ctx, uid)
+				if err == nil {
+					done[uid] = end
+				}
+				out <- err
+			}()
+			synctest.Wait()
+			return out
+		}
+		require.NoError(t, <-take(t.Context(), 1))
+		second := take(t.Context(), 1)
+		require.Empty(t, second, "one at a time for each uid")
+		require.NoError(t, <-take(t.Context(), 2))
+		third := take(t.Context(), 3)
+		require.Empty(t, third, "a few for all")
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := take(ctx, 3)
+		behind := take(ctx, 4)
+		why := errors.New("hung up")
+		cancel(why)
+		require.ErrorIs(t, <-gone, why)
+		require.ErrorIs(t, <-behind, why)
+
+		done[1]()
+		synctest.Wait()
+		require.Len(t, second, 0, "others were before")
+		require.NoError(t, <-third)
+		done[2]()
+		require.NoError(t, <-second)
+		done[1]()
+		done[3]()
+		synctest.Wait()
+		require.Empty(t, turns.all)
+		require.Empty(t, turns.slots)
+	})
+}
