@@ -103,7 +103,8 @@ type Entry struct {
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
 	Reservation string         `json:"reservation,omitempty"` // r12
-	Patterns    []string       `json:"patterns,omitempty"`    // of the reservation, as they were understood
+	Patterns    []string       `json:"patterns,omitempty"`    // of the reservation, as they were understood; of reserved all
+	Of          int            `json:"of,omitzero"`           // how many patterns there are, where not all are here
 	Mode        string         `json:"mode,omitempty"`        // exclusive or shared
 	Holder      string         `json:"holder,omitempty"`      // after the entry: an agent's name, or uid:1000
 	Until       time.Time      `json:"until,omitzero"`        // when the reservation's time is up

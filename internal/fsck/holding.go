@@ -6,12 +6,14 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/op"
+	"gated/internal/reserve"
 )
 
 // claim is what the log says of a reservation in force: digests, so that a
 // hundred thousand of them are little.
 type claim struct {
 	where  [sha256.Size]byte // the scope, its directory and the patterns
+	brief  [sha256.Size]byte // the same with what later entries repeat of the patterns
 	scope  string            // scope/s3
 	mode   string
 	holder string
@@ -21,6 +23,11 @@ type claim struct {
 
 func whereOf(scope string, at op.Incarnation, patterns []string) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %q", scope, at, patterns))
+}
+
+// briefOf is for entries that repeat few of the patterns, of so many.
+func briefOf(scope string, at op.Incarnation, few []string, of int) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%s %s %q %d", scope, at, few, of))
 }
 
 // hold follows who holds what. Before its time only its holder, the end of its
@@ -59,11 +66,12 @@ func standing(known bool) string {
 
 // claimed is what is in force after an entry.
 func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim {
-	now := claim{where: whereOf(e.Target, e.Incarnation, e.Patterns), scope: e.Target, mode: e.Mode, holder: e.Holder, uid: before.uid,
-		until: e.Until.UnixNano()}
+	now := claim{where: before.where, brief: before.brief, scope: e.Target, mode: e.Mode, holder: e.Holder, uid: before.uid, until: e.Until.UnixNano()}
 	var ok bool
 	switch e.Kind {
 	case audit.Reserved:
+		few, of := reserve.Brief(e.Patterns)
+		now.where, now.brief = whereOf(e.Target, e.Incarnation, e.Patterns), briefOf(e.Target, e.Incarnation, few, of)
 		now.uid, ok = c.log.roll.uidOf(e.By)
 	case audit.Transferred:
 		now.uid, ok = c.log.roll.uidOfNamed(e.Holder)
@@ -73,7 +81,7 @@ func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim 
 	if !ok || e.Kind == audit.Reserved && !c.log.roll.is(e.By, now) {
 		c.found(ruleHeld, id.String(), "entry %d gives it to %s, who was not there for it", e.Seq, op.Shown(e.Holder))
 	}
-	if e.Kind != audit.Reserved && now.where != before.where {
+	if e.Kind != audit.Reserved && briefOf(e.Target, e.Incarnation, e.Patterns, e.Of) != before.brief {
 		c.found(ruleHeld, id.String(), "entry %d says that it is of other paths than before", e.Seq)
 	}
 	return now

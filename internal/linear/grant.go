@@ -61,16 +61,14 @@ func before(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a 
 // if either is.
 func (s state) longer(o *Op, c claim) claim {
 	c.life, c.keep = s.person(o.Agent).life, c.keep || o.Keep
-	c.lo, c.hi = max(c.lo, o.Since+int64(o.TTL)), max(c.hi, o.Until+int64(o.TTL))
-	return c
+	return c.ends(max(c.lo, o.Since+int64(o.TTL)), max(c.hi, o.Until+int64(o.TTL)))
 }
 
 // asked is a claim as the holder asked for it, this time. Of two ends the later
 // one counts.
 func (s state) asked(o *Op, c claim) claim {
 	c.agent, c.life, c.set, c.shared, c.keep = o.Agent, s.person(o.Agent).life, o.Set, o.Shared, o.Keep
-	c.lo, c.hi = max(c.lo, o.Since+int64(o.TTL)), max(c.hi, o.Until+int64(o.TTL))
-	return c
+	return c.ends(max(c.lo, o.Since+int64(o.TTL)), max(c.hi, o.Until+int64(o.TTL)))
 }
 
 // refusedClaim is the end of a claim that was refused: others are in the way, or

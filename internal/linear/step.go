@@ -2,6 +2,7 @@ package linear
 
 import (
 	"slices"
+	"time"
 
 	"gated/internal/op"
 )
@@ -178,6 +179,15 @@ func (s state) handed(c claim, to string) (after claim, taken bool) {
 
 // renewed is a claim after a renewal by an operation: it has a new end.
 func (c claim) renewed(o *Op) claim {
-	c.lo, c.hi = o.Since+int64(o.TTL), o.Until+int64(o.TTL)
+	return c.ends(o.Since+int64(o.TTL), o.Until+int64(o.TTL))
+}
+
+// ends is a claim with a new end between two moments; or with its old one, where
+// that is less than a second away, for then it may stay.
+func (c claim) ends(lo, hi int64) claim {
+	if near := int64(time.Second); c.lo < hi+near && c.hi > lo-near {
+		lo, hi = min(lo, max(c.lo, lo-near)), max(hi, min(c.hi, hi+near))
+	}
+	c.lo, c.hi = lo, hi
 	return c
 }

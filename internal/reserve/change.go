@@ -12,13 +12,17 @@ import (
 )
 
 // Renew gives a reservation of the caller's a new end, ttl from now; 0 is the
-// default. Refusals: UnknownTarget if it has ended, NotHolder, BadParams.
+// default. Where that is less than a second from the end that it has, it stays.
+// Refusals: UnknownTarget if it has ended, NotHolder, BadParams.
 func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (Reservation, error) {
 	ttl, err := checkTTL(ttl)
 	if err != nil {
 		return Reservation{}, err
 	}
 	return b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
+		if out.now.Add(ttl).Sub(r.ExpiresAt).Abs() < leastRenewal {
+			return nil
+		}
 		if err := extend(tx, r, out.now.Add(ttl), ttl); err != nil {
 			return err
 		}

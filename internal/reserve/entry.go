@@ -11,10 +11,32 @@ import (
 // theGate is who ends what nobody releases.
 var theGate = op.Requester{Source: op.SourceGate}
 
+// The bounds of what an entry repeats of a reservation's patterns.
+const (
+	briefPatterns = 8
+	briefBytes    = 512
+)
+
+// Brief returns what entries of the audit log repeat of the patterns that the
+// one of kind reserved has all of: the first few, and, if they are not all, how
+// many there are. Else who renews what has long patterns would fill the disk.
+func Brief(patterns []string) (few []string, of int) {
+	bytes := 0
+	for i, p := range patterns {
+		if bytes += len(p); i == briefPatterns || bytes > briefBytes {
+			return patterns[:i], len(patterns)
+		}
+	}
+	return patterns, 0
+}
+
 // entry is what the audit log says of a reservation.
 func entry(k audit.Kind, by op.Requester, r Reservation, others ...string) audit.Entry {
 	e := audit.Entry{Kind: k, By: by.String(), PID: by.PID, Target: r.Scope.Target().String(), Incarnation: r.Scope.Incarnation(),
 		Reason: r.Reason, Reservation: r.ID.String(), Patterns: r.Patterns, Mode: string(r.Mode), Holder: r.Holder.String(), Until: r.ExpiresAt}
+	if k != audit.Reserved {
+		e.Patterns, e.Of = Brief(r.Patterns)
+	}
 	if r.Holder.Name != "" {
 		e.For = append(e.For, r.Holder.Name)
 	}

@@ -65,6 +65,10 @@ const (
 	announceShare  = 4
 )
 
+// leastRenewal is by how much a renewal moves the end at least: less is not worth
+// an entry in the log.
+const leastRenewal = time.Second
+
 // dueBatch is how much that is due one transaction takes care of.
 const dueBatch = 64
 

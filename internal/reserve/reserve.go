@@ -146,20 +146,28 @@ func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (
 	if err != nil {
 		return Granted{}, err
 	}
-	weaker := r.Mode == Exclusive && w.mode == Shared
+	before := r
 	r.Holder, r.Mode, r.Reason, r.Keep = w.holder, w.mode, w.reason, w.keep
-	if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(id)); err != nil {
-		return Granted{}, err
-	}
-	if weaker {
+	if before.Mode == Exclusive && r.Mode == Shared {
 		out.free = append(out.free, w.region)
 	}
-	return b.renewed(tx, out, w, r)
+	return b.renewed(tx, out, w, before, r)
 }
 
-// renewed gives a reservation that its holder has already the later of both ends.
-func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, r Reservation) (Granted, error) {
-	if later := out.now.Add(w.ttl); later.After(r.ExpiresAt) {
+// renewed gives a reservation that its holder has already the later of both ends,
+// on other terms than before. Where that is next to nothing, nothing is written.
+func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservation) (Granted, error) {
+	later := out.now.Add(w.ttl)
+	same := r.Holder == before.Holder && r.Mode == before.Mode && r.Reason == before.Reason && r.Keep == before.Keep
+	if same && later.Sub(r.ExpiresAt) < leastRenewal {
+		return Granted{before, true}, nil
+	}
+	if !same {
+		if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(r.ID)); err != nil {
+			return Granted{}, err
+		}
+	}
+	if later.After(r.ExpiresAt) {
 		if err := extend(tx, &r, later, w.ttl); err != nil {
 			return Granted{}, err
 		}
@@ -176,11 +184,9 @@ func (b *Book) longer(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) 
 	if err != nil {
 		return Granted{}, err
 	}
+	before := r
 	r.Holder, r.Keep = w.holder, r.Keep || w.keep
-	if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(id)); err != nil {
-		return Granted{}, err
-	}
-	return b.renewed(tx, out, w, r)
+	return b.renewed(tx, out, w, before, r)
 }
 
 // extend sets when a reservation ends.
