@@ -22,7 +22,6 @@ const (
 	wordsMayHold      = "These reservations may be in the way:\n"
 	wordsGitUnchecked = "gated: whether another agent has reserved what this changes could not be checked: %s.\n"
 	wordsGitGoesOn    = "git goes on (--on-failure warn). gated hook status lists such failures.\n"
-	wordsGitBlocked   = "It was refused for that (--on-failure block). gated hook status lists such failures.\n"
 )
 
 // maxPaths is how many changed paths are listed.
@@ -57,8 +56,8 @@ func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
 		if held {
 			text += wordsMayHold + holders(a.found())
 		}
-		if h.OnFailure == Block {
-			return Outcome{Stderr: text + wordsGitBlocked, Code: exitRefused}
+		if because, refused := h.refuses(err); refused {
+			return Outcome{Stderr: text + because, Code: exitRefused}
 		}
 		return Outcome{Stderr: text + wordsGitGoesOn}
 	case held:

@@ -138,3 +138,17 @@ func TestWhatGitSaysIsSaid(t *testing.T) {
 	require.Contains(t, o.Stderr, "git rev-parse failed: exit status 128: fatal: not a git repository")
 	require.Equal(t, 2, strings.Count(o.Stderr, "\n"))
 }
+
+// TestTooMuchIsReservedToTell: whoever reserves so much that the daemon cannot
+// tell who holds what does not switch hooks off.
+func TestTooMuchIsReservedToTell(t *testing.T) {
+	unclear := op.Refuse(op.TooComplex, "too many reservations lie there")
+	_, commit := judged(t, "a")
+	o := commit(&holder{err: unclear}, Warn)
+	require.Equal(t, exitRefused, o.Code)
+	require.Contains(t, o.Stderr, wordsTooMuch)
+
+	e := newEdits(t)
+	e.OnFailure, e.daemon.err = Warn, unclear
+	require.Contains(t, e.reason(e.run(e.call("Write", "file_path", "src/a.go"))), wordsTooMuch)
+}

@@ -81,6 +81,20 @@ func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
 	return answer, nil
 }
 
+// refuses reports whether what could not be judged does not go on, and why, for
+// people. Where the daemon is there and says that it cannot tell who holds what,
+// for so much is reserved, nothing goes on, whatever is configured: else whoever
+// reserves enough could switch hooks off for others.
+func (g Guard) refuses(err error) (because string, refused bool) {
+	switch {
+	case errors.Is(err, op.TooComplex):
+		return wordsTooMuch, true
+	case g.OnFailure == Block:
+		return wordsBlocked, true
+	}
+	return "", false
+}
+
 // Failed writes down that a hook could not do its work, and returns that as a
 // *Failure. Where it cannot be written down the hook goes on.
 func (g Guard) Failed(kind Kind, err error) error { return g.failed(kind, err, g.Home.socket()) }

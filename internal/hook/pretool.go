@@ -97,9 +97,10 @@ func (ToolHook) read(in io.Reader) (wish, error) {
 // unjudged is the outcome of a call that could not be judged.
 func (h ToolHook) unjudged(err error) Outcome {
 	text := whyUnchecked(err)
+	because, refused := h.refuses(err)
 	switch {
-	case h.OnFailure == Block:
-		return h.deny(text + wordsBlocked)
+	case refused:
+		return h.deny(text + because)
 	case h.ExitCode:
 		return Outcome{Stderr: text + wordsGoesOn + "\n"}
 	default:

@@ -26,7 +26,8 @@ Another agent's reservation is ended by that agent, by its time, or by an operat
 	wordsUnchecked  = "gated: whether another agent has reserved what this call changes could not be checked: %s.\n"
 	noteSwitchedOff = "%s has disableAllHooks: no hook runs until that is taken out"
 	wordsGoesOn     = "The call goes on unchecked (--on-failure warn). gated hook status lists such failures."
-	wordsBlocked    = "The call was refused for that (--on-failure block), and nothing was changed. Try again later; gated hook status lists such failures.\n"
+	wordsBlocked    = "It was refused for that (--on-failure block), and nothing was changed. Try again later; gated hook status lists such failures.\n"
+	wordsTooMuch    = "It was refused for that, whatever --on-failure says: so much is reserved there that nobody can tell whether this is. gated reservations lists it.\n"
 )
 
 // maxShown is how many conflicts are described.
