@@ -74,6 +74,8 @@ type outcome struct {
 	// before a claim, and on whom to wake.
 	left, queueLeft, wakeLeft int64
 
+	room int // how many more reservations it may end
+
 	free   []region           // paths that somebody has no more, or has less of
 	gained []Holder           // who was given something
 	scopes map[op.Target]bool // whose reservations changed
@@ -98,10 +100,11 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 	var out *outcome
 	err := b.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		out = b.outcome(b.cfg.Now())
-		done, err := b.due(tx, out, dueBatch)
+		done, err := b.due(tx, out, batch)
 		if err != nil {
 			return err
 		}
+		out.room = batch - done
 		if done == 0 {
 			return fn(tx, out)
 		}

@@ -64,23 +64,24 @@ func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID,
 }
 
 // ReleaseMine ends all that the caller has, in every scope, and returns it as it
-// was.
+// was. That is as many transactions as it takes: where there is an error, some may
+// have ended.
 func (b *Book) ReleaseMine(ctx context.Context, by op.Requester) ([]Reservation, error) {
 	holder, err := holderOf(by)
 	if err != nil {
 		return nil, err
 	}
-	var all []Reservation
-	err = b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
-		if all, err = list(tx, sqlMine, holder.Name, int64(holder.UID), out.now.UnixNano()); err != nil {
-			return err
+	all, err := b.batches(ctx, func(tx *store.Tx, out *outcome) ([]Reservation, error) {
+		some, err := list(tx, sqlMine, holder.Name, int64(holder.UID), out.now.UnixNano(), out.room)
+		if err != nil {
+			return nil, err
 		}
-		for _, r := range all {
+		for _, r := range some {
 			if err := b.end(tx, out, r, audit.Released, by); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return some, nil
 	})
 	if err != nil {
 		return nil, err

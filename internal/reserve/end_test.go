@@ -14,7 +14,7 @@ import (
 func TestTheEndOfAnAgentThatHasMuch(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.register("a", 1), w.register("b", 1)
-	const much = 2*endBatch + 3
+	const much = 2*batch + 3
 	for i := range much {
 		c := claim(a, "x")
 		c.Place.Path = fmt.Sprintf("/srv/d%d", i)
@@ -25,9 +25,9 @@ func TestTheEndOfAnAgentThatHasMuch(t *testing.T) {
 	w.reserve(kept)
 	w.reserve(claim(b, "b"))
 	h, _ := w.agent("a")
-	ended := w.batches(audit.Orphaned)
+	ended := w.perTransaction(audit.Orphaned)
 	require.NoError(t, w.EndAll(t.Context(), h))
-	require.Equal(t, []int{endBatch, endBatch, 3}, ended())
+	require.Equal(t, []int{batch, batch, 3}, ended())
 	require.Len(t, w.all(), 2)
 	require.NoError(t, w.EndAll(t.Context(), Holder{UID: 1}), "a bare uid is bound to nothing")
 	require.NoError(t, w.EndAll(t.Context(), h), "once more is no more")
@@ -36,9 +36,30 @@ func TestTheEndOfAnAgentThatHasMuch(t *testing.T) {
 	w.sound()
 }
 
-// batches returns a function that returns how many entries of a kind each
+// Who releases all that it has does not keep others' writes waiting for it all.
+func TestReleasingMuch(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.register("a", 1), w.register("b", 1)
+	h, _ := w.agent("a")
+	w.fills(h, 2*batch)
+	w.reserve(claim(b, "b"))
+	short := claim(b, "short")
+	short.TTL = MinTTL
+	w.reserve(short)
+	w.pass(MinTTL) // what is due comes first, and counts
+	lapsed, released := w.perTransaction(audit.Lapsed), w.perTransaction(audit.Released)
+	all, err := w.ReleaseMine(t.Context(), a)
+	require.NoError(t, err)
+	require.Len(t, all, 2*batch)
+	require.Equal(t, []int{1}, lapsed())
+	require.Equal(t, []int{batch - 1, batch, 1}, released())
+	require.Len(t, w.all(), 1)
+	w.sound()
+}
+
+// perTransaction returns a function that returns how many entries of a kind each
 // transaction since wrote.
-func (w *world) batches(kind audit.Kind) func() []int {
+func (w *world) perTransaction(kind audit.Kind) func() []int {
 	var all []int
 	var last *store.Tx
 	appends := w.cfg.Append

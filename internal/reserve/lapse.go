@@ -52,16 +52,16 @@ func nextDue(tx *store.Tx) (at int64, err error) {
 // Sweep ends all that has lapsed. It is for the start, before anything is
 // answered; later on Run does it.
 func (b *Book) Sweep(ctx context.Context) error {
-	for {
-		var done int
-		err := b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
-			done, err = b.due(tx, out, dueBatch)
-			return err
+	for room := 0; room == 0; {
+		err := b.update(ctx, func(_ *store.Tx, out *outcome) error {
+			room = out.room // what is due was seen to before this
+			return nil
 		})
-		if err != nil || done < dueBatch {
+		if err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // The pauses of Run: between attempts after a failure, and at most before it
@@ -134,27 +134,39 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 // holder reserves meanwhile may be left: EndOf, in the transaction that forgets
 // the registration, ends that.
 func (b *Book) EndAll(ctx context.Context, h Holder) error {
-	if h.Registration == 0 {
-		return nil
-	}
+	_, err := b.batches(ctx, func(tx *store.Tx, out *outcome) ([]Reservation, error) { return b.endBound(tx, out, h, out.room) })
+	return err
+}
+
+// batches runs fn, which ends as many reservations as there is room for, in one
+// transaction after the other until that is all, and returns what ended.
+func (b *Book) batches(ctx context.Context, fn func(*store.Tx, *outcome) ([]Reservation, error)) (all []Reservation, err error) {
 	for range maxBatches {
-		done := 0
+		var some []Reservation
+		more := false
 		err := b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
-			done, err = b.endBound(tx, out, h, endBatch)
+			some, err = fn(tx, out)
+			more = len(some) == out.room
 			return err
 		})
-		if err != nil || done < endBatch {
-			return err
+		if err != nil {
+			return all, err
+		}
+		if all = append(all, some...); !more {
+			break
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // endBound ends at most limit reservations that are bound to a registration.
-func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) (done int, err error) {
+func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) ([]Reservation, error) {
+	if h.Registration == 0 {
+		return nil, nil // of a bare uid no end is known
+	}
 	all, err := list(tx, sqlBoundTo, h.Registration, limit)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, r := range all {
 		why := audit.Orphaned
@@ -162,10 +174,10 @@ func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) (done i
 			why = audit.Lapsed
 		}
 		if err := b.end(tx, out, r, why, theGate); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return len(all), nil
+	return all, nil
 }
 
 // EndOf ends, in the caller's transaction, what is bound to a registration that

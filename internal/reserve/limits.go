@@ -69,14 +69,13 @@ const (
 // an entry in the log.
 const leastRenewal = time.Second
 
-// dueBatch is how much that is due one transaction takes care of.
-const dueBatch = 64
-
-// endBatch is how many reservations one transaction ends at most beside those,
-// and maxBatches how often that is done for one registration, which may reserve
-// meanwhile. A signed release of a scope is one transaction all the same.
+// batch is how many reservations one transaction ends or announces at most,
+// because they are due, because somebody releases all that it has, or because an
+// agent ended: others' writes wait meanwhile. A signed release of a scope is one
+// transaction all the same. maxBatches is how often that is done for one call,
+// whose holder may reserve meanwhile.
 const (
-	endBatch   = 64
+	batch      = 64
 	maxBatches = 64
 	noLimit    = -1
 )

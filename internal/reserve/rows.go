@@ -14,7 +14,7 @@ const (
 		s.id, s.path, s.device, s.inode, s.at `
 	sqlReservation = sqlColumns + `FROM reservations AS r CROSS JOIN scopes AS s ON s.id = r.scope `
 	sqlByID        = sqlReservation + `WHERE r.id = ?`
-	sqlMine        = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id`
+	sqlMine        = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id LIMIT ?`
 	sqlOfScope     = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
 	sqlBoundTo     = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id LIMIT ?`
 	sqlDue         = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
