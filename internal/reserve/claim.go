@@ -30,6 +30,7 @@ type region struct {
 	path     string
 	fold     bool
 	patterns []pattern
+	sum      []byte // digest, if it was made
 }
 
 // pattern is one of a region.
@@ -51,7 +52,6 @@ type wish struct {
 	keep   bool
 	reason string
 
-	sum   []byte  // region.digest
 	known *survey // of the region
 }
 
@@ -144,6 +144,9 @@ func (r region) texts() []string {
 
 // digest tells one set of patterns from another.
 func (r region) digest() []byte {
+	if r.sum != nil {
+		return r.sum
+	}
 	h := sha256.New()
 	h.Write(strconv.AppendBool(nil, r.fold))
 	for _, p := range r.patterns {

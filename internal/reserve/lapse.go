@@ -164,7 +164,7 @@ func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) ([]Rese
 	if h.Registration == 0 {
 		return nil, nil // of a bare uid no end is known
 	}
-	all, err := list(tx, sqlBoundTo, h.Registration, limit)
+	all, err := list(tx, sqlBoundTo, h.Name, int64(h.UID), h.Registration, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package reserve
 import (
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"gated/internal/op"
@@ -11,26 +13,25 @@ import (
 
 const (
 	sqlColumns = `SELECT r.id, r.agent, r.uid, r.registration, r.mode, r.fold, r.reason, r.keep, r.created_at, r.expires_at,
-		s.id, s.path, s.device, s.inode, s.at `
+		s.id, s.path, s.device, s.inode, s.at,
+		(SELECT group_concat(p.pattern, char(0)) FROM reservation_patterns AS p WHERE p.reservation = r.id) `
 	sqlReservation = sqlColumns + `FROM reservations AS r CROSS JOIN scopes AS s ON s.id = r.scope `
 	sqlByID        = sqlReservation + `WHERE r.id = ?`
 	sqlMine        = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.expires_at > ? ORDER BY r.id LIMIT ?`
 	sqlOfScope     = sqlReservation + `WHERE r.scope = ? AND r.expires_at > ? ORDER BY r.id`
-	sqlBoundTo     = sqlReservation + `WHERE r.registration = ? AND r.registration <> 0 AND r.keep = 0 ORDER BY r.id LIMIT ?`
+	sqlBoundTo     = sqlReservation + `WHERE r.agent = ? AND r.uid = ? AND r.registration = ? AND r.registration <> 0 AND r.keep = 0 LIMIT ?`
 	sqlDue         = sqlReservation + `WHERE r.due_at <= ? ORDER BY r.due_at LIMIT ?`
-	sqlPatterns    = `SELECT pattern FROM reservation_patterns WHERE reservation = ? ORDER BY pattern`
 	sqlOwn         = `SELECT coalesce(max(s.id), 0), coalesce(max(s.at), 0), count(r.id), coalesce(min(CASE WHEN r.digest = ?1 THEN r.id END), 0)
 		FROM scopes AS s LEFT JOIN reservations AS r ON r.scope = s.id AND r.agent = ?2 AND r.uid = ?3 AND r.expires_at > ?4
 		WHERE s.path = ?5 AND s.device = ?6 AND s.inode = ?7`
 	sqlInsert = `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, weight, reason, keep, created_at, expires_at, due_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlInsertPattern  = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
-	sqlSetHolder      = `UPDATE reservations SET agent = ?, uid = ?, registration = ?, keep = 0 WHERE id = ?`
-	sqlSetTerms       = `UPDATE reservations SET registration = ?, mode = ?, reason = ?, keep = ? WHERE id = ?`
-	sqlSetTimes       = `UPDATE reservations SET expires_at = ?, due_at = ? WHERE id = ?`
-	sqlAnnounced      = `UPDATE reservations SET due_at = expires_at WHERE id = ?`
-	sqlDeletePatterns = `DELETE FROM reservation_patterns WHERE reservation = ?`
-	sqlDelete         = `DELETE FROM reservations WHERE id = ?`
+	sqlInsertPattern = `INSERT INTO reservation_patterns(prefix, reservation, pattern) VALUES(?, ?, ?)`
+	sqlSetHolder     = `UPDATE reservations SET agent = ?, uid = ?, registration = ?, keep = 0 WHERE id = ?`
+	sqlSetTerms      = `UPDATE reservations SET registration = ?, mode = ?, reason = ?, keep = ? WHERE id = ?`
+	sqlSetTimes      = `UPDATE reservations SET expires_at = ?, due_at = ? WHERE id = ?`
+	sqlAnnounced     = `UPDATE reservations SET due_at = expires_at WHERE id = ?`
+	sqlDelete        = `DELETE FROM reservations WHERE id = ?`
 )
 
 // read returns a reservation; whether its holder is alive is for later. One that
@@ -41,10 +42,6 @@ func read(tx *store.Tx, id op.ReservationID, now time.Time) (Reservation, error)
 		return Reservation{}, op.Refuse(op.UnknownTarget, "there is no reservation %s in force", id).
 			WithHint("it may have ended; gated reservations lists what is in force")
 	}
-	if err != nil {
-		return Reservation{}, err
-	}
-	r.Patterns, err = readPatterns(tx, r.ID)
 	return r, err
 }
 
@@ -61,9 +58,6 @@ func list(tx *store.Tx, query string, args ...any) ([]Reservation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Patterns, err = readPatterns(tx, r.ID); err != nil {
-			return nil, err
-		}
 		all = append(all, r)
 	}
 	return all, rows.Err()
@@ -72,28 +66,16 @@ func list(tx *store.Tx, query string, args ...any) ([]Reservation, error) {
 func scan(from func(...any) error) (Reservation, error) {
 	var r Reservation
 	var scope, device, inode, at, created, expires int64
+	var patterns sql.NullString
 	err := from(&r.ID, &r.Holder.Name, &r.Holder.UID, &r.Holder.Registration, &r.Mode, &r.Scope.Fold, &r.Reason, &r.Keep, &created, &expires,
-		&scope, &r.Scope.Path, &device, &inode, &at)
+		&scope, &r.Scope.Path, &device, &inode, &at, &patterns)
 	r.Scope.ID, r.Scope.Device, r.Scope.Inode, r.Scope.At = scopeID(scope), uint64(device), uint64(inode), fromNano(at)
 	r.CreatedAt, r.ExpiresAt = fromNano(created), fromNano(expires)
+	if patterns.Valid { // it is only where the database is damaged that it is not
+		r.Patterns = strings.Split(patterns.String, "\x00") // which no pattern has
+		slices.Sort(r.Patterns)
+	}
 	return r, err
-}
-
-func readPatterns(tx *store.Tx, id op.ReservationID) ([]string, error) {
-	rows, err := tx.Query(sqlPatterns, int64(id))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []string
-	for rows.Next() {
-		var p string
-		if err := rows.Scan(&p); err != nil {
-			return nil, err
-		}
-		all = append(all, p)
-	}
-	return all, rows.Err()
 }
 
 // insert writes a reservation that is new, and sets its id.
@@ -112,11 +94,8 @@ func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
 	return nil
 }
 
-// remove deletes a reservation's rows.
+// remove deletes a reservation's row, and those of its patterns with it.
 func remove(tx *store.Tx, id op.ReservationID) error {
-	if _, err := tx.Exec(sqlDeletePatterns, int64(id)); err != nil {
-		return err
-	}
 	_, err := tx.Exec(sqlDelete, int64(id))
 	return err
 }

@@ -38,10 +38,9 @@ CREATE TABLE reservations(
 CREATE INDEX reservations_due ON reservations(due_at);
 CREATE INDEX reservations_scope ON reservations(scope);
 CREATE INDEX reservations_holder ON reservations(uid, agent, scope, expires_at, weight);
-CREATE INDEX reservations_registration ON reservations(registration) WHERE registration <> 0;
 CREATE TABLE reservation_patterns(
 	prefix      TEXT NOT NULL,
-	reservation INTEGER NOT NULL REFERENCES reservations(id),
+	reservation INTEGER NOT NULL REFERENCES reservations(id) ON DELETE CASCADE,
 	pattern     TEXT NOT NULL,
 	PRIMARY KEY(prefix, reservation, pattern)
 ) STRICT, WITHOUT ROWID;

@@ -105,11 +105,10 @@ func TestNoDecisionReadsAWholeTable(t *testing.T) {
 	for query, index := range map[string]string{
 		sqlAbove: "PRIMARY KEY (prefix=?)", sqlNear: "PRIMARY KEY (prefix>? AND prefix<?)", sqlNewer: "PRIMARY KEY (rowid>?)",
 		sqlHoldings: "reservations_holder", sqlStanding: "PRIMARY KEY", sqlByID: "INTEGER PRIMARY KEY",
-		sqlBoundTo: "reservations_registration", sqlOfScope: "reservations_scope", sqlDropScope: "reservations_scope", sqlListBelow: "path>? AND path<?",
-		sqlDue: "reservations_due", sqlNextDue: "reservations_due", sqlPatterns: "reservation_patterns_of",
+		sqlBoundTo: "reservations_holder", sqlOfScope: "reservations_scope", sqlDropScope: "reservations_scope", sqlListBelow: "path>? AND path<?",
+		sqlDue: "reservations_due", sqlNextDue: "reservations_due",
 		sqlOwn: "reservations_holder", sqlMine: "reservations_holder", sqlUse: "COVERING INDEX reservations_holder", sqlScopeAt: "path=?", sqlScopeByID: "PRIMARY KEY",
 		sqlSetHolder: "PRIMARY KEY", sqlSetTerms: "PRIMARY KEY", sqlSetTimes: "PRIMARY KEY", sqlAnnounced: "PRIMARY KEY", sqlDelete: "PRIMARY KEY",
-		sqlDeletePatterns: "reservation_patterns_of",
 	} {
 		var plan []string
 		require.NoError(t, w.cfg.Store.View(t.Context(), func(tx *store.Tx) error {
