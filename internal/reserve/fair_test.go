@@ -22,6 +22,7 @@ func TestAWaitIsNotStarvedByTurns(t *testing.T) {
 		w.refused(lasting(a, "src/a"), op.Conflict)
 		again := w.asks(t.Context(), waiting(a, "src/a"))
 		has(t, false, again)
+		require.True(t, w.reserve(lasting(a, "src/b")).Renewed, "what it has it may ask for again")
 		_, err = w.Release(t.Context(), a, second.ID)
 		require.NoError(t, err)
 		g := has(t, true, out)
@@ -49,5 +50,25 @@ func TestAWaitIsNotStarvedBetweenTwo(t *testing.T) {
 		_, err = w.Release(t.Context(), c, second.ID)
 		require.NoError(t, err)
 		has(t, true, out)
+	})
+}
+
+// Nor does who shares something jump the queue to have it alone.
+func TestAStrongerModeWaitsItsTurn(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		a, b, c := w.register("a", 1), w.register("b", 1), w.register("c", 1)
+		held := w.reserve(lasting(c, "x"))
+		sharing := waiting(b, "x", "y")
+		sharing.Mode = Shared
+		out := w.asks(t.Context(), sharing)
+		weak := lasting(a, "y")
+		weak.Mode = Shared
+		w.reserve(weak) // both are shared
+		require.True(t, w.reserve(weak).Renewed)
+		w.refused(lasting(a, "y"), op.Conflict) // b would have to wait for a too
+		_, err := w.Release(t.Context(), c, held.ID)
+		require.NoError(t, err)
+		has(t, true, out)
+		w.sound()
 	})
 }

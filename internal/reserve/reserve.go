@@ -63,10 +63,10 @@ func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Con
 		in, cover, err = b.obstacles(tx, out, w, scope, n > 0 && same == 0, me)
 		switch {
 		case err != nil:
-		case in.any():
+		case len(in.conflicts) > 0, in.before != nil && same == 0 && cover == 0:
 			err = op.Refuse(op.Conflict, "")
 		case same != 0:
-			g, err = b.again(tx, out, w, same)
+			g, err = b.again(tx, out, w, same, in.before != nil)
 		case cover != 0:
 			g, err = b.longer(tx, out, w, cover)
 		default:
@@ -140,9 +140,14 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 	return Granted{Reservation: r}, b.append(tx, entry(audit.Reserved, w.by, r))
 }
 
-// again renews a reservation that its holder asks for once more.
-func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (Granted, error) {
+// again renews a reservation that its holder asks for once more. That takes
+// nothing from those that wait for it, unless it was shared: behind says that
+// somebody does, who comes first.
+func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID, behind bool) (Granted, error) {
 	r, err := read(tx, id, out.now)
+	if err == nil && behind && r.Mode == Shared && w.mode == Exclusive {
+		err = op.Refuse(op.Conflict, "")
+	}
 	if err != nil {
 		return Granted{}, err
 	}
