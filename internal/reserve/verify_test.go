@@ -46,12 +46,21 @@ func TestVerifyFindsWhatMayNotBe(t *testing.T) {
 	}
 }
 
-// Patterns cannot outlive their reservation: the database refuses.
+// Patterns cannot outlive their reservation, nor be there before it.
 func TestPatternsBelongToAReservation(t *testing.T) {
 	w := newWorld(t)
-	w.reserve(claim(w.register("a", 1), "src/a"))
+	w.reserve(claim(w.register("a", 1), "src/a", "src/b"))
+	require.Equal(t, []string{"src/a", "src/b"}, w.all()[0].Patterns)
+	var left int
+	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
+		if _, err := tx.Exec(sqlDelete, 1); err != nil {
+			return err
+		}
+		return tx.QueryRow(`SELECT count(*) FROM reservation_patterns`).Scan(&left)
+	}))
+	require.Zero(t, left)
 	require.ErrorIs(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.Exec(sqlDelete, 1)
+		_, err := tx.Exec(sqlInsertPattern, "/srv/repo/x", 1, "x")
 		return err
 	}), store.ErrConstraint)
 }
