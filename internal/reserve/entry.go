@@ -11,10 +11,11 @@ import (
 // theGate is who ends what nobody releases.
 var theGate = op.Requester{Source: op.SourceGate}
 
-// The bounds of what an entry repeats of a reservation's patterns.
+// The bounds of what an entry repeats of a reservation's patterns, and names.
 const (
 	briefPatterns = 8
 	briefBytes    = 512
+	maxNamed      = 32 // of those that wait
 )
 
 // Brief returns what entries of the audit log repeat of the patterns that the

@@ -28,6 +28,7 @@ const (
 
 	MaxWaiters          = 1024 // claims that wait
 	MaxWaitersPerHolder = 16
+	MaxWaitersPerUID    = 256
 
 	// MaxCandidates is how many patterns of others one pattern is compared with.
 	MaxCandidates = 16_384
@@ -45,9 +46,10 @@ const (
 	queueWork  = 1 << 28 // there on the claims that wait: 30 ms
 	wakeWork   = 1 << 26 // on whom a change concerns; beyond it all that wait look for themselves
 
-	workOfRow   = 1 << 15 // to read a row
-	workOfPair  = 1 << 13 // a comparison, beside the product of both lengths
-	workOfParse = 1 << 13 // a byte of a pattern that has to be read again
+	workOfRow    = 1 << 15 // to read a row
+	workOfPrefix = 1 << 7  // to compare two prefixes
+	workOfPair   = 1 << 13 // a comparison, beside the product of both lengths
+	workOfParse  = 1 << 13 // a byte of a pattern that has to be read again
 )
 
 // Bounds of searches outside the writer: how many go on at a time, how many

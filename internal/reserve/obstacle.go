@@ -121,6 +121,9 @@ func (b *Book) holdings(tx *store.Tx, out *outcome, h Holder) (all []holding, ok
 // overlaps reports whether two regions have a path in common; ok is false if
 // that is too much to find out.
 func (r region) overlaps(o region, left *int64) (overlap, ok bool) {
+	if *left -= workOfPrefix * int64(len(r.patterns)*len(o.patterns)); *left < 0 {
+		return false, false
+	}
 	for _, p := range r.patterns {
 		for _, q := range o.patterns {
 			if !related(p.prefix, q.prefix) {

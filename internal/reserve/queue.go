@@ -13,6 +13,7 @@ import (
 // waiter is a claim that waits.
 type waiter struct {
 	*wish
+	heft  int // of its patterns
 	since time.Time
 	woken chan struct{} // holds one, for what changed since it was looked at
 
@@ -31,22 +32,46 @@ type queue struct {
 func (q *queue) join(w *wish, now time.Time) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	own := 0
-	for _, o := range q.all {
-		if o.holder.Same(w.holder) {
-			own++
-		}
+	if err := q.room(w); err != nil {
+		return nil, err
 	}
-	switch {
-	case own >= MaxWaitersPerHolder:
-		return nil, op.Refuse(op.OverLimit, "%s waits for %d claims already", w.holder, own).WithHint("let one of them end first")
-	case len(q.all) >= MaxWaiters:
-		return nil, op.Refuse(op.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")
-	}
-	me := &waiter{wish: w, since: now, woken: make(chan struct{}, 1)}
+	me := &waiter{wish: w, heft: w.weight(), since: now, woken: make(chan struct{}, 1)}
 	me.came.Store(math.MaxInt64)
 	q.all = append(q.all, me)
 	return me, nil
+}
+
+// room refuses a claim where its holder, its uid or everybody waits for much. All
+// that overlap what waits have to be compared with it, so it weighs what is in
+// force does.
+func (q *queue) room(w *wish) error {
+	var own, all use
+	for _, o := range q.all {
+		if o.holder.UID != w.holder.UID {
+			continue
+		}
+		all.reservations, all.weight = all.reservations+1, all.weight+o.heft
+		if o.holder.Same(w.holder) {
+			own.reservations, own.weight = own.reservations+1, own.weight+o.heft
+		}
+	}
+	heft := w.weight()
+	switch {
+	case own.reservations >= MaxWaitersPerHolder:
+		return op.Refuse(op.OverLimit, "%s waits for %d claims already", w.holder, own.reservations).WithHint("let one of them end first")
+	case own.weight+heft > MaxWeight:
+		return op.Refuse(op.OverLimit, "%s would wait with patterns that weigh %d bytes, and may with %d", w.holder, own.weight+heft, MaxWeight).
+			WithHint("let one of the claims that wait end first, or use wildcards, as in dir/**")
+	case all.reservations >= MaxWaitersPerUID:
+		return op.Refuse(op.OverLimit, "uid %d waits for %d claims already, under all its names", w.holder.UID, all.reservations).
+			WithHint("let one of them end first")
+	case all.weight+heft > MaxWeightPerUID:
+		return op.Refuse(op.OverLimit, "uid %d would wait with patterns that weigh %d bytes, under all its names, and may with %d", w.holder.UID,
+			all.weight+heft, MaxWeightPerUID).WithHint("let one of the claims that wait end first")
+	case len(q.all) >= MaxWaiters:
+		return op.Refuse(op.OverLimit, "%d claims wait already", len(q.all)).WithHint("ask again later")
+	}
+	return nil
 }
 
 // leave takes a claim out. Those behind it that it kept waiting look again.
@@ -106,14 +131,18 @@ func (w *waiter) wake() {
 }
 
 // waitingFor returns the names of agents other than the holder that wait for
-// something in a region.
+// something in a region: of the first few, for they are written down, and all are
+// woken anyway.
 func waitingFor(all []*waiter, r region, h Holder, left *int64) []string {
 	var out []string
 	for _, w := range all {
-		if w.holder.Name != "" && !w.holder.Same(h) && w.concerned(r, left) {
+		if len(out) == maxNamed {
+			break
+		}
+		if w.holder.Name != "" && !w.holder.Same(h) && !slices.Contains(out, w.holder.Name) && w.concerned(r, left) {
 			out = append(out, w.holder.Name)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }

@@ -1,12 +1,14 @@
 package reserve
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/audit"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -112,6 +114,41 @@ func (w *world) fills(h Holder, n int) {
 		}
 		return nil
 	}))
+}
+
+// What waits is compared with every claim near it, so it is bounded as what is in
+// force is.
+func TestWhatWaitsIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w.reserve(lasting(w.register("a", 1), "**"))
+		const each = MaxWeight / (4096 + weightOfPattern)
+		var all []<-chan answer
+		for i := range MaxWeightPerUID / MaxWeight {
+			by := w.register(fmt.Sprintf("b%d", i), 2)
+			all = append(all, w.asks(ctx, waiting(by, heavy(each)...)))
+			_, _, err := w.Reserve(ctx, waiting(by, heavy(1)...))
+			require.ErrorIs(t, err, op.OverLimit)
+			require.ErrorContains(t, err, "would wait with patterns")
+		}
+		_, _, err := w.Reserve(ctx, waiting(w.register("c", 2), heavy(2)...))
+		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorContains(t, err, "uid 2 would wait with patterns")
+		for i := range MaxWaitersPerUID {
+			all = append(all, w.asks(ctx, waiting(w.register(fmt.Sprintf("d%d", i), 3), "x")))
+		}
+		_, _, err = w.Reserve(ctx, waiting(w.register("e", 3), "x"))
+		require.ErrorIs(t, err, op.OverLimit)
+		require.ErrorContains(t, err, "uid 3 waits for 256 claims already")
+		has(t, false, w.asks(ctx, waiting(w.register("f", 4), "x")))
+		_, err = w.ReleaseMine(t.Context(), w.who("a"))
+		require.NoError(t, err)
+		require.Len(t, w.entries(audit.Released)[0].For, 1+maxNamed)
+		cancel()
+		for _, out := range all {
+			<-out
+		}
+	})
 }
 
 // No uid can take all scopes of a host.

@@ -248,7 +248,7 @@ func TestWaitersAreBounded(t *testing.T) {
 		w.reserve(lasting(w.register("a", 1), "**"))
 		var all []<-chan answer
 		for i := range MaxWaiters/MaxWaitersPerHolder + 1 {
-			by := w.register(fmt.Sprintf("b%d", i), 1)
+			by := w.register(fmt.Sprintf("b%d", i), uint32(i/(MaxWaitersPerUID/MaxWaitersPerHolder)))
 			for range MaxWaitersPerHolder + 1 {
 				out := w.asks(ctx, waiting(by, "x"))
 				if full := len(w.queue.before(nil)) == MaxWaiters; !full {
@@ -259,8 +259,8 @@ func TestWaitersAreBounded(t *testing.T) {
 				require.ErrorIs(t, (<-all[MaxWaitersPerHolder]).err, op.OverLimit)
 			}
 		}
-		w.refused(waiting(w.register("last", 1), "x"), op.OverLimit)
-		w.refused(claim(w.register("last", 1), "x"), op.Conflict)
+		w.refused(waiting(w.register("last", 99), "x"), op.OverLimit)
+		w.refused(claim(w.register("last", 99), "x"), op.Conflict)
 		cancel()
 		synctest.Wait()
 		require.Empty(t, w.queue.before(nil))
