@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"gated/internal/audit"
@@ -50,6 +51,10 @@ type Book struct {
 	turns    *turns
 	inside   int64         // insideWork
 	moved    chan struct{} // for Run: what is due next may be something else
+
+	// calm is a moment before which nothing is due, in Unix nanoseconds; 0 where
+	// that is not known. Rows are made and changed by this Book alone.
+	calm atomic.Int64
 }
 
 // New returns the book of a database that has Schema.
@@ -118,6 +123,8 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 	if err == nil {
 		b.settle(out)
 		err = out.refuse
+	} else if _, ok := errors.AsType[*op.Refusal](err); !ok {
+		b.calm.Store(0) // what was due before may be there again
 	}
 	return b.shown(err)
 }

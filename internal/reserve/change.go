@@ -23,7 +23,7 @@ func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, 
 		if out.now.Add(ttl).Sub(r.ExpiresAt).Abs() < leastRenewal {
 			return nil
 		}
-		if err := extend(tx, r, out.now.Add(ttl), ttl); err != nil {
+		if err := b.extend(tx, r, out.now.Add(ttl), ttl); err != nil {
 			return err
 		}
 		out.changed(r.Scope.Target())

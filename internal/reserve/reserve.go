@@ -133,7 +133,7 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 	scope.Fold = w.fold
 	r := Reservation{Scope: scope, Patterns: w.texts(), Mode: w.mode, Holder: w.holder, Keep: w.keep, Reason: w.reason,
 		CreatedAt: fromNano(out.now.UnixNano()), ExpiresAt: fromNano(out.now.Add(w.ttl).UnixNano())}
-	if err := insert(tx, &r, w.region, w.ttl); err != nil {
+	if err := b.insert(tx, &r, w.region, w.ttl); err != nil {
 		return Granted{}, err
 	}
 	out.changed(r.Scope.Target())
@@ -173,7 +173,7 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 		}
 	}
 	if later.After(r.ExpiresAt) {
-		if err := extend(tx, &r, later, w.ttl); err != nil {
+		if err := b.extend(tx, &r, later, w.ttl); err != nil {
 			return Granted{}, err
 		}
 	}
@@ -195,8 +195,10 @@ func (b *Book) longer(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) 
 }
 
 // extend sets when a reservation ends.
-func extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) error {
+func (b *Book) extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) error {
 	r.ExpiresAt = fromNano(until.UnixNano())
-	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl), int64(r.ID))
+	due := dueAt(r.ExpiresAt, ttl)
+	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), due, int64(r.ID))
+	b.dueBy(due)
 	return err
 }

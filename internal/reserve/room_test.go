@@ -108,7 +108,7 @@ func (w *world) fills(h Holder, n int) {
 				return err
 			}
 			r := Reservation{Scope: s, Mode: Exclusive, Holder: h, CreatedAt: noon, ExpiresAt: noon.Add(MaxTTL)}
-			if err := insert(tx, &r, in, MaxTTL); err != nil {
+			if err := w.insert(tx, &r, in, MaxTTL); err != nil {
 				return err
 			}
 		}

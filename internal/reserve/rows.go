@@ -79,9 +79,11 @@ func scan(from func(...any) error) (Reservation, error) {
 }
 
 // insert writes a reservation that is new, and sets its id.
-func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
+func (b *Book) insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
+	due := dueAt(r.ExpiresAt, ttl)
+	b.dueBy(due)
 	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Registration, string(r.Mode), in.fold,
-		in.digest(), in.weight(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl))
+		in.digest(), in.weight(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), due)
 	if err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func (w *world) others(p Place, n int, name func(int) string) {
 			}
 			r := Reservation{Scope: s, Mode: Exclusive, Holder: Holder{fmt.Sprintf("other%d", i/MaxPerHolder), uint32(10_000 + i/MaxPerHolder), int64(1000 + i/MaxPerHolder)},
 				CreatedAt: noon, ExpiresAt: noon.Add(MaxTTL)}
-			if err := insert(tx, &r, in, MaxTTL); err != nil {
+			if err := w.insert(tx, &r, in, MaxTTL); err != nil {
 				return err
 			}
 		}
