@@ -136,6 +136,7 @@ func (h *holders) ask(ctx context.Context, to *client.Client, c linear.Call) lin
 }
 
 func (h *holders) register(ctx context.Context, name string) linear.Answer {
+	h.forget(name)
 	got, err := h.m.client.RegisterAgent(ctx, api.RegisterAgent{Name: name, Token: true})
 	if err != nil {
 		return h.answer(err)
@@ -144,11 +145,18 @@ func (h *holders) register(ctx context.Context, name string) linear.Answer {
 	require.NoError(h.t, err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.agents[name] = c
+	return linear.Answer{}
+}
+
+// forget drops the token of a registration that has ended.
+func (h *holders) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if old := h.agents[name]; old != nil {
 		old.Close()
 	}
-	h.agents[name] = c
-	return linear.Answer{}
+	delete(h.agents, name)
 }
 
 func reservations(conflicts []api.Conflict) (all []api.Reservation) {

@@ -116,7 +116,7 @@ func (w *worker) claim() error {
 	}
 	err = w.edit(r, func() error {
 		if w.r.IntN(3) == 0 {
-			_, err := w.client.Renew(w.ctx, r.ID, 10*time.Minute)
+			_, err := w.client.Renew(w.ctx, r.ID, 20*time.Minute)
 			return err
 		}
 		return nil
@@ -124,7 +124,7 @@ func (w *worker) claim() error {
 	if err != nil {
 		return err
 	}
-	if w.r.IntN(4) == 0 {
+	if w.r.IntN(2) == 0 {
 		// Another one may have ended, or be in the way of it.
 		_, err := w.client.Transfer(w.ctx, r.ID, fmt.Sprint("worker", w.r.IntN(w.team)))
 		if err == nil {

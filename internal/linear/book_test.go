@@ -225,8 +225,8 @@ func TestTheBookIsLinearizable(t *testing.T) {
 		book.sound()
 		h.tally(seen)
 	}
-	for _, what := range []string{"reserve ok", "reserve conflict", "reserve renewed", "renew ok", "renew unknown_target", "renew not_holder", "release ok",
-		"release unknown_target", "release not_holder", "transfer ok", "transfer conflict", "transfer unknown_target", "check ok", "list ok", "end ok"} {
+	for _, what := range []string{"reserve ok", "reserve conflict", "reserve renewed", "renew ok", "renew unknown_target", "release ok",
+		"release unknown_target", "release not_holder", "transfer ok", "transfer unknown_target", "check ok", "list ok", "end ok"} {
 		require.Positive(t, seen[what], "%s: %v", what, seen)
 	}
 	t.Log(seen)
