@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/glob"
+	"gated/internal/op"
 	"gated/internal/store"
 )
 
@@ -24,6 +25,10 @@ const (
 		FROM reservations AS r WHERE NOT EXISTS (SELECT 1 FROM reservation_patterns AS p WHERE p.reservation = r.id)
 		OR (SELECT count(*) FROM reservation_patterns AS p WHERE p.reservation = r.id) > ?1 OR (r.agent = '') <> (r.registration = 0)
 		OR r.expires_at - r.created_at < ?2 OR r.due_at < r.created_at LIMIT ?3`
+	sqlWeighs = `SELECT r.id, r.weight, coalesce(sum(octet_length(p.pattern) + ?1), 0) AS really FROM reservations AS r
+		LEFT JOIN reservation_patterns AS p ON p.reservation = r.id GROUP BY r.id HAVING r.weight <> really LIMIT ?2`
+	sqlOver = `SELECT uid, agent, count(*) AS n, sum(weight) AS w FROM reservations WHERE expires_at > ?1 GROUP BY uid, agent HAVING n > ?2 OR w > ?3
+		UNION ALL SELECT uid, NULL, count(*) AS n, sum(weight) AS w FROM reservations WHERE expires_at > ?1 GROUP BY uid HAVING n > ?4 OR w > ?5 LIMIT ?6`
 	sqlFull = `SELECT agent, uid, scope, count(*) FROM reservations WHERE expires_at > ? GROUP BY agent, uid, scope HAVING count(*) > ? LIMIT ?`
 )
 
@@ -33,7 +38,7 @@ const (
 // index; and what is beyond the limits. It tells of at most 100 problems.
 func Verify(tx *store.Tx, now time.Time) ([]string, error) {
 	v := &verifier{tx: tx, now: now, cache: newCache(cachePatterns, cacheBytes)}
-	for _, part := range []func() error{v.reservations, v.holders, v.everyPattern} {
+	for _, part := range []func() error{v.reservations, v.weights, v.holders, v.uses, v.everyPattern} {
 		if err := part(); err != nil {
 			return v.problems, err
 		}
@@ -75,6 +80,33 @@ func (v *verifier) reservations() error {
 		v.found("%s", problem)
 		return err
 	}, MaxPatterns, int64(MinTTL), maxProblems)
+}
+
+// weights compares what reservations weigh in the limits with their patterns.
+func (v *verifier) weights() error {
+	return v.each(sqlWeighs, func(scan func(...any) error) error {
+		var id op.ReservationID
+		var has, really int64
+		err := scan(&id, &has, &really)
+		v.found("%v weighs %d bytes in the limits, and its patterns weigh %d", id, has, really)
+		return err
+	}, weightOfPattern, maxProblems)
+}
+
+// uses looks for holders and uids that have more on the host than they may.
+func (v *verifier) uses() error {
+	return v.each(sqlOver, func(scan func(...any) error) error {
+		var uid uint32
+		var name *string
+		var n, weight int64
+		err := scan(&uid, &name, &n, &weight)
+		who := fmt.Sprintf("uid %d, under all its names,", uid)
+		if name != nil {
+			who = fmt.Sprintf("%s (uid %d)", Holder{Name: *name, UID: uid}, uid)
+		}
+		v.found("%s has %d reservations whose patterns weigh %d bytes, more than it may", who, n, weight)
+		return err
+	}, v.now.UnixNano(), MaxReservations, MaxWeight, MaxPerUID, MaxWeightPerUID, maxProblems)
 }
 
 func (v *verifier) holders() error {

@@ -24,6 +24,12 @@ func TestVerifyFindsWhatMayNotBe(t *testing.T) {
 		"nobody's":          {[]string{`UPDATE reservations SET registration = 0 WHERE id = 2`}, `r2 has a holder that is neither`},
 		"too short":         {[]string{`UPDATE reservations SET due_at = created_at, expires_at = created_at + 1 WHERE id = 2`}, `r2 lasts shorter`},
 		"never due":         {[]string{`UPDATE reservations SET due_at = created_at - 1 WHERE id = 2`}, `r2 is due at no moment`},
+		"light":             {[]string{`UPDATE reservations SET weight = weight - 1 WHERE id = 2`}, `r2 weighs 33 bytes in the limits, and its patterns weigh 34`},
+		"too heavy": {[]string{`UPDATE reservation_patterns SET pattern = replace(hex(zeroblob(20000)), '0', 'a') WHERE reservation = 2`,
+			`UPDATE reservations SET weight = 40028 WHERE id = 2`}, `b (uid 1) has 1 reservations whose patterns weigh 40028 bytes, more than it may`},
+		"a uid's too heavy": {[]string{`UPDATE reservations SET weight = 32767`, `INSERT INTO reservations(scope, agent, uid, registration, mode, fold, digest, weight, reason,
+			keep, created_at, expires_at, due_at) SELECT scope, 'c', uid, 3, mode, fold, digest, weight, reason, keep, created_at, expires_at, due_at FROM reservations WHERE id = 1`},
+			`uid 1, under all its names, has 3 reservations whose patterns weigh 98301 bytes`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -70,6 +76,9 @@ func TestVerifyTellsAtMostSoMuch(t *testing.T) {
 	w.others(repo, 3*maxProblems, func(i int) string { return fmt.Sprintf("f%d/**", i) })
 	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
 		if _, err := tx.Exec(`UPDATE reservation_patterns SET prefix = '/srv/repo', pattern = '**'`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(`UPDATE reservations SET weight = ?`, weight("**")); err != nil {
 			return err
 		}
 		problems, err := Verify(tx, noon)
