@@ -88,7 +88,8 @@ func (w *worker) register() error {
 }
 
 // reserve waits for one or two patterns; the answer is none where the wait did
-// not suffice.
+// not suffice. It may not for long: two that wait for what the other one was
+// handed do not know of that before.
 func (w *worker) reserve() (api.Reservation, bool, error) {
 	var set linear.Set
 	for first := w.r.IntN(len(linear.Universe)); set == 0; {
@@ -97,7 +98,7 @@ func (w *worker) reserve() (api.Reservation, bool, error) {
 			set |= 1 << second
 		}
 	}
-	in := api.Reserve{Scope: w.places[set.Scope()], Patterns: set.Patterns(), TTLSeconds: 600, WaitSeconds: int64(w.r.IntN(3) * 10)}
+	in := api.Reserve{Scope: w.places[set.Scope()], Patterns: set.Patterns(), TTLSeconds: 600, WaitSeconds: int64(w.r.IntN(3))}
 	if w.r.IntN(20) == 0 {
 		in.Keep, in.TTLSeconds = true, int64(shortest/time.Second)
 	}
@@ -124,7 +125,7 @@ func (w *worker) claim() error {
 	if err != nil {
 		return err
 	}
-	if w.r.IntN(2) == 0 {
+	if w.r.IntN(3) == 0 {
 		// Another one may have ended, or be in the way of it.
 		_, err := w.client.Transfer(w.ctx, r.ID, fmt.Sprint("worker", w.r.IntN(w.team)))
 		if err == nil {
