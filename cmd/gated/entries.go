@@ -92,6 +92,9 @@ func (s *entries) claim(e api.Entry) {
 		return
 	}
 	s.Print(" %s %s", cli.Inline(e.Reservation), list(e.Patterns))
+	if more := e.Of - len(e.Patterns); more > 0 {
+		s.Print(wordsEntryMore, more)
+	}
 	switch from := giver(e); {
 	case from != "":
 		s.Print(wordsEntryHandedOn, cli.Inline(from), cli.Inline(e.Holder))

@@ -343,6 +343,7 @@ const (
 	wordsMayBeMore        = "there may be more\n"
 	wordsWayOut           = "  hint: %s\n"
 	wordsNotPartOfIt      = "note: what is reserved in %s is no part of this: gated release-all --scope %s\n"
+	wordsEntryMore        = " (and %d more)"
 	wordsEntryHolder      = " of %s"
 	wordsEntryHandedOn    = " from %s to %s"
 	wordsEntryUntil       = " until %s"

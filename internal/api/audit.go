@@ -31,6 +31,7 @@ type Entry struct {
 	// after the entry, For which agents the entry concerns.
 	Reservation string // r12
 	Patterns    []string
+	Of          int // patterns that there are, where not all are here
 	Mode        string
 	Holder      string // an agent's name, or uid:1000
 	Until       time.Time
@@ -59,6 +60,7 @@ type entryFields struct {
 
 	Reservation string    `json:"reservation"`
 	Patterns    []string  `json:"patterns"`
+	Of          int       `json:"of"`
 	Mode        string    `json:"mode"`
 	Holder      string    `json:"holder"`
 	Until       time.Time `json:"until"`
@@ -73,7 +75,7 @@ func ParseEntry(raw []byte) (Entry, error) {
 	}
 	return Entry{Seq: f.Seq, Time: f.Time, Kind: f.Kind, By: f.By, Job: f.Job, Step: f.Step, Op: f.Op, Target: f.Target,
 		Class: f.Class, Rule: f.Rule, Code: f.Code, Detail: f.Detail, Signers: f.Signers, Keys: f.Keys, Count: f.Count,
-		Reservation: f.Reservation, Patterns: f.Patterns, Mode: f.Mode, Holder: f.Holder, Until: f.Until, For: f.For,
+		Reservation: f.Reservation, Patterns: f.Patterns, Of: f.Of, Mode: f.Mode, Holder: f.Holder, Until: f.Until, For: f.For,
 		Raw: jsontext.Value(raw).Clone()}, nil
 }
 
