@@ -151,6 +151,7 @@ var agentRows = []attack{
 	onStage("A02h", "an agent has ended, and a stranger under its uid lets go of what it kept", op.NotHolder, func(s *stage) func() error {
 		builder := s.working("builder")
 		builder.ends()
+		s.alone()
 		return func() error {
 			x := s.actor("x")
 			require.Equal(s.t, "-", x.does("self"))

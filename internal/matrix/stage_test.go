@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/client"
 	"gated/internal/daemon"
 	"gated/internal/op"
 )
@@ -64,7 +65,8 @@ func newStage(w *world) *stage {
 	require.NoError(w.t, os.Chmod(dir, 0o755))
 	s := &stage{world: w, dir: dir, control: filepath.Join(dir, "c"), came: map[string]chan *actor{}}
 	s.repo = filepath.Join(must(filepath.EvalSymlinks(dir)), "repo")
-	require.NoError(w.t, os.Mkdir(s.repo, 0o755))
+	require.NoError(w.t, os.Mkdir(s.repo, 0o700))
+	require.NoError(w.t, os.Chmod(s.repo, 0o777)) // whoever comes may write there
 	l, err := net.Listen("unix", s.control)
 	require.NoError(w.t, err)
 	require.NoError(w.t, os.Chmod(s.control, 0o777))
@@ -80,6 +82,14 @@ func newStage(w *world) *stage {
 	})
 	w.cleanup(func() { _ = l.Close(); wg.Wait() })
 	return s
+}
+
+// alone waits until the daemon knows that every agent has ended.
+func (s *stage) alone() {
+	s.t.Helper()
+	c := must(client.New(client.Options{Socket: s.socket(), Getenv: func(string) string { return "" }}))
+	defer c.Close()
+	require.Eventually(s.t, func() bool { return len(must(c.Agents(s.ctx))) == 0 }, time.Minute, time.Millisecond)
 }
 
 func (s *stage) socket() string { return filepath.Join(s.dir, "s") }
