@@ -109,10 +109,10 @@ func (w *world) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 	}
 	if t.Kind == op.KindScope {
 		v, err := w.book.View(w.t.Context(), t.Name)
-		return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(), Part: func(id string) (op.Part, bool) {
+		return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(), Part: func(p op.Params) (op.Part, bool) {
 			for _, r := range v.Reservations {
-				if r.ID.String() == id {
-					return op.Part{State: r.Fingerprint()}, true
+				if r.ID.String() == p.Str("reservation") {
+					return op.Part{State: r.Handover(w.book.Receiver(p.Str("to")))}, true
 				}
 			}
 			return op.Part{}, false

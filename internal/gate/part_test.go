@@ -32,7 +32,7 @@ func (p *parts) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 		seen[id] = op.Part{State: op.FingerprintOf([]byte(id + who)), Facts: []op.Fact{{Name: id, Text: who}}}
 	}
 	o := op.Observed{Target: t, Present: true, Incarnation: "one", Fingerprint: op.FingerprintOf(whole.Canonical()),
-		Facts: []op.Fact{{Name: "all", Text: "of them"}}, Part: func(name string) (op.Part, bool) { x, ok := seen[name]; return x, ok }}
+		Facts: []op.Fact{{Name: "all", Text: "of them"}}, Part: func(p op.Params) (op.Part, bool) { x, ok := seen[p.Str("reservation")]; return x, ok }}
 	if p.anew {
 		o.Incarnation = "two"
 	}

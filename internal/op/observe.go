@@ -42,9 +42,10 @@ type Observed struct {
 	Trash     []Trashed
 	Facts     []Fact
 
-	// Part returns what a step covers that is about one part of the target: false
-	// where there is none of that name. It is nil where a target has no parts.
-	Part func(name string) (Part, bool)
+	// Part returns what a step with these parameters covers that is about one part
+	// of the target: false where there is no such part. It is nil where a target
+	// has no parts.
+	Part func(Params) (Part, bool)
 }
 
 // Part is what a signature covers of a target, and what people should see of it.
@@ -66,7 +67,7 @@ func (o Observed) PartFor(s Step) (Part, bool) {
 	case o.Part == nil:
 		return Part{}, false
 	}
-	return o.Part(s.Params.Str(spec.Part))
+	return o.Part(s.Params)
 }
 
 // StorageID identifies one storage object (a data tree, a disk, a snapshot) in

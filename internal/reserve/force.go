@@ -28,10 +28,21 @@ func (v View) Fingerprint() op.Fingerprint {
 	return op.FingerprintOf(text)
 }
 
-// Fingerprint digests what operators decide about where it is this one alone that
-// they give to somebody else: the same of it, and which scope it is in.
-func (r Reservation) Fingerprint() op.Fingerprint {
-	return op.FingerprintOf(r.appendCovered(fmt.Appendf(nil, "one of scope %s\n", r.Scope.ID)))
+// Handover digests what operators decide about where it is this one alone that
+// they give to somebody else: the same of it, which scope it is in, and who gets
+// it. That is one registration: whoever has its name later is somebody else.
+func (r Reservation) Handover(to Holder) op.Fingerprint {
+	text := r.appendCovered(fmt.Appendf(nil, "one of scope %s\n", r.Scope.ID))
+	return op.FingerprintOf(fmt.Appendf(text, "to %q %d %d\n", to.Name, to.UID, to.Registration))
+}
+
+// Receiver returns who would get what is given to an agent of that name now:
+// without a registration where there is none.
+func (b *Book) Receiver(name string) Holder {
+	if h, ok := b.cfg.Agent(name); ok {
+		return h
+	}
+	return Holder{Name: name}
 }
 
 func (r Reservation) appendCovered(text []byte) []byte {
@@ -97,8 +108,8 @@ func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, s
 }
 
 // ForceTransfer gives a reservation to a registered agent for a step that
-// operators signed. If it is not as it was seen, by its Fingerprint, or has ended,
-// it is StaleTarget and stays; what happens to others of the scope is nobody's
+// operators signed. If it or the receiver is not as it was seen, by its Handover,
+// or has ended, it is StaleTarget and stays; what happens to others of the scope is nobody's
 // concern here. A signature takes a reservation from somebody; it does not make
 // two holders overlap, nor give the receiver more than its limit: Conflict,
 // OverLimit, TooComplex and the rest are as with Transfer.
@@ -116,8 +127,8 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 			return err
 		}
 		r, err = read(tx, id, out.now)
-		if errors.Is(err, op.UnknownTarget) || err == nil && (r.Scope.ID != s.ID || r.Fingerprint() != seen) {
-			return op.Refuse(op.StaleTarget, "%v is not the reservation that was seen: it changed, or has ended", id).
+		if errors.Is(err, op.UnknownTarget) || err == nil && (r.Scope.ID != s.ID || r.Handover(receiver) != seen) {
+			return op.Refuse(op.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
 				WithHint("gated reservations shows what is in force; a new request is about that")
 		}
 		if err == nil {

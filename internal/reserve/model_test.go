@@ -275,7 +275,7 @@ func (m *model) transfers(t *rapid.T) {
 		name = "nobody"
 	}
 	if force {
-		_, err = m.ForceTransfer(m.t.Context(), step, found.Scope.ID, found.Fingerprint(), id, name)
+		_, err = m.ForceTransfer(m.t.Context(), step, found.Scope.ID, found.Handover(m.Receiver(name)), id, name)
 		h = found.Holder
 	} else {
 		_, err = m.Transfer(m.t.Context(), by, id, name)

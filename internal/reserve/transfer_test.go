@@ -119,17 +119,22 @@ func TestForceTransfer(t *testing.T) {
 	other := claim(a, "y")
 	other.Place.Path = "/srv/other"
 	elsewhere := w.reserve(other)
-	seen := g.Fingerprint()
+	seen := g.Handover(w.Receiver("b"))
 	force := func(seen op.Fingerprint, id op.ReservationID, to string) error {
 		_, err := w.ForceTransfer(t.Context(), step, "s1", seen, id, to)
 		return err
 	}
 	require.ErrorIs(t, force(seen, g.ID, "b"), op.Conflict, "a signature does not make holders overlap")
 	require.ErrorIs(t, force(seen, g.ID, "nobody"), op.UnknownTarget)
-	require.ErrorIs(t, force(seen, g.ID, "a"), op.BadParams)
+	require.ErrorIs(t, force(g.Handover(w.Receiver("a")), g.ID, "a"), op.BadParams)
 	require.ErrorIs(t, force(seen, second.ID, "b"), op.StaleTarget, "another one was seen")
+	w.register("c", 3)
+	require.ErrorIs(t, force(seen, g.ID, "c"), op.StaleTarget, "another one was to get it")
+	require.ErrorIs(t, force(g.Handover(Holder{"b", 2, 1}), g.ID, "b"), op.StaleTarget, "an earlier one of that name")
+	require.ErrorIs(t, force(g.Handover(Holder{"b", 1, 2}), g.ID, "b"), op.StaleTarget, "one of another uid")
+	require.ErrorIs(t, force(g.Handover(Holder{Name: "b"}), g.ID, "b"), op.StaleTarget, "nobody had that name")
 	require.ErrorIs(t, force(w.view("s1").Fingerprint(), g.ID, "b"), op.StaleTarget)
-	require.ErrorIs(t, force(elsewhere.Fingerprint(), elsewhere.ID, "b"), op.StaleTarget, "of another scope")
+	require.ErrorIs(t, force(elsewhere.Handover(w.Receiver("b")), elsewhere.ID, "b"), op.StaleTarget, "of another scope")
 	require.ErrorIs(t, force(seen, 99, "b"), op.StaleTarget)
 	require.Empty(t, w.view("s1").Last)
 	_, err := w.Release(t.Context(), a, second.ID)
@@ -153,9 +158,9 @@ func TestForceTransfer(t *testing.T) {
 	for i := range MaxPerHolder - 1 {
 		w.reserve(claim(a, "doc/"+scopeID(int64(i))))
 	}
-	require.ErrorIs(t, force(r.Fingerprint(), g.ID, "a"), op.OverLimit)
+	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), op.OverLimit)
 	w.pass(time.Hour)
-	require.ErrorIs(t, force(r.Fingerprint(), g.ID, "a"), op.StaleTarget, "its time is up")
+	require.ErrorIs(t, force(r.Handover(w.Receiver("a")), g.ID, "a"), op.StaleTarget, "its time is up")
 }
 
 // Operators sign for who has what, not for how long or why.
@@ -187,19 +192,20 @@ func TestFingerprint(t *testing.T) {
 	require.Empty(t, w.view("s1").Reservations)
 }
 
-// TestFingerprintOfOne is of nothing but that one.
-func TestFingerprintOfOne(t *testing.T) {
+// TestHandoverOfOne is of nothing but that one, and who gets it.
+func TestHandoverOfOne(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
 	first := w.reserve(claim(a, "x"))
-	seen := first.Fingerprint()
+	to := Holder{"b", 2, 7}
+	seen := first.Handover(to)
 	require.True(t, seen.Valid())
 	require.NotEqual(t, seen, w.view("s1").Fingerprint(), "a signature for one is none for all, also where it is the only one")
 	w.reserve(claim(a, "y"))
 	c := claim(a, "x")
 	c.TTL, c.Reason, c.Keep = time.Hour, "why", true
 	w.reserve(c)
-	require.Equal(t, seen, w.view("s1").Reservations[0].Fingerprint())
+	require.Equal(t, seen, w.view("s1").Reservations[0].Handover(to))
 	for name, change := range map[string]func(*Reservation){
 		"scope":   func(r *Reservation) { r.Scope.ID = "s2" },
 		"id":      func(r *Reservation) { r.ID++ },
@@ -210,6 +216,9 @@ func TestFingerprintOfOne(t *testing.T) {
 	} {
 		r := first.Reservation
 		change(&r)
-		require.NotEqual(t, seen, r.Fingerprint(), name)
+		require.NotEqual(t, seen, r.Handover(to), name)
+	}
+	for _, other := range []Holder{{"c", 2, 7}, {"b", 3, 7}, {"b", 2, 8}, {"b", 2, 0}} {
+		require.NotEqual(t, seen, first.Handover(other), "%v gets it", other)
 	}
 }

@@ -38,9 +38,14 @@ func facts(v reserve.View, s sight) []op.Fact {
 // factsOfOne are what people should see before they give one reservation to
 // somebody else. The others of its scope change all the time and are not what
 // they sign for.
-func factsOfOne(v reserve.View, s sight, r reserve.Reservation) []op.Fact {
+func factsOfOne(v reserve.View, s sight, r reserve.Reservation, to reserve.Holder) []op.Fact {
+	gets := fmt.Sprintf("%s (uid %d, registration %d)", op.Shown(to.Name), to.UID, to.Registration)
+	if to.Registration == 0 {
+		gets = op.Shown(to.Name) + ", which is not registered"
+	}
 	return []op.Fact{
 		{Name: r.ID.String(), Text: reservation(r)},
+		{Name: "goes to", Text: gets},
 		{Name: "path", Text: op.Shown(v.Scope.Path)},
 		{Name: "directory", Text: directory(v.Scope, s)},
 	}

@@ -18,6 +18,7 @@ import (
 type Book interface {
 	Scopes(ctx context.Context) ([]reserve.Scope, error)
 	View(ctx context.Context, scope string) (reserve.View, error)
+	Receiver(name string) reserve.Holder
 	ForceRelease(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint) ([]reserve.Reservation, error)
 	ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (reserve.Reservation, error)
 }
@@ -55,18 +56,18 @@ func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) 
 		return op.Observed{Target: t}, err
 	}
 	return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
-		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s), Part: one(v, s)}, nil
+		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s), Part: d.one(v, s)}, nil
 }
 
-// one finds a reservation of a view by its id.
-func one(v reserve.View, s sight) func(string) (op.Part, bool) {
-	return func(id string) (op.Part, bool) {
-		i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id })
+// one finds a reservation of a view that somebody is to get.
+func (d *Driver) one(v reserve.View, s sight) func(op.Params) (op.Part, bool) {
+	return func(p op.Params) (op.Part, bool) {
+		i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == p.Str("reservation") })
 		if i < 0 {
 			return op.Part{}, false
 		}
-		r := v.Reservations[i]
-		return op.Part{State: r.Fingerprint(), Facts: factsOfOne(v, s, r)}, true
+		r, to := v.Reservations[i], d.book.Receiver(p.Str("to"))
+		return op.Part{State: r.Handover(to), Facts: factsOfOne(v, s, r, to)}, true
 	}
 }
 

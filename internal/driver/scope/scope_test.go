@@ -63,33 +63,37 @@ func TestRenewingIsNoChange(t *testing.T) {
 	require.NotEqual(t, before.Facts, after.Facts, "people see it")
 }
 
+// given are the parameters of a transfer to tester.
+func given(id string) op.Params { return op.Params{"reservation": id, "to": "tester"} }
+
 // TestOneOfThem: what a transfer is signed for is the reservation that it names,
 // which people see first, however many others there are.
 func TestOneOfThem(t *testing.T) {
 	w := newWorld(t)
 	r := w.mustReserve("builder", "src/**")
-	before, ok := w.look().Part(r.ID.String())
+	before, ok := w.look().Part(given(r.ID.String()))
 	require.True(t, ok)
-	require.Equal(t, r.Fingerprint(), before.State)
-	require.Len(t, before.Facts, 3)
+	require.Equal(t, r.Handover(w.Receiver("tester")), before.State)
+	require.Len(t, before.Facts, 4)
 	require.Equal(t, "r1", before.Facts[0].Name)
 	require.Contains(t, before.Facts[0].Text, `exclusive "src/**" by builder`)
-	require.Equal(t, op.Fact{Name: "path", Text: w.repo.Path}, before.Facts[1])
+	require.Equal(t, "goes to", before.Facts[1].Name)
+	require.Equal(t, op.Fact{Name: "path", Text: w.repo.Path}, before.Facts[2])
 	w.mustReserve("tester", "docs/**")
 	now := w.look()
-	after, ok := now.Part("r1")
+	after, ok := now.Part(given("r1"))
 	require.True(t, ok)
 	require.Equal(t, before, after)
 	require.NotEqual(t, before.State, now.Fingerprint)
 	for _, none := range []string{"r3", "", "1", "src/**", "builder"} {
-		_, ok := now.Part(none)
+		_, ok := now.Part(given(none))
 		require.False(t, ok, none)
 	}
 	here := w.repo
 	w.repo = w.place(here.Path + "-other")
 	other := w.mustReserve("tester", "**")
 	w.repo = here
-	_, ok = w.look().Part(other.ID.String())
+	_, ok = w.look().Part(given(other.ID.String()))
 	require.False(t, ok, "another scope's")
 }
 
