@@ -27,6 +27,8 @@ type search struct {
 	skip op.ReservationID // one that does not count
 	own  bool             // those of mine that cover the region are looked for too
 	max  int              // stop after so many, those that cover aside
+
+	dirs map[string][]candidate // of several paths: what there is at each directory above them
 }
 
 // hit is a reservation that was found, with the first two patterns that overlap.
@@ -70,6 +72,9 @@ type sights struct {
 // run looks at all that is near a region.
 func (s *search) run(r region) (*sights, error) {
 	out := &sights{hits: map[op.ReservationID]*hit{}}
+	if len(r.patterns) > 1 {
+		s.dirs = map[string][]candidate{}
+	}
 	for i, p := range r.patterns {
 		err := s.near(p, func(c candidate) (bool, error) { return s.consider(out, r, i, c) })
 		switch {
@@ -206,6 +211,9 @@ func tooComplex(asked string) error {
 // near calls each for every pattern of the index that the prefixes let overlap,
 // until it returns false. Too many are TooComplex.
 func (s *search) near(p pattern, each func(candidate) (bool, error)) error {
+	if s.dirs != nil && p.isPath() {
+		return s.once(p, each)
+	}
 	n := 0
 	counted := func(c candidate) (bool, error) {
 		if n++; n > MaxCandidates {
