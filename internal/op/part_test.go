@@ -13,7 +13,9 @@ func TestPartFor(t *testing.T) {
 	whole := op.Part{State: op.FingerprintOf([]byte("all")), Facts: []op.Fact{{Name: "reservations", Text: "2"}}}
 	r12 := op.Part{State: op.FingerprintOf([]byte("r12")), Facts: []op.Fact{{Name: "r12", Text: "builder"}}}
 	o := op.Observed{Target: repo, Present: true, Fingerprint: whole.State, Facts: whole.Facts,
-		Part: func(p op.Params) (op.Part, bool) { return r12, p.Str("reservation") == "r12" && p.Str("to") == "tester" }}
+		Part: func(p op.Params) (op.Part, bool) {
+			return r12, p.Str("reservation") == "r12" && p.Str("to") == "tester"
+		}}
 	give := func(id string) op.Step {
 		return op.Step{Op: op.ForceTransfer, Target: repo, Params: op.Params{"reservation": id, "to": "tester"}}
 	}
