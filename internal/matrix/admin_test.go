@@ -201,10 +201,18 @@ var adminRows = []attack{
 	}),
 	impossibleTo("A11c", "an agent that there is not", op.UnknownTarget, op.StateFailed,
 		func(f *floor) op.Ask { return f.giving(f.r1, "nobody") }, asBefore),
-	impossibleTo("A11d", "an agent whose process has ended since", op.UnknownTarget, op.StateFailed, giveOne, func(f *floor) { f.dismiss(f.cora) }),
+	impossibleTo("A11d", "an agent whose process has ended since", op.StaleTarget, op.StateRefused, giveOne, func(f *floor) { f.dismiss(f.cora) }),
+	impossibleTo("A11i", "an agent that got the name since", op.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
+		f.dismiss(f.cora)
+		f.cora = f.enlist("cora", 2000)
+	}),
+	impossibleTo("A11j", "an agent of another uid that got the name since", op.StaleTarget, op.StateRefused, giveOne, func(f *floor) {
+		f.dismiss(f.cora)
+		f.cora = f.enlist("cora", 3000)
+	}),
 	impossibleTo("A11e", "the receiver has it already", op.BadParams, op.StateFailed, func(f *floor) op.Ask { return f.giving(f.r1, "alma") }, asBefore),
 	impossibleTo("A11f", "two holders would have what overlaps", op.Conflict, op.StateFailed, func(f *floor) op.Ask {
-		f.claim(f.alma, "src/main.go")
+		f.claim(f.alma, "src/main.go", "x") // more than it has already
 		return f.toCora
 	}, asBefore),
 	wrong("A11g", "reservations of a directory that the gate does not know", op.UnknownTarget, target(op.KindScope, "s99")),
