@@ -17,8 +17,9 @@ import (
 
 const (
 	// batch and batchBytes are how many patterns one question has, and how many
-	// bytes they may be in JSON: no more than the daemon takes.
-	batch      = 2000
+	// bytes they may be in JSON: no more than the daemon takes, and few enough
+	// that it can tell beside all that one uid may have reserved.
+	batch      = 100
 	batchBytes = 900 << 10
 	// maxHeld is how many conflicts are looked for.
 	maxHeld = 20
@@ -106,7 +107,7 @@ func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
 	if len(f.list) > batch {
 		// One question spares the others where nobody has anything.
 		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
-		if err != nil || len(answer.Conflicts) == 0 && !answer.More {
+		if err != nil && !errors.Is(err, op.TooComplex) || err == nil && len(answer.Conflicts) == 0 && !answer.More {
 			return err
 		}
 	}

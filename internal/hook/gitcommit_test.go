@@ -224,7 +224,19 @@ func TestQuestionsComeInBatches(t *testing.T) {
 	require.Len(t, h.asked[2].Patterns, batch)
 	require.Len(t, h.asked[3].Patterns, 1)
 
-	h = &holder{held: []string{"d49/**"}}
+	guard := (&holder{held: []string{"d7/f7"}}).guard("pre-commit")
+	ask := guard.Check
+	guard.Check = func(ctx context.Context, c api.Check) (api.Checked, error) {
+		if c.Patterns[0] == "**" {
+			return api.Checked{}, op.Refuse(op.TooComplex, "too many reservations lie there")
+		}
+		return ask(ctx, c)
+	}
+	a, err = guard.PreCommit(t.Context(), r.seen())
+	require.NoError(t, err, "what cannot be told of everything can be told of each")
+	require.Len(t, a.Held, 1)
+
+	h = &holder{held: []string{"**/f*"}}
 	a, err = h.guard("pre-commit").PreCommit(t.Context(), r.seen())
 	require.NoError(t, err)
 	require.NotEmpty(t, a.Held)
@@ -234,7 +246,7 @@ func TestQuestionsComeInBatches(t *testing.T) {
 func TestAQuestionFitsIntoOneBody(t *testing.T) {
 	list := func(n, size int) []string { return slices.Repeat([]string{strings.Repeat(`\`, size)}, n) }
 	for _, c := range []struct{ n, size, want int }{
-		{0, 1, 0}, {batch, 1, batch}, {batch + 1, 1, batch}, {batch, 4096, 112}, {1, batchBytes, 1}, {2, batchBytes, 1},
+		{0, 1, 0}, {batch, 1, batch}, {batch + 1, 1, batch}, {batch, 8192, 56}, {1, batchBytes, 1}, {2, batchBytes, 1},
 	} {
 		got := fitting(list(c.n, c.size))
 		require.Equal(t, c.want, got, c)
