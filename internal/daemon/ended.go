@@ -7,6 +7,7 @@ import (
 	"gated/internal/agent"
 	"gated/internal/audit"
 	"gated/internal/op"
+	"gated/internal/reserve"
 	"gated/internal/store"
 )
 
@@ -75,10 +76,12 @@ func (a *agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.R
 	return len(after), nil
 }
 
-// letGo ends most of what is bound to registrations.
+// letGo ends most of what is bound to registrations, so that the transaction that
+// forgets them is no long one. What one of them holds ends with it, all at one
+// moment, where it is not very much: nobody sees it with half of that.
 func (a *agents) letGo(ctx context.Context, list []agent.Registration) error {
 	for _, r := range list {
-		if err := a.book.EndAll(ctx, holderOf(r)); err != nil {
+		if err := a.book.EndMost(ctx, holderOf(r), reserve.Batch/len(list)); err != nil {
 			return err
 		}
 	}

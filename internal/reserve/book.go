@@ -105,11 +105,11 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 	var out *outcome
 	err := b.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		out = b.outcome(b.cfg.Now())
-		done, err := b.due(tx, out, batch)
+		done, err := b.due(tx, out, Batch)
 		if err != nil {
 			return err
 		}
-		out.room = batch - done
+		out.room = Batch - done
 		if done == 0 {
 			return fn(tx, out)
 		}

@@ -14,7 +14,7 @@ import (
 func TestTheEndOfAnAgentThatHasMuch(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.register("a", 1), w.register("b", 1)
-	const much = 2*batch + 3
+	const much = 2*Batch + 3
 	for i := range much {
 		c := claim(a, "x")
 		c.Place.Path = fmt.Sprintf("/srv/d%d", i)
@@ -26,11 +26,13 @@ func TestTheEndOfAnAgentThatHasMuch(t *testing.T) {
 	w.reserve(claim(b, "b"))
 	h, _ := w.agent("a")
 	ended := w.perTransaction(audit.Orphaned)
-	require.NoError(t, w.EndAll(t.Context(), h))
-	require.Equal(t, []int{batch, batch, 3}, ended())
-	require.Len(t, w.all(), 2)
-	require.NoError(t, w.EndAll(t.Context(), Holder{UID: 1}), "a bare uid is bound to nothing")
-	require.NoError(t, w.EndAll(t.Context(), h), "once more is no more")
+	require.NoError(t, w.EndMost(t.Context(), Holder{UID: 1}, 0), "a bare uid is bound to nothing")
+	require.NoError(t, w.EndMost(t.Context(), h, much), "that many may be left")
+	require.Empty(t, ended())
+	require.NoError(t, w.EndMost(t.Context(), h, Batch))
+	require.Equal(t, []int{Batch, 3}, ended())
+	require.NoError(t, w.EndMost(t.Context(), h, Batch), "the last ones end at one moment")
+	require.Len(t, w.all(), 2+Batch)
 	w.ends(a)
 	require.Len(t, w.all(), 2)
 	w.sound()
@@ -41,7 +43,7 @@ func TestReleasingMuch(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.register("a", 1), w.register("b", 1)
 	h, _ := w.agent("a")
-	w.fills(h, 2*batch)
+	w.fills(h, 2*Batch)
 	w.reserve(claim(b, "b"))
 	short := claim(b, "short")
 	short.TTL = MinTTL
@@ -50,9 +52,9 @@ func TestReleasingMuch(t *testing.T) {
 	lapsed, released := w.perTransaction(audit.Lapsed), w.perTransaction(audit.Released)
 	all, err := w.ReleaseMine(t.Context(), a)
 	require.NoError(t, err)
-	require.Len(t, all, 2*batch)
+	require.Len(t, all, 2*Batch)
 	require.Equal(t, []int{1}, lapsed())
-	require.Equal(t, []int{batch - 1, batch, 1}, released())
+	require.Equal(t, []int{Batch - 1, Batch, 1}, released())
 	require.Len(t, w.all(), 1)
 	w.sound()
 }

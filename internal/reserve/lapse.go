@@ -150,12 +150,15 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 	}
 }
 
-// EndAll ends what is bound to a registration that is about to be forgotten, in
-// as many transactions as it takes, so that no one of them is long. What its
-// holder reserves meanwhile may be left: EndOf, in the transaction that forgets
-// the registration, ends that.
-func (b *Book) EndAll(ctx context.Context, h Holder) error {
-	_, err := b.batches(ctx, func(tx *store.Tx, out *outcome) ([]Reservation, error) { return b.endBound(tx, out, h, out.room) })
+// EndMost ends what is bound to a registration that is about to be forgotten but
+// for so many, in as many transactions as it takes, so that no one of them is
+// long. EndOf, in the transaction that forgets the registration, ends those and
+// what its holder got meanwhile: with Batch, all of it at one moment where it is
+// no more than that.
+func (b *Book) EndMost(ctx context.Context, h Holder, leave int) error {
+	_, err := b.batches(ctx, func(tx *store.Tx, out *outcome) ([]Reservation, error) {
+		return b.endBound(tx, out, h, out.room, leave)
+	})
 	return err
 }
 
@@ -180,15 +183,17 @@ func (b *Book) batches(ctx context.Context, fn func(*store.Tx, *outcome) ([]Rese
 	return all, nil
 }
 
-// endBound ends at most limit reservations that are bound to a registration.
-func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) ([]Reservation, error) {
+// endBound ends at most limit reservations that are bound to a registration, and
+// leaves at least so many.
+func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit, leave int) ([]Reservation, error) {
 	if h.Registration == 0 {
 		return nil, nil // of a bare uid no end is known
 	}
-	all, err := list(tx, sqlBoundTo, h.Name, int64(h.UID), h.Registration, limit)
+	all, err := list(tx, sqlBoundTo, h.Name, int64(h.UID), h.Registration, limit+leave)
 	if err != nil {
 		return nil, err
 	}
+	all = all[:min(limit, max(0, len(all)-leave))]
 	for _, r := range all {
 		why := audit.Orphaned
 		if !r.ExpiresAt.After(out.now) {
@@ -203,11 +208,11 @@ func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit int) ([]Rese
 
 // EndOf ends, in the caller's transaction, what is bound to a registration that
 // has ended, or has ended with it. What is kept stays till its time is up. The
-// caller calls after when the transaction is on disk, and only then. EndAll goes
+// caller calls after when the transaction is on disk, and only then. EndMost goes
 // before it, so that this is little.
 func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
 	out := b.outcome(b.cfg.Now())
-	if _, err := b.endBound(tx, out, h, noLimit); err != nil {
+	if _, err := b.endBound(tx, out, h, noLimit, 0); err != nil {
 		return nil, err
 	}
 	return func() {

@@ -47,7 +47,7 @@ func TestReservationsOutliveTheDaemon(t *testing.T) {
 	long := claim(a, "long")
 	long.TTL = time.Hour
 	kept := w.reserve(long)
-	for i := range 3 * batch {
+	for i := range 3 * Batch {
 		c := claim(w.register(fmt.Sprintf("b%d", i), 1), fmt.Sprintf("f%d", i))
 		c.TTL = MinTTL
 		w.reserve(c)
@@ -57,9 +57,9 @@ func TestReservationsOutliveTheDaemon(t *testing.T) {
 	w.open(w.clock)
 	require.NoError(t, w.Sweep(t.Context()))
 	require.Equal(t, []Reservation{kept.Reservation}, w.all())
-	require.Len(t, w.entries(audit.Lapsed), 3*batch)
+	require.Len(t, w.entries(audit.Lapsed), 3*Batch)
 	require.Equal(t, 1, w.rows())
-	require.Greater(t, w.reserve(claim(a, "new")).ID, op.ReservationID(3*batch), "no id is used again")
+	require.Greater(t, w.reserve(claim(a, "new")).ID, op.ReservationID(3*Batch), "no id is used again")
 	w.sound()
 }
 
@@ -195,7 +195,7 @@ func TestTheEndOfARegistration(t *testing.T) {
 func TestWhatIsDueAndWaitsForItsTurn(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.register("a", 1), w.register("b", 1)
-	w.others(repo, 3*batch, func(i int) string { return fmt.Sprintf("other%d", i) })
+	w.others(repo, 3*Batch, func(i int) string { return fmt.Sprintf("other%d", i) })
 	c := claim(a, "x")
 	c.TTL = MaxTTL
 	g := w.reserve(c)
@@ -211,5 +211,5 @@ func TestWhatIsDueAndWaitsForItsTurn(t *testing.T) {
 	require.Len(t, w.all(), 1)
 	require.NoError(t, w.Sweep(t.Context()))
 	require.Equal(t, 1, w.rows())
-	require.Len(t, w.entries(audit.Lapsed), 3*batch+1)
+	require.Len(t, w.entries(audit.Lapsed), 3*Batch+1)
 }

@@ -71,13 +71,13 @@ const (
 // an entry in the log.
 const leastRenewal = time.Second
 
-// batch is how many reservations one transaction ends or announces at most,
+// Batch is how many reservations one transaction ends or announces at most,
 // because they are due, because somebody releases all that it has, or because an
 // agent ended: others' writes wait meanwhile. A signed release of a scope is one
 // transaction all the same. maxBatches is how often that is done for one call,
 // whose holder may reserve meanwhile.
 const (
-	batch      = 64
+	Batch      = 64
 	maxBatches = 64
-	noLimit    = -1
+	noLimit    = 1 << 30
 )
