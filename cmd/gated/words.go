@@ -651,11 +651,5 @@ func argument(path string) string {
 	if shown := cli.Inline(path); shown != path {
 		return shown // for the eyes alone
 	}
-	if path != "" && strings.Trim(path, shellPlain) == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return hook.Quote(path)
 }
-
-// shellPlain are characters that no shell does anything with.
-const shellPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"

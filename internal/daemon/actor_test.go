@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -254,6 +255,15 @@ func (a *actor) kill() {
 	a.gone = true
 	_ = a.cmd.Process.Kill()
 	_ = a.cmd.Wait()
+}
+
+// serving is a daemon that serves, and a directory in which agents reserve.
+func serving(t *testing.T) (w *world, dir string) {
+	t.Helper()
+	w = newWorld(t)
+	w.init()
+	w.serve()
+	return w, w.checkout("repo")
 }
 
 // checkout is a directory to reserve paths in.

@@ -21,10 +21,7 @@ import (
 // TestAnAgentEnds: what is bound to its process is free, what it kept is not,
 // and the next one of its name is another one.
 func TestAnAgentEnds(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	builder, tester := w.actor(nil), w.actor(nil)
 	require.Contains(t, builder.does("self"), "- ")
 	require.Equal(t, "builder#1", builder.does("register builder"))
@@ -69,10 +66,7 @@ func TestAnAgentEnds(t *testing.T) {
 // TestAgentsWhileTheDaemonIsAway: who lives is who it was; who ended holds
 // nothing by the time that anybody is answered.
 func TestAgentsWhileTheDaemonIsAway(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	lives, ends, inside := w.actor(nil), w.actor(nil), w.actor(nil)
 	lives.does("register lives")
 	ends.does("register ends")
@@ -178,10 +172,7 @@ func (w *world) refusals(code string) (n int) {
 // TestRefusalsAreInTheLogOnce: what a caller may not do is there, what is only
 // asked is not.
 func TestRefusalsAreInTheLogOnce(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	a, b := w.actor(nil), w.actor(nil)
 	a.does("register a")
 	b.does("register b")
@@ -265,10 +256,7 @@ func (w *world) serveOthers(config string) *syscall.Credential {
 // TestAnEndThatCannotBeWritten is tried again until it is, and the name stays
 // taken so long.
 func TestAnEndThatCannotBeWritten(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	a, b := w.actor(nil), w.actor(nil)
 	a.does("register a")
 	a.does("reserve %s x", dir)
@@ -294,10 +282,7 @@ func TestAnEndThatCannotBeWritten(t *testing.T) {
 
 // TestRestoreEndsAgents: the copy does not know what was given up since.
 func TestRestoreEndsAgents(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	a, b := w.actor(nil), w.actor(nil)
 	a.does("register a")
 	a.does("reserve %s x", dir)

@@ -163,36 +163,12 @@ func (s *sight) one() bool {
 // comes back costs a goroutine, of which there are placesAtOnce at most in the
 // lane of a uid.
 func (p *places) look(ctx context.Context, uid uint32, path string) *sight {
-	ctx, cancel := context.WithTimeout(ctx, placePatience)
-	defer cancel()
 	seen := &sight{}
-	lane := p.lanes[uid%placeLanes]
-	select {
-	case lane <- struct{}{}:
-	case <-ctx.Done():
-		seen.err = ctx.Err()
-		return seen
-	}
-	type found struct {
-		api.Place
-		error
-	}
-	ready := make(chan found, 1)
-	go func() {
-		defer func() { <-lane }()
-		err := p.down(path, func(d checkout.Directory) { seen.last.Store(&d) })
-		if err != nil {
-			ready <- found{error: err}
-			return
+	seen.Place, seen.err = checkout.Look(ctx, p.lanes[uid%placeLanes], placePatience, func() (api.Place, error) {
+		if err := p.down(path, func(d checkout.Directory) { seen.last.Store(&d) }); err != nil {
+			return api.Place{}, err
 		}
-		at, err := p.at(path)
-		ready <- found{at, err}
-	}()
-	select {
-	case f := <-ready:
-		seen.Place, seen.err = f.Place, f.error
-	case <-ctx.Done():
-		seen.err = ctx.Err()
-	}
+		return p.at(path)
+	})
 	return seen
 }

@@ -22,10 +22,7 @@ func (w *world) wants(name, target string, kv ...any) api.Job {
 // TestTakingReservationsAway: with a signature over them as they are, and no
 // other way.
 func TestTakingReservationsAway(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	builder, tester := w.actor(nil), w.actor(nil)
 	builder.does("register builder")
 	tester.does("register tester")
@@ -66,10 +63,7 @@ func TestTakingReservationsAway(t *testing.T) {
 // TestARequestForWhatEnded does not stay: one ends with its reservation, however
 // that ends, and others of the scope are nothing to it.
 func TestARequestForWhatEnded(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	builder, tester, other := w.actor(nil), w.actor(nil), w.actor(nil)
 	builder.does("register builder")
 	tester.does("register tester")

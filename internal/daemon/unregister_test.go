@@ -13,10 +13,7 @@ import (
 // TestANameIsItsOwners: who is no agent and has an operator's uid, as any orphan
 // has under single_user, takes no name from a process, whatever that holds.
 func TestANameIsItsOwners(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	builder := w.actor(nil)
 	builder.does("register builder")
 	_, err := w.client.Unregister(t.Context(), "builder")
@@ -39,10 +36,7 @@ func TestANameIsItsOwners(t *testing.T) {
 // TestALostTokenBlocksANameNoLongerThanItsReservations: an operator frees it when
 // nothing is reserved under it, of this registration or kept from one before.
 func TestALostTokenBlocksANameNoLongerThanItsReservations(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	first, boxed := w.actor(nil), w.actor(nil)
 	first.does("register boxed")
 	first.does("keep %s docs/", dir)
@@ -73,10 +67,7 @@ func TestALostTokenBlocksANameNoLongerThanItsReservations(t *testing.T) {
 // TestUnregisterWhileItReserves: one of the two comes first, and what is reserved
 // is somebody's.
 func TestUnregisterWhileItReserves(t *testing.T) {
-	w := newWorld(t)
-	w.init()
-	w.serve()
-	dir := w.checkout("repo")
+	w, dir := serving(t)
 	boxed := w.actor(nil)
 	for i := range 20 {
 		name := fmt.Sprintf("boxed%d", i)

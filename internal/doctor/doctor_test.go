@@ -2,11 +2,8 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +19,7 @@ import (
 	"gated/internal/checkout"
 	"gated/internal/hook"
 	"gated/internal/op"
+	"gated/internal/snapshot"
 )
 
 // gate is a daemon that keeps one reservation, in a file that the hooks of a
@@ -205,29 +203,7 @@ func TestHooksThatBlock(t *testing.T) {
 }
 
 // snapshot is everything below the directory.
-func (p *patient) snapshot() string {
-	var b strings.Builder
-	require.NoError(p.t, filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%q %v %v", path, info.Mode(), info.ModTime().UnixNano())
-		if info.Mode().IsRegular() {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, " %x", sha256.Sum256(text))
-		}
-		b.WriteByte('\n')
-		return nil
-	}))
-	return b.String()
-}
+func (p *patient) snapshot() string { return snapshot.Of(p.t, p.dir) }
 
 func TestHooksThatDoNot(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{

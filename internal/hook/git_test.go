@@ -3,9 +3,7 @@ package hook
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +16,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/glob"
+	"gated/internal/snapshot"
 )
 
 // repo is a real git repository.
@@ -83,31 +82,10 @@ func (r *repo) commit(message string, files ...string) string {
 
 func (r *repo) seen() Repository { return Repository{Dir: r.dir, Env: r.env} }
 
-// snapshot is the whole of the work tree and the repository: names, modes,
-// times, contents.
+// snapshot is the whole of the work tree and the repository.
 func (r *repo) snapshot() string {
 	r.t.Helper()
-	var b strings.Builder
-	require.NoError(r.t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%q %v %v", path, info.Mode(), info.ModTime().UnixNano())
-		if info.Mode().IsRegular() {
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, " %x", sha256.Sum256(content))
-		}
-		b.WriteByte('\n')
-		return nil
-	}))
-	return b.String()
+	return snapshot.Of(r.t, r.dir)
 }
 
 // holder is a daemon in which somebody has reserved some patterns.

@@ -188,19 +188,10 @@ func (h gitHook) uninstall() error {
 }
 
 // writeScript writes a hook beside its place and moves it there.
-func writeScript(path string, script []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".gated-new-*")
+func writeScript(path string, script []byte) error {
+	next, err := beside(path, script, func(f *os.File) error { return f.Chmod(0o755) })
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(script)
-	if err = errors.Join(err, f.Chmod(0o755), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return move(next, path)
 }

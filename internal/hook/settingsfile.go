@@ -112,10 +112,7 @@ func (s settingsFile) copyTo(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(next, path); err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return nil
+	return move(next, path)
 }
 
 // unchanged refuses if somebody changed the file since it was read.
@@ -137,16 +134,31 @@ func (s settingsFile) meanwhile() error {
 // beside writes content to a new file in a path's directory, with the mode and
 // owner of the file that was read.
 func (s settingsFile) beside(path string, content []byte) (name string, err error) {
+	return beside(path, content, s.dress)
+}
+
+// beside writes content to a new file in a path's directory, which dress gives
+// its mode, and returns its name. It is on disk then, and can be moved to the path.
+func beside(path string, content []byte, dress func(*os.File) error) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".gated-*")
 	if err != nil {
 		return "", err
 	}
 	_, err = f.Write(content)
-	err = errors.Join(err, s.dress(f), f.Sync(), f.Close())
+	err = errors.Join(err, dress(f), f.Sync(), f.Close())
 	if err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), nil
+}
+
+// move puts a file that was written beside it in the place of a path, for readers
+// at once. What cannot be moved is taken away.
+func move(next, path string) error {
+	if err := os.Rename(next, path); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return nil
 }
 
 // dress gives a file the mode and owner of the one that was read.

@@ -10,6 +10,7 @@ import (
 	"gated/internal/audit"
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/turns"
 )
 
 // Config is what a Book needs.
@@ -48,7 +49,7 @@ type Book struct {
 	patterns *cache // that are reserved
 	asked    *cache
 	queue    *queue
-	turns    *turns
+	turns    *turns.Turns
 	inside   int64         // insideWork
 	moved    chan struct{} // for Run: what is due next may be something else
 
@@ -60,7 +61,7 @@ type Book struct {
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
 	b := &Book{cfg: c, log: c.Logger, patterns: newCache(cachePatterns, cacheBytes), asked: newCache(askedPatterns, askedBytes),
-		queue: &queue{}, turns: newTurns(), inside: insideWork, moved: make(chan struct{}, 1)}
+		queue: &queue{}, turns: turns.New(maxSearches, 1), inside: insideWork, moved: make(chan struct{}, 1)}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -86,10 +86,7 @@ func (b *Book) ReleaseMine(ctx context.Context, by op.Requester) ([]Reservation,
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		all[i].Alive = b.alive(all[i].Holder)
-	}
-	return all, nil
+	return b.living(all), nil
 }
 
 // end removes a reservation and says so.

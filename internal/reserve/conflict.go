@@ -25,10 +25,18 @@ func (b *Book) alive(h Holder) bool {
 	return h.Name == "" || b.cfg.Alive == nil || b.cfg.Alive(h)
 }
 
+// lives and living say of each whether its holder is alive.
 func (b *Book) lives(list []Conflict) {
 	for i := range list {
 		list[i].Alive = b.alive(list[i].Holder)
 	}
+}
+
+func (b *Book) living(list []Reservation) []Reservation {
+	for i := range list {
+		list[i].Alive = b.alive(list[i].Holder)
+	}
+	return list
 }
 
 // refusal says who is in the way. The reason of another agent is not in it, for
@@ -75,15 +83,8 @@ func wide(pattern string) bool {
 
 // described says of a reservation who holds it, since when and until when.
 func described(c Conflict) string {
-	life := "alive"
-	switch {
-	case c.Holder.Name == "":
-		life = "bound to no process"
-	case !c.Alive:
-		life = "ended"
-	}
 	text := fmt.Sprintf("%s of %v, which %s (uid %d, %s) has had since %s, till %s", shownPattern(c.Overlaps), c.ID, c.Holder, c.Holder.UID,
-		life, moment(c.CreatedAt), moment(c.ExpiresAt))
+		c.Life(), moment(c.CreatedAt), moment(c.ExpiresAt))
 	if c.Mode == Shared {
 		text += ", shared"
 	}

@@ -56,9 +56,7 @@ func (b *Book) View(ctx context.Context, scope string) (v View, err error) {
 		v, err = readView(tx, scope, now)
 		return err
 	})
-	for i := range v.Reservations {
-		v.Reservations[i].Alive = b.alive(v.Reservations[i].Holder)
-	}
+	b.living(v.Reservations)
 	return v, err
 }
 
@@ -101,10 +99,7 @@ func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, s
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
-		all[i].Alive = b.alive(all[i].Holder)
-	}
-	return all, nil
+	return b.living(all), nil
 }
 
 // ForceTransfer gives a reservation to a registered agent for a step that

@@ -59,10 +59,7 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 		all, err = list(tx, sqlListBelow, append(args, dir, after, before)...)
 		return err
 	})
-	for i := range all {
-		all[i].Alive = b.alive(all[i].Holder)
-	}
-	return all, err
+	return b.living(all), err
 }
 
 // Check returns reservations of others that overlap paths, by id, at most
@@ -77,7 +74,7 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 	in, whole, err := b.checked(ctx, w, b.inside)
 	if err == nil && !whole {
 		var done func()
-		if done, err = b.turns.take(ctx, by.UID); err == nil {
+		if done, err = b.turn(ctx, by.UID); err == nil {
 			defer done()
 			in, _, err = b.checked(ctx, w, maxWork)
 		}

@@ -3,6 +3,7 @@ package reserve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"gated/internal/op"
@@ -98,9 +99,18 @@ func (s *search) standing(known *survey) (*sights, error) {
 	return out, nil
 }
 
+// turn waits until a uid may search outside the writer: each one search at a time,
+// and everybody together a few. done ends it.
+func (b *Book) turn(ctx context.Context, uid uint32) (done func(), err error) {
+	if done, err = b.turns.Take(ctx, uid); err != nil {
+		return nil, fmt.Errorf("waiting to search: %w", err)
+	}
+	return done, nil
+}
+
 // survey finds what overlaps a region, or only what is new since the last time.
 func (b *Book) survey(ctx context.Context, uid uint32, r region, known *survey) error {
-	done, err := b.turns.take(ctx, uid)
+	done, err := b.turn(ctx, uid)
 	if err != nil {
 		return err
 	}

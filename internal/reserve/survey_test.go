@@ -1,11 +1,8 @@
 package reserve
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -154,50 +151,5 @@ func (w *world) setModes(m Mode) error {
 	return w.cfg.Store.Update(w.t.Context(), func(tx *store.Tx) error {
 		_, err := tx.Exec(`UPDATE reservations SET mode = ?`, string(m))
 		return err
-	})
-}
-
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns()
-		done := map[uint32]func(){}
-		take := func(ctx context.Context, uid uint32) <-chan error {
-			out := make(chan error, 1)
-			go func() {
-				end, err := turns.take(ctx, uid)
-				if err == nil {
-					done[uid] = end
-				}
-				out <- err
-			}()
-			synctest.Wait()
-			return out
-		}
-		require.NoError(t, <-take(t.Context(), 1))
-		second := take(t.Context(), 1)
-		require.Empty(t, second, "one at a time for each uid")
-		require.NoError(t, <-take(t.Context(), 2))
-		third := take(t.Context(), 3)
-		require.Empty(t, third, "a few for all")
-
-		ctx, cancel := context.WithCancelCause(t.Context())
-		gone := take(ctx, 3)
-		behind := take(ctx, 4)
-		why := errors.New("hung up")
-		cancel(why)
-		require.ErrorIs(t, <-gone, why)
-		require.ErrorIs(t, <-behind, why)
-
-		done[1]()
-		synctest.Wait()
-		require.Len(t, second, 0, "others were before")
-		require.NoError(t, <-third)
-		done[2]()
-		require.NoError(t, <-second)
-		done[1]()
-		done[3]()
-		synctest.Wait()
-		require.Empty(t, turns.all)
-		require.Empty(t, turns.slots)
 	})
 }

@@ -79,6 +79,17 @@ type Reservation struct {
 	ExpiresAt time.Time
 }
 
+// Life says, for people, whether its holder is there to be asked.
+func (r Reservation) Life() string {
+	switch {
+	case r.Holder.Name == "":
+		return "bound to no process"
+	case !r.Alive:
+		return "ended"
+	}
+	return "alive"
+}
+
 // Conflict is a reservation of somebody else that overlaps what was asked for.
 type Conflict struct {
 	Pattern  string // of those asked for, as it was written

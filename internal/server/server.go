@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/turns"
 )
 
 // maxHeader is the largest header of a request, in bytes.
@@ -52,7 +53,7 @@ type Server struct {
 	streams  *quota
 	waits    *quota
 	plans    *quota
-	turns    *turns
+	turns    *turns.Turns
 	stopping chan struct{} // closed when streams have to end
 }
 
@@ -69,7 +70,7 @@ func New(c Config) *Server {
 		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
 		waits:    newQuota("waiting calls", int64(c.Limits.Waits), int64(c.Limits.WaitsUID)),
 		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
-		turns:    newTurns(c.Limits.Lists, c.Limits.ListsUID),
+		turns:    turns.New(c.Limits.Lists, c.Limits.ListsUID),
 		stopping: make(chan struct{}),
 	}
 	s.routes = s.mux()

@@ -9,33 +9,18 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/op"
+	"gated/internal/turns"
 )
 
-func TestTurns(t *testing.T) {
-	all := newTurns(3, 2)
+// TestNoTurn: who waits for a list longer than it may is told so.
+func TestNoTurn(t *testing.T) {
+	s := &Server{turns: turns.New(1, 1)}
+	_, err := s.turns.Take(t.Context(), 1)
+	require.NoError(t, err)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	take := func(uid uint32) func() {
-		end, err := all.take(t.Context(), uid)
-		require.NoError(t, err)
-		return end
-	}
-	ends := []func(){take(1), take(1)}
-	_, err := all.take(gone, 1)
-	require.ErrorIs(t, err, op.OverLimit, "its own bound")
-	ends = append(ends, take(2))
-	_, err = all.take(gone, 3)
-	require.ErrorIs(t, err, op.OverLimit, "that of all")
-
-	got := make(chan func())
-	go func() { end, _ := all.take(t.Context(), 1); got <- end }()
-	ends[0]()
-	ends[0] = <-got
-	for _, end := range ends {
-		end()
-	}
-	require.Empty(t, all.uid, "nothing is kept of who left")
-	require.Empty(t, all.all)
+	_, err = s.inTurn(func(*call) (answer, error) { panic("it has no turn") })(&call{ctx: gone, by: op.Requester{UID: 1}})
+	require.ErrorIs(t, err, op.OverLimit)
 }
 
 // slow is a daemon whose lists and plans last until the test lets them go on.

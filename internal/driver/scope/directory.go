@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gated/internal/checkout"
 	"gated/internal/reserve"
 )
 
@@ -43,7 +44,7 @@ func lstat(path string) (st unix.Stat_t, err error) {
 // to look, and its mount namespace may have nothing there (systemd's ProtectHome
 // and PrivateTmp; a container's path): neither says anything of the directory.
 func (e *eyes) at(ctx context.Context, p reserve.Place) (sight, error) {
-	st, err := e.look(ctx, p.Path)
+	st, err := checkout.Look(ctx, e.free, maxLooking, func() (unix.Stat_t, error) { return e.lstat(p.Path) })
 	switch {
 	case ctx.Err() != nil:
 		return sight{}, ctx.Err()
@@ -67,32 +68,4 @@ var blinding = map[error]string{
 	unix.EPERM:               "the daemon may not look there",
 	unix.ENOENT:              "for the daemon there is nothing at this path",
 	context.DeadlineExceeded: "the file system does not answer",
-}
-
-// look waits for lstat(2) as long as is worth it. One that never comes back
-// costs a goroutine, of which there are maxStuck at most.
-func (e *eyes) look(ctx context.Context, path string) (unix.Stat_t, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxLooking)
-	defer cancel()
-	type found struct {
-		unix.Stat_t
-		error
-	}
-	ready := make(chan found, 1)
-	select {
-	case e.free <- struct{}{}:
-	case <-ctx.Done():
-		return unix.Stat_t{}, ctx.Err()
-	}
-	go func() {
-		defer func() { <-e.free }()
-		st, err := e.lstat(path)
-		ready <- found{st, err}
-	}()
-	select {
-	case f := <-ready:
-		return f.Stat_t, f.error
-	case <-ctx.Done():
-		return unix.Stat_t{}, ctx.Err()
-	}
 }

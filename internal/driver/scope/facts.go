@@ -62,15 +62,8 @@ func directory(of reserve.Scope, s sight) string {
 // holder's own words, always in quotation marks, so that it passes for nothing
 // of ours.
 func reservation(r reserve.Reservation) string {
-	life := "alive"
-	switch {
-	case r.Holder.Name == "":
-		life = "bound to no process"
-	case !r.Alive:
-		life = "ended"
-	}
 	text := fmt.Sprintf("%s %s by %s (uid %d, %s), since %s, until %s", r.Mode, patterns(r.Patterns), op.Shown(r.Holder.String()), r.Holder.UID,
-		life, moment(r.CreatedAt), moment(r.ExpiresAt))
+		r.Life(), moment(r.CreatedAt), moment(r.ExpiresAt))
 	if r.Keep {
 		text += ", kept beyond the process"
 	}
