@@ -88,8 +88,9 @@ func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	// The mux would redirect a path that is not clean, in HTML.
-	if r.URL.Path == "" || path.Clean(r.URL.Path) != r.URL.Path {
+	// The mux would redirect a path that is not clean, in HTML, and answers
+	// OPTIONS * with nothing.
+	if r.URL.Path == "" || r.URL.Path[0] != '/' || path.Clean(r.URL.Path) != r.URL.Path {
 		s.refuse(w, r, noPath())
 		return
 	}

@@ -49,7 +49,7 @@ type fake struct {
 	more    chan struct{} // closed and replaced when entries grow
 }
 
-func newFake(t *testing.T) *fake {
+func newFake(t testing.TB) *fake {
 	t.Helper()
 	step := op.Step{ID: aID, Op: "guest.destroy", Target: web, Incarnation: "i1", State: op.StatePending,
 		Fingerprint: op.FingerprintOf(nil), Params: op.Params{}, Verdict: op.Verdict{Class: op.Destructive, Rule: "r", Why: "w"}}
@@ -262,7 +262,7 @@ func (f *fake) above(after int64, limit int) ([]api.Entry, chan struct{}) {
 }
 
 // grow appends n entries with consecutive numbers.
-func (f *fake) grow(t *testing.T, n int) {
+func (f *fake) grow(t testing.TB, n int) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
