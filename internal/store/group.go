@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"gated/internal/crashpoint"
 )
 
 // group runs the calls in one transaction. It returns nil if every call's own
@@ -39,6 +41,7 @@ func (w *writer) group(batch []*call) error {
 		return err
 	}
 	ended = true
+	crashpoint.Here(crashpoint.StoreWritten)
 	return w.commit()
 }
 
@@ -122,6 +125,7 @@ func (w *writer) commit() error {
 	if err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.StoreCommitted)
 	for _, fn := range w.store.hooks.commit() {
 		w.protectHook(fn)
 	}

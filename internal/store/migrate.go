@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gated/internal/crashpoint"
 )
 
 // Migration is one step of the schema. Its SQL runs in one transaction with
@@ -87,6 +89,7 @@ func prepare(ctx context.Context, path string, list []Migration) (err error) {
 		if err := s.migrate(ctx, path, m, version > 0); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
 		}
+		crashpoint.Here(crashpoint.MigrateCommitted)
 	}
 	return nil
 }
@@ -112,11 +115,13 @@ func (s *session) migrate(ctx context.Context, path string, m Migration, held bo
 		if err := snapshotBefore(ctx, path, m.Version); err != nil {
 			return fmt.Errorf("snapshot: %w", err)
 		}
+		crashpoint.Here(crashpoint.MigratePruned)
 	}
 	return s.inTransaction(ctx, func(run func(string) error) error {
 		if err := run(m.SQL); err != nil {
 			return err
 		}
+		crashpoint.Here(crashpoint.MigrateWritten)
 		var broken sql.NullString
 		err := s.scan(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, &broken)
 		if !errors.Is(err, sql.ErrNoRows) {
@@ -157,9 +162,11 @@ func snapshotBefore(ctx context.Context, path string, version int) error {
 	if err := snapshot(ctx, path, temp); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.MigrateCopied)
 	if err := os.Rename(temp, name); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.MigrateNamed)
 	if err := syncDir(name); err != nil {
 		return err
 	}

@@ -1,0 +1,6 @@
+//go:build !crashpoints
+
+package crashpoint
+
+// Here does nothing, and the compiler leaves it out.
+func Here(Point) {}
