@@ -20,8 +20,6 @@ const (
 	RejectionKept
 	CancelWritten
 	CancelKept
-	WithdrawWritten
-	WithdrawKept
 	SetWritten
 	SetKept
 	DispatchWritten
@@ -42,7 +40,7 @@ const (
 	StartRecorded
 	StartReleased
 	StopSignalled
-	StopEnded
+	DestroyStopped
 	TrashRecorded
 	TrashMoved
 	UndeleteMoved
@@ -50,7 +48,6 @@ const (
 	DataStaged
 	DataStopped
 	DataExchanged
-	DataPut
 	SnapshotCopied
 	SnapshotPlaced
 	SweepMoved
@@ -81,9 +78,8 @@ const (
 
 	RestoreCopied
 	RestorePrepared
-	RestoreDatabaseKept
-	RestoreLogKept
-	RestoreIndexKept
+	RestoreAside
+	RestoreEmpty
 	RestorePlaced
 	RestoreOpened
 	RestoreSignersKept

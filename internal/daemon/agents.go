@@ -11,6 +11,7 @@ import (
 	"gated/internal/agent"
 	"gated/internal/api"
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/gate"
 	"gated/internal/op"
 	"gated/internal/reserve"
@@ -194,8 +195,10 @@ func (a *agents) begin(by op.Requester) agent.Commit {
 			}
 			e := about(audit.AgentRegistered, by, r, what)
 			e.Digest = r.Binding()
+			crashpoint.Here(crashpoint.RegisterWritten)
 			return a.gate.Append(tx, e)
 		})
+		crashpoint.Here(crashpoint.RegisterKept)
 		return r.ID, err
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"gated/internal/crashpoint"
 	"gated/internal/store"
 )
 
@@ -30,10 +31,12 @@ func (b backup) Backup(ctx context.Context, w io.Writer) error {
 	if err := b.store.Snapshot(ctx, path); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.BackupCopied)
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(w, f)
+	crashpoint.Here(crashpoint.BackupStreamed)
 	return errors.Join(err, f.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"gated/internal/crashpoint"
 	"gated/internal/desired"
 	"gated/internal/driver"
 	"gated/internal/gate"
@@ -38,6 +39,7 @@ func (d *desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatc
 	}
 	etag, err := d.gate.PutSet(ctx, by, name, ifMatch, body)
 	if err == nil {
+		crashpoint.Here(crashpoint.SetKept)
 		d.reread()
 	}
 	return etag, err

@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/agent"
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/op"
 	"gated/internal/reserve"
 	"gated/internal/store"
@@ -65,11 +66,13 @@ func (a *agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.R
 			}
 			after = append(after, then)
 		}
+		crashpoint.Here(crashpoint.EndWritten)
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
+	crashpoint.Here(crashpoint.EndKept)
 	for _, then := range after {
 		then()
 	}

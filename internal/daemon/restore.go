@@ -15,6 +15,7 @@ import (
 	"gated/internal/agent"
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/crashpoint"
 	"gated/internal/fsck"
 	"gated/internal/journal"
 	"gated/internal/nonce"
@@ -70,6 +71,7 @@ func restore(ctx context.Context, dir *state.Dir, file string) (InitResult, erro
 		return InitResult{}, err
 	}
 	if err = prepare(ctx, file, fresh, id); err == nil {
+		crashpoint.Here(crashpoint.RestorePrepared)
 		err = replaceDatabase(dir.Database(), fresh)
 	}
 	if err != nil {
@@ -79,13 +81,16 @@ func restore(ctx context.Context, dir *state.Dir, file string) (InitResult, erro
 	if err != nil {
 		return InitResult{}, cannotOpen(dir.Database(), err)
 	}
+	crashpoint.Here(crashpoint.RestoreOpened)
 	r := InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
 		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: id.Host, GateID: id.Gate,
 		SingleUser: c.SingleUser}
 	// Until the new id is bound no daemon starts on it: it is bound to another file.
 	if err = restoreSigners(ctx, s, &r); err == nil {
+		crashpoint.Here(crashpoint.RestoreSignersPlaced)
 		err = dir.Bind(ctx, s, id)
 	}
+	crashpoint.Here(crashpoint.RestoreBound)
 	return r, errors.Join(err, s.Close())
 }
 
@@ -125,6 +130,7 @@ func restoreSigners(ctx context.Context, s *store.Store, r *InitResult) error {
 		if err := os.Rename(r.Signers, r.KeptSigners); err != nil {
 			return fmt.Errorf("keep the list of signers: %w", err)
 		}
+		crashpoint.Here(crashpoint.RestoreSignersKept)
 	}
 	return replaceFile(r.Signers, text)
 }
@@ -139,6 +145,7 @@ func prepare(ctx context.Context, file, fresh string, id state.Identity) error {
 			return op.Refuse(op.BadParams, "the backup %s cannot be read: %v", file, err)
 		}
 	}
+	crashpoint.Here(crashpoint.RestoreCopied)
 	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations()})
 	if errors.Is(err, store.ErrCorrupt) {
 		return op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err).
@@ -260,10 +267,13 @@ func replaceDatabase(path, fresh string) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("keep the old database: %w", err)
 		}
+		crashpoint.Here(crashpoint.RestoreAside)
 	}
+	crashpoint.Here(crashpoint.RestoreEmpty)
 	if err := os.Rename(fresh, path); err != nil {
 		return fmt.Errorf("put the backup in place (the old database is %s): %w", old, err)
 	}
+	crashpoint.Here(crashpoint.RestorePlaced)
 	return syncDir(filepath.Dir(path))
 }
 

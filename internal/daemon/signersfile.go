@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"gated/internal/authz"
+	"gated/internal/crashpoint"
 	"gated/internal/driver/trust"
 	"gated/internal/journal"
 	"gated/internal/op"
@@ -160,9 +161,11 @@ func replaceFile(path string, text []byte) error {
 	if err := writeNew(tmp, text); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.SignersStaged)
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.SignersPlaced)
 	return syncDir(filepath.Dir(path))
 }
 

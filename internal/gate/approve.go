@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -101,11 +102,13 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 			return err
 		}
 		r, err = g.count(tx, a, r)
+		crashpoint.Here(crashpoint.SignatureWritten)
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
+	crashpoint.Here(crashpoint.SignatureKept)
 	g.wakeJob(ctx, id.Job)
 	return r, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -29,11 +30,13 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 		}
 		var err error
 		r, err = g.insertOffline(tx, by, a, p)
+		crashpoint.Here(crashpoint.OfflineWritten)
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
+	crashpoint.Here(crashpoint.OfflineKept)
 	g.wake(r.Step.Target)
 	return r, nil
 }

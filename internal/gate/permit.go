@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -148,11 +149,13 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		} else {
 			end, err = g.dispatchBenign(tx, s, now)
 		}
+		crashpoint.Here(crashpoint.DispatchWritten)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.DispatchKept)
 	if end.refusal != nil {
 		g.wakeJob(ctx, id.Job)
 		return end.refusal

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -158,6 +159,7 @@ func (g *Gate) PutSet(ctx context.Context, by op.Requester, name, ifMatch string
 		if err := journal.PutSet(tx, s); err != nil {
 			return err
 		}
+		crashpoint.Here(crashpoint.SetWritten)
 		return g.append(tx, e)
 	})
 }

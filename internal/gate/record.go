@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -52,9 +53,11 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 			return err
 		}
 		s, steps, err = inJob(tx, id)
+		crashpoint.Here(crashpoint.OutcomeWritten)
 		return err
 	})
 	if err == nil {
+		crashpoint.Here(crashpoint.OutcomeKept)
 		g.wake(s.Target)
 		g.wakeAll(steps)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -84,12 +85,17 @@ func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 	e.Job, e.Step, e.Target = s.ID.Job.String(), s.ID.String(), s.Target.String()
 	err = g.store.Update(ctx, func(tx *store.Tx) error {
 		v.At = g.clock.Now().Now
-		return errors.Join(journal.AddTrust(tx, v), g.append(tx, e))
+		err := errors.Join(journal.AddTrust(tx, v), g.append(tx, e))
+		crashpoint.Here(crashpoint.RotateWritten)
+		return err
 	})
 	if err != nil {
 		return next, g.machine(err)
 	}
-	return next, g.replace(ctx, rules{trust: next.Trust, epoch: v.Epoch, policy: held.policy})
+	crashpoint.Here(crashpoint.RotateKept)
+	err = g.replace(ctx, rules{trust: next.Trust, epoch: v.Epoch, policy: held.policy})
+	crashpoint.Here(crashpoint.RotateInForce)
+	return next, err
 }
 
 // RotatedEntry is the audit entry of a new version of the trust file.

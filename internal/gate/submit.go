@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -129,11 +130,13 @@ func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audi
 	err := g.decideOr(ctx, sub.Requester, e, func(tx *store.Tx) error {
 		var err error
 		job, err = g.joinOrInsert(tx, sub, body, steps)
+		crashpoint.Here(crashpoint.RequestWritten)
 		return err
 	}, g.answerWith(sub, body))
 	if err != nil {
 		return op.Job{}, err
 	}
+	crashpoint.Here(crashpoint.RequestKept)
 	g.wakeAll(job.Steps)
 	return job, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/crashpoint"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -54,9 +55,11 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 			return err
 		}
 		r, err = journal.ReadRequest(tx, id)
+		crashpoint.Here(crashpoint.RejectionWritten)
 		return err
 	})
 	if err == nil {
+		crashpoint.Here(crashpoint.RejectionKept)
 		g.wakeJob(ctx, id.Job) // what its job did before is taken back
 	}
 	return r, err
@@ -139,8 +142,10 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 			return err
 		}
 		job, err = journal.ReadJob(tx, id)
+		crashpoint.Here(crashpoint.CancelWritten)
 		return err
 	})
+	crashpoint.Here(crashpoint.CancelKept)
 	return job, err
 }
 

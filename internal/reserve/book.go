@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/audit"
+	"gated/internal/crashpoint"
 	"gated/internal/op"
 	"gated/internal/store"
 	"gated/internal/turns"
@@ -112,9 +113,12 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		}
 		out.room = Batch - done
 		if done == 0 {
-			return fn(tx, out)
+			err = fn(tx, out)
+			crashpoint.Here(crashpoint.BookWritten)
+			return err
 		}
 		err = tx.Savepoint(func() error { return fn(tx, out) })
+		crashpoint.Here(crashpoint.BookWritten)
 		if _, ok := errors.AsType[*op.Refusal](err); ok {
 			out.refuse = err
 			return nil
@@ -122,6 +126,7 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		return err
 	})
 	if err == nil {
+		crashpoint.Here(crashpoint.BookKept)
 		b.settle(out)
 		err = out.refuse
 	} else if _, ok := errors.AsType[*op.Refusal](err); !ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"gated/internal/crashpoint"
 	"gated/internal/driver"
 	"gated/internal/op"
 
@@ -59,6 +60,7 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 	if err != nil {
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), d.root, stage))
 	}
+	crashpoint.Here(crashpoint.CreateStaged)
 	err = d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
 	if err != nil {
 		if errors.Is(err, os.ErrExist) {
@@ -66,6 +68,7 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 		}
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), d.root, stage))
 	}
+	crashpoint.Here(crashpoint.CreatePlaced)
 	if err := d.root.sync(); err != nil {
 		return driver.Unknown(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"gated/internal/crashpoint"
 	"gated/internal/driver"
 	"gated/internal/op"
 
@@ -24,6 +25,7 @@ func (d *Driver) destroy(ctx context.Context, g *guest) error {
 	if err := d.stop(ctx, g.incarnation()); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.DestroyStopped)
 	// Again: stopping took time.
 	if err := d.checkNoMount(d.path(g.name), "guest.destroy"); err != nil {
 		return err
@@ -97,7 +99,10 @@ func (d *Driver) undelete(id string, t op.Target) error {
 	case err != nil:
 		return err
 	}
-	if err := errors.Join(d.root.sync(), d.trash.unlink(id+recordExt, 0), d.trash.sync()); err != nil {
+	crashpoint.Here(crashpoint.UndeleteMoved)
+	err = errors.Join(d.root.sync(), d.trash.unlink(id+recordExt, 0))
+	crashpoint.Here(crashpoint.UndeleteUnrecorded)
+	if err = errors.Join(err, d.trash.sync()); err != nil {
 		return driver.Unknown(err)
 	}
 	return nil

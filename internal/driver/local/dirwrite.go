@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"gated/internal/crashpoint"
 )
 
 // stagePrefix begins the names of what is not finished. No guest and no
@@ -110,8 +112,10 @@ func (d *dir) replace(name string, b []byte) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, d.unlink(stage, 0))
 	}
+	crashpoint.Here(crashpoint.FileStaged)
 	if err := d.rename(stage, d, name, 0); err != nil {
 		return errors.Join(err, d.unlink(stage, 0))
 	}
+	crashpoint.Here(crashpoint.FilePlaced)
 	return d.sync()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"gated/internal/crashpoint"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/op"
@@ -62,7 +63,9 @@ func (d *Driver) execute(ctx context.Context, p permit) error {
 	if err := p.Use(ctx, now); err != nil {
 		return err
 	}
-	return worded(act(ctx))
+	err = act(ctx)
+	crashpoint.Here(crashpoint.Executed)
+	return worded(err)
 }
 
 // fits refuses what Permit.Use would refuse anyway, in its words, before a

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"gated/internal/crashpoint"
 	"gated/internal/op"
 	"gated/internal/proc"
 
@@ -53,6 +54,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 		group.remove()
 		return err
 	}
+	crashpoint.Here(crashpoint.StartForked)
 	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), group: group,
 		done: make(chan struct{})}
 	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec)}
@@ -92,10 +94,13 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 	if err := p.run.write(g.dir); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.StartRecorded)
 	if err := p.group.add(pid); err != nil {
 		return err
 	}
-	return files.send(ctx, o)
+	err = files.send(ctx, o)
+	crashpoint.Here(crashpoint.StartReleased)
+	return err
 }
 
 // rlimit returns the address space limit in bytes for a guest whose memory no

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/crashpoint"
 	"gated/internal/op"
 	"gated/internal/proc"
 
@@ -122,6 +123,7 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) error {
 	if err := p.terminate(); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.StopSignalled)
 	grace, cancel := context.WithTimeout(ctx, d.cfg.StopGrace)
 	defer cancel()
 	select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"gated/internal/crashpoint"
 	"gated/internal/driver"
 	"gated/internal/op"
 
@@ -81,16 +82,19 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build 
 	if err := build(stage); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.DataStaged)
 	err := d.stop(ctx, g.incarnation())
 	if err == nil {
 		err = d.checkNoMount(d.path(g.name), doing) // again: building and stopping took time
 	}
 	if err == nil {
+		crashpoint.Here(crashpoint.DataStopped)
 		err = g.dir.rename(stage, g.dir, dataDir, unix.RENAME_EXCHANGE)
 	}
 	if err != nil {
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
 	}
+	crashpoint.Here(crashpoint.DataExchanged)
 	if err := g.dir.sync(); err != nil {
 		return driver.Unknown(err)
 	}

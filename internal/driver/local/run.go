@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 
+	"gated/internal/crashpoint"
 	"gated/internal/op"
 )
 
@@ -73,6 +74,8 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 				return err
 			}
 		}
-		return g.write(s)
+		err := g.write(s)
+		crashpoint.Here(crashpoint.ConfigWritten)
+		return err
 	}, nil
 }

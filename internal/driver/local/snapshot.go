@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gated/internal/crashpoint"
 	"gated/internal/driver"
 	"gated/internal/op"
 
@@ -91,9 +92,11 @@ func (d *Driver) takeSnapshot(ctx context.Context, g *guest, name string) error 
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
 	}
 	defer snapshots.close()
+	crashpoint.Here(crashpoint.SnapshotCopied)
 	if err := g.dir.rename(stage, snapshots, name, unix.RENAME_NOREPLACE); err != nil {
 		return errors.Join(err, removeTree(context.WithoutCancel(ctx), g.dir, stage))
 	}
+	crashpoint.Here(crashpoint.SnapshotPlaced)
 	if err := errors.Join(snapshots.sync(), g.dir.sync()); err != nil {
 		return driver.Unknown(err)
 	}

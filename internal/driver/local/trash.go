@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/crashpoint"
 	"gated/internal/op"
 
 	"github.com/go-json-experiment/json"
@@ -58,6 +59,7 @@ func (d *Driver) put(from *dir, fromName string, meant entry, trashName string, 
 	if err := d.writeRecord(trashName, rec); err != nil {
 		return false, err
 	}
+	crashpoint.Here(crashpoint.TrashRecorded)
 	if err := from.rename(fromName, d.trash, trashName, unix.RENAME_NOREPLACE); err != nil {
 		return false, errors.Join(err, d.trash.unlink(trashName+recordExt, 0))
 	}
@@ -68,6 +70,7 @@ func (d *Driver) put(from *dir, fromName string, meant entry, trashName string, 
 		back := d.trash.rename(trashName, from, fromName, unix.RENAME_NOREPLACE)
 		return back != nil, errors.Join(err, unrecord, back)
 	}
+	crashpoint.Here(crashpoint.TrashMoved)
 	return true, errors.Join(from.sync(), d.trash.sync())
 }
 
@@ -185,12 +188,17 @@ func (d *Driver) beginPurge(id, name string, now time.Time) (string, error) {
 	if err != nil {
 		purge = ""
 	}
-	return purge, d.trash.unlink(id+recordExt, 0)
+	crashpoint.Here(crashpoint.SweepMoved)
+	err = d.trash.unlink(id+recordExt, 0)
+	crashpoint.Here(crashpoint.SweepUnrecorded)
+	return purge, err
 }
 
 func (d *Driver) purge(ctx context.Context, name string) error {
 	if err := d.checkNoMount(filepath.Join(d.root.path(), trashDir, name), "deleting "+name); err != nil {
 		return err
 	}
-	return removeTree(ctx, d.trash, name)
+	err := removeTree(ctx, d.trash, name)
+	crashpoint.Here(crashpoint.SweepEmptied)
+	return err
 }
