@@ -97,8 +97,29 @@ var (
 	_ json.UnmarshalerFrom = (*Entry)(nil)
 )
 
-// Head is the newest entry's number and the hash over its text.
+// Head is the newest entry's number and the hash over its text, and the gate's
+// signed word about the whole log up to there.
 type Head struct {
 	Seq  int64  `json:"seq"`
-	Hash string `json:"hash"` // hex SHA-256
+	Hash string `json:"hash"`           // hex SHA-256
+	Note string `json:"note,omitempty"` // a signed checkpoint; empty of a log that the gate cannot sign for
+	Key  string `json:"key,omitempty"`  // the public key that it is signed with
+}
+
+// Consistency proves that the log's first Old entries are among its first Size
+// as they were (RFC 6962, section 2.1.2).
+type Consistency struct {
+	Old   int64    `json:"old"`
+	Size  int64    `json:"size"`
+	Proof []string `json:"proof"` // hashes in standard base64
+}
+
+// Inclusion proves that an entry is in the log of which Note is the head (RFC
+// 6962, section 2.1.1).
+type Inclusion struct {
+	Seq   int64    `json:"seq"`
+	Entry string   `json:"entry"` // its text, byte for byte
+	Proof []string `json:"proof"`
+	Note  string   `json:"note"`
+	Key   string   `json:"key"`
 }

@@ -1,6 +1,9 @@
 // Package audit is the append-only log of every decision. Each entry carries
 // the hash of the one before, so that an entry which was altered, removed or
 // moved is found; the head is kept apart, so that missing newest entries are.
+//
+// The log is a Merkle tree as well, whose head the gate signs: who kept one can
+// demand a proof that the log still begins with what it said then.
 package audit
 
 import (
@@ -62,6 +65,7 @@ const (
 	DesiredPut  Kind = "desired-put"
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
+	Keyed       Kind = "keyed"    // the gate made itself a key for the heads of this log; Detail is its public half
 
 	AgentRegistered Kind = "agent-registered" // a name is bound to a process or a token
 	AgentEnded      Kind = "agent-ended"      // its process ended, or it gave the name up
@@ -126,8 +130,8 @@ type Made struct {
 // Head is the newest entry's number and hash. The zero head is that of an
 // empty log.
 type Head struct {
-	Seq  int64  `json:"seq"`
-	Hash string `json:"hash"` // hex SHA-256
+	Seq  int64
+	Hash string // hex SHA-256
 }
 
 // Append writes the newest entries, in their order; Seq and Prev are set here.
@@ -155,14 +159,6 @@ func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
 		return prev, fmt.Errorf("append audit entry: %w", err)
 	}
 	return Head{Seq: e.Seq, Hash: hex.EncodeToString(sum[:])}, nil
-}
-
-// Seal records the head; the store calls it once per group, before COMMIT.
-func Seal(tx *store.Tx) error {
-	_, err := tx.Exec(`INSERT INTO audit_head(id, seq, hash)
-		SELECT 1, seq, hash FROM audit ORDER BY seq DESC LIMIT 1
-		ON CONFLICT(id) DO UPDATE SET seq = excluded.seq, hash = excluded.hash WHERE seq <> excluded.seq`)
-	return err
 }
 
 // ReadHead returns the newest entry's number and hash.

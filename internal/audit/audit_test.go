@@ -25,7 +25,7 @@ type log struct {
 
 func newLog(t *testing.T) *log {
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema}}})
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema + audit.SchemaTree}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	s.OnGroup(audit.Seal)
@@ -315,7 +315,7 @@ func TestGoingOnHidesNothing(t *testing.T) {
 // offline opens the log as another program would: nothing seals the head.
 func offline(l *log) *log {
 	require.NoError(l.t, l.store.Close())
-	s, err := store.Open(l.t.Context(), l.store.Path(), store.Options{Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema}}})
+	s, err := store.Open(l.t.Context(), l.store.Path(), store.Options{Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema + audit.SchemaTree}}})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = s.Close() })
 	return &log{l.t, s}

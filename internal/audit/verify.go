@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
+	"gated/internal/checkpoint"
 	"gated/internal/store"
 )
 
@@ -23,66 +25,192 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return fmt.Sprintf("audit entry %d: %s", e.Seq, e.Why) }
 
 // Verify walks the whole log: numbers without a gap, every hash over the
-// stored bytes, every link, and the recorded head. It calls each, if not nil,
-// with every entry. It returns the head, or a *BrokenError.
-func Verify(tx *store.Tx, each func(Entry) error) (Head, error) {
+// stored bytes, every link, every stored node of the tree, the recorded head and
+// the signed one. The heads that somebody kept have to be those of its
+// beginnings, whoever signed them. It calls each, if not nil, with every entry. It
+// returns the head, or a *BrokenError.
+func Verify(tx *store.Tx, each func(Entry) error, kept ...checkpoint.Checkpoint) (Head, error) {
+	v := &verifier{tx: tx, each: each, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(kept)}
+	defer v.close()
+	if err := v.signed(); err != nil {
+		return Head{}, err
+	}
+	slices.SortFunc(v.kept, func(a, b checkpoint.Checkpoint) int { return int(min(1, max(-1, a.Size-b.Size))) })
 	rows, err := tx.Query(`SELECT seq, body, hash FROM audit ORDER BY seq`)
 	if err != nil {
 		return Head{}, err
 	}
 	defer rows.Close()
-	var head Head
 	for rows.Next() {
 		var seq int64
-		var body, hash []byte
+		var body, hash sql.RawBytes
 		if err := rows.Scan(&seq, &body, &hash); err != nil {
-			return head, err
+			return v.head, err
 		}
-		e, err := checkEntry(head, seq, body, hash)
-		if err != nil {
-			return head, err
-		}
-		head = Head{Seq: seq, Hash: hex.EncodeToString(hash)}
-		if each != nil {
-			if err := each(e); err != nil {
-				return head, err
-			}
+		if err := v.entry(seq, body, hash); err != nil {
+			return v.head, err
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return head, err
+		return v.head, err
 	}
-	return head, checkHead(tx, head)
+	return v.head, v.end()
 }
 
-func checkEntry(prev Head, seq int64, body, hash []byte) (Entry, error) {
-	var e Entry
-	if seq <= prev.Seq {
-		return e, &BrokenError{seq, "is not a number that the log gives"}
+// verifier is a walk through the log.
+type verifier struct {
+	tx     *store.Tx
+	each   func(Entry) error
+	head   Head
+	grown  *edge                   // of the tree over what was seen
+	stored map[int]*sql.Rows       // the stored nodes that were not met yet, by level
+	kept   []checkpoint.Checkpoint // heads of beginnings that were not reached yet
+
+	planted bool // the log is a tree already
+}
+
+func (v *verifier) close() {
+	for _, rows := range v.stored {
+		_ = rows.Close()
 	}
-	if seq != prev.Seq+1 {
-		return e, &BrokenError{prev.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
+}
+
+// signed has the head that was signed last checked as one that was kept.
+func (v *verifier) signed() error {
+	var edge []byte
+	note, public, err := SignedHead(v.tx)
+	if err == nil && note == "" {
+		err = v.tx.QueryRow(`SELECT edge FROM audit_head`).Scan(&edge)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+	}
+	v.planted = !unplanted(edge, note)
+	if err != nil || note == "" {
+		return err
+	}
+	c, err := checkpoint.Read(note)
+	if err != nil {
+		return err
+	}
+	if _, err := checkpoint.Open(note, public); err != nil {
+		return &BrokenError{c.Size, "the recorded head is not signed with the gate's key: " + err.Error()}
+	}
+	v.kept = append(v.kept, c)
+	return nil
+}
+
+// links is all of an entry that its place in the log is checked by.
+type links struct {
+	Seq  int64  `json:"seq"`
+	Prev string `json:"prev"`
+}
+
+func (v *verifier) entry(seq int64, body, hash []byte) error {
+	if seq <= v.head.Seq {
+		return &BrokenError{seq, "is not a number that the log gives"}
+	}
+	if seq != v.head.Seq+1 {
+		return &BrokenError{v.head.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
 	}
 	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], hash) {
-		return e, &BrokenError{seq, "was altered: its hash is another"}
+		return &BrokenError{seq, "was altered: its hash is another"}
 	}
-	if err := json.Unmarshal(body, &e); err != nil {
-		return e, &BrokenError{seq, "does not decode"}
+	var e Entry
+	var l links
+	err := error(nil)
+	if v.each == nil {
+		err = json.Unmarshal(body, &l)
+	} else if err = json.Unmarshal(body, &e); err == nil {
+		l = links{e.Seq, e.Prev}
 	}
-	if e.Seq != seq {
-		return e, &BrokenError{seq, fmt.Sprintf("says that it is entry %d", e.Seq)}
+	switch {
+	case err != nil:
+		return &BrokenError{seq, "does not decode"}
+	case l.Seq != seq:
+		return &BrokenError{seq, fmt.Sprintf("says that it is entry %d", l.Seq)}
+	case l.Prev != v.head.Hash:
+		return &BrokenError{seq, "does not follow the entry before it"}
 	}
-	if e.Prev != prev.Hash {
-		return e, &BrokenError{seq, "does not follow the entry before it"}
+	if err := v.grow(seq, body); err != nil {
+		return err
 	}
-	return e, nil
+	v.head = Head{Seq: seq, Hash: hex.EncodeToString(hash)}
+	if v.each != nil {
+		return v.each(e)
+	}
+	return nil
 }
 
-// checkHead finds entries that were cut off the end.
-func checkHead(tx *store.Tx, head Head) error {
+// grow compares the nodes that an entry completes with the stored ones, and the
+// tree with the heads of this size.
+func (v *verifier) grow(seq int64, body []byte) error {
+	done, err := v.grown.add(body)
+	if err != nil {
+		return err
+	}
+	for level := stride; level < len(done) && v.planted; level += stride {
+		n, hash, ok, err := v.next(level)
+		if err != nil {
+			return err
+		}
+		if !ok || n != seq>>level-1 || !bytes.Equal(hash, done[level][:]) {
+			return &BrokenError{seq, "the stored tree differs from the entries up to it"}
+		}
+	}
+	for len(v.kept) > 0 && v.kept[0].Size == seq {
+		root, err := v.grown.root()
+		if err != nil {
+			return err
+		}
+		if root != v.kept[0].Root {
+			return &BrokenError{seq, "the log up to it is not the one of which a head was signed"}
+		}
+		v.kept = v.kept[1:]
+	}
+	return nil
+}
+
+// next returns the next stored node of a level.
+func (v *verifier) next(level int) (n int64, hash []byte, ok bool, err error) {
+	rows := v.stored[level]
+	if rows == nil {
+		if rows, err = v.tx.Query(`SELECT n, hash FROM audit_tree WHERE level = ? ORDER BY n`, level); err != nil {
+			return 0, nil, false, err
+		}
+		v.stored[level] = rows
+	}
+	if !rows.Next() {
+		return 0, nil, false, rows.Err()
+	}
+	return n, hash, true, rows.Scan(&n, &hash)
+}
+
+// end finds what is beside and behind the entries.
+func (v *verifier) end() error {
+	if err := v.recorded(); err != nil {
+		return err
+	}
+	if len(v.kept) > 0 {
+		return &BrokenError{v.head.Seq + 1, fmt.Sprintf("the log ends at %d, but a head of %d entries was signed", v.head.Seq, v.kept[0].Size)}
+	}
+	var nodes, tops int64
+	for level := stride; level < 64 && v.planted; level += stride {
+		nodes += v.head.Seq >> level
+	}
+	if err := v.tx.QueryRow(`SELECT count(*) FROM audit_tree`).Scan(&tops); err != nil || tops == nodes {
+		return err
+	}
+	return &BrokenError{v.head.Seq, fmt.Sprintf("the stored tree has %d nodes and not %d", tops, nodes)}
+}
+
+// recorded finds entries that were cut off the end.
+func (v *verifier) recorded() error {
+	head := v.head
 	var seq int64
-	var hash []byte
-	err := tx.QueryRow(`SELECT seq, hash FROM audit_head`).Scan(&seq, &hash)
+	var hash, stored []byte
+	var note string
+	err := v.tx.QueryRow(`SELECT seq, hash, edge, note FROM audit_head`).Scan(&seq, &hash, &stored, &note)
 	if errors.Is(err, sql.ErrNoRows) {
 		if head.Seq != 0 {
 			return &BrokenError{head.Seq, "the recorded head is missing"}
@@ -100,6 +228,9 @@ func checkHead(tx *store.Tx, head Head) error {
 	}
 	if hex.EncodeToString(hash) != head.Hash {
 		return &BrokenError{seq, "the recorded head has another hash"}
+	}
+	if !unplanted(stored, note) && !bytes.Equal(stored, v.grown.encode()) {
+		return &BrokenError{seq, "the recorded edge of the tree is another"}
 	}
 	return nil
 }

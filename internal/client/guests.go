@@ -35,7 +35,23 @@ func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]api.Entry
 	return out.Entries, err
 }
 
-// AuditHead returns the newest entry's number and hash.
+// Consistency returns the proof that the log's first old entries are among its
+// first size; BadParams where it has not so many.
+func (c *Client) Consistency(ctx context.Context, old, size int64) (api.Consistency, error) {
+	v := url.Values{"old": {strconv.FormatInt(old, 10)}, "size": {strconv.FormatInt(size, 10)}}
+	var out api.Consistency
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/consistency", query: v}, nil, &out)
+}
+
+// Inclusion returns an entry with the proof that it is in the log; UnknownTarget
+// if there is none of that number.
+func (c *Client) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
+	v := url.Values{"seq": {strconv.FormatInt(seq, 10)}}
+	var out api.Inclusion
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/inclusion", query: v}, nil, &out)
+}
+
+// AuditHead returns the log's newest entry and the signed head.
 func (c *Client) AuditHead(ctx context.Context) (api.Head, error) {
 	var out api.Head
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/head"}, nil, &out)

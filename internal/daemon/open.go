@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"gated/internal/agent"
@@ -28,11 +27,17 @@ import (
 // a program that serves calls it first.
 func MaybeExecGuest() { local.MaybeExecGuest() }
 
-// Migrations returns the whole schema of a gate's database. The identity's came
-// second, and every database has it there.
+// Migrations returns the whole schema of a gate's database, in the order in which
+// its parts came.
 func Migrations() []store.Migration {
-	all := slices.Insert(gate.Migrations(), 1, store.Migration{Name: "identity", SQL: state.Schema})
-	all = append(all, store.Migration{Name: "agents and reservations", SQL: agent.Schema + reserve.Schema})
+	g := gate.Migrations()
+	all := []store.Migration{g[0],
+		{Name: "identity", SQL: state.Schema},
+		g[1],
+		{Name: "agents and reservations", SQL: agent.Schema + reserve.Schema},
+		g[2],
+		g[3],
+	}
 	for i := range all {
 		all[i].Version = i + 1
 	}

@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/checkpoint"
 	"gated/internal/journal"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -34,6 +35,9 @@ type Config struct {
 	Epoch    int64 // of the trust file
 	Policy   policy.Policy
 	UID      uint32 // the daemon's own uid, which may cancel any job
+
+	// Key signs the heads of the audit log; nil leaves them unsigned.
+	Key checkpoint.Signer
 
 	// Wake is called after commit for each target that may have something to
 	// do. It must not block.
@@ -62,6 +66,8 @@ func Migrations() []store.Migration {
 	return []store.Migration{
 		{Version: 1, Name: "journal, nonces and audit log", SQL: journal.Schema + nonce.Schema + audit.Schema},
 		{Version: 2, Name: "requirements, proofs and versions of the trust file", SQL: journal.SchemaPeople},
+		{Version: 3, Name: "the audit log as a tree", SQL: audit.SchemaTree},
+		{Version: 4, Name: "the time since boot beside the mark", SQL: nonce.SchemaBoot},
 	}
 }
 
@@ -79,7 +85,7 @@ func New(c Config) (*Gate, error) {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	g.rules.Store(&rules{trust: c.Trust, epoch: c.Epoch, policy: c.Policy})
-	c.Store.OnGroup(audit.Seal)
+	c.Store.OnGroup(audit.Sealer{Gate: c.ID, Key: c.Key}.Seal)
 	c.Store.OnGroup(c.Clock.Seal)
 	c.Store.OnCommit(c.Clock.Sealed)
 	return g, nil

@@ -49,7 +49,7 @@ func newHost(t *testing.T, clock *ticking) *host {
 
 func (h *host) open() {
 	s, err := store.Open(context.Background(), h.path, store.Options{
-		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + reserve.Schema + registrations}}})
+		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + registrations}}})
 	require.NoError(h.t, err)
 	h.store = s
 	h.book = reserve.New(reserve.Config{Store: s, Now: h.clock.now, Agent: h.agent,

@@ -32,6 +32,13 @@ CREATE TABLE time_mark(
 ) STRICT;
 `
 
+// SchemaBoot adds to the mark when it was read by the other clock, so that a
+// jump shows after a restart as well, as long as the machine has not booted anew.
+const SchemaBoot = `
+ALTER TABLE time_mark ADD COLUMN boot TEXT NOT NULL DEFAULT '';
+ALTER TABLE time_mark ADD COLUMN elapsed INTEGER NOT NULL DEFAULT 0;
+`
+
 // Fate is what a nonce was spent on.
 type Fate string
 

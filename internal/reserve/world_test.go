@@ -40,7 +40,7 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) open(now func() time.Time) {
 	s, err := store.Open(w.t.Context(), w.path, store.Options{
-		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + Schema + registrations}}})
+		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + Schema + registrations}}})
 	require.NoError(w.t, err)
 	w.Book = New(Config{Store: s, Now: now, Agent: w.agent, Registered: registered, Changed: w.note,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {

@@ -1,0 +1,157 @@
+package audit
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"gated/internal/checkpoint"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Sealer ends each group of decisions: it takes the group's entries into the
+// tree, and records and signs the head that they make, all in the group's own
+// transaction. The zero Sealer does not sign, which is for who writes without
+// the gate's key: the head that was signed last stays, and the daemon signs for
+// everything with its next entry.
+type Sealer struct {
+	Gate op.GateID
+	Key  checkpoint.Signer
+}
+
+// Seal is that of the zero Sealer.
+func Seal(tx *store.Tx) error { return Sealer{}.Seal(tx) }
+
+// broken is the edge of a log that is no sequence any more. Its tree does not
+// grow and nothing signs for it; Verify says what is wrong with it.
+var broken = []byte{0}
+
+// Seal records the head; the store calls it once per group, before COMMIT.
+func (s Sealer) Seal(tx *store.Tx) error {
+	var from int64
+	var stored []byte
+	var note string
+	err := tx.QueryRow(`SELECT seq, edge, note FROM audit_head WHERE id = 1`).Scan(&from, &stored, &note)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	e := decodeEdge(from, stored)
+	if unplanted(stored, note) {
+		if _, err := tx.Exec(`DELETE FROM audit_tree`); err != nil {
+			return err
+		}
+		from, e = 0, &edge{}
+	}
+	newest, e, err := grow(tx, from, e)
+	if err != nil || newest.seq == from {
+		return err
+	}
+	return s.record(tx, newest, e)
+}
+
+// entry is the number and hash of one.
+type entry struct {
+	seq  int64
+	hash []byte
+}
+
+// unplanted holds for a log from before it was a tree.
+func unplanted(edge []byte, note string) bool { return len(edge) == 0 && note == "" }
+
+// grow takes the entries above a head into the tree, and returns the newest
+// one. The edge is nil if they are no sequence.
+func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) {
+	newest.seq = from
+	rows, err := tx.Query(`SELECT seq, body, hash FROM audit WHERE seq > ? ORDER BY seq`, from)
+	if err != nil {
+		return newest, nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var body sql.RawBytes
+		if err := rows.Scan(&newest.seq, &body, &newest.hash); err != nil {
+			return newest, nil, err
+		}
+		if e == nil || newest.seq != e.size+1 {
+			e = nil
+			continue
+		}
+		done, err := e.add(body)
+		if err != nil {
+			return newest, nil, err
+		}
+		if err := keep(tx, e.size, done); err != nil {
+			return newest, nil, err
+		}
+	}
+	return newest, e, rows.Err()
+}
+
+// keep stores those of the nodes that an entry completed which are of a stored
+// level. size is that of the tree with the entry.
+func keep(tx *store.Tx, size int64, done []tlog.Hash) error {
+	for level := stride; level < len(done); level += stride {
+		if _, err := tx.Exec(`INSERT INTO audit_tree(level, n, hash) VALUES(?, ?, ?)`, level, size>>level-1, done[level][:]); err != nil {
+			return fmt.Errorf("grow the tree of the audit log: %w", err)
+		}
+	}
+	return nil
+}
+
+// record writes the head and, where there is a key and a tree, the signed one.
+func (s Sealer) record(tx *store.Tx, head entry, e *edge) error {
+	stored, signed := broken, ""
+	if e != nil {
+		stored = e.encode()
+		if s.Key != nil && e.size > 0 {
+			root, err := e.root()
+			if err != nil {
+				return err
+			}
+			if signed, err = (checkpoint.Checkpoint{Gate: s.Gate, Size: e.size, Root: root}).Sign(s.Key); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := tx.Exec(`INSERT INTO audit_head(id, seq, hash, edge, note) VALUES(1, ?, ?, ?, ?)
+		ON CONFLICT(id) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, edge = excluded.edge,
+			note = CASE excluded.note WHEN '' THEN note ELSE excluded.note END`, head.seq, head.hash, stored, signed)
+	return err
+}
+
+// SignedHead returns the head that was signed last and the public key for it,
+// both empty if there is none.
+func SignedHead(tx *store.Tx) (note, public string, err error) {
+	err = tx.QueryRow(`SELECT note FROM audit_head WHERE id = 1`).Scan(&note)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && note == "" {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	c, err := checkpoint.Read(note)
+	if err != nil {
+		return "", "", fmt.Errorf("the signed head of the audit log: %w", err)
+	}
+	public, err = PublicKey(tx, c.Gate)
+	return note, public, err
+}
+
+// PublicKey returns the key that signs for a gate id, "" before it has one.
+func PublicKey(tx *store.Tx, gate op.GateID) (public string, err error) {
+	err = tx.QueryRow(`SELECT public FROM audit_key WHERE gate = ?`, gate).Scan(&public)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return public, err
+}
+
+// SetPublicKey records the key that signs for a gate id from now on. A gate id
+// has one for ever.
+func SetPublicKey(tx *store.Tx, gate op.GateID, public string) error {
+	_, err := tx.Exec(`INSERT INTO audit_key(gate, public) VALUES(?, ?)`, gate, public)
+	return err
+}

@@ -1,0 +1,119 @@
+// Package checkpoint is a gate's word about its whole audit log: how many
+// entries it has and the root of the Merkle tree over them (RFC 6962, section
+// 2.1), signed with the gate's own key. Who kept one can tell a log that goes on
+// from one that was cut, rewritten or rolled back.
+//
+// The text is that of a checkpoint as transparency logs have it (C2SP
+// tlog-checkpoint), the signature that of a signed note (C2SP signed-note).
+package checkpoint
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"gated/internal/op"
+)
+
+// originPrefix begins the first line of a checkpoint and the name of its key;
+// the gate id follows.
+const originPrefix = "gated/"
+
+// MaxText is the longest signed checkpoint that is read, in bytes.
+const MaxText = 4 << 10
+
+// Checkpoint is the state of a gate's log at one moment.
+type Checkpoint struct {
+	Gate op.GateID
+	Size int64     // how many entries; the newest one's number
+	Root tlog.Hash // of the tree over their stored texts
+}
+
+// Origin names the gate in its checkpoints and keys.
+func Origin(gate op.GateID) string { return originPrefix + string(gate) }
+
+// String is the text that is signed: three lines, the origin, the size in
+// decimal and the root in standard base64.
+func (c Checkpoint) String() string {
+	return Origin(c.Gate) + "\n" + strconv.FormatInt(c.Size, 10) + "\n" + c.Root.String() + "\n"
+}
+
+// Sign returns the signed note.
+func (c Checkpoint) Sign(key Signer) (string, error) {
+	text, err := note.Sign(&note.Note{Text: c.String()}, key)
+	if err != nil {
+		return "", fmt.Errorf("sign the head of the audit log: %w", err)
+	}
+	return string(text), nil
+}
+
+// Open reads a signed checkpoint and checks it with the gate's public key. What
+// has not exactly the form that Sign writes, or is another gate's than the key,
+// is Malformed; a signature that is wrong or another key's is BadSignature.
+func Open(text, key string) (Checkpoint, error) {
+	verifier, err := note.NewVerifier(key)
+	if err != nil {
+		return Checkpoint{}, op.Refuse(op.Malformed, "%q is not the public key of a gate", op.Shown(key))
+	}
+	if len(text) > MaxText {
+		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint has more than %d bytes", MaxText)
+	}
+	n, err := note.Open([]byte(text), note.VerifierList(verifier))
+	if err != nil {
+		return Checkpoint{}, op.Refuse(op.BadSignature, "the checkpoint is not signed by %s: %v", op.Shown(key), err)
+	}
+	c, err := parse(n.Text)
+	switch {
+	case err != nil:
+		return Checkpoint{}, err
+	case Origin(c.Gate) != verifier.Name():
+		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint is of gate %s, and the key is that of %s", c.Gate, op.Shown(verifier.Name()))
+	case len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0:
+		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint has other signatures beside the gate's")
+	}
+	return c, nil
+}
+
+// Read reads a signed checkpoint without checking who signed it: for what names
+// it, and to find the key that it has to be opened with.
+func Read(text string) (Checkpoint, error) {
+	body, _, ok := strings.Cut(text, "\n\n")
+	if !ok || len(text) > MaxText {
+		return Checkpoint{}, malformed("it is no signed note")
+	}
+	return parse(body + "\n")
+}
+
+func malformed(why string) error {
+	return op.Refuse(op.Malformed, "this is no checkpoint of a gate: %s", why)
+}
+
+// parse reads the three lines, in the one form that String writes.
+func parse(text string) (Checkpoint, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 4 || lines[3] != "" {
+		return Checkpoint{}, malformed("it has not three lines")
+	}
+	id, ok := strings.CutPrefix(lines[0], originPrefix)
+	c := Checkpoint{Gate: op.GateID(id)}
+	if !ok || !c.Gate.Valid() {
+		return Checkpoint{}, malformed("its first line does not name one")
+	}
+	var err error
+	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 1 || strconv.FormatInt(c.Size, 10) != lines[1] {
+		return Checkpoint{}, malformed("its second line is not a number of entries")
+	}
+	root, err := base64.StdEncoding.Strict().DecodeString(lines[2])
+	if err != nil || len(root) != tlog.HashSize {
+		return Checkpoint{}, malformed("its third line is not a root hash")
+	}
+	copy(c.Root[:], root)
+	if c.String() != text {
+		return Checkpoint{}, malformed("it is not in the one form that a gate writes")
+	}
+	return c, nil
+}
