@@ -174,6 +174,11 @@ func (w *Watch) parse(b []byte) {
 		wd := int32(binary.NativeEndian.Uint32(b))
 		mask := binary.NativeEndian.Uint32(b[4:])
 		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		if n > len(b) { // half an event, which the kernel does not give
+			w.lost, worth = true, true
+			w.forget()
+			break
+		}
 		name, _, _ := strings.Cut(string(b[unix.SizeofInotifyEvent:n]), "\x00")
 		b = b[n:]
 		switch {

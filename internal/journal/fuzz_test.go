@@ -1,0 +1,28 @@
+package journal
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzNeed: a stored requirement is read whole or not at all, and is written as
+// one that asks for the same.
+func FuzzNeed(f *testing.F) {
+	f.Add(`{"ways":[{"name":"","demands":[{"rule":"built-in","roles":["operational"],"threshold":1,"touch":""}]}],"windows":[],"cool_off":0,"max_validity":86400}`)
+	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036854775807,"max_validity":-1}`)
+	f.Add(`{"ways":null,"threshold":0}`)
+	f.Add(`null`)
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := DecodeNeed(text)
+		if err != nil {
+			return
+		}
+		again, err := DecodeNeed(EncodeNeed(r))
+		require.NoError(t, err)
+		require.Equal(t, EncodeNeed(r), EncodeNeed(again))
+		require.Equal(t, len(r.Ways), len(again.Ways))
+		require.Equal(t, r.CoolOff, again.CoolOff)
+		require.Equal(t, r.MaxValidity, again.MaxValidity)
+	})
+}
