@@ -13,6 +13,7 @@ type access int
 const (
 	readOnly access = iota // snapshots of what is committed
 	probe                  // like readOnly, before it is known that the file is ours
+	mending                // undoes what was cut off, and changes nothing else
 	writing                // the one writer
 )
 
@@ -56,12 +57,13 @@ func pragmas(a access) []pragma {
 // and both would silently open another file.
 func dsn(path string, a access) string {
 	v := url.Values{}
-	if a == writing {
+	v.Set("mode", "ro")
+	if a == writing || a == mending {
 		v.Set("mode", "rw") // never rwc: creating is ours, with our mode
+	}
+	v.Set("_txlock", "deferred") // an immediate reader gets BUSY
+	if a == writing {
 		v.Set("_txlock", "immediate")
-	} else {
-		v.Set("mode", "ro")
-		v.Set("_txlock", "deferred") // an immediate reader gets BUSY
 	}
 	for _, p := range pragmas(a) {
 		v.Add("_pragma", p.name+"("+p.set+")")

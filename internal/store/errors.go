@@ -53,6 +53,13 @@ func resultCode(err error) int {
 	return 0
 }
 
+// cutOff reports whether err is a reader's that found a change which was cut off
+// before the database had a WAL, and which a reader cannot undo.
+func cutOff(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
+}
+
 // machineFailure reports whether a result code says that the machine failed.
 // After such a code SQLite may already have ended the whole transaction.
 func machineFailure(code int) bool {

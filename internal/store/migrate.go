@@ -5,11 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"gated/internal/crashpoint"
 )
@@ -23,7 +19,8 @@ type Migration struct {
 	SQL     string
 }
 
-// keepSnapshots is how many snapshots from before migrations are kept.
+// keepSnapshots is how many snapshots from before migrations are kept, the one
+// that is being made counted.
 const keepSnapshots = 3
 
 // checkOrder refuses a list of migrations that is not a schema.
@@ -41,9 +38,18 @@ func checkOrder(list []Migration) error {
 	return nil
 }
 
-// checkVersion reads the schema version without changing anything. A file that
-// is no gate's database is ErrCorrupt, a newer one *TooNewError.
-func checkVersion(ctx context.Context, path string, list []Migration) (version int, err error) {
+// checkVersion refuses, without changing anything, a file that is no gate's
+// database as ErrCorrupt and a newer one as *TooNewError.
+func checkVersion(ctx context.Context, path string, list []Migration) error {
+	version, err := readVersion(ctx, path)
+	if err == nil && version > len(list) {
+		err = &TooNewError{Have: version, Want: len(list)}
+	}
+	return err
+}
+
+// readVersion reads the schema version of a gate's database.
+func readVersion(ctx context.Context, path string) (version int, err error) {
 	s, err := openSession(ctx, path, probe)
 	if err != nil {
 		return 0, fmt.Errorf("open %s: %w", path, err)
@@ -61,8 +67,6 @@ func checkVersion(ctx context.Context, path string, list []Migration) (version i
 		return 0, fmt.Errorf("read %s: %w", path, describeOpen(err))
 	case app != applicationID && (tables > 0 || version != 0 || app != 0):
 		return 0, fmt.Errorf("%s: %w", path, ErrCorrupt)
-	case version > len(list):
-		return 0, &TooNewError{Have: version, Want: len(list)}
 	}
 	return version, nil
 }
@@ -85,8 +89,17 @@ func prepare(ctx context.Context, path string, list []Migration) (err error) {
 	if err := s.internal(func() error { return s.scan(ctx, "PRAGMA user_version", &version) }); err != nil {
 		return err
 	}
-	for _, m := range list[min(version, len(list)):] {
-		if err := s.migrate(ctx, path, m, version > 0); err != nil {
+	missing := list[min(version, len(list)):]
+	// One for all of them: no program ever worked with what is between. A database
+	// that is just being made holds nothing yet.
+	if version > 0 && len(missing) > 0 {
+		if err := snapshotBefore(ctx, path, missing[0].Version); err != nil {
+			return fmt.Errorf("snapshot before migration %d: %w", missing[0].Version, err)
+		}
+		crashpoint.Here(crashpoint.MigratePruned)
+	}
+	for _, m := range missing {
+		if err := s.migrate(ctx, m); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
 		}
 		crashpoint.Here(crashpoint.MigrateCommitted)
@@ -108,15 +121,8 @@ func bootstrap(run func(query string) error) error {
 	return nil
 }
 
-// migrate runs one migration, after a snapshot of a database that was there
-// before: one that is just being made holds nothing yet.
-func (s *session) migrate(ctx context.Context, path string, m Migration, held bool) error {
-	if held {
-		if err := snapshotBefore(ctx, path, m.Version); err != nil {
-			return fmt.Errorf("snapshot: %w", err)
-		}
-		crashpoint.Here(crashpoint.MigratePruned)
-	}
+// migrate runs one migration.
+func (s *session) migrate(ctx context.Context, m Migration) error {
 	return s.inTransaction(ctx, func(run func(string) error) error {
 		if err := run(m.SQL); err != nil {
 			return err
@@ -149,48 +155,4 @@ func (s *session) inTransaction(ctx context.Context, fn func(run func(string) er
 		return errors.Join(err, s.rollback())
 	}
 	return s.commit()
-}
-
-// snapshotBefore writes <database>.pre-<version> and deletes the oldest beyond
-// keepSnapshots.
-func snapshotBefore(ctx context.Context, path string, version int) error {
-	name := path + ".pre-" + strconv.Itoa(version)
-	temp := name + ".tmp"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := snapshot(ctx, path, temp); err != nil {
-		return err
-	}
-	crashpoint.Here(crashpoint.MigrateCopied)
-	if err := os.Rename(temp, name); err != nil {
-		return err
-	}
-	crashpoint.Here(crashpoint.MigrateNamed)
-	if err := syncDir(name); err != nil {
-		return err
-	}
-	return pruneSnapshots(path)
-}
-
-func pruneSnapshots(path string) error {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	var versions []int
-	prefix := filepath.Base(path) + ".pre-"
-	for _, e := range entries {
-		v, err := strconv.Atoi(strings.TrimPrefix(e.Name(), prefix))
-		if strings.HasPrefix(e.Name(), prefix) && err == nil {
-			versions = append(versions, v)
-		}
-	}
-	slices.Sort(versions)
-	for _, v := range versions[:max(0, len(versions)-keepSnapshots)] {
-		if err := os.Remove(path + ".pre-" + strconv.Itoa(v)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

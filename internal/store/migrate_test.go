@@ -31,31 +31,6 @@ func version(t *testing.T, path string) int {
 	return v
 }
 
-func TestMigrationsRunOnceAndLeaveThreeSnapshots(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "gated.db")
-	s := open(t, path, Options{Migrations: grown(1)})
-	require.NoError(t, s.Update(t.Context(), put("a")))
-	require.NoError(t, s.Close())
-	matches, err := filepath.Glob(path + ".pre-*")
-	require.NoError(t, err)
-	require.Empty(t, matches, "an empty database needs no snapshot")
-
-	require.NoError(t, open(t, path, Options{Migrations: grown(12)}).Close())
-	require.Equal(t, 12, version(t, path))
-	matches, err = filepath.Glob(path + ".pre-*")
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{path + ".pre-10", path + ".pre-11", path + ".pre-12"}, matches)
-	for _, m := range matches {
-		info, err := os.Stat(m)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode())
-	}
-	require.Equal(t, 9, version(t, path+".pre-10"))
-	old := open(t, path+".pre-10", Options{Migrations: grown(9)})
-	require.True(t, keys(t, old)["a"], "a snapshot is a database to go back to")
-	require.True(t, keys(t, open(t, path, Options{Migrations: grown(12)}))["a"])
-}
-
 func TestMigrationThatFailsChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gated.db")
 	s := open(t, path, Options{})

@@ -38,7 +38,7 @@ type Store struct {
 
 // Open opens the database at path for the one process that writes it. A file
 // that does not exist is created, with mode 0600; the directory must exist.
-// Missing migrations are run, each after a snapshot. Errors: *TooNewError,
+// Missing migrations are run, after a snapshot. Errors: *TooNewError,
 // ErrCorrupt, or what the file system or SQLite says.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s, err := newStore(path, o)
@@ -51,8 +51,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := ensureFile(s.path); err != nil {
 		return nil, err
 	}
-	// Before anything is changed, and without a connection that could.
-	if _, err := checkVersion(ctx, s.path, o.Migrations); err != nil {
+	// Before anything is changed, and without a connection that could, but for
+	// what nobody could open otherwise.
+	if err := mendVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
 	if err := prepare(ctx, s.path, o.Migrations); err != nil {
@@ -78,7 +79,7 @@ func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := checkOrder(o.Migrations); err != nil {
 		return nil, err
 	}
-	if _, err := checkVersion(ctx, s.path, o.Migrations); err != nil {
+	if err := checkVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
 	return s, nil
