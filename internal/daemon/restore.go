@@ -10,18 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
-	"gated/internal/agent"
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/crashpoint"
 	"gated/internal/fsck"
-	"gated/internal/journal"
-	"gated/internal/nonce"
 	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/reserve"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -185,71 +179,15 @@ func checkBackup(ctx context.Context, s *store.Store, host string) error {
 	})
 }
 
-// restored writes what became of a restored database: an audit entry with the
-// new gate id, for which no old signature is good; an end for the time of what
-// waits, so that it is issued anew; and the time of this machine, since what an
-// old clock guarded against cannot be replayed under a new id.
+// restored writes what becomes of a restored database, which the new gate id
+// begins a new life for.
 func restored(ctx context.Context, s *store.Store, id op.GateID, detail string) error {
 	s.OnGroup(audit.Seal)
 	return s.Update(ctx, func(tx *store.Tx) error {
-		t := now()
-		if err := nonce.SetMark(tx, t); err != nil {
-			return err
-		}
-		if err := journal.ExpireRequests(tx); err != nil {
-			return err
-		}
-		let, err := endAgents(tx)
-		if err != nil {
-			return err
-		}
-		e := audit.Entry{Kind: audit.Restored, By: stateOwner, Gate: id, Detail: detail + let, Time: t}
-		if _, err := audit.Append(tx, e); err != nil {
-			return err
-		}
-		return endScratch(tx, id, t)
+		return newLife(tx, audit.Entry{Kind: audit.Restored, Gate: id, Detail: detail, Time: now()},
+			"the gate was restored, and does not know what became of it since")
 	})
 }
-
-// endAgents ends every registration and reservation, and says how many: those
-// that are in the backup may have been given up since, and their paths may be
-// somebody else's by now. Agents register and reserve again.
-func endAgents(tx *store.Tx) (says string, err error) {
-	n, err := agent.Clear(tx)
-	if err != nil {
-		return "", err
-	}
-	held, err := reserve.Clear(tx)
-	if err != nil || n+held == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("; ended: registrations of agents: %d, reservations: %d", n, held), nil
-}
-
-// endScratch ends what might be destroyed unsigned: who took an interest in it
-// since the backup was made, the backup does not know.
-func endScratch(tx *store.Tx, id op.GateID, t time.Time) error {
-	young, err := journal.MayEnd(tx, t.Add(-policy.ScratchMaxAge))
-	if err != nil {
-		return err
-	}
-	const why = "the gate was restored, and does not know what became of it since"
-	for _, p := range young {
-		if _, err := journal.EndScratch(tx, p.Incarnation, why); err != nil {
-			return err
-		}
-		_, err := audit.Append(tx, audit.Entry{Kind: audit.Promoted, By: stateOwner, Gate: id, Target: p.Target.String(),
-			Incarnation: p.Incarnation, Detail: why, Time: t})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// stateOwner is who restores, as the audit log calls whoever may write the state
-// directory.
-const stateOwner = "state owner"
 
 // replaceDatabase keeps the database under a name of its own and puts fresh in
 // its place. Cut off in between, it leaves no database, which nothing starts
