@@ -65,6 +65,7 @@ const (
 	DesiredPut  Kind = "desired-put"
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
+	Canary      Kind = "canary"   // what came of watching the decisions after a change
 	Keyed       Kind = "keyed"    // the gate made itself a key for the heads of this log; Detail is its public half
 
 	AgentRegistered Kind = "agent-registered" // a name is bound to a process or a token
@@ -113,6 +114,12 @@ type Entry struct {
 	Holder      string         `json:"holder,omitempty"`      // after the entry: an agent's name, or uid:1000
 	Until       time.Time      `json:"until,omitzero"`        // when the reservation's time is up
 	For         []string       `json:"for,omitempty"`         // the agents that it concerns, by name
+	Policy      string         `json:"policy,omitempty"`      // digest of the policy in force
+	Revoked     string         `json:"revoked,omitempty"`     // SHA-256 of the revocation file, or unreadable
+	Version     string         `json:"version,omitempty"`     // of the program
+	Schema      int            `json:"schema,omitzero"`       // of the database
+	Change      int64          `json:"change,omitzero"`       // of canary, the entry since which was watched
+	Verdict     string         `json:"verdict,omitempty"`     // of canary: passed, alert or expired
 	Gate        op.GateID      `json:"gate,omitempty"`
 	Prev        string         `json:"prev"` // hash of the entry before, hex
 }

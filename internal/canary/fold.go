@@ -1,0 +1,163 @@
+package canary
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	"gated/internal/audit"
+)
+
+// Take counts one entry of the log and returns the entries that it is to have
+// for that. An entry that was counted before changes nothing.
+func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
+	if e.Seq <= s.Cursor {
+		return nil
+	}
+	s.Cursor = e.Seq
+	var out []audit.Entry
+	if s.Paused.IsZero() {
+		out = s.Pass(r, back, e.Time) // the window may have ended before this entry
+	}
+	switch e.Kind {
+	case audit.Started, audit.Trusted, audit.Rotated:
+		return append(out, s.learn(r, e)...)
+	}
+	d, counts := s.decision(e)
+	if !counts || !s.Paused.IsZero() || s.over(r, d) {
+		return out
+	}
+	s.Recent = keep(s.Recent, d, r.Decisions)
+	if d.Sort.answers() {
+		out = append(out, s.look(r, back, e.Time)...)
+	}
+	return out
+}
+
+// decision returns what an entry decided, if it counts.
+func (s *State) decision(e audit.Entry) (d Decision, counts bool) {
+	held, known := s.Steps[e.Step]
+	switch e.Kind {
+	case audit.Planned:
+		s.track(e, false)
+		return Decision{By: caller(e.By), Sort: Planned}, true
+	case audit.Requested:
+		if known { // a step that was accepted first: it is about the same caller
+			e.By = held.By
+		}
+		s.track(e, true)
+		return Decision{By: caller(e.By), Sort: Pending}, true
+	case audit.Approved, audit.Rejected, audit.Expired:
+		return s.ended(e, held, known)
+	case audit.Dispatched, audit.Cancelled, audit.Superseded:
+		delete(s.Steps, e.Step)
+		return d, false
+	case audit.Refused:
+		return s.refused(e, held)
+	default:
+		return d, false
+	}
+}
+
+// ended is how a request ended. A step that is approved again, after signatures
+// that no longer counted, was approved once.
+func (s *State) ended(e audit.Entry, held step, known bool) (d Decision, counts bool) {
+	if e.Kind == audit.Approved {
+		if !known || !held.Waits {
+			return d, false
+		}
+		held.Waits = false
+		s.Steps[e.Step] = held
+		return Decision{By: held.By, Sort: Approved, Wait: min(max(e.Time.Unix()-held.Since, 0), maxWait)}, true
+	}
+	delete(s.Steps, e.Step)
+	return Decision{By: held.By, Sort: Denied}, known && held.Waits
+}
+
+// refused counts a refusal: of one caller, with one code and about one thing,
+// once in an hour. Entries that stand for many are the repeats of ten that have
+// entries of their own, and count nothing. What is refused at the door, and of
+// reservations, is not decided by policy, trust or signatures.
+func (s *State) refused(e audit.Entry, held step) (d Decision, counts bool) {
+	d = Decision{By: caller(e.By), Sort: Refused}
+	if e.By == byGate && e.Step != "" { // a step that may not run after all
+		delete(s.Steps, e.Step)
+		if held.By != "" {
+			d.By = held.By
+		}
+	}
+	if e.Count > 0 || elsewhere(e.Op) {
+		return d, false
+	}
+	hour := e.Time.Unix() / 3600
+	if hour != s.Hour || s.Seen == nil {
+		s.Hour, s.Seen = hour, map[string]bool{}
+	}
+	h := fnv.New64a()
+	for _, part := range []string{d.By, string(e.Code), e.Op, e.Target, e.Step} {
+		fmt.Fprintf(h, "%d:%s,", len(part), part)
+	}
+	key := fmt.Sprintf("%016x", h.Sum64())
+	if s.Seen[key] {
+		return d, false
+	}
+	if len(s.Seen) < maxSeen {
+		s.Seen[key] = true
+	}
+	return d, true
+}
+
+// byGate is who decides without being asked.
+const byGate = "gate"
+
+// elsewhere reports whether a refusal is of a request line other than those for
+// jobs and requests: "POST /v1/reservations".
+func elsewhere(what string) bool {
+	_, path, line := strings.Cut(what, " /")
+	return line && !strings.HasPrefix(path, "v1/jobs") && !strings.HasPrefix(path, "v1/requests")
+}
+
+// track remembers who asked for a step and when. Without room the oldest goes.
+func (s *State) track(e audit.Entry, waits bool) {
+	if e.Step == "" {
+		return
+	}
+	if s.Steps == nil {
+		s.Steps = map[string]step{}
+	}
+	s.Steps[e.Step] = step{By: caller(e.By), Since: e.Time.Unix(), Waits: waits}
+	if len(s.Steps) <= maxSteps {
+		return
+	}
+	oldest := ""
+	for id, o := range s.Steps {
+		if was := s.Steps[oldest]; oldest == "" || o.Since < was.Since || o.Since == was.Since && id < oldest {
+			oldest = id
+		}
+	}
+	delete(s.Steps, oldest)
+}
+
+// over reports whether a caller has half of the window already and is none of
+// those that half of all came from before: the rest of it is for the others.
+func (s *State) over(r Rules, d Decision) bool {
+	if s.Watch == nil || s.Watch.Verdict != "" {
+		return false
+	}
+	own, before := 0, 0
+	for _, o := range s.Recent {
+		if o.By == d.By && o.Sort.answers() == d.Sort.answers() {
+			own++
+		}
+	}
+	for _, o := range s.Watch.Base {
+		if o.By == d.By && o.Sort.answers() {
+			before++
+		}
+	}
+	return 2*before < s.Watch.Before && own >= s.size(r)/2
+}
+
+// size is how many answers the window has: as many as there were before, twice
+// the minimum at least.
+func (s *State) size(r Rules) int { return min(r.Decisions, max(s.Watch.Before, 2*r.Minimum)) }

@@ -1,0 +1,182 @@
+package canary
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gated/internal/audit"
+)
+
+// Back says how to go back to what was, in words for people.
+type Back func(was, is Identity) string
+
+// learn takes over what an entry says of policy, trust and version, and begins
+// to watch if that is a change.
+func (s *State) learn(r Rules, e audit.Entry) []audit.Entry {
+	was := s.Known
+	s.Known = learned(was, e)
+	if e.Kind == audit.Started {
+		if e.Version != "" && was.Version == "" && s.Started {
+			was.Version = unnamed // the log has starts from before they named it
+		}
+		s.Started = true
+	}
+	changed := was.Changed(s.Known)
+	if len(changed) == 0 {
+		return nil
+	}
+	if !s.Watch.Open() {
+		return s.begin(r, e, was, s.Recent)
+	}
+	return s.again(r, e)
+}
+
+// unnamed stands for a version that did not say which it is.
+const unnamed = "an older gated"
+
+func learned(known Identity, e audit.Entry) Identity {
+	if e.Policy != "" { // such an entry says all of it
+		known.Policy, known.Revoked = e.Policy, e.Revoked
+	}
+	if e.Digest != "" && e.Target == "" || e.Kind == audit.Rotated && e.Digest != "" {
+		known.Signers, known.Epoch = e.Digest, e.Epoch
+	}
+	if e.Version != "" {
+		known.Version, known.Schema = e.Version, e.Schema
+	}
+	return known
+}
+
+// again is a change while a canary is open. What was before the first change is
+// still what is compared with: only of that it is known that it was well.
+func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
+	w := *s.Watch
+	changed := w.Was.Changed(s.Known)
+	if len(changed) == 0 {
+		s.Recent = w.Base // it is decided as before
+		return s.end(e.Time, fmt.Sprintf("entry %d takes the change back", e.Seq))
+	}
+	if w.Verdict == "" && answers(s.Recent) == 0 { // one change in several entries
+		s.Watch.Changed, s.Watch.Is = changed, s.Known
+		return nil
+	}
+	out := s.end(e.Time, fmt.Sprintf("entry %d is another change, and is watched in its place", e.Seq))
+	return append(out, s.begin(r, e, w.Was, w.Base)...)
+}
+
+// begin watches what is decided from an entry on.
+func (s *State) begin(r Rules, e audit.Entry, was Identity, base []Decision) []audit.Entry {
+	w := Watch{Change: e.Seq, At: e.Time, Changed: was.Changed(s.Known), Was: was, Is: s.Known, Base: slices.Clone(base), Before: answers(base),
+		Until: e.Time.Add(time.Duration(r.Days) * 24 * time.Hour)}
+	s.Watch, s.Recent = &w, nil
+	if w.Before < r.Minimum {
+		return s.verdict(Expired, e.Time, fmt.Sprintf("%d decisions before the change are too few to compare with, %d would do", w.Before, r.Minimum))
+	}
+	return nil
+}
+
+// end ends a canary that is open: one that watches has expired, and an alert is
+// no more.
+func (s *State) end(at time.Time, why string) []audit.Entry {
+	w := s.Watch
+	if w.Verdict == "" {
+		return s.verdict(Expired, at, why)
+	}
+	w.Ended, w.End, w.Base = at, why, nil
+	return []audit.Entry{{Kind: audit.Canary, By: byGate, Change: w.Change, Detail: "the alert ended: " + why}}
+}
+
+// verdict says what came of the canary, for good.
+func (s *State) verdict(v Verdict, at time.Time, why string) []audit.Entry {
+	w := s.Watch
+	w.Verdict, w.Decided, w.Why = v, at, why
+	detail := strings.Join(w.Changed, ", ") + " changed: " + why
+	if w.Back != "" {
+		detail += "; to go back: " + w.Back
+	}
+	if v != Alert {
+		w.Base = nil
+	}
+	return []audit.Entry{{Kind: audit.Canary, By: byGate, Verdict: string(v), Change: w.Change, Detail: detail}}
+}
+
+// look compares, at certain numbers of answers, so that the verdict does not
+// depend on when somebody looks.
+func (s *State) look(r Rules, back Back, at time.Time) []audit.Entry {
+	w := s.Watch
+	if w == nil || w.Verdict != "" {
+		return nil
+	}
+	n, size := answers(s.Recent), s.size(r)
+	if n < size && (n < r.Minimum || (n-r.Minimum)%max(size/looks, 1) != 0) {
+		return nil
+	}
+	return s.judge(r, back, at, n >= size)
+}
+
+// Pass is what time brings: a window that is over has its verdict. now is the
+// time of the gate while that is believed.
+func (s *State) Pass(r Rules, back Back, now time.Time) []audit.Entry {
+	if w := s.Watch; w == nil || w.Verdict != "" || !now.After(w.Until) {
+		return nil
+	}
+	return s.judge(r, back, s.Watch.Until, true)
+}
+
+// judge compares. At the end of the window there is a verdict in any case.
+func (s *State) judge(r Rules, back Back, at time.Time, last bool) []audit.Entry {
+	w := s.Watch
+	if out := found(w.Base, s.Recent, r); len(out) > 0 {
+		texts := make([]string, len(out))
+		for i, o := range out {
+			texts[i] = o.text
+		}
+		w.Back = back(w.Was, s.Known)
+		return s.verdict(Alert, at, strings.Join(texts, "; "))
+	}
+	n := answers(s.Recent)
+	switch {
+	case !last:
+		return nil
+	case enough(w.Base, s.Recent, r):
+		return s.verdict(Passed, at, fmt.Sprintf("of %d decisions nothing differs from %d before by more than %d points", n, w.Before, r.Floor))
+	default:
+		return s.verdict(Expired, at, fmt.Sprintf("%d decisions, %d before, are too few without any one caller, %d would do", n, w.Before, r.Minimum))
+	}
+}
+
+// Pause says that the gate's clock is not believed from now on, and that nothing
+// counts, or that it is again: what was left of the window still is. It reports
+// whether that is new.
+func (s *State) Pause(now time.Time, believed bool) bool {
+	switch {
+	case !believed && s.Paused.IsZero():
+		s.Paused = now
+	case believed && !s.Paused.IsZero():
+		if w := s.Watch; w != nil && w.Verdict == "" {
+			w.Until = w.Until.Add(max(now.Sub(s.Paused), 0))
+		}
+		s.Paused = time.Time{}
+	default:
+		return false
+	}
+	return true
+}
+
+// Accept ends an alert that an operator looked at. It reports whether there was
+// one.
+func (s *State) Accept(now time.Time, by string) ([]audit.Entry, bool) {
+	if s.Watch == nil || s.Watch.Verdict != Alert || !s.Watch.Ended.IsZero() {
+		return nil, false
+	}
+	out := s.end(now, "accepted by "+by)
+	out[0].By = by
+	return out, true
+}
+
+// Overdue reports whether the canary is open for so long that it is shown.
+func (s *State) Overdue(now time.Time) bool {
+	return s.Watch.Open() && now.Sub(s.Watch.At) >= MaxUnresolved
+}
