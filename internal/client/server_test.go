@@ -70,6 +70,8 @@ var methods = append([]method{
 	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err }, "guest web-1"},
 	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err }, "audit 3 7"},
 	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err }, "head"},
+	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err }, "consistency 3 7"},
+	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err }, "inclusion 3"},
 	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err }, "backup"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })

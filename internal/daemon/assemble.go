@@ -57,10 +57,19 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	}
 	list, at, _ := d.revoked.load(insist) // whatever is there: nothing is in force that could stay
 	seen := drivers{d.local.Kind(): d.local}
-	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
-		Wake: d.mayRun, Logger: d.log}, d.config.Policy)
+	key, fresh, err := headKey(ctx, d.opened)
 	if err != nil {
 		return err
+	}
+	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
+		Key: key.Signer, Wake: d.mayRun, Logger: d.log}, d.config.Policy)
+	if err != nil {
+		return err
+	}
+	if fresh { // before anything else is written: no head is signed with a key that the log does not name
+		if err := d.enrolKey(ctx, key); err != nil {
+			return err
+		}
 	}
 	d.tookRevoked(list, at, insist)
 	if err := d.adoptFirst(ctx, h); err != nil {

@@ -5,7 +5,10 @@ import (
 	"sync"
 
 	"gated/internal/api"
+	"gated/internal/audit"
+	"gated/internal/checkpoint"
 	"gated/internal/gate"
+	"gated/internal/op"
 	"gated/internal/store"
 )
 
@@ -52,10 +55,53 @@ func (l *eventLog) Audit(ctx context.Context, after int64, limit int) ([]api.Ent
 	return out, nil
 }
 
-// Head returns the newest entry's number and hash.
-func (l *eventLog) Head(ctx context.Context) (api.Head, error) {
-	h, err := l.gate.AuditHead(ctx)
-	return api.Head{Seq: h.Seq, Hash: h.Hash}, err
+// view reads in one snapshot.
+func (l *eventLog) view(ctx context.Context, fn func(*store.Tx) error) error {
+	return l.gate.Answer(l.store.View(ctx, fn))
+}
+
+// Head returns the newest entry's number and hash, and the signed head.
+func (l *eventLog) Head(ctx context.Context) (out api.Head, err error) {
+	return out, l.view(ctx, func(tx *store.Tx) error {
+		newest, err := audit.ReadHead(tx)
+		if err != nil {
+			return err
+		}
+		out.Seq, out.Hash = newest.Seq, newest.Hash
+		out.Note, out.Key, err = audit.SignedHead(tx)
+		return err
+	})
+}
+
+// Consistency proves that the log's first old entries are among its first size.
+func (l *eventLog) Consistency(ctx context.Context, old, size int64) (api.Consistency, error) {
+	out := api.Consistency{Old: old, Size: size}
+	return out, l.view(ctx, func(tx *store.Tx) error {
+		proof, err := audit.ProveConsistency(tx, old, size)
+		out.Proof = checkpoint.EncodeHashes(proof)
+		return err
+	})
+}
+
+// Inclusion proves that an entry is in the log of the signed head.
+func (l *eventLog) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
+	out := api.Inclusion{Seq: seq}
+	return out, l.view(ctx, func(tx *store.Tx) (err error) {
+		if out.Note, out.Key, err = audit.SignedHead(tx); err != nil {
+			return err
+		}
+		if out.Note == "" {
+			return op.Refuse(op.Unavailable, "the gate has signed no head of its audit log").
+				WithHint("gated audit verify says whether the log is whole")
+		}
+		head, err := checkpoint.Read(out.Note)
+		if err != nil {
+			return err
+		}
+		text, proof, err := audit.ProveInclusion(tx, seq, head.Size)
+		out.Entry, out.Proof = string(text), checkpoint.EncodeHashes(proof)
+		return err
+	})
 }
 
 // Events is Audit, of what concerns one holder where one is named.

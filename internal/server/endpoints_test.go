@@ -61,6 +61,8 @@ var reaching = []struct {
 	{"GET", "/v1/events?follow=false", "", 200, "Events"},
 	{"GET", "/v1/audit", "", 200, "Audit"},
 	{"GET", "/v1/audit/head", "", 200, "Head"},
+	{"GET", "/v1/audit/consistency?old=3&size=7", "", 200, "Consistency"},
+	{"GET", "/v1/audit/inclusion?seq=3", "", 200, "Inclusion"},
 	{"GET", "/v1/backup", "", 200, "Backup"},
 }
 

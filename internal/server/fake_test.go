@@ -212,6 +212,14 @@ func (f *fake) Head(context.Context) (api.Head, error) {
 	return api.Head{Seq: 9, Hash: "00"}, f.reach("Head", op.Requester{})
 }
 
+func (f *fake) Consistency(_ context.Context, old, size int64) (api.Consistency, error) {
+	return api.Consistency{Old: old, Size: size, Proof: []string{}}, f.reach("Consistency", op.Requester{})
+}
+
+func (f *fake) Inclusion(_ context.Context, seq int64) (api.Inclusion, error) {
+	return api.Inclusion{Seq: seq, Proof: []string{}}, f.reach("Inclusion", op.Requester{})
+}
+
 func (f *fake) Audit(_ context.Context, after int64, limit int) ([]api.Entry, error) {
 	err := f.reach("Audit", op.Requester{})
 	out, _ := f.above(after, limit)

@@ -49,3 +49,25 @@ func (s *Server) auditHead(c *call) (answer, error) {
 	h, err := s.Log.Head(c.ctx)
 	return ok(h), err
 }
+
+func (s *Server) consistency(c *call) (answer, error) {
+	old, err := entryNumber("old", c.query.Get("old"))
+	if err != nil {
+		return answer{}, err
+	}
+	size, err := entryNumber("size", c.query.Get("size"))
+	if err != nil {
+		return answer{}, err
+	}
+	proof, err := s.Log.Consistency(c.ctx, old, size)
+	return ok(proof), err
+}
+
+func (s *Server) inclusion(c *call) (answer, error) {
+	seq, err := entryNumber("seq", c.query.Get("seq"))
+	if err != nil {
+		return answer{}, err
+	}
+	proof, err := s.Log.Inclusion(c.ctx, seq)
+	return ok(proof), err
+}

@@ -65,6 +65,8 @@ func (s *Server) table() []route {
 		{get, "/v1/events", anyone, 0, []string{"after", "follow", "for"}, s.events},
 		{get, "/v1/audit", anyone, 0, []string{"after", "limit"}, s.inTurn(s.audit)},
 		{get, "/v1/audit/head", anyone, 0, nil, s.auditHead},
+		{get, "/v1/audit/consistency", anyone, 0, []string{"old", "size"}, s.inTurn(s.consistency)},
+		{get, "/v1/audit/inclusion", anyone, 0, []string{"seq"}, s.inTurn(s.inclusion)},
 		{get, "/v1/backup", operators, 0, nil, s.backup},
 	}
 }

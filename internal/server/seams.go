@@ -131,6 +131,10 @@ type Log interface {
 	// Audit returns up to limit entries above after, oldest first.
 	Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error)
 	Head(ctx context.Context) (api.Head, error)
+	// Consistency refuses, as BadParams, sizes that the log has not.
+	Consistency(ctx context.Context, old, size int64) (api.Consistency, error)
+	// Inclusion refuses, as UnknownTarget, an entry that the signed log has not.
+	Inclusion(ctx context.Context, seq int64) (api.Inclusion, error)
 	// Events is Audit through the filter: what concerns one holder, an agent's
 	// name or uid:1000, or with "" everything. next is the number up to which it
 	// looked, at least after; next equal to after means that there is no more.

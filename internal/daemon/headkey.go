@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"gated/internal/audit"
+	"gated/internal/checkpoint"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// keyName is the file of the gate's own key, which signs the heads of the audit
+// log. It is in no backup: a restored gate has another id, and a key of its own.
+const keyName = "gate.key"
+
+// maxKey is the longest key file that is read, in bytes.
+const maxKey = 4 << 10
+
+// headKey returns the key of an opened gate. An id that has none yet (after an
+// init, a restore, an accepted clock or an upgrade) gets one, which is fresh
+// until enrolKey has written it into the log. One that was enrolled and whose
+// file is not there any more is Unavailable: a gate that made itself another
+// could sign for a log with another past.
+func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, err error) {
+	var public string
+	err = o.store.View(ctx, func(tx *store.Tx) error {
+		public, err = audit.PublicKey(tx, o.id.Gate)
+		return err
+	})
+	if err != nil {
+		return key, false, err
+	}
+	path := filepath.Join(o.dir.Path(), keyName)
+	if public == "" {
+		if key, err = checkpoint.NewKey(o.id.Gate); err != nil {
+			return key, false, err
+		}
+		return key, true, replaceFile(path, []byte(key.Text()))
+	}
+	if key, err = readKey(path); err == nil && key.Public != public {
+		err = fmt.Errorf("%s is not the key that the audit log names", path)
+	}
+	if err != nil {
+		return key, false, op.Refuse(op.Unavailable, "the gate's own key cannot be used: %v", err).
+			WithHint("put the file %s back as it was; or go on under a new gate id with a key of its own: gated restore BACKUP --state %s",
+				path, o.dir.Path())
+	}
+	return key, false, nil
+}
+
+// readKey reads a key file that is nobody else's business.
+func readKey(path string) (checkpoint.Key, error) {
+	text, err := readBounded(path, maxKey, syscall.O_NOFOLLOW)
+	if err != nil {
+		return checkpoint.Key{}, err
+	}
+	key, err := checkpoint.ParseKey(string(text))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return key, err
+}
+
+// enrolKey writes a fresh key's public half into the database and the log, in
+// the transaction of the first head that it signs.
+func (d *daemon) enrolKey(ctx context.Context, key checkpoint.Key) error {
+	return d.gate.Answer(d.opened.store.Update(ctx, func(tx *store.Tx) error {
+		if err := audit.SetPublicKey(tx, d.gate.ID(), key.Public); err != nil {
+			return err
+		}
+		return d.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public})
+	}))
+}
