@@ -31,14 +31,14 @@ func ensureFile(path string) error {
 }
 
 // createFile creates an empty file with mode 0600 whatever the umask is, and
-// makes its name durable.
+// makes its name durable. After an error there is none.
 func createFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
-		return err
+	if err := errors.Join(f.Chmod(0o600), f.Sync(), f.Close(), syncDir(path)); err != nil {
+		return errors.Join(err, os.Remove(path))
 	}
-	return syncDir(path)
+	return nil
 }

@@ -144,9 +144,12 @@ func (w *writer) protectHook(fn func()) {
 }
 
 // abandon rolls the group back. A connection that may still be inside the
-// transaction is closed, which rolls back whatever is left.
+// transaction is closed, which rolls back whatever is left. So is one on which
+// the machine failed: where a file could not be opened for writing, SQLite has
+// opened it to read, and would go on with that for ever.
 func (w *writer) abandon() {
-	if err := w.session.rollback(); err != nil {
+	failed := w.session.conn.failed != nil
+	if err := w.session.rollback(); err != nil || failed {
 		w.discard()
 	}
 }
