@@ -77,7 +77,7 @@ func TestHeadsAreSignedAndLogsGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, last.Continues(again, proof), "across a restart")
 	w.halt()
-	require.Equal(t, []string{"keyed"}, kinds(t, w, "keyed"))
+	require.Equal(t, []string{"keyed", "started", "started"}, kinds(t, w, "keyed", "started"))
 	w.sound()
 }
 
@@ -138,6 +138,6 @@ func TestARestoredGateHasAnotherKey(t *testing.T) {
 	require.NotEqual(t, before.Gate, after.Gate)
 	require.NotEqual(t, head.Key, other.Key)
 	w.halt()
-	require.Equal(t, []string{"keyed", "keyed"}, kinds(t, w, "keyed"))
+	require.Equal(t, []string{"keyed", "started", "keyed", "started"}, kinds(t, w, "keyed", "started"))
 	w.sound()
 }
