@@ -2,13 +2,14 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"gated/internal/api"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // maxKnown is the largest known_gates that is read, in bytes.
@@ -150,13 +151,12 @@ func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error
 	if f.Path == "" {
 		return errNoHome
 	}
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
+	file := f.file()
+	if err := file.MakeDir(); err != nil {
 		return err
 	}
-	if err := f.checkDir(); err != nil {
-		return err
-	}
-	unlock, err := lock(f.Path + ".lock")
+	// Whoever has the lock rewrites one small file, and asks nobody anything.
+	unlock, err := file.Lock(context.Background())
 	if err != nil {
 		return err
 	}
@@ -179,28 +179,17 @@ func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error
 	if err != nil || changed == nil {
 		return err
 	}
-	return f.replace(changed)
+	return file.Replace(changed)
 }
 
-// replace puts a new file in the place of the one that is there.
-func (f KnownGates) replace(text []byte) error {
-	if len(text) > maxKnown {
-		return op.Refuse(op.Oversized, "%s would have more than %d bytes", f.Path, maxKnown)
+// read returns the file's text; none if there is no file, or no place for one.
+func (f KnownGates) read() ([]byte, error) {
+	if f.Path == "" {
+		return nil, nil
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(f.Path), ".known_gates-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(text)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), f.Path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return f.file().Read()
+}
+
+func (f KnownGates) file() ownfile.File {
+	return ownfile.File{Path: f.Path, Max: maxKnown, What: "the gates that are known", Moved: "XDG_CONFIG_HOME"}
 }

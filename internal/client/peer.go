@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/user"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gated/internal/ownfile"
 )
 
 // nobody is the uid that the kernel shows where it has none to show: that of
@@ -46,20 +46,11 @@ func (c *Client) distrust(who string, uid uint32) error {
 		expected = append(expected, "GATED_UID="+uid)
 	}
 	last := len(expected) - 1
-	err := fmt.Errorf(who+", who is neither %s nor %s; nothing was sent", named(uid), strings.Join(expected[:last], " nor "), expected[last])
+	err := fmt.Errorf(who+", who is neither %s nor %s; nothing was sent", ownfile.Owner(uid), strings.Join(expected[:last], " nor "), expected[last])
 	hint := fmt.Sprintf("anybody can make a socket and answer on it. If the gate runs as that user, set GATED_UID=%d; "+
 		"if not, find out what that process is and why the path is its", uid)
 	if uid == nobody {
 		hint = "the kernel shows uid 65534 for everybody outside of this user namespace: ask from where the gate's own user is seen"
 	}
 	return &attemptError{err: err, hint: hint}
-}
-
-// named is a uid with the name that this host has for it.
-func named(uid uint32) string {
-	text := strconv.FormatUint(uint64(uid), 10)
-	if u, err := user.LookupId(text); err == nil {
-		return fmt.Sprintf("uid %s (%s)", text, u.Username)
-	}
-	return "uid " + text
 }

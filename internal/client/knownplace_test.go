@@ -1,7 +1,6 @@
 package client
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,34 +11,6 @@ import (
 	"gated/internal/api"
 	"gated/internal/op"
 )
-
-// fileOf is a file whose owner is somebody else.
-type fileOf struct {
-	fs.FileInfo
-	stat any
-}
-
-func (f fileOf) Sys() any { return f.stat }
-
-func TestWhoseKnownGatesAreBelieved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	info, err := os.Lstat(path)
-	require.NoError(t, err)
-	require.NoError(t, own(path, info))
-	require.NoError(t, own(path, fileOf{info, &syscall.Stat_t{Uid: 0}}))
-	other := uint32(os.Geteuid()) + 12345
-	err = own(path, fileOf{info, &syscall.Stat_t{Uid: other}})
-	require.ErrorIs(t, err, op.NotAllowed)
-	require.ErrorContains(t, err, named(other))
-	require.ErrorIs(t, own(path, fileOf{info, nil}), op.NotAllowed)
-	for _, mode := range []os.FileMode{0o620, 0o602, 0o777} {
-		require.NoError(t, os.Chmod(path, mode))
-		info, err := os.Lstat(path)
-		require.NoError(t, err)
-		require.ErrorIs(t, own(path, info), op.NotAllowed)
-	}
-}
 
 // refuses asserts that nothing is read, pinned or forgotten.
 func refuses(t *testing.T, f KnownGates, says string) {

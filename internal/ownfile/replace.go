@@ -1,0 +1,90 @@
+package ownfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pause is how long to wait before asking for a lock again.
+const pause = 10 * time.Millisecond
+
+// MakeDir makes the file's directory with mode 0700, where it is not there yet,
+// and checks it as CheckDir does.
+func (f File) MakeDir() error {
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
+		return err
+	}
+	return f.CheckDir()
+}
+
+// Lock takes the file's lock file, Path and ".lock", for this process alone. It
+// waits for others until ctx ends, and returns its error then.
+func (f File) Lock(ctx context.Context) (unlock func(), err error) {
+	path := f.Path + ".lock"
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { _ = file.Close() }, nil // which also ends the lock
+		case errors.Is(err, unix.EINTR):
+			continue
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			_ = file.Close() // it was not locked
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = file.Close() // it was not locked
+			return nil, ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+// Replace puts a new file with that text in the place of the one that is there,
+// 0600 and on disk: a reader sees one or the other, also after a crash. More
+// bytes than Max are Oversized.
+func (f File) Replace(text []byte) error {
+	if int64(len(text)) > f.Max {
+		return f.oversized("would have")
+	}
+	dir := filepath.Dir(f.Path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(f.Path)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), f.Path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a name in a directory last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
