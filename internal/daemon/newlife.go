@@ -24,7 +24,7 @@ const stateOwner = "state owner"
 // the new id, the time, and a detail to which the ended are added. Scratch ends
 // with scratchWhy. Who writes it binds the id: state.Dir.Bind.
 func newLife(tx *store.Tx, e audit.Entry, scratchWhy string) error {
-	if err := nonce.SetMark(tx, e.Time); err != nil {
+	if err := nonce.SetMark(tx, nonce.Reading{Wall: e.Time}); err != nil {
 		return err
 	}
 	if err := journal.ExpireRequests(tx); err != nil {

@@ -244,7 +244,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.pass(26 * time.Hour)
 			require.NoError(w.t, w.store.Update(w.t.Context(), func(tx *store.Tx) error {
 				// On a machine whose clock is behind that of the first one.
-				require.NoError(w.t, nonce.SetMark(tx, w.wall.Add(-72*time.Hour)))
+				require.NoError(w.t, nonce.SetMark(tx, nonce.Reading{Wall: w.wall.Add(-72 * time.Hour)}))
 				require.NoError(w.t, journal.ExpireRequests(tx))
 				_, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, Gate: "f123456789abcdef0123456789abcdef", Time: w.wall})
 				return err
@@ -303,70 +303,70 @@ func TestEachRuleBroken(t *testing.T) {
 	path := lived(t)
 	const web = `(job = 2 AND idx = 1)`
 	for _, c := range []struct{ name, rule, where, sql string }{
-		{"a forged provenance row (P12)", "provenance is ours", "guest/x x-1",
+		{"a forged provenance row (P12)", "provenance", "guest/x x-1",
 			`INSERT INTO incarnations SELECT 'x-1', kind, 'x', creator, agent, job, 1, 1e18, '', created_at FROM incarnations LIMIT 1`},
-		{"a forged scratch flag", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET scratch = 1, scratch_until = 4000000000000000000 WHERE name = 'db'`},
-		{"scratch that ended goes on", "provenance is ours", "guest/tmp tmp-2", `UPDATE incarnations SET ended = '' WHERE name = 'tmp'`},
-		{"scratch lives longer", "provenance is ours", "guest/tmp tmp-2", `UPDATE incarnations SET scratch_until = scratch_until + 1 WHERE name = 'tmp'`},
-		{"another creator", "provenance is ours", "guest/tmp tmp-2", `UPDATE incarnations SET creator = 'uid:7' WHERE name = 'tmp'`},
-		{"another job's", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET job = 4 WHERE name = 'db'`},
-		{"a foreign disk", "provenance is ours", "guest/db db-3", `INSERT INTO storage SELECT incarnation, 'disk:7', job FROM incarnations WHERE name = 'db'`},
-		{"a disk of another job", "provenance is ours", "guest/db db-3", `UPDATE storage SET job = 4 WHERE incarnation = 'db-3'`},
-		{"a disk forgotten", "provenance is ours", "guest/db db-3", `DELETE FROM storage WHERE incarnation = 'db-3'`},
-		{"provenance forgotten", "provenance is ours", "guest/web web-1",
+		{"a forged scratch flag", "provenance", "guest/db db-3", `UPDATE incarnations SET scratch = 1, scratch_until = 4000000000000000000 WHERE name = 'db'`},
+		{"scratch that ended goes on", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET ended = '' WHERE name = 'tmp'`},
+		{"scratch lives longer", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET scratch_until = scratch_until + 1 WHERE name = 'tmp'`},
+		{"another creator", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET creator = 'uid:7' WHERE name = 'tmp'`},
+		{"another job's", "provenance", "guest/db db-3", `UPDATE incarnations SET job = 4 WHERE name = 'db'`},
+		{"a foreign disk", "provenance", "guest/db db-3", `INSERT INTO storage SELECT incarnation, 'disk:7', job FROM incarnations WHERE name = 'db'`},
+		{"a disk of another job", "provenance", "guest/db db-3", `UPDATE storage SET job = 4 WHERE incarnation = 'db-3'`},
+		{"a disk forgotten", "provenance", "guest/db db-3", `DELETE FROM storage WHERE incarnation = 'db-3'`},
+		{"provenance forgotten", "provenance", "guest/web web-1",
 			`DELETE FROM storage WHERE incarnation = 'web-1'; DELETE FROM incarnations WHERE incarnation = 'web-1'`},
 
-		{"made later than it was", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET created_at = created_at + 315360000000000000 WHERE name = 'db'`},
-		{"another agent's", "provenance is ours", "guest/db db-3", `UPDATE incarnations SET agent = 'builder' WHERE name = 'db'`},
+		{"made later than it was", "provenance", "guest/db db-3", `UPDATE incarnations SET created_at = created_at + 315360000000000000 WHERE name = 'db'`},
+		{"another agent's", "provenance", "guest/db db-3", `UPDATE incarnations SET agent = 'builder' WHERE name = 'db'`},
 
-		{"another name is planned", "every decision is in the audit log", "j6.1", `UPDATE steps SET name = 'prod' WHERE job = 6`},
-		{"another operation is planned", "every decision is in the audit log", "j6.1", `UPDATE steps SET op = 'guest.stop' WHERE job = 6`},
-		{"other parameters are planned", "every decision is in the audit log", "j6.1", `UPDATE steps SET params = '{"memory":1}' WHERE job = 6`},
-		{"declared destructive", "every decision is in the audit log", "j6.1", `UPDATE steps SET class = 'destructive' WHERE job = 6`},
-		{"takes back what it does not", "every decision is in the audit log", "j6.1", `UPDATE steps SET undoes = 1 WHERE job = 6`},
-		{"a compensation of other parameters", "every decision is in the audit log", "j7.3", `UPDATE steps SET params = '{"force":true}' WHERE job = 7 AND idx = 3`},
-		{"a compensation that is a step like others", "every decision is in the audit log", "j7.3", `UPDATE steps SET undoes = 0 WHERE job = 7 AND idx = 3`},
-		{"a compensation under another name", "every decision is in the audit log", "j7.3", `UPDATE steps SET name = 'prod' WHERE job = 7 AND idx = 3`},
+		{"another name is planned", "decided", "j6.1", `UPDATE steps SET name = 'prod' WHERE job = 6`},
+		{"another operation is planned", "decided", "j6.1", `UPDATE steps SET op = 'guest.stop' WHERE job = 6`},
+		{"other parameters are planned", "decided", "j6.1", `UPDATE steps SET params = '{"memory":1}' WHERE job = 6`},
+		{"declared destructive", "decided", "j6.1", `UPDATE steps SET class = 'destructive' WHERE job = 6`},
+		{"takes back what it does not", "decided", "j6.1", `UPDATE steps SET undoes = 1 WHERE job = 6`},
+		{"a compensation of other parameters", "decided", "j7.3", `UPDATE steps SET params = '{"force":true}' WHERE job = 7 AND idx = 3`},
+		{"a compensation that is a step like others", "decided", "j7.3", `UPDATE steps SET undoes = 0 WHERE job = 7 AND idx = 3`},
+		{"a compensation under another name", "decided", "j7.3", `UPDATE steps SET name = 'prod' WHERE job = 7 AND idx = 3`},
 
-		{"undone by more than it did", "every decision is in the audit log", "j6.1", `UPDATE steps SET undo = '{"op":"guest.destroy","params":{}}' WHERE job = 6`},
-		{"an undo of another target", "every decision is in the audit log", "j1.1",
+		{"undone by more than it did", "decided", "j6.1", `UPDATE steps SET undo = '{"op":"guest.destroy","params":{}}' WHERE job = 6`},
+		{"an undo of another target", "decided", "j1.1",
 			`UPDATE steps SET undo = '{"op":"guest.destroy","params":{},"target":"guest/prod"}' WHERE job = 1`},
-		{"an undo with parameters", "every decision is in the audit log", "j1.1", `UPDATE steps SET undo = '{"op":"guest.destroy","params":{"x":1}}' WHERE job = 1`},
-		{"an undo of another incarnation", "every decision is in the audit log", "j2.1", `UPDATE steps SET undo = replace(undo, 'web-1', 'web-9') WHERE job = 2`},
-		{"an undo that takes protection away", "every decision is in the audit log", "j6.1",
+		{"an undo with parameters", "decided", "j1.1", `UPDATE steps SET undo = '{"op":"guest.destroy","params":{"x":1}}' WHERE job = 1`},
+		{"an undo of another incarnation", "decided", "j2.1", `UPDATE steps SET undo = replace(undo, 'web-1', 'web-9') WHERE job = 2`},
+		{"an undo that takes protection away", "decided", "j6.1",
 			`UPDATE steps SET undo = '{"op":"guest.set-config","params":{"protected":false}}' WHERE job = 6`},
-		{"an undo that is none", "every decision is in the audit log", "j1.1", `UPDATE steps SET undo = 'x' WHERE job = 1`},
+		{"an undo that is none", "decided", "j1.1", `UPDATE steps SET undo = 'x' WHERE job = 1`},
 
-		{"the gate as a requester", "every decision is in the audit log", "j6", `INSERT INTO requesters VALUES(6, 'gate', 'gate', 0, 0, '', '')`},
-		{"a requester who did not ask", "every decision is in the audit log", "j4", `INSERT INTO requesters VALUES(4, 'uid:7', 'api', 7, 7, '', '')`},
-		{"a requester under another's name", "every decision is in the audit log", "j4", `UPDATE requesters SET source = 'gate' WHERE job = 4`},
-		{"a requester removed", "every decision is in the audit log", "j4", `DELETE FROM requesters WHERE job = 4`},
+		{"the gate as a requester", "decided", "j6", `INSERT INTO requesters VALUES(6, 'gate', 'gate', 0, 0, '', '')`},
+		{"a requester who did not ask", "decided", "j4", `INSERT INTO requesters VALUES(4, 'uid:7', 'api', 7, 7, '', '')`},
+		{"a requester under another's name", "decided", "j4", `UPDATE requesters SET source = 'gate' WHERE job = 4`},
+		{"a requester removed", "decided", "j4", `DELETE FROM requesters WHERE job = 4`},
 
-		{"nobody has to sign", "exactly the signed step", "j4.1", `UPDATE requests SET need = replace(need, '"threshold":1', '"threshold":0') WHERE job = 4`},
-		{"signed in another role", "exactly the signed step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '["recovery"]') WHERE job = 4`},
-		{"signed in no role", "exactly the signed step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '[]') WHERE job = 4`},
-		{"a way without a demand", "exactly the signed step", "j4.1", `UPDATE requests SET need = replace(need, '}],"windows"', '},{"name":"recovery","demands":[]}],"windows"') WHERE job = 4`},
-		{"a delay that no rule asked for", "exactly the signed step", "j4.1", `UPDATE requests SET need = replace(need, '"cool_off":0', '"cool_off":1') WHERE job = 4`},
-		{"no requirement", "exactly the signed step", "j4.1", `UPDATE requests SET need = '{}' WHERE job = 4`},
-		{"a trust file that nobody made", "exactly the signed step", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
-		{"facts that are none", "exactly the signed step", "j4.1", `UPDATE requests SET facts = '{}' WHERE job = 4`},
+		{"nobody has to sign", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"threshold":1', '"threshold":0') WHERE job = 4`},
+		{"signed in another role", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '["recovery"]') WHERE job = 4`},
+		{"signed in no role", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '[]') WHERE job = 4`},
+		{"a way without a demand", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '}],"windows"', '},{"name":"recovery","demands":[]}],"windows"') WHERE job = 4`},
+		{"a delay that no rule asked for", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"cool_off":0', '"cool_off":1') WHERE job = 4`},
+		{"no requirement", "signed-step", "j4.1", `UPDATE requests SET need = '{}' WHERE job = 4`},
+		{"a trust file that nobody made", "signed-step", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
+		{"facts that are none", "signed-step", "j4.1", `UPDATE requests SET facts = '{}' WHERE job = 4`},
 		{"the time mark turned back", "once", "time mark", `UPDATE time_mark SET unix = 1`},
 		{"the time mark removed", "once", "time mark", `DELETE FROM time_mark`},
 
-		{"succeeded without an entry", "no permit, no execution", "j4.1", `UPDATE steps SET state = 'succeeded' WHERE job = 4; UPDATE jobs SET finished_at = 1 WHERE id = 4;
+		{"succeeded without an entry", "permit", "j4.1", `UPDATE steps SET state = 'succeeded' WHERE job = 4; UPDATE jobs SET finished_at = 1 WHERE id = 4;
 			UPDATE nonces SET fate = 'used' WHERE job = 4`},
-		{"benign step ended without an entry", "every decision is in the audit log", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
-		{"a step that nobody asked for", "every decision is in the audit log", "j1.2",
+		{"benign step ended without an entry", "decided", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
+		{"a step that nobody asked for", "decided", "j1.2",
 			`INSERT INTO steps SELECT job, 2, op, kind, name, incarnation, params, fingerprint, class, rule, why, 'succeeded', birth, undoes, undo, task,
 				attempts, code, detail, wish, updated_at FROM steps WHERE job = 1`},
-		{"a step removed", "every decision is in the audit log", "j1.1", `DELETE FROM steps WHERE job = 1`},
-		{"authorized by hand", "no permit, no execution", "j4.1", `UPDATE steps SET state = 'authorized' WHERE job = 4; UPDATE nonces SET fate = 'used' WHERE job = 4`},
+		{"a step removed", "decided", "j1.1", `DELETE FROM steps WHERE job = 1`},
+		{"authorized by hand", "permit", "j4.1", `UPDATE steps SET state = 'authorized' WHERE job = 4; UPDATE nonces SET fate = 'used' WHERE job = 4`},
 		{"put back to run again", "once", "j2.1", `UPDATE steps SET state = 'authorized' WHERE job = 2; UPDATE jobs SET finished_at = 0 WHERE id = 2`},
 		{"waits again", "once", "j2.1", `UPDATE steps SET state = 'pending_signature' WHERE job = 2; UPDATE jobs SET finished_at = 0 WHERE id = 2;
 			UPDATE nonces SET fate = '' WHERE job = 2`},
-		{"declared benign", "no permit, no execution", "j4.1", `UPDATE steps SET class = 'benign' WHERE job = 4`},
-		{"declared benign and planned", "every decision is in the audit log", "j4.1", `UPDATE steps SET class = 'benign', state = 'planned' WHERE job = 4`},
-		{"rejection taken back", "every decision is in the audit log", "j5.1", `UPDATE steps SET state = 'pending_signature' WHERE job = 5;
+		{"declared benign", "permit", "j4.1", `UPDATE steps SET class = 'benign' WHERE job = 4`},
+		{"declared benign and planned", "decided", "j4.1", `UPDATE steps SET class = 'benign', state = 'planned' WHERE job = 4`},
+		{"rejection taken back", "decided", "j5.1", `UPDATE steps SET state = 'pending_signature' WHERE job = 5;
 			UPDATE jobs SET finished_at = 0 WHERE id = 5; UPDATE nonces SET fate = '' WHERE job = 5`},
 
 		{"a nonce not spent", "once", "j2.1", `UPDATE nonces SET fate = '' WHERE ` + web},
@@ -379,27 +379,27 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a nonce of another request", "once", "j2.1", `UPDATE nonces SET job = 4 WHERE ` + web},
 		{"a nonce nobody issued", "once", "j4.1", `INSERT INTO nonces(nonce, job, idx, payload, expires_at) VALUES('AAAAAAAAAAAAAAAAAAAAAA', 4, 1, 'x', 1)`},
 
-		{"an approval without signatures", "exactly the signed step", "j2.1", `DELETE FROM signatures`},
-		{"signed by another", "exactly the signed step", "j2.1", `UPDATE signatures SET principal = 'mallory'`},
-		{"with another key", "exactly the signed step", "j2.1", `UPDATE signatures SET key = 'SHA256:x'`},
-		{"payload bytes changed", "exactly the signed step", "j2.1", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"reason":"test"', '"reason":"best"') AS BLOB) WHERE job = 2`},
-		{"payload that is none", "exactly the signed step", "j4.1", `UPDATE requests SET payload = x'7b7d' WHERE job = 4`},
-		{"another target", "exactly the signed step", "j4.1", `UPDATE steps SET name = 'web' WHERE job = 4`},
-		{"another operation", "exactly the signed step", "j4.1", `UPDATE steps SET op = 'guest.wipe' WHERE job = 4`},
-		{"another incarnation", "exactly the signed step", "j4.1", `UPDATE steps SET incarnation = 'x' WHERE job = 4`},
-		{"another fingerprint", "exactly the signed step", "j4.1", `UPDATE steps SET fingerprint = 'x' WHERE job = 4`},
-		{"other parameters", "exactly the signed step", "j4.1", `UPDATE steps SET params = '{"a":1}' WHERE job = 4`},
-		{"lives longer than it was signed for", "exactly the signed step", "j4.1", `UPDATE requests SET expires_at = expires_at + 1 WHERE job = 4`},
+		{"an approval without signatures", "signed-step", "j2.1", `DELETE FROM signatures`},
+		{"signed by another", "signed-step", "j2.1", `UPDATE signatures SET principal = 'mallory'`},
+		{"with another key", "signed-step", "j2.1", `UPDATE signatures SET key = 'SHA256:x'`},
+		{"payload bytes changed", "signed-step", "j2.1", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"reason":"test"', '"reason":"best"') AS BLOB) WHERE job = 2`},
+		{"payload that is none", "signed-step", "j4.1", `UPDATE requests SET payload = x'7b7d' WHERE job = 4`},
+		{"another target", "signed-step", "j4.1", `UPDATE steps SET name = 'web' WHERE job = 4`},
+		{"another operation", "signed-step", "j4.1", `UPDATE steps SET op = 'guest.wipe' WHERE job = 4`},
+		{"another incarnation", "signed-step", "j4.1", `UPDATE steps SET incarnation = 'x' WHERE job = 4`},
+		{"another fingerprint", "signed-step", "j4.1", `UPDATE steps SET fingerprint = 'x' WHERE job = 4`},
+		{"other parameters", "signed-step", "j4.1", `UPDATE steps SET params = '{"a":1}' WHERE job = 4`},
+		{"lives longer than it was signed for", "signed-step", "j4.1", `UPDATE requests SET expires_at = expires_at + 1 WHERE job = 4`},
 		{"a step removed under its request", "database", "requests", `DELETE FROM steps WHERE job = 4`},
-		{"no request", "exactly the signed step", "j4.1", `DELETE FROM requests WHERE job = 4; DELETE FROM nonces WHERE job = 4`},
+		{"no request", "signed-step", "j4.1", `DELETE FROM requests WHERE job = 4; DELETE FROM nonces WHERE job = 4`},
 
-		{"job ended early", "jobs end with their steps", "j4", `UPDATE jobs SET finished_at = 1 WHERE id = 4`},
-		{"job not ended", "jobs end with their steps", "j1", `UPDATE jobs SET finished_at = 0 WHERE id = 1`},
+		{"job ended early", "jobs", "j4", `UPDATE jobs SET finished_at = 1 WHERE id = 4`},
+		{"job not ended", "jobs", "j1", `UPDATE jobs SET finished_at = 0 WHERE id = 1`},
 
-		{"an entry's text changed", "audit log", "entry 2", `UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), '"by"', '"bY"') AS BLOB) WHERE seq = 2`},
-		{"an entry removed", "audit log", "entry 3", `DELETE FROM audit WHERE seq = 3`},
-		{"the newest cut off", "audit log", "", `DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)`},
-		{"the head removed", "audit log", "", `DELETE FROM audit_head`},
+		{"an entry's text changed", "audit-log", "entry 2", `UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), '"by"', '"bY"') AS BLOB) WHERE seq = 2`},
+		{"an entry removed", "audit-log", "entry 3", `DELETE FROM audit WHERE seq = 3`},
+		{"the newest cut off", "audit-log", "", `DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)`},
+		{"the head removed", "audit-log", "", `DELETE FROM audit_head`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := check(t, byHand(t, path, c.sql))
@@ -428,10 +428,10 @@ func TestForgedEntries(t *testing.T) {
 	}{
 		{"dispatched twice", "once", []audit.Entry{entry(audit.Dispatched, "j2.1"), entry(audit.Succeeded, "j2.1")}},
 		{"to be run again", "once", []audit.Entry{entry(audit.Retried, "j2.1"), entry(audit.Succeeded, "j2.1")}},
-		{"dispatched unsigned", "no permit, no execution", []audit.Entry{entry(audit.Dispatched, "j4.1"), entry(audit.Requested, "j4.1")}},
-		{"approved after its end", "every decision is in the audit log", []audit.Entry{entry(audit.Approved, "j5.1"), entry(audit.Rejected, "j5.1")}},
-		{"about no step", "audit log", []audit.Entry{entry(audit.Planned, "x")}},
-		{"made twice", "provenance is ours", []audit.Entry{{Kind: audit.Succeeded, Incarnation: "db-3", Made: &audit.Made{Creator: "uid:7"}, Gate: testGate}}},
+		{"dispatched unsigned", "permit", []audit.Entry{entry(audit.Dispatched, "j4.1"), entry(audit.Requested, "j4.1")}},
+		{"approved after its end", "decided", []audit.Entry{entry(audit.Approved, "j5.1"), entry(audit.Rejected, "j5.1")}},
+		{"about no step", "audit-log", []audit.Entry{entry(audit.Planned, "x")}},
+		{"made twice", "provenance", []audit.Entry{{Kind: audit.Succeeded, Incarnation: "db-3", Made: &audit.Made{Creator: "uid:7"}, Gate: testGate}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := check(t, withEntries(t, path, c.entries))

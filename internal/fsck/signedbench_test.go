@@ -22,7 +22,7 @@ func BenchmarkSigned(b *testing.B) {
 	const jobs = 5_000
 	for _, k := range []mint.Key{mint.Ed25519(b, "k"), mint.ECDSA(b, "k", 256), mint.RSA(b, "k", 3072)} {
 		w := newWorld(b)
-		require.NoError(b, w.store.Update(b.Context(), func(tx *store.Tx) error { return nonce.SetMark(tx, w.wall) }))
+		require.NoError(b, w.store.Update(b.Context(), func(tx *store.Tx) error { return nonce.SetMark(tx, nonce.Reading{Wall: w.wall}) }))
 		for from := 1; from <= jobs; from += 1000 {
 			require.NoError(b, w.store.Update(b.Context(), func(tx *store.Tx) error {
 				for i := from; i < from+1000; i++ {

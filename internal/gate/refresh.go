@@ -107,7 +107,7 @@ func (g *Gate) Tick(ctx context.Context) error {
 	if !moment.Trusted {
 		return g.wakeDue(ctx)
 	}
-	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.wakeDue(ctx), g.prune(ctx, moment.Now))
+	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.wakeDue(ctx), g.prune(ctx, moment.Mark))
 }
 
 // renewForeign issues anew, until there is none, what was issued for another
@@ -196,11 +196,13 @@ func (g *Gate) renewOne(ctx context.Context, r op.Request, why string) error {
 	return g.refreshOne(ctx, r.ID, o, why, r.Nonce)
 }
 
-func (g *Gate) prune(ctx context.Context, now time.Time) error {
+// prune forgets by the mark: what Now shows may be ahead of it by as much as the
+// margin, and is not what the gate goes on from after a crash.
+func (g *Gate) prune(ctx context.Context, mark time.Time) error {
 	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := nonce.Prune(tx, now.Add(-pruneMargin), tickBatch); err != nil {
+		if _, err := nonce.Prune(tx, mark.Add(-pruneMargin), tickBatch); err != nil {
 			return err
 		}
-		return journal.ForgetKeys(tx, now.Add(-keyMaxAge), tickBatch)
+		return journal.ForgetKeys(tx, mark.Add(-keyMaxAge), tickBatch)
 	}))
 }

@@ -1,41 +1,24 @@
 package nonce
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gated/internal/store"
 )
-
-// Reading is one look at both clocks of a host: the wall clock, which somebody
-// may set, and the time since boot, which goes on during suspend.
-type Reading struct {
-	Wall    time.Time
-	Elapsed time.Duration
-}
-
-// System reads the kernel's CLOCK_REALTIME and CLOCK_BOOTTIME.
-func System() Reading {
-	var ts unix.Timespec
-	r := Reading{Wall: time.Now().UTC()}
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) == nil {
-		r.Elapsed = time.Duration(ts.Nano())
-	}
-	return r
-}
 
 // What the clock accepts without an operator.
 const (
 	// MaxBehind is how far the wall clock may be behind the mark.
 	MaxBehind = 60 * time.Second
-	// MaxJump is how far the wall clock may move against the time since boot.
+	// MaxJump is how far the wall clock may move against the time since boot, in
+	// one step or in several within a Span.
 	MaxJump = time.Hour
-	// MaxAway is how far ahead of the mark the wall clock may be at start.
+	// Span is the time since boot after which steps count anew.
+	Span = 24 * time.Hour
+	// MaxAway is how far ahead of the mark the wall clock may be at the first
+	// start since a boot.
 	MaxAway = 30 * 24 * time.Hour
 )
 
@@ -45,34 +28,43 @@ const (
 type Clock struct {
 	read func() Reading
 
-	mu       sync.Mutex
-	mark     time.Time // the latest time that was believed
-	shown    time.Time // the latest time that Now returned
-	stored   int64     // the mark in the database, Unix seconds
-	sealed   int64     // the mark that the group under way writes
-	anchor   Reading   // the last reading that was believed
+	mu     sync.Mutex
+	mark   Reading // the latest time that was believed, as it was read
+	shown  time.Time
+	stored int64 // the mark in the database, Unix seconds
+	sealed int64 // the mark that the group under way writes
+	start  Reading
+
 	anchored bool
-	start    Reading
+	anchor   Reading // the last reading that was believed
+	base     Reading // the one of up to a Span ago that steps are counted from
 }
 
 // Moment is one look at the gate's time.
 type Moment struct {
 	Now     time.Time
+	Mark    time.Time // the latest time that a believed clock showed; never after Now
 	Trusted bool
 	Why     string // if not trusted, a sentence
 }
 
-// LoadClock returns a clock that starts from the mark in the database.
+// LoadClock returns a clock that starts from the mark in the database. Where
+// the machine has not booted since that was written, the clock goes on from it:
+// a jump that the daemon saw, or that was made while it did not run, shows.
+// After a boot nothing but MaxAway can show one.
 func LoadClock(tx *store.Tx, read func() Reading) (*Clock, error) {
 	c := &Clock{read: read, start: read()}
-	err := tx.QueryRow(`SELECT unix FROM time_mark`).Scan(&c.stored)
-	if errors.Is(err, sql.ErrNoRows) {
-		return c, nil
+	mark, ok, err := ReadMark(tx)
+	if err != nil || !ok {
+		return c, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the time mark: %w", err)
+	c.mark, c.stored = mark, mark.Wall.Unix()
+	// A time since boot that went back is of another run of the same boot, as
+	// when a snapshot of a virtual machine with its memory is gone back to: what
+	// passed since is as little known as after a boot.
+	if mark.Boot != "" && mark.Boot == c.start.Boot && !c.start.Blind && c.start.Elapsed >= mark.Elapsed {
+		c.anchored, c.anchor, c.base = true, mark, mark
 	}
-	c.mark = time.Unix(c.stored, 0).UTC()
 	return c, nil
 }
 
@@ -83,13 +75,16 @@ func (c *Clock) Now() Moment {
 	r := c.read()
 	why := c.doubt(r)
 	if why != "" {
-		return Moment{Now: c.show(c.guess(r)), Why: why}
+		return Moment{Now: c.show(c.guess(r)), Mark: c.mark.Wall, Why: why}
+	}
+	if !c.anchored || r.Elapsed-c.base.Elapsed >= Span {
+		c.base = r
 	}
 	c.anchor, c.anchored = r, true
-	if r.Wall.After(c.mark) {
-		c.mark = r.Wall
+	if r.Wall.After(c.mark.Wall) {
+		c.mark = r
 	}
-	return Moment{Now: c.show(c.mark), Trusted: true}
+	return Moment{Now: c.show(c.mark.Wall), Mark: c.mark.Wall, Trusted: true}
 }
 
 // show keeps what Now returns from going back: a guess that went by the time
@@ -103,67 +98,41 @@ func (c *Clock) show(t time.Time) time.Time {
 
 // doubt returns why the wall clock is not believed, or "".
 func (c *Clock) doubt(r Reading) string {
-	if !c.mark.IsZero() && r.Wall.Before(c.mark.Add(-MaxBehind)) {
+	mark := c.mark.Wall
+	switch {
+	case r.Blind:
+		return "the time since boot cannot be read, so a jump of the clock would not show"
+	case !mark.IsZero() && r.Wall.Before(mark.Add(-MaxBehind)):
 		return fmt.Sprintf("the clock says %s, which is before %s that it showed earlier",
-			r.Wall.Format(time.RFC3339), c.mark.Format(time.RFC3339))
-	}
-	if c.anchored {
-		jump := r.Wall.Sub(c.anchor.Wall) - (r.Elapsed - c.anchor.Elapsed)
-		if jump.Abs() > MaxJump {
-			return fmt.Sprintf("the clock jumped by %s", jump.Round(time.Second))
-		}
-		return ""
-	}
-	away := MaxAway + (r.Elapsed - c.start.Elapsed)
-	if !c.mark.IsZero() && r.Wall.After(c.mark.Add(away)) {
+			r.Wall.Format(time.RFC3339), mark.Format(time.RFC3339))
+	case c.anchored:
+		return c.jumped(r)
+	case !mark.IsZero() && r.Wall.After(mark.Add(MaxAway+r.Elapsed-c.start.Elapsed)):
 		return fmt.Sprintf("the clock says %s, more than 30 days after %s, when the gate last ran",
-			r.Wall.Format(time.RFC3339), c.mark.Format(time.RFC3339))
+			r.Wall.Format(time.RFC3339), mark.Format(time.RFC3339))
+	}
+	return ""
+}
+
+// jumped compares with both anchors. What was shown goes by the last reading
+// that was believed: it is never ahead of the mark by more than MaxJump.
+func (c *Clock) jumped(r Reading) string {
+	if by := r.jump(c.anchor); by.Abs() > MaxJump {
+		return fmt.Sprintf("the clock jumped by %s", by.Round(time.Second))
+	}
+	if by := r.jump(c.base); by.Abs() > MaxJump {
+		return fmt.Sprintf("the clock moved by %s since %s, in steps", by.Round(time.Second), c.base.Wall.Format(time.RFC3339))
 	}
 	return ""
 }
 
 // guess is the time by the last believed reading and the time since.
 func (c *Clock) guess(r Reading) time.Time {
-	if !c.anchored {
-		return c.mark
+	if !c.anchored || r.Blind {
+		return c.mark.Wall
 	}
-	t := c.anchor.Wall.Add(r.Elapsed - c.anchor.Elapsed)
-	if t.Before(c.mark) {
-		return c.mark
+	if t := c.anchor.at(r.Elapsed); t.After(c.mark.Wall) {
+		return t
 	}
-	return t
-}
-
-// Seal writes the mark, at most once a second; the store calls it once per
-// group, before COMMIT, and Sealed after it.
-func (c *Clock) Seal(tx *store.Tx) error {
-	c.mu.Lock()
-	unix := c.mark.Unix()
-	fresh := c.mark.IsZero() || unix <= c.stored
-	if !fresh {
-		c.sealed = unix
-	}
-	c.mu.Unlock()
-	if fresh {
-		return nil
-	}
-	_, err := tx.Exec(`INSERT INTO time_mark(id, unix) VALUES(1, ?)
-		ON CONFLICT(id) DO UPDATE SET unix = excluded.unix WHERE unix < excluded.unix`, unix)
-	return err
-}
-
-// Sealed says that the group which Seal wrote in is on disk. Until then the
-// mark counts as not written: a group may be lost, and the next one, which may
-// forget nonces, has to carry the mark that covers them.
-func (c *Clock) Sealed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stored = max(c.stored, c.sealed)
-}
-
-// SetMark replaces the mark, for a restore, which begins a new gate id.
-func SetMark(tx *store.Tx, t time.Time) error {
-	_, err := tx.Exec(`INSERT INTO time_mark(id, unix) VALUES(1, ?)
-		ON CONFLICT(id) DO UPDATE SET unix = excluded.unix`, t.Unix())
-	return err
+	return c.mark.Wall
 }

@@ -182,7 +182,7 @@ func TestMarkIsSetByHand(t *testing.T) {
 	h.now.Wall = start.Add(-24 * time.Hour)
 	h.boot()
 	h.doubted(t)
-	require.NoError(t, h.store.Update(t.Context(), func(tx *store.Tx) error { return nonce.SetMark(tx, h.now.Wall) }))
+	require.NoError(t, h.store.Update(t.Context(), func(tx *store.Tx) error { return nonce.SetMark(tx, h.now) }))
 	h.boot()
 	require.Equal(t, h.now.Wall, h.trusted(t))
 }

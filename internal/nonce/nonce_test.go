@@ -16,7 +16,7 @@ import (
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func openStore(t testing.TB, path string) *store.Store {
-	s, err := store.Open(t.Context(), path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "nonces", SQL: nonce.Schema}}})
+	s, err := store.Open(t.Context(), path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "nonces", SQL: nonce.Schema + nonce.SchemaBoot}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s

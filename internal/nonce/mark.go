@@ -1,0 +1,69 @@
+package nonce
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/store"
+)
+
+// ReadMark returns the durable mark: when it was by the wall clock, in whole
+// seconds, and by the time since boot. ok is false for a database without one.
+func ReadMark(tx *store.Tx) (mark Reading, ok bool, err error) {
+	var unix int64
+	err = tx.QueryRow(`SELECT unix, boot, elapsed FROM time_mark`).Scan(&unix, &mark.Boot, &mark.Elapsed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Reading{}, false, nil
+	}
+	if err != nil {
+		return Reading{}, false, fmt.Errorf("read the time mark: %w", err)
+	}
+	mark.Wall = time.Unix(unix, 0).UTC()
+	return mark, true, nil
+}
+
+// SetMark replaces the mark by a reading, for what begins a new gate id. It may
+// go back.
+func SetMark(tx *store.Tx, r Reading) error {
+	_, err := tx.Exec(`INSERT OR REPLACE INTO time_mark(id, unix, boot, elapsed) VALUES(1, ?, ?, ?)`, r.columns()...)
+	return err
+}
+
+// columns are a mark as it is stored.
+func (r Reading) columns() []any {
+	if r.Blind {
+		r.Boot = "" // the next start cannot go on from it
+	}
+	w := r.whole()
+	return []any{w.Wall.Unix(), w.Boot, int64(w.Elapsed)}
+}
+
+// Seal writes the mark, at most once a second; the store calls it once per
+// group, before COMMIT, and Sealed after it.
+func (c *Clock) Seal(tx *store.Tx) error {
+	c.mu.Lock()
+	mark := c.mark
+	old := mark.Wall.IsZero() || mark.Wall.Unix() <= c.stored
+	if !old {
+		c.sealed = mark.Wall.Unix()
+	}
+	c.mu.Unlock()
+	if old {
+		return nil
+	}
+	_, err := tx.Exec(`INSERT INTO time_mark(id, unix, boot, elapsed) VALUES(1, ?, ?, ?)
+		ON CONFLICT(id) DO UPDATE SET unix = excluded.unix, boot = excluded.boot, elapsed = excluded.elapsed
+		WHERE unix < excluded.unix`, mark.columns()...)
+	return err
+}
+
+// Sealed says that the group which Seal wrote in is on disk. Until then the
+// mark counts as not written: a group may be lost, and the next one, which may
+// forget nonces, has to carry the mark that covers them.
+func (c *Clock) Sealed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = max(c.stored, c.sealed)
+}
