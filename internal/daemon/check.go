@@ -18,13 +18,19 @@ type Problem = fsck.Problem
 
 // Fsck checks the state in a directory. It only reads, and works beside a
 // running daemon.
-func Fsck(ctx context.Context, stateDir string) (report FsckReport, err error) {
+func Fsck(ctx context.Context, stateDir string) (FsckReport, error) {
+	return FsckTelling(ctx, stateDir, nil)
+}
+
+// FsckTelling is Fsck with somebody who is told how far it is, as
+// fsck.Checker.Progress says.
+func FsckTelling(ctx context.Context, stateDir string, progress func(part string, done, of int64)) (report FsckReport, err error) {
 	o, err := look(ctx, stateDir)
 	if err != nil {
 		return report, err
 	}
 	err = o.store.View(ctx, func(tx *store.Tx) error {
-		report, err = fsck.Run(tx)
+		report, err = checkAll(ctx, tx, progress)
 		return err
 	})
 	if err == nil {
@@ -33,13 +39,21 @@ func Fsck(ctx context.Context, stateDir string) (report FsckReport, err error) {
 	return report, errors.Join(err, o.close())
 }
 
+// checkAll runs fsck on a database that has this program's schema.
+func checkAll(ctx context.Context, tx *store.Tx, progress func(part string, done, of int64)) (FsckReport, error) {
+	schema, err := store.Schema(ctx, Migrations())
+	if err != nil {
+		return FsckReport{}, err
+	}
+	return fsck.Checker{Schema: schema, Progress: progress}.Run(tx)
+}
+
 // checkIdentity adds to a report that the database is not the one that was
 // bound to this directory.
 func checkIdentity(ctx context.Context, o *opened, report *FsckReport) error {
 	_, err := o.dir.Check(ctx, o.store)
 	if errors.Is(err, op.TargetMismatch) || errors.Is(err, op.Conflict) {
-		report.Sound = false
-		report.Problems = append(report.Problems, Problem{Rule: "a copy does not start", Where: o.dir.Database(), Detail: op.AsRefusal(err).Detail})
+		report.Add(fsck.CopyBound, o.dir.Database(), "%s", op.AsRefusal(err).Detail)
 		return nil
 	}
 	return err

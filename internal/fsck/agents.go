@@ -73,22 +73,22 @@ func (c *check) enrol(e audit.Entry) {
 	who, _, _ := strings.Cut(e.Detail, ": ")
 	name, id, ok := oneOf(who)
 	if !ok {
-		c.found(ruleLog, entry(e), "it is about %q, which is no registration", op.Shown(who))
+		c.found(entryUnclear, entry(e), "it is about %q, which is no registration", op.Shown(who))
 		return
 	}
 	if e.Kind == audit.AgentEnded {
 		if c.log.roll.standing[id].name != name {
-			c.found(ruleAgents, op.Shown(who), "entry %d says that it ended, and none that it began", e.Seq)
+			c.found(agentEndAlone, op.Shown(who), "entry %d says that it ended, and none that it began", e.Seq)
 		}
 		c.log.roll.strike(id)
 		return
 	}
 	uid, ok := c.log.roll.uidOf(e.By)
 	if !ok {
-		c.found(ruleAgents, op.Shown(who), "entry %d does not say under which uid it was registered", e.Seq)
+		c.found(agentUnclear, op.Shown(who), "entry %d does not say under which uid it was registered", e.Seq)
 	}
 	if other, taken := c.log.roll.named[name]; taken {
-		c.found(ruleAgents, op.Shown(who), "entry %d registers a name that %s#%d has", e.Seq, op.Shown(name), other)
+		c.found(agentTaken, op.Shown(who), "entry %d registers a name that %s#%d has", e.Seq, op.Shown(name), other)
 		c.log.roll.strike(other)
 	}
 	c.log.roll.standing[id] = registration{name, uid, e.Digest}
@@ -109,26 +109,22 @@ func (r roll) clear() {
 // A row that was forged would give its process the name at the next start.
 func (c *check) agents() error {
 	left := maps.Clone(c.log.roll.standing)
-	if there, err := c.has("agents"); err != nil {
+	all, err := agent.All(c.tx)
+	if err != nil {
 		return err
-	} else if there {
-		all, err := agent.All(c.tx)
-		if err != nil {
-			return err
+	}
+	for _, r := range all {
+		c.report.Checked["agents"]++
+		switch said := left[r.ID]; {
+		case said.name != r.Name || said.uid != r.UID:
+			c.found(agentUnknown, whoIs(r.Name, r.ID), "the audit log does not contain that uid %d got the name", r.UID)
+		case said.bound != r.Binding():
+			c.found(agentChanged, whoIs(r.Name, r.ID), "the audit log has another process or token for it")
 		}
-		for _, r := range all {
-			c.report.Checked["agents"]++
-			switch said := left[r.ID]; {
-			case said.name != r.Name || said.uid != r.UID:
-				c.found(ruleAgents, whoIs(r.Name, r.ID), "the audit log does not contain that uid %d got the name", r.UID)
-			case said.bound != r.Binding():
-				c.found(ruleAgents, whoIs(r.Name, r.ID), "the audit log has another process or token for it")
-			}
-			delete(left, r.ID)
-		}
+		delete(left, r.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
-		c.found(ruleAgents, whoIs(left[id].name, id), "it is registered by the audit log, and there is no row of it")
+		c.found(agentLost, whoIs(left[id].name, id), "it is registered by the audit log, and there is no row of it")
 	}
 	return nil
 }
@@ -137,10 +133,3 @@ func whoIs(name string, id int64) string { return op.Shown(name) + "#" + strconv
 
 // entry names an entry of the log.
 func entry(e audit.Entry) string { return fmt.Sprintf("entry %d", e.Seq) }
-
-// has reports whether there is a table of that name: a database of an older
-// version has not all.
-func (c *check) has(table string) (there bool, err error) {
-	err = c.tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)`, table).Scan(&there)
-	return there, err
-}

@@ -37,12 +37,12 @@ func (c *check) same(r row, l life) {
 		params = nil
 	}
 	if digestAsk(r.step.Op, r.step.Target.String(), params) != l.asks {
-		c.found(ruleDecided, r.step.ID.String(), "the audit log has another operation, target or parameters for it")
+		c.found(stepChanged, r.step.ID.String(), "the audit log has another operation, target or parameters for it")
 	}
 	if r.step.Verdict.Class != l.class {
-		c.found(ruleDecided, r.step.ID.String(), "its class is %q, and by the audit log %q", string(r.step.Verdict.Class), string(l.class))
+		c.found(stepClass, r.step.ID.String(), "its class is %q, and by the audit log %q", string(r.step.Verdict.Class), string(l.class))
 	}
 	if r.step.Undoes != l.takes {
-		c.found(ruleDecided, r.step.ID.String(), "it takes back step %d, and by the audit log %d (0: none)", r.step.Undoes, l.takes)
+		c.found(stepUndoes, r.step.ID.String(), "it takes back step %d, and by the audit log %d (0: none)", r.step.Undoes, l.takes)
 	}
 }

@@ -95,7 +95,7 @@ func TestForgedSignatures(t *testing.T) {
 			said := false
 			for _, p := range r.Problems {
 				require.Equal(t, f.where, p.Where, "%+v", r.Problems)
-				said = said || p.Rule == "exactly the signed step" && strings.Contains(p.Detail, f.says)
+				said = said || p.Rule == "signed-step" && strings.Contains(p.Detail, f.says)
 			}
 			require.True(t, said, "%+v", r.Problems)
 			require.LessOrEqual(t, len(r.Problems), 4, "%+v", r.Problems)

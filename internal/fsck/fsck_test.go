@@ -348,7 +348,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a way without a demand", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '}],"windows"', '},{"name":"recovery","demands":[]}],"windows"') WHERE job = 4`},
 		{"a delay that no rule asked for", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"cool_off":0', '"cool_off":1') WHERE job = 4`},
 		{"no requirement", "signed-step", "j4.1", `UPDATE requests SET need = '{}' WHERE job = 4`},
-		{"a trust file that nobody made", "signed-step", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
+		{"a trust file that nobody made", "trust-epochs", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
 		{"facts that are none", "signed-step", "j4.1", `UPDATE requests SET facts = '{}' WHERE job = 4`},
 		{"the time mark turned back", "once", "time mark", `UPDATE time_mark SET unix = 1`},
 		{"the time mark removed", "once", "time mark", `DELETE FROM time_mark`},
@@ -406,7 +406,7 @@ func TestEachRuleBroken(t *testing.T) {
 			require.False(t, r.Sound)
 			hit := false
 			for _, p := range r.Problems {
-				hit = hit || p.Rule == c.rule && (c.where == "" || p.Where == c.where)
+				hit = hit || string(p.Rule) == c.rule && (c.where == "" || p.Where == c.where)
 				require.NotEmpty(t, p.Detail)
 			}
 			require.True(t, hit, "%+v", r.Problems)
@@ -436,7 +436,7 @@ func TestForgedEntries(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := check(t, withEntries(t, path, c.entries))
 			require.False(t, r.Sound)
-			require.Equal(t, c.rule, r.Problems[0].Rule, "%+v", r.Problems)
+			require.EqualValues(t, c.rule, r.Problems[0].Rule, "%+v", r.Problems)
 		})
 	}
 }
@@ -447,7 +447,7 @@ func TestAnIndexThatHidesARow(t *testing.T) {
 	r := check(t, byHand(t, lived(t), `PRAGMA writable_schema = ON;
 		UPDATE sqlite_schema SET sql = replace(sql, '''planned'', ', '''succeeded'', ') WHERE name = 'steps_open'`))
 	require.False(t, r.Sound)
-	require.Equal(t, "database", r.Problems[0].Rule, "%+v", r.Problems)
+	require.EqualValues(t, "database", r.Problems[0].Rule, "%+v", r.Problems)
 }
 
 func TestProblemsAreBounded(t *testing.T) {

@@ -204,10 +204,10 @@ func TestForgedReservations(t *testing.T) {
 	require.Equal(t, op.StateSucceeded, released.State())
 	require.NoError(t, f.store.Close())
 	const (
-		held   = "reservations are as the log says"
-		agents = "agents are who the log says"
-		apart  = "no two holders have what overlaps"
-		permit = "no permit, no execution"
+		held   = "reservations"
+		agents = "agents"
+		apart  = "apart"
+		permit = "permit"
 	)
 	for _, c := range []struct{ name, rule, where, says, sql string }{
 		{"one more", held, "r99", "does not contain that builder got it", `INSERT INTO reservations SELECT 99, scope, agent, uid, registration, mode, fold,
@@ -246,7 +246,7 @@ func TestForgedReservations(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			problems := check(t, byHand(t, f.path, c.sql)).Problems
-			requireFound(t, problems, fsck.Problem{Rule: c.rule, Where: c.where, Detail: c.says})
+			requireFound(t, problems, fsck.Problem{Rule: fsck.Rule(c.rule), Where: c.where, Detail: c.says})
 		})
 	}
 }
@@ -278,7 +278,7 @@ func TestEntriesThatCannotBe(t *testing.T) {
 	agent := func(kind audit.Kind, by, detail string) audit.Entry {
 		return audit.Entry{Kind: kind, By: by, Detail: detail, Time: f.wall}
 	}
-	const held, permit, agents, log1 = "reservations are as the log says", "no permit, no execution", "agents are who the log says", "audit log"
+	const held, permit, agents, log1 = "reservations", "permit", "agents", "audit-log"
 	for name, c := range map[string]struct {
 		entry audit.Entry
 		want  fsck.Problem

@@ -18,7 +18,7 @@ import (
 type history struct {
 	steps    map[op.StepID]life
 	approved map[op.StepID]approval
-	counted  map[op.StepID][]string // of what is not approved: the signatures and proofs that it has, sorted
+	counted  map[op.StepID]tally // of what is not approved
 	reissued map[op.StepID]bool
 	needs    map[op.StepID]string // what rules asked beyond the catalogue
 	trusts   map[int64]string     // the digest of each epoch of the trust file
@@ -32,10 +32,15 @@ type history struct {
 	withdrawn map[op.JobID]bool // one of several requesters did
 	made      map[op.Incarnation]making
 	promoted  map[op.Incarnation]bool
-	gate      op.GateID // of the newest entry
-	last      int64     // its number
-	at        time.Time // and its time
-	trusted   time.Time // the latest entry that was made by a believed clock
+	gate      op.GateID            // of the newest entry
+	gates     map[op.GateID]bool   // of all
+	keys      map[op.GateID]string // the public key of each
+	keyed     op.GateID            // the newest one that has a key
+	epoch     int64                // of the trust file, in force
+	sets      map[string]string    // the digest of each set of desired state
+	last      int64                // its number
+	at        time.Time            // and its time
+	trusted   time.Time            // the latest entry that was made by a believed clock
 }
 
 // life is how far the log has followed a step.
@@ -52,6 +57,19 @@ type life struct {
 type approval struct {
 	payload string
 	signers [sha256.Size]byte
+	when
+}
+
+// tally is the signatures and proofs that a request has, sorted.
+type tally struct {
+	words []string
+	when
+}
+
+// when is the moment at which signatures were counted.
+type when struct {
+	epoch int64 // of the trust file; 0 where the log does not know any
+	unix  int64 // Unix seconds
 }
 
 // making is what the log says of how an incarnation came to be.
@@ -61,11 +79,12 @@ type making struct {
 }
 
 func newHistory() history {
-	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID][]string{},
+	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
 		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, trusts: map[int64]string{},
 		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
-		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{}}
+		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{},
+		gates: map[op.GateID]bool{}, keys: map[op.GateID]string{}, sets: map[string]string{}}
 }
 
 // move is what an entry does to a step: how it stands afterwards, and how it
@@ -112,7 +131,7 @@ func (c *check) auditLog() error {
 	if !errors.As(err, &broken) {
 		return err
 	}
-	c.found(ruleLog, fmt.Sprintf("entry %d", broken.Seq), "it %s", broken.Why)
+	c.found(entryBroken, fmt.Sprintf("entry %d", broken.Seq), "it %s", broken.Why)
 	return c.each(`SELECT seq, body FROM audit ORDER BY seq`, func(scan func(...any) error) error {
 		var seq int64
 		var body []byte
@@ -130,22 +149,25 @@ func (c *check) auditLog() error {
 
 func (c *check) learn(e audit.Entry) error {
 	c.report.Checked["audit entries"]++
-	c.log.last, c.log.at, c.log.gate = e.Seq, e.Time, e.Gate
+	c.log.last, c.log.at = e.Seq, e.Time
+	c.live(e)
+	c.keyed(e)
+	c.put(e)
 	if e.Kind == audit.Promoted {
 		c.log.promoted[e.Incarnation] = true
 	}
 	if e.Made != nil {
 		if _, again := c.log.made[e.Incarnation]; again {
-			c.found(ruleProvenance, string(e.Incarnation), "the audit log says twice that it was made")
+			c.found(madeTwice, string(e.Incarnation), "the audit log says twice that it was made")
 		}
 		c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
 	}
 	if e.Kind == audit.Rotated {
-		c.log.trusts[e.Epoch] = e.Digest
+		c.log.trusts[e.Epoch], c.log.epoch = e.Digest, e.Epoch
 	}
 	c.log.believe(e)
 	switch e.Kind {
-	case audit.Restored: // ends every registration and reservation
+	case audit.Restored, audit.TimeAccepted: // ends every registration and reservation
 		c.log.roll.clear()
 		clear(c.log.held)
 	case audit.AgentRegistered, audit.AgentEnded:
@@ -163,7 +185,7 @@ func (c *check) learn(e audit.Entry) error {
 	}
 	id, err := op.ParseStepID(e.Step)
 	if err != nil {
-		c.found(ruleLog, fmt.Sprintf("entry %d", e.Seq), "it is about %q, which is no step", op.Shown(e.Step))
+		c.found(entryUnclear, entry(e), "it is about %q, which is no step", op.Shown(e.Step))
 		return nil
 	}
 	if e.Kind == audit.Requested && (e.Op == op.ReleaseAll || e.Op == op.ForceTransfer) {
@@ -191,13 +213,13 @@ func (c *check) follow(id op.StepID, e audit.Entry, m move) {
 	from, destructive := l.state, e.Class == op.Destructive
 	switch {
 	case e.Kind == audit.Dispatched && l.ran:
-		c.found(ruleOnce, e.Step, "a destructive step was dispatched more than once (entry %d)", e.Seq)
+		c.found(dispatchedTwice, e.Step, "a destructive step was dispatched more than once (entry %d)", e.Seq)
 	case e.Kind == audit.Dispatched && destructive && from != op.StateAuthorized:
-		c.found(rulePermit, e.Step, "it was dispatched without an approval in the audit log (entry %d)", e.Seq)
+		c.found(dispatchedUnapproved, e.Step, "it was dispatched without an approval in the audit log (entry %d)", e.Seq)
 	case e.Kind == audit.Retried && l.ran:
-		c.found(ruleOnce, e.Step, "a destructive step was to run again (entry %d)", e.Seq)
+		c.found(retriedDestructive, e.Step, "a destructive step was to run again (entry %d)", e.Seq)
 	case !slices.Contains(m.from, from):
-		c.found(ruleDecided, e.Step, "entry %d says %s of a step that was %s", e.Seq, e.Kind, shown(from))
+		c.found(moveImpossible, e.Step, "entry %d says %s of a step that was %s", e.Seq, e.Kind, shown(from))
 	}
 	l.state, l.ran = m.to, l.ran || e.Kind == audit.Dispatched && destructive
 	c.log.steps[id] = l.asked(e)

@@ -35,17 +35,17 @@ func briefOf(scope string, at op.Incarnation, few []string, of int) [sha256.Size
 func (c *check) hold(e audit.Entry) {
 	id, err := op.ParseReservationID(e.Reservation)
 	if err != nil {
-		c.found(ruleLog, entry(e), "it is about %q, which is no reservation", op.Shown(e.Reservation))
+		c.found(entryUnclear, entry(e), "it is about %q, which is no reservation", op.Shown(e.Reservation))
 		return
 	}
 	held, known := c.log.held[id]
 	if known == (e.Kind == audit.Reserved) {
-		c.found(ruleHeld, id.String(), "entry %d says %s of one that %s", e.Seq, e.Kind, standing(known))
+		c.found(reservationMove, id.String(), "entry %d says %s of one that %s", e.Seq, e.Kind, standing(known))
 	}
 	switch {
 	case !known:
 	case e.Kind == audit.Lapsed && e.Time.UnixNano() < held.until:
-		c.found(ruleHeld, id.String(), "entry %d says that its time was up, which it was not", e.Seq)
+		c.found(reservationEarly, id.String(), "entry %d says that its time was up, which it was not", e.Seq)
 	case e.Kind == audit.Released || e.Kind == audit.Transferred || e.Kind == audit.Renewed:
 		c.entitled(id, held, e)
 	}
@@ -79,10 +79,10 @@ func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim 
 		ok = before.holder == e.Holder
 	}
 	if !ok || e.Kind == audit.Reserved && !c.log.roll.is(e.By, now) {
-		c.found(ruleHeld, id.String(), "entry %d gives it to %s, who was not there for it", e.Seq, op.Shown(e.Holder))
+		c.found(reservationReceiver, id.String(), "entry %d gives it to %s, who was not there for it", e.Seq, op.Shown(e.Holder))
 	}
 	if e.Kind != audit.Reserved && briefOf(e.Target, e.Incarnation, e.Patterns, e.Of) != before.brief {
-		c.found(ruleHeld, id.String(), "entry %d says that it is of other paths than before", e.Seq)
+		c.found(reservationPaths, id.String(), "entry %d says that it is of other paths than before", e.Seq)
 	}
 	return now
 }
@@ -92,7 +92,7 @@ func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim 
 func (c *check) entitled(id op.ReservationID, held claim, e audit.Entry) {
 	if e.Step == "" {
 		if !c.log.roll.is(e.By, held) {
-			c.found(ruleHeld, id.String(), "entry %d says %s by %s, who did not hold it", e.Seq, e.Kind, op.Shown(e.By))
+			c.found(reservationTaken, id.String(), "entry %d says %s by %s, who did not hold it", e.Seq, e.Kind, op.Shown(e.By))
 		}
 		return
 	}
@@ -103,6 +103,6 @@ func (c *check) entitled(id op.ReservationID, held claim, e audit.Entry) {
 		asked = digestAsk(op.ForceTransfer, held.scope, op.Params{"reservation": id.String(), "to": e.Holder}.Canonical())
 	}
 	if err != nil || !l.ran || l.state != op.StateDispatched || l.asks != asked || e.Kind == audit.Renewed {
-		c.found(rulePermit, id.String(), "entry %d says %s by the step %s, which was not under way for that", e.Seq, e.Kind, op.Shown(e.Step))
+		c.found(takenWithoutStep, id.String(), "entry %d says %s by the step %s, which was not under way for that", e.Seq, e.Kind, op.Shown(e.Step))
 	}
 }

@@ -15,14 +15,15 @@ const maxAhead = time.Hour + time.Second
 // believe keeps the latest time that a believed clock showed. While the clock
 // is in doubt, the log goes on by the time since boot, the mark stands still,
 // and nothing is approved, run by signature or young enough to be destroyed
-// without one; a daemon that starts in doubt goes by the mark. A restore sets
-// the mark to the time of its machine, which may be any.
+// without one. A new gate id begins with the time of its machine, which may be
+// any. That a daemon started says nothing: in doubt, it goes on by the time since
+// boot, too.
 func (h *history) believe(e audit.Entry) {
 	taking := e.Kind == audit.Dispatched && (e.Class == op.Destructive || e.Op == "guest.destroy")
 	switch {
-	case e.Kind == audit.Restored:
+	case begins[e.Kind]:
 		h.trusted = time.Time{}
-	case (e.Kind == audit.Started || e.Kind == audit.Approved || taking) && e.Time.After(h.trusted):
+	case (e.Kind == audit.Approved || taking) && e.Time.After(h.trusted):
 		h.trusted = e.Time
 	}
 }

@@ -20,7 +20,7 @@ func (c *check) nonces() error {
 		return err
 	}
 	if time.Unix(mark, 0).Before(c.log.trusted.Add(-maxAhead)) {
-		c.found(ruleOnce, "time mark", "the log has an entry of %s, and the time mark is behind that", c.log.trusted.Format(time.RFC3339))
+		c.found(timeMarkBehind, "time mark", "the log has an entry of %s, and the time mark is behind that", c.log.trusted.Format(time.RFC3339))
 	}
 	err = c.each(`SELECT r.job, r.idx, s.state, r.payload, coalesce(n.fate, ''), coalesce(n.payload, ''), coalesce(n.expires_at, 0),
 			n.nonce IS NULL, coalesce(n.job = r.job AND n.idx = r.idx, 1)
@@ -44,7 +44,7 @@ func (c *check) nonces() error {
 			if err := scan(&id.Job, &id.Index); err != nil {
 				return err
 			}
-			c.found(ruleOnce, id.String(), "a nonce is not spent that is not its request's")
+			c.found(nonceStray, id.String(), "a nonce is not spent that is not its request's")
 			return nil
 		})
 }
@@ -70,17 +70,17 @@ func (c *check) nonce(n spending, mark time.Time) {
 	_, approved := c.log.approved[n.id]
 	switch {
 	case n.gone && n.state == op.StatePending:
-		c.found(ruleOnce, where, "it waits for a signature, but its nonce is not known")
+		c.found(nonceMissing, where, "it waits for a signature, but its nonce is not known")
 	case n.gone && p.Gate == c.log.gate && !mark.After(p.ExpiresAt.Add(keptFor)):
-		c.found(ruleOnce, where, "its nonce is forgotten, and its payload could be replayed")
+		c.found(nonceForgotten, where, "its nonce is forgotten, and its payload could be replayed")
 	case n.gone:
 	case !n.own || n.digest != op.SHA256(n.payload) || n.expires != p.ExpiresAt.Unix():
-		c.found(ruleOnce, where, "its nonce was issued for something else")
+		c.found(nonceForeign, where, "its nonce was issued for something else")
 	case n.state == op.StatePending && n.fate != "":
-		c.found(ruleOnce, where, "it waits for a signature, but its nonce is spent (%s)", n.fate)
+		c.found(nonceSpentEarly, where, "it waits for a signature, but its nonce is spent (%s)", n.fate)
 	case n.state != op.StatePending && n.fate == "":
-		c.found(ruleOnce, where, "it is %s, but its nonce is not spent", n.state)
+		c.found(nonceUnspent, where, "it is %s, but its nonce is not spent", n.state)
 	case approved != (n.fate == "used"):
-		c.found(ruleOnce, where, "the log and its nonce (%s) disagree on whether it was approved", shown(op.State(n.fate)))
+		c.found(nonceFate, where, "the log and its nonce (%s) disagree on whether it was approved", shown(op.State(n.fate)))
 	}
 }

@@ -16,13 +16,13 @@ func (c *check) provenance() error {
 		if made, ok := c.log.made[p.Incarnation]; ok {
 			c.origin(where, p, made)
 		} else {
-			c.found(ruleProvenance, where, "the audit log does not contain that this gate made it")
+			c.found(madeUnknown, where, "the audit log does not contain that this gate made it")
 		}
 		delete(c.log.made, p.Incarnation)
 		return nil
 	})
 	for _, inc := range slices.Sorted(maps.Keys(c.log.made)) {
-		c.found(ruleProvenance, c.log.made[inc].target+" "+string(inc), "the audit log says that this gate made it, the journal does not")
+		c.found(madeLost, c.log.made[inc].target+" "+string(inc), "the audit log says that this gate made it, the journal does not")
 	}
 	return err
 }
@@ -30,17 +30,17 @@ func (c *check) provenance() error {
 func (c *check) origin(where string, p op.Provenance, made making) {
 	if made.Scratch != p.Scratch || !made.ScratchUntil.Equal(p.ScratchUntil) || !made.CreatedAt.Equal(p.CreatedAt) ||
 		made.Creator != p.Creator || made.Agent != p.Agent || made.job != p.Job.String() || made.target != p.Target.String() {
-		c.found(ruleProvenance, where, "the audit log says otherwise how it was made")
+		c.found(madeChanged, where, "the audit log says otherwise how it was made")
 	}
 	if c.log.promoted[p.Incarnation] != (p.ScratchEnded != "") {
-		c.found(ruleProvenance, where, "the audit log says otherwise whether it still is scratch")
+		c.found(scratchEnd, where, "the audit log says otherwise whether it still is scratch")
 	}
 	for _, s := range p.Storage {
 		if !slices.Contains(made.Storage, s.ID) || s.Job != p.Job {
-			c.found(ruleProvenance, where, "the audit log does not contain that storage %s was made for it", s.ID)
+			c.found(storageUnknown, where, "the audit log does not contain that storage %s was made for it", s.ID)
 		}
 	}
 	if len(p.Storage) < len(made.Storage) {
-		c.found(ruleProvenance, where, "storage is missing that the audit log says was made for it")
+		c.found(storageLost, where, "storage is missing that the audit log says was made for it")
 	}
 }

@@ -72,9 +72,9 @@ func (c *check) requesters() error {
 		names := c.log.wanted[job]
 		switch {
 		case r.Source != op.SourceAPI && r.Source != op.SourceDesired && r.Source != op.SourceOffline || r.String() != who:
-			c.found(ruleDecided, job.String(), "it has a requester %q whose row is of another", op.Shown(who))
+			c.found(requesterChanged, job.String(), "it has a requester %q whose row is of another", op.Shown(who))
 		case !slices.Contains(strings.Split(names, "\n"), who):
-			c.found(ruleDecided, job.String(), "the audit log does not contain that %s asked for it", op.Shown(who))
+			c.found(requesterUnknown, job.String(), "the audit log does not contain that %s asked for it", op.Shown(who))
 		}
 		c.log.setWanted(job, without(names, who))
 		return nil
@@ -84,7 +84,7 @@ func (c *check) requesters() error {
 			// A desired set that withdraws as the last one is no requester any more;
 			// that the step was superseded or cancelled says so.
 			if !strings.HasPrefix(who, "desired:") {
-				c.found(ruleDecided, job.String(), "%s asked for it by the audit log, and the journal does not say so", op.Shown(who))
+				c.found(requesterLost, job.String(), "%s asked for it by the audit log, and the journal does not say so", op.Shown(who))
 			}
 		}
 	}

@@ -3,9 +3,11 @@ package fsck
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"gated/internal/authz"
 	"gated/internal/journal"
 	"gated/internal/op"
 )
@@ -23,7 +25,9 @@ type request struct {
 
 	signatureRows, proofRows []byte // JSON
 	signatures, proofs       []op.Signed
-	wrong                    []string // what verify found
+	list                     *authz.Trust // that counted them, or nil
+	counted                  time.Time    // when
+	wrong                    []wrong      // what verify found
 }
 
 // requestRows reads the rows of a request's signatures and proofs with it.
@@ -48,6 +52,9 @@ func (c *check) requests() error {
 			&r.askedOffline, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &s.Fingerprint, &r.params, &s.State,
 			&r.signatureRows, &r.proofRows)
 		if err == nil {
+			err = c.trusted(&r)
+		}
+		if err == nil {
 			queue.put(r)
 		}
 		return err
@@ -62,27 +69,30 @@ func (c *check) request(r request) {
 	c.report.Checked["signatures"] += int64(len(r.signatures) + len(r.proofs))
 	p, err := op.DecodePayload(r.payload)
 	if err != nil {
-		c.found(ruleSigned, step, "its payload does not decode")
+		c.found(payloadUnreadable, step, "its payload does not decode")
 		return
 	}
 	if !r.names(p) {
-		c.found(ruleSigned, step, "its payload is for another step")
+		c.found(payloadOtherStep, step, "its payload is for another step")
 	}
 	if p.IssuedAt.UnixNano() != r.issued || r.expires != 0 && p.ExpiresAt.UnixNano() != r.expires {
-		c.found(ruleSigned, step, "the journal has other times than its payload")
+		c.found(payloadTimes, step, "the journal has other times than its payload")
 	}
 	if r.step.State == op.StatePending && r.expires != 0 && p.Gate != c.log.gate {
-		c.found(ruleSigned, step, "it waits, and its payload is for the gate %s, not %s", p.Gate, c.log.gate)
+		c.found(payloadOtherGate, step, "it waits, and its payload is for the gate %s, not %s", p.Gate, c.log.gate)
+	}
+	if c.host != "" && p.Gate == c.log.gate && p.Host != c.host {
+		c.found(payloadOtherHost, step, "its payload is for the host %q, not %q", op.Shown(p.Host), op.Shown(c.host))
 	}
 	need, err := journal.DecodeNeed(r.need)
 	if err != nil || !demands(r.step.Op, need) {
-		c.found(ruleSigned, step, "who has to sign it is not what the catalogue demands")
+		c.found(needTooLittle, step, "who has to sign it is not what the catalogue demands")
 	} else if asked := c.log.needs[r.step.ID]; journal.EncodeExtra(need) != asked {
-		c.found(ruleSigned, step, "what rules ask of it is not what the log says")
+		c.found(needChanged, step, "what rules ask of it is not what the log says")
 	}
 	c.shownWith(r, step)
 	for _, wrong := range r.wrong {
-		c.found(ruleSigned, step, "%s", wrong)
+		c.found(wrong.code, step, "%s", wrong.says)
 	}
 	c.signed(r, need, step)
 }
@@ -93,17 +103,17 @@ func (c *check) request(r request) {
 func (c *check) shownWith(r request, step string) {
 	var facts []op.Fact
 	if json.Unmarshal(r.facts, &facts) != nil {
-		c.found(ruleSigned, step, "its facts do not decode")
+		c.found(shownUnreadable, step, "its facts do not decode")
 	}
 	var labels map[string]string
 	if json.Unmarshal(r.labels, &labels) != nil {
-		c.found(ruleSigned, step, "its labels do not decode")
+		c.found(shownUnreadable, step, "its labels do not decode")
 	}
 	if r.offline != r.askedOffline && !(r.offline && c.log.withdrawn[r.step.ID.Job]) {
-		c.found(ruleSigned, step, "whether an operator's own payload made it is not what its requesters say")
+		c.found(offlineChanged, step, "whether an operator's own payload made it is not what its requesters say")
 	}
 	if r.offline && c.log.reissued[r.step.ID] {
-		c.found(ruleSigned, step, "the log says that it was issued anew, which an operator's own payload never is")
+		c.found(offlineReissued, step, "the log says that it was issued anew, which an operator's own payload never is")
 	}
 }
 
@@ -139,14 +149,14 @@ func (c *check) signed(r request, need op.Requirement, step string) {
 	was, approved := c.log.approved[r.step.ID]
 	stored := words(r.signatures, r.proofs)
 	switch {
-	case !approved && !slices.Equal(stored, c.log.counted[r.step.ID]):
-		c.found(ruleSigned, step, "its signatures are not those that count by the log")
+	case !approved && !slices.Equal(stored, c.log.counted[r.step.ID].words):
+		c.found(signaturesUncounted, step, "its signatures are not those that count by the log")
 	case !approved:
 	case was.payload != op.SHA256(r.payload):
-		c.found(ruleSigned, step, "the log says that another payload was approved")
+		c.found(payloadNotApproved, step, "the log says that another payload was approved")
 	case len(r.signatures) == 0 || !need.Met(r.signatures):
-		c.found(ruleSigned, step, "it was approved with %d signatures, and they are not what it needs", len(r.signatures))
+		c.found(signaturesNotMet, step, "it was approved with %d signatures, and they are not what it needs", len(r.signatures))
 	case digestWords(stored) != was.signers:
-		c.found(ruleSigned, step, "its signatures are not those that the log names")
+		c.found(signaturesOther, step, "its signatures are not those that the log names")
 	}
 }

@@ -10,19 +10,12 @@ import (
 	"gated/internal/reserve"
 )
 
-// reservations checks that those in force are those of which the log tells, and
-// that no two holders have what overlaps.
+// reservations checks that those in force are those of which the log tells.
 func (c *check) reservations() error {
-	there, err := c.has("reservations")
-	if err == nil && there {
-		if err = c.held(); err == nil {
-			err = c.lastSteps()
-		}
-		if err == nil {
-			err = c.overlaps()
-		}
+	if err := c.held(); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := c.lastSteps(); err != nil {
 		return err
 	}
 	var lost []op.ReservationID
@@ -31,7 +24,7 @@ func (c *check) reservations() error {
 	}
 	slices.Sort(lost)
 	for _, id := range lost {
-		c.found(ruleHeld, id.String(), "%s has it by the audit log, and there is no row of it", op.Shown(c.log.held[id].holder))
+		c.found(reservationLost, id.String(), "%s has it by the audit log, and there is no row of it", op.Shown(c.log.held[id].holder))
 	}
 	return nil
 }
@@ -54,7 +47,7 @@ func (c *check) held() error {
 		c.report.Checked["reservations"]++
 		var patterns []string
 		if json.Unmarshal(text, &patterns) != nil {
-			c.found(ruleHeld, id.String(), "its patterns are no text")
+			c.found(reservationChanged, id.String(), "its patterns are no text")
 		}
 		place.Device, place.Inode = uint64(device), uint64(inode)
 		row.scope, row.holder, row.uid = fmt.Sprintf("%s/s%d", op.KindScope, scope), h.String(), h.UID
@@ -71,16 +64,17 @@ func (c *check) compare(id op.ReservationID, row claim) {
 	said, known := c.log.held[id]
 	for _, m := range []struct {
 		same bool
+		code Code
 		what string
 	}{
-		{known, "the audit log does not contain that " + op.Shown(row.holder) + " got it"},
-		{row.holder == said.holder && row.uid == said.uid, "the audit log has another holder for it"},
-		{row.where == said.where, "the audit log has another directory or other patterns for it"},
-		{row.mode == said.mode, "the audit log has another mode for it"},
-		{row.until == said.until, "the audit log has another end for it"},
+		{known, reservationUnknown, "the audit log does not contain that " + op.Shown(row.holder) + " got it"},
+		{row.holder == said.holder && row.uid == said.uid, reservationChanged, "the audit log has another holder for it"},
+		{row.where == said.where, reservationChanged, "the audit log has another directory or other patterns for it"},
+		{row.mode == said.mode, reservationChanged, "the audit log has another mode for it"},
+		{row.until == said.until, reservationChanged, "the audit log has another end for it"},
 	} {
 		if !m.same {
-			c.found(ruleHeld, id.String(), "%s", m.what)
+			c.found(m.code, id.String(), "%s", m.what)
 			return
 		}
 	}
@@ -94,9 +88,9 @@ func (c *check) bound(id op.ReservationID, h reserve.Holder, keep bool) {
 	switch {
 	case h.Registration == 0:
 	case !known || uid != h.UID || stands && r.name != h.Name:
-		c.found(ruleHeld, id.String(), "it is bound to a registration that is not its holder's")
+		c.found(reservationUnbound, id.String(), "it is bound to a registration that is not its holder's")
 	case !stands && !keep:
-		c.found(ruleHeld, id.String(), "it is bound to %s, which has ended", whoIs(h.Name, h.Registration))
+		c.found(reservationUnbound, id.String(), "it is bound to %s, which has ended", whoIs(h.Name, h.Registration))
 	}
 }
 
@@ -113,17 +107,18 @@ func (c *check) lastSteps() error {
 		scope := fmt.Sprintf("%s/s%d", op.KindScope, n)
 		id, err := op.ParseStepID(text)
 		if err != nil || !c.log.steps[id].ran || c.log.scopes[id] != scope {
-			c.found(rulePermit, scope, "its last step is %s, and by the audit log none of that id ran on it", op.Shown(text))
+			c.found(scopeStepUnknown, scope, "its last step is %s, and by the audit log none of that id ran on it", op.Shown(text))
 		}
 		return nil
 	})
 }
 
-// overlaps checks the reservations against each other, and their index.
+// overlaps checks the reservations against each other, and their index. It goes
+// by the time of the newest entry: what has lapsed by then is nobody's.
 func (c *check) overlaps() error {
 	problems, err := reserve.Verify(c.tx, c.log.at)
 	for _, p := range problems {
-		c.found(ruleApart, "reservations", "%s", p)
+		c.found(reservationsTogether, "reservations", "%s", p)
 	}
 	return err
 }

@@ -6,11 +6,13 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/journal"
 	"gated/internal/op"
 )
 
@@ -89,13 +91,70 @@ func (h *history) sign(id op.StepID, e audit.Entry) {
 			h.reissued[id] = true
 		}
 	case audit.Signed:
-		h.counted[id] = counted(e)
+		h.counted[id] = tally{counted(e), h.now(e)}
 	case audit.Uncounted:
-		h.counted[id] = slices.DeleteFunc(h.counted[id], func(s string) bool { return slices.Contains(e.Signers, s) })
+		t := h.counted[id]
+		t.words = slices.DeleteFunc(t.words, func(s string) bool { return slices.Contains(e.Signers, s) })
+		h.counted[id] = t
 	case audit.Approved:
 		delete(h.counted, id)
-		h.approved[id] = approval{e.Payload, digestWords(counted(e))}
+		h.approved[id] = approval{e.Payload, digestWords(counted(e)), h.now(e)}
 	}
+}
+
+func (h *history) now(e audit.Entry) when { return when{h.epoch, e.Time.Unix()} }
+
+// trusted returns the list of signers that counted a request's signatures, nil
+// where the log does not know which.
+func (c *check) trusted(r *request) (err error) {
+	w := c.log.counted[r.step.ID].when
+	if a, ok := c.log.approved[r.step.ID]; ok {
+		w = a.when
+	}
+	if w.epoch == 0 {
+		return nil
+	}
+	list, ok := c.lists[w.epoch]
+	if !ok {
+		v, err := journal.ReadTrustOf(c.tx, w.epoch)
+		if err != nil {
+			return err
+		}
+		if list, err = authz.LoadTrust(v.Text); err != nil || v.Epoch != w.epoch {
+			list = nil // trust says so
+		}
+		c.lists[w.epoch] = list
+	}
+	r.list, r.counted = list, time.Unix(w.unix, 0)
+	return nil
+}
+
+// countTook is how long it may take from the moment for which signatures were
+// verified to their entry: what is between is a transaction.
+const countTook = time.Minute
+
+// listed checks that whoever signed was listed for that role, with that key or by
+// that CA, when the signature was counted. Keys that were revoked by then are in
+// a file, and not in the database.
+func (r *request) listed(s op.Signed) error {
+	if r.list == nil {
+		return nil
+	}
+	err := r.list.Still(s, r.counted)
+	if err != nil && r.list.Still(s, r.counted.Add(-countTook)) == nil {
+		err = nil
+	}
+	return err
+}
+
+// wrong is what is wrong with a request, found beside others.
+type wrong struct {
+	code Code
+	says string
+}
+
+func (r *request) bad(code Code, format string, args ...any) {
+	r.wrong = append(r.wrong, wrong{code, fmt.Sprintf(format, args...)})
 }
 
 // verify reads the stored signatures of a request and verifies each again. It
@@ -103,19 +162,21 @@ func (h *history) sign(id op.StepID, e audit.Entry) {
 func (r *request) verify() {
 	var err error
 	if r.signatures, err = signed(r.signatureRows); err != nil {
-		r.wrong = append(r.wrong, "its signatures do not decode")
+		r.bad(signaturesUnreadable, "its signatures do not decode")
 	}
 	if r.proofs, err = signed(r.proofRows); err != nil {
-		r.wrong = append(r.wrong, "its proofs do not decode")
+		r.bad(signaturesUnreadable, "its proofs do not decode")
 	}
 	for _, s := range r.signatures {
 		if err := authz.VerifyStored(r.payload, s); err != nil {
-			r.wrong = append(r.wrong, fmt.Sprintf("the signature of %s does not verify: %s", op.Shown(s.Principal), op.AsRefusal(err).Detail))
+			r.bad(signatureInvalid, "the signature of %s does not verify: %s", op.Shown(s.Principal), op.AsRefusal(err).Detail)
+		} else if err := r.listed(s); err != nil {
+			r.bad(signerNotListed, "the signature of %s should not have counted: %s", op.Shown(s.Principal), op.AsRefusal(err).Detail)
 		}
 	}
 	for _, s := range r.proofs {
 		if err := authz.VerifyStored(r.payload, s); err != nil {
-			r.wrong = append(r.wrong, fmt.Sprintf("the proof by the key %s does not verify: %s", op.Shown(s.Key), op.AsRefusal(err).Detail))
+			r.bad(proofInvalid, "the proof by the key %s does not verify: %s", op.Shown(s.Key), op.AsRefusal(err).Detail)
 		}
 	}
 	r.signatureRows, r.proofRows = nil, nil

@@ -48,7 +48,7 @@ func (c *check) steps() error {
 	}
 	slices.SortFunc(lost, func(a, b op.StepID) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index)) })
 	for _, id := range lost {
-		c.found(ruleDecided, id.String(), "the audit log tells of it, and the journal does not have it")
+		c.found(stepLost, id.String(), "the audit log tells of it, and the journal does not have it")
 	}
 	return nil
 }
@@ -60,17 +60,17 @@ func (c *check) step(id op.StepID, class op.Class, state op.State, asked bool) {
 	switch {
 	case state == l.state:
 	case l.ran && state.Open() && state != op.StateDispatched:
-		c.found(ruleOnce, id.String(), "it was dispatched, is %s by the audit log, and would run again as %s", l.state, state)
+		c.found(wouldRunAgain, id.String(), "it was dispatched, is %s by the audit log, and would run again as %s", l.state, state)
 	case class == op.Destructive && (ran || state == op.StateAuthorized) && !approved:
-		c.found(rulePermit, id.String(), "it is destructive and %s, but the log has no approval", state)
+		c.found(ranUnapproved, id.String(), "it is destructive and %s, but the log has no approval", state)
 	default:
-		c.found(ruleDecided, id.String(), "it is %s, and by the audit log it is %s", state, shown(l.state))
+		c.found(stepState, id.String(), "it is %s, and by the audit log it is %s", state, shown(l.state))
 	}
 	if class == op.Destructive && !asked {
-		c.found(ruleSigned, id.String(), "it is destructive, and there is no request for it")
+		c.found(requestMissing, id.String(), "it is destructive, and there is no request for it")
 	}
 	if class != op.Destructive && (l.ran || state == op.StatePending || state == op.StateAuthorized) {
-		c.found(rulePermit, id.String(), "it is %s, and its class is %q", state, string(class))
+		c.found(classLowered, id.String(), "it is %s, and its class is %q", state, string(class))
 	}
 }
 
@@ -85,10 +85,10 @@ func (c *check) jobs() error {
 		}
 		c.report.Checked["jobs"]++
 		if finished == 0 && open == 0 {
-			c.found(ruleJobs, id.String(), "all its steps ended, and it did not")
+			c.found(jobOpen, id.String(), "all its steps ended, and it did not")
 		}
 		if finished != 0 && open > 0 {
-			c.found(ruleJobs, id.String(), "it ended, and %d of its steps did not", open)
+			c.found(jobEndedEarly, id.String(), "it ended, and %d of its steps did not", open)
 		}
 		return nil
 	})

@@ -20,17 +20,17 @@ func (c *check) trust() error {
 		where := fmt.Sprintf("trust epoch %d", epoch)
 		switch digest, known := c.log.trusts[epoch]; {
 		case epoch != next:
-			c.found(ruleSigned, where, "the version before it is missing")
+			c.found(trustGap, where, "the version before it is missing")
 		case !known:
-			c.found(ruleSigned, where, "the log does not say who made it")
+			c.found(trustUnknown, where, "the log does not say who made it")
 		case digest != op.SHA256(text):
-			c.found(ruleSigned, where, "its text is not the one that the log tells of")
+			c.found(trustChanged, where, "its text is not the one that the log tells of")
 		}
 		next = epoch + 1
 		return nil
 	})
 	if last := next - 1; err == nil && int64(len(c.log.trusts)) > last {
-		c.found(ruleSigned, fmt.Sprintf("trust epoch %d", last), "the log tells of a later one")
+		c.found(trustLost, fmt.Sprintf("trust epoch %d", last), "the log tells of a later one")
 	}
 	return err
 }

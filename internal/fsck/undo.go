@@ -24,13 +24,13 @@ var undoing = map[string]string{
 func (c *check) undo(r row) {
 	if r.undo != "" {
 		if name, params, ok := parseUndo(r.undo); !ok || r.step.Undoes != 0 || name != undoing[r.step.Op] || !r.fits(params) {
-			c.found(ruleDecided, r.step.ID.String(), "what would take it back is not what takes a %s back", op.Shown(r.step.Op))
+			c.found(undoUnfit, r.step.ID.String(), "what would take it back is not what takes a %s back", op.Shown(r.step.Op))
 		}
 	}
 	if r.step.Undoes != 0 {
 		name, params, ok := parseUndo(r.takes)
 		if !ok || name != r.step.Op || !bytes.Equal(params.Canonical(), r.params) {
-			c.found(ruleDecided, r.step.ID.String(), "it is not what was to take step %d back", r.step.Undoes)
+			c.found(undoIgnored, r.step.ID.String(), "it is not what was to take step %d back", r.step.Undoes)
 		}
 	}
 }

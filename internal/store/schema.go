@@ -1,0 +1,75 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// Object is one thing that a schema has: a table, an index, a view or a trigger.
+type Object struct {
+	Kind, Name string
+	SQL        string // empty for what SQLite makes by itself
+}
+
+// Schema returns what a database has that was just made with a list of
+// migrations, by kind and name. It makes one in memory.
+func Schema(ctx context.Context, list []Migration) (_ []Object, err error) {
+	inner, err := sqlite.NewConnector("file::memory:")
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(inner)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1) // each would have a database of its own
+	run := func(query string) error {
+		_, err := db.ExecContext(ctx, query)
+		return err
+	}
+	if err := bootstrap(run); err != nil {
+		return nil, fmt.Errorf("make a database in memory: %w", err)
+	}
+	for _, m := range list {
+		if err := run(m.SQL); err != nil {
+			return nil, fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
+		}
+	}
+	rows, err := db.QueryContext(ctx, schemaQuery)
+	if err != nil {
+		return nil, err
+	}
+	return readSchema(rows)
+}
+
+// Schema returns what this database has, by kind and name.
+func (tx *Tx) Schema() ([]Object, error) {
+	rows, err := tx.Query(schemaQuery)
+	if err != nil {
+		return nil, err
+	}
+	return readSchema(rows)
+}
+
+// schemaQuery leaves out what ANALYZE keeps: it says nothing about rows.
+const schemaQuery = `SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'`
+
+func readSchema(rows *sql.Rows) (out []Object, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		var o Object
+		if err := rows.Scan(&o.Kind, &o.Name, &o.SQL); err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b Object) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return out, rows.Err()
+}
