@@ -68,6 +68,8 @@ const (
 	Canary      Kind = "canary"   // what came of watching the decisions after a change
 	Keyed       Kind = "keyed"    // the gate made itself a key for the heads of this log; Detail is its public half
 
+	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right, under a new gate id
+
 	AgentRegistered Kind = "agent-registered" // a name is bound to a process or a token
 	AgentEnded      Kind = "agent-ended"      // its process ended, or it gave the name up
 	Reserved        Kind = "reserved"         // an agent has paths to itself, or shares them

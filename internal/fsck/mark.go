@@ -21,7 +21,7 @@ const maxAhead = time.Hour + time.Second
 func (h *history) believe(e audit.Entry) {
 	taking := e.Kind == audit.Dispatched && (e.Class == op.Destructive || e.Op == "guest.destroy")
 	switch {
-	case begins[e.Kind]:
+	case e.Kind == audit.Restored, e.Kind == audit.TimeAccepted:
 		h.trusted = time.Time{}
 	case (e.Kind == audit.Approved || taking) && e.Time.After(h.trusted):
 		h.trusted = e.Time

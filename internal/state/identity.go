@@ -59,6 +59,11 @@ func (d *Dir) actual() (binding, error) {
 // Bind writes the identity into the database and binds it to this machine and
 // to the file it is in, replacing what was bound before: for init and restore.
 func (d *Dir) Bind(ctx context.Context, s *store.Store, id Identity) error {
+	return s.Update(ctx, func(tx *store.Tx) error { return d.BindIn(tx, id) })
+}
+
+// BindIn is Bind in the transaction of what the new identity is for.
+func (d *Dir) BindIn(tx *store.Tx, id Identity) error {
 	if !id.Gate.Valid() {
 		return op.Refuse(op.BadParams, "%q is not a gate id of 32 hex digits", string(id.Gate))
 	}
@@ -69,11 +74,9 @@ func (d *Dir) Bind(ctx context.Context, s *store.Store, id Identity) error {
 	if err != nil {
 		return err
 	}
-	return s.Update(ctx, func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT OR REPLACE INTO gate_identity (one, gate, host, machine, inode, birth) VALUES (1, ?, ?, ?, ?, ?)`,
-			id.Gate, id.Host, have.machine, fmt.Sprint(have.file.Inode), have.file.Birth)
-		return err
-	})
+	_, err = tx.Exec(`INSERT OR REPLACE INTO gate_identity (one, gate, host, machine, inode, birth) VALUES (1, ?, ?, ?, ?, ?)`,
+		id.Gate, id.Host, have.machine, fmt.Sprint(have.file.Inode), have.file.Birth)
+	return err
 }
 
 // Check returns the identity, or refuses a database that is not the one that
