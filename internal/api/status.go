@@ -29,6 +29,25 @@ type Status struct {
 	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock
 	AuditHead Head            `json:"audit_head"`
 	Epoch     int64           `json:"trust_epoch"` // of the list of signers in force
+	Canary    *Canary         `json:"canary"`      // the last one, null where nothing has changed yet
+}
+
+// Canary is what came of watching the gate's decisions after a change.
+type Canary struct {
+	Change    int64      `json:"change"`     // the audit entry that changed something
+	Changed   []string   `json:"changed"`    // policy, trust, version
+	At        time.Time  `json:"at"`         // when
+	Verdict   string     `json:"verdict"`    // watching, passed, alert or expired
+	DecidedAt *time.Time `json:"decided_at"` // null while it watches
+	Open      bool       `json:"open"`       // it watches, or is an alert that stands
+	Decisions int        `json:"decisions"`  // that counted since, while it watches
+	Before    int        `json:"before"`     // with how many they are compared
+	Until     time.Time  `json:"until"`      // when it ends at the latest
+	Paused    bool       `json:"paused"`     // the clock is not believed, so nothing counts
+	Overdue   bool       `json:"overdue"`    // open for 30 days or more
+	Why       string     `json:"why"`        // of the verdict, a sentence
+	Back      string     `json:"back"`       // of an alert, how to go back
+	End       string     `json:"end"`        // of an alert that has ended, why
 }
 
 // Healthy reports whether nothing is wrong.

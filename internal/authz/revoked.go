@@ -75,6 +75,18 @@ func (r *Revoked) Count() int {
 	return len(r.keys)
 }
 
+// RevokedDigest returns the digest of the revocation file in force: "" if there
+// is none, "unreadable" if it cannot be read.
+func (t *Trust) RevokedDigest() string {
+	if t.Blocked() != nil {
+		return "unreadable"
+	}
+	if t == nil {
+		return ""
+	}
+	return t.revoked.Digest()
+}
+
 func (r *Revoked) holds(key string) bool { return r != nil && r.keys[key] }
 
 // WithRevoked returns the same file with another revocation list.

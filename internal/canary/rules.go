@@ -2,26 +2,13 @@ package canary
 
 import "time"
 
-// Bounds of what can be set.
-const (
-	MinDecisions, DefaultDecisions, MaxDecisions = 20, 200, 1000
-	MinDays, DefaultDays, MaxDays                = 1, 7, 30
-	MinMinimum, DefaultMinimum, MaxMinimum       = 10, 30, 500
-	MinFloor, DefaultFloor, MaxFloor             = 5, 20, 50
-)
-
-// Rules say how long is watched and what is a difference. They are valid within
-// the bounds above and with Decisions at least twice Minimum.
+// Rules say how long is watched and what is a difference. All are above 0,
+// Decisions is at least twice Minimum and at most 2000, and Floor below 100.
 type Rules struct {
 	Decisions int // that a window has at most, and its baseline
 	Days      int // that a window lasts at most
 	Minimum   int // decisions of a sort without which nothing is compared
 	Floor     int // percentage points below which a difference is noise
-}
-
-// Default returns the rules of a configuration that says nothing.
-func Default() Rules {
-	return Rules{Decisions: DefaultDecisions, Days: DefaultDays, Minimum: DefaultMinimum, Floor: DefaultFloor}
 }
 
 // What counts as a difference beside Rules.Floor.

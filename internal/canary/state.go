@@ -110,8 +110,8 @@ type State struct {
 	Watch   *Watch          `json:"watch,omitempty"`  // the last one
 }
 
-// answers counts the decisions that answer somebody.
-func answers(list []Decision) int {
+// Answers counts the decisions that answer somebody.
+func Answers(list []Decision) int {
 	n := 0
 	for _, d := range list {
 		if d.Sort.answers() {

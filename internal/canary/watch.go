@@ -58,7 +58,7 @@ func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
 		s.Recent = w.Base // it is decided as before
 		return s.end(e.Time, fmt.Sprintf("entry %d takes the change back", e.Seq))
 	}
-	if w.Verdict == "" && answers(s.Recent) == 0 { // one change in several entries
+	if w.Verdict == "" && Answers(s.Recent) == 0 { // one change in several entries
 		s.Watch.Changed, s.Watch.Is = changed, s.Known
 		return nil
 	}
@@ -68,7 +68,7 @@ func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
 
 // begin watches what is decided from an entry on.
 func (s *State) begin(r Rules, e audit.Entry, was Identity, base []Decision) []audit.Entry {
-	w := Watch{Change: e.Seq, At: e.Time, Changed: was.Changed(s.Known), Was: was, Is: s.Known, Base: slices.Clone(base), Before: answers(base),
+	w := Watch{Change: e.Seq, At: e.Time, Changed: was.Changed(s.Known), Was: was, Is: s.Known, Base: slices.Clone(base), Before: Answers(base),
 		Until: e.Time.Add(time.Duration(r.Days) * 24 * time.Hour)}
 	s.Watch, s.Recent = &w, nil
 	if w.Before < r.Minimum {
@@ -109,7 +109,7 @@ func (s *State) look(r Rules, back Back, at time.Time) []audit.Entry {
 	if w == nil || w.Verdict != "" {
 		return nil
 	}
-	n, size := answers(s.Recent), s.size(r)
+	n, size := Answers(s.Recent), s.size(r)
 	if n < size && (n < r.Minimum || (n-r.Minimum)%max(size/looks, 1) != 0) {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (s *State) judge(r Rules, back Back, at time.Time, last bool) []audit.Entry
 		w.Back = back(w.Was, s.Known)
 		return s.verdict(Alert, at, strings.Join(texts, "; "))
 	}
-	n := answers(s.Recent)
+	n := Answers(s.Recent)
 	switch {
 	case !last:
 		return nil

@@ -18,6 +18,11 @@ const (
 	DefaultStopGrace = 10 * time.Second
 	DefaultInterval  = 30 * time.Second
 	DefaultWorkers   = 4
+
+	DefaultCanaryDecisions = 200
+	DefaultCanaryDays      = 7
+	DefaultCanaryMinimum   = 30
+	DefaultCanaryFloor     = 20
 )
 
 // Config is a parsed gated.yaml with every default filled in, but for paths and
@@ -37,7 +42,8 @@ type Config struct {
 	Desired Desired
 	Policy  policy.Policy // its Commands are the names of Local.Commands
 	Workers int           // targets that are worked on side by side
-	Unseen  bool          // paths may be reserved in directories that the daemon cannot see
+	Canary  Canary
+	Unseen  bool // paths may be reserved in directories that the daemon cannot see
 
 	// RevocationFile lists keys that count no more, an absolute path. If it is
 	// named here, it must be there; empty means DIR/revoked, which need not.
@@ -66,6 +72,14 @@ type Desired struct {
 	Interval time.Duration
 }
 
+// Canary says how the gate watches its own decisions after a change.
+type Canary struct {
+	Decisions int // that a window has at most: 20 to 1000, and twice Minimum at least
+	Days      int // that a window lasts at most: 1 to 30
+	Minimum   int // decisions without which nothing is compared: 10 to 500
+	Floor     int // percentage points below which a difference is noise: 5 to 50
+}
+
 // Parse reads b strictly; file names it in errors. Refusals are Malformed and
 // begin with "file:line:column: ".
 func Parse(file string, b []byte) (Config, error) {
@@ -83,6 +97,7 @@ func Parse(file string, b []byte) (Config, error) {
 		Desired:     desired(m.Map("desired")),
 		Policy:      tightened(file, m.Map("policy")),
 		Workers:     DefaultWorkers,
+		Canary:      canary(m.Map("canary")),
 
 		RevocationFile: path(m.Get("revocation_file")),
 	}
@@ -129,4 +144,23 @@ func desired(m *strictyaml.Map) Desired {
 		Dir:      path(m.Get("dir")),
 		Interval: duration(m.Get("interval"), DefaultInterval, time.Second, 24*time.Hour),
 	}
+}
+
+func canary(m *strictyaml.Map) Canary {
+	number := func(key string, otherwise, least, most int64) int {
+		if !m.Has(key) {
+			return int(otherwise)
+		}
+		return int(m.Int(key, least, most))
+	}
+	c := Canary{
+		Decisions: number("decisions", DefaultCanaryDecisions, 20, 1000),
+		Days:      number("days", DefaultCanaryDays, 1, 30),
+		Minimum:   number("minimum", DefaultCanaryMinimum, 10, 500),
+		Floor:     number("floor", DefaultCanaryFloor, 5, 50),
+	}
+	if m.Sound() && c.Decisions < 2*c.Minimum {
+		m.Fail("decisions is %d, less than twice the minimum, %d", c.Decisions, c.Minimum)
+	}
+	return c
 }

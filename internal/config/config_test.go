@@ -20,7 +20,7 @@ func defaults(host string) config.Config {
 	return config.Config{Host: host, AnySubmitter: true, Workers: config.DefaultWorkers, Policy: p,
 		Local: config.Local{TrashKeep: config.DefaultTrashKeep, StopGrace: config.DefaultStopGrace,
 			Commands: map[string]config.Command{}},
-		Desired: config.Desired{Interval: config.DefaultInterval}}
+		Desired: config.Desired{Interval: config.DefaultInterval}, Canary: config.Canary{Decisions: 200, Days: 7, Minimum: 30, Floor: 20}}
 }
 
 func TestParseOfTheLeast(t *testing.T) {
@@ -49,6 +49,7 @@ desired: {dir: /etc/d, interval: 10s}
 policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5}
 limits: {workers: 9}
 reservations: {unseen: allow}
+canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 `))
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
@@ -61,7 +62,7 @@ reservations: {unseen: allow}
 			}},
 		Desired: config.Desired{Dir: "/etc/d", Interval: 10 * time.Second},
 		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, Commands: []string{"db", "web"}},
-		Workers: 9, Unseen: true,
+		Workers: 9, Unseen: true, Canary: config.Canary{Decisions: 100, Days: 14, Minimum: 50, Floor: 15},
 	}, c)
 }
 
@@ -103,6 +104,18 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\nlimits: {workers: 0}":                                    "f:2:19: workers is 0, outside 1 to 256",
 		"host: h\nreservations: {unseen: all}":                             `f:2:24: unseen is "all", neither refuse nor allow`,
 		"host: h\nreservations: {unsen: allow}":                            "f:2:16: unknown key unsen in reservations",
+		"host: h\ncanary: off":                                             "f:2:9: canary is not a map",
+		"host: h\ncanary: {decision: 100}":                                 "f:2:10: unknown key decision in canary",
+		"host: h\ncanary: {decisions: 19}":                                 "f:2:21: decisions is 19, outside 20 to 1000",
+		"host: h\ncanary: {decisions: 1001}":                               "f:2:21: decisions is 1001, outside 20 to 1000",
+		"host: h\ncanary: {days: 0}":                                       "f:2:16: days is 0, outside 1 to 30",
+		"host: h\ncanary: {days: 31}":                                      "f:2:16: days is 31, outside 1 to 30",
+		"host: h\ncanary: {minimum: 9}":                                    "f:2:19: minimum is 9, outside 10 to 500",
+		"host: h\ncanary: {minimum: 501}":                                  "f:2:19: minimum is 501, outside 10 to 500",
+		"host: h\ncanary: {floor: 4}":                                      "f:2:17: floor is 4, outside 5 to 50",
+		"host: h\ncanary: {floor: 51}":                                     "f:2:17: floor is 51, outside 5 to 50",
+		"host: h\ncanary: {decisions: 59}":                                 "f:2:9: decisions is 59, less than twice the minimum, 30",
+		"host: h\ncanary: {minimum: 101}":                                  "f:2:9: decisions is 200, less than twice the minimum, 101",
 		"host: h\nlimits: {workers: 257}":                                  "f:2:19: workers is 257, outside 1 to 256",
 
 		"host: h\npolicy: {max_validity: 24h1s}":            "f:2:24: 24h0m1s is longer than the built-in rule, 24h",
@@ -129,6 +142,19 @@ func TestPolicyAtItsBounds(t *testing.T) {
 	c, err = config.Parse("f", []byte("host: h\npolicy: {max_validity: 1s, scratch_max_age: 0s, open_requests_per_source: 1}\n"))
 	require.NoError(t, err)
 	require.NoError(t, c.Policy.Validate())
+}
+
+func TestCanaryAtItsBounds(t *testing.T) {
+	for text, want := range map[string]config.Canary{
+		"{decisions: 20, days: 1, minimum: 10, floor: 5}":      {Decisions: 20, Days: 1, Minimum: 10, Floor: 5},
+		"{decisions: 1000, days: 30, minimum: 500, floor: 50}": {Decisions: 1000, Days: 30, Minimum: 500, Floor: 50},
+		"{decisions: 60}": {Decisions: 60, Days: 7, Minimum: 30, Floor: 20},
+		"{}":              {Decisions: 200, Days: 7, Minimum: 30, Floor: 20},
+	} {
+		c, err := config.Parse("f", []byte("host: h\ncanary: "+text+"\n"))
+		require.NoError(t, err)
+		require.Equal(t, want, c.Canary)
+	}
 }
 
 func TestRenderRoundTrips(t *testing.T) {

@@ -30,8 +30,10 @@ func Render(in Initial) ([]byte, error) {
 		Initial
 		TrashKeep, StopGrace, Interval, MaxValidity, ScratchMaxAge string
 		OpenPerSource, Workers                                     int
+		Canary                                                     Canary
 	}{in, short(DefaultTrashKeep), short(DefaultStopGrace), short(DefaultInterval), short(policy.MaxValidity),
-		short(policy.ScratchMaxAge), policy.OpenPerSource, DefaultWorkers})
+		short(policy.ScratchMaxAge), policy.OpenPerSource, DefaultWorkers,
+		Canary{DefaultCanaryDecisions, DefaultCanaryDays, DefaultCanaryMinimum, DefaultCanaryFloor}})
 	return b.Bytes(), err
 }
 

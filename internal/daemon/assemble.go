@@ -85,6 +85,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	if err := d.connectAgents(ctx, seen); err != nil {
 		return err
 	}
+	d.canary = d.newCanary()
 	d.events = newEventLog(d.gate, d.opened.store)
 	source, closeSource, err := d.source()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gated/internal/agent"
+	"gated/internal/canary"
 	"gated/internal/config"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
@@ -37,6 +38,7 @@ func Migrations() []store.Migration {
 		{Name: "agents and reservations", SQL: agent.Schema + reserve.Schema},
 		g[2],
 		g[3],
+		{Name: "the canary", SQL: canary.Schema},
 	}
 	for i := range all {
 		all[i].Version = i + 1

@@ -167,6 +167,7 @@ func fixedNames(a, b config.Config) string {
 		{"desired", a.Desired, b.Desired},
 		{"reservations", a.Unseen, b.Unseen},
 		{"limits", a.Workers, b.Workers},
+		{"canary", a.Canary, b.Canary},
 	} {
 		if !reflect.DeepEqual(s.a, s.b) {
 			out = append(out, s.name)

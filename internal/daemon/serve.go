@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gated/internal/audit"
+	"gated/internal/canary"
 	"gated/internal/config"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
@@ -49,6 +50,7 @@ type daemon struct {
 	closeParts  func() error
 	log         *slog.Logger
 	started     time.Time
+	canary      *canary.Canary
 	signers     *signersFile
 	revoked     *revocations               // of the goroutine that reloads
 	revokedSays atomic.Pointer[string]     // what the revocation file holds
@@ -98,8 +100,7 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 		return err
 	}
 	defer socket.Close()
-	if err := d.gate.Log(ctx, audit.Entry{Kind: audit.Started, Epoch: d.gate.Epoch(), Digest: d.gate.Trust().Digest(),
-		Detail: startedDetail(*d.revokedSays.Load())}); err != nil {
+	if err := d.gate.Log(ctx, d.startedEntry()); err != nil {
 		return err
 	}
 	// What was in flight is resolved before anything may change.
@@ -133,6 +134,10 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
 		{"reservations", d.agents.book.Run},
 		{"the scopes", d.scopes.run},
+		{"the canary", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "canary", d.canary.Step)
+			return nil
+		}},
 	}
 }
 

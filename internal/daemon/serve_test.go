@@ -212,7 +212,7 @@ func TestNewerSchema(t *testing.T) { // H08
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	before := tree(t, w.state)
-	refused(t, w.run(t.Context()), op.SchemaTooNew, "schema 9", "knows 4", "gated.db.pre-5")
+	refused(t, w.run(t.Context()), op.SchemaTooNew, "schema 9", "knows 7", "gated.db.pre-8")
 	_, err = daemon.Fsck(t.Context(), w.state)
 	refused(t, err, op.SchemaTooNew)
 	_, err = daemon.VerifyAudit(t.Context(), w.state)

@@ -36,7 +36,7 @@ var remedies = []string{
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
 		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
-		Epoch: d.gate.Epoch()}
+		Epoch: d.gate.Epoch(), Canary: d.canaryStatus()}
 	if d.config.SingleUser {
 		s.Isolation, s.Remedies = "none", remedies
 	}
@@ -79,7 +79,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return slices.Concat([]api.Health{clock, settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.canaryHealth(), d.unmeetable(), d.troubles())
 }
 
 // maxTroubles bounds what status lists of one sort.

@@ -44,6 +44,14 @@ func (g *Gate) InForce() (*authz.Trust, int64) {
 // Policy returns the policy in force.
 func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
 
+// InForceEntry begins an entry that says by what is decided: the digests of
+// policy, signers and revoked keys.
+func (g *Gate) InForceEntry(kind audit.Kind) audit.Entry { return g.rules.Load().entry(kind) }
+
+func (held *rules) entry(kind audit.Kind) audit.Entry {
+	return audit.Entry{Kind: kind, Epoch: held.epoch, Digest: held.trust.Digest(), Policy: held.policy.Digest(), Revoked: held.trust.RevokedDigest()}
+}
+
 // Reload replaces the policy and the list of revoked keys together, after
 // writing so to the audit log. A policy that is looser than the built-in one is
 // refused. Once it has returned, nothing is decided by the old ones any more.
@@ -54,15 +62,16 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	g.changing.Lock()
 	defer g.changing.Unlock()
 	held := g.rules.Load()
-	next := held.trust.WithRevoked(revoked)
-	e := audit.Entry{Kind: audit.Trusted, Epoch: held.epoch, Digest: held.trust.Digest(), Detail: fmt.Sprintf("%d keys revoked, sha256:%s", revoked.Count(), revoked.Digest())}
-	if err := next.Blocked(); err != nil {
+	next := rules{trust: held.trust.WithRevoked(revoked), epoch: held.epoch, policy: p}
+	e := next.entry(audit.Trusted)
+	e.Detail = fmt.Sprintf("%d keys revoked, sha256:%s", revoked.Count(), revoked.Digest())
+	if err := next.trust.Blocked(); err != nil {
 		e.Detail = op.AsRefusal(err).Detail // nobody knows how many
 	}
 	if err := g.Log(ctx, e); err != nil {
 		return err
 	}
-	return g.replace(ctx, rules{trust: next, epoch: held.epoch, policy: p})
+	return g.replace(ctx, next)
 }
 
 // Rotate makes what the step of a used permit asks for the trust file in force:
