@@ -30,7 +30,7 @@ func FsckTelling(ctx context.Context, stateDir string, progress func(part string
 		return report, err
 	}
 	err = o.store.View(ctx, func(tx *store.Tx) error {
-		report, err = checkAll(ctx, tx, progress)
+		report, err = checkAll(tx, progress)
 		return err
 	})
 	if err == nil {
@@ -40,8 +40,8 @@ func FsckTelling(ctx context.Context, stateDir string, progress func(part string
 }
 
 // checkAll runs fsck on a database that has this program's schema.
-func checkAll(ctx context.Context, tx *store.Tx, progress func(part string, done, of int64)) (FsckReport, error) {
-	schema, err := store.Schema(ctx, Migrations())
+func checkAll(tx *store.Tx, progress func(part string, done, of int64)) (FsckReport, error) {
+	schema, err := store.Schema(context.Background(), Migrations())
 	if err != nil {
 		return FsckReport{}, err
 	}

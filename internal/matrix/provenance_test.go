@@ -236,7 +236,7 @@ func forgedRows(w *world) error {
 	} {
 		w.sql(change[0])
 		require.False(w.t, w.fsck().Sound, "%s", change[0])
-		require.Equal(w.t, "provenance is ours", w.fsck().Problems[0].Rule)
+		require.Equal(w.t, fsck.Provenance, w.fsck().Problems[0].Rule)
 		w.sql(change[1])
 		require.True(w.t, w.fsck().Sound, "%s: %v", change[1], w.fsck().Problems)
 	}
