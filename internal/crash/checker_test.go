@@ -18,36 +18,77 @@ type entry struct {
 	Incarnation op.Incarnation `json:"incarnation"`
 }
 
-// checkLog replays the whole audit log: no destructive step is dispatched
+// replay is what an audit log says so far: no destructive step is dispatched
 // without an approval, nor twice, and none goes on after its end.
-func checkLog(log []entry) []string {
-	var wrong []string
-	approved, dispatched, ended := map[string]bool{}, map[string]int{}, map[string]bool{}
-	for i, e := range log {
-		if e.Seq != int64(i+1) {
-			return append(wrong, fmt.Sprintf("entry %d has the number %d", i+1, e.Seq))
+type replay struct {
+	seq        int64 // of the newest entry
+	approved   map[string]bool
+	dispatched map[string]bool // destructive ones
+	ended      map[string]bool
+	places     map[op.Incarnation]place // where it leaves each incarnation that it says was made
+	destroying map[op.Incarnation]bool  // of which a destroy began
+	kinds      map[string]int
+}
+
+func newReplay() *replay {
+	return &replay{approved: map[string]bool{}, dispatched: map[string]bool{}, ended: map[string]bool{}, places: map[op.Incarnation]place{},
+		destroying: map[op.Incarnation]bool{}, kinds: map[string]int{}}
+}
+
+// add takes the next entry and says what is wrong with it.
+func (r *replay) add(e entry) (wrong []string) {
+	if r.seq++; e.Seq != r.seq {
+		return []string{fmt.Sprintf("entry %d has the number %d", r.seq, e.Seq)}
+	}
+	r.kinds[e.Kind]++
+	switch e.Kind {
+	case "approved":
+		r.approved[e.Step] = true
+	case "succeeded", "failed", "interrupted":
+		r.ended[e.Step] = true
+		r.move(e)
+	case "dispatched":
+		if r.ended[e.Step] {
+			wrong = append(wrong, e.Step+" was dispatched after its end")
 		}
-		switch e.Kind {
-		case "approved":
-			approved[e.Step] = true
-		case "succeeded", "failed", "interrupted":
-			ended[e.Step] = true
-		case "dispatched":
-			if ended[e.Step] {
-				wrong = append(wrong, e.Step+" was dispatched after its end")
-			}
-			if e.Class != op.Destructive {
-				continue
-			}
-			if dispatched[e.Step]++; dispatched[e.Step] > 1 {
-				wrong = append(wrong, e.Step+" is destructive and was dispatched twice")
-			}
-			if !approved[e.Step] {
-				wrong = append(wrong, e.Step+" is destructive and was dispatched unsigned")
-			}
+		if e.Op == "guest.destroy" {
+			r.destroying[e.Incarnation] = true
+		}
+		if e.Class != op.Destructive {
+			return wrong
+		}
+		if r.dispatched[e.Step] {
+			wrong = append(wrong, e.Step+" is destructive and was dispatched twice")
+		}
+		if r.dispatched[e.Step] = true; !r.approved[e.Step] {
+			wrong = append(wrong, e.Step+" is destructive and was dispatched unsigned")
 		}
 	}
 	return wrong
+}
+
+// move keeps where the end of a step leaves what it was about.
+func (r *replay) move(e entry) {
+	switch {
+	case e.Kind != "succeeded" && (e.Op == "guest.destroy" || e.Op == "guest.undelete"):
+		if e.Incarnation != "" {
+			r.places[e.Incarnation] = unknown
+		}
+	case e.Kind != "succeeded":
+	case e.Op == "guest.create" || e.Op == "guest.undelete":
+		r.places[e.Incarnation] = live
+	case e.Op == "guest.destroy":
+		r.places[e.Incarnation] = trashed
+	}
+}
+
+// replayed is what a whole log says, and what is wrong with it.
+func replayed(log []entry) (r *replay, wrong []string) {
+	r = newReplay()
+	for _, e := range log {
+		wrong = append(wrong, r.add(e)...)
+	}
+	return r, wrong
 }
 
 // place is where an incarnation is, by the log or by a look.
@@ -62,27 +103,6 @@ const (
 
 func (p place) String() string { return []string{"unknown", "live", "in the trash", "gone"}[p] }
 
-// places says where the log leaves each incarnation that it says was made.
-func places(log []entry) map[op.Incarnation]place {
-	at := map[op.Incarnation]place{}
-	for _, e := range log {
-		ended := e.Kind == "succeeded" || e.Kind == "failed" || e.Kind == "interrupted"
-		switch {
-		case !ended:
-		case e.Kind != "succeeded" && (e.Op == "guest.destroy" || e.Op == "guest.undelete"):
-			if e.Incarnation != "" {
-				at[e.Incarnation] = unknown
-			}
-		case e.Kind != "succeeded":
-		case e.Op == "guest.create" || e.Op == "guest.undelete":
-			at[e.Incarnation] = live
-		case e.Op == "guest.destroy":
-			at[e.Incarnation] = trashed
-		}
-	}
-	return at
-}
-
 // seen is what a look finds of an incarnation.
 type seen struct {
 	place
@@ -91,31 +111,23 @@ type seen struct {
 
 // checkGuests compares each guest whose files are known with the log: it is
 // whole where the log leaves it, or out of a trash that was emptied.
-func checkGuests(owned map[op.Incarnation]possession, log []entry, look func(possession, op.Incarnation) seen) []string {
+func checkGuests(owned map[op.Incarnation]possession, log *replay, look func(possession, op.Incarnation) seen) []string {
 	var wrong []string
-	logged := places(log)
 	for inc, p := range owned {
-		s, want := look(p, inc), logged[inc]
+		s, want := look(p, inc), log.places[inc]
 		if s.place != gone && s.digest != p.digest {
 			wrong = append(wrong, fmt.Sprintf("%s (%s) is %s and not whole", p.name, inc, s.place))
 		}
 		switch {
 		case s.place == want:
 		case want == trashed && s.place == gone: // it was kept for its time
-		case want == unknown && destroyed(log, inc):
+		case want == unknown && log.destroying[inc]:
 		default:
 			wrong = append(wrong, fmt.Sprintf("%s (%s) is %s; by the log it is %s", p.name, inc, s.place, want))
 		}
 	}
 	slices.Sort(wrong)
 	return wrong
-}
-
-// destroyed reports whether the log has a destroy of an incarnation begin.
-func destroyed(log []entry, inc op.Incarnation) bool {
-	return slices.ContainsFunc(log, func(e entry) bool {
-		return e.Kind == "dispatched" && e.Op == "guest.destroy" && e.Incarnation == inc
-	})
 }
 
 // checkJobs compares what was acknowledged with what is there: the same steps,

@@ -29,8 +29,9 @@ func created() entry {
 // rules would pass every kill.
 func TestTheCheckerCanFail(t *testing.T) {
 	legal := history(created(), destroy("requested"), destroy("approved"), destroy("dispatched"), destroy("succeeded"))
-	require.Empty(t, checkLog(legal))
-	require.Equal(t, map[op.Incarnation]place{"web-1": trashed}, places(legal))
+	r, wrong := replayed(legal)
+	require.Empty(t, wrong)
+	require.Equal(t, map[op.Incarnation]place{"web-1": trashed}, r.places)
 	for name, c := range map[string]struct {
 		log  []entry
 		says string
@@ -43,7 +44,7 @@ func TestTheCheckerCanFail(t *testing.T) {
 			entry{Kind: "dispatched", Step: "j1.1"}), "after its end"},
 		"an entry missing": {append(history(created()), entry{Seq: 3}), "number 3"},
 	} {
-		wrong := checkLog(c.log)
+		_, wrong := replayed(c.log)
 		require.NotEmpty(t, wrong, name)
 		require.Contains(t, wrong[0], c.says, name)
 	}
@@ -77,7 +78,8 @@ func TestTheGuestCheckCanFail(t *testing.T) {
 		{"brought back, and gone", back, seen{place: gone}, false},
 		{"nobody made it", nil, whole(live), false},
 	} {
-		wrong := checkGuests(owned, c.log, func(possession, op.Incarnation) seen { return c.is })
+		r, _ := replayed(c.log)
+		wrong := checkGuests(owned, r, func(possession, op.Incarnation) seen { return c.is })
 		require.Equal(t, c.ok, len(wrong) == 0, "%s: %v", c.name, wrong)
 	}
 }

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"math/rand/v2"
 	"sync"
 
 	"gated/internal/api"
@@ -11,7 +12,8 @@ import (
 // there after every kill.
 type ledger struct {
 	mu        sync.Mutex
-	jobs      map[string]api.Job // as last answered
+	jobs      map[string]api.Job // as last answered, until they are seen to have ended
+	over      map[string]api.Job // that were
 	approvals []*signature
 	files     map[op.Incarnation]possession
 	sets      map[string][]string // ETags that the newest may have: the last acknowledged one and those after it
@@ -23,6 +25,7 @@ type signature struct {
 	request  string
 	envelope api.Envelope
 	accepted bool // it was answered so
+	replayed bool // and was sent again since
 }
 
 // possession is a guest whose files were written and are to stay as they are.
@@ -31,7 +34,7 @@ type possession struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{jobs: map[string]api.Job{}, files: map[op.Incarnation]possession{}, sets: map[string][]string{}}
+	return &ledger{jobs: map[string]api.Job{}, over: map[string]api.Job{}, files: map[op.Incarnation]possession{}, sets: map[string][]string{}}
 }
 
 func (l *ledger) job(j api.Job) {
@@ -64,6 +67,30 @@ func (l *ledger) spent() []*signature {
 		if s.accepted {
 			out = append(out, s)
 		}
+	}
+	return out
+}
+
+// ended moves a job to those that are over.
+func (l *ledger) ended(j api.Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.jobs, j.ID)
+	short := api.Job{ID: j.ID, State: j.State}
+	for _, s := range j.Steps {
+		short.Steps = append(short.Steps, api.Step{ID: s.ID, Op: s.Op, Target: s.Target, State: s.State})
+	}
+	l.over[j.ID] = short
+}
+
+// someSpent returns the accepted approvals that were not replayed yet, and a few
+// that were.
+func (l *ledger) someSpent(r *rand.Rand) (out []*signature) {
+	for _, s := range l.spent() {
+		if !s.replayed || r.IntN(10) == 0 && len(out) < 40 {
+			out = append(out, s)
+		}
+		s.replayed = true
 	}
 	return out
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -38,25 +40,40 @@ type machine struct {
 	signer sign.Signer
 	client *client.Client
 
+	program string   // the gated that serves it
+	env     []string // more of it than every program gets
+
 	cmd    *exec.Cmd
 	notify *net.UnixConn
 	log    lifeLog // of the life that is or was
 	ended  chan error
 }
 
+// localConf is what guests may run, and how long what was destroyed is kept.
+const localConf = "local:\n  trash_keep: %s\n  stop_grace: 1s\n  commands:\n    sleep: {argv: [/bin/sleep, \"3600\"]}\n"
+
 func newMachine(t *testing.T) *machine {
+	return newMachineOf(t, filepath.Join(bin, "gated"), 2*time.Second)
+}
+
+// newMachineOf makes one that a program serves, with signers beside alice.
+func newMachineOf(t *testing.T, program string, keep time.Duration, signers ...string) *machine {
 	dir, err := os.MkdirTemp("/tmp", "gk") // a socket's path is short
 	require.NoError(t, err)
 	m := &machine{t: t, dir: dir, state: filepath.Join(dir, "state"), root: filepath.Join(dir, "state", "guests"),
-		socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "alice")}
+		socket: filepath.Join(dir, "s"), key: filepath.Join(dir, "alice"), program: program}
 	t.Cleanup(m.clear)
 	m.makeKey()
-	out, err := exec.Command(filepath.Join(bin, "gated"), "init", "--state", m.state, "--host", "pve1", "--operator", m.key+".pub").CombinedOutput()
+	args := []string{"init", "--state", m.state, "--host", "pve1", "--operator", m.key + ".pub"}
+	for _, file := range signers {
+		args = append(args, "--operator", file)
+	}
+	out, err := exec.Command(program, args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	conf := filepath.Join(m.state, "gated.yaml")
 	text, err := os.ReadFile(conf)
 	require.NoError(t, err)
-	text = append(text, "local:\n  trash_keep: 2s\n  stop_grace: 1s\n  commands:\n    sleep: {argv: [/bin/sleep, \"3600\"]}\n"...)
+	text = fmt.Appendf(text, localConf, keep)
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
 	m.client, err = client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }})
 	require.NoError(t, err)
@@ -67,40 +84,108 @@ func newMachine(t *testing.T) *machine {
 }
 
 func (m *machine) makeKey() {
-	pub, priv, err := ed25519.GenerateKey(nil)
-	require.NoError(m.t, err)
-	block, err := ssh.MarshalPrivateKey(priv, "alice@example.com")
-	require.NoError(m.t, err)
-	require.NoError(m.t, os.WriteFile(m.key, pem.EncodeToMemory(block), 0o600))
-	public, err := ssh.NewPublicKey(pub)
-	require.NoError(m.t, err)
-	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public))) + " alice@example.com\n"
-	require.NoError(m.t, os.WriteFile(m.key+".pub", []byte(line), 0o600))
+	writeKey(m.t, m.key, "alice@example.com")
+	var err error
 	m.signer, err = sign.KeyFile(m.key, nil)
 	require.NoError(m.t, err)
+}
+
+// writeKey makes a key in two files and returns its fingerprint.
+func writeKey(t *testing.T, path, owner string) string {
+	pub, priv, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	block, err := ssh.MarshalPrivateKey(priv, owner)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	public, err := ssh.NewPublicKey(pub)
+	require.NoError(t, err)
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public))) + " " + owner + "\n"
+	require.NoError(t, os.WriteFile(path+".pub", []byte(line), 0o600))
+	return ssh.FingerprintSHA256(public)
 }
 
 // start starts the daemon and returns when it says that it is ready.
 func (m *machine) start() {
 	m.t.Helper()
+	if err := m.begin(); err != nil {
+		m.t.Fatalf("the daemon does not start: %v\n%s", err, m.log.String())
+	}
+}
+
+// begin is start, and returns errCut where the daemon was killed before it was
+// ready, or why it ended.
+func (m *machine) begin() error {
 	m.log.Reset()
-	m.cmd = exec.Command(filepath.Join(bin, "gated"), "serve", "--state", m.state, "--socket", m.socket)
-	m.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + filepath.Join(m.dir, "n")}
-	m.cmd.Stderr = &m.log
-	require.NoError(m.t, m.cmd.Start())
-	m.ended = make(chan error, 1)
-	require.NoError(m.t, m.notify.SetReadDeadline(time.Now().Add(patience)))
-	go func(cmd *exec.Cmd, ended chan error) {
+	cmd, ended := exec.Command(m.program, "serve", "--state", m.state, "--socket", m.socket), make(chan error, 1)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + filepath.Join(m.dir, "n")}, m.env...)
+	cmd.Stderr = &m.log
+	if err := errors.Join(m.notify.SetReadDeadline(time.Now().Add(patience)), cmd.Start()); err != nil {
+		return err
+	}
+	m.cmd, m.ended = cmd, ended
+	gone := make(chan bool)
+	go func() {
 		err := cmd.Wait()
-		if !killed(err) {
-			_ = m.notify.SetReadDeadline(time.Unix(1, 0)) // who waits for it need not
-		}
+		close(gone)
+		_ = m.notify.SetReadDeadline(time.Unix(1, 0)) // who waits for it need not
 		ended <- err
-	}(m.cmd, m.ended)
-	buf := make([]byte, 512)
-	n, err := m.notify.Read(buf)
-	if err != nil || string(buf[:n]) != "READY=1" {
-		m.t.Fatalf("the daemon does not start: %q %v\n%s", buf[:n], err, m.log.String())
+	}()
+	for buf := make([]byte, 512); ; {
+		n, err := m.notify.Read(buf)
+		switch {
+		case err == nil && string(buf[:n]) == "READY=1":
+			return nil
+		case err == nil: // what an earlier life said at its end
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		default:
+			return m.notReady(gone)
+		}
+	}
+}
+
+// notReady says why the daemon did not get there; gone is closed where it ended.
+func (m *machine) notReady(gone chan bool) error {
+	late := false
+	select {
+	case <-gone:
+	default:
+		late = true
+		_ = m.cmd.Process.Kill()
+	}
+	err := <-m.ended
+	m.cmd = nil
+	switch {
+	case late:
+		return errors.New("it is not ready in time")
+	case killed(err):
+		return errCut
+	default:
+		return fmt.Errorf("it ended by itself: %w", err)
+	}
+}
+
+// finish ends the daemon as a service manager does, and reports whether it was
+// killed on the way.
+func (m *machine) finish() (cut bool) {
+	m.t.Helper()
+	_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	return m.over()
+}
+
+// over waits for the end of the daemon, and reports whether it was killed.
+func (m *machine) over() (cut bool) {
+	m.t.Helper()
+	select {
+	case err := <-m.ended:
+		m.cmd = nil
+		if cut = killed(err); !cut && err != nil {
+			m.t.Fatalf("the daemon ended badly: %v\n%s", err, m.log.String())
+		}
+		return cut
+	case <-time.After(2 * patience):
+		m.t.Fatalf("the daemon does not end\n%s", m.log.String())
+		return false
 	}
 }
 
@@ -129,6 +214,7 @@ func (m *machine) clear() {
 	if m.cmd != nil {
 		_ = m.cmd.Process.Kill()
 		<-m.ended
+		m.cmd = nil
 	}
 	for pid := range m.processes() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -10,8 +10,10 @@ import (
 	"gated/internal/agent"
 )
 
-// bin holds the programs, built once.
+// bin holds the programs, built once, and in taggedDir gated with crash points.
 var bin string
+
+const taggedDir = "tagged"
 
 func TestMain(m *testing.M) {
 	agent.MaybeOrphan()
@@ -33,10 +35,13 @@ func build(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "gated/cmd/gated", "gated/cmd/opsign").CombinedOutput()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
-		return 1
+	for sub, args := range map[string][]string{"": {"gated/cmd/gated", "gated/cmd/opsign"}, taggedDir: {"-tags", "crashpoints", "gated/cmd/gated"}} {
+		to := filepath.Join(dir, sub) + string(filepath.Separator)
+		out, err := exec.Command("go", append([]string{"build", "-o", to}, args...)...).CombinedOutput()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+			return 1
+		}
 	}
 	return m.Run()
 }
