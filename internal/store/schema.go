@@ -15,7 +15,7 @@ import (
 // Object is one thing that a schema has: a table, an index, a view or a trigger.
 type Object struct {
 	Kind, Name string
-	SQL        string // empty for what SQLite makes by itself
+	SQL        string // without comments and layout; empty for what SQLite makes by itself
 }
 
 // Schema returns what a database has that was just made with a list of
@@ -66,10 +66,37 @@ func readSchema(rows *sql.Rows) (out []Object, err error) {
 		if err := rows.Scan(&o.Kind, &o.Name, &o.SQL); err != nil {
 			return nil, err
 		}
+		o.SQL = plain(o.SQL)
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Object) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 	return out, rows.Err()
+}
+
+// plain is SQL without what means nothing in it, so that a comment in a migration
+// may be put better.
+func plain(sql string) string {
+	var out []byte
+	for i := 0; i < len(sql); {
+		n := skip(sql[i:])
+		switch {
+		case n > 0 && (sql[i] == '-' || sql[i] == '/'):
+			out = append(out, ' ')
+		case n > 0:
+			out = append(out, sql[i:i+n]...)
+		case strings.IndexByte(" \t\n", sql[i]) >= 0:
+			out, n = append(out, ' '), 1
+		default:
+			out, n = append(out, sql[i]), 1
+		}
+		if last := len(out) - 1; last > 0 && out[last] == ' ' && strings.IndexByte(" (,", out[last-1]) >= 0 {
+			out = out[:last]
+		} else if last > 0 && strings.IndexByte("(),", out[last]) >= 0 && out[last-1] == ' ' {
+			out[last-1], out = out[last], out[:last]
+		}
+		i += n
+	}
+	return strings.TrimSpace(string(out))
 }
