@@ -10,36 +10,52 @@ import (
 	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
+	"gated/internal/witness"
 )
 
 // knownGate asks the gate who it is, and refuses one that is not the gate that
-// is known at its address (TargetMismatch). One that is met first is pinned,
-// with a line that says so. Everything that shows or signs what a gate says
-// asks this first, and compares what it signs with the answer's gate and host.
+// is known at its address (TargetMismatch), or whose audit log does not go on
+// from what is remembered of it (BindingMismatch). One that is met first is
+// pinned, with a line that says so. Everything that shows or signs what a gate
+// says asks this first, and compares what it signs with the answer's gate and
+// host.
 func (t *tool) knownGate(ctx context.Context, cl *client.Client) (api.Status, error) {
+	s, _, err := t.witnessedGate(ctx, cl)
+	return s, err
+}
+
+// witnessedGate is knownGate with what was checked of the gate's log, nil of a
+// gate that signs no head of it.
+func (t *tool) witnessedGate(ctx context.Context, cl *client.Client) (api.Status, *witness.Checked, error) {
 	s, err := cl.Status(ctx)
 	if err != nil {
-		return api.Status{}, err
+		return api.Status{}, nil, err
 	}
 	at, file := cl.Address(), client.KnownGatesOf(t.Getenv)
 	known, err := file.Known(at, s)
+	if err == nil && !known && at.Remote() && t.unasked {
+		err = metUnasked(at, s)
+	}
+	if err != nil {
+		return api.Status{}, nil, err
+	}
+	// Before it is pinned: a log that is refused is no reason to know its gate.
+	checked, say, err := t.witness(ctx, cl, at, s)
 	if err == nil && !known {
 		err = t.meet(file, at, s)
 	}
 	if err != nil {
-		return api.Status{}, err
+		return api.Status{}, nil, err
 	}
-	return s, nil
+	t.sayOnce(say)
+	return s, checked, nil
 }
 
 // meet pins a gate that is not known yet. That of another host is met by a
 // person: whoever is on the way there can pass on another gate's requests and
 // show what they like beside them, so a program that signs what it finds at a
-// new address is refused (NotAllowed), and nothing is pinned.
+// new address was refused (NotAllowed) before.
 func (t *tool) meet(file client.KnownGates, at client.Address, s api.Status) error {
-	if at.Remote() && t.unasked {
-		return metUnasked(at, s)
-	}
 	pinned, err := file.Check(at, s)
 	var not *client.NotPinned
 	switch {
@@ -100,6 +116,9 @@ func (t *tool) forgetCommand() *cobra.Command {
 			return t.Emit(gone)
 		}
 		t.Print(wordsForgot, gone.Gate, op.Shown(gone.Host), gone.Address)
+		if m, err := t.witnesses().Remembered(gone.Gate); err == nil && m != nil {
+			t.Say(wordsHeadStays, op.Shown(m.Path))
+		}
 		return nil
 	})
 	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -55,6 +55,7 @@ func gateWith(t *testing.T, payload []byte, r api.Request) *tool {
 		})
 	}
 	answer("/v1/status", api.Status{Host: "pve1", Gate: gateID})
+	answer("/v1/audit/head", api.Head{Seq: 3})
 	answer("/v1/requests/j1.1", r)
 	answer("/v1/requests/j1.1/payload", payload)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}

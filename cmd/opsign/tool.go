@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ type tool struct {
 
 	settling time.Duration // how long a new screen of review takes no key
 	unasked  bool          // it signs, and nobody is asked: --yes
+	said     []string      // by sayOnce
 }
 
 // newTool returns the tool of this process.
@@ -28,6 +30,15 @@ func newTool() *tool {
 
 // run runs a command line and returns its exit code.
 func (t *tool) run(ctx context.Context, args []string) int { return t.Run(ctx, t.root(), args) }
+
+// sayOnce says something beside the answer, unless it was said in this run. A
+// text that is empty says nothing.
+func (t *tool) sayOnce(text string) {
+	if text != "" && !slices.Contains(t.said, text) {
+		t.said = append(t.said, text)
+		t.Say("%s", text)
+	}
+}
 
 // command returns a command with the words of its path.
 func (t *tool) command(path string, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {

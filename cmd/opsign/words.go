@@ -10,6 +10,7 @@ import (
 	"gated/internal/cli"
 	"gated/internal/client"
 	"gated/internal/op"
+	"gated/internal/witness"
 )
 
 // The words that people read of this tool alone are in this file, and those of
@@ -69,8 +70,19 @@ empty: --incarnation "". For -p see gated ops.`,
 		`A gate is pinned when it is met first, in $XDG_CONFIG_HOME/gated/known_gates or ~/.config/gated/known_gates. Another
 gate at the same address is refused.`, "  opsign known"},
 	"forget": {"forget ADDRESS", "Forget the gate of an address, so that the one that answers next is pinned",
-		"Ask whoever runs the gate first, and compare the new id with what gated status prints on its host.",
+		`Ask whoever runs the gate first, and compare the new id with what gated status prints on its host. What is remembered of
+its audit log stays, as evidence (opsign witness).`,
 		"  opsign forget ssh://alice@pve1"},
+	"witness": {"witness", "List what is remembered of gates' audit logs",
+		`Each time it connects, opsign demands a proof that the gate's audit log goes on from the last head that was seen. A log that was
+cut, rewritten or rolled back is refused, with both heads, before anything is signed. The heads are in
+$XDG_STATE_HOME/gated/witness or ~/.local/state/gated/witness.`, "  opsign witness"},
+	"witness export": {"export [GATE]", "Write the heads that are remembered, and what contradicted them, as evidence",
+		`One JSON object a line, with the gate's key and the signed note: who gets it needs nothing else to check it. See opsign witness
+check and, on the gate's host, gated audit verify --witness.`, "  opsign witness export > heads.jsonl"},
+	"witness check": {"check FILE", "Compare the heads that another operator remembers with the log that the gate shows here",
+		`FILE is what opsign witness export wrote there, - standard input. Exit code 1 if one of them is not of this log: the two of you
+were shown different ones.`, "  opsign witness check heads.jsonl"},
 }
 
 // What the flags do.
@@ -118,6 +130,16 @@ const (
 	wordsNoneKnown      = "no gate is known yet\n"
 	wordsKnownHead      = "ADDRESS\tHOST\tGATE"
 	wordsForgot         = "forgot gate %s on %s, known at %s\n"
+	wordsHeadStays      = "what is remembered of its audit log stays, in %s\n"
+	wordsRemembered     = "the audit log of gate %s is remembered from now on: %d entries, in %s\n"
+	wordsNotRemembered  = "warning: at %s: %s\n"
+	wordsUnsignedLog    = "warning: gate %s signs no head of its audit log, so that nobody notices when it is cut or rewritten. It is an older gated, or the log is broken: gated audit verify\n"
+	wordsNoneRemembered = "no gate's audit log is remembered yet\n"
+	wordsWitnessHead    = "GATE\tHOST\tADDRESS\tENTRIES\tROOT\tSEEN\tCONTRADICTED"
+	wordsTimes          = "%d times"
+	wordsContradicted   = "warning: a gate showed another log than the one that was remembered. The evidence: opsign witness export GATE\n"
+	wordsInLog          = "in the log: %d entries, root %s, seen %s at %s\n"
+	wordsNotInLog       = "NOT in the log: %d entries, root %s, seen %s at %s\n"
 	wordsRequest        = "request %s: %s, for %s\n"
 	wordsSigned         = "  what the signature binds:\n"
 	wordsLost           = "  what would be lost, as the gate saw it%s:\n"
@@ -269,6 +291,37 @@ func notTogether(id, what string) error {
 func cannotPin(at client.Address, not *client.NotPinned) error {
 	return op.Refuse(op.NotAllowed, "%s is met first: %v", at, not).
 		WithHint("make known_gates writable, or set XDG_CONFIG_HOME to a directory where it may be")
+}
+
+func cannotRemember(at client.Address, not *witness.NotKept) error {
+	return op.Refuse(op.NotAllowed, "%s: %v", at, not).
+		WithHint("nothing was signed. Make room for it, or set XDG_STATE_HOME to a directory where it may be written")
+}
+
+func nothingRemembered() error {
+	return op.Refuse(op.UnknownTarget, "nothing is remembered of such a gate's audit log").WithHint("opsign witness lists what is")
+}
+
+func noGateID(text string) error {
+	return op.Refuse(op.Malformed, "%q is not a gate's id, which has 32 lower-case hex digits", text).WithHint("opsign witness lists them")
+}
+
+func nothingToCompare(gate op.GateID) error {
+	return op.Refuse(op.BindingMismatch, "gate %s signs no head of its audit log: there is nothing to compare with", gate).
+		WithHint("gated audit verify and gated --version on its host say why")
+}
+
+func noHeadOf(gate op.GateID) error {
+	return op.Refuse(op.UnknownTarget, "the file has no head of gate %s, which answers", gate).
+		WithHint("a gate that was restored has a new id; opsign -H ADDRESS witness check names another one")
+}
+
+func logsDiffer(checked witness.Checked, f witness.Finding) error {
+	was, is := f.Record.Head(), checked.Head
+	return op.Refuse(op.BindingMismatch, "the log of gate %s that is shown here is not the one that the other witness was shown: %s\nthere: %d entries, root %s, seen %s\nhere:  %d entries, root %s",
+		is.Gate, f.Why, was.Size, was.Root, cli.Moment(f.Record.Seen), is.Size, is.Root).
+		WithHint("sign nothing of this gate. One of you was shown a log that is not the gate's, or it was changed in between: take both exports " +
+			"to whoever runs it (gated audit verify --witness FILE on its host)")
 }
 
 func metUnasked(at client.Address, s api.Status) error {

@@ -101,15 +101,26 @@ func ParseExport(text []byte) ([]Record, error) {
 	return records, err
 }
 
+// Export writes what ParseExport reads: every record, each on a line.
+func Export(memories ...Memory) ([]byte, error) {
+	var text []byte
+	for _, m := range memories {
+		for _, r := range m.Records() {
+			line, err := r.line()
+			if err != nil {
+				return nil, err
+			}
+			text = append(text, line...)
+		}
+	}
+	return text, nil
+}
+
 // write replaces a gate's file.
 func (d Dir) write(gate op.GateID, m Memory) error {
-	var text []byte
-	for _, r := range m.Records() {
-		line, err := r.line()
-		if err != nil {
-			return err
-		}
-		text = append(text, line...)
+	text, err := Export(m)
+	if err != nil {
+		return err
 	}
 	return d.file(gate).Replace(text)
 }

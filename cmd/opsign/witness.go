@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/api"
+	"gated/internal/client"
+	"gated/internal/op"
+	"gated/internal/witness"
+)
+
+// witnesses are the heads that are remembered.
+func (t *tool) witnesses() witness.Dir { return witness.DirOf(t.Getenv, t.now) }
+
+// witness demands that a gate's audit log goes on from what is remembered of it
+// (witness.Dir.Check), and returns what to say of it. A head that cannot be
+// remembered is a reason to refuse a gate of another host (NotAllowed), as one
+// that cannot be pinned is.
+func (t *tool) witness(ctx context.Context, cl *client.Client, at client.Address, s api.Status) (*witness.Checked, string, error) {
+	d := t.witnesses()
+	checked, err := d.Check(ctx, witness.Gate{ID: s.Gate, Host: s.Host, Address: string(at)}, gateLog{cl})
+	var unsigned *witness.Unsigned
+	var not *witness.NotKept
+	switch {
+	case errors.As(err, &unsigned):
+		return nil, sprint(wordsUnsignedLog, s.Gate), nil
+	case errors.As(err, &not) && at.Remote():
+		return nil, "", cannotRemember(at, not)
+	case errors.As(err, &not):
+		return &checked, sprint(wordsNotRemembered, op.Shown(string(at)), op.Shown(not.Error())), nil
+	case err != nil:
+		return nil, "", err
+	case checked.First:
+		return &checked, sprint(wordsRemembered, s.Gate, checked.Head.Size, op.Shown(d.File(s.Gate))), nil
+	}
+	return &checked, "", nil
+}
+
+// gateLog asks a gate about its log.
+type gateLog struct{ client *client.Client }
+
+// Head implements witness.Log.
+func (g gateLog) Head(ctx context.Context) (witness.Shown, error) {
+	h, err := g.client.AuditHead(ctx)
+	return witness.Shown{Seq: h.Seq, Note: h.Note, Key: h.Key}, err
+}
+
+// Consistency implements witness.Log.
+func (g gateLog) Consistency(ctx context.Context, old, size int64) ([]string, error) {
+	c, err := g.client.Consistency(ctx, old, size)
+	return c.Proof, err
+}
