@@ -17,6 +17,9 @@ import (
 
 var when = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("x", 3600))
 
+// schema is the log's own, in the two steps in which it came.
+var schema = []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema}, {Version: 2, Name: "tree", SQL: audit.SchemaTree}}
+
 // log is a log in a store of its own.
 type log struct {
 	t     *testing.T
@@ -25,7 +28,7 @@ type log struct {
 
 func newLog(t *testing.T) *log {
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema + audit.SchemaTree}}})
+		store.Options{Migrations: schema})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	s.OnGroup(audit.Seal)
@@ -315,7 +318,7 @@ func TestGoingOnHidesNothing(t *testing.T) {
 // offline opens the log as another program would: nothing seals the head.
 func offline(l *log) *log {
 	require.NoError(l.t, l.store.Close())
-	s, err := store.Open(l.t.Context(), l.store.Path(), store.Options{Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema + audit.SchemaTree}}})
+	s, err := store.Open(l.t.Context(), l.store.Path(), store.Options{Migrations: schema})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = s.Close() })
 	return &log{l.t, s}

@@ -79,7 +79,7 @@ func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) 
 			e = nil
 			continue
 		}
-		done, err := e.add(body)
+		done, err := e.add(tlog.RecordHash(body))
 		if err != nil {
 			return newest, nil, err
 		}

@@ -54,10 +54,10 @@ func (e *edge) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// add appends an entry's text and returns the nodes that it completes, by
-// level; the first one is its leaf.
-func (e *edge) add(text []byte) ([]tlog.Hash, error) {
-	nodes, err := tlog.StoredHashes(e.size, text, e)
+// add appends an entry's leaf and returns the nodes that it completes, by level;
+// the first one is the leaf.
+func (e *edge) add(leaf tlog.Hash) ([]tlog.Hash, error) {
+	nodes, err := tlog.StoredHashesForRecordHash(e.size, leaf, e)
 	if err != nil {
 		return nil, err
 	}

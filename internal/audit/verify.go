@@ -2,14 +2,14 @@ package audit
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
-	"github.com/go-json-experiment/json"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"gated/internal/checkpoint"
 	"gated/internal/store"
@@ -36,25 +36,48 @@ func Verify(tx *store.Tx, each func(Entry) error, kept ...checkpoint.Checkpoint)
 		return Head{}, err
 	}
 	slices.SortFunc(v.kept, func(a, b checkpoint.Checkpoint) int { return int(min(1, max(-1, a.Size-b.Size))) })
-	rows, err := tx.Query(`SELECT seq, body, hash FROM audit ORDER BY seq`)
-	if err != nil {
-		return Head{}, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var body, hash sql.RawBytes
-		if err := rows.Scan(&seq, &body, &hash); err != nil {
-			return v.head, err
-		}
-		if err := v.entry(seq, body, hash); err != nil {
-			return v.head, err
-		}
-	}
-	if err := rows.Err(); err != nil {
+	if err := v.walk(); err != nil {
 		return v.head, err
 	}
 	return v.head, v.end()
+}
+
+// walk reads the entries in batches, has each batch hashed and decoded beside
+// the reading of the next ones, and takes them in their order.
+func (v *verifier) walk() error {
+	rows, err := v.tx.Query(`SELECT seq, body, hash FROM audit ORDER BY seq`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var ahead []*batch
+	defer func() {
+		for _, b := range ahead {
+			<-b.done
+		}
+	}()
+	for more := true; more || len(ahead) > 0; {
+		if more {
+			var b *batch
+			if b, more, err = readBatch(rows); err != nil {
+				return err
+			}
+			go b.look(v.each != nil)
+			ahead = append(ahead, b)
+		}
+		if more && len(ahead) <= runtime.GOMAXPROCS(0) {
+			continue
+		}
+		b := ahead[0]
+		<-b.done
+		ahead = ahead[1:]
+		for i := range b.rows {
+			if err := v.entry(&b.rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // verifier is a walk through the log.
@@ -100,52 +123,36 @@ func (v *verifier) signed() error {
 	return nil
 }
 
-// links is all of an entry that its place in the log is checked by.
-type links struct {
-	Seq  int64  `json:"seq"`
-	Prev string `json:"prev"`
-}
-
-func (v *verifier) entry(seq int64, body, hash []byte) error {
-	if seq <= v.head.Seq {
-		return &BrokenError{seq, "is not a number that the log gives"}
-	}
-	if seq != v.head.Seq+1 {
-		return &BrokenError{v.head.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
-	}
-	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], hash) {
-		return &BrokenError{seq, "was altered: its hash is another"}
-	}
-	var e Entry
-	var l links
-	err := error(nil)
-	if v.each == nil {
-		err = json.Unmarshal(body, &l)
-	} else if err = json.Unmarshal(body, &e); err == nil {
-		l = links{e.Seq, e.Prev}
-	}
+func (v *verifier) entry(r *row) error {
+	seq := r.seq
 	switch {
-	case err != nil:
+	case seq <= v.head.Seq:
+		return &BrokenError{seq, "is not a number that the log gives"}
+	case seq != v.head.Seq+1:
+		return &BrokenError{v.head.Seq + 1, fmt.Sprintf("is missing; the next one is %d", seq)}
+	case !bytes.Equal(r.sum[:], r.hash):
+		return &BrokenError{seq, "was altered: its hash is another"}
+	case r.err != nil:
 		return &BrokenError{seq, "does not decode"}
-	case l.Seq != seq:
-		return &BrokenError{seq, fmt.Sprintf("says that it is entry %d", l.Seq)}
-	case l.Prev != v.head.Hash:
+	case r.links.Seq != seq:
+		return &BrokenError{seq, fmt.Sprintf("says that it is entry %d", r.links.Seq)}
+	case r.links.Prev != v.head.Hash:
 		return &BrokenError{seq, "does not follow the entry before it"}
 	}
-	if err := v.grow(seq, body); err != nil {
+	if err := v.grow(seq, r.leaf); err != nil {
 		return err
 	}
-	v.head = Head{Seq: seq, Hash: hex.EncodeToString(hash)}
+	v.head = Head{Seq: seq, Hash: hex.EncodeToString(r.hash)}
 	if v.each != nil {
-		return v.each(e)
+		return v.each(r.entry)
 	}
 	return nil
 }
 
 // grow compares the nodes that an entry completes with the stored ones, and the
 // tree with the heads of this size.
-func (v *verifier) grow(seq int64, body []byte) error {
-	done, err := v.grown.add(body)
+func (v *verifier) grow(seq int64, leaf tlog.Hash) error {
+	done, err := v.grown.add(leaf)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ var parts = []struct {
 	{"changed", (*bench).changed},
 	{"start", (*bench).start},
 	{"verify", (*bench).verify},
+	{"audit", (*bench).auditLog},
 	{"memory", (*bench).memory},
 	{"reservations", (*bench).reservations},
 	{"killed", (*bench).killed},

@@ -13,6 +13,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/checkpoint"
 	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
@@ -89,9 +90,13 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if w.store, err = store.Open(ctx, databaseIn(o.dir), store.Options{Migrations: gate.Migrations(), Logger: log}); err != nil {
 		return nil, err
 	}
+	key, err := checkpoint.NewKey(gateID)
+	if err != nil {
+		return nil, err
+	}
 	first := journal.TrustVersion{Epoch: 1, Text: lines, How: "init", At: now()}
 	c := gate.Config{Store: w.store, Observer: w.driver, Host: host, ID: gateID, Trust: trust, Epoch: first.Epoch, Policy: policy.Default(),
-		Logger: log, Wake: w.wake}
+		Key: key.Signer, Logger: log, Wake: w.wake}
 	if o.people > 0 {
 		c.Policy.Rules = []policy.Rule{{Where: "bench", Op: "guest.destroy", Threshold: o.people}}
 	}
@@ -101,7 +106,9 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if w.gate, err = gate.New(c); err != nil {
 		return nil, err
 	}
-	err = w.store.Update(ctx, func(tx *store.Tx) error { return errors.Join(journal.AddTrust(tx, first), recorded(tx, trust, first)) })
+	err = w.store.Update(ctx, func(tx *store.Tx) error {
+		return errors.Join(audit.SetPublicKey(tx, gateID, key.Public), journal.AddTrust(tx, first), recorded(tx, trust, first))
+	})
 	if err != nil {
 		return nil, err
 	}

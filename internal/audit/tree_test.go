@@ -1,0 +1,290 @@
+package audit_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/tlog"
+	"pgregory.net/rapid"
+
+	"gated/internal/audit"
+	"gated/internal/checkpoint"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+const gateID = op.GateID("0123456789abcdef0123456789abcdef")
+
+// signing is a log whose heads are signed.
+func signing(t *testing.T) (*log, checkpoint.Key) {
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: schema})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	key, err := checkpoint.NewKey(gateID)
+	require.NoError(t, err)
+	s.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
+	l := &log{t, s}
+	l.update(func(tx *store.Tx) error { return audit.SetPublicKey(tx, gateID, key.Public) })
+	return l, key
+}
+
+// fill appends n entries, a group for every so many.
+func (l *log) fill(n, group int) {
+	l.t.Helper()
+	for done := 0; done < n; done += group {
+		var entries []audit.Entry
+		for i := range min(group, n-done) {
+			entries = append(entries, audit.Entry{Time: when, Kind: audit.Planned, Detail: fmt.Sprintf("entry %d", done+i+1)})
+		}
+		l.append(entries...)
+	}
+}
+
+// signed is the head that was signed last.
+func (l *log) signed(key checkpoint.Key) (c checkpoint.Checkpoint) {
+	l.t.Helper()
+	l.view(func(tx *store.Tx) error {
+		note, public, err := audit.SignedHead(tx)
+		require.NoError(l.t, err)
+		require.Equal(l.t, key.Public, public)
+		c, err = checkpoint.Open(note, public)
+		require.NoError(l.t, err)
+		return nil
+	})
+	return c
+}
+
+// TestTheTreeIsRFC6962s: roots and proofs are those of a tree that keeps every
+// node, at sizes around the levels that are stored.
+func TestTheTreeIsRFC6962s(t *testing.T) {
+	l, key := signing(t)
+	var all []tlog.Hash
+	reader := tlog.HashReaderFunc(func(at []int64) (out []tlog.Hash, err error) {
+		for _, i := range at {
+			out = append(out, all[i])
+		}
+		return out, nil
+	})
+	sizes := map[int64]bool{1: true, 2: true, 3: true, 15: true, 16: true, 17: true, 31: true, 33: true, 255: true, 256: true, 257: true, 600: true}
+	heads := map[int64]checkpoint.Checkpoint{}
+	for n := int64(1); n <= 600; n++ {
+		l.append(audit.Entry{Time: when, Kind: audit.Planned, Detail: fmt.Sprint(n)})
+		l.view(func(tx *store.Tx) error {
+			bodies, err := audit.Bodies(tx, n-1, 1)
+			require.NoError(t, err)
+			more, err := tlog.StoredHashes(n-1, bodies[0], reader)
+			require.NoError(t, err)
+			all = append(all, more...)
+			return nil
+		})
+		if sizes[n] {
+			root, err := tlog.TreeHash(n, reader)
+			require.NoError(t, err)
+			heads[n] = l.signed(key)
+			require.Equal(t, checkpoint.Checkpoint{Gate: gateID, Size: n, Root: root}, heads[n])
+		}
+	}
+	for old, was := range heads {
+		for size, is := range heads {
+			if old > size {
+				continue
+			}
+			l.view(func(tx *store.Tx) error {
+				proof, err := audit.ProveConsistency(tx, old, size)
+				require.NoError(t, err)
+				require.NoError(t, was.Continues(is, proof))
+				text, proof, err := audit.ProveInclusion(tx, old, size)
+				require.NoError(t, err)
+				require.NoError(t, is.Includes(old, text, proof))
+				return nil
+			})
+		}
+	}
+	require.NoError(t, l.verify())
+	l.view(func(tx *store.Tx) error {
+		var kept []checkpoint.Checkpoint
+		for _, c := range heads {
+			kept = append(kept, c)
+		}
+		_, err := audit.Verify(tx, nil, kept...)
+		require.NoError(t, err)
+		forged := heads[33]
+		forged.Root[3] ^= 1
+		_, err = audit.Verify(tx, nil, heads[600], forged)
+		var b *audit.BrokenError
+		require.ErrorAs(t, err, &b)
+		require.EqualValues(t, 33, b.Seq)
+		later := heads[600]
+		later.Size++
+		_, err = audit.Verify(tx, nil, later)
+		require.ErrorAs(t, err, &b)
+		require.EqualValues(t, 601, b.Seq)
+		return nil
+	})
+}
+
+// TestProofsAtRandom: whatever the groups, proofs hold, and a head of each size
+// continues every earlier one.
+func TestProofsAtRandom(t *testing.T) {
+	l, key := signing(t)
+	var heads []checkpoint.Checkpoint
+	rapid.Check(t, func(r *rapid.T) {
+		l.fill(rapid.IntRange(1, 40).Draw(r, "entries"), rapid.IntRange(1, 40).Draw(r, "group"))
+		heads = append(heads, l.signed(key))
+		was, is := heads[rapid.IntRange(0, len(heads)-1).Draw(r, "old")], heads[len(heads)-1]
+		l.view(func(tx *store.Tx) error {
+			proof, err := audit.ProveConsistency(tx, was.Size, is.Size)
+			require.NoError(r, err)
+			require.NoError(r, was.Continues(is, proof))
+			return nil
+		})
+	})
+	require.NoError(t, l.verify())
+}
+
+func TestProofsOfWhatIsNotThere(t *testing.T) {
+	l, _ := signing(t)
+	l.fill(20, 5)
+	l.view(func(tx *store.Tx) error {
+		for _, c := range [][2]int64{{0, 5}, {-1, 5}, {6, 5}, {5, 21}, {1, 1 << 62}} {
+			_, err := audit.ProveConsistency(tx, c[0], c[1])
+			require.ErrorIs(t, err, op.BadParams, c)
+		}
+		for _, c := range [][2]int64{{0, 5}, {-1, 5}, {6, 5}, {21, 21}} {
+			_, _, err := audit.ProveInclusion(tx, c[0], c[1])
+			require.ErrorIs(t, err, op.UnknownTarget, c)
+		}
+		return nil
+	})
+}
+
+// TestTheTreeIsPartOfTheLog: nothing of it can be another.
+func TestTheTreeIsPartOfTheLog(t *testing.T) {
+	other, err := checkpoint.NewKey(gateID)
+	require.NoError(t, err)
+	for name, tamper := range map[string]string{
+		"a node altered":         `UPDATE audit_tree SET hash = zeroblob(32) WHERE level = 4 AND n = 1`,
+		"a higher node altered":  `UPDATE audit_tree SET hash = zeroblob(32) WHERE level = 8`,
+		"a node that is no hash": `UPDATE audit_tree SET hash = x'00' WHERE level = 4 AND n = 1`,
+		"a node removed":         `DELETE FROM audit_tree WHERE level = 4 AND n = 2`,
+		"the last node removed":  `DELETE FROM audit_tree WHERE level = 4 AND n = 17`,
+		"a node added":           `INSERT INTO audit_tree SELECT 4, 99, hash FROM audit_tree WHERE level = 4 AND n = 1`,
+		"a level added":          `INSERT INTO audit_tree SELECT 5, n, hash FROM audit_tree WHERE level = 4 AND n = 1`,
+		"the edge altered":       `UPDATE audit_head SET edge = zeroblob(length(edge))`,
+		"the edge removed":       `UPDATE audit_head SET edge = x''`,
+		"the edge cut":           `UPDATE audit_head SET edge = substr(edge, 1, 32)`,
+		"the signature altered":  `UPDATE audit_head SET note = replace(note, char(10) || char(10), char(10) || 'x' || char(10) || char(10))`,
+		"the key exchanged":      `UPDATE audit_key SET public = '` + other.Public + `'`,
+		"the key removed":        `DELETE FROM audit_key`,
+		"no note at all":         `UPDATE audit_head SET note = 'signed'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := signing(t)
+			l.fill(300, 7)
+			require.NoError(t, l.verify())
+			l = offline(l)
+			l.exec(tamper)
+			require.Error(t, l.verify())
+		})
+	}
+}
+
+// TestARewrittenLogIsFoundByItsHead: who can write the database, and has not the
+// gate's key, can make all of it consistent but for the head that was signed.
+func TestARewrittenLogIsFoundByItsHead(t *testing.T) {
+	l, key := signing(t)
+	l.fill(40, 4)
+	kept := l.signed(key)
+	forged, _ := signing(t)
+	forged.fill(39, 4)
+	forged.append(audit.Entry{Time: when, Kind: audit.Planned, Detail: "another"})
+	require.NoError(t, forged.verify(), "by itself it is a whole log")
+	forged.view(func(tx *store.Tx) error {
+		_, err := audit.Verify(tx, nil, kept)
+		var b *audit.BrokenError
+		require.ErrorAs(t, err, &b)
+		require.EqualValues(t, 40, b.Seq)
+		return nil
+	})
+	var note string
+	l.view(func(tx *store.Tx) (err error) { note, _, err = audit.SignedHead(tx); return err })
+	forged = offline(forged)
+	forged.update(func(tx *store.Tx) error {
+		_, err := tx.Exec(`UPDATE audit_head SET note = ?`, note)
+		if err == nil {
+			_, err = tx.Exec(`UPDATE audit_key SET public = ?`, key.Public)
+		}
+		return err
+	})
+	forged.broken(40)
+}
+
+// TestLogsFromBeforeTheTree: the first group after the upgrade plants it, over
+// everything that was written before.
+func TestLogsFromBeforeTheTree(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.db")
+	old, err := store.Open(t.Context(), path, store.Options{Migrations: schema[:1]})
+	require.NoError(t, err)
+	old.OnGroup(func(tx *store.Tx) error {
+		_, err := tx.Exec(`INSERT OR REPLACE INTO audit_head(id, seq, hash) SELECT 1, seq, hash FROM audit ORDER BY seq DESC LIMIT 1`)
+		return err
+	})
+	(&log{t, old}).fill(300, 50)
+	require.NoError(t, old.Close())
+
+	s, err := store.Open(t.Context(), path, store.Options{Migrations: schema})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	l := &log{t, s}
+	require.NoError(t, l.verify(), "before anything was written")
+	key, err := checkpoint.NewKey(gateID)
+	require.NoError(t, err)
+	s.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
+	l.update(func(tx *store.Tx) error {
+		if err := audit.SetPublicKey(tx, gateID, key.Public); err != nil {
+			return err
+		}
+		_, err := audit.Append(tx, audit.Entry{Time: when, Kind: audit.Keyed})
+		return err
+	})
+	require.NoError(t, l.verify())
+	require.EqualValues(t, 301, l.signed(key).Size)
+	l.view(func(tx *store.Tx) error {
+		text, proof, err := audit.ProveInclusion(tx, 17, 301)
+		require.NoError(t, err)
+		require.NoError(t, l.signed(key).Includes(17, text, proof))
+		return nil
+	})
+}
+
+// TestWhoWritesWithoutTheKey leaves the head that was signed last, and the next
+// one that is signed covers what was written meanwhile.
+func TestWhoWritesWithoutTheKey(t *testing.T) {
+	l, key := signing(t)
+	l.fill(20, 4)
+	l = online(l) // with the zero Sealer
+	l.fill(5, 1)
+	require.EqualValues(t, 20, l.signed(key).Size)
+	require.NoError(t, l.verify())
+	l = offline(l)
+	l.store.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
+	l.fill(1, 1)
+	require.EqualValues(t, 26, l.signed(key).Size)
+	require.NoError(t, l.verify())
+}
+
+// TestNothingSignsForABrokenLog: where entries were cut off or are missing in a
+// way that shows, the gate goes on to log and stops to sign.
+func TestNothingSignsForABrokenLog(t *testing.T) {
+	l, key := signing(t)
+	l.fill(20, 4)
+	l = offline(l)
+	l.exec(`UPDATE audit_head SET edge = substr(edge, 1, 32)`)
+	l.store.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
+	l.fill(5, 1)
+	require.EqualValues(t, 20, l.signed(key).Size)
+	require.Error(t, l.verify())
+	require.EqualValues(t, 25, l.head().Seq, "what happens is logged all the same")
+}
