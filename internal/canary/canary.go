@@ -143,7 +143,7 @@ func load(tx *store.Tx) (*State, error) {
 	err := tx.QueryRow(`SELECT state FROM canary WHERE id = 1`).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		head, err := audit.ReadHead(tx)
-		return &State{Cursor: max(head.Seq-lookBack, 0)}, err
+		return &State{Cursor: max(head.Seq-lookBack, 0), Started: head.Seq > lookBack}, err
 	}
 	s := &State{}
 	if err == nil {

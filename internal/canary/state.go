@@ -6,7 +6,8 @@ import (
 )
 
 // Identity is what the gate decided by. An empty member is not known, but for
-// Revoked, which is empty without a revocation file.
+// Revoked, which is known together with Policy and empty without a revocation
+// file.
 type Identity struct {
 	Policy  string `json:"policy,omitempty"`  // digest, as in the audit log
 	Signers string `json:"signers,omitempty"` // digest of the allowed_signers file
@@ -25,7 +26,7 @@ func (i Identity) Changed(to Identity) []string {
 	if differs(i.Policy, to.Policy) {
 		out = append(out, "policy")
 	}
-	if differs(i.Signers, to.Signers) || i.Revoked != to.Revoked {
+	if differs(i.Signers, to.Signers) || i.Policy != "" && to.Policy != "" && i.Revoked != to.Revoked {
 		out = append(out, "trust")
 	}
 	if differs(i.Version, to.Version) || i.Schema != 0 && to.Schema != 0 && i.Schema != to.Schema {

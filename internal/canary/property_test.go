@@ -1,0 +1,185 @@
+package canary
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/audit"
+	"gated/internal/op"
+)
+
+// log is a log of every kind of entry, with changes among them, in which callers
+// are met in different numbers.
+func log(t *rapid.T) []audit.Entry {
+	now, out := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), []audit.Entry{}
+	add := func(e audit.Entry) {
+		now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "later")) * time.Second)
+		e.Seq, e.Time = int64(len(out)+1), now
+		out = append(out, e)
+	}
+	add(audit.Entry{Kind: audit.Started, Policy: "p0", Digest: "s", Version: "v"})
+	for range rapid.IntRange(1, 6).Draw(t, "spans") {
+		kinds := rapid.SliceOfN(rapid.SampledFrom([]audit.Kind{audit.Planned, audit.Requested, audit.Refused, audit.Approved, audit.Rejected,
+			audit.Expired, audit.Cancelled, audit.Dispatched, audit.Reissued}), 1, 3).Draw(t, "kinds")
+		by := rapid.SliceOfN(rapid.SampledFrom([]string{"uid:1", "uid:2", "agent:a#1", "agent:a#2", "desired:web", byGate}), 1, 5).Draw(t, "callers")
+		for range rapid.IntRange(0, 120).Draw(t, "n") {
+			n := rapid.IntRange(1, 60).Draw(t, "step")
+			add(audit.Entry{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), By: rapid.SampledFrom(by).Draw(t, "by"), Step: fmt.Sprintf("j%d.1", n),
+				Op: "guest.stop", Target: fmt.Sprintf("guest/%d", n), Code: op.Conflict})
+		}
+		add(audit.Entry{Kind: audit.Trusted, Policy: fmt.Sprintf("p%d", rapid.IntRange(0, 2).Draw(t, "policy")), Digest: "s"})
+	}
+	return out
+}
+
+func drawRules(t *rapid.T) Rules {
+	m := rapid.IntRange(10, 30).Draw(t, "minimum")
+	return Rules{Decisions: rapid.IntRange(2*m, 120).Draw(t, "decisions"), Days: rapid.IntRange(1, 7).Draw(t, "days"), Minimum: m,
+		Floor: rapid.IntRange(5, 50).Draw(t, "floor")}
+}
+
+// TestVerdictsDoNotDependOnWhoLooksWhen: however a log is cut into rounds, with
+// the state written and read in between, and entries handed in again, the same
+// verdicts come after the same entries; and the state stays small.
+func TestVerdictsDoNotDependOnWhoLooksWhen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries, r := log(t), drawRules(t)
+		whole, parts := &State{}, &State{}
+		var a, b []audit.Entry
+		for i, e := range entries {
+			a = append(a, whole.Take(r, goBack, e)...)
+			if rapid.Bool().Draw(t, "written") {
+				text, err := json.Marshal(parts)
+				require.NoError(t, err)
+				parts = &State{}
+				require.NoError(t, json.Unmarshal(text, parts))
+			}
+			b = append(b, parts.Take(r, goBack, e)...)
+			if rapid.Bool().Draw(t, "a round ends") && i+1 < len(entries) {
+				b = append(b, parts.Pass(r, goBack, e.Time)...)
+				b = append(b, parts.Take(r, goBack, entries[rapid.IntRange(0, i).Draw(t, "again")])...)
+			}
+			require.LessOrEqual(t, Answers(parts.Recent), r.Decisions)
+			require.LessOrEqual(t, len(parts.Recent), 2*r.Decisions)
+			require.LessOrEqual(t, len(parts.Steps), maxSteps)
+		}
+		require.Equal(t, a, b)
+		x, err := json.Marshal(whole, json.Deterministic(true))
+		require.NoError(t, err)
+		y, err := json.Marshal(parts, json.Deterministic(true))
+		require.NoError(t, err)
+		require.Equal(t, string(x), string(y))
+	})
+}
+
+// TestEveryChangeHasOneVerdict at most, and never one without a change.
+func TestEveryChangeHasOneVerdict(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, r, changes, said := &State{}, drawRules(t), map[int64]bool{}, map[int64]bool{}
+		for _, e := range log(t) {
+			for _, o := range s.Take(r, goBack, e) {
+				if o.Verdict == "" {
+					require.True(t, said[o.Change], "an alert ends that there was")
+					continue
+				}
+				require.Contains(t, []string{"passed", "alert", "expired"}, o.Verdict)
+				require.False(t, said[o.Change])
+				said[o.Change] = true
+				require.True(t, changes[o.Change] || o.Change == e.Seq)
+			}
+			if s.Watch != nil {
+				changes[s.Watch.Change] = true
+			}
+		}
+	})
+}
+
+func counts(t *rapid.T, what string) tally {
+	n := rapid.IntRange(0, 100)
+	x := tally{planned: n.Draw(t, what), pending: n.Draw(t, what), refused: n.Draw(t, what), approved: n.Draw(t, what), denied: n.Draw(t, what)}
+	x.waits = rapid.SliceOfN(rapid.Int64Range(0, maxWait), x.approved, x.approved).Draw(t, what)
+	return x
+}
+
+// TestShiftsAreSymmetric: what differs differs both ways, in opposite
+// directions; nothing differs from itself, or below the minimum.
+func TestShiftsAreSymmetric(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, r := counts(t, "was"), counts(t, "is"), drawRules(t)
+		there, back := shifts(a, b, r), shifts(b, a, r)
+		require.Len(t, back, len(there))
+		for i := range there {
+			require.Equal(t, there[i].what, back[i].what)
+			require.NotEqual(t, there[i].up, back[i].up)
+		}
+		require.Empty(t, shifts(a, a, r))
+		for _, s := range there {
+			switch s.what {
+			case "refused", "pending":
+				require.GreaterOrEqual(t, min(a.answers(), b.answers()), r.Minimum)
+			case "approved":
+				require.GreaterOrEqual(t, min(a.approved+a.denied, b.approved+b.denied), r.Minimum)
+			default:
+				require.GreaterOrEqual(t, min(len(a.waits), len(b.waits)), r.Minimum)
+			}
+		}
+	})
+}
+
+// TestDiffer agrees with what the words say, in exact numbers, also with the
+// largest samples.
+func TestDiffer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.SampledFrom([]int{1, 40, 5000}).Draw(t, "most")
+		n0, n1 := rapid.IntRange(0, most).Draw(t, "n0"), rapid.IntRange(0, most).Draw(t, "n1")
+		x0, x1 := rapid.IntRange(0, n0).Draw(t, "x0"), rapid.IntRange(0, n1).Draw(t, "x1")
+		floor := rapid.IntRange(5, 50).Draw(t, "floor")
+		want := false
+		if n0 > 0 && n1 > 0 {
+			rat := func(a, b int) *big.Rat { return big.NewRat(int64(a), int64(b)) }
+			d := new(big.Rat).Sub(rat(x1, n1), rat(x0, n0))
+			d.Abs(d)
+			p := rat(x0+x1, n0+n1)
+			v := new(big.Rat).Mul(p, new(big.Rat).Sub(rat(1, 1), p))
+			v.Mul(v, new(big.Rat).Add(rat(1, n0), rat(1, n1)))
+			want = d.Cmp(rat(floor, 100)) >= 0 && new(big.Rat).Mul(d, d).Cmp(v.Mul(v, rat(16, 1))) >= 0
+		}
+		require.Equal(t, want, differ(x0, n0, x1, n1, floor))
+	})
+}
+
+// TestNoCallerAlone: whatever one caller does that did not make half of all
+// before, there is no alert where the others are decided about as before.
+func TestNoCallerAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawRules(t)
+		others := rapid.SliceOfN(rapid.SampledFrom([]Decision{{By: "a", Sort: Planned}, {By: "b", Sort: Planned}, {By: "b", Sort: Refused}}), 0, 60).Draw(t, "others")
+		flood := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Decision {
+			return Decision{By: "x", Sort: rapid.SampledFrom([]Sort{Planned, Pending, Refused, Approved, Denied}).Draw(t, "sort")}
+		}), 0, 300).Draw(t, "flood")
+		require.Empty(t, found(others, slices.Concat(others, flood), r))
+		require.Empty(t, found(slices.Concat(others, flood), others, r), "nor its end")
+	})
+}
+
+func TestKeepForgetsNobodyElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(2, 20).Draw(t, "most")
+		var list []Decision
+		for i := range rapid.IntRange(0, 60).Draw(t, "n") {
+			d := Decision{By: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "by"), Sort: rapid.SampledFrom([]Sort{Planned, Approved}).Draw(t, "sort"), Wait: int64(i)}
+			list = keep(list, d, most)
+			require.LessOrEqual(t, Answers(list), most)
+			require.LessOrEqual(t, len(list)-Answers(list), most)
+			require.Equal(t, d, list[len(list)-1])
+			require.True(t, slices.IsSortedFunc(list, func(a, b Decision) int { return int(a.Wait - b.Wait) }), "in their order")
+		}
+	})
+}
