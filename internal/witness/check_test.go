@@ -109,7 +109,7 @@ func TestEveryContradiction(t *testing.T) {
 func TestTheHonestLogComesBack(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, d, f)
-	for n := 1; n < 40; n++ {
+	for n := 1; n < 20; n++ {
 		f.become(t, entries("b", 1, n)...)
 		refuses(t, d, f, op.BindingMismatch)
 	}
@@ -120,7 +120,7 @@ func TestTheHonestLogComesBack(t *testing.T) {
 	require.Len(t, m.Contradictions, 16, "evidence is bounded")
 	require.EqualValues(t, 1, m.Contradictions[0].Head().Size)
 	require.EqualValues(t, 15, m.Contradictions[14].Head().Size)
-	require.EqualValues(t, 39, m.Contradictions[15].Head().Size)
+	require.EqualValues(t, 19, m.Contradictions[15].Head().Size)
 }
 
 func TestWhatIsNoSignedHead(t *testing.T) {
@@ -225,7 +225,7 @@ func TestManyWitnessesOfOneUser(t *testing.T) {
 	f.before = func() { f.grow(t, "between") }
 	for range 16 {
 		all.Go(func() {
-			for range 8 {
+			for range 4 {
 				if _, err := d.Check(context.Background(), of, f); err != nil {
 					t.Error(err)
 				}
@@ -264,7 +264,7 @@ func TestOnlyExtensionsAreAccepted(t *testing.T) {
 		f := newFake(rt, known...)
 		_, err := d.Check(context.Background(), of, f)
 		require.NoError(rt, err)
-		for range 4 {
+		for range 2 {
 			next := rapid.SliceOfN(text, 1, 12).Draw(rt, "next")
 			if rapid.Bool().Draw(rt, "grown") {
 				next = append(append([]string{}, known...), next...)
