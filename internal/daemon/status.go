@@ -79,7 +79,16 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return slices.Concat([]api.Health{clock, settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.canaryHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.journalHealth(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.canaryHealth(), d.unmeetable(), d.troubles())
+}
+
+// journalHealth says whether the last decision could be written. A disk that is
+// full, or read-only, shows here.
+func (d *daemon) journalHealth() api.Health {
+	if err := d.opened.store.WriteError(); err != nil {
+		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
+	}
+	return api.Health{Name: "journal", OK: true, Detail: "writable when last written"}
 }
 
 // maxTroubles bounds what status lists of one sort.

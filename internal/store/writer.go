@@ -73,9 +73,9 @@ type writer struct {
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the last group is done
 
-	session *session // nil after a failure that it may not have survived
-	groups  int64    // the group counter as last read or committed
-	failing bool     // the last group failed, for the log
+	session *session              // nil after a failure that it may not have survived
+	groups  int64                 // the group counter as last read or committed
+	failed  atomic.Pointer[error] // why the last group was not kept; nil if it was
 }
 
 func (w *writer) enqueue(ctx context.Context, c *call) error {
@@ -172,13 +172,29 @@ func claim(batch []*call) []*call {
 	return kept
 }
 
-// report logs the first of a row of failed groups, and the end of them.
+// report logs the first of a row of failed groups.
 func (w *writer) report(err error) {
-	switch {
-	case err != nil && !w.failing:
+	if err != nil && w.failed.Swap(&err) == nil {
 		w.store.log.Error("a group of writes was not kept", "error", err)
-	case err == nil && w.failing:
+	}
+}
+
+// wrote logs the end of a row of failed groups. One that had nothing to keep is
+// none.
+func (w *writer) wrote() {
+	if w.failed.Swap(nil) != nil {
 		w.store.log.Info("writing works again")
 	}
-	w.failing = err != nil
+}
+
+// WriteError returns why the last group of writes was not kept, nil if it was or
+// if there was none.
+func (s *Store) WriteError() error {
+	if s.writer == nil {
+		return nil
+	}
+	if why := s.writer.failed.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
