@@ -126,6 +126,7 @@ func (w *writer) commit() error {
 		return err
 	}
 	crashpoint.Here(crashpoint.StoreCommitted)
+	w.wrote()
 	for _, fn := range w.store.hooks.commit() {
 		w.protectHook(fn)
 	}
