@@ -77,7 +77,7 @@ func publicKeys(home string) []string {
 	return found
 }
 
-// initialized is the answer of init and restore.
+// initialized is the answer of init.
 type initialized struct {
 	State      string    `json:"state"`
 	Config     string    `json:"config"`
@@ -87,8 +87,6 @@ type initialized struct {
 	Gate       op.GateID `json:"gate"`
 	SingleUser bool      `json:"single_user"`
 	Keys       []listed  `json:"keys"`
-	Kept       string    `json:"kept_signers,omitempty"` // of a restore: where the list that was there is now
-	Changes    []string  `json:"changed_signers,omitempty"`
 }
 
 type listed struct {
@@ -101,8 +99,7 @@ type listed struct {
 
 func initializedOf(r daemon.InitResult) initialized {
 	out := initialized{State: r.StateDir, Config: r.Config, Signers: r.Signers, Database: r.Database, Host: r.Host,
-		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}, Kept: r.KeptSigners,
-		Changes: r.Changes}
+		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}}
 	for _, k := range r.Listed {
 		out.Keys = append(out.Keys, listed{Principal: k.Principal, Fingerprint: k.Key, KeyType: k.KeyType, Roles: k.Roles,
 			Software: k.Software})

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
+	"gated/internal/daemon"
 	"gated/internal/doctor"
 	"gated/internal/glob"
 	"gated/internal/hook"
@@ -156,12 +157,28 @@ until it was signed and is done.`,
 the next version. Who is not at a terminal says --yes. A file by which nobody could sign as operational is refused; of another
 role that loses its last key, it warns.`,
 		"  gated trust adopt --state /var/lib/gated"},
+	"time": {"time", "Show the gate's time beside this machine's clock, and whether the gate believes it",
+		"Reads the state directory, beside a running daemon or without one. Exits 1 if the clock is not believed.",
+		"  gated time --state /var/lib/gated"},
+	"time accept": {"accept", "Take this machine's clock for right, where the gate does not believe it",
+		`For the state directory's owner, while the daemon does not run. Shows both times and asks. The gate gets a new id:
+nothing that was signed before counts, what waits is issued anew, agents register and reserve again. Who is not at a
+terminal says --yes. Where the clock is believed, it changes nothing.`,
+		"  gated time accept --state /var/lib/gated"},
 	"fsck": {"fsck", "Check a gate's state for what must always hold",
 		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
-	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file", "", "  gated backup gated-backup.db"},
+	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file, and check it",
+		`Beside the running daemon. The file gets its name when it is whole and was read back and checked: pages, whose it is,
+the audit log, and all that gated fsck checks. It is for its owner alone, and never takes another one's place.`,
+		"  gated backup gated-backup.db"},
+	"backup verify": {"verify FILE", "Check that a file is a backup from which a gate can be restored",
+		`Changes nothing, and needs no daemon. Exits 0 if the backup is whole and sound, 1 if not. A backup by an older gated is
+checked in a copy, in the directory for temporary files (TMPDIR).`,
+		"  gated backup verify gated-backup.db"},
 	"restore": {"restore FILE", "Put a backup in the place of a gate's database",
 		`The daemon must not run. The gate gets a new id, so that nothing that was signed before counts; the database that
-was there is kept beside it. Guests are not part of a backup.`,
+was there is kept beside it. Who may sign stays as it is where that one knows better than the backup: keys that were removed
+since stay removed. Guests are not part of a backup.`,
 		"  gated restore gated-backup.db --state /var/lib/gated"},
 }
 
@@ -173,6 +190,7 @@ const (
 	flagRecovery      = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
 	flagCoordinator   = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
 	flagLogLevel      = "log messages from this `LEVEL` on: debug, info, warn or error"
+	flagTakeSigners   = "have the backup say who may sign, also where keys were removed since"
 	flagReason        = "why, for the operator who is asked to sign"
 	flagWait          = "wait for the end, or until a step waits for a signature"
 	flagJobState      = "only jobs in this `STATE`"
@@ -220,6 +238,7 @@ const (
 	wordsNoTrustCommand = "say show, history, rotate or adopt"
 	wordsNoRotation     = "say what to add (--operator, --recovery, --coordinator, --add) or to --remove"
 	wordsAdoptNeedsYes  = "there is no terminal to ask on: look at the file, then say --yes"
+	wordsAcceptNeedsYes = "there is no terminal to ask on: look at the times (gated time), then say --yes"
 	wordsIDOrState      = "give an id or --state, not both"
 	wordsNoFile         = "say with -f which file, directory or - (standard input)"
 	wordsNoSetName      = "standard input has no name: say --set NAME"
@@ -254,6 +273,32 @@ const (
 	wordsHookDiffers   = "  %s\n"
 	wordsHookNote      = "note: %s\n"
 )
+
+// restoredTrustSays says whose list of signers is in force after a restore.
+func restoredTrustSays(t daemon.RestoredTrust) string {
+	switch t.Of {
+	case daemon.SignersSame:
+		return fmt.Sprintf("  who may sign: epoch %d, which is the backup's as well\n", t.Epoch)
+	case daemon.SignersKept:
+		return fmt.Sprintf("  who may sign: epoch %d, as it was here and not as in the backup (epoch %d):\n", t.Epoch, t.Backup)
+	case daemon.SignersNewer:
+		return fmt.Sprintf("  who may sign: epoch %d, the backup's; what was here (epoch %d) is older:\n", t.Epoch, t.Replaced)
+	case daemon.SignersTaken:
+		return fmt.Sprintf("  who may sign: as in the backup (its epoch %d), which was asked for, now as epoch %d; it was epoch %d here:\n",
+			t.Backup, t.Epoch, t.Replaced)
+	case daemon.SignersFile:
+		return "  who may sign: what the file of signers says at the next start\n"
+	}
+	if t.Why != "" {
+		return fmt.Sprintf("  who may sign: epoch %d, the backup's; the database that was here cannot be read: %s\n", t.Epoch, op.Shown(t.Why))
+	}
+	return fmt.Sprintf("  who may sign: epoch %d, the backup's; there was no other list here\n", t.Epoch)
+}
+
+// fileTaken refuses to write over a file.
+func fileTaken(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+}
 
 // hookThen says what became of a change that could not be checked.
 func hookThen(o hook.OnFailure) string {
@@ -296,18 +341,26 @@ const (
 	wordsAuditSound   = "the audit log is whole: %d entries, head %s\n"
 	wordsSound        = "sound\n"
 	wordsUnsound      = "NOT sound: %s\n"
-	wordsBackedUp     = "%s: %d bytes\n"
+	wordsBackedUp     = "%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n"
+	wordsChecked      = "  checked: %s\n"
+	wordsChecking     = "checking %d entries of the audit log and what they say; this takes a while\n"
 	wordsRestored     = "restored to %s, host %s, new gate id %s\n"
-	wordsTrustHead    = "EPOCH\tMADE\tBY\tSIGNERS\tSHA256"
-	wordsAdopts       = "epoch %d would be %s as it is now:\n"
-	wordsEmptied      = "warning: nobody could sign as %s any more: %s\n"
-	wordsAgree        = "take this over? (yes) "
-	wordsAdopted      = "%s is in force from the next start on, as epoch %d\n"
-	wordsUnedited     = "%s is as the gate wrote it, at epoch %d: there is nothing to take over\n"
-	wordsInit         = "made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n"
-	wordsListed       = "  %s may sign as %s with %s\n"
-	wordsNext         = "next:\n  gated serve%s\n  gated status\n"
-	wordsNoIsolation  = `warning: isolation: none. Agents run under the daemon's own uid: this gate is a seat belt and no wall.
+	wordsKeptDatabase = "  the database that was there is kept: %s\n"
+	wordsStillRevoked = "  keys were revoked: no signature counts while the revocation file is missing\n"
+	wordsOldSigners   = `warning: who may sign is as old as the backup. Keys that were removed since are back.
+  check: gated trust show --state %[1]s
+  a key that must not count: put its .pub line into %[1]s/revoked before the start
+`
+	wordsTrustHead   = "EPOCH\tMADE\tBY\tSIGNERS\tSHA256"
+	wordsAdopts      = "epoch %d would be %s as it is now:\n"
+	wordsEmptied     = "warning: nobody could sign as %s any more: %s\n"
+	wordsAgree       = "take this over? (yes) "
+	wordsAdopted     = "%s is in force from the next start on, as epoch %d\n"
+	wordsUnedited    = "%s is as the gate wrote it, at epoch %d: there is nothing to take over\n"
+	wordsInit        = "made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n"
+	wordsListed      = "  %s may sign as %s with %s\n"
+	wordsNext        = "next:\n  gated serve%s\n  gated status\n"
+	wordsNoIsolation = `warning: isolation: none. Agents run under the daemon's own uid: this gate is a seat belt and no wall.
   remedy: run the daemon under a uid of its own and set single_user: false in gated.yaml
   remedy: use operator keys that need a touch; any process of a user can use that user's ssh-agent
 `
@@ -354,7 +407,7 @@ const (
 	wordsRotationWaits = "%s trust.rotate waits for signatures\n"
 	wordsHolderSigns   = "  first, who holds the new key %s: opsign approve %s --role %s --key %s\n"
 	wordsOperatorsSign = "  then each who approves: opsign approve %s\n"
-	wordsKept          = "the list of signers is the backup's now; the one that was there is kept as %s\n"
+	wordsKept          = "the file of signers said something else; it is kept as %s\n"
 	wordsSoftwareKey   = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
 `
 	wordsNoRecovery = `note: no recovery key is listed. If the operators' keys are lost, root alone can list others: gated trust adopt
@@ -414,6 +467,34 @@ func emptiedMeans(role op.Role) string {
 	default:
 		return "what a rule asks of that role waits for ever"
 	}
+}
+
+// Of gated time.
+const (
+	wordsMark         = "the gate's mark"
+	wordsNoMark       = "none yet"
+	wordsClock        = "this machine"
+	wordsApart        = "apart"
+	wordsAhead        = "%s ahead"
+	wordsBehind       = "%s behind"
+	wordsTimeBelieved = "the clock is believed\n"
+	wordsTimeDoubted  = "the clock is NOT believed, and signed work waits: %s\n" +
+		"set the clock right, and the gate goes on by itself; or, if it is right now, stop the daemon, then:\n" +
+		"  gated time accept --state %s\n"
+	wordsAccepts = "the gate does not believe this clock: %s\n" +
+		"if it is accepted, the gate gets a new id: nothing that was signed before counts, what was approved and did not run is\n" +
+		"refused, what waits has to be signed anew, agents register and reserve again, and destroying scratch takes a signature.\n" +
+		"What is in the trash goes when its time is over by this clock.\n"
+	wordsAcceptAgree  = "is this machine's clock right? (yes) "
+	wordsNotNeeded    = "the clock is believed: there is nothing to accept, and nothing was changed\n"
+	wordsAcceptedTime = "the gate goes on from %s, new gate id %s\n" +
+		"  start it:      gated serve --state %s\n" +
+		"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n"
+)
+
+func notAccepted() error {
+	return op.Refuse(op.Cancelled, "nothing was changed").
+		WithHint("set the clock right, and the gate goes on by itself; or answer yes if it is right")
 }
 
 func notAgreed() error {

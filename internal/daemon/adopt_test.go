@@ -174,56 +174,6 @@ func TestAdoptNeedsRoot(t *testing.T) {
 	require.NoError(t, daemon.MayAdopt(w.state, 0))
 }
 
-// TestRestoreBringsItsSigners: those of the backup are in force, and what was
-// there is kept and told.
-func TestRestoreBringsItsSigners(t *testing.T) {
-	w, alice, bob, _ := newPeople(t)
-	w.serve()
-	file := w.backup("backup")
-	old := read(t, w.signers())
-	carol := w.person("carol")
-	id, err := w.rotate(2, []any{carol.line(t, op.Operational)}, []any{alice.fingerprint()})
-	require.NoError(t, err)
-	_, err = w.sign(id, op.Operational, carol, bob)
-	require.NoError(t, err)
-	require.Equal(t, op.StateSucceeded, w.done(id))
-	w.halt()
-	later := read(t, w.signers())
-
-	r, err := daemon.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.Equal(t, old, read(t, w.signers()))
-	require.Equal(t, w.signers()+".before-restore", r.KeptSigners)
-	require.Equal(t, later, read(t, r.KeptSigners))
-	require.Len(t, r.Changes, 2)
-	require.Contains(t, r.Changes[0], "+ alice@example.com")
-	require.Contains(t, r.Changes[1], "- carol@example.com")
-	require.Len(t, r.Listed, 3)
-	w.serve()
-	require.EqualValues(t, 1, w.status().Epoch)
-	require.NoError(t, w.approve(w.waiting("web")))
-	w.halt()
-	w.sound()
-
-	// The list that was kept can be taken over.
-	require.NoError(t, os.Rename(r.KeptSigners, w.signers()))
-	_, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
-	require.NoError(t, err)
-	w.serve()
-	require.ErrorIs(t, w.approve(w.waiting("db")), op.UnknownSigner)
-	w.halt()
-
-	// Where nothing differs, nothing is kept; a list that is lost comes back.
-	require.NoError(t, os.Remove(w.signers()))
-	r, err = daemon.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.Empty(t, r.KeptSigners)
-	require.Equal(t, old, read(t, w.signers()))
-	r, err = daemon.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.Empty(t, r.KeptSigners)
-}
-
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -39,11 +39,6 @@ type InitResult struct {
 	GateID     op.GateID
 	SingleUser bool
 	Listed     []authz.Listed
-
-	// Of a restore: where the list of signers that was there is kept, if it
-	// differed from the backup's, and what became of its signers by that.
-	KeptSigners string
-	Changes     []string
 }
 
 // serviceUser is the account that contrib/systemd makes for the daemon. A gate
@@ -157,7 +152,7 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte, tr
 func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first held) error {
 	s, err := store.Open(ctx, r.Database, store.Options{Migrations: Migrations()})
 	if err != nil {
-		return cannotOpen(r.Database, err)
+		return cannotOpen(ctx, r.Database, err)
 	}
 	s.OnGroup(audit.Seal)
 	err = s.Update(ctx, func(tx *store.Tx) error { return first.record(tx, stateOwner, r.GateID, compare(nil, first.trust)) })

@@ -1,163 +1,270 @@
 package daemon_test
 
 import (
-	"database/sql"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+	"time"
 
+	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
 
-	"gated/internal/api"
-	"gated/internal/audit"
+	"gated/internal/authz"
 	"gated/internal/daemon"
 	"gated/internal/gate"
+	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/state"
 	"gated/internal/store"
 )
 
-// released is the schema of databases from before signers were in them: the
-// gate's first migration, then the identity.
-func released() []store.Migration {
-	return []store.Migration{gate.Migrations()[0], {Version: 2, Name: "identity", SQL: state.Schema}}
+// firstStored is the oldest schema that any release had: the identity came
+// before the first one.
+const firstStored = 2
+
+// between are the schemas that no release had: their migrations came together
+// with a later one.
+var between = map[int]bool{5: true, 6: true}
+
+// stored is the directory of a database that the programs of then left:
+// testdata/stored.sh makes them.
+func stored(schema int) string { return filepath.Join("testdata", fmt.Sprintf("schema-%d", schema)) }
+
+// What stored.sh did, in its order.
+const (
+	storedRan      = "j5.1" // signed and run
+	storedRejected = "j6.1"
+	storedWaits    = "j7.1"
+)
+
+// storedEpochs is the epoch of the list of signers by schema; from before there
+// were any, the first start takes the file over.
+func storedEpochs(schema int) int64 {
+	if schema < 3 {
+		return 1
+	}
+	return 3
 }
 
-// age puts a database of the released schema in the place of the world's, with
-// what that had, and a log that tells of no signers.
-func (w *world) age(id op.GateID) {
+// place puts the stored state of a schema into the world's directory, bound to
+// this machine and file as if it had always been here.
+func (w *world) place(schema int) op.GateID {
 	w.t.Helper()
-	path := filepath.Join(w.state, "gated.db")
-	require.NoError(w.t, os.Rename(path, path+".today"))
-	s, err := store.Open(w.t.Context(), path, store.Options{Migrations: released()})
-	require.NoError(w.t, err)
-	require.NoError(w.t, s.Close())
-	db, err := sql.Open("sqlite", "file:"+path)
-	require.NoError(w.t, err)
-	db.SetMaxOpenConns(1)
-	_, err = db.Exec(`ATTACH ? AS today`, path+".today")
-	require.NoError(w.t, err)
-	tables := strings.Fields(`jobs requesters steps idempotency incarnations storage desired_sets`)
-	rows, err := db.Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND (name LIKE 'nonce%' OR name LIKE '%mark%')`)
-	require.NoError(w.t, err)
-	for rows.Next() {
-		var name string
-		require.NoError(w.t, rows.Scan(&name))
-		tables = append(tables, name)
+	require.NoError(w.t, os.Mkdir(w.state, 0o700))
+	for _, name := range []string{"allowed_signers", "gated.yaml"} {
+		text := read(w.t, filepath.Join(stored(schema), name))
+		require.NoError(w.t, os.WriteFile(filepath.Join(w.state, name), []byte(text), 0o600))
 	}
-	require.NoError(w.t, rows.Err())
-	require.Greater(w.t, len(tables), 8)
-	for _, name := range tables {
-		_, err := db.Exec(`DELETE FROM main.` + name + `; INSERT INTO main.` + name + ` SELECT * FROM today.` + name)
-		require.NoError(w.t, err, name)
-	}
-	_, err = db.Exec(`INSERT INTO main.requests SELECT job, idx, payload, nonce, facts, '["operational"]', 1, offline, created_at, issued_at,
-			expires_at FROM today.requests;
-		INSERT INTO main.signatures SELECT job, idx, principal, role, key, armor, at FROM today.signatures`)
+	packed, err := os.Open(filepath.Join(stored(schema), "gated.db.gz"))
 	require.NoError(w.t, err)
-	require.NoError(w.t, db.Close())
-	log := w.logWithoutSigners(path + ".today")
-	require.NoError(w.t, os.Remove(path+".today"))
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	require.NoError(w.t, err)
+	text, err := io.ReadAll(z)
+	require.NoError(w.t, err)
+	require.NoError(w.t, os.WriteFile(w.database(), text, 0o600))
+	require.Equal(w.t, schema, w.schema(w.database()))
+	key, err := os.ReadFile(filepath.Join(stored(schema), "alice"))
+	require.NoError(w.t, err)
+	w.signer, err = ssh.ParsePrivateKey(key)
+	require.NoError(w.t, err)
+	return w.bind(schema)
+}
 
+// bind binds the database of a schema anew under the id that it has.
+func (w *world) bind(schema int) (id op.GateID) {
+	w.t.Helper()
 	dir, err := state.Open(w.state, state.Options{})
 	require.NoError(w.t, err)
-	s, err = store.Open(w.t.Context(), path, store.Options{Migrations: released()})
+	s, err := store.Open(w.t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()[:schema]})
 	require.NoError(w.t, err)
-	s.OnGroup(audit.Seal)
-	require.NoError(w.t, s.Update(w.t.Context(), func(tx *store.Tx) error {
-		_, err := audit.Append(tx, log...)
-		return err
-	}))
+	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error { return tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&id) }))
 	require.NoError(w.t, dir.Bind(w.t.Context(), s, state.Identity{Gate: id, Host: testHost}))
 	require.NoError(w.t, s.Close())
 	require.NoError(w.t, dir.Close())
+	return id
 }
 
-func (w *world) logWithoutSigners(path string) (log []audit.Entry) {
+func (w *world) schema(path string) (version int) {
 	w.t.Helper()
-	s, err := store.OpenReadOnly(w.t.Context(), path, store.Options{Migrations: daemon.Migrations()})
+	require.NoError(w.t, store.Peek(w.t.Context(), path, func(schema int, _ *store.Tx) error {
+		version = schema
+		return nil
+	}))
+	return version
+}
+
+// eachStored runs a test with a world in which the state of each released schema
+// is. A migration that is added makes what was the newest schema one of those.
+func eachStored(t *testing.T, fn func(t *testing.T, w *world, schema int, id op.GateID)) {
+	for schema := firstStored; schema < len(daemon.Migrations()); schema++ {
+		if between[schema] {
+			require.NoDirExists(t, stored(schema))
+			continue
+		}
+		t.Run(fmt.Sprint("schema ", schema), func(t *testing.T) {
+			require.DirExists(t, stored(schema), "make it: testdata/stored.sh COMMIT, with the last commit that had this schema")
+			w := newWorld(t)
+			fn(t, w, schema, w.place(schema))
+		})
+	}
+}
+
+// TestEveryStoredDatabaseStarts with the daemon of today: it is brought up to
+// date, nothing of it is lost, and what it was before can be gone back to.
+func TestEveryStoredDatabaseStarts(t *testing.T) {
+	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
+		// What only reads says that a start is needed.
+		_, err := daemon.Fsck(t.Context(), w.state)
+		refused(t, err, op.Unavailable, fmt.Sprintf("schema %d", schema), "gated serve")
+		_, err = daemon.TrustHistory(t.Context(), w.state)
+		require.ErrorIs(t, err, op.Unavailable)
+		_, err = daemon.VerifyAudit(t.Context(), w.state)
+		require.ErrorIs(t, err, op.Unavailable)
+		signers, before := read(t, w.signers()), w.bodies(w.database())
+
+		w.serve()
+		require.Equal(t, id, w.status().Gate)
+		require.EqualValues(t, storedEpochs(schema), w.status().Epoch)
+		require.Equal(t, signers, read(t, w.signers()))
+		w.states(map[string]op.State{storedRan: op.StateSucceeded, storedRejected: op.StateRejected})
+		w.halt()
+		w.whole()
+		require.Equal(t, len(daemon.Migrations()), w.schema(w.database()))
+		after := w.bodies(w.database())
+		require.Equal(t, before, after[:len(before)], "the log goes on, and is as it was")
+
+		pre := fmt.Sprintf("%s.pre-%d", w.database(), schema+1)
+		all, err := store.Snapshots(w.database())
+		require.NoError(t, err)
+		require.Equal(t, []store.Before{{Path: pre, Version: schema + 1}}, all, "one, of what was there")
+		require.Equal(t, schema, w.schema(pre))
+		require.Equal(t, before, w.bodies(pre))
+		r, err := daemon.CheckBackup(t.Context(), pre, func(int64) {})
+		require.NoError(t, err)
+		require.Equal(t, id, r.Gate)
+
+		back, err := daemon.Restore(t.Context(), pre, w.state)
+		require.NoError(t, err)
+		require.EqualValues(t, storedEpochs(schema), back.Trust.Epoch)
+		w.whole()
+		w.serve()
+		w.states(map[string]op.State{storedRan: op.StateSucceeded, storedRejected: op.StateRejected})
+		require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "new")).State)
+		w.halt()
+		w.whole()
+	})
+}
+
+// states asserts how requests stand.
+func (w *world) states(want map[string]op.State) {
+	w.t.Helper()
+	for id, state := range want {
+		r, err := w.client.Request(w.t.Context(), id)
+		require.NoError(w.t, err, id)
+		require.Equal(w.t, state, r.State, id)
+	}
+}
+
+// bodies reads the bodies of a database's audit log.
+func (w *world) bodies(path string) (bodies []string) {
+	w.t.Helper()
+	require.NoError(w.t, store.Peek(w.t.Context(), path, func(_ int, tx *store.Tx) error {
+		rows, err := tx.Query(`SELECT body FROM audit ORDER BY seq`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var body []byte
+			if err := rows.Scan(&body); err != nil {
+				return err
+			}
+			bodies = append(bodies, string(body))
+		}
+		return rows.Err()
+	}))
+	require.NotEmpty(w.t, bodies)
+	return bodies
+}
+
+// looks is a host on which one guest is as it was when it was stored.
+type looks struct{ guest op.Observed }
+
+func (l *looks) Observe(context.Context, op.Target) (op.Observed, error) { return l.guest, nil }
+
+// storedGate is the gate of an opened store at the time at which it was stored.
+func (w *world) storedGate(s *store.Store, id op.GateID, epoch int64, host op.Observer) *gate.Gate {
+	w.t.Helper()
+	trust, err := authz.LoadTrust([]byte(read(w.t, w.signers())))
 	require.NoError(w.t, err)
-	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) (err error) {
-		log, err = audit.After(tx, 0, 1000)
+	c := gate.Config{Store: s, Observer: host, Host: testHost, ID: id, Trust: trust, Epoch: epoch}
+	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error {
+		mark, ok, err := nonce.ReadMark(tx)
+		require.True(w.t, ok)
+		if err == nil {
+			c.Clock, err = nonce.LoadClock(tx, func() nonce.Reading {
+				return nonce.Reading{Wall: mark.Wall.Add(time.Minute), Elapsed: time.Hour, Boot: "later"}
+			})
+		}
 		return err
 	}))
-	require.NoError(w.t, s.Close())
-	return slices.DeleteFunc(log, func(e audit.Entry) bool { return e.Kind == audit.Rotated })
-}
-
-// TestAnOlderDatabase: what waits and what is authorized is kept, what was asked
-// of it stands, and the signers are taken over as the file has them.
-func TestAnOlderDatabase(t *testing.T) {
-	w := newWorld(t)
-	made := w.init()
-	w.serve()
-	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "web")).State)
-	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "db")).State)
-	j, err := w.client.Submit(t.Context(), api.Submit{Reason: "test", Steps: []api.Ask{
-		{Op: "guest.destroy", Target: "guest/web"}, {Op: "guest.destroy", Target: "guest/db"}}}, "")
-	require.NoError(t, err)
-	require.NoError(t, w.approve(j.ID+".1"), "authorized, and waits for the other")
-	w.halt()
-	signers := read(t, w.signers())
-	w.age(made.GateID)
-
-	// What only reads says that a start is needed.
-	_, err = daemon.Fsck(t.Context(), w.state)
-	refused(t, err, op.Unavailable, "schema 2", "gated serve")
-	_, err = daemon.TrustHistory(t.Context(), w.state)
-	require.ErrorIs(t, err, op.Unavailable)
-	_, err = daemon.VerifyAudit(t.Context(), w.state)
-	require.ErrorIs(t, err, op.Unavailable)
-
-	w.serve()
-	require.Equal(t, signers, read(t, w.signers()))
-	all := w.history()
-	require.Len(t, all, 1)
-	require.Equal(t, "adopted: first start with this version", all[0].How)
-	require.Equal(t, signers, string(all[0].Text))
-	entries, err := w.client.Audit(t.Context(), 0, 1000)
-	require.NoError(t, err)
-	require.True(t, slices.ContainsFunc(entries, func(e api.Entry) bool {
-		return e.Kind == "rotated" && strings.Contains(string(e.Raw), all[0].How)
-	}), "the log has it")
-	first, err := w.client.Request(t.Context(), j.ID+".1")
-	require.NoError(t, err)
-	require.Equal(t, op.StateAuthorized, first.State)
-	require.Len(t, first.Signatures, 1)
-	require.Equal(t, 1, first.Needed)
-	require.Equal(t, []op.Role{op.Operational}, first.Roles)
-	second, err := w.client.Request(t.Context(), j.ID+".2")
-	require.NoError(t, err)
-	require.Equal(t, op.StatePending, second.State)
-	require.NoError(t, w.approve(j.ID+".2"))
-	require.Equal(t, op.StateSucceeded, w.await(j.ID).State)
-	w.halt()
-	w.sound()
-	_, err = os.Stat(filepath.Join(w.state, "gated.db.pre-3"))
-	require.NoError(t, err)
-
-	// Its backup has no signers: the file stays as it is.
-	_, err = daemon.Restore(t.Context(), filepath.Join(w.state, "gated.db.pre-3"), w.state)
-	require.NoError(t, err)
-	require.Equal(t, signers, read(t, w.signers()))
-	w.serve()
-	require.Len(t, w.history(), 1)
-	w.halt()
-
-	// Without the file there is nobody to take over.
-	w.age(w.gateID())
-	require.NoError(t, os.Remove(w.signers()))
-	refused(t, w.run(t.Context()), op.Unavailable, w.signers())
-}
-
-// gateID is whose state it is.
-func (w *world) gateID() (id op.GateID) {
-	w.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db"))
+	g, err := gate.New(c)
 	require.NoError(w.t, err)
-	require.NoError(w.t, db.QueryRow(`SELECT gate FROM gate_identity`).Scan(&id))
-	require.NoError(w.t, db.Close())
-	return id
+	return g
+}
+
+// signed is an envelope by one key.
+func signed(t *testing.T, key ssh.Signer, payload []byte) authz.Envelope {
+	t.Helper()
+	sig, err := sshsig.Sign(bytes.NewReader(payload), key, sshsig.HashSHA512, op.Operational.Namespace())
+	require.NoError(t, err)
+	return authz.Envelope{Payload: payload, Signatures: []string{string(sshsig.Armor(sig))}}
+}
+
+// TestWhatWaitsInAStoredDatabase is approved by who may, at the time at which it
+// was stored, and what was spent stays spent.
+func TestWhatWaitsInAStoredDatabase(t *testing.T) {
+	me := op.Requester{Source: op.SourceAPI}
+	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
+		s, err := store.Open(t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()})
+		require.NoError(t, err)
+		host := &looks{}
+		g := w.storedGate(s, id, storedEpochs(schema), host)
+		step, err := op.ParseStepID(storedWaits)
+		require.NoError(t, err)
+		waits, err := g.Request(t.Context(), step)
+		require.NoError(t, err)
+		require.Equal(t, op.StatePending, waits.Step.State)
+		host.guest = op.Observed{Target: waits.Step.Target, Present: true, Incarnation: waits.Step.Incarnation,
+			Fingerprint: waits.Step.Fingerprint, Running: "running"}
+
+		ran, err := op.ParseStepID(storedRan)
+		require.NoError(t, err)
+		spent := authz.Envelope{Payload: []byte(read(t, filepath.Join(stored(schema), "spent.json"))),
+			Signatures: []string{read(t, filepath.Join(stored(schema), "spent.json.sig"))}}
+		_, err = g.Approve(t.Context(), me, ran, spent)
+		require.ErrorIs(t, err, op.Replayed)
+		_, err = g.ApproveOffline(t.Context(), me, spent)
+		require.ErrorIs(t, err, op.Replayed)
+		_, err = g.Approve(t.Context(), me, step, spent)
+		require.Error(t, err)
+
+		_, err = g.Approve(t.Context(), me, step, signed(t, w.person("mallory").signer, waits.Payload))
+		require.ErrorIs(t, err, op.UnknownSigner)
+		approved, err := g.Approve(t.Context(), me, step, signed(t, w.signer, waits.Payload))
+		require.NoError(t, err)
+		require.Equal(t, op.StateAuthorized, approved.Step.State)
+		permit, err := g.Permit(t.Context(), step)
+		require.NoError(t, err)
+		require.NoError(t, permit.Use(t.Context(), host.guest))
+		require.Error(t, permit.Use(t.Context(), host.guest), "once")
+		require.NoError(t, s.Close())
+	})
 }

@@ -18,13 +18,13 @@ const stateOwner = "state owner"
 
 // newLife writes what becomes of a database whose gate gets a new id, for which
 // no old signature is good: an end for the time of what waits, so that it is
-// issued anew; the end of every registration and reservation; and the time of
-// e, this machine's, since what an old clock guarded against cannot be replayed
-// under a new id. e is the entry of the audit log, without who did it: its kind,
-// the new id, the time, and a detail to which the ended are added. Scratch ends
-// with scratchWhy. Who writes it binds the id: state.Dir.Bind.
-func newLife(tx *store.Tx, e audit.Entry, scratchWhy string) error {
-	if err := nonce.SetMark(tx, nonce.Reading{Wall: e.Time}); err != nil {
+// issued anew; the end of every registration and reservation; and this machine's
+// time, since what an old clock guarded against cannot be replayed under a new
+// id. e is the entry of the audit log, but for who did it and when: its kind, the
+// new id, and a detail to which the ended are added. Scratch ends with
+// scratchWhy. Who calls it binds the id: state.Dir.Bind.
+func newLife(tx *store.Tx, at nonce.Reading, e audit.Entry, scratchWhy string) error {
+	if err := nonce.SetMark(tx, at); err != nil {
 		return err
 	}
 	if err := journal.ExpireRequests(tx); err != nil {
@@ -34,7 +34,7 @@ func newLife(tx *store.Tx, e audit.Entry, scratchWhy string) error {
 	if err != nil {
 		return err
 	}
-	e.By, e.Detail = stateOwner, e.Detail+let
+	e.Time, e.By, e.Detail = at.Wall, stateOwner, e.Detail+let
 	if _, err := audit.Append(tx, e); err != nil {
 		return err
 	}

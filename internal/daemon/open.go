@@ -67,7 +67,7 @@ func open(ctx context.Context, path string, log *slog.Logger) (*opened, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	if o.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Logger: log}); err != nil {
-		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
+		return nil, errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
 	}
 	return o, nil
 }
@@ -94,7 +94,7 @@ func dropCopies(dir *state.Dir) error {
 func identity(ctx context.Context, dir *state.Dir) (state.Identity, error) {
 	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return state.Identity{}, cannotOpen(dir.Database(), err)
+		return state.Identity{}, cannotOpen(ctx, dir.Database(), err)
 	}
 	id, err := dir.Check(ctx, s)
 	return id, errors.Join(err, s.Close())
@@ -108,7 +108,7 @@ func look(ctx context.Context, path string) (*opened, error) {
 	}
 	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return nil, errors.Join(cannotOpen(dir.Database(), err), dir.Close())
+		return nil, errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
 	}
 	o := &opened{dir: dir, store: s}
 	if err := current(ctx, s); err != nil {
@@ -132,22 +132,6 @@ func current(ctx context.Context, s *store.Store) error {
 }
 
 func (o *opened) close() error { return errors.Join(o.store.Close(), o.dir.Close()) }
-
-// cannotOpen says what to do about a database that does not open.
-func cannotOpen(path string, err error) error {
-	var tooNew *store.TooNewError
-	if errors.As(err, &tooNew) {
-		return op.Refuse(op.SchemaTooNew, "the database %s has schema %d, and this gated knows %d", path, tooNew.Have, tooNew.Want).
-			WithHint("run the newer gated again; or go back to the copy that it made before it changed the database, if that is still there: "+
-				"gated restore %s.pre-%d", path, tooNew.Want+1)
-	}
-	var refusal *op.Refusal
-	if errors.As(err, &refusal) {
-		return err
-	}
-	return op.Refuse(op.Unavailable, "the database %s does not open: %v", path, err).
-		WithHint("gated restore FILE puts a backup in its place, and keeps it beside")
-}
 
 // settings reads gated.yaml.
 func settings(dir string) (config.Config, error) {

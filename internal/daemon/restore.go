@@ -5,16 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/crashpoint"
-	"gated/internal/fsck"
+	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/state"
 	"gated/internal/store"
@@ -27,16 +25,45 @@ const (
 	keptExt      = ".before-restore"
 )
 
+// RestoreResult says what was restored, and what became of what was there.
+type RestoreResult struct {
+	InitResult
+	Kept  string // where the database that was there is now, "" if there was none
+	Trust RestoredTrust
+
+	// Where the file of signers that was there is kept, if it did not say what is
+	// in force now, and what became of its signers by that.
+	KeptSigners string
+	FileChanges []string
+}
+
 // Restore puts a backup in the place of a state directory's database. The
 // daemon must not run. The gate gets a new id, so that nothing signed before
-// counts; the database that was there is kept beside it. A backup that is
-// damaged, not sound or another host's is refused, and nothing has changed.
-func Restore(ctx context.Context, file, stateDir string) (InitResult, error) {
+// counts; who may sign stays as it is where the database that was there knows
+// better than the backup, and that database is kept. A backup that is damaged,
+// not sound or another host's is refused, and nothing has changed.
+func Restore(ctx context.Context, file, stateDir string) (RestoreResult, error) {
+	return restoreInto(ctx, stateDir, restoring{file: file})
+}
+
+// RestoreWithSigners is Restore by which the backup says who may sign, whatever
+// the database that was there knows. One that has no list is BadParams.
+func RestoreWithSigners(ctx context.Context, file, stateDir string) (RestoreResult, error) {
+	return restoreInto(ctx, stateDir, restoring{file: file, signers: true})
+}
+
+// restoring is what is restored: a file, and its list of signers with it.
+type restoring struct {
+	file    string
+	signers bool
+}
+
+func restoreInto(ctx context.Context, stateDir string, o restoring) (RestoreResult, error) {
 	dir, err := openToRestore(stateDir)
 	if err != nil {
-		return InitResult{}, err
+		return RestoreResult{}, err
 	}
-	r, err := restore(ctx, dir, file)
+	r, err := restore(ctx, dir, o)
 	return r, errors.Join(err, dir.Close())
 }
 
@@ -54,44 +81,45 @@ func openToRestore(path string) (*state.Dir, error) {
 	return state.Init(path, state.Options{})
 }
 
-func restore(ctx context.Context, dir *state.Dir, file string) (InitResult, error) {
+func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, error) {
 	c, err := settings(dir.Path())
 	if err != nil {
-		return InitResult{}, err
+		return RestoreResult{}, err
 	}
 	id := state.Identity{Gate: state.NewGateID(), Host: c.Host}
+	r := RestoreResult{InitResult: InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
+		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: id.Host, GateID: id.Gate,
+		SingleUser: c.SingleUser}}
+	was := lookBack(ctx, dir.Database()) // before the copies go: one of them may be all that is left of it
 	fresh := dir.Database() + restoringExt
 	if err := dropCopies(dir); err != nil {
-		return InitResult{}, err
+		return r, err
 	}
-	if err = prepare(ctx, file, fresh, id); err == nil {
+	if r.Trust, err = prepare(ctx, o, fresh, id, was); err == nil {
 		crashpoint.Here(crashpoint.RestorePrepared)
-		err = replaceDatabase(dir.Database(), fresh)
+		r.Kept, err = replaceDatabase(dir.Database(), fresh)
 	}
 	if err != nil {
-		return InitResult{}, errors.Join(err, dropCopies(dir))
+		return r, errors.Join(err, dropCopies(dir))
 	}
 	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
-		return InitResult{}, cannotOpen(dir.Database(), err)
+		return r, cannotOpen(ctx, dir.Database(), err)
 	}
 	crashpoint.Here(crashpoint.RestoreOpened)
-	r := InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
-		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: id.Host, GateID: id.Gate,
-		SingleUser: c.SingleUser}
 	// Until the new id is bound no daemon starts on it: it is bound to another file.
 	if err = restoreSigners(ctx, s, &r); err == nil {
 		crashpoint.Here(crashpoint.RestoreSignersPlaced)
 		err = dir.Bind(ctx, s, id)
 	}
 	crashpoint.Here(crashpoint.RestoreBound)
-	return r, errors.Join(err, s.Close())
+	return r, errors.Join(err, s.Close(), dropCopies(dir))
 }
 
 // restoreSigners has the file of signers say what the restored database says. A
-// file that says something else is kept beside it: keys may have come and gone
-// since the backup was made, and only people know which are right.
-func restoreSigners(ctx context.Context, s *store.Store, r *InitResult) error {
+// file that says something else is kept beside it: somebody edited it, or the
+// database that was there could not be read.
+func restoreSigners(ctx context.Context, s *store.Store, r *RestoreResult) error {
 	v, err := readVersions(ctx, s)
 	if err != nil {
 		return err
@@ -119,7 +147,7 @@ func restoreSigners(ctx context.Context, s *store.Store, r *InitResult) error {
 			return err
 		}
 		if next, err := authz.LoadTrust(found); err == nil {
-			r.Changes = compare(next, trust).lines()
+			r.FileChanges = compare(next, trust).lines()
 		}
 		if err := os.Rename(r.Signers, r.KeptSigners); err != nil {
 			return fmt.Errorf("keep the list of signers: %w", err)
@@ -131,128 +159,67 @@ func restoreSigners(ctx context.Context, s *store.Store, r *InitResult) error {
 
 // prepare copies a backup to fresh, checks the copy, and writes into it what
 // becomes of a restored gate.
-func prepare(ctx context.Context, file, fresh string, id state.Identity) error {
-	// A database that was put aside has its newest entries in the file beside it.
-	for _, suffix := range []string{"", "-wal"} {
-		err := copyNew(file+suffix, fresh+suffix)
-		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
-			return op.Refuse(op.BadParams, "the backup %s cannot be read: %v", file, err)
-		}
+func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, was known) (RestoredTrust, error) {
+	if err := copyDatabase(o.file, fresh); err != nil {
+		return RestoredTrust{}, err
 	}
 	crashpoint.Here(crashpoint.RestoreCopied)
+	s, err := openCopy(ctx, o.file, fresh)
+	if err != nil {
+		return RestoredTrust{}, err
+	}
+	var t RestoredTrust
+	err = checkRestorable(ctx, s, o.file, id.Host)
+	if err == nil {
+		s.OnGroup(audit.Seal)
+		err = s.Update(ctx, func(tx *store.Tx) error {
+			at := nonce.System()
+			e := audit.Entry{Kind: audit.Restored, Gate: id.Gate, Detail: "from " + filepath.Base(o.file)}
+			if err := newLife(tx, at, e, "the gate was restored, and does not know what became of it since"); err != nil {
+				return err
+			}
+			t, err = was.carry(tx, id.Gate, at.Wall, o.signers)
+			return err
+		})
+	}
+	return t, errors.Join(err, s.Close())
+}
+
+// openCopy opens a copy of the backup file and brings it to this schema.
+func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations()})
 	if errors.Is(err, store.ErrCorrupt) {
-		return op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err).
+		return nil, op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err).
 			WithHint("nothing was changed; restore another one")
 	}
 	if err != nil {
-		return cannotOpen(file, err)
+		return nil, cannotOpen(ctx, file, err)
 	}
-	err = checkBackup(ctx, s, id.Host)
+	return s, nil
+}
+
+// checkRestorable refuses a database that is damaged, not sound or another
+// host's.
+func checkRestorable(ctx context.Context, s *store.Store, file, host string) error {
+	err := s.Check(ctx)
+	if errors.Is(err, store.ErrCorrupt) {
+		err = op.Refuse(op.Conflict, "%s is damaged: %v", file, err)
+	}
 	if err == nil {
-		err = restored(ctx, s, id.Gate, "from "+filepath.Base(file))
-	}
-	return errors.Join(err, s.Close())
-}
-
-// checkBackup refuses a database that is not sound or that is another host's.
-func checkBackup(ctx context.Context, s *store.Store, host string) error {
-	return s.View(ctx, func(tx *store.Tx) error {
-		report, err := fsck.Run(tx)
-		if err != nil {
-			return err
-		}
-		if !report.Sound {
-			p := report.Problems[0]
-			return op.Refuse(op.Conflict, "the backup is not sound: %s: %s: %s", p.Rule, p.Where, p.Detail).
-				WithHint("nothing was changed; restore another one")
-		}
-		var of string
-		if err := tx.QueryRow(`SELECT host FROM gate_identity`).Scan(&of); err != nil {
-			return op.Refuse(op.Conflict, "the backup does not say whose it is: %v", err).WithHint("nothing was changed; restore another one")
-		}
-		if of != host {
-			return op.Refuse(op.TargetMismatch, "the backup is of the host %q, and %s says %q", of, configName, host).
-				WithHint("nothing was changed; what the gate remembers is about the guests of that host")
-		}
-		return nil
-	})
-}
-
-// restored writes what becomes of a restored database, which the new gate id
-// begins a new life for.
-func restored(ctx context.Context, s *store.Store, id op.GateID, detail string) error {
-	s.OnGroup(audit.Seal)
-	return s.Update(ctx, func(tx *store.Tx) error {
-		return newLife(tx, audit.Entry{Kind: audit.Restored, Gate: id, Detail: detail, Time: now()},
-			"the gate was restored, and does not know what became of it since")
-	})
-}
-
-// replaceDatabase keeps the database under a name of its own and puts fresh in
-// its place. Cut off in between, it leaves no database, which nothing starts
-// on and Restore begins again with.
-func replaceDatabase(path, fresh string) error {
-	old, err := unused(path + keptExt)
-	if err != nil {
-		return err
-	}
-	// The database goes before its log, without which it would start as if the
-	// newest decisions had never been; and the log before the new database, to
-	// which SQLite would apply it.
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		err := os.Rename(path+suffix, old+suffix)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("keep the old database: %w", err)
-		}
-		crashpoint.Here(crashpoint.RestoreAside)
-	}
-	crashpoint.Here(crashpoint.RestoreEmpty)
-	if err := os.Rename(fresh, path); err != nil {
-		return fmt.Errorf("put the backup in place (the old database is %s): %w", old, err)
-	}
-	crashpoint.Here(crashpoint.RestorePlaced)
-	return syncDir(filepath.Dir(path))
-}
-
-// unused returns path, or path with the first number that makes it a name that
-// neither a database nor a log of one has.
-func unused(path string) (string, error) {
-	for i, name := 2, path; ; i++ {
-		taken := false
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			_, err := os.Lstat(name + suffix)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", err
+		err = s.View(ctx, func(tx *store.Tx) error {
+			if err := soundCopy(tx); err != nil {
+				return err
 			}
-			taken = taken || err == nil
-		}
-		if !taken {
-			return name, nil
-		}
-		name = path + "-" + strconv.Itoa(i)
+			_, of, err := whose(tx)
+			if err == nil && of != host {
+				err = op.Refuse(op.TargetMismatch, "the backup is of the host %q, and %s says %q", of, configName, host).
+					WithHint("nothing was changed; what the gate remembers is about the guests of that host")
+			}
+			return err
+		})
 	}
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
+	if r := (*op.Refusal)(nil); errors.As(err, &r) && r.Hint == "" {
+		err = r.WithHint("nothing was changed; restore another one")
 	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// copyNew copies a file to one that must not exist, 0600 and on disk.
-func copyNew(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	return err
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/cli"
+	"gated/internal/client"
+	"gated/internal/daemon"
+	"gated/internal/op"
+)
+
+func (t *tool) backupCommand() *cobra.Command {
+	c := t.command("backup", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		r, err := t.backup(c.Context(), cl, args[0])
+		if err != nil {
+			return err
+		}
+		return t.showBackup(r)
+	})
+	c.ValidArgsFunction = nil // files
+	c.AddCommand(t.backupVerifyCommand())
+	return c
+}
+
+func (t *tool) backupVerifyCommand() *cobra.Command {
+	c := t.command("backup verify", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		r, err := daemon.CheckBackup(c.Context(), args[0], t.checking)
+		if err != nil {
+			return err
+		}
+		return t.showBackup(backedUp{args[0], r})
+	})
+	c.ValidArgsFunction = nil // files
+	return c
+}
+
+// backedUp is the answer of a backup, and of looking at one.
+type backedUp struct {
+	File string `json:"file"`
+	daemon.BackupReport
+}
+
+func (t *tool) showBackup(r backedUp) error {
+	if t.JSON {
+		return t.Emit(r)
+	}
+	t.Print(wordsBackedUp, op.Shown(r.File), r.Bytes, op.Shown(r.Host), op.Shown(string(r.Gate)), r.Schema, r.Entries, r.Epoch)
+	t.Print(wordsChecked, strings.Join(r.Checked, ", "))
+	return nil
+}
+
+// checking says that what follows takes a while.
+func (t *tool) checking(entries int64) {
+	if entries >= longLog {
+		t.Say(wordsChecking, entries)
+	}
+}
+
+// longLog is how many entries of an audit log take seconds to check.
+const longLog = 100_000
+
+// backup writes a new file that only its owner can read. It gets its name when
+// it is whole and was checked as it lies on disk, so that nothing of that name
+// is anything less; what broke off is taken away.
+func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r backedUp, err error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return r, fileTaken(path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-") // 0600
+	if err != nil {
+		return r, cli.Usage(err.Error())
+	}
+	part := f.Name()
+	defer func() { err = errors.Join(err, removed(part)) }()
+	status, err := cl.Status(ctx)
+	if err == nil {
+		_, err = cl.Backup(ctx, f)
+	}
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return r, err
+	}
+	r.File = path
+	if r.BackupReport, err = daemon.CheckBackup(ctx, part, t.checking); err != nil {
+		return r, err
+	}
+	if r.Gate != status.Gate || r.Host != status.Host {
+		return r, op.Refuse(op.TargetMismatch, "what came is of the gate %s of host %s, and %s of host %s answered", r.Gate, r.Host, status.Gate, status.Host)
+	}
+	return r, settled(part, path)
+}
+
+// settled gives a file its name, which nothing may have.
+func settled(part, path string) error {
+	err := os.Link(part, path)
+	if errors.Is(err, fs.ErrExist) {
+		return fileTaken(path)
+	}
+	if err != nil { // a file system without links
+		if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
+			return fileTaken(path)
+		}
+		err = os.Rename(part, path)
+	}
+	d, openErr := os.Open(filepath.Dir(path))
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	return errors.Join(err, d.Sync(), d.Close())
+}
+
+// removed removes a file that may be gone.
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

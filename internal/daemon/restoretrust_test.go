@@ -1,0 +1,257 @@
+package daemon_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/daemon"
+	"gated/internal/op"
+)
+
+// replace has carol come and alice go, and returns what the file says then.
+func (w *world) replace(epoch int64, come, goes, by person) string {
+	w.t.Helper()
+	id, err := w.rotate(epoch, []any{come.line(w.t, op.Operational)}, []any{goes.fingerprint()})
+	require.NoError(w.t, err)
+	_, err = w.sign(id, op.Operational, come, by)
+	require.NoError(w.t, err)
+	require.Equal(w.t, op.StateSucceeded, w.done(id))
+	return read(w.t, w.signers())
+}
+
+// whole asserts that fsck and a walk through the audit log find nothing.
+func (w *world) whole() {
+	w.t.Helper()
+	w.sound()
+	_, err := daemon.VerifyAudit(w.t.Context(), w.state)
+	require.NoError(w.t, err)
+}
+
+func (w *world) database() string { return filepath.Join(w.state, "gated.db") }
+
+// TestARestoreBringsNoKeyBack: a key that was removed since the backup was made
+// approves nothing afterwards, unless somebody asks for the backup's list.
+func TestARestoreBringsNoKeyBack(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	w.serve()
+	old, waits := read(t, w.signers()), w.waiting("web")
+	file := w.backup("backup")
+	later := w.replace(2, w.person("carol"), alice, bob)
+	w.halt()
+
+	for range 2 { // and a second time, of a database that was restored
+		r, err := daemon.Restore(t.Context(), file, w.state)
+		require.NoError(t, err)
+		require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersKept, Epoch: 2, Backup: 1, Replaced: 2, Changes: r.Trust.Changes}, r.Trust)
+		require.Len(t, r.Trust.Changes, 2)
+		require.Contains(t, r.Trust.Changes[0], "+ carol@example.com")
+		require.Contains(t, r.Trust.Changes[1], "- alice@example.com")
+		require.Empty(t, r.KeptSigners)
+		require.FileExists(t, r.Kept)
+		require.Equal(t, later, read(t, w.signers()))
+		all := w.history()
+		require.Len(t, all, 2)
+		require.Equal(t, []string{old, later}, []string{string(all[0].Text), string(all[1].Text)})
+		require.Contains(t, all[1].How, "kept by a restore (")
+		w.whole()
+
+		w.serve()
+		require.EqualValues(t, 2, w.status().Epoch)
+		w.issuedFor(waits, r.GateID)
+		require.ErrorIs(t, w.approve(waits), op.UnknownSigner, "alice was removed")
+		w.halt()
+	}
+
+	r, err := daemon.RestoreWithSigners(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersTaken, r.Trust.Of)
+	require.EqualValues(t, 3, r.Trust.Epoch, "above both")
+	require.Contains(t, r.Trust.Changes[0], "+ alice@example.com")
+	require.Equal(t, later, read(t, r.KeptSigners))
+	require.Equal(t, old, read(t, w.signers()))
+	require.Contains(t, w.history()[2].How, "a restore that asked for it")
+	w.whole()
+	w.serve()
+	w.issuedFor(waits, r.GateID)
+	require.NoError(t, w.approve(waits))
+	w.halt()
+
+	// What was asked for is in force now, and stays at the next restore.
+	r, err = daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersKept, r.Trust.Of)
+	require.EqualValues(t, 3, r.Trust.Epoch)
+	require.Empty(t, r.Trust.Changes, "they list the same")
+	w.whole()
+}
+
+// TestABackupThatKnowsTheListInForce brings its own, which came after.
+func TestABackupThatKnowsTheListInForce(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	w.serve()
+	first := w.backup("first")
+	later := w.replace(2, w.person("carol"), alice, bob)
+	second := w.backup("second")
+	w.halt()
+
+	r, err := daemon.Restore(t.Context(), second, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersSame, Epoch: 2, Backup: 2, Replaced: 2}, r.Trust)
+	r, err = daemon.RestoreWithSigners(t.Context(), second, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersSame, r.Trust.Of, "asking for what is in force changes nothing")
+	require.Len(t, w.history(), 2)
+
+	// Nobody knows better than the backup; then the list that came after it.
+	require.NoError(t, os.Remove(w.database()))
+	r, err = daemon.Restore(t.Context(), first, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
+	require.Empty(t, r.Kept)
+	require.Equal(t, later, read(t, r.KeptSigners))
+	require.Len(t, r.FileChanges, 2)
+	w.whole()
+	r, err = daemon.Restore(t.Context(), second, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersNewer, r.Trust.Of)
+	require.EqualValues(t, 2, r.Trust.Epoch)
+	require.Equal(t, later, read(t, w.signers()))
+	w.whole()
+
+	// A gate that was only made decided nothing.
+	fresh := newWorld(t)
+	fresh.init()
+	r, err = daemon.Restore(t.Context(), second, fresh.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersNewer, r.Trust.Of)
+	require.Equal(t, later, read(t, fresh.signers()))
+	fresh.whole()
+}
+
+// TestTwoListsOfOneEpoch: where neither knows the other, the one in force stays,
+// above both.
+func TestTwoListsOfOneEpoch(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	w.serve()
+	first := w.backup("first")
+	w.replace(2, w.person("carol"), alice, bob)
+	without := w.backup("without alice")
+	w.halt()
+	require.NoError(t, os.Remove(w.database()))
+	_, err := daemon.Restore(t.Context(), first, w.state)
+	require.NoError(t, err)
+	w.serve()
+	inForce := w.replace(2, w.person("dave"), bob, alice)
+	w.halt()
+
+	r, err := daemon.Restore(t.Context(), without, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersKept, r.Trust.Of)
+	require.EqualValues(t, []int64{3, 2, 2}, []int64{r.Trust.Epoch, r.Trust.Backup, r.Trust.Replaced})
+	require.Len(t, r.Trust.Changes, 4)
+	require.Equal(t, inForce, read(t, w.signers()))
+	w.whole()
+}
+
+// TestADatabaseThatCannotBeRead leaves the backup's list, and what the file says
+// is kept and compared.
+func TestADatabaseThatCannotBeRead(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	w.serve()
+	file := w.backup("backup")
+	later := w.replace(2, w.person("carol"), alice, bob)
+	w.halt()
+	for _, text := range []string{"", strings.Repeat("x", 8192), read(t, w.database())[:5000]} {
+		require.NoError(t, os.WriteFile(w.database(), []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(w.signers(), []byte(later), 0o600))
+		r, err := daemon.Restore(t.Context(), file, w.state)
+		require.NoError(t, err)
+		require.Equal(t, daemon.SignersUnknown, r.Trust.Of)
+		require.NotEmpty(t, r.Trust.Why)
+		require.EqualValues(t, 1, r.Trust.Epoch)
+		require.Equal(t, later, read(t, r.KeptSigners))
+		require.Contains(t, r.FileChanges[0], "+ alice@example.com")
+		require.Len(t, r.Listed, 3)
+		require.Equal(t, text, read(t, r.Kept), "it may be worth something to somebody")
+		w.whole()
+	}
+}
+
+// TestARestoreIsNoPardon: that keys were revoked is known after the restore of a
+// backup from before they were.
+func TestARestoreIsNoPardon(t *testing.T) {
+	w, _, _, _ := newPeople(t)
+	w.serve()
+	waits := w.waiting("web")
+	file := w.backup("backup")
+	w.halt()
+	revoked := filepath.Join(w.state, "revoked")
+	require.NoError(t, os.WriteFile(revoked, []byte(w.fingerprint()+"\n"), 0o600))
+	w.serve()
+	require.ErrorIs(t, w.approve(waits), op.SignerRevoked)
+	w.halt()
+	require.NoError(t, os.Remove(revoked))
+
+	r, err := daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.True(t, r.Trust.Revoked)
+	w.whole()
+	w.serve()
+	w.issuedFor(waits, r.GateID)
+	require.ErrorIs(t, w.approve(waits), op.Unavailable, "the file is missing")
+	w.halt()
+	require.NoError(t, os.WriteFile(revoked, nil, 0o600)) // which says that nothing is
+	w.serve()
+	require.NoError(t, w.approve(waits))
+	w.halt()
+	r, err = daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.False(t, r.Trust.Revoked)
+}
+
+// TestARestoreThatWasCutOff between the renames knows what the one before it
+// knew, and loses nothing of the database that was put aside.
+func TestARestoreThatWasCutOff(t *testing.T) {
+	w, alice, bob, _ := newPeople(t)
+	w.serve()
+	file := w.backup("backup")
+	later := w.replace(2, w.person("carol"), alice, bob)
+	w.halt()
+	_, err := daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(w.database(), w.database()+".restoring"), "as before the last rename")
+	refused(t, w.run(t.Context()), op.UnknownTarget)
+	r, err := daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.SignersKept, r.Trust.Of)
+	require.EqualValues(t, 2, r.Trust.Epoch)
+	require.Equal(t, later, read(t, w.signers()))
+	require.Empty(t, r.Kept)
+	w.whole()
+
+	// A database with a log, as a killed daemon leaves it.
+	w.serve()
+	waits := w.waiting("web")
+	main, log := read(t, w.database()), read(t, w.database()+"-wal")
+	require.NotEmpty(t, log)
+	w.halt()
+	require.NoError(t, os.Remove(w.database()))
+	aside := w.database() + ".before-restore-2"
+	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
+	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
+	r, err = daemon.Restore(t.Context(), file, w.state)
+	require.NoError(t, err)
+	require.Equal(t, aside, r.Kept, "its log follows it")
+	require.Equal(t, log, read(t, aside+"-wal"))
+	_, err = daemon.Restore(t.Context(), aside, w.state)
+	require.NoError(t, err)
+	w.whole()
+	w.serve()
+	_, err = w.client.Request(t.Context(), waits)
+	require.NoError(t, err, "what only the log had")
+	w.halt()
+}
