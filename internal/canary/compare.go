@@ -22,13 +22,16 @@ func (t *tally) add(o tally) {
 	t.waits = append(t.waits, o.waits...)
 }
 
-// callers are the tallies of each caller.
-type callers map[string]tally
+// side is what was decided about each caller, before or since, and the sum.
+type side struct {
+	by  map[string]tally
+	all tally
+}
 
-func tallies(list []Decision) callers {
-	out := callers{}
+func tallies(list []Decision) side {
+	out := side{by: map[string]tally{}}
 	for _, d := range list {
-		t := out[d.By]
+		t := out.by[d.By]
 		switch d.Sort {
 		case Planned:
 			t.planned++
@@ -42,26 +45,40 @@ func tallies(list []Decision) callers {
 		case Denied:
 			t.denied++
 		}
-		out[d.By] = t
+		out.by[d.By] = t
+	}
+	for _, t := range out.by {
+		out.all.add(t)
 	}
 	return out
 }
 
-// without is the sum over all callers but these.
-func (c callers) without(names ...string) (sum tally) {
-	for name, t := range c {
+// without is the sum over all callers but these, each named once.
+func (c side) without(names ...string) tally {
+	sum, waits := c.all, false
+	for _, name := range names {
+		t := c.by[name]
+		sum.planned, sum.pending, sum.refused = sum.planned-t.planned, sum.pending-t.pending, sum.refused-t.refused
+		sum.approved, sum.denied = sum.approved-t.approved, sum.denied-t.denied
+		waits = waits || len(t.waits) > 0
+	}
+	if !waits {
+		return sum
+	}
+	sum.waits = nil
+	for name, t := range c.by {
 		if !slices.Contains(names, name) {
-			sum.add(t)
+			sum.waits = append(sum.waits, t.waits...)
 		}
 	}
 	return sum
 }
 
 // loudest is who made the most of the answers; of several, the first by name.
-func (c callers) loudest() (who string) {
+func (c side) loudest() (who string) {
 	most := -1
-	for _, name := range slices.Sorted(maps.Keys(c)) {
-		if n := c[name].answers(); n > most {
+	for _, name := range slices.Sorted(maps.Keys(c.by)) {
+		if n := c.by[name].answers(); n > most {
 			who, most = name, n
 		}
 	}
@@ -69,9 +86,9 @@ func (c callers) loudest() (who string) {
 }
 
 // half reports whether a caller made at least half of the answers.
-func (c callers) half(name string) bool {
-	all := c.without().answers()
-	return all > 0 && 2*c[name].answers() >= all
+func (c side) half(name string) bool {
+	all := c.all.answers()
+	return all > 0 && 2*c.by[name].answers() >= all
 }
 
 // shift is one thing that differs by more than noise.
@@ -137,10 +154,10 @@ func seconds(n int64) string { return (time.Duration(n) * time.Second).String() 
 // further one is left out: what one caller does is not the gate's doing. The
 // exception is who made at least half of the answers before and since: what
 // happens to that one happens to the gate.
-func robust(was, is callers, left []string, r Rules) []shift {
+func robust(was, is side, left []string, r Rules) []shift {
 	all := shifts(was.without(left...), is.without(left...), r)
-	names := maps.Clone(was)
-	maps.Copy(names, is)
+	names := maps.Clone(was.by)
+	maps.Copy(names, is.by)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if len(all) == 0 {
 			break
@@ -175,12 +192,12 @@ func found(base, recent []Decision, r Rules) []shift {
 // left without any one caller is still the minimum, before and since.
 func enough(base, recent []Decision, r Rules) bool {
 	was, is := tallies(base), tallies(recent)
-	for _, side := range []callers{was, is} {
-		if side.without().answers() < r.Minimum {
+	for _, s := range []side{was, is} {
+		if s.all.answers() < r.Minimum {
 			return false
 		}
-		for name := range side {
-			if !(was.half(name) && is.half(name)) && side.without(name).answers() < r.Minimum {
+		for name, t := range s.by {
+			if !(was.half(name) && is.half(name)) && s.all.answers()-t.answers() < r.Minimum {
 				return false
 			}
 		}
