@@ -32,6 +32,7 @@ type Code string
 const (
 	pageDamaged     Code = "page-damaged"
 	referenceBroken Code = "reference-broken"
+	rowInvalid      Code = "row-invalid"
 	unreadable      Code = "unreadable"
 
 	schemaMissing Code = "schema-missing"
@@ -150,7 +151,7 @@ const (
 
 // codes says which rule each code belongs to.
 var codes = map[Rule][]Code{
-	Database: {pageDamaged, referenceBroken, unreadable},
+	Database: {pageDamaged, referenceBroken, rowInvalid, unreadable},
 	Schema:   {schemaMissing, schemaUnknown, schemaChanged},
 	AuditLog: {entryBroken, entryUnclear, keyUnknown, keyChanged, keyLost, headForeign, headUnsigned},
 	Decided: {stepState, stepChanged, stepClass, stepUndoes, stepWords, stepLost, moveImpossible, undoUnfit, undoIgnored,

@@ -1,5 +1,7 @@
 package fsck
 
+import "gated/internal/store"
+
 // schema compares what the database is made of with what the migrations make. A
 // UNIQUE or a CHECK that is not there any more lets in what nobody looks for; a
 // trigger rewrites rows behind whoever writes them.
@@ -31,5 +33,26 @@ func (c *check) schema() error {
 		}
 	}
 	c.report.Checked["schema"] = int64(len(have))
+	return c.constraints(have)
+}
+
+// constraints checks what rows of a table have to be by themselves, as the
+// migrations say it where they are known.
+func (c *check) constraints(have []store.Object) error {
+	if c.Schema != nil {
+		have = c.Schema
+	}
+	for _, o := range have {
+		if !c.tables[o.Name] {
+			continue
+		}
+		broken, err := c.tx.Violated(o)
+		if err != nil {
+			return err
+		}
+		for _, expr := range broken {
+			c.found(rowInvalid, o.Name, "a row does not meet %s", expr)
+		}
+	}
 	return nil
 }

@@ -100,3 +100,60 @@ func plain(sql string) string {
 	}
 	return strings.TrimSpace(string(out))
 }
+
+// Violated returns the CHECK constraints of a table, as o has them, that some row
+// of this database does not meet. SQLite's own check leaves them out on a
+// connection that cannot write.
+func (tx *Tx) Violated(o Object) (out []string, err error) {
+	if o.Kind != "table" {
+		return nil, nil
+	}
+	for _, expr := range o.checks() {
+		var some bool
+		if err := tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM "` + o.Name + `" WHERE NOT (` + expr + `))`).Scan(&some); err != nil {
+			return nil, fmt.Errorf("check %s of %s: %w", expr, o.Name, err)
+		}
+		if some {
+			out = append(out, expr)
+		}
+	}
+	return out, nil
+}
+
+// checks returns what stands in the parentheses behind each CHECK.
+func (o Object) checks() (out []string) {
+	const word = "CHECK("
+	for i := 0; i < len(o.SQL); {
+		switch n := skip(o.SQL[i:]); {
+		case n > 0:
+			i += n
+		case len(o.SQL)-i >= len(word) && strings.EqualFold(o.SQL[i:i+len(word)], word):
+			i += len(word)
+			n := within(o.SQL[i:])
+			out = append(out, o.SQL[i:i+n])
+			i += n
+		default:
+			i++
+		}
+	}
+	return out
+}
+
+// within returns how much of s comes before the parenthesis that closes one
+// before it.
+func within(s string) int {
+	for i, depth := 0, 0; i < len(s); {
+		n := skip(s[i:])
+		switch {
+		case n > 0:
+		case s[i] == '(':
+			depth++
+		case s[i] == ')' && depth == 0:
+			return i
+		case s[i] == ')':
+			depth--
+		}
+		i += max(n, 1)
+	}
+	return len(s)
+}

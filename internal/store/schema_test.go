@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,4 +43,39 @@ func TestSchemaIsWhatMigrationsMake(t *testing.T) {
 	require.NotContains(t, other, want[2])
 	_, err = Schema(t.Context(), []Migration{{Version: 1, Name: "none", SQL: "CREATE"}})
 	require.ErrorContains(t, err, "migration 1 (none)")
+}
+
+func TestViolated(t *testing.T) {
+	list := []Migration{{Version: 1, Name: "a", SQL: `CREATE TABLE a(n INTEGER CHECK (n IN (1, 2)), s TEXT CHECK(s <> ')'), CHECK ((n = 1) = (s = 'CHECK(x)'))) STRICT`}}
+	schema, err := Schema(t.Context(), list)
+	require.NoError(t, err)
+	require.Equal(t, []string{"n IN(1,2)", "s <> ')'", "(n = 1) =(s = 'CHECK(x)')"}, schema[0].checks())
+	for values, want := range map[string][]string{
+		`1, 'CHECK(x)'`: nil,
+		`3, 'x'`:        {"n IN(1,2)"},
+		`2, ')'`:        {"s <> ')'"},
+		`1, ')'`:        {"s <> ')'", "(n = 1) =(s = 'CHECK(x)')"},
+		`NULL, NULL`:    nil,
+	} {
+		path := filepath.Join(t.TempDir(), "x.db")
+		s, err := Open(t.Context(), path, Options{Migrations: list})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		db, err := sql.Open("sqlite", "file:"+path)
+		require.NoError(t, err)
+		db.SetMaxOpenConns(1)
+		_, err = db.Exec(`PRAGMA ignore_check_constraints = 1; INSERT INTO a VALUES(` + values + `)`)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		s, err = OpenReadOnly(t.Context(), path, Options{Migrations: list})
+		require.NoError(t, err)
+		require.NoError(t, s.View(t.Context(), func(tx *Tx) error {
+			got, err := tx.Violated(schema[0])
+			require.Equal(t, want, got, values)
+			none, _ := tx.Violated(Object{Kind: "index", Name: "a", SQL: schema[0].SQL})
+			require.Empty(t, none)
+			return err
+		}))
+		require.NoError(t, s.Close())
+	}
 }
