@@ -60,6 +60,8 @@ func (o orders) obey(ctx context.Context) error {
 	switch o.What {
 	case "call":
 		return callOnce(o.Dir, o.Call)
+	case "squat":
+		return squat(o.Dir)
 	case "act":
 		return play(ctx, o.Call[0], o.Dir, o.Call[1])
 	}

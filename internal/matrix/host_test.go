@@ -44,6 +44,7 @@ type host struct {
 	book    *reserve.Book
 	scopes  *scope.Driver
 	looked  func(op.Target)
+	back    driver.Driver // of guests, instead of the local driver; nil: that one
 }
 
 type hostConfig struct {
@@ -170,9 +171,11 @@ func (h *host) of(kind string) driver.Driver {
 		return h.signers
 	case op.KindScope:
 		return h.scopes
-	default:
-		return h.driver
 	}
+	if h.back != nil {
+		return h.back
+	}
+	return h.driver
 }
 
 // Observe looks at a target through the driver of its kind.

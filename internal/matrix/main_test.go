@@ -30,5 +30,9 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	scratchDir = dir
+	if err := makeProgram(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }

@@ -23,7 +23,8 @@ type attack struct {
 	what string
 	want op.Code
 	run  func(*world) error
-	bare bool // without the two guests
+	bare bool  // without the two guests
+	disk int64 // if not 0, the state is on a file system of its own, of so many bytes
 
 	shared *common // the world that it shares with others; nil for one of its own
 }
@@ -41,7 +42,7 @@ func attacks() []attack {
 	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
 		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
-		agentRows, adminRows, staleScopeRows, adminBindingRows)
+		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, programRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from
@@ -51,7 +52,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 23}, {"B", 1, 19}, {"B", 21, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 2}, {"H", 5, 6}, {"H", 10, 13}, {"A", 1, 16}, {"X", 1, 48}} {
+	}{{"S", 1, 23}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 14}, {"A", 1, 16}, {"X", 1, 48}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
@@ -109,6 +110,8 @@ func worldFor(cases, t *testing.T, a attack) *world {
 		return a.shared.take(cases, t)
 	case a.bare:
 		return bareWorld(t)
+	case a.disk != 0:
+		return smallWorld(t, a.disk)
 	default:
 		return newWorld(t)
 	}

@@ -32,7 +32,7 @@ func (w *world) reconcile(sources ...reconcile.Source) reconcile.Status {
 	const interval = 17 * time.Hour
 	looked := make(chan struct{})
 	var once sync.Once
-	r := reconcile.New(reconcile.Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver, op.KindTrust: w.signers}, Sources: sources,
+	r := reconcile.New(reconcile.Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.of("guest"), op.KindTrust: w.signers}, Sources: sources,
 		Host: testHost, Interval: interval, Now: w.now,
 		After: func(d time.Duration, _ func()) func() {
 			if d == interval {

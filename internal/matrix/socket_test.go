@@ -39,7 +39,10 @@ const (
 )
 
 // serve puts the real server on the gate and returns its socket.
-func (w *world) serve() string {
+func (w *world) serve() string { return w.serveWithin(server.Limits{}) }
+
+// serveWithin is serve with other limits.
+func (w *world) serveWithin(limits server.Limits) string {
 	w.t.Helper()
 	dir, err := os.MkdirTemp("", "gated")
 	require.NoError(w.t, err)
@@ -51,7 +54,7 @@ func (w *world) serve() string {
 	}
 	l, err := server.Listen(path, gid)
 	require.NoError(w.t, err)
-	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now,
+	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
 		Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -64,7 +64,7 @@ var (
 
 func matrixPolicy() policy.Policy {
 	p := policy.Default()
-	p.Commands = []string{"idle", "deaf"}
+	p.Commands = []string{"idle", "deaf", "program"}
 	return p
 }
 
@@ -90,7 +90,12 @@ func bareWorld(t testing.TB) *world { return bareWorldIn(t, t) }
 // than t.
 func bareWorldIn(owner, t testing.TB) *world {
 	base := owner.TempDir()
-	w := &world{t: t, owner: owner, ctx: owner.Context(), dir: filepath.Join(base, "state"), root: filepath.Join(base, "guests"),
+	return bareWorldAt(owner, t, filepath.Join(base, "state"), filepath.Join(base, "guests"))
+}
+
+// bareWorldAt makes a host whose state and guests are in these directories.
+func bareWorldAt(owner, t testing.TB, dir, root string) *world {
+	w := &world{t: t, owner: owner, ctx: owner.Context(), dir: dir, root: root,
 		wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), rules: matrixPolicy(), alice: keyOf(t, "alice"),
 		bob: keyOf(t, "bob"), carol: keyOf(t, "carol"), rita: keyOf(t, "rita"), mallory: keyOf(t, "mallory")}
 	w.trust = w.alice.line("operational@gated,git") + w.bob.line("operational@gated") +
