@@ -31,7 +31,7 @@ func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, er
 			filepath.Join(state.dir.Path(), configName), c.Host, state.id.Host).
 			WithHint("what operators sign names the host; put the old name back, or make a new gate")
 	}
-	d := &daemon{opened: state, config: c, log: log, started: now(), soon: make(chan struct{}, 1),
+	d := &daemon{opened: state, config: c, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1),
 		signers: &signersFile{path: filepath.Join(state.dir.Path(), signersName)}}
 	held, err := d.hold(ctx)
 	if err != nil {

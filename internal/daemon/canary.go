@@ -25,6 +25,15 @@ func (d *daemon) newCanary() *canary.Canary {
 		Now: func() (time.Time, bool) { m := d.gate.Moment(); return m.Now, m.Trusted }})
 }
 
+// canarySoon has the canary look now, so that whoever asks for the status again
+// sees what was decided until then. It does not wait for it.
+func (d *daemon) canarySoon() {
+	select {
+	case d.lookSoon <- struct{}{}:
+	default:
+	}
+}
+
 // back says how to go back from what is to what was.
 func (d *daemon) back(was, is canary.Identity) string {
 	dir := d.opened.dir.Path()

@@ -51,6 +51,7 @@ type daemon struct {
 	log         *slog.Logger
 	started     time.Time
 	canary      *canary.Canary
+	lookSoon    chan struct{} // holds one: the canary is due
 	signers     *signersFile
 	revoked     *revocations               // of the goroutine that reloads
 	revokedSays atomic.Pointer[string]     // what the revocation file holds
@@ -135,7 +136,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"reservations", d.agents.book.Run},
 		{"the scopes", d.scopes.run},
 		{"the canary", func(ctx context.Context) error {
-			d.every(ctx, tickInterval, nil, "canary", d.canary.Step)
+			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil
 		}},
 	}

@@ -40,6 +40,7 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	if d.config.SingleUser {
 		s.Isolation, s.Remedies = "none", remedies
 	}
+	d.canarySoon()
 	counts, err := d.gate.Counts(ctx)
 	if err != nil {
 		return s, err

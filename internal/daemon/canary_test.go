@@ -1,0 +1,136 @@
+package daemon_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// canarySays waits until the log has as many entries of the canary as that, and
+// returns the last one. To ask for the status has the canary look.
+func (w *world) canarySays(n int) (last api.Entry) {
+	w.t.Helper()
+	w.status()
+	enough := errors.New("enough")
+	seen := 0
+	require.ErrorIs(w.t, w.events(func(e api.Entry) error {
+		if e.Kind != "canary" {
+			return nil
+		}
+		last = e
+		if seen++; seen == n {
+			return enough
+		}
+		return nil
+	}), enough)
+	return last
+}
+
+// many asks for one operation on each of so many guests, from a number on.
+func (w *world) many(name string, from, n int) {
+	w.t.Helper()
+	for i := range n {
+		w.submit(ask(name, fmt.Sprintf("g%d", from+i)))
+	}
+}
+
+// policy writes gated.yaml with these lines, and has it read.
+func (w *world) policy(base, lines string) {
+	w.t.Helper()
+	require.NoError(w.t, os.WriteFile(filepath.Join(w.state, "gated.yaml"), []byte(base+lines), 0o600))
+	w.hup()
+}
+
+// TestCanaryAlerts: a policy by which everything is refused is found, also
+// across a start, with the way back; which ends the alert.
+func TestCanaryAlerts(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.config("canary: {decisions: 20, minimum: 10}\n")
+	base := read(t, filepath.Join(w.state, "gated.yaml"))
+	w.serve()
+	require.Nil(t, w.status().Canary)
+	w.many("guest.create", 0, 20)
+	w.many("guest.destroy", 0, 8)
+	w.policy(base, "policy: {open_requests_per_source: 1}\n")
+	for i := range 10 {
+		if i == 5 {
+			w.halt()
+			w.serve()
+		}
+		_, err := w.client.Submit(t.Context(), ask("guest.destroy", fmt.Sprintf("g%d", 8+i)), "")
+		require.ErrorIs(t, err, op.OverLimit)
+	}
+	e := w.canarySays(1)
+	require.Contains(t, string(e.Raw), `"verdict":"alert"`)
+	require.Contains(t, e.Detail, "refused 10 of 10, before 0 of 20")
+	require.Contains(t, e.Detail, filepath.Join(w.state, "gated.yaml"))
+	c := w.status().Canary
+	require.Equal(t, "alert", c.Verdict)
+	require.True(t, c.Open)
+	require.Equal(t, []string{"policy"}, c.Changed)
+	require.Contains(t, c.Back, "back as it was")
+	h := w.health("canary")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, "to go back: put the policy")
+
+	w.policy(base, "")
+	require.Contains(t, w.canarySays(2).Detail, "takes the change back")
+	require.True(t, w.health("canary").OK)
+	require.False(t, w.status().Canary.Open)
+	w.halt()
+	w.sound()
+}
+
+// TestCanaryPasses what changes nothing, and expires where too little was decided.
+func TestCanaryPasses(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.config("canary: {decisions: 20, minimum: 10}\n")
+	base := read(t, filepath.Join(w.state, "gated.yaml"))
+	w.serve()
+	w.many("guest.create", 0, 5)
+	w.policy(base, "policy: {max_validity: 22h}\n")
+	require.Contains(t, w.canarySays(1).Detail, "5 decisions before the change are too few")
+	require.True(t, w.health("canary").OK)
+
+	w.many("guest.create", 5, 10)
+	w.policy(base, "policy: {max_validity: 21h}\n")
+	w.many("guest.start", 0, 10)
+	w.many("guest.stop", 0, 10)
+	e := w.canarySays(2)
+	require.Contains(t, string(e.Raw), `"verdict":"passed"`)
+	require.Equal(t, "passed", w.status().Canary.Verdict)
+	require.Contains(t, w.health("canary").Detail, "passed: policy changed")
+
+	// To read the same again is no change, and a comment is none either.
+	w.policy(base, "# a comment\npolicy: {max_validity: 21h}\n")
+	w.status()
+	require.Equal(t, e.Seq, w.canarySays(2).Seq)
+	w.halt()
+	w.sound()
+}
+
+// TestCanaryOfTrust: a key that is revoked.
+func TestCanaryOfTrust(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.config("canary: {decisions: 20, minimum: 10}\n")
+	w.serve()
+	w.many("guest.create", 0, 12)
+	require.NoError(t, os.WriteFile(filepath.Join(w.state, "revoked"), []byte(w.fingerprint()+"\n"), 0o600))
+	w.hup()
+	w.many("guest.destroy", 0, 10)
+	e := w.canarySays(1)
+	require.Contains(t, e.Detail, "trust changed: pending 10 of 10, before 0 of 12")
+	require.Contains(t, e.Detail, "revoked keys back as it was (there was none)")
+	w.halt()
+	w.sound()
+}
