@@ -123,7 +123,7 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 			for _, role := range a.Emptied {
 				t.Say(wordsEmptied, op.Shown(string(role)), emptiedMeans(role))
 			}
-			return t.agree(yes)
+			return t.agree(yes, wordsAgree, notAgreed())
 		})
 		if err != nil {
 			return err
@@ -143,15 +143,15 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 	return c
 }
 
-// agree asks whether to go on; only "yes" is one.
-func (t *tool) agree(yes bool) error {
+// agree asks whether to go on; only "yes" is one, and anything else is refused.
+func (t *tool) agree(yes bool, question string, refusal error) error {
 	if yes {
 		return nil
 	}
-	t.Say(wordsAgree)
+	t.Say("%s", question)
 	line, err := bufio.NewReader(t.stdin).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "yes" {
-		return notAgreed()
+		return refusal
 	}
 	return nil
 }

@@ -117,10 +117,10 @@ func (c *Clock) doubt(r Reading) string {
 // jumped compares with both anchors. What was shown goes by the last reading
 // that was believed: it is never ahead of the mark by more than MaxJump.
 func (c *Clock) jumped(r Reading) string {
-	if by := r.jump(c.anchor); by.Abs() > MaxJump {
+	if by := r.Jump(c.anchor); by.Abs() > MaxJump {
 		return fmt.Sprintf("the clock jumped by %s", by.Round(time.Second))
 	}
-	if by := r.jump(c.base); by.Abs() > MaxJump {
+	if by := r.Jump(c.base); by.Abs() > MaxJump {
 		return fmt.Sprintf("the clock moved by %s since %s, in steps", by.Round(time.Second), c.base.Wall.Format(time.RFC3339))
 	}
 	return ""

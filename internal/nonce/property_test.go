@@ -1,0 +1,241 @@
+package nonce_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// The gate's: what expired so long before the mark is forgotten, and what expired
+// so long ago still counts.
+const (
+	pruneMargin = time.Hour
+	skew        = time.Minute
+)
+
+// model checks what a clock shows against what was promised before, and against
+// a time that nobody can set.
+type model struct {
+	*host
+	rt   *rapid.T
+	true time.Duration // that passed, ever
+
+	seen     []look // by this process
+	believed nonce.Reading
+	durable  nonce.Reading // the mark on disk
+	payloads map[string]time.Time
+}
+
+// look is what was shown when so much time had passed.
+type look struct {
+	now  time.Time
+	true time.Duration
+}
+
+func (m *model) pass(d time.Duration) { m.host.pass(d); m.true += d }
+
+// look looks, and checks that time neither goes back nor is carried away.
+func (m *model) look() nonce.Moment {
+	now := m.clock.Now()
+	if now.Mark.After(now.Now) {
+		m.rt.Fatalf("the mark %s is after the time %s", now.Mark, now.Now)
+	}
+	if now.Now.Before(m.durable.Wall) {
+		m.rt.Fatalf("the time %s is before the durable mark %s", now.Now, m.durable.Wall)
+	}
+	for i, was := range m.seen {
+		passed := m.true - was.true
+		if now.Now.Before(was.now) {
+			m.rt.Fatalf("the time went back from %s to %s", was.now, now.Now)
+		}
+		// An hour from where the steps of that day are counted to either side, and
+		// one more for each day that began since.
+		most := passed + 3*nonce.MaxJump + passed/nonce.Span*nonce.MaxJump + 2*nonce.MaxBehind
+		if last := i == len(m.seen)-1; last && !now.Trusted {
+			most = passed // a guess adds nothing of its own
+		}
+		if got := now.Now.Sub(was.now); m.anchored() && got > most {
+			m.rt.Fatalf("the time went on by %s in %s", got, passed)
+		}
+	}
+	m.seen = append(m.seen, look{now.Now, m.true})
+	if now.Trusted {
+		m.believed = m.now
+	}
+	if now.Trusted {
+		m.nothingCountsAgain(now.Now)
+	}
+	return now
+}
+
+// anchored reports whether this process has believed a clock or goes on from the
+// mark of one that did.
+func (m *model) anchored() bool { return m.believed.Boot != "" }
+
+// nothingCountsAgain checks that what could be accepted now is remembered.
+func (m *model) nothingCountsAgain(now time.Time) {
+	for n, expires := range m.payloads {
+		if now.After(expires.Add(skew)) {
+			continue
+		}
+		err := m.store.View(m.t.Context(), func(tx *store.Tx) error {
+			_, known, err := nonce.Lookup(tx, n)
+			if err == nil && !known {
+				m.rt.Fatalf("at %s a payload that expires at %s would count again", now, expires)
+			}
+			return err
+		})
+		if err != nil {
+			m.rt.Fatal(err)
+		}
+	}
+}
+
+// decide commits, which puts the mark on disk.
+func (m *model) decide(fn func(*store.Tx, nonce.Moment) error) {
+	now := m.look()
+	err := m.store.Update(m.t.Context(), func(tx *store.Tx) error { return fn(tx, now) })
+	if err == nil {
+		err = m.store.View(m.t.Context(), func(tx *store.Tx) error {
+			mark, _, err := nonce.ReadMark(tx)
+			if mark.Wall.Before(m.durable.Wall) {
+				m.rt.Fatalf("the mark went back from %s to %s", m.durable.Wall, mark.Wall)
+			}
+			m.durable = mark
+			return err
+		})
+	}
+	if err != nil {
+		m.rt.Fatal(err)
+	}
+}
+
+// restart forgets what only the process knew.
+func (m *model) restart() {
+	m.boot()
+	m.seen, m.believed = nil, nonce.Reading{}
+	if m.durable.Boot == m.now.Boot && m.now.Elapsed >= m.durable.Elapsed {
+		m.believed = m.durable
+	}
+}
+
+// right is a wall clock that shows what it showed when it was believed last, and
+// the time since; after a boot, anything a little after the mark.
+func (m *model) right() time.Time {
+	if m.anchored() {
+		return m.believed.Wall.Add(m.now.Elapsed - m.believed.Elapsed)
+	}
+	return m.durable.Wall.Add(time.Minute)
+}
+
+// TestClockProperty drives both clocks, decisions, restarts and boots at random.
+func TestClockProperty(t *testing.T) {
+	s := newStore(t)
+	h := newHost(t, s)
+	rapid.Check(t, func(rt *rapid.T) {
+		if err := s.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.Exec(`DELETE FROM time_mark`)
+			if err == nil {
+				_, err = tx.Exec(`DELETE FROM nonces`)
+			}
+			return err
+		}); err != nil {
+			rt.Fatal(err)
+		}
+		h.now = nonce.Reading{Wall: start, Elapsed: time.Minute, Boot: "first"}
+		m := &model{host: h, rt: rt, payloads: map[string]time.Time{}}
+		m.restart()
+		m.decide(func(*store.Tx, nonce.Moment) error { return nil })
+		rt.Repeat(m.actions())
+	})
+}
+
+func (m *model) ms(what string, lo, hi int64) time.Duration {
+	return time.Duration(rapid.Int64Range(lo, hi).Draw(m.rt, what)) * time.Millisecond
+}
+
+const hourMS = 3_600_000
+
+func (m *model) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"time passes":   func(*rapid.T) { m.pass(m.ms("passes", 0, 2*hourMS)) },
+		"suspend":       func(*rapid.T) { m.pass(m.ms("sleeps", 0, 40*24*hourMS)) },
+		"ntp":           func(*rapid.T) { m.step(m.ms("step", -500, 500)) },
+		"a larger step": func(*rapid.T) { m.step(m.ms("step", -hourMS, hourMS)) },
+		"jump":          func(*rapid.T) { m.step(m.ms("jump", -1e12, 1e12)) },
+		"decide":        func(*rapid.T) { m.decide(func(*store.Tx, nonce.Moment) error { return nil }) },
+		"look":          func(*rapid.T) { m.look() },
+		"spend": func(*rapid.T) {
+			life := m.ms("life", 1000, 24*hourMS)
+			m.decide(func(tx *store.Tx, now nonce.Moment) error {
+				if !now.Trusted {
+					return nil
+				}
+				n, expires := nonce.New(), now.Now.Add(life).Truncate(time.Second)
+				m.payloads[n] = expires
+				return nonce.Issue(tx, nonce.Record{Nonce: n, Request: op.RequestID{Job: 1, Index: 1}, ExpiresAt: expires, Fate: nonce.Used})
+			})
+		},
+		"prune": func(*rapid.T) {
+			m.decide(func(tx *store.Tx, now nonce.Moment) error {
+				if !now.Trusted {
+					return nil
+				}
+				_, err := nonce.Prune(tx, now.Mark.Add(-pruneMargin), 1000)
+				return err
+			})
+		},
+		"a jump is not believed, and the clock that comes back is": func(*rapid.T) {
+			m.now.Wall = m.right()
+			if now := m.look(); !now.Trusted {
+				m.rt.Fatalf("the clock is right: %s", now.Why)
+			}
+			by := nonce.MaxJump + time.Millisecond + m.ms("jump", 0, 1e12)
+			m.step(by)
+			if m.look().Trusted {
+				m.rt.Fatalf("a jump by %s is believed", by)
+			}
+			if rapid.Bool().Draw(m.rt, "restart") {
+				m.decide(func(*store.Tx, nonce.Moment) error { return nil })
+				m.restart()
+				// Against the mark, which may be of before smaller steps, or, where the
+				// clock is not yet past it, of before a boot.
+				shows := m.anchored() && m.now.Jump(m.believed) > nonce.MaxJump
+				if m.look().Trusted && shows {
+					m.rt.Fatalf("a jump by %s is believed after a restart", by)
+				}
+			}
+			m.now.Wall = m.right()
+			if now := m.look(); !now.Trusted {
+				m.rt.Fatalf("the clock is right again: %s", now.Why)
+			}
+		},
+		"restart": func(*rapid.T) { m.restart() },
+		"boot": func(*rapid.T) {
+			m.now.Elapsed, m.now.Boot = m.ms("up", 0, 60_000), rapid.StringMatching(`[a-z]{8}`).Draw(m.rt, "boot")
+			m.restart()
+		},
+		"a snapshot with its memory": func(*rapid.T) {
+			m.now.Elapsed = min(m.now.Elapsed, m.durable.Elapsed-1)
+			m.restart()
+		},
+		"away too long": func(*rapid.T) {
+			m.now.Elapsed, m.now.Boot = time.Second, rapid.StringMatching(`[a-z]{8}`).Draw(m.rt, "boot")
+			m.restart()
+			m.now.Wall = m.durable.Wall.Add(nonce.MaxAway + time.Second)
+			if m.look().Trusted {
+				m.rt.Fatal("more than 30 days away are believed")
+			}
+			m.now.Wall = m.right()
+			if now := m.look(); !now.Trusted {
+				m.rt.Fatalf("the clock is right again: %s", now.Why)
+			}
+		},
+		"": func(*rapid.T) { m.look() },
+	}
+}

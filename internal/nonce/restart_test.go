@@ -1,0 +1,174 @@
+package nonce_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/nonce"
+	"gated/internal/store"
+)
+
+const day = 24 * time.Hour
+
+// believed is a host whose clock was believed, with the mark on disk.
+func believed(t *testing.T) (*host, time.Time) {
+	h := newHost(t, newStore(t))
+	first := h.trusted(t)
+	require.NoError(t, h.commit())
+	return h, first
+}
+
+func TestAJumpShowsAfterARestart(t *testing.T) {
+	for name, by := range map[string]time.Duration{
+		"70 years":          70 * 365 * day,
+		"29 days":           29 * day,
+		"more than an hour": nonce.MaxJump + time.Nanosecond,
+		"back by 70 years":  -70 * 365 * day,
+		"back by two hours": -2 * time.Hour,
+	} {
+		for when, jumpFirst := range map[string]bool{"seen by the daemon": true, "while it did not run": false} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				h, first := believed(t)
+				if jumpFirst {
+					h.step(by)
+					h.doubted(t)
+					require.NoError(t, h.commit())
+					h.boot()
+				} else {
+					h.step(by)
+					h.boot()
+				}
+				require.Equal(t, first, h.doubted(t))
+				h.pass(5 * time.Hour)
+				require.Equal(t, first.Add(5*time.Hour), h.doubted(t), "by the time since boot")
+				h.step(-by)
+				require.Equal(t, first.Add(5*time.Hour), h.trusted(t), "nobody has to accept it")
+			})
+		}
+	}
+}
+
+func TestARestartBelievesWhatARunningDaemonWould(t *testing.T) {
+	for name, by := range map[string]time.Duration{"an hour ahead": nonce.MaxJump, "a minute back": -nonce.MaxBehind, "none": 0} {
+		t.Run(name, func(t *testing.T) {
+			h, first := believed(t)
+			h.step(by)
+			h.boot()
+			require.False(t, h.trusted(t).Before(first))
+		})
+	}
+}
+
+func TestALongStopOfTheDaemonIsNoJump(t *testing.T) {
+	h, first := believed(t)
+	h.pass(90 * day) // the machine ran or slept
+	h.boot()
+	require.Equal(t, first.Add(90*day), h.trusted(t))
+}
+
+func TestWholeSecondsOfTheMarkAreNoJump(t *testing.T) {
+	h := newHost(t, newStore(t))
+	h.step(999 * time.Millisecond)
+	h.trusted(t)
+	require.NoError(t, h.commit())
+	h.boot()
+	h.step(nonce.MaxJump)
+	h.trusted(t)
+	h.boot()
+	h.step(time.Nanosecond)
+	h.doubted(t)
+}
+
+// TestABootForgetsTheTimeSinceBoot: nothing but the 30 days can show a jump then.
+func TestABootForgetsTheTimeSinceBoot(t *testing.T) {
+	for name, c := range map[string]struct {
+		boot    string
+		elapsed time.Duration
+	}{
+		"another boot":                        {"second", time.Hour},
+		"a boot without an id":                {"", time.Hour},
+		"a snapshot with its memory, same id": {"first", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, first := believed(t)
+			h.now = nonce.Reading{Wall: first.Add(29 * day), Elapsed: c.elapsed, Boot: c.boot}
+			h.boot()
+			require.Equal(t, first.Add(29*day), h.trusted(t))
+			h.step(2 * day)
+			h.doubted(t)
+			require.NoError(t, h.commit())
+			h.boot()
+			if c.boot == "" {
+				return // two starts without an id are always two boots
+			}
+			h.step(-2 * day)
+			h.trusted(t)
+			require.NoError(t, h.commit())
+			h.boot()
+			h.step(2 * day)
+			h.doubted(t)
+		})
+	}
+}
+
+func TestStepsOfADayCountTogether(t *testing.T) {
+	h, first := believed(t)
+	h.step(40 * time.Minute)
+	h.trusted(t)
+	h.pass(23 * time.Hour)
+	h.step(21 * time.Minute)
+	require.Equal(t, first.Add(23*time.Hour+40*time.Minute), h.doubted(t))
+	h.step(-time.Minute)
+	h.trusted(t)
+
+	h.pass(time.Hour) // a day is over
+	h.trusted(t)
+	h.step(40 * time.Minute)
+	h.trusted(t)
+}
+
+func TestATimeSinceBootThatCannotBeRead(t *testing.T) {
+	h, first := believed(t)
+	h.now.Elapsed, h.now.Blind = 0, true
+	require.Equal(t, first, h.doubted(t))
+	h.boot()
+	require.Equal(t, first, h.doubted(t))
+	h.now = nonce.Reading{Wall: first.Add(time.Minute), Elapsed: 2 * time.Minute, Boot: "first"}
+	require.Equal(t, first.Add(time.Minute), h.trusted(t))
+
+	blind := newHost(t, newStore(t))
+	blind.now.Blind = true
+	require.NoError(t, blind.store.Update(t.Context(), func(tx *store.Tx) error { return nonce.SetMark(tx, blind.now) }))
+	require.NoError(t, blind.store.View(t.Context(), func(tx *store.Tx) error {
+		mark, ok, err := nonce.ReadMark(tx)
+		require.True(t, ok)
+		require.Empty(t, mark.Boot, "no start goes on from it")
+		return err
+	}))
+}
+
+// TestLeapSeconds are steps of a second, or are smeared; summer time moves
+// neither clock.
+func TestLeapSeconds(t *testing.T) {
+	h, first := believed(t)
+	h.step(-time.Second)
+	require.Equal(t, first, h.trusted(t), "it waits for the second to be over")
+	h.pass(2 * time.Second)
+	require.Equal(t, first.Add(time.Second), h.trusted(t))
+	for range 24 {
+		h.pass(time.Hour)
+		h.step(-time.Second / 24)
+		h.trusted(t)
+	}
+}
+
+func TestSystemReadsBothClocks(t *testing.T) {
+	a, b := nonce.System(), nonce.System()
+	require.False(t, a.Blind)
+	require.NotEmpty(t, a.Boot)
+	require.Equal(t, a.Boot, b.Boot)
+	require.Positive(t, a.Elapsed)
+	require.GreaterOrEqual(t, b.Elapsed, a.Elapsed)
+}
