@@ -32,6 +32,7 @@ type bench struct {
 	cells  int
 	random *rand.Rand
 	agents map[string]*client.Client // of this cell
+	past   []*signature              // that a gate counted which was restored since
 }
 
 func newBench(t *testing.T) *bench {
@@ -75,13 +76,15 @@ func (b *bench) perform(k kind, c *cell, order string) (cut bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if k.launches {
-		if err = k.do(ctx, b, c); errors.Is(err, errCut) {
-			return true, nil
+		err = k.do(ctx, b, c)
+		switch struck := errors.Is(err, errCut); {
+		case b.m().cmd == nil:
+			return struck, err
+		case struck:
+			return b.m().over(), err
+		default:
+			return b.m().finish(), err
 		}
-		if b.m().cmd == nil {
-			return false, err
-		}
-		return b.m().finish(), err
 	}
 	over := make(chan error, 1)
 	go func() { over <- k.do(ctx, b, c) }()
@@ -172,6 +175,7 @@ func (b *bench) verify(k kind, c *cell, when string) {
 	for _, w := range wrong {
 		t.Errorf("%s: %s", when, w)
 	}
+	b.dismiss(ctx)
 	b.m().sound(when + ", in the end")
 	if t.Failed() {
 		t.Fatalf("%s; the daemon's log:\n%s", when, b.m().log.String())
@@ -186,7 +190,7 @@ func (b *bench) sentOnce(ctx context.Context) (wrong []string) {
 		if s.accepted {
 			continue
 		}
-		r, err := b.client().Approve(ctx, s.request, s.envelope)
+		r, err := b.send(ctx, s)
 		switch {
 		case err == nil && r.State == op.StateAuthorized || err == nil && r.State == op.StateDispatched:
 		case err == nil:
@@ -194,9 +198,20 @@ func (b *bench) sentOnce(ctx context.Context) (wrong []string) {
 		default:
 			wrong = append(wrong, checkReplay(s.request, err)...)
 		}
-		s.accepted = true
+		if s.accepted = true; s.request == "" {
+			s.request = r.ID
+		}
 	}
 	return append(wrong, b.settle(ctx)...)
+}
+
+// send hands an approval in. What was signed before it was asked for has no request
+// that anybody was told of.
+func (b *bench) send(ctx context.Context, s *signature) (api.Request, error) {
+	if s.request == "" {
+		return b.client().SubmitSigned(ctx, s.envelope)
+	}
+	return b.client().Approve(ctx, s.request, s.envelope)
 }
 
 // wholeGuests says which guests of the root cannot be read, or are none.
@@ -227,10 +242,25 @@ func (b *bench) forget() {
 		clear(b.checked.ledger.files)
 	}
 	b.checked.ledger.approvals = slices.DeleteFunc(b.checked.ledger.approvals, func(s *signature) bool { return b.random.IntN(4) > 0 })
-	for _, a := range b.agents {
-		a.Close()
-	}
 	clear(b.agents)
+}
+
+// dismiss ends the cell's agents, and those whose tokens nobody was told: a uid
+// may not have any number of them.
+func (b *bench) dismiss(ctx context.Context) {
+	for name, own := range b.agents {
+		_, err := own.Unregister(ctx, b.name(name))
+		if !errors.Is(err, op.NotAllowed) { // it has ended: its token is nobody's
+			require.NoError(b.m().t, err)
+		}
+		own.Close()
+	}
+	left, err := b.client().Agents(ctx)
+	require.NoError(b.m().t, err)
+	for _, a := range left {
+		_, err := b.client().Unregister(ctx, a.Name)
+		require.NoError(b.m().t, err)
+	}
 }
 
 func (b *bench) client() *client.Client { return b.m().client }

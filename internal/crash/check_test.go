@@ -129,9 +129,11 @@ func held(j api.Job) bool {
 func (c *checked) resend(ctx context.Context, list []*signature) []string {
 	var wrong []string
 	for _, a := range list {
-		_, err := c.client.Approve(ctx, a.request, a.envelope)
-		wrong = append(wrong, checkReplay(a.request, err)...)
-		_, err = c.client.SubmitSigned(ctx, a.envelope)
+		if a.request != "" { // what was signed before it was asked for may have one that nobody was told of
+			_, err := c.client.Approve(ctx, a.request, a.envelope)
+			wrong = append(wrong, checkReplay(a.request, err)...)
+		}
+		_, err := c.client.SubmitSigned(ctx, a.envelope)
 		wrong = append(wrong, checkReplay(a.request, err)...)
 	}
 	return wrong

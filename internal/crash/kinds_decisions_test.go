@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -205,7 +206,7 @@ func putSet(ctx context.Context, b *bench, c *cell) error {
 	c.done = true
 	for {
 		g, err := b.client().Guest(ctx, c.name)
-		if err = b.answered(err); err != nil {
+		if err = b.answered(err); err != nil && !errors.Is(err, op.UnknownTarget) {
 			return err
 		}
 		if g.State == "running" {
@@ -218,7 +219,7 @@ func putSet(ctx context.Context, b *bench, c *cell) error {
 func wished(ctx context.Context, b *bench, c *cell) []string {
 	for c.done {
 		g, err := b.client().Guest(ctx, c.name)
-		if err != nil {
+		if err != nil && !errors.Is(err, op.UnknownTarget) {
 			return []string{"what was wished for does not come: " + err.Error()}
 		}
 		if g.State == "running" {
