@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -31,7 +32,7 @@ type BackupReport struct {
 // will be read. Refusals: BadParams if it is no ordinary file, SchemaTooNew,
 // Conflict if anything is wrong with it.
 func CheckBackup(ctx context.Context, file string, long func(entries int64)) (BackupReport, error) {
-	r, inPlace, err := lookAtBackup(ctx, file)
+	r, inPlace, err := lookAtBackup(file)
 	if err != nil {
 		return r, err
 	}
@@ -55,25 +56,47 @@ func CheckBackup(ctx context.Context, file string, long func(entries int64)) (Ba
 }
 
 // lookAtBackup reads what a file is without leaving anything beside it, and
-// whether SQLite can read it in that way.
-func lookAtBackup(ctx context.Context, file string) (r BackupReport, inPlace bool, err error) {
+// whether SQLite can read it in that way. SQLite reads what is missing at a
+// file's end as zeros, so the length is compared here.
+func lookAtBackup(file string) (r BackupReport, inPlace bool, err error) {
 	f, err := openOrdinary(file)
 	if err != nil {
-		return r, false, op.Refuse(op.BadParams, "the backup cannot be read: %v", err)
+		return r, false, op.Refuse(op.BadParams, "the backup %s cannot be read: %v", file, err)
 	}
 	info, err := f.Stat()
-	var head [100]byte
+	head := make(sqliteHead, 100)
 	if err == nil {
-		_, err = io.ReadFull(f, head[:])
+		_, err = io.ReadFull(f, head)
 	}
-	if closeErr := f.Close(); err != nil || closeErr != nil || string(head[:16]) != sqliteMagic {
+	if closeErr := f.Close(); err != nil || closeErr != nil || string(head[:len(sqliteMagic)]) != sqliteMagic {
 		return r, false, op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate", file)
 	}
-	r.Bytes = info.Size()
-	// https://www.sqlite.org/fileformat.html, 1.3: the user version, and 1 for a
-	// database that is read without files beside it.
-	r.Schema = int(head[60])<<24 | int(head[61])<<16 | int(head[62])<<8 | int(head[63])
-	return r, head[19] == 1 && r.Schema == len(Migrations()) && !exists(file+"-wal"), nil
+	r.Bytes, r.Schema = info.Size(), int(head.number(60))
+	logged := hasLog(file)
+	if want := head.size(); !logged && want > 0 && want != r.Bytes {
+		return r, false, op.Refuse(op.Conflict, "%s is not whole: it has %d bytes, and says itself that they are %d", file, r.Bytes, want)
+	}
+	return r, head[19] == 1 && r.Schema == len(Migrations()) && !logged, nil
+}
+
+// sqliteHead is how a database begins (https://www.sqlite.org/fileformat.html,
+// 1.3): its byte 19 is 1 if it is read without files beside it, the number at 60
+// is the user version.
+type sqliteHead []byte
+
+func (h sqliteHead) number(at int) uint32 { return binary.BigEndian.Uint32(h[at:]) }
+
+// size is how long the file has to be, 0 if a program wrote it last that does
+// not say.
+func (h sqliteHead) size() int64 {
+	page := int64(binary.BigEndian.Uint16(h[16:]))
+	if page == 1 {
+		page = 65536
+	}
+	if h.number(24) != h.number(92) {
+		return 0
+	}
+	return page * int64(h.number(28))
 }
 
 // sqliteMagic begins every database.

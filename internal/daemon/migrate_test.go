@@ -20,6 +20,7 @@ import (
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/policy"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -204,7 +205,7 @@ func (w *world) storedGate(s *store.Store, id op.GateID, epoch int64, host op.Ob
 	w.t.Helper()
 	trust, err := authz.LoadTrust([]byte(read(w.t, w.signers())))
 	require.NoError(w.t, err)
-	c := gate.Config{Store: s, Observer: host, Host: testHost, ID: id, Trust: trust, Epoch: epoch}
+	c := gate.Config{Store: s, Observer: host, Host: testHost, ID: id, Trust: trust, Epoch: epoch, Policy: policy.Default()}
 	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error {
 		mark, ok, err := nonce.ReadMark(tx)
 		require.True(w.t, ok)

@@ -160,6 +160,9 @@ func restoreSigners(ctx context.Context, s *store.Store, r *RestoreResult) error
 // prepare copies a backup to fresh, checks the copy, and writes into it what
 // becomes of a restored gate.
 func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, was known) (RestoredTrust, error) {
+	if _, _, err := lookAtBackup(o.file); err != nil {
+		return RestoredTrust{}, notRestored(err)
+	}
 	if err := copyDatabase(o.file, fresh); err != nil {
 		return RestoredTrust{}, err
 	}
@@ -189,8 +192,7 @@ func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, 
 func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 	s, err := store.Open(ctx, fresh, store.Options{Migrations: Migrations()})
 	if errors.Is(err, store.ErrCorrupt) {
-		return nil, op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err).
-			WithHint("nothing was changed; restore another one")
+		return nil, notRestored(op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err))
 	}
 	if err != nil {
 		return nil, cannotOpen(ctx, file, err)
@@ -218,8 +220,13 @@ func checkRestorable(ctx context.Context, s *store.Store, file, host string) err
 			return err
 		})
 	}
+	return notRestored(err)
+}
+
+// notRestored adds to a refusal that nothing has changed.
+func notRestored(err error) error {
 	if r := (*op.Refusal)(nil); errors.As(err, &r) && r.Hint == "" {
-		err = r.WithHint("nothing was changed; restore another one")
+		return r.WithHint("nothing was changed; restore another one")
 	}
 	return err
 }
