@@ -288,3 +288,15 @@ func TestNothingSignsForABrokenLog(t *testing.T) {
 	require.Error(t, l.verify())
 	require.EqualValues(t, 25, l.head().Seq, "what happens is logged all the same")
 }
+
+func TestProgressIsTold(t *testing.T) {
+	l := filled(t, 20)
+	var told []int64
+	l.view(func(tx *store.Tx) error {
+		head, err := audit.Checker{Progress: func(done int64) { told = append(told, done) }}.Verify(tx)
+		require.EqualValues(t, 20, head.Seq)
+		return err
+	})
+	require.NotEmpty(t, told)
+	require.EqualValues(t, 20, told[len(told)-1])
+}

@@ -24,13 +24,27 @@ type BrokenError struct {
 // Error names the entry.
 func (e *BrokenError) Error() string { return fmt.Sprintf("audit entry %d: %s", e.Seq, e.Why) }
 
-// Verify walks the whole log: numbers without a gap, every hash over the
-// stored bytes, every link, every stored node of the tree, the recorded head and
-// the signed one. The heads that somebody kept have to be those of its
-// beginnings, whoever signed them. It calls each, if not nil, with every entry. It
-// returns the head, or a *BrokenError.
+// Verify is Checker.Verify without a Progress.
 func Verify(tx *store.Tx, each func(Entry) error, kept ...checkpoint.Checkpoint) (Head, error) {
-	v := &verifier{tx: tx, each: each, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(kept)}
+	return Checker{Each: each, Kept: kept}.Verify(tx)
+}
+
+// Checker verifies a log. The zero Checker does it by the log alone.
+type Checker struct {
+	// Kept are heads that somebody kept: they have to be those of the log's
+	// beginnings, whoever signed them.
+	Kept []checkpoint.Checkpoint
+	// Each, if not nil, is called with every entry.
+	Each func(Entry) error
+	// Progress, if not nil, is told every some thousand entries how many are done.
+	Progress func(done int64)
+}
+
+// Verify walks the whole log: numbers without a gap, every hash over the
+// stored bytes, every link, every stored node of the tree, the recorded head,
+// the signed one and those that were kept. It returns the head, or a *BrokenError.
+func (c Checker) Verify(tx *store.Tx) (Head, error) {
+	v := &verifier{tx: tx, each: c.Each, progress: c.Progress, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()
 	if err := v.signed(); err != nil {
 		return Head{}, err
@@ -76,6 +90,9 @@ func (v *verifier) walk() error {
 				return err
 			}
 		}
+		if v.progress != nil {
+			v.progress(v.head.Seq)
+		}
 	}
 	return nil
 }
@@ -89,7 +106,8 @@ type verifier struct {
 	stored map[int]*sql.Rows       // the stored nodes that were not met yet, by level
 	kept   []checkpoint.Checkpoint // heads of beginnings that were not reached yet
 
-	planted bool // the log is a tree already
+	planted  bool // the log is a tree already
+	progress func(done int64)
 }
 
 func (v *verifier) close() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"gated/internal/audit"
 	"gated/internal/fsck"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -57,29 +56,4 @@ func checkIdentity(ctx context.Context, o *opened, report *FsckReport) error {
 		return nil
 	}
 	return err
-}
-
-// AuditReport is the head of an audit log that is whole.
-type AuditReport struct {
-	Seq  int64  `json:"seq"`
-	Hash string `json:"hash"`
-}
-
-// VerifyAudit walks the whole audit log of a state directory, beside a running
-// daemon. A log that is not whole is a Conflict that names the entry.
-func VerifyAudit(ctx context.Context, stateDir string) (AuditReport, error) {
-	o, err := look(ctx, stateDir)
-	if err != nil {
-		return AuditReport{}, err
-	}
-	var head audit.Head
-	err = o.store.View(ctx, func(tx *store.Tx) error {
-		head, err = audit.Verify(tx, nil)
-		return err
-	})
-	var broken *audit.BrokenError
-	if errors.As(err, &broken) {
-		err = op.Refuse(op.Conflict, "%v", broken).WithHint("somebody changed the log; compare it with a backup and do not trust this gate's history")
-	}
-	return AuditReport(head), errors.Join(err, o.close())
 }
