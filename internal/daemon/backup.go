@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"gated/internal/crashpoint"
+	"gated/internal/op"
 	"gated/internal/store"
 )
 
@@ -20,23 +21,30 @@ type backup struct {
 	dir   string // the state directory, on whose disk a copy is made first
 }
 
-// Backup writes a copy of the database to w.
+// Backup writes a copy of the database to w. That it could not be made is
+// Unavailable.
 func (b backup) Backup(ctx context.Context, w io.Writer) error {
 	tmp, err := os.MkdirTemp(b.dir, backupPrefix) // 0700
 	if err != nil {
-		return err
+		return noCopy(err)
 	}
 	defer os.RemoveAll(tmp)
 	path := filepath.Join(tmp, dbName)
 	if err := b.store.Snapshot(ctx, path); err != nil {
-		return err
+		return noCopy(err)
 	}
 	crashpoint.Here(crashpoint.BackupCopied)
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return noCopy(err)
 	}
 	_, err = io.Copy(w, f)
 	crashpoint.Here(crashpoint.BackupStreamed)
 	return errors.Join(err, f.Close())
+}
+
+// noCopy says why no copy was made, and what it takes.
+func noCopy(err error) error {
+	return op.Refuse(op.Unavailable, "the copy cannot be made: %v", err).
+		WithHint("it is made in the state directory first, and needs as much room there as the database has")
 }

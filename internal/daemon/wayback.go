@@ -27,8 +27,11 @@ func cannotOpen(ctx context.Context, path string, err error) error {
 			WithHint("make room on that disk and start again; nothing was changed. What may go is yours to say: gated.db%s files, old backups",
 				keptExt)
 	}
-	return op.Refuse(op.Unavailable, "the database %s does not open: %v", path, err).
-		WithHint("gated restore FILE puts a backup in its place, and keeps it beside")
+	hint := "gated restore FILE puts a backup in its place, and keeps it beside"
+	if !errors.Is(err, store.ErrCorrupt) {
+		hint = "see whether its disk works, and start again; if it is lost, " + hint
+	}
+	return op.Refuse(op.Unavailable, "the database %s does not open: %v", path, err).WithHint("%s", hint)
 }
 
 // usable is a snapshot from before migrations that this program can read.

@@ -90,7 +90,10 @@ func describeOpen(err error) error {
 	return err
 }
 
-// DiskFull reports whether err says that a disk had no room.
+// DiskFull reports whether err says that a disk had no room. For the index of the
+// WAL, which grows with zeros, SQLite has a code of its own.
 func DiskFull(err error) bool {
-	return resultCode(err) == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	var e *sqlite.Error
+	noIndex := errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE
+	return noIndex || resultCode(err) == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
