@@ -151,6 +151,21 @@ func TestGuessThenABelievedClockBehindIt(t *testing.T) {
 	require.Equal(t, guess.Add(10*time.Minute), h.trusted(t))
 }
 
+// TestTheMarkIsWhatWasBelieved: after a crash the gate goes on from the mark, so
+// what is forgotten goes by that and not by what is shown.
+func TestTheMarkIsWhatWasBelieved(t *testing.T) {
+	h := newHost(t, newStore(t))
+	first := h.trusted(t)
+	h.step(50 * 365 * 24 * time.Hour)
+	h.pass(3 * time.Hour)
+	require.Equal(t, nonce.Moment{Now: first.Add(3 * time.Hour), Mark: first, Why: h.clock.Now().Why}, h.clock.Now())
+	h.now.Wall = first.Add(2 * time.Hour)
+	require.Equal(t, nonce.Moment{Now: first.Add(3 * time.Hour), Mark: first.Add(2 * time.Hour), Trusted: true}, h.clock.Now())
+	require.NoError(t, h.commit())
+	h.boot()
+	require.Equal(t, first.Add(2*time.Hour), h.trusted(t))
+}
+
 // TestMarkOfALostGroupIsWrittenByTheNext: the disk is full for one group, and
 // the next one, in the same second, may be the one that prunes.
 func TestMarkOfALostGroupIsWrittenByTheNext(t *testing.T) {

@@ -215,6 +215,21 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				m.rt.Fatalf("the clock is right again: %s", now.Why)
 			}
 		},
+		"small steps one after the other": func(*rapid.T) {
+			by := m.ms("step", hourMS/2, hourMS)
+			for range rapid.IntRange(1, 10).Draw(m.rt, "steps") {
+				m.step(by)
+				m.look()
+				m.pass(time.Minute)
+			}
+		},
+		"a clock that comes back behind what was guessed": func(*rapid.T) {
+			m.step(50 * 365 * 24 * time.Hour)
+			m.pass(m.ms("passes", 0, 2*hourMS))
+			m.look()
+			m.now.Wall = m.right().Add(-m.ms("behind", 0, hourMS))
+			m.look()
+		},
 		"restart": func(*rapid.T) { m.restart() },
 		"boot": func(*rapid.T) {
 			m.now.Elapsed, m.now.Boot = m.ms("up", 0, 60_000), rapid.StringMatching(`[a-z]{8}`).Draw(m.rt, "boot")
