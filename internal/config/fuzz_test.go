@@ -28,6 +28,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("host: a\npolicy: {open_per_source: 100000}\nlimits: {workers: 0}\n")
 	f.Add("host: a\nlocal: {root: /srv/../guests, commands: {web: {argv: [/bin/sh], env: {A: b}}}}\n")
 	f.Add("host: a\noperators: [4294967296]\n")
+	f.Add("host: a\ncanary: {decisions: 100, days: 14, minimum: 50, floor: 15}\n")
 	f.Add("host: &a x\nsocket: *a\n")
 	built := policy.Default()
 	f.Fuzz(func(t *testing.T, text string) {
