@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gated/internal/api"
+	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -69,9 +70,9 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 // health lists what the daemon watches of itself.
 func (d *daemon) health() []api.Health {
 	moment := d.gate.Moment()
-	clock := api.Health{Name: "clock", OK: moment.Trusted, Detail: moment.Why}
-	if clock.OK {
-		clock.Detail = "believed"
+	clock := api.Health{Name: "clock", OK: moment.Trusted, Detail: "believed"}
+	if !clock.OK {
+		clock.Detail = "signed work waits: " + moment.Why + "; " + gate.ClockRemedy
 	}
 	settings := api.Health{Name: "settings", OK: true, Detail: "as on disk when last read"}
 	if waits := d.waits.Load(); waits != nil && *waits != "" {

@@ -154,11 +154,18 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 func (g *Gate) timely(a approval) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
-		return op.Refuse(op.Unavailable, "signed work waits: %s", moment.Why).At(op.StageTime).
-			WithHint("set the clock right; the gate goes on by itself")
+		return clockDoubted(moment)
 	}
 	return inTime(a.Payload.ExpiresAt, moment)
 }
+
+// clockDoubted refuses signed work while the clock is not believed.
+func clockDoubted(m nonce.Moment) *op.Refusal {
+	return op.Refuse(op.Unavailable, "signed work waits: %s", m.Why).At(op.StageTime).WithHint("%s", ClockRemedy)
+}
+
+// ClockRemedy is what helps against a clock that is not believed.
+const ClockRemedy = "set the clock right, and the gate goes on by itself; or, if it is right now, stop the daemon and run gated time accept"
 
 func inTime(expires time.Time, m nonce.Moment) error {
 	if m.Now.After(expires.Add(Skew)) {

@@ -185,7 +185,7 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	held := g.rules.Load()
 	moment := g.clock.Now()
 	if !moment.Trusted {
-		return ended{}, op.Refuse(op.Unavailable, "signed work waits: %s", moment.Why).At(op.StageTime)
+		return ended{}, clockDoubted(moment)
 	}
 	r, err := journal.RequestOf(tx, s)
 	if err != nil {
