@@ -235,14 +235,20 @@ func restored(ctx context.Context, b *bench, c *cell) error {
 		return err // it is the old one: everything must be as it was
 	}
 	// Of what came after the backup it knows nothing. What was signed stays spent.
+	b.past = append(b.past, b.checked.ledger.approvals...)
+	b.another()
+	return nil
+}
+
+// another says that the database is another one by now.
+func (b *bench) another() {
 	b.checked.log, b.checked.wrongs = newReplay(), nil
 	l := b.checked.ledger
 	clear(l.jobs)
 	clear(l.over)
 	clear(l.files)
 	clear(l.sets)
-	b.past, l.approvals = append(b.past, l.approvals...), nil
-	return nil
+	l.approvals = nil
 }
 
 // unspent says which approvals that counted before a restore count after it.

@@ -15,6 +15,7 @@ import (
 type kind struct {
 	name     string
 	launches bool // it starts programs itself: the daemon is down when it begins
+	alone    bool // it leaves a state on which no other kind can go on
 
 	prepare func(context.Context, *bench, *cell) error            // undisturbed
 	do      func(context.Context, *bench, *cell) error            // may be cut off at any moment
@@ -25,7 +26,7 @@ type kind struct {
 // kinds are all of them. Those of op's catalogue go by their names there.
 func kinds() []kind {
 	var all []kind
-	for _, some := range [][]kind{guestKinds(), dataKinds(), decisionKinds(), agentKinds(), trustKinds(), lifeKinds()} {
+	for _, some := range [][]kind{guestKinds(), dataKinds(), decisionKinds(), agentKinds(), trustKinds(), lifeKinds(), migrations()} {
 		all = append(all, some...)
 	}
 	return all

@@ -56,6 +56,10 @@ func (m *matrix) end() {
 // if all is so, else those that no kind was cut off at yet, and at least one.
 func (m *matrix) row(k kind, all bool) {
 	began, done := time.Now(), 0
+	if k.alone {
+		m.end()
+		defer m.end()
+	}
 	counts := m.on().traced(k)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		for n := 1; n <= counts[name] && (all || n == 1 && m.runs[name] == 0); n++ {
