@@ -69,6 +69,9 @@ wished (0), when what is left waits for signatures (3), or when something failed
 	"audit verify": {"verify", "Verify that no entry of the audit log was altered, removed, moved or cut off",
 		"Reads the state directory, beside a running daemon or without one.", "  gated audit verify --state /var/lib/gated"},
 	"audit export": {"export", "Write the audit log as JSON, one entry a line", "", "  gated audit export > audit.jsonl"},
+	"canary":       {"canary", "Accept what the gate says of its decisions after a change", "", "  gated canary accept 812"},
+	"canary accept": {"accept ENTRY", "End the alert about the change of an audit entry: what is decided now is meant",
+		"For operators. gated status shows the alert, how to go back, and the entry.", "  gated canary accept 812"},
 	"agent": {"agent", "Give processes names, and see who has which",
 		`A name is bound to a process; whoever descends from it goes by the name. There is nothing secret in it.`,
 		"  gated agent register builder\n  gated agent whoami"},
@@ -234,29 +237,31 @@ const (
 
 // What is wrong with a command line.
 const (
-	wordsNoAuditCommand = "say tail, verify or export"
-	wordsNoTrustCommand = "say show, history, rotate or adopt"
-	wordsNoRotation     = "say what to add (--operator, --recovery, --coordinator, --add) or to --remove"
-	wordsAdoptNeedsYes  = "there is no terminal to ask on: look at the file, then say --yes"
-	wordsAcceptNeedsYes = "there is no terminal to ask on: look at the times (gated time), then say --yes"
-	wordsIDOrState      = "give an id or --state, not both"
-	wordsNoFile         = "say with -f which file, directory or - (standard input)"
-	wordsNoSetName      = "standard input has no name: say --set NAME"
-	wordsSetOfMany      = "--set names one set, the directory has several files"
-	wordsEmptyDir       = "the directory has no .yaml file"
-	wordsAfterNegative  = "--after is below 0"
-	wordsLinesPositive  = "--lines is below 1"
-	wordsNoAgentCommand = "say register, list, whoami or unregister"
-	wordsPIDOrToken     = "a name is bound to a process (--pid) or to a token (--token-file), not to both"
-	wordsNoParent       = "the process that called this cannot be seen from here: say --pid, or in a container --token-file"
-	wordsEmptyTokenFile = "--token-file is empty: name the new file"
-	wordsEmptyScope     = "--scope is empty: name the directory, or leave the flag away"
-	wordsNoScope        = "say with --scope of which directory"
-	wordsScopeOrAll     = "--scope is one directory and --all is every one: say one"
-	wordsIDOrMine       = "give the id of a reservation, or --mine"
-	wordsEmptyHolder    = "the agent's name is empty: say whose, or leave the flag away for everybody's"
-	wordsNoReceiver     = "say with --to which agent gets it"
-	wordsLogLevel       = "--log-level is none of debug, info, warn and error"
+	wordsNoCanaryCommand = "say accept"
+	wordsChangeNumber    = "an alert is named by the number of the entry that it is about: gated status shows it"
+	wordsNoAuditCommand  = "say tail, verify or export"
+	wordsNoTrustCommand  = "say show, history, rotate or adopt"
+	wordsNoRotation      = "say what to add (--operator, --recovery, --coordinator, --add) or to --remove"
+	wordsAdoptNeedsYes   = "there is no terminal to ask on: look at the file, then say --yes"
+	wordsAcceptNeedsYes  = "there is no terminal to ask on: look at the times (gated time), then say --yes"
+	wordsIDOrState       = "give an id or --state, not both"
+	wordsNoFile          = "say with -f which file, directory or - (standard input)"
+	wordsNoSetName       = "standard input has no name: say --set NAME"
+	wordsSetOfMany       = "--set names one set, the directory has several files"
+	wordsEmptyDir        = "the directory has no .yaml file"
+	wordsAfterNegative   = "--after is below 0"
+	wordsLinesPositive   = "--lines is below 1"
+	wordsNoAgentCommand  = "say register, list, whoami or unregister"
+	wordsPIDOrToken      = "a name is bound to a process (--pid) or to a token (--token-file), not to both"
+	wordsNoParent        = "the process that called this cannot be seen from here: say --pid, or in a container --token-file"
+	wordsEmptyTokenFile  = "--token-file is empty: name the new file"
+	wordsEmptyScope      = "--scope is empty: name the directory, or leave the flag away"
+	wordsNoScope         = "say with --scope of which directory"
+	wordsScopeOrAll      = "--scope is one directory and --all is every one: say one"
+	wordsIDOrMine        = "give the id of a reservation, or --mine"
+	wordsEmptyHolder     = "the agent's name is empty: say whose, or leave the flag away for everybody's"
+	wordsNoReceiver      = "say with --to which agent gets it"
+	wordsLogLevel        = "--log-level is none of debug, info, warn and error"
 )
 
 // Hooks.
@@ -314,6 +319,7 @@ const (
 	wordsRemedy        = "  remedy: %s\n"
 	wordsCounts        = "%s, %s running; limits: %s; audit log at %d %s\n"
 	wordsAgentsCount   = "%s, %s in force\n"
+	wordsAlertAccepted = "the alert about entry %d has ended; the audit log has it\n"
 	wordsWaiting       = "%d waiting: opsign list\n"
 	wordsNoneWaits     = "0 waiting\n"
 	wordsOp            = "%s  %s (signed by: %s)\n"

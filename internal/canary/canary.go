@@ -100,9 +100,9 @@ func (c *Canary) round(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// Accept ends the alert that stands, for an operator. It refuses, as
-// UnknownTarget, where there is none.
-func (c *Canary) Accept(ctx context.Context, by string) error {
+// Accept ends the alert about the change of that entry, for an operator. It
+// refuses, as UnknownTarget, where none stands.
+func (c *Canary) Accept(ctx context.Context, by string, change int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var s *State
@@ -111,9 +111,9 @@ func (c *Canary) Accept(ctx context.Context, by string) error {
 		return err
 	}
 	now, _ := c.Now()
-	out, ok := s.Accept(now, by)
+	out, ok := s.Accept(now, by, change)
 	if !ok {
-		return op.Refuse(op.UnknownTarget, "no alert stands").WithHint("gated status shows what the canary found")
+		return op.Refuse(op.UnknownTarget, "no alert about the change of entry %d stands", change).WithHint("gated status shows what the canary found")
 	}
 	if err = c.write(ctx, s, out); err == nil {
 		c.shown.Store(s)

@@ -165,10 +165,10 @@ func (s *State) Pause(now time.Time, believed bool) bool {
 	return true
 }
 
-// Accept ends an alert that an operator looked at. It reports whether there was
-// one.
-func (s *State) Accept(now time.Time, by string) ([]audit.Entry, bool) {
-	if s.Watch == nil || s.Watch.Verdict != Alert || !s.Watch.Ended.IsZero() {
+// Accept ends the alert about a change, which an operator looked at. It reports
+// whether there was one.
+func (s *State) Accept(now time.Time, by string, change int64) ([]audit.Entry, bool) {
+	if s.Watch == nil || s.Watch.Verdict != Alert || !s.Watch.Ended.IsZero() || s.Watch.Change != change {
 		return nil, false
 	}
 	out := s.end(now, "accepted by "+by)

@@ -155,24 +155,27 @@ func TestTheWindowsEnd(t *testing.T) {
 }
 
 func TestAcceptAndOverdue(t *testing.T) {
-	w := newTape(t)
-	_, ok := w.state.Accept(w.now, "uid:0")
+	w, at := newTape(t), int64(1)
+	_, ok := w.state.Accept(w.now, "uid:0", at)
 	require.False(t, ok)
 	require.False(t, w.state.Overdue(w.now.Add(99*24*time.Hour)))
 	w.planned("uid:1", 100)
 	w.policy("strict")
-	at := w.state.Watch.At
-	_, ok = w.state.Accept(w.now, "uid:0")
+	began := w.state.Watch.At
+	at = w.state.Watch.Change
+	_, ok = w.state.Accept(w.now, "uid:0", at)
 	require.False(t, ok, "it still watches")
 	w.refused("uid:1", 30)
 	w.says(Alert)
-	require.False(t, w.state.Overdue(at.Add(MaxUnresolved-1)))
-	require.True(t, w.state.Overdue(at.Add(MaxUnresolved)))
-	out, ok := w.state.Accept(w.now, "uid:0")
+	require.False(t, w.state.Overdue(began.Add(MaxUnresolved-1)))
+	require.True(t, w.state.Overdue(began.Add(MaxUnresolved)))
+	_, ok = w.state.Accept(w.now, "uid:0", at-1)
+	require.False(t, ok, "of another change")
+	out, ok := w.state.Accept(w.now, "uid:0", at)
 	require.True(t, ok)
 	require.Equal(t, []audit.Entry{{Kind: audit.Canary, By: "uid:0", Change: w.state.Watch.Change, Detail: "the alert ended: accepted by uid:0"}}, out)
-	require.False(t, w.state.Overdue(at.Add(MaxUnresolved)))
-	_, ok = w.state.Accept(w.now, "uid:0")
+	require.False(t, w.state.Overdue(began.Add(MaxUnresolved)))
+	_, ok = w.state.Accept(w.now, "uid:0", at)
 	require.False(t, ok)
 
 	// What is accepted is what the next change is compared with.

@@ -58,7 +58,7 @@ func behind(t *testing.T) (*daemon, *Client) {
 	d.backup = func(w io.Writer) error { _, err := io.WriteString(w, "copy"); return err }
 	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
 	require.NoError(t, err)
-	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Log: d, Status: d, Backup: d, Agents: d, Reservations: d,
+	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Log: d, Status: d, Backup: d, Canary: d, Agents: d, Reservations: d,
 		UID: uint32(os.Getuid()), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -184,6 +184,10 @@ func (d *daemon) Guest(_ context.Context, _ op.Requester, name string) (api.Gues
 }
 
 func (d *daemon) Status(context.Context) (api.Status, error) { return api.Status{}, d.reach("status") }
+
+func (d *daemon) Accept(_ context.Context, _ op.Requester, change int64) error {
+	return d.reach("accept %d", change)
+}
 
 func (d *daemon) Backup(_ context.Context, w io.Writer) error {
 	if err := d.reach("backup"); err != nil {

@@ -73,6 +73,7 @@ var methods = append([]method{
 	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err }, "consistency 3 7"},
 	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err }, "inclusion 3"},
 	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err }, "backup"},
+	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, 812) }, "accept 812"},
 	{"Events", func(ctx context.Context, c *Client) error {
 		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
 	}, "events 4 "},

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,16 @@ import (
 	"gated/internal/api"
 	"gated/internal/audit"
 	"gated/internal/canary"
+	"gated/internal/op"
 )
+
+// alerts ends the canary's alerts for operators.
+type alerts struct{ canary *canary.Canary }
+
+// Accept refuses as canary.Accept does.
+func (a alerts) Accept(ctx context.Context, by op.Requester, change int64) error {
+	return a.canary.Accept(ctx, by.String(), change)
+}
 
 // startedEntry is the entry of a start: by what is decided from now on, and by
 // which program.

@@ -81,6 +81,7 @@ func TestCanaryAlerts(t *testing.T) {
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "to go back: put the policy")
 
+	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), c.Change+1), op.UnknownTarget)
 	w.policy(base, "")
 	require.Contains(t, w.canarySays(2).Detail, "takes the change back")
 	require.True(t, w.health("canary").OK)
@@ -131,6 +132,12 @@ func TestCanaryOfTrust(t *testing.T) {
 	e := w.canarySays(1)
 	require.Contains(t, e.Detail, "trust changed: pending 10 of 10, before 0 of 12")
 	require.Contains(t, e.Detail, "revoked keys back as it was (there was none)")
+
+	// It was meant.
+	require.NoError(t, w.client.AcceptAlert(t.Context(), w.status().Canary.Change))
+	require.Contains(t, w.canarySays(2).Detail, "accepted by uid:")
+	require.True(t, w.health("canary").OK)
+	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), w.status().Canary.Change), op.UnknownTarget)
 	w.halt()
 	w.sound()
 }

@@ -228,7 +228,7 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 func (d *daemon) server() *server.Server {
 	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.local}, Log: d.events, Status: d,
 		Desired: &desiredState{gate: d.gate, driver: d.local, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
-		Backup:  backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
+		Canary:  alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
 		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces(d.config.Unseen)},
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
 	if !d.config.AnySubmitter {

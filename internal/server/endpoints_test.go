@@ -63,6 +63,7 @@ var reaching = []struct {
 	{"GET", "/v1/audit/head", "", 200, "Head"},
 	{"GET", "/v1/audit/consistency?old=3&size=7", "", 200, "Consistency"},
 	{"GET", "/v1/audit/inclusion?seq=3", "", 200, "Inclusion"},
+	{"POST", "/v1/canary/12/accept", "", 204, "Accept 12"},
 	{"GET", "/v1/backup", "", 200, "Backup"},
 }
 
@@ -331,7 +332,7 @@ func TestDocumentedEndpoints(t *testing.T) {
 	b, err := os.ReadFile("../../docs/formats/http-api.md")
 	require.NoError(t, err)
 	named := strings.NewReplacer("/requests/{id}", "/requests/j12.1", "/reservations/{id}", "/reservations/r12",
-		"/agents/{name}", "/agents/builder", "{id}", "j12", "{name}", "web-1", "{set}", "web")
+		"/agents/{name}", "/agents/builder", "{change}", "812", "{id}", "j12", "{name}", "web-1", "{set}", "web")
 	for _, r := range New(Config{}).table() {
 		require.Contains(t, string(b), "http://gated"+named.Replace(r.path), r.path)
 	}

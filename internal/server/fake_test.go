@@ -201,6 +201,10 @@ func (f *fake) Status(ctx context.Context) (api.Status, error) {
 	return api.Status{Host: "h"}, err
 }
 
+func (f *fake) Accept(_ context.Context, by op.Requester, change int64) error {
+	return f.reach("Accept "+strconv.FormatInt(change, 10), by)
+}
+
 func (f *fake) Backup(ctx context.Context, w io.Writer) error {
 	if err := f.reach("Backup", op.Requester{}); err != nil {
 		return err

@@ -149,6 +149,13 @@ type Status interface {
 	Status(ctx context.Context) (api.Status, error)
 }
 
+// Canary tells of decisions that differ since a change.
+type Canary interface {
+	// Accept ends the alert about the change of that audit entry. One that does
+	// not stand is refused as UnknownTarget.
+	Accept(ctx context.Context, by op.Requester, change int64) error
+}
+
 // Backup writes a consistent copy of the state. An error before the first byte
 // is answered as a problem, a later one breaks the connection.
 type Backup interface {

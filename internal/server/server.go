@@ -23,6 +23,7 @@ type Config struct {
 	Log     Log
 	Status  Status
 	Backup  Backup
+	Canary  Canary
 
 	// Agents may be nil: then everybody is a bare uid.
 	Agents       Agents
@@ -30,7 +31,7 @@ type Config struct {
 
 	// UID is the daemon's own. It and root are always operators and submitters.
 	UID uint32
-	// Operators may put desired state and take backups.
+	// Operators may put desired state, take backups and accept alerts.
 	Operators []uint32
 	// Submitters may hand in jobs; nil means whoever may connect.
 	Submitters []uint32

@@ -124,7 +124,7 @@ func TestH13(t *testing.T) {
 	before := len(w.calls())
 	for _, c := range [][3]string{
 		{"PUT", "/v1/desired/web", "host: h"}, {"GET", "/v1/desired/web", ""}, {"DELETE", "/v1/desired/web", ""},
-		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""},
+		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/12/accept", ""},
 	} {
 		p := w.problemAs(t, mallory, c[0], c[1], c[2])
 		require.Equal(t, op.NotAllowed, p.Code, c)
