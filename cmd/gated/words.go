@@ -63,13 +63,30 @@ wished (0), when what is left waits for signatures (3), or when something failed
 	"events": {"events", "Print what was decided and done",
 		`With --for, only what concerns one agent: its reservations, those that it waited for, and its own jobs.`,
 		"  gated events --after 120 --follow\n  gated events --for builder --follow"},
-	"audit": {"audit", "Read and verify the audit log", "", "  gated audit verify"},
-	"audit tail": {"tail", "Print the newest entries of the audit log", "",
-		"  gated audit tail -n 50"},
+	"audit": {"audit", "Read, prove and verify the audit log", "", "  gated audit verify"},
+	"audit tail": {"tail", "Print the newest entries of the audit log",
+		`Filters leave entries out; all of them have to fit. Times are UTC, written 2026-03-01, "2026-03-01 12:00" or as RFC 3339 has
+them, or how long ago: 90m.`,
+		"  gated audit tail -n 50\n  gated audit tail -f --kind refused --kind rejected\n  gated audit tail --target web-1 --since 24h"},
 	"audit verify": {"verify", "Verify that no entry of the audit log was altered, removed, moved or cut off",
-		"Reads the state directory, beside a running daemon or without one.", "  gated audit verify --state /var/lib/gated"},
-	"audit export": {"export", "Write the audit log as JSON, one entry a line", "", "  gated audit export > audit.jsonl"},
-	"canary":       {"canary", "Accept what the gate says of its decisions after a change", "", "  gated canary accept 812"},
+		`Reads the state directory, beside a running daemon or without one. With --witness, the log has to begin with what each head of
+that file was signed for, too: so a log is found that was made anew as a whole.`,
+		"  gated audit verify --state /var/lib/gated\n  gated audit verify --witness heads.jsonl"},
+	"audit export": {"export", "Write the audit log as JSON, one entry a line",
+		`With -o, goes on with a file that is there, if its last line is the log's entry of that number. What is cut off ends with exit
+code 1 or more. Filters are those of gated audit tail.`,
+		"  gated audit export > audit.jsonl\n  gated audit export -o audit.jsonl"},
+	"audit head": {"head", "Print the signed head of the audit log",
+		"The signed note goes to standard output, and the gate's public key to standard error; with --json both are one document.",
+		"  gated audit head > head.txt"},
+	"audit prove": {"prove N", "Prove that an entry is in the audit log",
+		`Writes one JSON document: the entry, the proof, the signed head and the gate's key, checked before they are written. gated audit
+check checks it anywhere, without a gate.`, "  gated audit prove 12 > proof.json"},
+	"audit check": {"check FILE", "Check a proof that an entry is in an audit log, without a gate",
+		`FILE is what gated audit prove wrote, - standard input. Whose key signed it, the file only says itself: --key is the one that
+you know, from gated audit head on the gate's host or from opsign witness export.`,
+		"  gated audit check proof.json --key gated/0123456789abcdef0123456789abcdef+b37e50a1+Ac7q..."},
+	"canary": {"canary", "Accept what the gate says of its decisions after a change", "", "  gated canary accept 812"},
 	"canary accept": {"accept ENTRY", "End the alert about the change of an audit entry: what is decided now is meant",
 		"For operators. gated status shows the alert, how to go back, and the entry.", "  gated canary accept 812"},
 	"agent": {"agent", "Give processes names, and see who has which",
@@ -203,6 +220,14 @@ const (
 	flagAfter         = "only entries above this `NUMBER`"
 	flagFollow        = "go on with what happens from now on"
 	flagLines         = "how many"
+	flagSince         = "only entries from this `TIME` on, or from so long ago: 90m"
+	flagUntil         = "only entries before this `TIME`"
+	flagTarget        = "only what is about this `TARGET`, guest/web-1, or of any kind: web-1"
+	flagSigner        = "only what this `PRINCIPAL` or key signed, alice@example.com or SHA256:..."
+	flagKind          = "only entries of this `KIND`, approved, refused...; may be given again"
+	flagExportOutput  = "write to this `FILE`, or go on with it"
+	flagWitness       = "compare with the heads in this `FILE`, of opsign witness export; may be given again"
+	flagAuditKey      = "the gate's public `KEY`"
 	flagAddLine       = "a whole `LINE` of allowed_signers to add; may be given again"
 	flagRemoveKey     = "the `SHA256:...` fingerprint of a key to remove, every line of it; may be given again"
 	flagRotateWait    = "wait until it was signed and is done"
@@ -239,7 +264,7 @@ const (
 const (
 	wordsNoCanaryCommand = "say accept"
 	wordsChangeNumber    = "an alert is named by the number of the entry that it is about: gated status shows it"
-	wordsNoAuditCommand  = "say tail, verify or export"
+	wordsNoAuditCommand  = "say tail, verify, export, head, prove or check"
 	wordsNoTrustCommand  = "say show, history, rotate or adopt"
 	wordsNoRotation      = "say what to add (--operator, --recovery, --coordinator, --add) or to --remove"
 	wordsAdoptNeedsYes   = "there is no terminal to ask on: look at the file, then say --yes"
@@ -251,6 +276,11 @@ const (
 	wordsEmptyDir        = "the directory has no .yaml file"
 	wordsAfterNegative   = "--after is below 0"
 	wordsLinesPositive   = "--lines is below 1"
+	wordsSinceUntil      = "--since is not before --until"
+	wordsFollowUntil     = "--follow goes on with what comes, and --until ends before: say one"
+	wordsEmptyOutput     = "--output is empty: name the file, or leave the flag away for standard output"
+	wordsAfterAndFile    = "the file says itself where to go on: leave --after away, or name a new file"
+	wordsEmptyKey        = "--key is empty: give the gate's public key, or leave the flag away"
 	wordsNoAgentCommand  = "say register, list, whoami or unregister"
 	wordsPIDOrToken      = "a name is bound to a process (--pid) or to a token (--token-file), not to both"
 	wordsNoParent        = "the process that called this cannot be seen from here: say --pid, or in a container --token-file"
@@ -345,6 +375,16 @@ const (
 	wordsRequestWaits = "%s waits for a signature: opsign approve %s\n"
 	wordsStuck        = "gated does nothing about it; gated status may say why"
 	wordsAuditSound   = "the audit log is whole: %d entries, head %s\n"
+	wordsHeadsSound   = "it goes on from what witnesses saw: %s\n"
+	wordsOtherHeads   = "note: %s of another gate id, which a gate has until it is restored, not compared\n"
+	wordsHasEvidence  = "note: in %s is evidence of another log that the gate showed: %s\n"
+	wordsProgress     = "\r%d of %d entries"
+	wordsProgressEnd  = "\r\x1b[K"
+	wordsNoSuchEntry  = "note: there is no such entry\n"
+	wordsExported     = "%s: %d entries added, up to %d\n"
+	wordsProven       = "entry %d is one of the %d that gate %s signed for, root %s\n"
+	wordsHeadKey      = "key %s\n"
+	wordsKeyUnchecked = "note: the key is the one that the file names: %s. Compare it with what gated audit head prints on the gate's host, or give it with --key\n"
 	wordsSound        = "sound\n"
 	wordsUnsound      = "NOT sound: %s\n"
 	wordsBackedUp     = "%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n"
@@ -731,6 +771,54 @@ func reservedBefore(path string, of []api.Reservation) error {
 	}
 	return op.Refuse(op.UnknownTarget, "nothing is reserved in %s as it is now: %s is of another directory that was there before", path,
 		strings.Join(names, ", ")).WithHint("it ends by its time, or its holder releases it")
+}
+
+func emptyFilter(name string) string {
+	return "--" + name + " is empty: say which, or leave the flag away for all"
+}
+
+func notAMoment(flag, text string) string {
+	return fmt.Sprintf("--%s %s is no time: write 2026-03-01, \"2026-03-01 12:00\" or 2026-03-01T12:00:00Z, which is UTC, or how long ago, 90m", flag, quoted(text))
+}
+
+func notAnEntryNumber(text string) string { return quoted(text) + " is not the number of an entry" }
+
+func entryMissing(missing, next int64) error {
+	return op.Refuse(op.Conflict, "entry %d is missing, but there is a %d", missing, next).
+		WithHint("what was written is not the whole log: gated audit verify on the gate's host says what is wrong")
+}
+
+func noSuchEntryYet(after, head int64) error {
+	return op.Refuse(op.UnknownTarget, "the log has no entry %d: it ends at %d", after, head).
+		WithHint("if it had one, it was cut off: gated audit verify --witness FILE on the gate's host")
+}
+
+func notAnExport(path, why string) error {
+	return op.Refuse(op.Malformed, "%s is no export of an audit log: %s", op.Shown(path), why).
+		WithHint("it was left as it is: name a new file")
+}
+
+func exportLocked(path string) error {
+	return op.Refuse(op.Conflict, "%s is being written by another export", op.Shown(path)).WithHint("wait for its end")
+}
+
+func otherLog(path string, seq int64) error {
+	return op.Refuse(op.Conflict, "the last entry in %s is not entry %d of this log: the file was left as it is", op.Shown(path), seq).
+		WithHint("it is of another gate, or the log was cut or rewritten since: keep the file, and see gated audit verify on the gate's host")
+}
+
+func noProof(why string) error {
+	return op.Refuse(op.Malformed, "this is no proof of an entry: %s", why)
+}
+
+func otherKey(is, want string) error {
+	return op.Refuse(op.BadSignature, "the proof is signed with another key:\nit has %s\nand not %s", op.Shown(is), op.Shown(want)).
+		WithHint("it is of another gate, or forged")
+}
+
+func noSignedHead(seq int64) error {
+	return op.Refuse(op.Unavailable, "the gate signs no head of its log of %d entries", seq).
+		WithHint("gated audit verify on its host says whether the log is whole")
 }
 
 // argument writes a path as a shell takes it.
