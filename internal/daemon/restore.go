@@ -185,7 +185,26 @@ func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, 
 			return err
 		})
 	}
-	return t, errors.Join(err, s.Close())
+	if err = errors.Join(err, s.Close()); err == nil {
+		err = folded(fresh)
+	}
+	return t, err
+}
+
+// folded refuses a closed database of which something is still in the log beside
+// it: what takes its place is the database alone. A disk that fails while a
+// database is closed leaves it so, and SQLite says nothing of that.
+func folded(path string) error {
+	info, err := os.Lstat(path + "-wal")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Size() > 0:
+		return op.Refuse(op.Unavailable, "%s could not be written whole", path).WithHint("nothing was changed; see whether the disk works, and restore again")
+	}
+	return nil
 }
 
 // openCopy opens a copy of the backup file and brings it to this schema.

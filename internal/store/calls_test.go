@@ -64,6 +64,8 @@ func TestEveryCallFailsChild(t *testing.T) {
 				eachCall(t, dir, s, faults.Fault{Errno: errno, Lasting: lasting}, sums)
 			}
 		}
+		// A file system that errors made read-only says this from then on.
+		eachCall(t, dir, s, faults.Fault{Errno: unix.EROFS, Lasting: true}, sums)
 		for what, sum := range sums {
 			t.Logf("reliability: %s | store: %s | runs %d | lost %d | twice %d", what, s.name, sum.runs, sum.lost, sum.twice)
 			require.Zero(t, sum.lost, what)
