@@ -2,42 +2,52 @@
 # Runs every fuzz target of the module for a while: scripts/fuzz.sh [DURATION [LONG]]
 #
 # The targets below, which read what somebody writes to be believed, run LONG
-# instead, if it is given.
+# instead, if it is given. A package's targets are built once: linking each anew
+# would take as long as a short run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 duration=${1:-10s}
 long=${2:-$duration}
 readers="internal/authz:FuzzLoadTrust internal/authz:FuzzArmor internal/authz:FuzzCertificate internal/op:FuzzPayload"
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+cache=$(go env GOCACHE)/fuzz
+module=$(go list -m)
 
-# fuzz PACKAGE TARGET DURATION. An input is made smaller in a few tries: left
+# fuzz DIRECTORY TARGET DURATION. An input is made smaller in a few tries: left
 # alone, Go spends a minute on each, in which it looks for no other.
 fuzz() {
-	go test "$1" -run '^$' -fuzz "^$2\$" -fuzztime "$3" -fuzzminimizetime 20x >"$log" 2>&1
+	(cd "$1" && "$work/test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "$3" -test.fuzzminimizetime 20x \
+		-test.fuzzcachedir "$cache/$module/$1" >"$log" 2>&1)
 }
 
 count=0
 read_long=0
+built=
 while IFS=: read -r file target; do
-	package=./$(dirname "$file")
+	dir=$(dirname "$file")
+	if [ "$dir" != "$built" ]; then
+		go test -c -fuzz . -o "$work/test" "./$dir"
+		built=$dir
+	fi
 	count=$((count + 1))
 	time=$duration
-	if [[ " $readers " == *" ${package#./}:$target "* ]]; then
+	if [[ " $readers " == *" $dir:$target "* ]]; then
 		time=$long
 		read_long=$((read_long + 1))
 	fi
 	# The time running out in the middle of an input is reported as a failure
 	# that has no input to show; that one is worth a second run, no other is.
-	if ! fuzz "$package" "$target" "$time"; then
-		if ! grep -q 'context deadline exceeded' "$log" || grep -q 'Failing input written' "$log" || ! fuzz "$package" "$target" "$time"; then
+	if ! fuzz "$dir" "$target" "$time"; then
+		if ! grep -q 'context deadline exceeded' "$log" || grep -q 'Failing input written' "$log" || ! fuzz "$dir" "$target" "$time"; then
 			cat "$log" >&2
-			echo "$package $target failed" >&2
+			echo "$dir $target failed" >&2
 			exit 1
 		fi
 	fi
-	printf '%s %s: %s\n' "$package" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
+	printf '%s %s: %s\n' "$dir" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
 done < <(grep -rEo --include='*_test.go' --exclude-dir=testdata '^func Fuzz[A-Za-z0-9_]+' cmd internal | sed 's/:func /:/' | sort)
 
 if [ "$count" -eq 0 ]; then
