@@ -62,9 +62,10 @@ func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, 
 	for {
 		a := approval{rules: g.rules.Load(), by: by, about: about}
 		var err error
-		a.Approval, err = g.verifier(a.rules).Approval(e, g.clock.Now().Now)
+		moment := g.clock.Now()
+		a.Approval, err = g.verifier(a.rules).Approval(e, moment.Now)
 		if err != nil {
-			return op.Request{}, g.refuse(ctx, by, about, err)
+			return op.Request{}, g.refuse(ctx, by, about, inDoubt(moment, err))
 		}
 		a.sha = op.SHA256(a.Bytes)
 		a.about.Op, a.about.Target, a.about.Payload = a.Payload.Op, a.Payload.Target.String(), a.sha
@@ -158,14 +159,6 @@ func (g *Gate) timely(a approval) error {
 	}
 	return inTime(a.Payload.ExpiresAt, moment)
 }
-
-// clockDoubted refuses signed work while the clock is not believed.
-func clockDoubted(m nonce.Moment) *op.Refusal {
-	return op.Refuse(op.Unavailable, "signed work waits: %s", m.Why).At(op.StageTime).WithHint("%s", ClockRemedy)
-}
-
-// ClockRemedy is what helps against a clock that is not believed.
-const ClockRemedy = "set the clock right, and the gate goes on by itself; or, if it is right now, stop the daemon and run gated time accept"
 
 func inTime(expires time.Time, m nonce.Moment) error {
 	if m.Now.After(expires.Add(Skew)) {
