@@ -169,6 +169,7 @@ func (c *checked) wrong(ctx context.Context) []string {
 	wrong = append(wrong, checkGuests(c.ledger.files, c.log, c.look)...)
 	wrong = append(wrong, checkProcesses(c.processes(), guests)...)
 	wrong = append(wrong, c.checkSets(ctx)...)
+	wrong = append(wrong, c.checkHeld(ctx)...)
 	return append(wrong, c.leftovers()...)
 }
 

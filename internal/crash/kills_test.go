@@ -3,7 +3,6 @@ package crash
 import (
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -18,41 +17,34 @@ import (
 // the machine does up to them is its own.
 var seed = flag.Uint64("seed", 20260301, "which moments TestRandomKills chooses")
 
-// TestRandomKills kills the daemon at a random moment, starts it again and
-// checks everything, fifty times on one state directory.
+// TestRandomKills kills the daemon at a random moment, or stops it now and then,
+// starts it again and checks everything: fifty times on one state directory, or
+// for as long as -soak says.
 func TestRandomKills(t *testing.T) {
 	kills := 50
 	if testing.Short() {
 		kills = 10
 	}
-	t.Logf("seed %d, %d kills", *seed, kills)
+	t.Logf("seed %d", *seed)
 	r := rand.New(rand.NewPCG(*seed, 0))
-	m, l := newMachine(t), newLedger()
-	c := newChecked(m, l)
-	m.start()
-	began := time.Now()
-	for life := 1; life <= kills; life++ {
-		s := &story{machine: m, ledger: l, life: life, opsign: life%5 == 0}
-		s.untilKilled(r)
-		m.sound(fmt.Sprintf("after kill %d, before the start", life))
-		m.start()
-		c.check(life, r)
-		if t.Failed() {
-			t.Fatalf("after kill %d of seed %d; the daemon's log:\n%s", life, *seed, m.log.String())
-		}
-		l.answers += int(s.answer.Load())
+	y := &tally{began: time.Now(), said: time.Now()}
+	if *soak == 0 {
+		y.state(t, r, func(n int) bool { return n < kills })
 	}
-	c.everything()
-	at := c.log.kinds
-	require.Positive(t, len(l.spent()))
-	require.Positive(t, at["dispatched"])
-	t.Logf("%d kills in %s; %d answers, %d jobs, %d approvals (%d accepted), %d guests with files, %d audit entries: %v", kills,
-		time.Since(began).Round(time.Millisecond), l.answers, len(l.jobs)+len(l.over), len(l.approvals), len(l.spent()), len(l.files), c.log.seq, at)
+	for time.Since(y.began) < *soak {
+		y.state(t, r, func(n int) bool { return n < killsOfState && time.Since(y.began) < *soak })
+	}
+	require.Positive(t, y.spent)
+	t.Log("in all: ", y)
+	if *soak > 0 {
+		t.Logf("reliability: killed at a random moment | everything at once, in a soak | runs %d | lost 0 | twice 0", y.kills)
+	}
 }
 
 // untilKilled tells the story until the moment that was chosen for the kill: so
-// many audit entries, as the event stream shows them, or so many answers.
-func (s *story) untilKilled(r *rand.Rand) {
+// many audit entries, as the event stream shows them, or so many answers. One
+// time in eight it stops the daemon instead, and returns false.
+func (s *story) untilKilled(r *rand.Rand) (cut bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	now := make(chan bool)
@@ -84,8 +76,13 @@ func (s *story) untilKilled(r *rand.Rand) {
 	case <-ctx.Done():
 		s.t.Error("the moment for the kill did not come")
 	}
-	s.kill()
+	if cut = r.IntN(8) > 0; cut {
+		s.kill()
+	} else {
+		s.finish()
+	}
 	cancel()
 	<-told
 	s.client.Close()
+	return cut
 }

@@ -17,7 +17,10 @@ type ledger struct {
 	approvals []*signature
 	files     map[op.Incarnation]possession
 	sets      map[string][]string // ETags that the newest may have: the last acknowledged one and those after it
-	answers   int
+	tokens    map[string]string   // of agents, by name
+	held      map[string]*holding // reservations, by id
+	claimed   int                 // how often something was reserved
+	backups   int                 // that were told to be whole
 }
 
 // signature is an approval that was sent, accepted or not.
@@ -34,7 +37,7 @@ type possession struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{jobs: map[string]api.Job{}, over: map[string]api.Job{}, files: map[op.Incarnation]possession{}, sets: map[string][]string{}}
+	return &ledger{jobs: map[string]api.Job{}, over: map[string]api.Job{}, files: map[op.Incarnation]possession{}, sets: map[string][]string{}, tokens: map[string]string{}, held: map[string]*holding{}}
 }
 
 func (l *ledger) job(j api.Job) {

@@ -42,7 +42,7 @@ func (s *story) answered(err error) error {
 // tell runs all actors side by side until they end or are cut off.
 func (s *story) tell(ctx context.Context, r *rand.Rand) {
 	var wg sync.WaitGroup
-	for i, act := range []func(context.Context, *rand.Rand) error{s.apply, s.destroys, s.destroys, s.benign, s.replays} {
+	for i, act := range []func(context.Context, *rand.Rand) error{s.apply, s.destroys, s.destroys, s.benign, s.replays, s.reserves, s.backsUp} {
 		own := rand.New(rand.NewPCG(r.Uint64(), uint64(i)))
 		wg.Go(func() {
 			for ctx.Err() == nil {
