@@ -245,3 +245,30 @@ func TestAStateThatCannotBeRead(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, w.canary.Step(ctx), store.ErrUnavailable)
 }
+
+// TestNothingWaitsForIt: while it thinks, for however long, others decide; it
+// asks the store for one short transaction a round.
+func TestNothingWaitsForIt(t *testing.T) {
+	w := newWorld(t)
+	w.policy("good")
+	w.decide(audit.Planned, 100)
+	w.policy("bad")
+	w.decide(audit.Refused, 10)
+	thinks, goOn := make(chan struct{}), make(chan struct{})
+	w.canary.Back = func(canary.Identity, canary.Identity) string {
+		close(thinks)
+		<-goOn
+		return "back"
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.canary.Step(context.Background()) }()
+	<-thinks
+	for range 10 {
+		w.decide(audit.Refused, 10)
+	}
+	require.Nil(t, w.canary.Shown())
+	close(goOn)
+	require.NoError(t, <-done)
+	require.Equal(t, canary.Alert, w.step().Watch.Verdict)
+	require.Equal(t, []string{"alert"}, w.verdicts())
+}

@@ -46,44 +46,51 @@ func (d *daemon) canarySoon() {
 
 // back says how to go back from what is to what was.
 func (d *daemon) back(was, is canary.Identity) string {
-	dir := d.opened.dir.Path()
-	var out []string
+	return strings.Join(backTo(filepath.Join(d.opened.dir.Path(), configName), d.opened.dir.Database(), was, is), "; ")
+}
+
+// backTo is what to do to go back, with the names of the configuration and of
+// the database.
+func backTo(conf, database string, was, is canary.Identity) (out []string) {
 	for _, what := range was.Changed(is) {
 		switch what {
 		case "policy":
-			out = append(out, fmt.Sprintf("put the policy of %s back as it was (policy %.12s) and reload, by SIGHUP", filepath.Join(dir, configName), was.Policy))
+			out = append(out, fmt.Sprintf("put the policy of %s back as it was (policy %.12s) and reload, by SIGHUP", conf, was.Policy))
 		case "trust":
-			out = append(out, d.backTrust(was, is)...)
+			out = append(out, backTrust(was, is)...)
 		case "version":
-			out = append(out, d.backVersion(was, is))
+			out = append(out, backVersion(database, was, is))
 		}
 	}
-	return strings.Join(out, "; ")
+	return out
 }
 
-func (d *daemon) backTrust(was, is canary.Identity) (out []string) {
+func backTrust(was, is canary.Identity) (out []string) {
 	if was.Signers != is.Signers {
 		out = append(out, fmt.Sprintf("have operators sign a gated trust rotate back to the signers of epoch %d (gated trust history)", was.Epoch))
 	}
 	if was.Revoked != is.Revoked {
 		before := "sha256:" + was.Revoked
-		if was.Revoked == "" {
+		switch was.Revoked {
+		case "":
 			before = "there was none"
+		case "unreadable":
+			before = "it could not be read"
 		}
 		out = append(out, fmt.Sprintf("put the file of revoked keys back as it was (%s), unless a key was revoked for good reason", before))
 	}
 	return out
 }
 
-func (d *daemon) backVersion(was, is canary.Identity) string {
+func backVersion(database string, was, is canary.Identity) string {
 	text := "run " + was.Version + " again"
 	if was.Schema == is.Schema {
 		return text
 	}
 	// From before the first migration since: the program of then reads nothing newer.
-	copied := fmt.Sprintf("%s.pre-%d", d.opened.dir.Database(), was.Schema+1)
+	copied := fmt.Sprintf("%s.pre-%d", database, was.Schema+1)
 	if was.Schema == 0 {
-		copied = fmt.Sprintf("%s.pre-N, the lowest N that is there", d.opened.dir.Database())
+		copied = database + ".pre-N, the lowest N that is there"
 	}
 	return fmt.Sprintf("%s, after gated restore %s; what was decided since is lost then", text, copied)
 }

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
+	"gated/internal/canary"
+	"gated/internal/daemon"
 	"gated/internal/op"
 )
 
@@ -140,4 +143,28 @@ func TestCanaryOfTrust(t *testing.T) {
 	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), w.status().Canary.Change), op.UnknownTarget)
 	w.halt()
 	w.sound()
+}
+
+func TestWayBack(t *testing.T) {
+	was := canary.Identity{Policy: strings.Repeat("a", 64), Signers: "s", Epoch: 3, Revoked: "r", Version: "1.2.0", Schema: 7}
+	for _, c := range []struct {
+		change func(*canary.Identity)
+		want   []string
+	}{
+		{func(i *canary.Identity) { i.Policy = "b" }, []string{"put the policy of /s/gated.yaml back as it was (policy aaaaaaaaaaaa) and reload, by SIGHUP"}},
+		{func(i *canary.Identity) { i.Signers, i.Epoch = "t", 4 },
+			[]string{"have operators sign a gated trust rotate back to the signers of epoch 3 (gated trust history)"}},
+		{func(i *canary.Identity) { i.Revoked = "q" },
+			[]string{"put the file of revoked keys back as it was (sha256:r), unless a key was revoked for good reason"}},
+		{func(i *canary.Identity) { i.Version = "1.3.0" }, []string{"run 1.2.0 again"}},
+		{func(i *canary.Identity) { i.Version, i.Schema = "1.3.0", 9 },
+			[]string{"run 1.2.0 again, after gated restore /s/gated.db.pre-8; what was decided since is lost then"}},
+	} {
+		is := was
+		c.change(&is)
+		require.Equal(t, c.want, daemon.WayBack("/s/gated.yaml", "/s/gated.db", was, is))
+	}
+	older, is := canary.Identity{Version: "an older gated"}, was
+	require.Equal(t, []string{"run an older gated again, after gated restore /s/gated.db.pre-N, the lowest N that is there; what was decided since is lost then"},
+		daemon.WayBack("/s/gated.yaml", "/s/gated.db", older, is))
 }

@@ -5,3 +5,6 @@ func MayAdopt(dir string, by int) error {
 	_, err := mayAdopt(dir, by)
 	return err
 }
+
+// WayBack says how to go back after a change.
+var WayBack = backTo
