@@ -93,7 +93,7 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	}
 	r.File = path
 	if r.BackupReport, err = daemon.CheckBackup(ctx, part, t.checking); err != nil {
-		return r, err
+		return r, noBackup(err)
 	}
 	if r.Gate != status.Gate || r.Host != status.Host {
 		return r, op.Refuse(op.TargetMismatch, "what came is of the gate %s of host %s, and %s of host %s answered", r.Gate, r.Host, status.Gate, status.Host)

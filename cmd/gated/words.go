@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -333,6 +334,14 @@ func restoredTrustSays(t daemon.RestoredTrust) string {
 // fileTaken refuses to write over a file.
 func fileTaken(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+}
+
+// noBackup adds to a refusal of what was written what that may mean.
+func noBackup(err error) error {
+	if r := (*op.Refusal)(nil); errors.As(err, &r) && r.Hint == "" {
+		return r.WithHint("no backup was left; gated fsck says whether the gate itself is like that")
+	}
+	return err
 }
 
 // hookThen says what became of a change that could not be checked.

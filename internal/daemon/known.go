@@ -24,7 +24,7 @@ const (
 // known is what a restore must not forget of the database that it replaces.
 type known struct {
 	there   bool                   // there is one
-	err     error                  // why it cannot be read
+	err     error                  // why it cannot be read, or is not believed
 	trusts  []journal.TrustVersion // every version of the list of signers, oldest first
 	revoked bool                   // keys were revoked, or may have been
 	entries int64                  // in its audit log
@@ -54,17 +54,67 @@ func readKnown(ctx context.Context, path string) known {
 		if k.trusts, err = journal.Trusts(tx); err != nil {
 			return err
 		}
-		if err = tx.QueryRow(`SELECT count(*) FROM audit`).Scan(&k.entries); err != nil {
+		if k.revoked, err = revokedBefore(tx); err != nil {
 			return err
 		}
-		k.revoked, err = revokedBefore(tx)
+		k.entries, err = vouch(tx, schema, k.trusts)
 		return err
 	})
+	if k.err != nil {
+		k.trusts, k.entries = nil, 0 // that keys were revoked is believed of anybody
+	}
 	return k
 }
 
 // trustSchema is the first schema with versions of the list of signers.
 const trustSchema = 3
+
+// vouch refuses a list of signers that is not the one that the audit log beside
+// it tells of: a restore is what follows when somebody tampered with a database,
+// and must not carry over whom that person listed. A log of this schema has to
+// be whole besides; how another one is to be verified, another program knows.
+func vouch(tx *store.Tx, schema int, trusts []journal.TrustVersion) (entries int64, err error) {
+	told := map[int64]string{}
+	if schema == len(Migrations()) {
+		_, err = audit.Verify(tx, func(e audit.Entry) error {
+			if entries++; e.Kind == audit.Rotated {
+				told[e.Epoch] = e.Digest
+			}
+			return nil
+		})
+	} else {
+		entries, err = rotations(tx, told)
+	}
+	if err != nil {
+		return entries, err
+	}
+	for _, v := range trusts {
+		if told[v.Epoch] != op.SHA256(v.Text) {
+			return entries, fmt.Errorf("its list of signers of epoch %d is not the one that its audit log tells of", v.Epoch)
+		}
+	}
+	if len(told) != len(trusts) {
+		return entries, errors.New("its audit log tells of another list of signers")
+	}
+	return entries, nil
+}
+
+// rotations reads the digests of the lists that a log of any schema tells of.
+func rotations(tx *store.Tx, told map[int64]string) (entries int64, err error) {
+	const page = 1000
+	for after := int64(0); ; {
+		all, err := audit.After(tx, after, page)
+		if err != nil || len(all) == 0 {
+			return entries, err
+		}
+		for _, e := range all {
+			after = e.Seq
+			if entries++; e.Kind == audit.Rotated {
+				told[e.Epoch] = e.Digest
+			}
+		}
+	}
+}
 
 // newest is the version in force, the zero one if there is none.
 func newest(all []journal.TrustVersion) journal.TrustVersion {

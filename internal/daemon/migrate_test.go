@@ -195,6 +195,31 @@ func (w *world) bodies(path string) (bodies []string) {
 	return bodies
 }
 
+// TestWhatAStoredDatabaseKnowsOfSigners is kept by a restore before any start, of
+// a backup by today's gated, and of one that is older than the database.
+func TestWhatAStoredDatabaseKnowsOfSigners(t *testing.T) {
+	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
+		file := w.file("backup", read(t, w.database()))
+		r, err := daemon.Restore(t.Context(), file, w.state)
+		require.NoError(t, err)
+		require.Empty(t, r.Trust.Why)
+		if schema < 3 {
+			require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersFile}, r.Trust)
+			w.serve() // which takes the file over
+			w.halt()
+			r, err = daemon.Restore(t.Context(), file, w.state)
+			require.NoError(t, err)
+			require.Equal(t, daemon.SignersKept, r.Trust.Of, "the backup has no list")
+			require.EqualValues(t, 1, r.Trust.Epoch)
+			_, err = daemon.RestoreWithSigners(t.Context(), file, w.state)
+			refused(t, err, op.BadParams, "without --signers-of-backup")
+		} else {
+			require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersSame, Epoch: 3, Backup: 3, Replaced: 3}, r.Trust)
+		}
+		w.whole()
+	})
+}
+
 // looks is a host on which one guest is as it was when it was stored.
 type looks struct{ guest op.Observed }
 

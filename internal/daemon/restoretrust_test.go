@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,6 +179,37 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 		require.Len(t, r.Listed, 3)
 		require.Equal(t, text, read(t, r.Kept), "it may be worth something to somebody")
 		w.whole()
+	}
+}
+
+// TestAListThatNobodySigned is not carried over: a restore is what follows when
+// somebody wrote into the database.
+func TestAListThatNobodySigned(t *testing.T) {
+	w, _, _, _ := newPeople(t)
+	w.serve()
+	file := w.backup("backup")
+	w.halt()
+	mallory := w.person("mallory")
+	good, line := read(t, w.database()), mallory.line(t, op.Operational)
+	add := fmt.Sprintf(`INSERT INTO trust(epoch, text, how, at) SELECT 2, CAST(CAST(text AS TEXT) || '%s' AS BLOB), 'j1.1', 0 FROM trust`, line)
+	for name, forge := range map[string]string{
+		"a version of its own": add,
+		"an edited one":        fmt.Sprintf(`UPDATE trust SET text = CAST(CAST(text AS TEXT) || '%s' AS BLOB)`, line),
+		"one with an entry": add + `; INSERT INTO audit(seq, body, hash) SELECT max(seq) + 1, CAST('{"seq":' || (max(seq) + 1) || ',"kind":"rotated","epoch":2,"digest":"` +
+			op.SHA256([]byte(read(t, w.signers())+line)) + `","time":"2026-01-01T00:00:00Z"}' AS BLOB), zeroblob(32) FROM audit`,
+		"a log without it": `DELETE FROM trust`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(w.database(), []byte(good), 0o600))
+			runSQL(t, w.database(), forge)
+			r, err := daemon.Restore(t.Context(), file, w.state)
+			require.NoError(t, err)
+			require.Equal(t, daemon.SignersUnknown, r.Trust.Of)
+			require.NotEmpty(t, r.Trust.Why)
+			require.EqualValues(t, 1, r.Trust.Epoch)
+			require.NotContains(t, read(t, w.signers()), "mallory")
+			w.whole()
+		})
 	}
 }
 
