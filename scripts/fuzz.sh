@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs every fuzz target of the module for a while: scripts/fuzz.sh [DURATION [LONG]]
 #
-# The targets below, which read what somebody writes to be believed, run LONG
-# instead, if it is given. A package's targets are built once: linking each anew
-# would take as long as a short run.
+# The targets below, which read what somebody writes to be believed, or have many
+# end points to get through, run LONG instead, if it is given. A package's targets
+# are built once: linking each anew would take as long as a short run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 duration=${1:-10s}
 long=${2:-$duration}
-readers="internal/authz:FuzzLoadTrust internal/authz:FuzzArmor internal/authz:FuzzCertificate internal/op:FuzzPayload"
+readers="internal/authz:FuzzLoadTrust internal/authz:FuzzArmor internal/authz:FuzzCertificate internal/op:FuzzPayload internal/server:FuzzHandlers"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
