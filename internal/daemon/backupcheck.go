@@ -37,8 +37,7 @@ func CheckBackup(ctx context.Context, file string, long func(entries int64)) (Ba
 		return r, err
 	}
 	if r.Schema > len(Migrations()) {
-		return r, op.Refuse(op.SchemaTooNew, "the backup %s has schema %d, and this gated knows %d", file, r.Schema, len(Migrations())).
-			WithHint("check it with the gated that made it")
+		return r, newerBackup(file, r.Schema)
 	}
 	path := file
 	if !inPlace {
@@ -53,6 +52,12 @@ func CheckBackup(ctx context.Context, file string, long func(entries int64)) (Ba
 		}
 	}
 	return checkCopy(ctx, file, path, r, long)
+}
+
+// newerBackup refuses a backup that a newer program made.
+func newerBackup(file string, schema int) error {
+	return op.Refuse(op.SchemaTooNew, "the backup %s has schema %d, and this gated knows %d", file, schema, len(Migrations())).
+		WithHint("use the gated that made it, or a newer one")
 }
 
 // lookAtBackup reads what a file is without leaving anything beside it, and
@@ -117,9 +122,12 @@ func checkCopy(ctx context.Context, file, path string, r BackupReport, long func
 		err = errors.Join(err, s.Close())
 	}
 	var refusal *op.Refusal
+	var tooNew *store.TooNewError
 	switch {
 	case errors.As(err, &refusal):
 		return r, err
+	case errors.As(err, &tooNew):
+		return r, newerBackup(file, tooNew.Have)
 	case errors.Is(err, store.ErrCorrupt):
 		return r, op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err)
 	case err != nil:

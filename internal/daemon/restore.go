@@ -213,8 +213,11 @@ func openCopy(ctx context.Context, file, fresh string) (*store.Store, error) {
 	if errors.Is(err, store.ErrCorrupt) {
 		return nil, notRestored(op.Refuse(op.Conflict, "%s is damaged, or no backup of a gate: %v", file, err))
 	}
+	if tooNew := (*store.TooNewError)(nil); errors.As(err, &tooNew) {
+		return nil, newerBackup(file, tooNew.Have)
+	}
 	if err != nil {
-		return nil, cannotOpen(ctx, file, err)
+		return nil, cannotOpen(ctx, fresh, err)
 	}
 	return s, nil
 }
