@@ -39,7 +39,12 @@ const (
 	DefaultWorkers     = 4
 	DefaultInterval    = 30 * time.Second
 	DefaultStepTimeout = time.Hour
+	DefaultStopGrace   = 20 * time.Second
 )
+
+// handOver is how long a driver may take to come back whose context was ended
+// because the daemon stops. Its step is left to the next start after that.
+const handOver = 5 * time.Second
 
 // Config is what a Reconciler needs. Gate, Drivers and Host are required.
 type Config struct {
@@ -55,6 +60,10 @@ type Config struct {
 	// never answers costs its target and not a worker for ever; 0 means
 	// DefaultStepTimeout.
 	StepTimeout time.Duration
+
+	// StopGrace is how long the steps that have begun may go on when Run is told
+	// to stop, before their contexts end; 0 means DefaultStopGrace.
+	StopGrace time.Duration
 
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
@@ -74,6 +83,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.StepTimeout <= 0 {
 		c.StepTimeout = DefaultStepTimeout
+	}
+	if c.StopGrace <= 0 {
+		c.StopGrace = DefaultStopGrace
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -97,6 +109,10 @@ type Reconciler struct {
 	Config
 	queue  *queue
 	reread chan struct{} // holds one
+
+	cut      context.Context // ends when a stop has waited long enough for steps
+	cutOff   func()
+	handOver time.Duration
 
 	reading sync.Mutex // held while sources are read, so that their answers are taken in order
 
@@ -133,8 +149,10 @@ type adoption struct {
 // New returns a Reconciler that has not looked at anything yet.
 func New(c Config) *Reconciler {
 	c.setDefaults()
+	cut, cutOff := context.WithCancel(context.Background())
 	return &Reconciler{
 		Config: c, queue: newQueue(c.Now, c.After), reread: make(chan struct{}, 1),
+		cut: cut, cutOff: cutOff, handOver: handOver,
 		wishes: &index{whole: len(c.Sources) == 0}, sources: make([]sourceState, len(c.Sources)),
 		targets: map[op.Target]*target{}, limited: map[string]time.Time{},
 	}

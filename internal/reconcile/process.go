@@ -32,7 +32,7 @@ func (r *Reconciler) process(ctx context.Context, t op.Target) {
 	if !ok || r.waitsForRoom(t) {
 		return
 	}
-	g := guarded{d}
+	g := guarded{d, r.Logger}
 	if done := r.attend(ctx, g, t); !done {
 		return
 	}

@@ -2,9 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"time"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -23,7 +23,7 @@ func (r *Reconciler) read(ctx context.Context) {
 	defer r.reading.Unlock()
 	states := make([]sourceState, len(r.Sources))
 	for i, s := range r.Sources {
-		states[i].err = safely(func() (err error) {
+		states[i].err = r.safely("the source "+s.Name(), func() (err error) {
 			states[i].docs, err = s.Read(ctx)
 			return err
 		})
@@ -146,12 +146,7 @@ func (r *Reconciler) logErrors(states []sourceState) {
 }
 
 // safely runs a call of somebody else's code. A panic of it is its error: it
-// must cost that call and not the daemon.
-func safely(fn func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errPanic, p)
-		}
-	}()
-	return fn()
+// costs that call and not the daemon.
+func (r *Reconciler) safely(what string, fn func() error) error {
+	return driver.Safely(r.Logger, what, fn)
 }

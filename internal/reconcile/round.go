@@ -2,7 +2,7 @@ package reconcile
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,9 +11,6 @@ import (
 	"gated/internal/driver"
 	"gated/internal/op"
 )
-
-// errPanic marks the error of a call that panicked.
-var errPanic = errors.New("panic")
 
 // wished is the kind of target that desired state speaks of.
 const wished = "guest"
@@ -55,7 +52,7 @@ func (r *Reconciler) look(ctx context.Context) {
 			continue // nobody wishes for these; their open steps are due already
 		}
 		var list []op.Observed
-		failed[kind] = safely(func() (err error) { list, err = d.List(ctx); return err })
+		failed[kind] = r.safely("a look at every "+kind, func() (err error) { list, err = d.List(ctx); return err })
 		if ctx.Err() != nil {
 			return
 		}
@@ -202,10 +199,13 @@ func (m *target) isAdoptedByAll(w *wish, inc op.Incarnation) bool {
 }
 
 // guarded is a driver whose panics are errors.
-type guarded struct{ driver.Driver }
+type guarded struct {
+	driver.Driver
+	log *slog.Logger
+}
 
 func (g guarded) observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
-	err = safely(func() (err error) { o, err = g.Observe(ctx, t); return err })
+	err = driver.Safely(g.log, "a look at "+t.String(), func() (err error) { o, err = g.Observe(ctx, t); return err })
 	if err == nil && o.Present && t.Kind == wished && o.Running != running && o.Running != stopped {
 		err = op.Refuse(op.StaleTarget, "%s: %s", t, unknownWhy(o))
 	}
@@ -213,6 +213,6 @@ func (g guarded) observe(ctx context.Context, t op.Target) (o op.Observed, err e
 }
 
 func (g guarded) task(ctx context.Context, task string) (p driver.Progress, err error) {
-	err = safely(func() (err error) { p, err = g.Task(ctx, task); return err })
+	err = driver.Safely(g.log, "a look at task "+task, func() (err error) { p, err = g.Task(ctx, task); return err })
 	return p, err
 }

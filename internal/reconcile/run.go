@@ -3,11 +3,13 @@ package reconcile
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Run works until ctx ends: at once, then at every interval, it looks at
 // everything; in between it works on what changed. It returns when the steps
-// that had begun are recorded.
+// that had begun are recorded, or StopGrace and a little later: the journal then
+// says of the others that they are under way, and the next Recover ends them.
 func (r *Reconciler) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	var wg sync.WaitGroup
@@ -25,8 +27,35 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	r.look(ctx)
 	r.rounds(ctx, changed)
 	r.queue.close()
-	wg.Wait()
+	r.letEnd(&wg)
 	return nil
+}
+
+// letEnd waits for the workers, first for steps to end by themselves, then for
+// drivers to come back whose contexts have ended.
+func (r *Reconciler) letEnd(wg *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() { wg.Wait(); close(ended) }()
+	if r.within(ended, r.StopGrace) {
+		return
+	}
+	r.Logger.Warn("steps that are under way are cut off", "after", r.StopGrace)
+	r.cutOff()
+	if !r.within(ended, r.handOver) {
+		r.Logger.Warn("a driver does not come back; what became of its step is seen at the next start", "after", r.handOver)
+	}
+}
+
+// within reports whether ended is closed before d has passed.
+func (r *Reconciler) within(ended <-chan struct{}, d time.Duration) bool {
+	passed := make(chan struct{})
+	defer r.After(d, func() { close(passed) })()
+	select {
+	case <-ended:
+		return true
+	case <-passed:
+		return false
+	}
 }
 
 // rounds looks at everything by interval, and reads sources when they changed.

@@ -61,8 +61,9 @@ func (r *Reconciler) run(ctx context.Context, g guarded, permit gate.Permit) boo
 	ctx = context.WithoutCancel(ctx)
 	timed, cancel := context.WithTimeout(ctx, r.StepTimeout)
 	defer cancel()
+	defer context.AfterFunc(r.cut, cancel)()
 	var task string
-	err := safely(func() (err error) { task, err = g.Execute(timed, permit); return err })
+	err := r.safely("step "+step.ID.String(), func() (err error) { task, err = g.Execute(timed, permit); return err })
 	if err != nil {
 		return r.afterError(ctx, g, step, err)
 	}
@@ -80,9 +81,6 @@ func (r *Reconciler) run(ctx context.Context, g guarded, permit gate.Permit) boo
 // afterError tells by the journal whether the permit was used before Execute
 // failed. Only then did anything happen to the target.
 func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, err error) bool {
-	if errors.Is(err, errPanic) {
-		r.Logger.Error("a driver panicked", "step", step.ID.String(), "error", err)
-	}
 	now, jerr := r.stepOf(ctx, step.ID)
 	if jerr != nil {
 		// It may be dispatched: until the journal can be read, it counts as that.
@@ -95,7 +93,7 @@ func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, er
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
 		r.ended(now) // Permit.Use ended it, or it waits for a signature by now
 		return true
-	case driver.IsTransient(err) || errors.Is(err, op.Unavailable) || errors.Is(err, context.DeadlineExceeded):
+	case driver.IsTransient(err) || errors.Is(err, op.Unavailable) || wasCutOff(err):
 		r.holdBack(step, err, maxWait)
 		return false
 	}
@@ -124,7 +122,7 @@ func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) 
 // the driver says, or, where it does not know, as the target shows.
 func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, err error) gate.Outcome {
 	after, lookErr := g.observe(ctx, step.Target)
-	lost := driver.IsUnknown(err) || errors.Is(err, errPanic) || errors.Is(err, context.DeadlineExceeded)
+	lost := driver.IsUnknown(err) || errors.Is(err, driver.ErrPanic) || wasCutOff(err)
 	switch {
 	case lost && lookErr != nil:
 		return gate.Outcome{Err: err, Unknown: true}
@@ -136,6 +134,12 @@ func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, err e
 		out.After = &after
 	}
 	return out
+}
+
+// wasCutOff reports whether a driver says that its context ended: it took too
+// long, or the daemon stops and waited long enough.
+func wasCutOff(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // record ends a dispatched step in the journal. What cannot be written now is

@@ -1,0 +1,61 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// ErrPanic marks the error of a call that panicked. Of an Execute, nobody knows
+// then whether the work was done.
+var ErrPanic = errors.New("panic")
+
+// Safely runs a call of somebody else's code, a back end's or a source's. A panic
+// costs that call: it is its error, and log has the stack.
+func Safely(log *slog.Logger, what string, fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("a panic", "in", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", ErrPanic, p)
+		}
+	}()
+	return fn()
+}
+
+// Contain returns d with panics that are errors, for those who call it outside
+// of a call that would contain them.
+func Contain(d Driver, log *slog.Logger) Driver { return contained{d, log} }
+
+type contained struct {
+	Driver
+	log *slog.Logger
+}
+
+// Observe looks at one target.
+func (c contained) Observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
+	err = Safely(c.log, "a look at "+t.String(), func() (err error) { o, err = c.Driver.Observe(ctx, t); return err })
+	return o, err
+}
+
+// List looks at every target.
+func (c contained) List(ctx context.Context) (all []op.Observed, err error) {
+	err = Safely(c.log, "a look at every "+c.Kind(), func() (err error) { all, err = c.Driver.List(ctx); return err })
+	return all, err
+}
+
+// Execute runs a permit's step.
+func (c contained) Execute(ctx context.Context, p gate.Permit) (task string, err error) {
+	err = Safely(c.log, "step "+p.Step().ID.String(), func() (err error) { task, err = c.Driver.Execute(ctx, p); return err })
+	return task, err
+}
+
+// Task asks how a task stands.
+func (c contained) Task(ctx context.Context, task string) (p Progress, err error) {
+	err = Safely(c.log, "a look at task "+task, func() (err error) { p, err = c.Driver.Task(ctx, task); return err })
+	return p, err
+}
