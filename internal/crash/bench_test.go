@@ -20,7 +20,7 @@ import (
 )
 
 // spares is how many signers a bench has for rotations to take out.
-const spares = 60
+const spares = cellsOfBench + 1
 
 // bench is a machine with a program that has crash points, on which one cell
 // after the other runs.
@@ -137,6 +137,7 @@ func (b *bench) cell(k kind) *cell {
 	if k.prepare != nil {
 		require.NoError(b.m().t, k.prepare(ctx, b, c), "prepare %s\n%s", k.name, b.m().log.String())
 	}
+	c.done = false
 	return c
 }
 

@@ -21,6 +21,7 @@ var seed = flag.Uint64("seed", 20260301, "which moments TestRandomKills chooses"
 // starts it again and checks everything: fifty times on one state directory, or
 // for as long as -soak says.
 func TestRandomKills(t *testing.T) {
+	t.Parallel()
 	kills := 50
 	if testing.Short() {
 		kills = 10

@@ -32,31 +32,35 @@ func rotate(ctx context.Context, b *bench, c *cell) error {
 	return b.ask(ctx, c, true, api.Ask{Op: op.Rotate, Target: op.Signers.String(), Params: op.Params{"epoch": status.Epoch + 1, "remove": []any{c.told["key"]}}})
 }
 
-// rotated says that the list of signers is not what the rotation's end says, or
-// that the file says another one.
+// rotated says that the list of signers is not what the rotation's end says.
 func rotated(ctx context.Context, b *bench, c *cell) []string {
-	wrong := ended(ctx, b, c)
-	all, err := daemon.TrustHistory(ctx, b.m().state)
-	if err != nil {
-		return append(wrong, err.Error())
-	}
-	newest := all[len(all)-1]
+	newest, wrong := b.listed(ctx, c)
+	wrong = append(wrong, ended(ctx, b, c)...)
 	gone := fmt.Sprint(newest.Epoch) == c.told["epoch"]
-	for _, l := range newest.Listed {
-		if gone && l.Key == c.told["key"] {
-			wrong = append(wrong, "there is a new list, and the key is in it")
-		}
-	}
 	if gone {
 		b.spare = b.spare[1:]
 	}
 	if !gone && b.state(ctx, c) == op.StateSucceeded {
 		wrong = append(wrong, "a rotation succeeded, and the list is as before")
 	}
-	if file := read(filepath.Join(b.m().state, "allowed_signers")); !bytes.Equal(file, newest.Text) {
+	return wrong
+}
+
+// listed returns the list of signers in force, and says that the key which a
+// rotation took out is in it again, or that the file says another one.
+func (b *bench) listed(ctx context.Context, c *cell) (newest daemon.TrustVersion, wrong []string) {
+	all, err := daemon.TrustHistory(ctx, b.m().state)
+	require.NoError(b.m().t, err)
+	newest = all[len(all)-1]
+	for _, l := range newest.Listed {
+		if fmt.Sprint(newest.Epoch) == c.told["epoch"] && l.Key == c.told["key"] {
+			wrong = append(wrong, "there is a new list, and the key is in it")
+		}
+	}
+	if !bytes.Equal(read(b.signers()), newest.Text) {
 		wrong = append(wrong, "the file of signers does not say what is in force")
 	}
-	return wrong
+	return newest, wrong
 }
 
 func lifeKinds() []kind {
@@ -197,9 +201,24 @@ func toRestore(ctx context.Context, b *bench, c *cell) error {
 		return err
 	}
 	c.told["gate"] = string(status.Gate)
+	job, done := c.job, c.done
+	if err := rotate(ctx, b, c); err != nil {
+		return err
+	}
+	b.spare, c.job, c.done = b.spare[1:], job, done
 	b.m().finish()
-	return nil
+	// And somebody has edited the file of signers.
+	f, err := os.OpenFile(b.signers(), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(handEdit)
+	return errors.Join(err, f.Close())
 }
+
+const handEdit = "# by hand\n"
+
+func (b *bench) signers() string { return filepath.Join(b.m().state, "allowed_signers") }
 
 func restore(ctx context.Context, b *bench, _ *cell) error {
 	cmd := exec.CommandContext(ctx, b.m().program, "restore", filepath.Join(b.m().dir, "backup"), "--state", b.m().state)
@@ -217,6 +236,11 @@ func restore(ctx context.Context, b *bench, _ *cell) error {
 // restored starts the daemon, on the old database or on the new one. Where it
 // does not start, the restore is done again, as it says.
 func restored(ctx context.Context, b *bench, c *cell) error {
+	if strings.HasSuffix(string(read(b.signers())), handEdit) { // which is moved away, as every start says
+		if err := os.Remove(b.signers()); err != nil {
+			return err
+		}
+	}
 	report, err := daemon.Fsck(ctx, b.m().state)
 	sound := err == nil && len(report.Problems) == 0
 	if err := b.m().begin(); err == nil {
@@ -251,8 +275,13 @@ func (b *bench) another() {
 	l.approvals = nil
 }
 
-// unspent says which approvals that counted before a restore count after it.
-func unspent(ctx context.Context, b *bench, c *cell) (wrong []string) {
+// unspent says which approvals that counted before a restore count after it, or
+// that a signer who was taken out since the backup is back.
+func unspent(ctx context.Context, b *bench, c *cell) []string {
+	newest, wrong := b.listed(ctx, c)
+	if fmt.Sprint(newest.Epoch) != c.told["epoch"] {
+		wrong = append(wrong, fmt.Sprintf("the list of signers is of epoch %d, and was of %s", newest.Epoch, c.told["epoch"]))
+	}
 	for _, s := range b.past {
 		_, one := b.client().Approve(ctx, s.request, s.envelope)
 		_, other := b.client().SubmitSigned(ctx, s.envelope)

@@ -27,6 +27,7 @@ const shortest = 10 * time.Second
 // was asked when it was killed took effect or did not. In the end everything is
 // claimed by somebody who waits: nothing is held longer than its time.
 func TestReservationsAcrossKills(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(*seed, 1))
 	m := newMachine(t)
 	m.start()

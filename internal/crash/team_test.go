@@ -36,6 +36,7 @@ const (
 // somebody else has reserved, everything is free within its time when all have
 // ended, and the audit log tells the same.
 func TestFiveAgentsOneCheckout(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(*seed, 2))
 	m := newMachine(t)
 	root, err := filepath.EvalSymlinks(m.dir)
