@@ -15,6 +15,7 @@ import (
 	"gated/internal/op"
 	"gated/internal/proc"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 // tell is a Config.Ended that returns when the test has taken what it is told,
@@ -302,10 +303,8 @@ func TestTokensLeaveRoomForProcesses(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "agents.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "agents", SQL: Schema}}})
-	require.NoError(t, err)
-	defer s.Close()
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "agents.db"),
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "agents", SQL: Schema}}}, nil)
 	a := Registration{Name: "a", UID: 1<<32 - 2, Process: proc.ID{PID: 7, Start: 1 << 60, Boot: "b"}, At: newYear}
 	b := Registration{Name: "b", UID: 1, Token: hashOf("t"), At: newYear}
 	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error {

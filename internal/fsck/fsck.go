@@ -84,7 +84,7 @@ func (c *check) parts() []part {
 		{"nonces", logged("requests", "steps", "nonces", "time_mark"), c.nonces},
 		{"steps", logged("steps", "jobs", "requests"), c.steps},
 		{"provenance", logged("incarnations", "storage"), c.provenance},
-		{"jobs", []string{"jobs", "steps"}, c.jobs},
+		{"jobs", logged("jobs", "steps"), c.jobs},
 		{"requesters", logged("requesters", "jobs"), c.requesters},
 		{"answers", []string{"idempotency", "jobs"}, c.answers},
 		{"desired sets", logged("desired_sets"), c.sets},

@@ -128,10 +128,14 @@ var moves = map[audit.Kind]move{
 func (c *check) auditLog() error {
 	_, err := audit.Verify(c.tx, c.learn)
 	var broken *audit.BrokenError
-	if !errors.As(err, &broken) {
+	switch {
+	case errors.As(err, &broken):
+		c.found(entryBroken, fmt.Sprintf("entry %d", broken.Seq), "%s", broken.Why)
+	case errors.Is(err, op.Malformed):
+		c.found(headUnreadable, "signed head", "%s", op.AsRefusal(err).Detail)
+	default:
 		return err
 	}
-	c.found(entryBroken, fmt.Sprintf("entry %d", broken.Seq), "it %s", broken.Why)
 	return c.each(`SELECT seq, body FROM audit ORDER BY seq`, func(scan func(...any) error) error {
 		var seq int64
 		var body []byte
@@ -171,10 +175,17 @@ func (c *check) learn(e audit.Entry) error {
 		c.log.roll.clear()
 		clear(c.log.held)
 	case audit.AgentRegistered, audit.AgentEnded:
-		c.enrol(e)
+		if c.has("agents") {
+			c.enrol(e)
+		}
 		return nil
 	case audit.Reserved, audit.Renewed, audit.Transferred, audit.Released, audit.Lapsed, audit.Orphaned:
-		c.hold(e)
+		if c.has("agents") { // who they are is not known otherwise
+			c.hold(e)
+		}
+		return nil
+	}
+	if !c.has("steps") {
 		return nil
 	}
 	m, ok := moves[e.Kind]

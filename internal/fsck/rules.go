@@ -39,13 +39,14 @@ const (
 	schemaUnknown Code = "schema-unknown"
 	schemaChanged Code = "schema-changed"
 
-	entryBroken  Code = "entry-broken"
-	entryUnclear Code = "entry-unclear"
-	keyUnknown   Code = "key-unknown"
-	keyChanged   Code = "key-changed"
-	keyLost      Code = "key-lost"
-	headForeign  Code = "head-foreign"
-	headUnsigned Code = "head-unsigned"
+	entryBroken    Code = "entry-broken"
+	entryUnclear   Code = "entry-unclear"
+	keyUnknown     Code = "key-unknown"
+	keyChanged     Code = "key-changed"
+	keyLost        Code = "key-lost"
+	headForeign    Code = "head-foreign"
+	headUnreadable Code = "head-unreadable"
+	headUnsigned   Code = "head-unsigned"
 
 	stepState        Code = "step-state"
 	stepChanged      Code = "step-changed"
@@ -153,7 +154,7 @@ const (
 var codes = map[Rule][]Code{
 	Database: {pageDamaged, referenceBroken, rowInvalid, unreadable},
 	Schema:   {schemaMissing, schemaUnknown, schemaChanged},
-	AuditLog: {entryBroken, entryUnclear, keyUnknown, keyChanged, keyLost, headForeign, headUnsigned},
+	AuditLog: {entryBroken, entryUnclear, keyUnknown, keyChanged, keyLost, headUnreadable, headForeign, headUnsigned},
 	Decided: {stepState, stepChanged, stepClass, stepUndoes, stepWords, stepLost, moveImpossible, undoUnfit, undoIgnored,
 		requesterUnknown, requesterChanged, requesterLost},
 	Permit: {dispatchedUnapproved, ranUnapproved, classLowered, scopeStepUnknown, takenWithoutStep},

@@ -22,6 +22,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -121,6 +122,7 @@ var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "gated.db")
+	//fsck:none an empty one to begin with
 	s, err := store.Open(context.Background(), path, store.Options{Migrations: gate.Migrations()})
 	if err != nil {
 		return nil, err
@@ -132,8 +134,8 @@ var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 })
 
 func (w *world) open() {
-	s, err := store.Open(w.ctx, w.path, store.Options{Migrations: gate.Migrations()})
-	require.NoError(w.t, err)
+	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations()})
+	var err error
 	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) error {
 		w.clock, err = nonce.LoadClock(tx, w.read)
 		return err
@@ -144,7 +146,6 @@ func (w *world) open() {
 		Trust: w.trust, Policy: p, UID: 4242, Wake: w.wake, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
 	require.NoError(w.t, err)
 	w.store = s
-	w.t.Cleanup(func() { _ = s.Close() })
 }
 
 func (w *world) wake(t op.Target) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -365,6 +366,7 @@ func TestRequestsOfAnotherGateAreIssuedAnew(t *testing.T) {
 	w.back.put("b")
 	waiting, authorized := w.request(ask("guest.destroy", "a")), w.request(ask("guest.destroy", "b"))
 	w.mustApprove(authorized)
+	fscktest.Breaks(t, w.store, "gate-ids") // a restore would have written an entry
 	require.NoError(t, w.store.Close())
 	w.id = op.GateID(strings.Repeat("9", 32))
 	w.open()

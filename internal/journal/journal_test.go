@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/fsck/fscktest"
 	"gated/internal/journal"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -21,11 +22,8 @@ var (
 )
 
 func newStore(t testing.TB) *store.Store {
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"),
+	return fscktest.Open(t, filepath.Join(t.TempDir(), "journal.db"),
 		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople}}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {

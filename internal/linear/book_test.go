@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/audit"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/op"
 	"gated/internal/reserve"
 	"gated/internal/store"
@@ -48,9 +49,9 @@ func newHost(t *testing.T, clock *ticking) *host {
 }
 
 func (h *host) open() {
-	s, err := store.Open(context.Background(), h.path, store.Options{
+	s := fscktest.Open(h.t, h.path, store.Options{
 		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + reserve.Schema + registrations}}})
-	require.NoError(h.t, err)
+	s.OnGroup(audit.Seal)
 	h.store = s
 	h.book = reserve.New(reserve.Config{Store: s, Now: h.clock.now, Agent: h.agent,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {

@@ -18,6 +18,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/driver"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -64,8 +65,8 @@ func newWorldOver(t testing.TB, d driver.Driver) *world {
 
 func (w *world) open() {
 	var clock *nonce.Clock
-	s, err := store.Open(w.ctx, w.path, store.Options{Migrations: gate.Migrations()})
-	require.NoError(w.t, err)
+	s := fscktest.Open(w.t, w.path, store.Options{Migrations: gate.Migrations()})
+	var err error
 	require.NoError(w.t, s.View(w.ctx, func(tx *store.Tx) error {
 		clock, err = nonce.LoadClock(tx, func() nonce.Reading {
 			now := w.time.now()
@@ -85,7 +86,6 @@ func (w *world) open() {
 	w.store = s
 	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver}, Sources: []Source{w.source},
 		Host: "pve1", Now: w.time.now, After: w.time.after, Random: func() float64 { return 0 }, Logger: log})
-	w.t.Cleanup(func() { _ = s.Close() })
 }
 
 // restart is what a kill and a new start are for everything but the disk.

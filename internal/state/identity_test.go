@@ -10,6 +10,7 @@ import (
 
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 // T14.
@@ -55,6 +56,7 @@ func TestAMovedDirectoryIsNoCopy(t *testing.T) {
 	o := on(t, machineA)
 	dir, id := made(t, o)
 	require.NoError(t, os.Rename(dir, dir+"-moved"))
+	storetest.Removed(t, filepath.Join(dir, databaseName))
 	got, err := start(t, dir+"-moved", o)
 	require.NoError(t, err)
 	require.Equal(t, id, got)

@@ -13,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/fsck/fscktest"
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 const machineA, machineB = "0123456789abcdef0123456789abcdef", "ffffffffffffffff0123456789abcdef"
@@ -29,9 +31,7 @@ func on(t *testing.T, machineID string) Options {
 
 func openStore(t *testing.T, d *Dir) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), d.Database(), store.Options{Migrations: []store.Migration{{Version: 1, Name: "identity", SQL: Schema}}})
-	require.NoError(t, err)
-	return s
+	return fscktest.Open(t, d.Database(), store.Options{Migrations: []store.Migration{{Version: 1, Name: "identity", SQL: Schema}}})
 }
 
 // made is a state directory with a bound database, closed again.
@@ -178,6 +178,9 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := on(t, machineA)
 			dir, _ := made(t, o)
+			if name == "WAL is a symlink" || name == "database is a directory" {
+				storetest.Breaks(t, filepath.Join(dir, databaseName), "database")
+			}
 			at := c.change(t, dir, &o)
 			_, err := Open(at, o)
 			requireRefusal(t, err, op.NotAllowed, c.says)

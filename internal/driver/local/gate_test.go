@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/driver"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -42,9 +43,7 @@ func newGated(t *testing.T) *gated {
 	require.NoError(t, os.WriteFile(file, private, 0o600))
 	alice, err := sign.KeyFile(file, nil)
 	require.NoError(t, err)
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
 	var clock *nonce.Clock
 	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
 		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: w.clock()} })

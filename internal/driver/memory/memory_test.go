@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gated/internal/authz"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -103,9 +104,8 @@ func TestWhatWasReturnedStays(t *testing.T) {
 // newGate is a gate that nobody can sign for.
 func newGate(t *testing.T, d *Driver) *gate.Gate {
 	t.Helper()
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	var err error
 	var c *nonce.Clock
 	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
 		c, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })

@@ -16,6 +16,7 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/driver/scope"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/journal"
 	"gated/internal/mint"
@@ -94,9 +95,7 @@ func newWorld(t *testing.T) *world {
 	empty, err := emptyDatabase()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(database, empty, 0o600))
-	w.store, err = store.Open(w.ctx, database, store.Options{Migrations: migrations()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = w.store.Close() })
+	w.store = fscktest.Open(t, database, store.Options{Migrations: migrations()})
 	w.open()
 	return w
 }
@@ -115,6 +114,7 @@ var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "empty.db")
+	//fsck:none an empty one to begin with
 	s, err := store.Open(context.Background(), path, store.Options{Migrations: migrations()})
 	if err != nil {
 		return nil, err
@@ -153,6 +153,7 @@ func (w *world) open() {
 	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w.Driver, Clock: clock, Host: "host", ID: gateID, Trust: trust, Epoch: 1,
 		Policy: policy.Default()})
 	require.NoError(w.t, err)
+	require.NoError(w.t, w.gate.Log(w.ctx, gate.RotatedEntry("init", authz.Rotation{Trust: trust}, journal.TrustVersion{Epoch: 1})))
 	w.Book = reserve.New(reserve.Config{Store: w.store, Now: w.now, Append: w.gate.Append,
 		Agent:      func(name string) (reserve.Holder, bool) { h, ok := w.agents[name]; return h, ok },
 		Registered: func(_ *store.Tx, h reserve.Holder) (bool, error) { return w.agents[h.Name] == h, nil },

@@ -12,6 +12,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/driver"
 	"gated/internal/driver/trust"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/journal"
 	"gated/internal/mint"
@@ -54,9 +55,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, alice: mint.Ed25519(t, "alice"), vault: mint.Ed25519(t, "vault")}
 	w.Driver = trust.New(w, "init", func(context.Context) { w.changed++ })
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	var err error
 	var clock *nonce.Clock
 	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error {
 		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
@@ -71,6 +71,7 @@ func newWorld(t *testing.T) *world {
 	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.Driver, Clock: clock, Host: "host", ID: gateID, Trust: loaded, Epoch: 1,
 		Policy: policy.Default()})
 	require.NoError(t, err)
+	require.NoError(t, w.gate.Log(t.Context(), gate.RotatedEntry("init", authz.Rotation{Trust: loaded}, journal.TrustVersion{Epoch: 1})))
 	return w
 }
 
