@@ -10,7 +10,11 @@ FUZZLONG  ?= $(FUZZTIME)
 # How many histories of reservations are looked at for an order.
 HISTORIES ?= 200
 
-.PHONY: build demo test matrix lint fuzz linear bench clean
+# How long make soak kills the daemon, and make reliability with it.
+SOAK ?= 30m
+RELIABILITY_SOAK ?= 3m
+
+.PHONY: build demo test matrix lint fuzz linear soak reliability bench clean
 
 # Static programs in bin/.
 build:
@@ -51,6 +55,15 @@ fuzz:
 linear:
 	$(GO) test -count=1 -v ./internal/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
 	$(GO) test -count=1 -v ./internal/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+
+# Random kills for so long; a line a minute, and the totals.
+soak:
+	@$(GO) test -count=1 -v -timeout 0 ./internal/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
+
+# Every fault with every operation; writes the tables of docs/reliability.md.
+# About twenty minutes.
+reliability:
+	./scripts/reliability.sh $(RELIABILITY_SOAK)
 
 # How fast it is, beside what the machine can do (docs/benchmarks.md). About
 # five minutes; BENCHFLAGS="-only signed" measures one part.

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Tries every fault and writes the tables of docs/reliability.md anew from what
+# the tests say of it. The page is only written when all of them have passed.
+#
+#   scripts/reliability.sh SOAK      SOAK is how long the soak goes on, 3m
+set -eu
+cd "$(dirname "$0")/.."
+page=docs/reliability.md
+said=$(mktemp)
+trap 'rm -f "$said" "$said".*' EXIT
+go=${GO:-go}
+
+tried() { # packages and flags of go test
+	"$go" test -count=1 -v -timeout 0 "$@" >"$said.one" 2>&1 || {
+		grep -avE '^ *(=== |--- PASS)' "$said.one" | tail -n 100 >&2
+		exit 1
+	}
+	cat "$said.one" >>"$said"
+}
+
+tried ./internal/crash -run '^TestCrashMatrix$' -cells all
+tried ./internal/crash -run '^TestRandomKills$' -soak "$1"
+tried ./internal/store -run '^TestEveryCallFails$'
+tried ./internal/faults -run '^Test(Decisions|Restore)WhereEveryCallFails$'
+tried ./internal/daemon -run '^TestFullDisk$'
+
+# tables prints the sums of the lines, in the order of their first ones.
+tables() {
+	echo "Made by \`make reliability\` on $(date -u +%F), $(uname -sr), $("$go" env GOOS)/$("$go" env GOARCH), $("$go" env GOVERSION)."
+	grep -ao 'reliability: .*' "$said" | awk -F' *[|] *' '
+		NF != 5 || $3 !~ /^runs [0-9]+$/ || $4 !~ /^lost [0-9]+$/ || $5 !~ /^twice [0-9]+[ \r]*$/ { print "not a line of the table: " $0 >"/dev/stderr"; bad = 1; exit 1 }
+		{ sub(/^reliability: /, "", $1); key = $1 " | " $2
+		  if (!(key in runs)) order[++n] = key
+		  split($3, a, " "); split($4, b, " "); split($5, c, " ")
+		  runs[key] += a[2]; lost[key] += b[2]; twice[key] += c[2]; all += a[2]; l += b[2]; t += c[2] }
+		END { if (bad || n == 0) exit 1
+		  print "\n| fault | operation | runs | lost | twice |\n|---|---|---:|---:|---:|"
+		  for (i = 1; i <= n; i++) print "| " order[i] " | " runs[order[i]] " | " lost[order[i]] " | " twice[order[i]] " |"
+		  print "| **all** | | **" all "** | **" l "** | **" t "** |" }'
+	echo
+	echo 'Crash points, how many kinds of operation were cut off there, how many never come there, and how often it was:'
+	grep -ao 'crash point: .*' "$said" | awk -F' *[|] *' '
+		BEGIN { print "\n| point | kinds | not reached by | runs | what has happened by then |\n|---|---:|---:|---:|---|" }
+		{ sub(/^crash point: /, "", $1); print "| `" $1 "` | " $2 " | " $3 " | " $4 " | " $5 " |" }'
+}
+
+tables >"$said.tables"
+awk -v tables="$said.tables" '
+	/^<!-- reliability: table -->$/ { print; print ""; while ((getline line < tables) > 0) print line; print ""; skip = 1; found++ }
+	/^<!-- reliability: end -->$/ { skip = 0; found++ }
+	!skip { print }
+	END { exit found != 2 }' "$page" >"$said.page"
+# awk has printed the marker itself; in place, so that the mode of the page stays.
+cat "$said.page" >"$page"
+grep -a '^| \*\*all' "$page"
