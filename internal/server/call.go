@@ -127,6 +127,8 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	body, release, err := s.read(w, r, p.uid, rt.body)
 	defer release()
 	if err != nil {
+		// net/http would wait for the rest of the body before it sends the answer.
+		w.Header().Set("Connection", "close")
 		s.refuse(w, r, err)
 		return
 	}
