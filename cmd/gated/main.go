@@ -23,6 +23,7 @@ func main() {
 func program() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process, which is as safe as a stop
 	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, ReadToken: readToken}, stdin: os.Stdin}
 	return t.run(ctx, os.Args[1:])
 }

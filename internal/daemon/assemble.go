@@ -56,7 +56,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 		return err
 	}
 	list, at, _ := d.revoked.load(insist) // whatever is there: nothing is in force that could stay
-	seen := drivers{d.local.Kind(): d.local}
+	seen := drivers{d.local.Kind(): driver.Contain(d.local, d.log)}
 	key, fresh, err := headKey(ctx, d.opened)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 		}
 	}
 	rotates := trust.New(d.gate, h.v.How, d.checkSigners)
-	seen[rotates.Kind()] = rotates
+	seen[rotates.Kind()] = driver.Contain(rotates, d.log)
 	if err := d.connectAgents(ctx, seen); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (d *daemon) connectAgents(ctx context.Context, seen drivers) error {
 		return err
 	}
 	takes := scope.New(d.agents.book)
-	seen[takes.Kind()] = takes
+	seen[takes.Kind()] = driver.Contain(takes, d.log)
 	d.closeParts = func() error { d.agents.close(); return errors.Join(d.revoked.close(), d.local.Close()) }
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"gated/internal/audit"
 	"gated/internal/canary"
 	"gated/internal/config"
+	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -144,7 +146,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 
 // run serves until ctx ends or a part fails.
 func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
-	failed := together(ctx, d.parts(socket, hup), func() {
+	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
 		d.tell("READY=1")
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
 	}, func() { d.tell("STOPPING=1") })
@@ -152,29 +154,48 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	return errors.Join(failed, d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped}))
 }
 
+// stopDeadline is how long the parts may take to end. It is more than calls and
+// steps that are under way may take (server.Limits.Drain, reconcile.DefaultStopGrace),
+// and less than service managers wait.
+const stopDeadline = 45 * time.Second
+
 // together runs parts until ctx ends or one of them does, which ends the
-// others; that one did is its error.
-func together(ctx context.Context, parts []part, begun, stopping func()) error {
+// others; that one did is its error. What has not ended within the deadline is
+// left behind, and is an error, too: the journal says what was under way.
+func together(ctx context.Context, deadline time.Duration, parts []part, begun, stopping func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, len(parts))
+	var still sync.Map // the names of parts that have not ended
 	for _, p := range parts {
+		still.Store(p.name, true)
 		go func() {
 			err := p.run(ctx)
 			if ctx.Err() == nil {
 				err = fmt.Errorf("%s ended by itself: %w", p.name, cmp.Or(err, errNoReason))
 			}
 			cancel()
+			still.Delete(p.name)
 			ended <- err
 		}()
 	}
 	begun()
 	<-ctx.Done()
 	stopping()
+	late := time.After(deadline)
 	var failed error
 	for range parts {
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			failed = errors.Join(failed, err)
+		select {
+		case err := <-ended:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				failed = errors.Join(failed, err)
+			}
+		case <-late:
+			still.Range(func(name, _ any) bool {
+				failed = errors.Join(failed, fmt.Errorf("%v did not end within %s", name, deadline))
+				return true
+			})
+			return failed
 		}
 	}
 	return failed
@@ -207,12 +228,13 @@ func (d *daemon) tickSoon() {
 }
 
 // every does work at once and then by interval, and whenever it is due sooner,
-// until ctx ends.
+// until ctx ends. A panic costs that time only.
 func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-chan struct{}, what string, work func(context.Context) error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if err := work(ctx); err != nil && ctx.Err() == nil {
+		err := driver.Safely(d.log, what, func() error { return work(ctx) })
+		if err != nil && ctx.Err() == nil {
 			d.log.Error(what, "error", err)
 		}
 		select {
