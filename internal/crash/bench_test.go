@@ -103,7 +103,7 @@ func (b *bench) perform(k kind, c *cell, order string) (cut bool, err error) {
 }
 
 // traced runs a kind without a crash and returns how often it passed each point.
-func (b *bench) traced(k kind) map[string]int {
+func (b *bench) traced(k kind, of *figures) map[string]int {
 	c := b.cell(k)
 	file := filepath.Join(b.m().dir, "trace")
 	cut, err := b.perform(k, c, "trace "+file)
@@ -114,7 +114,7 @@ func (b *bench) traced(k kind) map[string]int {
 		counts[name]++
 	}
 	require.NoError(b.m().t, os.RemoveAll(file))
-	b.verify(k, c, "undisturbed")
+	b.verify(k, of, c, "undisturbed")
 	return counts
 }
 
@@ -143,18 +143,18 @@ func (b *bench) cell(k kind) *cell {
 
 // at runs a kind that is cut off at a point, and everything that must hold then.
 // It reports whether the point was reached.
-func (b *bench) at(k kind, point string, n int) bool {
+func (b *bench) at(k kind, of *figures, point string, n int) bool {
 	c := b.cell(k)
 	cut, err := b.perform(k, c, fmt.Sprintf("%s:%d", point, n))
 	if !cut {
 		require.NoError(b.m().t, err, "%s, which %s:%d did not cut off", k.name, point, n)
 	}
-	b.verify(k, c, fmt.Sprintf("%s:%d", point, n))
+	b.verify(k, of, c, fmt.Sprintf("%s:%d", point, n))
 	return cut
 }
 
 // verify starts the daemon again and checks all that must hold.
-func (b *bench) verify(k kind, c *cell, when string) {
+func (b *bench) verify(k kind, of *figures, c *cell, when string) {
 	t := b.m().t
 	t.Helper()
 	when = fmt.Sprintf("%s at %s (cell %d)", k.name, when, b.cells)
@@ -173,6 +173,7 @@ func (b *bench) verify(k kind, c *cell, when string) {
 		wrong = append(wrong, k.check(ctx, b, c)...)
 	}
 	wrong = append(wrong, b.wholeGuests(ctx)...)
+	of.count(wrong)
 	for _, w := range wrong {
 		t.Errorf("%s: %s", when, w)
 	}

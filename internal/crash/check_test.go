@@ -32,14 +32,16 @@ func newChecked(m *machine, l *ledger) *checked {
 }
 
 // check lets the daemon finish what may run, and then compares what the ledger
-// knows with what is there.
-func (c *checked) check(life int, r *rand.Rand) {
+// knows with what is there. It returns what it found.
+func (c *checked) check(life int, r *rand.Rand) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	for _, w := range append(c.settle(ctx), c.resend(ctx, c.ledger.someSpent(r))...) {
+	wrong := append(c.settle(ctx), c.resend(ctx, c.ledger.someSpent(r))...)
+	for _, w := range wrong {
 		c.t.Errorf("life %d: %s", life, w)
 	}
 	c.sound(fmt.Sprintf("settled after start %d", life))
+	return wrong
 }
 
 // settle waits until nothing is under way, and says what is wrong then.

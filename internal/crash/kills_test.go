@@ -37,9 +37,7 @@ func TestRandomKills(t *testing.T) {
 	}
 	require.Positive(t, y.spent)
 	t.Log("in all: ", y)
-	if *soak > 0 {
-		t.Logf("reliability: killed at a random moment | everything at once, in a soak | runs %d | lost 0 | twice 0", y.kills)
-	}
+	t.Logf("reliability: killed at a random moment | everything at once, in a soak | runs %d | lost %d | twice %d", y.kills, y.found.lost, y.found.twice)
 }
 
 // untilKilled tells the story until the moment that was chosen for the kill: so

@@ -52,7 +52,9 @@ func running(ctx context.Context, b *bench, c *cell) error {
 	if err := stopped(ctx, b, c); err != nil {
 		return err
 	}
-	return b.ask(ctx, c, true, guestAsk("guest.start", c, op.Params{}))
+	err := b.ask(ctx, c, true, guestAsk("guest.start", c, op.Params{}))
+	c.job, c.done = "", false
+	return err
 }
 
 // stopped makes a guest with files and a snapshot.
@@ -161,7 +163,6 @@ func changeable(ctx context.Context, b *bench, c *cell) error {
 		return err
 	}
 	delete(b.checked.ledger.files, c.inc)
-	c.job, c.done = "", false
 	c.told["first"] = c.digest
 	if err := os.WriteFile(b.path(c, "data", "newer"), []byte(c.name), 0o600); err != nil {
 		return err

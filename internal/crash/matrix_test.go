@@ -4,6 +4,7 @@ import (
 	"flag"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +28,29 @@ const cellsOfBench = 60
 type matrix struct {
 	t     *testing.T
 	bench *bench
-	runs  map[string]int // by the point's name
-	kinds map[string]int // cells that ended at their point
+	runs  map[string]int             // by the point's name
+	by    map[string]map[string]bool // which kinds were cut off there
+	kinds []*figures
 	cells int
+}
+
+// figures are what came of a kind.
+type figures struct {
+	name        string
+	runs        int // cells that were cut off at their point
+	lost, twice int // findings
+}
+
+// count sorts findings by what they say. None is let pass: where it is not that
+// something happened twice, something is lost.
+func (f *figures) count(wrong []string) {
+	for _, w := range wrong {
+		if strings.Contains(w, "twice") || strings.Contains(w, "after its end") || strings.Contains(w, "a replay") {
+			f.twice++
+		} else {
+			f.lost++
+		}
+	}
 }
 
 // on returns a bench with room for one more cell.
@@ -59,16 +80,18 @@ func (m *matrix) row(k kind, all bool) {
 		m.end()
 		defer m.end()
 	}
-	counts := m.on().traced(k)
+	of := &figures{name: k.name}
+	m.kinds = append(m.kinds, of)
+	counts := m.on().traced(k, of)
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		for n := 1; n <= counts[name] && (all || n == 1 && m.runs[name] == 0); n++ {
-			done += m.cell(k, name, n)
+			done += m.cell(k, of, name, n)
 		}
 	}
 	if done == 0 {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
 			if done == 0 {
-				done += m.cell(k, name, 1)
+				done += m.cell(k, of, name, 1)
 			}
 		}
 	}
@@ -78,14 +101,28 @@ func (m *matrix) row(k kind, all bool) {
 // cell runs one, and returns 1 if it was cut off where it should be. What a
 // program does beside the operation may come before or after it, so that a point
 // is not always passed as often as the last time.
-func (m *matrix) cell(k kind, name string, n int) int {
+func (m *matrix) cell(k kind, of *figures, name string, n int) int {
 	m.cells++
-	if !m.on().at(k, name, n) {
+	if !m.on().at(k, of, name, n) {
 		return 0
 	}
+	if m.by[name] == nil {
+		m.by[name] = map[string]bool{}
+	}
+	m.by[name][k.name] = true
 	m.runs[name]++
-	m.kinds[k.name]++
+	of.runs++
 	return 1
+}
+
+// report says what docs/reliability.md shows.
+func (m *matrix) report() {
+	for _, f := range m.kinds {
+		m.t.Logf("reliability: killed at a crash point | %s | runs %d | lost %d | twice %d", f.name, f.runs, f.lost, f.twice)
+	}
+	for _, row := range crashpoint.Table() {
+		m.t.Logf("crash point: %s | %d | %d | %d | %s", row.Name, len(m.by[row.Name]), len(m.kinds)-len(m.by[row.Name]), m.runs[row.Name], row.Doc)
+	}
 }
 
 // TestCrashMatrix has the daemon, or the command that runs in its place, end at
@@ -94,7 +131,10 @@ func TestCrashMatrix(t *testing.T) {
 	t.Parallel()
 	all := *cells == "all"
 	require.Contains(t, []string{"some", "all"}, *cells)
-	m := &matrix{t: t, runs: map[string]int{}, kinds: map[string]int{}}
+	m := &matrix{t: t, runs: map[string]int{}, by: map[string]map[string]bool{}}
+	if all {
+		defer m.report()
+	}
 	ops := map[string]bool{}
 	for i, k := range kinds() {
 		ops[k.name] = true
@@ -102,9 +142,6 @@ func TestCrashMatrix(t *testing.T) {
 			continue
 		}
 		m.row(k, all || *onlyKind != "")
-		if !t.Failed() && all {
-			t.Logf("reliability: killed at a crash point | %s | runs %d | lost 0 | twice 0", k.name, m.kinds[k.name])
-		}
 	}
 	m.end()
 	if *onlyKind != "" || testing.Short() {

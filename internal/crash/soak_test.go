@@ -34,6 +34,7 @@ type tally struct {
 	began, said                                      time.Time
 	states, kills, stops, answers, jobs, spent, seqs int
 	backups, claims                                  int
+	found                                            figures
 }
 
 func (y *tally) String() string {
@@ -66,7 +67,7 @@ func (y *tally) state(t *testing.T, r *rand.Rand, goes func(kills int) bool) {
 		}
 		m.sound(fmt.Sprintf("after kill %d, before the start", life))
 		m.start()
-		c.check(life, r)
+		y.found.count(c.check(life, r))
 		if t.Failed() {
 			t.Fatalf("after kill %d of state %d, seed %d; the daemon's log:\n%s", life, y.states, *seed, m.log.String())
 		}
