@@ -18,22 +18,28 @@ import (
 // likes, where the daemon's program is.
 const diskProgram = "GATED_TEST_DISK_PROGRAM"
 
-// inNamespace runs one test of this binary with mounts of its own, as root of a
-// user namespace where it is not root, and logs what it says of reliability.
-func inNamespace(t *testing.T, name string) {
+// buildProgram makes the daemon's program, for this process and its children.
+func buildProgram(t *testing.T) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "gated")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "gated/cmd/gated").CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	t.Setenv(diskProgram, program)
+}
+
+// inNamespace runs one test of this binary with mounts of its own, as root of a
+// user namespace where it is not root, and logs what it says of reliability.
+func inNamespace(t *testing.T, name string) {
+	t.Helper()
+	buildProgram(t)
 	cmd := reexec(t, "-test.run=^"+name+"$", "-test.v")
-	cmd.Env = append(os.Environ(), diskProgram+"="+program)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
-	out, err = cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "--- PASS: "+name)
 	said := false
