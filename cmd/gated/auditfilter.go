@@ -140,18 +140,26 @@ func newest(ctx context.Context, cl *client.Client, head, n int64, f entryFilter
 	}
 	for end := head; end > 0; {
 		start := max(0, end-auditPage)
-		page, err := cl.Audit(ctx, start, int(end-start))
-		if err != nil {
-			return 0, err
-		}
-		for _, e := range slices.Backward(page) {
-			if !f.wants(e) {
-				continue
+		var below []int64 // the numbers below those that are wanted
+		for after := start; after < end; {
+			page, err := cl.Audit(ctx, after, int(end-after))
+			if err != nil {
+				return 0, err
 			}
-			if n--; n == 0 {
-				return e.Seq - 1, nil
+			if len(page) == 0 {
+				return 0, entryMissing(after+1, end)
+			}
+			for _, e := range page {
+				if f.wants(e) {
+					below = append(below, after)
+				}
+				after = e.Seq
 			}
 		}
+		if int64(len(below)) >= n {
+			return below[int64(len(below))-n], nil
+		}
+		n -= int64(len(below))
 		end = start
 	}
 	return 0, nil

@@ -30,6 +30,9 @@ type proof struct {
 	Key   string   `json:"key"`
 }
 
+// parseProof reads the document, strictly.
+func parseProof(text []byte) (p proof, err error) { return p, api.DecodeBody(text, &p) }
+
 // check verifies it, and returns the head and the entry.
 func (p proof) check() (checkpoint.Checkpoint, api.Entry, error) {
 	if p.Type != proofType {
@@ -94,8 +97,8 @@ func (t *tool) auditCheckCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var p proof
-		if err := api.DecodeBody(text, &p); err != nil {
+		p, err := parseProof(text)
+		if err != nil {
 			return err
 		}
 		if key != "" && p.Key != key {

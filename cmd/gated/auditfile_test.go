@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// logOf answers as a gate whose log has these entries, and says that it has so
+// many.
+func logOf(t *testing.T, says int64, texts ...string) *tool {
+	dir, err := os.MkdirTemp("/tmp", "ga")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/audit/head", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"seq":%d,"hash":""}`, says) })
+	mux.HandleFunc("/v1/audit", func(w http.ResponseWriter, r *http.Request) {
+		after, err := strconv.Atoi(r.FormValue("after"))
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		after = min(after, len(texts))
+		limit, err := strconv.Atoi(r.FormValue("limit"))
+		if err != nil {
+			limit = 2
+		}
+		_, _ = fmt.Fprintf(w, `{"entries":[%s]}`, strings.Join(texts[after:min(len(texts), after+min(limit, 2))], ","))
+	})
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = srv.Serve(l) }()
+	t.Cleanup(func() { require.NoError(t, srv.Close()) })
+	tl := testTool()
+	tl.Socket = path
+	return tl
+}
+
+func numbered(seqs ...int) []string {
+	out := make([]string, len(seqs))
+	for i, n := range seqs {
+		out[i] = fmt.Sprintf(`{"seq":%d,"time":"2026-01-02T03:04:05Z","kind":"started"}`, n)
+	}
+	return out
+}
+
+// exportOf runs an export and returns what it wrote.
+func exportOf(t *testing.T, tl *tool, after int64) (string, error) {
+	cl, err := tl.Client()
+	require.NoError(t, err)
+	defer cl.Close()
+	var b strings.Builder
+	_, _, err = tl.export(context.Background(), cl, after, entryFilter{}, func(line []byte) error {
+		_, err := b.Write(line)
+		return err
+	})
+	return b.String(), err
+}
+
+func TestAnExportIsWholeOrSaysSo(t *testing.T) {
+	all := numbered(1, 2, 3, 4, 5)
+	text, err := exportOf(t, logOf(t, 5, all...), 0)
+	require.NoError(t, err)
+	require.Equal(t, strings.Join(all, "\n")+"\n", text, "byte for byte")
+	text, err = exportOf(t, logOf(t, 5, all...), 5)
+	require.NoError(t, err)
+	require.Empty(t, text)
+	_, err = exportOf(t, logOf(t, 7, all...), 0)
+	require.ErrorIs(t, err, op.Conflict, "cut off at the end")
+	_, err = exportOf(t, logOf(t, 5, numbered(1, 2, 4, 5)...), 0)
+	require.ErrorIs(t, err, op.Conflict, "cut out in the middle")
+	_, err = exportOf(t, logOf(t, 5, numbered(1, 2, 2, 3)...), 0)
+	require.ErrorIs(t, err, op.Conflict, "the same again")
+	_, err = exportOf(t, logOf(t, 5, all...), 6)
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
+
+// TestNewestReadsBackwards and counts what is wanted alone.
+func TestNewestReadsBackwards(t *testing.T) {
+	texts := numbered(1, 2, 3, 4, 5, 6, 7)
+	for _, i := range []int{1, 4} {
+		texts[i] = strings.Replace(texts[i], "started", "refused", 1)
+	}
+	tl := logOf(t, 7, texts...)
+	cl, err := tl.Client()
+	require.NoError(t, err)
+	defer cl.Close()
+	only := entryFilter{kinds: []string{"refused"}}
+	for n, want := range map[int64]int64{1: 4, 2: 1, 3: 0} {
+		got, err := newest(context.Background(), cl, 7, n, only)
+		require.NoError(t, err)
+		require.Equal(t, want, got, n)
+	}
+	for n, want := range map[int64]int64{1: 6, 7: 0, 9: 0} {
+		got, err := newest(context.Background(), cl, 7, n, entryFilter{})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+func TestLastEntry(t *testing.T) {
+	two := strings.Join(numbered(1, 2), "\n") + "\n"
+	for text, want := range map[string]int64{"": 0, two: 2, two + `{"seq":3`: 2, two + "x": 2} {
+		e, end, err := last(t, text)
+		require.NoError(t, err)
+		if want == 0 {
+			require.Nil(t, e)
+			require.Zero(t, end)
+			continue
+		}
+		require.Equal(t, want, e.Seq)
+		require.EqualValues(t, len(two), end)
+	}
+	for _, text := range []string{"x", "\n", two + "\n", two + "notes\n", numbered(1)[0], `{"seq":0,"time":"2026-01-02T03:04:05Z","kind":"x"}` + "\n",
+		"\n" + strings.Repeat("x", 2*maxEntry+1) + "\n"} {
+		_, _, err := last(t, text)
+		require.ErrorIs(t, err, op.Malformed)
+	}
+}
+
+func last(t testing.TB, text string) (*api.Entry, int64, error) {
+	path := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	return lastEntry(f, path)
+}
