@@ -28,10 +28,18 @@ func (w *world) conns() int {
 	return w.server.crowd.total
 }
 
-// H04: thousands of idle and trickling connections of another process of the
-// same uid. Their number stays bounded and every call is answered.
+// inBodies is how much memory bodies have.
+func (w *world) inBodies() int64 {
+	w.server.bodies.mu.Lock()
+	defer w.server.bodies.mu.Unlock()
+	return w.server.bodies.used
+}
+
+// H04: 10,000 idle and trickling connections of another process of the same uid,
+// and bodies of 1 MiB that do not end. Their number and the memory for them stay
+// bounded, and every call is answered.
 func TestH04IdleConnections(t *testing.T) {
-	w := start(t, -1, func(c *Config) { c.Limits.Conns, c.Limits.ConnsPerUID = 128, 64 })
+	w := start(t, -1, func(c *Config) { c.Limits.Conns, c.Limits.ConnsPerUID, c.Limits.BodiesUID = 128, 64, 32<<20 })
 	flood := exec.Command("/proc/self/exe")
 	flood.Env = []string{"GATED_TEST_FLOOD=" + w.path}
 	said, err := flood.StdoutPipe()
@@ -55,26 +63,37 @@ func TestH04IdleConnections(t *testing.T) {
 		w.http.CloseIdleConnections() // each call has to get in anew
 		require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
 		require.LessOrEqual(t, w.conns(), 64)
+		require.LessOrEqual(t, w.inBodies(), int64(32<<20))
 	}
 	t.Logf("%d calls were answered", answered)
 }
 
-// floodWith opens connections until 3000 were open once: two thirds idle, a
-// third in the middle of a header or of a body.
+// floodWith opens 10,000 connections, and keeps those that were opened last: most
+// of them idle, the others in the middle of a header, or at the first or the last
+// byte of a body of 1 MiB.
 func floodWith(path string) int {
+	const all, kept = 10_000, 1000
+	large := "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n"
+	almost := large + strings.Repeat(" ", 1<<20-1)
 	var held []net.Conn
-	for i := range 3000 {
+	for i := range all {
 		c, err := net.Dial("unix", path)
 		if err != nil {
 			continue // the queue was full
 		}
-		switch i % 6 {
-		case 0:
+		switch i % 60 {
+		case 0, 10, 20, 30, 40:
 			_, _ = io.WriteString(c, "GET /v1/status HTT")
-		case 1:
-			_, _ = io.WriteString(c, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+		case 1, 11, 21, 31, 41:
+			_, _ = io.WriteString(c, large+"{")
+		case 2:
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // it may have been closed, or not be read
+			_, _ = io.WriteString(c, almost)
 		}
-		held = append(held, c)
+		if held = append(held, c); len(held) > kept {
+			_ = held[0].Close()
+			held = held[1:]
+		}
 	}
 	_, _ = os.Stdout.WriteString("!")
 	_, _ = io.Copy(io.Discard, os.Stdin)

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ask sends a request whose answer nobody will read.
+func (w *world) ask(t *testing.T, path string) {
+	t.Helper()
+	conn := w.dial(t)
+	_, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+}
+
+// Who asks for a stream and never reads it loses it when one part was not taken
+// in time, and costs nobody else anything meanwhile.
+func TestAReaderThatNeverReads(t *testing.T) {
+	for path, set := range map[string]func(*world){
+		"/v1/events": func(w *world) { w.grow(t, 40*eventBatch) },
+		"/v1/backup": func(w *world) {
+			w.backups = func(_ context.Context, to io.Writer) error {
+				part := make([]byte, 1<<20)
+				for {
+					if _, err := to.Write(part); err != nil {
+						return err
+					}
+				}
+			}
+		},
+	} {
+		t.Run(path, func(t *testing.T) {
+			w := start(t, -1, func(c *Config) {
+				c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept, c.Limits.Write = 2, 2, 1, 200*time.Millisecond
+			})
+			set(w)
+			w.ask(t, path)
+			w.ask(t, path)
+			taken := func() int64 {
+				w.server.streams.mu.Lock()
+				defer w.server.streams.mu.Unlock()
+				return w.server.streams.used
+			}
+			require.Eventually(t, func() bool { return taken() > 0 }, 10*time.Second, time.Millisecond)
+			require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status, "others are answered")
+			require.Eventually(t, func() bool { return taken() == 0 }, 20*time.Second, time.Millisecond, "it keeps its place for ever")
+			require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
+		})
+	}
+}
