@@ -47,8 +47,11 @@ func lies(id, what string, want op.State, says func(context.Context) (string, er
 		asked := &atomic.Int64{}
 		w.back = liar{w.driver, says, task, asked}
 		w.reconcile()
-		w.back = w.driver
+		if task == nil {
+			w.back = w.driver
+		}
 		w.reconcile() // also not at the next start
+		w.back = w.driver
 		require.Equal(w.t, task != nil, asked.Load() > 0)
 		require.True(w.t, w.observe("victim").Present)
 		return op.Code(w.stepOf(r.ID).State)
@@ -64,6 +67,10 @@ var lyingRows = []attack{
 	lies("H09c", "says that nobody knows", op.StateInterrupted, func(context.Context) (string, error) {
 		return "", driver.Unknown(context.DeadlineExceeded)
 	}, nil),
+	lies("H09h", "goes on with a destroy, says after a restart that it is done, and the guest is there", op.StateFailed, begun,
+		func() (driver.Progress, error) { return driver.Progress{Done: true}, nil }),
+	lies("H09i", "goes on with a destroy, and says after a restart that it knows of no such task", op.StateInterrupted, begun,
+		func() (driver.Progress, error) { return driver.Progress{}, op.Refuse(op.UnknownTarget, "no such task") }),
 	{id: "H09d", what: "the back end says that it made a guest, and there is none", want: op.Code(op.StateFailed), run: func(w *world) error {
 		w.arm()
 		w.back = liar{w.driver, done, nil, &atomic.Int64{}}
