@@ -13,6 +13,7 @@ import (
 	"gated/internal/audit"
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 var when = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("x", 3600))
@@ -26,11 +27,16 @@ type log struct {
 	store *store.Store
 }
 
+// whole is what is looked at when a test has ended: there is nothing else here.
+func whole(tx *store.Tx, _ []store.Object) ([]storetest.Problem, error) {
+	if _, err := audit.Verify(tx, nil); err != nil {
+		return []storetest.Problem{{Rule: "audit-log", Says: err.Error()}}, nil
+	}
+	return nil, nil
+}
+
 func newLog(t *testing.T) *log {
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"),
-		store.Options{Migrations: schema})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: schema}, whole)
 	s.OnGroup(audit.Seal)
 	return &log{t, s}
 }
@@ -80,6 +86,7 @@ func (l *log) head() (h audit.Head) {
 // broken asserts that Verify names the entry.
 func (l *log) broken(seq int64) {
 	l.t.Helper()
+	storetest.Breaks(l.t, l.store.Path(), "audit-log")
 	var b *audit.BrokenError
 	require.ErrorAs(l.t, l.verify(), &b)
 	require.Equal(l.t, seq, b.Seq, b.Error())
@@ -264,6 +271,7 @@ func TestTampering(t *testing.T) { // H07
 			l.exec(`CREATE TABLE head_before AS SELECT * FROM audit_head`)
 			l.append(audit.Entry{Time: when, Kind: audit.Approved})
 			l.exec(`UPDATE audit_head SET seq = (SELECT seq FROM head_before), hash = (SELECT hash FROM head_before)`)
+			l.exec(`DROP TABLE head_before`)
 		}, 6},
 		"no text":          {func(l *log) { l.exec(`UPDATE audit SET body = x'' WHERE seq = 4`) }, 4},
 		"head removed":     {func(l *log) { l.exec(`DELETE FROM audit_head`) }, 5},
@@ -318,9 +326,7 @@ func TestGoingOnHidesNothing(t *testing.T) {
 // offline opens the log as another program would: nothing seals the head.
 func offline(l *log) *log {
 	require.NoError(l.t, l.store.Close())
-	s, err := store.Open(l.t.Context(), l.store.Path(), store.Options{Migrations: schema})
-	require.NoError(l.t, err)
-	l.t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(l.t, l.store.Path(), store.Options{Migrations: schema}, whole)
 	return &log{l.t, s}
 }
 

@@ -13,15 +13,14 @@ import (
 	"gated/internal/checkpoint"
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 const gateID = op.GateID("0123456789abcdef0123456789abcdef")
 
 // signing is a log whose heads are signed.
 func signing(t *testing.T) (*log, checkpoint.Key) {
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: schema})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, filepath.Join(t.TempDir(), "audit.db"), store.Options{Migrations: schema}, whole)
 	key, err := checkpoint.NewKey(gateID)
 	require.NoError(t, err)
 	s.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
@@ -185,6 +184,7 @@ func TestTheTreeIsPartOfTheLog(t *testing.T) {
 			l.fill(300, 7)
 			require.NoError(t, l.verify())
 			l = offline(l)
+			storetest.Breaks(t, l.store.Path(), "audit-log")
 			l.exec(tamper)
 			require.Error(t, l.verify())
 		})
@@ -225,6 +225,7 @@ func TestARewrittenLogIsFoundByItsHead(t *testing.T) {
 // everything that was written before.
 func TestLogsFromBeforeTheTree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
+	//fsck:none it is checked when the next one has it
 	old, err := store.Open(t.Context(), path, store.Options{Migrations: schema[:1]})
 	require.NoError(t, err)
 	old.OnGroup(func(tx *store.Tx) error {
@@ -234,9 +235,7 @@ func TestLogsFromBeforeTheTree(t *testing.T) {
 	(&log{t, old}).fill(300, 50)
 	require.NoError(t, old.Close())
 
-	s, err := store.Open(t.Context(), path, store.Options{Migrations: schema})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, path, store.Options{Migrations: schema}, whole)
 	l := &log{t, s}
 	require.NoError(t, l.verify(), "before anything was written")
 	key, err := checkpoint.NewKey(gateID)
@@ -281,6 +280,7 @@ func TestNothingSignsForABrokenLog(t *testing.T) {
 	l, key := signing(t)
 	l.fill(20, 4)
 	l = offline(l)
+	storetest.Breaks(t, l.store.Path(), "audit-log")
 	l.exec(`UPDATE audit_head SET edge = substr(edge, 1, 32)`)
 	l.store.OnGroup(audit.Sealer{Gate: gateID, Key: key.Signer}.Seal)
 	l.fill(5, 1)

@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/store/storetest"
 )
 
 // A commit of many files can be checked beside a holder that has much.
 func TestManyPathsAreCheckedBesideMuch(t *testing.T) {
 	w := newWorld(t)
+	storetest.Unchecked(t, w.path, "what others hold is made by hand, and overlaps")
 	w.others(repo, 400, func(i int) string { return fmt.Sprintf("*%dx", i) })
 	w.others(repo, 1, func(int) string { return "**/file500.go" })
 	var paths []string

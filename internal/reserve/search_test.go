@@ -10,6 +10,7 @@ import (
 	"gated/internal/glob"
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 // Paths whose bytes lie around "/" are neither above nor below each other.
@@ -177,6 +178,7 @@ func (w *world) others(p Place, n int, name func(int) string) {
 
 func TestASearchIsBounded(t *testing.T) {
 	w := newWorld(t)
+	storetest.Unchecked(t, w.path, "what others hold is made by hand, and overlaps")
 	a := w.register("a", 1)
 	w.others(repo, 1, func(int) string { return "d/x0" })
 	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
@@ -194,6 +196,7 @@ func TestASearchIsBounded(t *testing.T) {
 
 func TestTheWorkOfADecisionIsBounded(t *testing.T) {
 	w := newWorld(t)
+	storetest.Unchecked(t, w.path, "what others hold is made by hand, and overlaps")
 	a := w.register("a", 1)
 	long := func(i int) string { return "d/" + strings.Repeat("*a", 9) + strings.Repeat("b", 4000) + fmt.Sprint(i) }
 	w.others(repo, 140, long)

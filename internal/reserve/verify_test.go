@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 func TestVerifyFindsWhatMayNotBe(t *testing.T) {
@@ -36,6 +37,7 @@ func TestVerifyFindsWhatMayNotBe(t *testing.T) {
 			w.reserve(claim(w.register("a", 1), "src/a"))
 			w.reserve(claim(w.register("b", 1), "docs/*"))
 			w.sound()
+			storetest.Breaks(t, w.path, "apart")
 			var problems []string
 			require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) (err error) {
 				for _, sql := range c.sql {
@@ -73,6 +75,7 @@ func TestPatternsBelongToAReservation(t *testing.T) {
 
 func TestVerifyTellsAtMostSoMuch(t *testing.T) {
 	w := newWorld(t)
+	storetest.Breaks(t, w.path, "apart")
 	w.others(repo, 3*maxProblems, func(i int) string { return fmt.Sprintf("f%d/**", i) })
 	require.NoError(t, w.cfg.Store.Update(t.Context(), func(tx *store.Tx) error {
 		if _, err := tx.Exec(`UPDATE reservation_patterns SET prefix = '/srv/repo', pattern = '**'`); err != nil {

@@ -11,6 +11,7 @@ import (
 	"gated/internal/audit"
 	"gated/internal/op"
 	"gated/internal/store"
+	"gated/internal/store/storetest"
 )
 
 // registrations stands for the table of agents, so that an end and what it ends
@@ -39,9 +40,9 @@ func newWorld(t testing.TB) *world {
 }
 
 func (w *world) open(now func() time.Time) {
-	s, err := store.Open(w.t.Context(), w.path, store.Options{
-		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + Schema + registrations}}})
-	require.NoError(w.t, err)
+	s := storetest.Open(w.t, w.path, store.Options{
+		Migrations: []store.Migration{{Version: 1, Name: "all", SQL: audit.Schema + audit.SchemaTree + Schema + registrations}}}, w.look)
+	s.OnGroup(audit.Seal)
 	w.Book = New(Config{Store: s, Now: now, Agent: w.agent, Registered: registered, Changed: w.note,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			for i := range entries {
@@ -55,6 +56,19 @@ func (w *world) open(now func() time.Time) {
 			defer w.mu.Unlock()
 			return !w.dead[h.Name]
 		}})
+}
+
+// look is what fsck looks at that is this package's and the log's: it cannot be
+// asked itself from within what it is made of.
+func (w *world) look(tx *store.Tx, _ []store.Object) (out []storetest.Problem, err error) {
+	if _, err := audit.Verify(tx, nil); err != nil {
+		out = append(out, storetest.Problem{Rule: "audit-log", Says: err.Error()})
+	}
+	wrong, err := Verify(tx, w.clock())
+	for _, says := range wrong {
+		out = append(out, storetest.Problem{Rule: "apart", Says: says})
+	}
+	return out, err
 }
 
 func (w *world) close() { require.NoError(w.t, w.cfg.Store.Close()) }
