@@ -54,8 +54,14 @@ func (p probe) wire(id string) []byte {
 	return b.Bytes()
 }
 
-// request is what net/http makes of it; nil is what it answers itself.
+// request is what net/http makes of it; nil is what it answers itself, and
+// headers that end before they are all there.
 func (p probe) request() *http.Request {
+	for line := range strings.Lines(p.headers) {
+		if strings.TrimSpace(line) == "" {
+			return nil
+		}
+	}
 	for _, id := range []string{p.id, url.PathEscape(p.id)} {
 		if r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(p.wire(id)))); err == nil {
 			return r
