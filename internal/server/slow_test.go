@@ -52,3 +52,21 @@ func TestAReaderThatNeverReads(t *testing.T) {
 		})
 	}
 }
+
+// A call that does not end is cut off when the daemon has waited long enough.
+func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Limits.Drain = 10 * time.Millisecond })
+	w.hold, w.held = make(chan struct{}), make(chan struct{}, 1)
+	broken := make(chan error, 1)
+	go func() {
+		resp, err := w.http.Get("http://gated/v1/status")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		broken <- err
+	}()
+	<-w.held
+	w.stop()
+	require.Error(t, <-broken, "no answer is better than one that may be half")
+	close(w.hold)
+}
