@@ -221,7 +221,12 @@ const handEdit = "# by hand\n"
 func (b *bench) signers() string { return filepath.Join(b.m().state, "allowed_signers") }
 
 func restore(ctx context.Context, b *bench, _ *cell) error {
-	cmd := exec.CommandContext(ctx, b.m().program, "restore", filepath.Join(b.m().dir, "backup"), "--state", b.m().state)
+	return b.command(ctx, "restore", filepath.Join(b.m().dir, "backup"))
+}
+
+// command runs the program on the state directory.
+func (b *bench) command(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, b.m().program, append(args, "--state", b.m().state)...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, b.m().env...)
 	out, err := cmd.CombinedOutput()
 	switch {
@@ -282,12 +287,17 @@ func unspent(ctx context.Context, b *bench, c *cell) []string {
 	if fmt.Sprint(newest.Epoch) != c.told["epoch"] {
 		wrong = append(wrong, fmt.Sprintf("the list of signers is of epoch %d, and was of %s", newest.Epoch, c.told["epoch"]))
 	}
+	return append(wrong, b.refused(ctx)...)
+}
+
+// refused says which approvals of another gate id count.
+func (b *bench) refused(ctx context.Context) (wrong []string) {
 	for _, s := range b.past {
 		_, one := b.client().Approve(ctx, s.request, s.envelope)
 		_, other := b.client().SubmitSigned(ctx, s.envelope)
 		for _, err := range []error{one, other} {
 			if _, refused := errors.AsType[*op.Refusal](err); !refused {
-				wrong = append(wrong, fmt.Sprintf("an approval of %s after a restore got %v", s.request, err))
+				wrong = append(wrong, fmt.Sprintf("an approval of %s, for another gate id, got %v", s.request, err))
 			}
 		}
 	}

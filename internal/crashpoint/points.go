@@ -64,8 +64,8 @@ const (
 	RotateWritten
 	RotateKept
 	RotateInForce
-	SignersStaged
-	SignersPlaced
+	StateFileStaged
+	StateFilePlaced
 
 	MigrateCopied
 	MigrateNamed

@@ -63,11 +63,11 @@ var table = [count]Row{
 	BookWritten:     {"book.written", "a change of reservations is written, and not committed"},
 	BookKept:        {"book.kept", "it is on disk, and neither its caller nor who waits was told"},
 
-	RotateWritten: {"rotate.written", "a new list of signers is written, and not committed"},
-	RotateKept:    {"rotate.kept", "it is in the database, and this process decides by the old one"},
-	RotateInForce: {"rotate.in-force", "it is in force, and the file says the old one"},
-	SignersStaged: {"signers.staged", "the file of signers is written aside"},
-	SignersPlaced: {"signers.placed", "it is in place; the directory is not synced"},
+	RotateWritten:   {"rotate.written", "a new list of signers is written, and not committed"},
+	RotateKept:      {"rotate.kept", "it is in the database, and this process decides by the old one"},
+	RotateInForce:   {"rotate.in-force", "it is in force, and the file says the old one"},
+	StateFileStaged: {"state-file.staged", "the file of signers, or the gate's own key, is written aside"},
+	StateFilePlaced: {"state-file.placed", "it is in place; the directory is not synced"},
 
 	MigrateCopied:    {"migrate.copied", "the database is copied under a temporary name before a migration"},
 	MigrateNamed:     {"migrate.named", "the copy has its name"},

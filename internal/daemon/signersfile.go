@@ -161,11 +161,11 @@ func replaceFile(path string, text []byte) error {
 	if err := writeNew(tmp, text); err != nil {
 		return err
 	}
-	crashpoint.Here(crashpoint.SignersStaged)
+	crashpoint.Here(crashpoint.StateFileStaged)
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	crashpoint.Here(crashpoint.SignersPlaced)
+	crashpoint.Here(crashpoint.StateFilePlaced)
 	return syncDir(filepath.Dir(path))
 }
 
