@@ -43,7 +43,7 @@ func TestDecisionsWhereEveryCallFails(t *testing.T) {
 	require.NoError(t, cmd.Wait(), "%s", &out)
 	require.NoError(t, s.Wait())
 	require.Contains(t, out.String(), "--- PASS: TestDecisionsChild")
-	relay(t, out.String(), 6)
+	relay(t, out.String(), 5)
 }
 
 func TestDecisionsChild(t *testing.T) {
@@ -55,9 +55,9 @@ func TestDecisionsChild(t *testing.T) {
 	sums := map[string]*tally{}
 	for _, f := range []Fault{{Errno: unix.EIO}, {Errno: unix.ENOSPC}, {Errno: unix.EIO, Lasting: true}, {Errno: unix.ENOSPC, Lasting: true},
 		{Errno: unix.EROFS, Lasting: true}} {
-		stride := 1
+		stride := Stride
 		if f.Lasting { // where it begins matters less than that nothing works
-			stride = 7
+			stride = 7 * Stride
 		}
 		for f.Nth = 1; ; f.Nth += stride {
 			h := newHost(t, dir, p, f)

@@ -48,9 +48,9 @@ func TestRestoreChild(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(r.state, "gated.db"), r.backup))
 	defer func() { require.NoError(t, os.Remove(r.backup)) }()
 	for _, only := range []Kind{Write, Sync, Rename, Open, Truncate, Unlink} {
-		stride := 1
+		stride := Stride
 		if only == Write {
-			stride = 4
+			stride = 4 * Stride
 		}
 		for _, errno := range []unix.Errno{unix.EIO, unix.ENOSPC} {
 			runs, lost := 0, 0
