@@ -218,3 +218,22 @@ func TestNextStepsAreCommands(t *testing.T) {
 	}
 	require.Greater(t, named, 10)
 }
+
+// An older gate signs no head of its log: that is said, once in a run.
+func TestAGateWithoutASignedHeadIsSaidOnce(t *testing.T) {
+	b := payload(t, func(*op.Payload) {})
+	tl := gateWith(t, b, requestOf(t, b))
+	var said strings.Builder
+	tl.Stderr = &said
+	for range 3 {
+		_, err := ask1(t, tl)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, strings.Count(said.String(), "warning: gate "+string(gateID)+" signs no head of its audit log"))
+	cl, err := tl.Client()
+	require.NoError(t, err)
+	defer cl.Close()
+	_, checked, err := tl.witnessedGate(context.Background(), cl)
+	require.NoError(t, err)
+	require.Nil(t, checked, "there is nothing to compare with")
+}

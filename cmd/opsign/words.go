@@ -70,16 +70,16 @@ empty: --incarnation "". For -p see gated ops.`,
 		`A gate is pinned when it is met first, in $XDG_CONFIG_HOME/gated/known_gates or ~/.config/gated/known_gates. Another
 gate at the same address is refused.`, "  opsign known"},
 	"forget": {"forget ADDRESS", "Forget the gate of an address, so that the one that answers next is pinned",
-		`Ask whoever runs the gate first, and compare the new id with what gated status prints on its host. What is remembered of
-its audit log stays, as evidence (opsign witness).`,
+		`Ask whoever runs the gate first, and compare the new id with what gated status prints on its host. What is
+remembered of its audit log stays, as evidence (opsign witness).`,
 		"  opsign forget ssh://alice@pve1"},
 	"witness": {"witness", "List what is remembered of gates' audit logs",
-		`Each time it connects, opsign demands a proof that the gate's audit log goes on from the last head that was seen. A log that was
-cut, rewritten or rolled back is refused, with both heads, before anything is signed. The heads are in
+		`Each time it connects, opsign demands a proof that the gate's audit log goes on from the last head that was
+seen. A log that was cut, rewritten or rolled back is refused, with both heads, before anything is signed. The heads are in
 $XDG_STATE_HOME/gated/witness or ~/.local/state/gated/witness.`, "  opsign witness"},
 	"witness export": {"export [GATE]", "Write the heads that are remembered, and what contradicted them, as evidence",
-		`One JSON object a line, with the gate's key and the signed note: who gets it needs nothing else to check it. See opsign witness
-check and, on the gate's host, gated audit verify --witness.`, "  opsign witness export > heads.jsonl"},
+		`One JSON object a line, with the gate's key and the signed note: who gets it needs nothing else to check it.
+See opsign witness check and, on the gate's host, gated audit verify --witness.`, "  opsign witness export > heads.jsonl"},
 	"witness check": {"check FILE", "Compare the heads that another operator remembers with the log that the gate shows here",
 		`FILE is what opsign witness export wrote there, - standard input. Exit code 1 if one of them is not of this log: the two of you
 were shown different ones.`, "  opsign witness check heads.jsonl"},
