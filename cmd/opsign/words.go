@@ -81,8 +81,8 @@ are in $XDG_STATE_HOME/gated/witness or ~/.local/state/gated/witness.`, "  opsig
 		`One JSON object a line, with the gate's key and the signed note: who gets it needs nothing else to check it.
 See opsign witness check and, on the gate's host, gated audit verify --witness.`, "  opsign witness export > heads.jsonl"},
 	"witness check": {"check FILE", "Compare the heads that another operator remembers with the log that the gate shows here",
-		`FILE is what opsign witness export wrote there, - standard input. Exit code 1 if one of them is not of this log: the two of you
-were shown different ones.`, "  opsign witness check heads.jsonl"},
+		`FILE is what opsign witness export wrote there, - standard input. Exit code 1 if one of them is not of this log:
+the two of you were shown different ones.`, "  opsign witness check heads.jsonl"},
 }
 
 // What the flags do.
