@@ -14,12 +14,20 @@ func digestAsk(name, target string, params []byte) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", name, target, params))
 }
 
+// digestReason digests why a step has its class: half of a hash, which is enough
+// against whoever cannot choose both texts.
+func digestReason(rule, why string) (sum [16]byte) {
+	whole := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", rule, why))
+	return [16]byte(whole[:16])
+}
+
 // asked keeps what an entry says that the step does. A compensation's entry
 // has no parameters: they are those of the undo that it carries out.
 func (l life) asked(e audit.Entry) life {
 	switch e.Kind {
 	case audit.Planned, audit.Requested:
 		l.class, l.whole, l.asks = e.Class, true, digestAsk(e.Op, e.Target, e.Params.Canonical())
+		l.words = digestReason(e.Rule, e.Why)
 	case audit.Compensated:
 		l.class, l.asks = e.Class, digestAsk(e.Op, e.Target, nil)
 		if of, ok := strings.CutPrefix(e.Detail, "takes back "); ok {
@@ -41,6 +49,9 @@ func (c *check) same(r row, l life) {
 	}
 	if r.step.Verdict.Class != l.class {
 		c.found(stepClass, r.step.ID.String(), "its class is %q, and by the audit log %q", string(r.step.Verdict.Class), string(l.class))
+	}
+	if l.whole && digestReason(r.step.Verdict.Rule, r.step.Verdict.Why) != l.words {
+		c.found(stepWords, r.step.ID.String(), "the audit log has another rule or reason for its class")
 	}
 	if r.step.Undoes != l.takes {
 		c.found(stepUndoes, r.step.ID.String(), "it takes back step %d, and by the audit log %d (0: none)", r.step.Undoes, l.takes)

@@ -85,6 +85,9 @@ func TestForgedSignatures(t *testing.T) {
 		{"a proof where nothing rotates", "j5.1", "not those that count", `INSERT INTO proofs SELECT job, idx, principal, role, key, armor, at FROM signatures WHERE job = 5`},
 
 		{"labels that are none", "j5.1", "labels do not decode", `UPDATE requests SET labels = '[]' WHERE job = 5`},
+		{"fewer facts", "j5.1", "facts or labels are not", `UPDATE requests SET facts = '[{"label":"x","value":"y"}]' WHERE job = 5`},
+		{"other labels", "j5.1", "facts or labels are not", `UPDATE requests SET labels = '{"a":"b"}' WHERE job = 5`},
+		{"a payload of today", "j5.1", "not the one that the log says was issued", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"test"', '"best"') AS BLOB) WHERE job = 5`},
 		{"no operator's own payload", "j5.1", "whether an operator's own payload", `UPDATE requests SET offline = 1 WHERE job = 5`},
 		{"an operator's own payload", "j8.1", "whether an operator's own payload", `UPDATE requests SET offline = 0 WHERE job = 8`},
 		{"brought by somebody else", "j8.1", "whether an operator's own payload", `UPDATE requesters SET source = 'api' WHERE job = 8`},

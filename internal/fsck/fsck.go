@@ -7,6 +7,7 @@
 package fsck
 
 import (
+	"errors"
 	"fmt"
 
 	"gated/internal/authz"
@@ -66,6 +67,8 @@ type part struct {
 	run   func() error
 }
 
+const logPart = "audit log"
+
 func (c *check) parts() []part {
 	logged := func(tables ...string) []string {
 		return append(tables, "audit", "audit_head", "audit_tree", "audit_key")
@@ -73,7 +76,7 @@ func (c *check) parts() []part {
 	return []part{
 		{"pages", nil, c.database},
 		{"schema", nil, c.schema},
-		{"audit log", logged(), c.auditLog},
+		{logPart, logged(), c.auditLog},
 		{"keys", logged(), c.keys},
 		{"gate id", logged("gate_identity"), c.identity},
 		{"trust", logged("trust"), c.trust},
@@ -114,12 +117,15 @@ func (o Checker) Run(tx *store.Tx) (Report, error) {
 		}
 		c.Progress(p.name, 0, 0)
 		if err := p.run(); err != nil {
-			if len(c.report.Problems) == 0 {
+			// A machine that cannot read says nothing about rows. Where something is
+			// damaged, what was found of that is worth more than the error.
+			if len(c.report.Problems) == 0 && errors.Is(err, store.ErrUnavailable) {
 				return c.report, err
 			}
-			// It is damaged, and what was found of that is worth more than the error.
-			c.found(unreadable, p.name, "the rest cannot be checked: %v", err)
-			break
+			c.found(unreadable, p.name, "it cannot be read whole: %v", err)
+			if p.name == logPart {
+				break // all that follows compares with it
+			}
 		}
 	}
 	c.report.Sound = len(c.report.Problems) == 0

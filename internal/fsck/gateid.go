@@ -8,9 +8,7 @@ import (
 // begins lists the entries with which a gate id begins that is not the log's
 // first: what was signed under the one before counts no more, so that nothing
 // else may change it.
-var begins = map[audit.Kind]bool{audit.Restored: true, timeAccepted: true}
-
-const timeAccepted audit.Kind = "time-accepted"
+var begins = map[audit.Kind]bool{audit.Restored: true, audit.TimeAccepted: true}
 
 // live follows under which gate ids the log was written. An entry without one is
 // about nothing that a gate id is for.

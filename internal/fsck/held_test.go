@@ -25,8 +25,10 @@ type floor struct {
 	repo   reserve.Place
 }
 
-func newFloor(t testing.TB) *floor {
-	f := &floor{world: newWorld(t), agents: map[string]agent.Registration{}, repo: reserve.Place{Path: "/repo", Device: 1, Inode: 1 << 63}}
+func newFloor(t testing.TB) *floor { return floorOf(newWorld(t)) }
+
+func floorOf(w *world) *floor {
+	f := &floor{world: w, agents: map[string]agent.Registration{}, repo: reserve.Place{Path: "/repo", Device: 1, Inode: 1 << 63}}
 	f.book = reserve.New(reserve.Config{Store: f.store, Now: func() time.Time { return f.gate.Moment().Now }, Append: f.gate.Append,
 		Agent: func(name string) (reserve.Holder, bool) { r, ok := f.agents[name]; return holder(r), ok },
 		Registered: func(tx *store.Tx, h reserve.Holder) (bool, error) {

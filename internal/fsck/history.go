@@ -2,6 +2,7 @@ package fsck
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ type history struct {
 	counted  map[op.StepID]tally // of what is not approved
 	reissued map[op.StepID]bool
 	needs    map[op.StepID]string // what rules asked beyond the catalogue
+	issued   map[op.StepID]issue  // what people were asked, last
 	trusts   map[int64]string     // the digest of each epoch of the trust file
 	wanted   map[op.JobID]string  // who asks for a job, a line each, sorted
 	names    map[string]string    // each text of wanted once: most jobs share theirs
@@ -50,6 +52,7 @@ type life struct {
 	class op.Class
 	asks  [sha256.Size]byte // its operation and target, and its parameters where the log has them
 	takes int               // the index of the step that it takes back, or 0
+	words [16]byte          // the rule that decided its class, and its reason
 	whole bool              // asks has the parameters
 }
 
@@ -58,6 +61,19 @@ type approval struct {
 	payload string
 	signers [sha256.Size]byte
 	when
+}
+
+// issue is what was issued for people to sign, and what they were shown beside
+// it; zero where the log does not say.
+type issue struct{ payload, shown [sha256.Size]byte }
+
+// digestOf decodes a digest in hex, to half of its size; of anything else it is
+// the zero one.
+func digestOf(text string) (sum [sha256.Size]byte) {
+	if len(text) == 2*len(sum) {
+		_, _ = hex.Decode(sum[:], []byte(text)) // what it does not decode is no digest of anything
+	}
+	return sum
 }
 
 // tally is the signatures and proofs that a request has, sorted.
@@ -80,7 +96,7 @@ type making struct {
 
 func newHistory() history {
 	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
-		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, trusts: map[int64]string{},
+		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, trusts: map[int64]string{},
 		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
 		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{},
@@ -209,6 +225,7 @@ func (c *check) learn(e audit.Entry) error {
 	}
 	switch e.Kind {
 	case audit.Requested, audit.Reissued:
+		c.log.issued[id] = issue{digestOf(e.Payload), digestOf(e.Digest)}
 		delete(c.log.needs, id)
 		if e.Need != "" {
 			c.log.needs[id] = e.Need

@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -9,11 +10,17 @@ import (
 	"gated/internal/op"
 )
 
-// keyed follows with which keys the gate ids sign the heads of the log.
+// keyed follows with which keys the gate ids sign the heads of the log. An id
+// has one for ever: it makes itself a second one where somebody took away the
+// row and the file of the first.
 func (c *check) keyed(e audit.Entry) {
-	if e.Kind == audit.Keyed {
-		c.log.keys[e.Gate], c.log.keyed = e.Detail, e.Gate
+	if e.Kind != audit.Keyed {
+		return
 	}
+	if was, has := c.log.keys[e.Gate]; has && was != e.Detail {
+		c.found(keyChanged, fmt.Sprintf("audit entry %d", e.Seq), "gate %s made itself another key", op.Shown(string(e.Gate)))
+	}
+	c.log.keys[e.Gate], c.log.keyed = e.Detail, e.Gate
 }
 
 // keys checks that each gate id signs with the key that the log names and with

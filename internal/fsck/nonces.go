@@ -37,16 +37,45 @@ func (c *check) nonces() error {
 	if err != nil {
 		return err
 	}
-	return c.each(`SELECT n.job, n.idx FROM nonces n WHERE n.fate = '' AND NOT EXISTS (SELECT 1 FROM requests r JOIN steps s
-			ON s.job = r.job AND s.idx = r.idx WHERE r.job = n.job AND r.idx = n.idx AND r.nonce = n.nonce)`,
+	err = c.strays()
+	if err != nil {
+		return err
+	}
+	return c.each(`SELECT job, idx, fate FROM nonces WHERE fate NOT IN ('', 'used', 'rejected', 'cancelled', 'superseded', 'expired')`,
 		func(scan func(...any) error) error {
 			var id op.StepID
-			if err := scan(&id.Job, &id.Index); err != nil {
+			var fate string
+			if err := scan(&id.Job, &id.Index, &fate); err != nil {
 				return err
 			}
-			c.found(nonceStray, id.String(), "a nonce is not spent that is not its request's")
+			c.found(nonceFate, id.String(), "a nonce was spent on %q, which is nothing", op.Shown(fate))
 			return nil
 		})
+}
+
+// strays finds nonces that stand for nothing: an unspent one that is not its
+// request's, and one that was approved with and is no request's. A rejection's
+// own, which is of no request, is spent as it comes.
+func (c *check) strays() error {
+	return c.each(`SELECT n.job, n.idx, n.fate FROM nonces n WHERE (n.fate IN ('', 'used') AND n.job <> 0 AND NOT EXISTS (SELECT 1 FROM requests r
+			JOIN steps s ON s.job = r.job AND s.idx = r.idx WHERE r.job = n.job AND r.idx = n.idx AND r.nonce = n.nonce))
+			OR (n.job = 0 AND (n.idx <> 0 OR n.fate <> 'used'))`,
+		func(scan func(...any) error) error {
+			var id op.StepID
+			var fate string
+			if err := scan(&id.Job, &id.Index, &fate); err != nil {
+				return err
+			}
+			c.found(nonceStray, id.String(), "a nonce that is not its request's is %s", spentOr(fate))
+			return nil
+		})
+}
+
+func spentOr(fate string) string {
+	if fate == "" {
+		return "not spent"
+	}
+	return "spent (" + op.Shown(fate) + ")"
 }
 
 // spending is what became of a request's nonce.

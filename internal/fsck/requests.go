@@ -2,6 +2,7 @@ package fsck
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"slices"
 	"time"
 
@@ -108,6 +109,13 @@ func (c *check) shownWith(r request, step string) {
 	var labels map[string]string
 	if json.Unmarshal(r.labels, &labels) != nil {
 		c.found(shownUnreadable, step, "its labels do not decode")
+	}
+	said := c.log.issued[r.step.ID]
+	if _, approved := c.log.approved[r.step.ID]; !approved && said.payload != (issue{}).payload && said.payload != sha256.Sum256(r.payload) {
+		c.found(payloadNotIssued, step, "its payload is not the one that the log says was issued")
+	}
+	if said.shown != (issue{}).shown && said.shown != digestOf(journal.DigestShown(r.facts, r.labels)) {
+		c.found(shownChanged, step, "its facts or labels are not those that the log says were shown")
 	}
 	if r.offline != r.askedOffline && !(r.offline && c.log.withdrawn[r.step.ID.Job]) {
 		c.found(offlineChanged, step, "whether an operator's own payload made it is not what its requesters say")

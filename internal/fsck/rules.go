@@ -73,6 +73,7 @@ const (
 	payloadTimes         Code = "payload-times"
 	payloadOtherGate     Code = "payload-other-gate"
 	payloadOtherHost     Code = "payload-other-host"
+	payloadNotIssued     Code = "payload-not-issued"
 	payloadNotApproved   Code = "payload-not-approved"
 	needTooLittle        Code = "need-too-little"
 	needChanged          Code = "need-changed"
@@ -158,7 +159,7 @@ var codes = map[Rule][]Code{
 	Decided: {stepState, stepChanged, stepClass, stepUndoes, stepWords, stepLost, moveImpossible, undoUnfit, undoIgnored,
 		requesterUnknown, requesterChanged, requesterLost},
 	Permit: {dispatchedUnapproved, ranUnapproved, classLowered, scopeStepUnknown, takenWithoutStep},
-	SignedStep: {requestMissing, payloadUnreadable, payloadOtherStep, payloadTimes, payloadOtherGate, payloadOtherHost, payloadNotApproved,
+	SignedStep: {requestMissing, payloadUnreadable, payloadOtherStep, payloadTimes, payloadOtherGate, payloadOtherHost, payloadNotIssued, payloadNotApproved,
 		needTooLittle, needChanged, shownUnreadable, shownChanged, offlineChanged, offlineReissued, signaturesUnreadable, signatureInvalid,
 		proofInvalid, signaturesUncounted, signaturesNotMet, signaturesOther, signerNotListed},
 	TrustEpochs: {trustGap, trustUnknown, trustChanged, trustLost},

@@ -19,13 +19,13 @@ type row struct {
 // steps checks that every step is as the log tells of it, and that every step
 // of which the log tells is there.
 func (c *check) steps() error {
-	err := c.each(`SELECT s.job, s.idx, s.op, s.kind, s.name, s.incarnation, s.params, s.class, s.state, s.undoes, s.undo,
+	err := c.each(`SELECT s.job, s.idx, s.op, s.kind, s.name, s.incarnation, s.params, s.class, s.rule, s.why, s.state, s.undoes, s.undo,
 			coalesce((SELECT u.undo FROM steps u WHERE u.job = s.job AND u.idx = s.undoes), ''),
 			EXISTS(SELECT 1 FROM requests r WHERE r.job = s.job AND r.idx = s.idx)
 		FROM steps s`, func(scan func(...any) error) error {
 		var r row
 		s := &r.step
-		err := scan(&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &r.params, &s.Verdict.Class,
+		err := scan(&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &r.params, &s.Verdict.Class, &s.Verdict.Rule, &s.Verdict.Why,
 			&s.State, &s.Undoes, &r.undo, &r.takes, &r.asked)
 		if err != nil {
 			return err

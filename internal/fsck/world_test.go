@@ -16,12 +16,15 @@ import (
 
 	"gated/internal/agent"
 	"gated/internal/authz"
+	"gated/internal/canary"
+	"gated/internal/checkpoint"
 	"gated/internal/fsck"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
 	"gated/internal/reserve"
+	"gated/internal/state"
 	"gated/internal/store"
 )
 
@@ -47,6 +50,7 @@ type world struct {
 	passed time.Duration
 	id     op.GateID
 	epoch  int64 // of trust
+	key    checkpoint.Signer
 
 	book *reserve.Book // of what agents hold, or nil
 
@@ -78,7 +82,7 @@ func (w *world) open() {
 		return err
 	}))
 	var err error
-	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w, Clock: clock, Host: testHost, ID: w.id, Trust: w.trust, Epoch: w.epoch,
+	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w, Clock: clock, Host: testHost, ID: w.id, Trust: w.trust, Epoch: w.epoch, Key: w.key,
 		Policy: policy.Default()})
 	require.NoError(w.t, err)
 }
@@ -86,7 +90,8 @@ func (w *world) open() {
 // migrations is a schema with all that fsck looks at, if not in the daemon's
 // order.
 func migrations() []store.Migration {
-	all := append(gate.Migrations(), store.Migration{Name: "agents", SQL: agent.Schema}, store.Migration{Name: "reservations", SQL: reserve.Schema})
+	all := append(gate.Migrations(), store.Migration{Name: "agents", SQL: agent.Schema}, store.Migration{Name: "reservations", SQL: reserve.Schema},
+		store.Migration{Name: "identity", SQL: state.Schema}, store.Migration{Name: "canary", SQL: canary.Schema})
 	for i := range all {
 		all[i].Version = i + 1
 	}
@@ -282,7 +287,10 @@ func (w *world) targetOf(id op.StepID) op.Target { return w.job(id.Job).Steps[id
 func check(t testing.TB, path string) (r fsck.Report) {
 	s, err := store.OpenReadOnly(t.Context(), path, store.Options{Migrations: migrations()})
 	require.NoError(t, err)
-	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error { r, err = fsck.Run(tx); return err }))
+	schema, err := store.Schema(t.Context(), migrations())
+	require.NoError(t, err)
+	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error { r, err = fsck.Checker{Schema: schema}.Run(tx); return err }))
 	require.NoError(t, s.Close())
+	note(r)
 	return r
 }

@@ -128,11 +128,10 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	if err := addDistinct(tx, r); err != nil {
 		return r, err
 	}
+	asks := issued(asked(audit.Requested, by, s, a.Payload.Reason), r)
 	if s.State == op.StatePending {
 		g.present(a.rules, &r, now)
 	}
-	asks := asked(audit.Requested, by, s, a.Payload.Reason)
-	asks.Need, asks.Payload = journal.EncodeExtra(p.need), a.sha
 	return r, g.append(tx, asks, e)
 }
 

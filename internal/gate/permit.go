@@ -318,8 +318,7 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	}
 	refusal := op.Refuse(op.PendingSignature, "%s needs a signature by now: %s", s.ID, s.Verdict.Why).About(s.ID, op.StatePending)
 	e := asked(audit.Requested, op.Requester{Source: op.SourceGate}, s, job.Reason)
-	e.Need, e.Payload = journal.EncodeExtra(r.Need), op.SHA256(r.Payload)
-	return ended{refusal}, g.append(tx, e)
+	return ended{refusal}, g.append(tx, issued(e, r))
 }
 
 // run commits that the step is dispatched, with what would take it back.

@@ -79,8 +79,15 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 		return err
 	}
 	e := about(audit.Reissued, "gate", s)
-	e.Detail, e.Payload, e.Need = why, op.SHA256(r.Payload), journal.EncodeExtra(r.Need)
-	return g.append(tx, e)
+	e.Detail = why
+	return g.append(tx, issued(e, r))
+}
+
+// issued adds to an entry what a request asks people for, and a digest of what
+// they are shown beside it.
+func issued(e audit.Entry, r op.Request) audit.Entry {
+	e.Need, e.Payload, e.Digest = journal.EncodeExtra(r.Need), op.SHA256(r.Payload), journal.ShownDigest(r)
+	return e
 }
 
 // close ends an open step that did not run, spends its nonce, and ends what

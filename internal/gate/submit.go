@@ -280,7 +280,7 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 			if err != nil {
 				return job, err
 			}
-			e.Need, e.Payload = journal.EncodeExtra(r.Need), op.SHA256(r.Payload)
+			e = issued(e, r)
 		}
 		if err := g.append(tx, e); err != nil {
 			return job, err

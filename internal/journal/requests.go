@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -34,13 +35,9 @@ func PutRequest(tx *store.Tx, r op.Request) error {
 }
 
 func writeRequest(tx *store.Tx, r op.Request, query string) error {
-	facts, err := json.Marshal(r.Facts)
+	facts, labels, err := shown(r)
 	if err != nil {
-		return fmt.Errorf("encode facts: %w", err)
-	}
-	labels, err := json.Marshal(r.Labels, json.Deterministic(true), json.FormatNilMapAsNull(false))
-	if err != nil {
-		return fmt.Errorf("encode labels: %w", err)
+		return err
 	}
 	_, err = tx.Exec(query, int64(r.ID.Job), r.ID.Index, r.Payload, r.Nonce, string(facts), EncodeNeed(r.Need), string(labels), r.Offline,
 		r.CreatedAt.UnixNano(), r.IssuedAt.UnixNano(), r.ExpiresAt.UnixNano())
@@ -48,6 +45,33 @@ func writeRequest(tx *store.Tx, r op.Request, query string) error {
 		return fmt.Errorf("put request: %w", err)
 	}
 	return nil
+}
+
+// shown is what people see beside a payload, as it is stored.
+func shown(r op.Request) (facts, labels []byte, err error) {
+	if facts, err = json.Marshal(r.Facts); err != nil {
+		return nil, nil, fmt.Errorf("encode facts: %w", err)
+	}
+	if labels, err = json.Marshal(r.Labels, json.Deterministic(true), json.FormatNilMapAsNull(false)); err != nil {
+		return nil, nil, fmt.Errorf("encode labels: %w", err)
+	}
+	return facts, labels, nil
+}
+
+// DigestShown returns the SHA-256, in hex, of the facts and labels of a request
+// as they are stored: what the audit log has of them.
+func DigestShown(facts, labels []byte) string {
+	return op.SHA256(slices.Concat(facts, []byte("\n"), labels))
+}
+
+// ShownDigest is DigestShown of a request that was written, which has shown that
+// its facts can be.
+func ShownDigest(r op.Request) string {
+	facts, labels, err := shown(r)
+	if err != nil {
+		return ""
+	}
+	return DigestShown(facts, labels)
 }
 
 // ReadRequest returns a request with its step, requesters and signatures;
