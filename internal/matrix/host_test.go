@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/checkpoint"
 	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
@@ -57,7 +58,8 @@ type hostConfig struct {
 	rotated   func(context.Context)
 	looked    func(op.Target) // is called before each look of the gate's
 	log       *slog.Logger
-	grace     time.Duration // of a stop
+	grace     time.Duration  // of a stop
+	key       checkpoint.Key // of the gate id, for the heads of the log; the zero one: unsigned
 }
 
 // emptyDatabase is a database with its schema and nothing in it: to make one
@@ -139,8 +141,12 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	if err != nil {
 		return err
 	}
-	h.gate, err = gate.New(gate.Config{Store: h.store, Observer: h, Clock: clock, Host: id.Host, ID: id.Gate,
-		Trust: signers.WithRevoked(c.revoked), Epoch: v.Epoch, Policy: c.rules, UID: daemonUID, Logger: c.log, Wake: c.wake})
+	g := gate.Config{Store: h.store, Observer: h, Clock: clock, Host: id.Host, ID: id.Gate,
+		Trust: signers.WithRevoked(c.revoked), Epoch: v.Epoch, Policy: c.rules, UID: daemonUID, Logger: c.log, Wake: c.wake}
+	if c.key.Of(id.Gate) {
+		g.Key = c.key.Signer
+	}
+	h.gate, err = gate.New(g)
 	if err == nil && adopt {
 		err = h.adopt(ctx, v, signers)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/authz"
+	"gated/internal/checkpoint"
 	"gated/internal/driver/local"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -35,6 +36,7 @@ type world struct {
 	rules policy.Policy
 
 	revoked *authz.Revoked // keys that count no more
+	key     checkpoint.Key // that signs the heads of the log, where a row has one
 
 	*host // an empty one while the daemon is down
 
@@ -43,6 +45,7 @@ type world struct {
 	mu      sync.Mutex
 	wall    time.Time
 	elapsed time.Duration
+	boot    string // "" is a machine that boots before each start
 
 	wake atomic.Pointer[func(op.Target)] // where the gate's wakes go
 
@@ -125,7 +128,7 @@ func (w *world) tryOpen() error {
 func (w *world) config() hostConfig {
 	log := slog.New(slog.NewTextHandler(w.owner.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, revoked: w.revoked, rules: w.rules, read: w.read, wake: w.woken,
-		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second}
+		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second, key: w.key}
 }
 
 // shut ends what open began, as a clean stop would.
@@ -182,7 +185,7 @@ func (w *world) shutDown() {
 func (w *world) read() nonce.Reading {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return nonce.Reading{Wall: w.wall, Elapsed: w.elapsed}
+	return nonce.Reading{Wall: w.wall, Elapsed: w.elapsed, Boot: w.boot}
 }
 
 func (w *world) now() time.Time { return w.read().Wall }

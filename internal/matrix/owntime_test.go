@@ -1,0 +1,3 @@
+package matrix_test
+
+var ownTimeRows = []attack{}
