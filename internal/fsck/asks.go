@@ -28,6 +28,10 @@ func (l life) asked(e audit.Entry) life {
 	case audit.Planned, audit.Requested:
 		l.class, l.whole, l.asks = e.Class, true, digestAsk(e.Op, e.Target, e.Params.Canonical())
 		l.words = digestReason(e.Rule, e.Why)
+	case audit.Reissued:
+		if l.words = digestReason(e.Rule, e.Why); e.Why == "" {
+			l.words = [16]byte{} // from before the entry had it
+		}
 	case audit.Compensated:
 		l.class, l.asks = e.Class, digestAsk(e.Op, e.Target, nil)
 		if of, ok := strings.CutPrefix(e.Detail, "takes back "); ok {
@@ -50,7 +54,7 @@ func (c *check) same(r row, l life) {
 	if r.step.Verdict.Class != l.class {
 		c.found(stepClass, r.step.ID.String(), "its class is %q, and by the audit log %q", string(r.step.Verdict.Class), string(l.class))
 	}
-	if l.whole && digestReason(r.step.Verdict.Rule, r.step.Verdict.Why) != l.words {
+	if l.words != ([16]byte{}) && digestReason(r.step.Verdict.Rule, r.step.Verdict.Why) != l.words {
 		c.found(stepWords, r.step.ID.String(), "the audit log has another rule or reason for its class")
 	}
 	if r.step.Undoes != l.takes {

@@ -52,7 +52,7 @@ type life struct {
 	class op.Class
 	asks  [sha256.Size]byte // its operation and target, and its parameters where the log has them
 	takes int               // the index of the step that it takes back, or 0
-	words [16]byte          // the rule that decided its class, and its reason
+	words [16]byte          // the rule that decided its class, and its reason; zero where the log does not say
 	whole bool              // asks has the parameters
 }
 

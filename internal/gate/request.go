@@ -79,7 +79,7 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 		return err
 	}
 	e := about(audit.Reissued, "gate", s)
-	e.Detail = why
+	e.Detail, e.Why = why, s.Verdict.Why // it may have its class for another reason by now
 	return g.append(tx, issued(e, r))
 }
 
