@@ -22,7 +22,7 @@ import (
 // ready and of the one that it found.
 const (
 	restoringExt = ".restoring"
-	keptExt      = ".before-restore"
+	keptExt      = state.BeforeRestore
 )
 
 // RestoreResult says what was restored, and what became of what was there.

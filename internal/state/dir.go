@@ -16,6 +16,10 @@ const (
 	lockName     = "lock"
 )
 
+// BeforeRestore follows the name of a file of the state in that of the one which a
+// restore found and keeps.
+const BeforeRestore = ".before-restore"
+
 // Options are where the package looks; the zero value is right outside tests.
 type Options struct {
 	// MachineID lists files of which the first with a machine-id(5) in it is

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"gated/internal/op"
@@ -109,7 +110,16 @@ func checkMode(what, path string, info fs.FileInfo, want string) error {
 	return nil
 }
 
+// noGate refuses a directory without a database. One whose database a restore had
+// put aside when it was cut off lacks no gate, but the rest of the restore.
 func (d *Dir) noGate() error {
+	entries, _ := os.ReadDir(d.path) // of one that cannot be read nothing more is known
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), databaseName+BeforeRestore) {
+			return op.Refuse(op.UnknownTarget, "there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
+				d.path, e.Name()).WithHint("restore again: gated restore FILE --state %s", d.path)
+		}
+	}
 	return op.Refuse(op.UnknownTarget, "there is no gate in %s", d.path).
 		WithHint("make one with: gated init --state %s; or name its directory with --state", d.path)
 }

@@ -211,6 +211,13 @@ func TestNoGate(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
+
+	kept := filepath.Join(dir, "gated.db"+BeforeRestore+"-2")
+	require.NoError(t, os.WriteFile(kept, nil, 0o600))
+	_, err = Open(dir, Options{})
+	requireRefusal(t, err, op.UnknownTarget, "gated.db.before-restore-2")
+	require.Contains(t, op.AsRefusal(err).Hint, "gated restore FILE --state "+dir)
+	require.NotContains(t, op.AsRefusal(err).Hint, "gated init")
 }
 
 // H06.
