@@ -27,10 +27,10 @@ demo: build
 # Every test, with the race detector where there is a C compiler, which it needs.
 test:
 	@if command -v "$$($(GO) env CC)" >/dev/null 2>&1; then \
-		set -x; CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./...; \
+		set -x; CGO_ENABLED=1 $(GO) test -race -timeout 30m $(TESTFLAGS) ./...; \
 	else \
 		echo "no C compiler ($$($(GO) env CC)): the tests run without the race detector" >&2; \
-		set -x; CGO_ENABLED=0 $(GO) test $(TESTFLAGS) ./...; \
+		set -x; CGO_ENABLED=0 $(GO) test -timeout 30m $(TESTFLAGS) ./...; \
 	fi
 
 # The adversarial matrix alone; docs/matrix.md says how to read it.
