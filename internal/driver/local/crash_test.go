@@ -56,7 +56,7 @@ func TestLeftoversDoNotBlock(t *testing.T) {
 	w.do("wipe", "web")
 	w.write("precious too", "web", stagePrefix+dataDir, "file")
 	w.do("restore", "web", "snapshot", "s")
-	require.Equal(t, []string{"data", "data", "data", "data"}, w.inTrash())
+	require.Equal(t, []string{"data", "data", "data", "data", "what was in the way of snapshot s"}, w.inTrash())
 	require.Equal(t, []string{dataDir, guestFile, snapshotsDir}, entries(t, w.path("web")))
 }
 

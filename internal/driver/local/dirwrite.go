@@ -14,7 +14,10 @@ import (
 
 // stagePrefix begins the names of what is not finished. No guest and no
 // snapshot can have such a name.
-const stagePrefix = ".new-"
+const (
+	stagePrefix    = ".new-"
+	stagedSnapshot = stagePrefix + "snapshot-" // then its name; in a guest's directory
+)
 
 // maxSmallFile bounds what read takes in: guest.json and its like, in bytes.
 const maxSmallFile = 1 << 20

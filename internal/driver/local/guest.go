@@ -22,6 +22,7 @@ type guest struct {
 	data      entry
 	snapshots []stored // sorted by name
 	other     []stored // what nobody of ours put there; a destroy would take it
+	staged    []stored // trees that a step of ours has begun with, or that somebody calls so
 }
 
 type stored struct {
@@ -126,28 +127,43 @@ func (g *guest) readSnapshots() error {
 }
 
 // readOther finds what was put beside our own files by hand: a destroy would
-// take it, so it counts as storage that this gate did not make.
+// take it, so it counts as storage that this gate did not make. So does a tree
+// under a name that we stage trees with: whose it is cannot be seen.
 func (g *guest) readOther() error {
 	err := g.dir.each(func(name string) error {
 		switch name {
 		case guestFile, dataDir, snapshotsDir, runFileName, logFile, logFile + oldLogExt:
 			return nil
 		}
-		if strings.HasPrefix(name, stagePrefix) {
-			return nil
-		}
 		e, err := g.dir.stat(name)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case stagesFile(name) && e.isRegular():
+		case stagesTree(name) && e.isDir():
+			g.staged = append(g.staged, stored{name, e})
+		default:
+			g.other = append(g.other, stored{name, e})
 		}
-		g.other = append(g.other, stored{name, e})
 		return nil
 	})
-	sort.Slice(g.other, func(i, j int) bool { return g.other[i].name < g.other[j].name })
+	for _, list := range [][]stored{g.other, g.staged} {
+		sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
+	}
 	return err
+}
+
+// stagesFile and stagesTree hold for the names under which we stage, in a guest's
+// directory, its small files and whole trees.
+func stagesFile(name string) bool {
+	return name == stagePrefix+guestFile || name == stagePrefix+runFileName
+}
+
+func stagesTree(name string) bool {
+	snapshot, ok := strings.CutPrefix(name, stagedSnapshot)
+	return name == stagePrefix+dataDir || ok && op.CheckName(snapshot) == nil
 }
 
 func (g *guest) snapshot(name string) (stored, bool) {
@@ -161,17 +177,28 @@ func (g *guest) snapshot(name string) (stored, bool) {
 
 // storage names every object that a destroy would take, by identity.
 func (g *guest) storage() []op.StorageID {
-	id := func(what string, e entry) op.StorageID {
-		return op.StorageID(what + ":" + strconv.FormatUint(e.ino, 10) + ":" + strconv.FormatInt(e.birth, 10))
-	}
-	ids := []op.StorageID{id("data", g.data)}
-	for _, s := range g.snapshots {
-		ids = append(ids, id("snapshot:"+s.name, s.entry))
-	}
-	for _, s := range g.other {
-		ids = append(ids, id("other:"+strconv.QuoteToASCII(s.name), s.entry))
+	ids := g.settled()
+	for _, s := range g.staged {
+		ids = append(ids, storageID("staged:"+s.name, s.entry))
 	}
 	return ids
+}
+
+// settled is storage without what is there only while a step is under way: the
+// fingerprint covers it.
+func (g *guest) settled() []op.StorageID {
+	ids := []op.StorageID{storageID("data", g.data)}
+	for _, s := range g.snapshots {
+		ids = append(ids, storageID("snapshot:"+s.name, s.entry))
+	}
+	for _, s := range g.other {
+		ids = append(ids, storageID("other:"+strconv.QuoteToASCII(s.name), s.entry))
+	}
+	return ids
+}
+
+func storageID(what string, e entry) op.StorageID {
+	return op.StorageID(what + ":" + strconv.FormatUint(e.ino, 10) + ":" + strconv.FormatInt(e.birth, 10))
 }
 
 // write stores a changed spec.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"time"
 
+	"gated/internal/op"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -105,8 +107,9 @@ func (m *measuring) count(path string, e entry) {
 	}
 }
 
-func (m *measuring) refuse(format string, args ...any) {
+// refuse notes the first obstacle. A guest may have chosen the path.
+func (m *measuring) refuse(format, path string, args ...any) {
 	if m.obstacle == "" {
-		m.obstacle = fmt.Sprintf(format, args...)
+		m.obstacle = fmt.Sprintf(format, append([]any{op.Shown(path)}, args...)...)
 	}
 }

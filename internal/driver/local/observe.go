@@ -150,7 +150,7 @@ func (s spec) params() op.Params {
 // fingerprint digests what an operator's signature should depend on: never
 // whether it runs, when it was written or how much is in it.
 func fingerprint(g *guest) op.Fingerprint {
-	ids := g.storage()
+	ids := g.settled()
 	storage := make([]any, len(ids))
 	for i, id := range ids {
 		storage[i] = string(id)

@@ -105,7 +105,8 @@ func (d *Driver) findAgain(g *guest, run runFile) (*process, error) {
 func (d *Driver) dropStaged(ctx context.Context, in *dir, g *guest) error {
 	var staged []string
 	err := in.each(func(name string) error {
-		if strings.HasPrefix(name, stagePrefix) {
+		ours := g == nil || stagesFile(name) || stagesTree(name)
+		if strings.HasPrefix(name, stagePrefix) && ours {
 			staged = append(staged, name)
 		}
 		return nil

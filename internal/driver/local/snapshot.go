@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"gated/internal/crashpoint"
@@ -83,7 +84,11 @@ func (d *Driver) prepareSnapshot(ctx context.Context, step op.Step, g *guest) (a
 
 // takeSnapshot copies data/ aside and moves the copy into place whole.
 func (d *Driver) takeSnapshot(ctx context.Context, g *guest, name string) error {
-	stage := stagePrefix + "snapshot-" + name
+	stage := stagedSnapshot + name
+	// One that is there may be somebody's: nobody signed for its end.
+	if err := d.putPart(g, stage, "what was in the way of snapshot "+name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := d.stageCopy(ctx, g.dir, dataDir, g.dir, stage); err != nil {
 		return err
 	}
