@@ -13,7 +13,7 @@ import (
 func (t *tool) fsckCommand() *cobra.Command {
 	var dir string
 	c := t.command("fsck", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		r, err := daemon.Fsck(c.Context(), stateDir(dir))
+		r, err := daemon.FsckTelling(c.Context(), stateDir(dir), t.telling)
 		if err != nil {
 			return err
 		}
@@ -29,6 +29,13 @@ func (t *tool) fsckCommand() *cobra.Command {
 	})
 	stateFlag(c, &dir)
 	return c
+}
+
+// telling says how far a long look at a log is.
+func (t *tool) telling(_ string, done, of int64) {
+	if of >= longLog && done%longLog == 0 {
+		t.Say(wordsFsckRead, done, of)
+	}
 }
 
 func (t *tool) showFsck(r daemon.FsckReport) error {

@@ -187,7 +187,8 @@ nothing that was signed before counts, what waits is issued anew, agents registe
 terminal says --yes. Where the clock is believed, it changes nothing.`,
 		"  gated time accept --state /var/lib/gated"},
 	"fsck": {"fsck", "Check a gate's state for what must always hold",
-		"Opens it read-only, beside a running daemon or without one. Exits 1 if it finds a problem.", "  gated fsck --state /var/lib/gated"},
+		"Opens it read-only, beside a running daemon or without one. Exits 0 if the state is sound and 1 if it finds a problem. With\n" +
+			"--json it prints one report: rules and codes that programs may compare.", "  gated fsck --state /var/lib/gated"},
 	"backup": {"backup FILE", "Write a consistent copy of the gate's state to a new file, and check it",
 		`Beside the running daemon. The file gets its name when it is whole and was read back and checked: pages, whose it is,
 the audit log, and all that gated fsck checks. It is for its owner alone, and never takes another one's place.`,
@@ -396,6 +397,7 @@ const (
 	wordsKeyUnchecked = "note: the key is the one that the file names: %s. Compare it with what gated audit head prints on the gate's host, or give it with --key\n"
 	wordsSound        = "sound\n"
 	wordsUnsound      = "NOT sound: %s\n"
+	wordsFsckRead     = "read %d of %d entries of the audit log\n"
 	wordsBackedUp     = "%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n"
 	wordsChecked      = "  checked: %s\n"
 	wordsChecking     = "checking %d entries of the audit log and what they say; this takes a while\n"

@@ -83,6 +83,7 @@ func bind(ctx context.Context, at string, schema int) error {
 	if err != nil {
 		return err
 	}
+	//fsck:none the checker runs fsck after each kill
 	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()[:schema]})
 	if err != nil {
 		return errors.Join(err, dir.Close())

@@ -17,6 +17,7 @@ import (
 // TestWhatConcerns: what one did, what is said to concern it, and what became of
 // its wishes; nothing of whoever has a name that looks like it.
 func TestWhatConcerns(t *testing.T) {
+	//fsck:none entries by hand, for what they say alone
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: Migrations()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()

@@ -83,6 +83,7 @@ func (w *world) bind(schema int) (id op.GateID) {
 	w.t.Helper()
 	dir, err := state.Open(w.state, state.Options{})
 	require.NoError(w.t, err)
+	//fsck:none it is brought to today's schema, and checked then
 	s, err := store.Open(w.t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()[:schema]})
 	require.NoError(w.t, err)
 	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error { return tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&id) }))
@@ -259,6 +260,7 @@ func signed(t *testing.T, key ssh.Signer, payload []byte) authz.Envelope {
 func TestWhatWaitsInAStoredDatabase(t *testing.T) {
 	me := op.Requester{Source: op.SourceAPI}
 	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
+		//fsck:none init has it watched
 		s, err := store.Open(t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()})
 		require.NoError(t, err)
 		host := &looks{}

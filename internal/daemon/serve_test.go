@@ -108,6 +108,7 @@ func TestSecondDaemon(t *testing.T) { // H06
 	w := newWorld(t)
 	w.init()
 	w.serve()
+	//fsck:none init has it watched, or it does not start
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: w.state, Socket: filepath.Join(w.dir, "s2")})
 	refused(t, err, op.Conflict, "uses the state directory", "pid")
 	_, err = os.Lstat(filepath.Join(w.dir, "s2"))
@@ -118,6 +119,7 @@ func TestSecondDaemon(t *testing.T) { // H06
 	other.StateDir = filepath.Join(w.dir, "other")
 	_, err = daemon.Init(t.Context(), other)
 	require.NoError(t, err)
+	//fsck:none init has it watched, or it does not start
 	err = daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: other.StateDir, Socket: w.socket})
 	refused(t, err, op.Conflict, "another daemon listens")
 	w.status()
@@ -174,6 +176,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 		return os.Chmod(path, 0o700)
 	}))
 	before := tree(t, copied)
+	//fsck:none init has it watched, or it does not start
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: copied, Socket: filepath.Join(w.dir, "s2")})
 	refused(t, err, op.TargetMismatch, "is not the one", "gated restore")
 	require.Equal(t, before, tree(t, copied))

@@ -101,6 +101,7 @@ func newHost(t testing.TB, dir string, p prepared, f Fault) *host {
 
 // open opens a database and puts the gate before it, as a start does.
 func (h *host) open(path string) (*store.Store, *gate.Gate) {
+	//fsck:none each story runs fsck when calls fail no more
 	s, err := store.Open(h.t.Context(), path, store.Options{Migrations: daemon.Migrations()})
 	require.NoError(h.t, err)
 	var clock *nonce.Clock

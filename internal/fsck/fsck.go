@@ -52,12 +52,13 @@ type Checker struct {
 
 type check struct {
 	Checker
-	tx     *store.Tx
-	tables map[string]bool
-	host   string // whose state it is said to be
-	report Report
-	log    history
-	lists  map[int64]*authz.Trust // by epoch
+	tx      *store.Tx
+	tables  map[string]bool
+	host    string // whose state it is said to be
+	entries int64  // of the audit log
+	report  Report
+	log     history
+	lists   map[int64]*authz.Trust // by epoch
 }
 
 // part is one look at the database.
@@ -68,6 +69,9 @@ type part struct {
 }
 
 const logPart = "audit log"
+
+// tellEvery is after how many entries of the log Progress is told.
+const tellEvery = 10_000
 
 func (c *check) parts() []part {
 	logged := func(tables ...string) []string {

@@ -142,6 +142,9 @@ var moves = map[audit.Kind]move{
 // the log is not whole, what is left of it is read all the same: it still shows
 // which steps nobody decided.
 func (c *check) auditLog() error {
+	if err := c.tx.QueryRow(`SELECT count(*) FROM audit`).Scan(&c.entries); err != nil {
+		return err
+	}
 	_, err := audit.Verify(c.tx, c.learn)
 	var broken *audit.BrokenError
 	switch {
@@ -167,21 +170,17 @@ func (c *check) auditLog() error {
 	})
 }
 
+// learn takes in an entry.
 func (c *check) learn(e audit.Entry) error {
 	c.report.Checked["audit entries"]++
+	if done := c.report.Checked["audit entries"]; done%tellEvery == 0 {
+		c.Progress(logPart, done, c.entries)
+	}
 	c.log.last, c.log.at = e.Seq, e.Time
 	c.live(e)
 	c.keyed(e)
 	c.put(e)
-	if e.Kind == audit.Promoted {
-		c.log.promoted[e.Incarnation] = true
-	}
-	if e.Made != nil {
-		if _, again := c.log.made[e.Incarnation]; again {
-			c.found(madeTwice, string(e.Incarnation), "the audit log says twice that it was made")
-		}
-		c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
-	}
+	c.make(e)
 	if e.Kind == audit.Rotated {
 		c.log.trusts[e.Epoch], c.log.epoch = e.Digest, e.Epoch
 	}
@@ -194,26 +193,44 @@ func (c *check) learn(e audit.Entry) error {
 		if c.has("agents") {
 			c.enrol(e)
 		}
-		return nil
 	case audit.Reserved, audit.Renewed, audit.Transferred, audit.Released, audit.Lapsed, audit.Orphaned:
 		if c.has("agents") { // who they are is not known otherwise
 			c.hold(e)
 		}
-		return nil
+	default:
+		if c.has("steps") {
+			c.decided(e)
+		}
 	}
-	if !c.has("steps") {
-		return nil
+	return nil
+}
+
+// make follows what was made, and what is scratch no more.
+func (c *check) make(e audit.Entry) {
+	if e.Kind == audit.Promoted {
+		c.log.promoted[e.Incarnation] = true
 	}
+	if e.Made == nil {
+		return
+	}
+	if _, again := c.log.made[e.Incarnation]; again {
+		c.found(madeTwice, string(e.Incarnation), "the audit log says twice that it was made")
+	}
+	c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
+}
+
+// decided follows what an entry says of a step, if it is about one.
+func (c *check) decided(e audit.Entry) {
 	m, ok := moves[e.Kind]
 	// A refusal that ended a step says the step's class; one of a caller who was
 	// refused something does not.
 	if !ok && !beside[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
-		return nil
+		return
 	}
 	id, err := op.ParseStepID(e.Step)
 	if err != nil {
 		c.found(entryUnclear, entry(e), "it is about %q, which is no step", op.Shown(e.Step))
-		return nil
+		return
 	}
 	if e.Kind == audit.Requested && (e.Op == op.ReleaseAll || e.Op == op.ForceTransfer) {
 		c.log.scopes[id] = e.Target
@@ -221,10 +238,9 @@ func (c *check) learn(e audit.Entry) error {
 	c.log.want(id.Job, e)
 	c.log.sign(id, e)
 	if !ok {
-		return nil
+		return
 	}
-	switch e.Kind {
-	case audit.Requested, audit.Reissued:
+	if e.Kind == audit.Requested || e.Kind == audit.Reissued {
 		c.log.issued[id] = issue{digestOf(e.Payload), digestOf(e.Digest)}
 		delete(c.log.needs, id)
 		if e.Need != "" {
@@ -232,7 +248,6 @@ func (c *check) learn(e audit.Entry) error {
 		}
 	}
 	c.follow(id, e, m)
-	return nil
 }
 
 // follow moves a step as an entry says, and reports a move that cannot be.

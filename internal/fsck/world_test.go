@@ -99,6 +99,7 @@ func migrations() []store.Migration {
 }
 
 func openStore(t testing.TB, path string) *store.Store {
+	//fsck:none each test runs fsck, and most break something
 	s, err := store.Open(t.Context(), path, store.Options{Migrations: migrations()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })

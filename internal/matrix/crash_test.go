@@ -171,6 +171,7 @@ func moved(id, what string, want op.Code, change func(w *world) (putBack func())
 func serveAt(w *world) error {
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 	defer cancel()
+	//fsck:none each row ends with fsck
 	return daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: filepath.Join(w.t.TempDir(), "s"), Logger: slog.New(slog.DiscardHandler)})
 }
 

@@ -66,6 +66,7 @@ type hostConfig struct {
 // takes longer than most rows do.
 var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	path := filepath.Join(scratchDir, "empty.db")
+	//fsck:none each row ends with fsck
 	s, err := store.Open(context.Background(), path, store.Options{Migrations: daemon.Migrations()})
 	if err == nil {
 		err = s.Close()
@@ -86,6 +87,7 @@ func initHost(ctx context.Context, c hostConfig) (*host, error) {
 	if err := os.WriteFile(dir.Database(), must(emptyDatabase()), 0o600); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	//fsck:none each row ends with fsck
 	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()}); err == nil {
 		err = dir.Bind(ctx, h.store, state.Identity{Gate: state.NewGateID(), Host: testHost})
 	}
@@ -99,6 +101,7 @@ func openHost(ctx context.Context, c hostConfig) (*host, error) {
 		return nil, err
 	}
 	h := &host{state: dir}
+	//fsck:none each row ends with fsck
 	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()})
 	return h.assemble(ctx, c, err)
 }

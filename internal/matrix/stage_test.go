@@ -101,6 +101,7 @@ func (s *stage) serve() {
 	ended := make(chan error, 1)
 	s.stop, s.ended = stop, ended
 	go func() {
+		//fsck:none each row ends with fsck
 		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: s.world.dir, Socket: s.socket(), Logger: slog.New(slog.DiscardHandler)})
 	}()
 	s.cleanup(stop)

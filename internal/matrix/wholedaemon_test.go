@@ -41,6 +41,7 @@ func (w *world) daemon() wholeDaemon {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
+		//fsck:none each row ends with fsck
 		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: socket, Logger: slog.New(slog.DiscardHandler)})
 	}()
 	w.cleanup(stop)

@@ -29,6 +29,7 @@ type realLog struct {
 func newRealLog(t *testing.T, n int) *realLog {
 	key, err := checkpoint.NewKey(gate)
 	require.NoError(t, err)
+	//fsck:none a log by itself, which the test verifies
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"), store.Options{
 		Migrations: []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema}, {Version: 2, Name: "tree", SQL: audit.SchemaTree}}})
 	require.NoError(t, err)
