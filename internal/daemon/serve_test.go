@@ -18,6 +18,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/store/storetest"
 )
 
 func TestServeStartsAndStops(t *testing.T) {
@@ -162,6 +163,7 @@ func TestBrokenSettingsAtStart(t *testing.T) {
 func TestCopiedOrReplacedState(t *testing.T) { // T14
 	w := newWorld(t)
 	w.init()
+	storetest.Breaks(t, w.database(), "database")
 	w.serve()
 	w.waiting("web")
 	w.halt()
@@ -209,6 +211,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 func TestAuditOfStateDirectory(t *testing.T) { // H07
 	w := newWorld(t)
 	w.init()
+	storetest.Breaks(t, w.database(), "audit-log")
 	w.serve()
 	w.waiting("web")
 	head, err := daemon.VerifyAudit(t.Context(), w.state)
@@ -232,6 +235,7 @@ func TestAuditOfStateDirectory(t *testing.T) { // H07
 func TestFsckOfADamagedDatabase(t *testing.T) {
 	w := newWorld(t)
 	w.init()
+	storetest.Breaks(t, w.database(), "database")
 	w.serve()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		w.waiting(name)

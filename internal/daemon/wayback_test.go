@@ -11,6 +11,7 @@ import (
 
 	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/store/storetest"
 )
 
 // runSQL runs SQL on a database behind everybody's back.
@@ -102,6 +103,7 @@ func TestTheWayBackFromANewerDatabase(t *testing.T) { // H08
 func TestANewerDatabaseWithoutACopy(t *testing.T) {
 	w := newWorld(t)
 	w.init()
+	storetest.Breaks(t, w.database(), "schema")
 	want := len(daemon.Migrations())
 	newerBy(t, w.copyOf(fmt.Sprintf(".pre-%d", want+2)), 1)
 	require.NoError(t, os.WriteFile(fmt.Sprintf("%s.pre-%d", w.database(), want+1), []byte(strings.Repeat("x", 9000)), 0o600))

@@ -24,6 +24,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/client"
 	"gated/internal/daemon"
+	"gated/internal/fsck/fscktest"
 	"gated/internal/op"
 )
 
@@ -147,6 +148,7 @@ func (w *world) options() daemon.InitOptions {
 
 func (w *world) init() daemon.InitResult {
 	w.t.Helper()
+	fscktest.Watch(w.t, filepath.Join(w.state, "gated.db"), daemon.Migrations())
 	r, err := daemon.Init(w.t.Context(), w.options())
 	require.NoError(w.t, err)
 	return r
@@ -168,6 +170,7 @@ func (w *world) config(lines string) {
 
 // run is Serve until stop, with what it returned.
 func (w *world) run(ctx context.Context) error {
+	//fsck:none init has it watched
 	return daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.state, Socket: w.socket,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil))})
 }
