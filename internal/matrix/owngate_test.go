@@ -12,7 +12,9 @@ import (
 )
 
 // foundRows are the attacks X80 to X99.
-func foundRows() []attack { return slices.Concat(gateRows, guestHostRows, backEndRows, sharedRows) }
+func foundRows() []attack {
+	return slices.Concat(gateRows, guestHostRows, backEndRows, sharedRows, wireRows)
+}
 
 // gateRows are attacks on what becomes of wishes that are withdrawn, shared,
 // asked again, or made before there is what they are about.
