@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -24,6 +25,10 @@ const maxKey = 4 << 10
 // until enrolKey has written it into the log. One that was enrolled and whose
 // file is not there any more is Unavailable: a gate that made itself another
 // could sign for a log with another past.
+//
+// A key of this very id that no database names is enrolled and not replaced: a
+// start may have been cut off before it was written down, or an older database
+// lies in the place of the one that names it, and that one shall start again.
 func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, err error) {
 	var public string
 	err = o.store.View(ctx, func(tx *store.Tx) error {
@@ -35,6 +40,9 @@ func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, er
 	}
 	path := filepath.Join(o.dir.Path(), keyName)
 	if public == "" {
+		if key, err = readKey(path); err == nil && key.Of(o.id.Gate) {
+			return key, true, nil
+		}
 		if key, err = checkpoint.NewKey(o.id.Gate); err != nil {
 			return key, false, err
 		}
@@ -51,8 +59,16 @@ func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, er
 	return key, false, nil
 }
 
-// readKey reads a key file that is nobody else's business.
+// readKey reads a key file that nobody else can read or change. Its directory is
+// nobody else's, so the file that is looked at is the one that is read.
 func readKey(path string) (checkpoint.Key, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return checkpoint.Key{}, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return checkpoint.Key{}, fmt.Errorf("others may read or change %s (mode %04o); it has to be 0600", path, info.Mode().Perm())
+	}
 	text, err := readBounded(path, maxKey, syscall.O_NOFOLLOW)
 	if err != nil {
 		return checkpoint.Key{}, err

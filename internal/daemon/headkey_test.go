@@ -95,6 +95,7 @@ func TestTheKeyIsTheGatesOwn(t *testing.T) {
 	for name, wrong := range map[string]func() error{
 		"removed":   func() error { return os.Remove(w.keyFile()) },
 		"empty":     func() error { return os.WriteFile(w.keyFile(), nil, 0o600) },
+		"readable":  func() error { return os.Chmod(w.keyFile(), 0o640) },
 		"another's": func() error { return os.WriteFile(w.keyFile(), []byte(other.Text()), 0o600) },
 		"a link": func() error {
 			return os.Rename(w.keyFile(), w.keyFile()+"2")
@@ -108,6 +109,7 @@ func TestTheKeyIsTheGatesOwn(t *testing.T) {
 		refused(t, err, op.Unavailable, "the gate's own key cannot be used", "gated restore")
 		require.NotContains(t, err.Error(), "PRIVATE+KEY")
 		_ = os.Remove(w.keyFile())
+		_ = os.Remove(w.keyFile() + "2")
 		require.NoError(t, os.WriteFile(w.keyFile(), text, 0o600))
 	}
 	w.serve()
@@ -139,5 +141,33 @@ func TestARestoredGateHasAnotherKey(t *testing.T) {
 	require.NotEqual(t, head.Key, other.Key)
 	w.halt()
 	require.Equal(t, []string{"keyed", "started", "keyed", "started"}, kinds(t, w, "keyed", "started"))
+	w.sound()
+}
+
+// TestAnOlderDatabaseLeavesTheKey: the key that an enrolled database needs is
+// there when that one is put back.
+func TestAnOlderDatabaseLeavesTheKey(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	db := filepath.Join(w.state, "gated.db")
+	unenrolled, err := os.ReadFile(db)
+	require.NoError(t, err)
+	w.serve()
+	_, head := w.signedHead()
+	w.halt()
+	enrolled, err := os.ReadFile(db)
+	require.NoError(t, err)
+
+	require.NoError(t, os.WriteFile(db, unenrolled, 0o600))
+	w.serve()
+	_, again := w.signedHead()
+	require.Equal(t, head.Key, again.Key, "a log that is shorter, signed with the same key, is what witnesses can show")
+	w.halt()
+
+	require.NoError(t, os.WriteFile(db, enrolled, 0o600))
+	w.serve()
+	_, back := w.signedHead()
+	require.Equal(t, head.Key, back.Key)
+	w.halt()
 	w.sound()
 }
