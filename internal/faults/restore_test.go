@@ -46,7 +46,11 @@ func TestRestoreChild(t *testing.T) {
 	r.pub = mint.Ed25519(t, "alice").WriteFile(t, dir) + ".pub"
 	r.init()
 	require.NoError(t, os.Rename(filepath.Join(r.state, "gated.db"), r.backup))
-	defer func() { require.NoError(t, os.Remove(r.backup)) }()
+	defer func() {
+		for _, suffix := range []string{"", "-wal", "-shm"} { // which are there where it was looked at
+			require.NoError(t, os.RemoveAll(r.backup+suffix))
+		}
+	}()
 	kinds, errnos := []Kind{Write, Sync, Rename, Open, Truncate, Unlink}, []unix.Errno{unix.EIO, unix.ENOSPC}
 	if Stride > 1 {
 		kinds, errnos = kinds[:3], errnos[:1]
