@@ -183,6 +183,14 @@ var gateRows = []attack{
 			w.arm()
 			return w.unmet(1)(w.signs(r, w.alice.votes(operational)))
 		}},
+	overtaken("X86c", "a label is set beside those that were seen, and another one is added before that runs, which it would take away",
+		ask("guest.set-config", "tmp", "labels", labels("a", "1")), func(w *world) { w.first("guest.set-config", "tmp", "labels", labels("keep", "yes")) }),
+	overtaken("X86d", "a guest that is not protected is told not to be, and is protected before that runs",
+		ask("guest.set-config", "tmp", "protected", false), func(w *world) { w.first("guest.set-config", "tmp", "protected", true) }),
+	overtaken("X86e", "scratch is destroyed by its creator, and desired state mentions it before that runs",
+		ask("guest.destroy", "tmp"), func(w *world) { require.NoError(w.t, w.gate.Adopt(w.ctx, "web", w.observe("tmp"))) }),
+	overtaken("X86f", "scratch is wiped by its creator, and somebody takes a snapshot of it before that runs",
+		ask("guest.wipe", "tmp"), func(w *world) { w.first("guest.snapshot", "tmp", "snapshot", "mine") }),
 	{id: "X87a", what: "a destroy is signed offline before its guest exists, and kept until it does", want: op.StaleTarget, run: func(w *world) error {
 		r := w.destroyRequest()
 		b := w.altered(r, func(p *op.Payload) {
@@ -208,6 +216,19 @@ var gateRows = []attack{
 		w.arm()
 		return w.sendOffline(e)
 	}},
+	{id: "X87c", what: "an agent hands in a create of scratch that an operator signed, and destroys it as its own", want: op.PendingSignature,
+		run: func(w *world) error {
+			b := w.altered(w.destroyRequest(), func(p *op.Payload) {
+				p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "web", ""
+				p.Params, p.State = op.Params{"scratch": true}, w.observe("web").Fingerprint
+			})
+			_, err := w.gate.ApproveOffline(w.ctx, builder, w.alice.envelope(w.t, b))
+			require.NoError(w.t, err)
+			require.NoError(w.t, w.runAll())
+			w.arm()
+			w.allow.finale = []string{"victim", "web"}
+			return w.waits(w.submit(builder, ask("guest.destroy", "web")))
+		}},
 	{id: "X88", what: "a reload that asks for two races with an approval of one, many times: it never runs with one", want: lostRace, run: func(w *world) error {
 		w.arm()
 		w.allow.unlogged = "both are allowed"
@@ -231,4 +252,30 @@ var gateRows = []attack{
 		w.rule()
 		return lostRace
 	}},
+}
+
+// first runs a step before any that waits.
+func (w *world) first(name, target string, kv ...any) {
+	w.t.Helper()
+	j, err := w.submit(hub, ask(name, target, kv...))
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
+}
+
+// overtaken is a row in which a step that was harmless when it was submitted is
+// not any more when it runs: it comes after another one of its job.
+func overtaken(id, what string, a op.Ask, meanwhile func(w *world)) attack {
+	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+		scratch(w)
+		late := must(w.gate.Submit(w.ctx, op.Submission{Requester: builder, Steps: []op.Ask{ask("guest.create", "x"), a}}))
+		require.Equal(w.t, op.StatePlanned, w.stepOf(late.Steps[1].ID).State)
+		meanwhile(w)
+		w.arm()
+		w.allow.trash, w.allow.tree, w.allow.finale = true, []string{"x"}, []string{"tmp", "x"}
+		_ = w.runAll()
+		if w.stepOf(late.Steps[1].ID).State != op.StatePending {
+			return nil
+		}
+		return op.Refuse(op.PendingSignature, "it waits")
+	}}
 }
