@@ -3,7 +3,6 @@ package matrix_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,6 +28,9 @@ func (w *world) today() {
 	w.restart()
 	w.makeGuests()
 	w.settle()
+	path := filepath.Join(w.dir, "gated.yaml")
+	text := string(must(os.ReadFile(path))) + "\nlocal:\n  root: " + w.root + "\n"
+	require.NoError(w.t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // daemon starts one on the state, which is shut, and waits until it answers.
@@ -45,14 +47,11 @@ func (w *world) daemon() wholeDaemon {
 		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: socket, Logger: slog.New(slog.DiscardHandler)})
 	}()
 	w.cleanup(stop)
+	c := must(client.New(client.Options{Socket: socket, Getenv: func(string) string { return "" }}))
 	require.Eventually(w.t, func() bool {
-		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			_ = conn.Close()
-		}
+		_, err := c.Status(w.ctx) // it listens before it has written that it started
 		return err == nil || len(ended) > 0
 	}, time.Minute, time.Millisecond)
-	c := must(client.New(client.Options{Socket: socket, Getenv: func(string) string { return "" }}))
 	return wholeDaemon{c, func() {
 		c.Close()
 		stop()
