@@ -6,10 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,10 @@ func TestServeStartsAndStops(t *testing.T) {
 	w := newWorld(t)
 	w.init()
 	w.config("local:\n  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
+	// The runtime's own goroutine for signals, which it never ends.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	signal.Stop(signals)
 	before := goroutines()
 	w.serve()
 	s := w.status()
