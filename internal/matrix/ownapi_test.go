@@ -124,7 +124,7 @@ var wireRows = []attack{
 			"HEAD /v1/jobs/x", "OPTIONS /v1/jobs/" + job, "TRACE /v1/jobs/" + job, "CONNECT /v1/jobs/" + job,
 			"POST /v1/jobs/" + job + " HTTP/1.1\r\nX-HTTP-Method-Override: DELETE\r\nX-Method:"}
 	}),
-	{id: "X99i", what: "100,000 members, and 300,000 brackets, in bodies of less than 1 MiB", want: op.Malformed, run: func(w *world) error {
+	{id: "X99i", what: "30,000 members, and 300,000 brackets, in bodies of less than 1 MiB", want: op.Malformed, run: func(w *world) error {
 		w.destroyRequest()
 		socket := w.serve()
 		w.arm()
@@ -136,9 +136,9 @@ var wireRows = []attack{
 			require.Len(w.t, answers, 1)
 			return answers[0]
 		}
-		require.ErrorIs(w.t, send(params(members(100_000, func(i int) string { return fmt.Sprintf(`"%d":1`, i) }))), op.BadParams)
-		require.Error(w.t, send(params(`"labels":{`+members(60_000, func(i int) string { return fmt.Sprintf(`"l%d":"x"`, i) })+`}`)))
-		require.Error(w.t, send(`{"steps":[`+members(40_000, func(int) string { return `{"op":"","target":""}` })+`]}`))
+		require.ErrorIs(w.t, send(params(members(30_000, func(i int) string { return fmt.Sprintf(`"%d":1`, i) }))), op.BadParams)
+		require.Error(w.t, send(params(`"labels":{`+members(20_000, func(i int) string { return fmt.Sprintf(`"l%d":"x"`, i) })+`}`)))
+		require.Error(w.t, send(`{"steps":[`+members(20_000, func(int) string { return `{"op":"","target":""}` })+`]}`))
 		w.served(socket)
 		return send(strings.Repeat("[", 300_000))
 	}},

@@ -140,7 +140,7 @@ var gateRows = []attack{
 			w.makeGuest("tmp", "protected", true)
 			w.arm()
 			w.allow.finale, w.allow.anyFate = []string{"tmp"}, true
-			for i := range 8 {
+			for i := range 4 {
 				w.apply(map[string]string{"hub": document(fmt.Sprintf("  - name: tmp\n    protected: %v\n", i%2 == 0))})
 				require.True(w.t, w.observe("tmp").Protected)
 				open, err := w.gate.Open(w.ctx, guest("tmp"))

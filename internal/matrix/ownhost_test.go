@@ -161,7 +161,7 @@ var guestHostRows = []attack{
 			inc := string(w.spent().Step.Incarnation)
 			w.arm()
 			w.allow.trash, w.allow.tree, w.allow.unlogged = true, []string{"gone"}, "one of two that are both allowed"
-			for range 8 {
+			for range 5 {
 				w.destroyed("gone")
 				back, err := w.submit(hub, ask("guest.undelete", "gone", "incarnation", inc))
 				require.NoError(w.t, err)
