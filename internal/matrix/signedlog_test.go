@@ -208,3 +208,8 @@ func (w *world) wholeAgain() {
 		return err
 	}))
 }
+
+func (w *world) fileText(path string) []byte {
+	w.t.Helper()
+	return must(os.ReadFile(path))
+}
