@@ -31,15 +31,19 @@ type known struct {
 }
 
 // lookBack reads the database at path, of whatever schema; and if there is none,
-// the one that a restore had made ready when it was cut off, which knows the same.
-func lookBack(ctx context.Context, path string) known {
+// the one that was put aside last: a restore was cut off between taking it away
+// and putting another in its place, or the database is lost, and then that one
+// still knows of some who were removed. What such a restore had made ready is
+// not asked: it may be the backup as it was copied.
+func lookBack(ctx context.Context, path string) (known, error) {
 	if exists(path) {
-		return readKnown(ctx, path)
+		return readKnown(ctx, path), nil
 	}
-	if k := readKnown(ctx, path+restoringExt); k.err == nil {
-		return k
+	aside, err := newestKept(path, func(string) bool { return true })
+	if err != nil || aside == "" {
+		return known{}, err
 	}
-	return known{} // half a copy, or none
+	return readKnown(ctx, aside), nil
 }
 
 func readKnown(ctx context.Context, path string) known {

@@ -17,8 +17,9 @@ import (
 )
 
 // replaceDatabase keeps the database under a name of its own and puts fresh in
-// its place, and returns that name, "" if there was none. Cut off in between, it leaves no database, which nothing starts
-// on and Restore begins again with.
+// its place, and returns that name, "" if there was none. Cut off in between, it
+// leaves no database, which nothing starts on; Restore looks then at the one
+// that was put aside.
 func replaceDatabase(path, fresh string) (kept string, err error) {
 	old, err := keptName(path)
 	if err != nil {
@@ -27,15 +28,8 @@ func replaceDatabase(path, fresh string) (kept string, err error) {
 	if exists(path) || hasLog(path) {
 		kept = old
 	}
-	// The database goes before its log, without which it would start as if the
-	// newest decisions had never been; and the log before the new database, to
-	// which SQLite would apply it.
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		err := os.Rename(path+suffix, old+suffix)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("keep the old database: %w", err)
-		}
-		crashpoint.Here(crashpoint.RestoreAside)
+	if err := moveAside(path, old); err != nil {
+		return "", err
 	}
 	crashpoint.Here(crashpoint.RestoreEmpty)
 	if err := os.Rename(fresh, path); err != nil {
@@ -43,6 +37,21 @@ func replaceDatabase(path, fresh string) (kept string, err error) {
 	}
 	crashpoint.Here(crashpoint.RestorePlaced)
 	return kept, syncDir(filepath.Dir(path))
+}
+
+// moveAside renames a database, its log and the log's index, where they are. The
+// database goes before its log, without which it would start as if the newest
+// decisions had never been; and the log before the new database, to which SQLite
+// would apply it.
+func moveAside(path, kept string) error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		err := os.Rename(path+suffix, kept+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("keep the old database: %w", err)
+		}
+		crashpoint.Here(crashpoint.RestoreAside)
+	}
+	return nil
 }
 
 // unused returns path, or path with the first number that makes it a name that
@@ -72,25 +81,55 @@ func keptName(path string) (string, error) {
 	if err != nil || exists(path) || !hasLog(path) {
 		return free, err
 	}
-	all, err := filepath.Glob(path + keptExt + "*")
+	last, err := newestKept(path, func(name string) bool { return !hasLog(name) })
+	if err != nil || last == "" {
+		return free, err
+	}
+	return last, nil
+}
+
+// newestKept returns the name of the database that was put aside last, of those
+// that may be it, and "" if there is none. Its number does not say: a name is
+// used again when somebody took its file away. When it was renamed does.
+func newestKept(path string, may func(name string) bool) (last string, err error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return "", err
 	}
-	last, at := free, time.Time{}
-	for _, name := range all {
+	at := time.Time{}
+	for _, e := range entries {
+		number, kept := strings.CutPrefix(e.Name(), filepath.Base(path)+keptExt)
+		if !kept || number != "" && (number[0] != '-' || strings.Trim(number[1:], "0123456789") != "") {
+			continue
+		}
+		name := filepath.Join(filepath.Dir(path), e.Name())
 		info, err := os.Lstat(name)
 		if err != nil {
 			return "", err
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-shm") || hasLog(name) {
+		if !ok || !may(name) {
 			continue
 		}
-		if renamed := time.Unix(st.Ctim.Unix()); renamed.After(at) {
+		if renamed := time.Unix(st.Ctim.Unix()); last == "" || renamed.After(at) {
 			last, at = name, renamed
 		}
 	}
 	return last, nil
+}
+
+// finishAside has the log of a database that was put aside follow it, where a
+// restore was cut off between the two: without it the database lacks its newest
+// entries. It returns the database's name, "" if there was nothing to do.
+func finishAside(path string) (kept string, err error) {
+	if exists(path) || !hasLog(path) {
+		return "", nil
+	}
+	kept, err = keptName(path)
+	if err != nil || !exists(kept) {
+		return "", err // a log alone: its database is lost
+	}
+	return kept, moveAside(path, kept)
 }
 
 // hasLog reports whether there is a log beside a database with anything in it:

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,14 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 	r := RestoreResult{InitResult: InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), configName),
 		Signers: filepath.Join(dir.Path(), signersName), Database: dir.Database(), Host: id.Host, GateID: id.Gate,
 		SingleUser: c.SingleUser}}
-	was := lookBack(ctx, dir.Database()) // before the copies go: one of them may be all that is left of it
+	followed, err := finishAside(dir.Database())
+	if err != nil {
+		return r, err
+	}
+	was, err := lookBack(ctx, dir.Database())
+	if err != nil {
+		return r, err
+	}
 	fresh := dir.Database() + restoringExt
 	if err := dropCopies(dir); err != nil {
 		return r, err
@@ -99,9 +107,10 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 		crashpoint.Here(crashpoint.RestorePrepared)
 		r.Kept, err = replaceDatabase(dir.Database(), fresh)
 	}
-	if err != nil {
+	if err != nil { // whether the database is in its place or aside, the copy is not needed
 		return r, errors.Join(err, dropCopies(dir))
 	}
+	r.Kept = cmp.Or(r.Kept, followed)
 	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations()})
 	if err != nil {
 		return r, cannotOpen(ctx, dir.Database(), err)

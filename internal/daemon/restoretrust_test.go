@@ -32,6 +32,17 @@ func (w *world) whole() {
 	require.NoError(w.t, err)
 }
 
+// loseDatabases removes the database and those that were put aside.
+func (w *world) loseDatabases() {
+	w.t.Helper()
+	all, err := filepath.Glob(w.database() + "*")
+	require.NoError(w.t, err)
+	require.NotEmpty(w.t, all)
+	for _, path := range all {
+		require.NoError(w.t, os.Remove(path))
+	}
+}
+
 func (w *world) database() string { return filepath.Join(w.state, "gated.db") }
 
 // TestARestoreBringsNoKeyBack: a key that was removed since the backup was made
@@ -108,7 +119,7 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 	require.Len(t, w.history(), 2)
 
 	// Nobody knows better than the backup; then the list that came after it.
-	require.NoError(t, os.Remove(w.database()))
+	w.loseDatabases()
 	r, err = daemon.Restore(t.Context(), first, w.state)
 	require.NoError(t, err)
 	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
@@ -142,7 +153,7 @@ func TestTwoListsOfOneEpoch(t *testing.T) {
 	w.replace(2, w.person("carol"), alice, bob)
 	without := w.backup("without alice")
 	w.halt()
-	require.NoError(t, os.Remove(w.database()))
+	w.loseDatabases()
 	_, err := daemon.Restore(t.Context(), first, w.state)
 	require.NoError(t, err)
 	w.serve()
@@ -243,47 +254,4 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	r, err = daemon.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.False(t, r.Trust.Revoked)
-}
-
-// TestARestoreThatWasCutOff between the renames knows what the one before it
-// knew, and loses nothing of the database that was put aside.
-func TestARestoreThatWasCutOff(t *testing.T) {
-	w, alice, bob, _ := newPeople(t)
-	w.serve()
-	file := w.backup("backup")
-	later := w.replace(2, w.person("carol"), alice, bob)
-	w.halt()
-	_, err := daemon.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.NoError(t, os.Rename(w.database(), w.database()+".restoring"), "as before the last rename")
-	refused(t, w.run(t.Context()), op.UnknownTarget)
-	r, err := daemon.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.Equal(t, daemon.SignersKept, r.Trust.Of)
-	require.EqualValues(t, 2, r.Trust.Epoch)
-	require.Equal(t, later, read(t, w.signers()))
-	require.Empty(t, r.Kept)
-	w.whole()
-
-	// A database with a log, as a killed daemon leaves it.
-	w.serve()
-	waits := w.waiting("web")
-	main, log := read(t, w.database()), read(t, w.database()+"-wal")
-	require.NotEmpty(t, log)
-	w.halt()
-	require.NoError(t, os.Remove(w.database()))
-	aside := w.database() + ".before-restore-2"
-	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
-	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
-	r, err = daemon.Restore(t.Context(), file, w.state)
-	require.NoError(t, err)
-	require.Equal(t, aside, r.Kept, "its log follows it")
-	require.Equal(t, log, read(t, aside+"-wal"))
-	_, err = daemon.Restore(t.Context(), aside, w.state)
-	require.NoError(t, err)
-	w.whole()
-	w.serve()
-	_, err = w.client.Request(t.Context(), waits)
-	require.NoError(t, err, "what only the log had")
-	w.halt()
 }
