@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -166,7 +167,11 @@ func soundCopy(tx *store.Tx) error {
 
 // whose reads the gate's id and its host's name.
 func whose(tx *store.Tx) (id op.GateID, host string, err error) {
-	if err := tx.QueryRow(`SELECT gate, host FROM gate_identity`).Scan(&id, &host); err != nil {
+	err = tx.QueryRow(`SELECT gate, host FROM gate_identity`).Scan(&id, &host)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", "", op.Refuse(op.Conflict, "the backup does not say whose it is: an init or a restore that made it did not finish")
+	}
+	if err != nil {
 		return "", "", op.Refuse(op.Conflict, "the backup does not say whose it is: %v", err)
 	}
 	return id, host, nil

@@ -116,7 +116,7 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 		return r, cannotOpen(ctx, dir.Database(), err)
 	}
 	crashpoint.Here(crashpoint.RestoreOpened)
-	// Until the new id is bound no daemon starts on it: it is bound to another file.
+	// Until the new id is bound no daemon starts on it: it belongs to no gate.
 	if err = restoreSigners(ctx, s, &r); err == nil {
 		crashpoint.Here(crashpoint.RestoreSignersPlaced)
 		err = dir.Bind(ctx, s, id)
@@ -190,8 +190,10 @@ func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, 
 			if err := newLife(tx, at, e, "the gate was restored, and does not know what became of it since"); err != nil {
 				return err
 			}
-			t, err = was.carry(tx, id.Gate, at.Wall, o.signers)
-			return err
+			if t, err = was.carry(tx, id.Gate, at.Wall, o.signers); err != nil {
+				return err
+			}
+			return state.Unbind(tx)
 		})
 	}
 	if err = errors.Join(err, s.Close()); err == nil {

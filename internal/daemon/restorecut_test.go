@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/store"
 )
 
 // TestARestoreThatWasCutOff between the renames knows what the one before it
@@ -169,4 +170,39 @@ func TestRevokedKeysAreKnownAfterACut(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Trust.Revoked)
 	w.whole()
+}
+
+// TestARestoreBeforeItIsBound belongs to no gate: that nothing starts on it does
+// not hang on the inode of a file, whose number may be used again.
+func TestARestoreBeforeItIsBound(t *testing.T) {
+	r := aliceRemoved(t)
+	first := r.gateOf(r.database())
+	blocks := r.signers() + ".tmp" // where the list of signers is written
+	require.NoError(t, os.Remove(r.signers()))
+	require.NoError(t, os.MkdirAll(filepath.Join(blocks, "x"), 0o700))
+	_, err := daemon.Restore(t.Context(), r.file, r.state)
+	require.ErrorContains(t, err, blocks)
+	require.Empty(t, r.gateOf(r.database()))
+	require.Equal(t, first, r.gateOf(r.database()+".before-restore"))
+	refused(t, r.run(t.Context()), op.Conflict, "belongs to no gate", "gated restore")
+	report, err := daemon.Fsck(t.Context(), r.state)
+	require.NoError(t, err)
+	require.False(t, report.Sound)
+
+	// What did not finish is no backup; the right one is restored all the same.
+	require.NoError(t, os.RemoveAll(blocks))
+	unfinished := r.file + ".unfinished"
+	require.NoError(t, os.WriteFile(unfinished, []byte(read(t, r.database())), 0o600))
+	_, err = daemon.Restore(t.Context(), unfinished, r.state)
+	refused(t, err, op.Conflict, "did not finish", "nothing was changed")
+	r.staysRemoved()
+}
+
+// gateOf is whose database it is, "" if it says nobody's.
+func (r *removed) gateOf(path string) (id string) {
+	r.t.Helper()
+	require.NoError(r.t, store.Peek(r.t.Context(), path, func(_ int, tx *store.Tx) error {
+		return tx.QueryRow(`SELECT coalesce(max(gate), '') FROM gate_identity`).Scan(&id)
+	}))
+	return id
 }

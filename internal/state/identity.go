@@ -79,6 +79,14 @@ func (d *Dir) BindIn(tx *store.Tx, id Identity) error {
 	return err
 }
 
+// Unbind takes the identity out of a database that is about to be put in a
+// place where Bind writes it: until then it belongs to no gate, and Check refuses
+// it whatever file it is in.
+func Unbind(tx *store.Tx) error {
+	_, err := tx.Exec(`DELETE FROM gate_identity`)
+	return err
+}
+
 // Check returns the identity, or refuses a database that is not the one that
 // was bound: TargetMismatch says what differs and what to do about it.
 func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
