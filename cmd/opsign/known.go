@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -39,16 +40,34 @@ func (t *tool) witnessedGate(ctx context.Context, cl *client.Client) (api.Status
 	if err != nil {
 		return api.Status{}, nil, err
 	}
-	// Before it is pinned: a log that is refused is no reason to know its gate.
-	checked, say, err := t.witness(ctx, cl, at, s)
-	if err == nil && !known {
-		err = t.meet(file, at, s)
+	of := witness.Gate{ID: s.Gate, Host: s.Host, Address: string(at)}
+	if !known {
+		if of, err = t.new(file, at, s); err != nil {
+			return api.Status{}, nil, err
+		}
+	}
+	checked, say, err := t.witness(ctx, cl, of)
+	if err == nil && of.Meet != nil { // also where there is nothing to remember
+		err = of.Meet()
 	}
 	if err != nil {
 		return api.Status{}, nil, err
 	}
 	t.sayOnce(say)
 	return s, checked, nil
+}
+
+// new is a gate that is met first at an address. It is pinned once its log was
+// compared, since one that is refused is no reason to know its gate, and before
+// the log is remembered.
+func (t *tool) new(file client.KnownGates, at client.Address, s api.Status) (witness.Gate, error) {
+	of := witness.Gate{ID: s.Gate, Host: s.Host, Address: string(at)}
+	elsewhere, err := file.Elsewhere(at, s.Gate)
+	if len(elsewhere) > 0 {
+		of.Known = string(elsewhere[0].Address)
+	}
+	of.Meet = sync.OnceValue(func() error { return t.meet(file, at, s) })
+	return of, err
 }
 
 // meet pins a gate that is not known yet. That of another host is met by a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"gated/internal/api"
 	"gated/internal/client"
 	"gated/internal/op"
 	"gated/internal/witness"
@@ -17,14 +16,15 @@ func (t *tool) witnesses() witness.Dir { return witness.DirOf(t.Getenv, t.now) }
 // (witness.Dir.Check), and returns what to say of it. A head that cannot be
 // remembered is a reason to refuse a gate of another host (NotAllowed), as one
 // that cannot be pinned is.
-func (t *tool) witness(ctx context.Context, cl *client.Client, at client.Address, s api.Status) (*witness.Checked, string, error) {
+func (t *tool) witness(ctx context.Context, cl *client.Client, of witness.Gate) (*witness.Checked, string, error) {
 	d := t.witnesses()
-	checked, err := d.Check(ctx, witness.Gate{ID: s.Gate, Host: s.Host, Address: string(at)}, gateLog{cl})
+	checked, err := d.Check(ctx, of, gateLog{cl})
+	at := cl.Address()
 	var unsigned *witness.Unsigned
 	var not *witness.NotKept
 	switch {
 	case errors.As(err, &unsigned):
-		return nil, sprint(wordsUnsignedLog, s.Gate), nil
+		return nil, sprint(wordsUnsignedLog, of.ID), nil
 	case errors.As(err, &not) && at.Remote():
 		return nil, "", cannotRemember(at, not)
 	case errors.As(err, &not):
@@ -32,7 +32,7 @@ func (t *tool) witness(ctx context.Context, cl *client.Client, at client.Address
 	case err != nil:
 		return nil, "", err
 	case checked.First:
-		return &checked, sprint(wordsRemembered, s.Gate, checked.Head.Size, op.Shown(d.File(s.Gate))), nil
+		return &checked, sprint(wordsRemembered, of.ID, checked.Head.Size, op.Shown(d.File(of.ID))), nil
 	}
 	return &checked, "", nil
 }

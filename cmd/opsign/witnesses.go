@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 func (t *tool) witnessCommand() *cobra.Command {
 	c := t.command("witness", cobra.NoArgs, func(*cobra.Command, []string) error { return t.listWitnesses() })
-	c.AddCommand(t.witnessExportCommand(), t.witnessCheckCommand())
+	c.AddCommand(t.witnessExportCommand(), t.witnessCheckCommand(), t.witnessReplaceCommand())
 	return c
 }
 
@@ -32,10 +33,7 @@ type remembered struct {
 }
 
 func (t *tool) listWitnesses() error {
-	all, err := t.witnesses().List()
-	if err != nil {
-		return err
-	}
+	all, unread := t.witnesses().List()
 	gates, err := client.KnownGatesOf(t.Getenv).List()
 	if err != nil {
 		return err
@@ -51,15 +49,18 @@ func (t *tool) listWitnesses() error {
 		}
 	}
 	switch {
-	case t.JSON:
-		return nil
+	case t.JSON || len(all) == 0 && unread != nil:
+		return unread
 	case len(all) == 0:
 		t.Print(wordsNoneRemembered)
 		return nil
 	case contradicted:
 		t.Say(wordsContradicted)
 	}
-	return t.Table(rows...)
+	if err := t.Table(rows...); err != nil {
+		return err
+	}
+	return unread
 }
 
 func rememberedOf(m witness.Memory, gates []client.KnownGate) remembered {
@@ -89,36 +90,72 @@ func (r remembered) row() string {
 func (t *tool) witnessExportCommand() *cobra.Command {
 	c := t.command("witness export", cobra.MaximumNArgs(1), func(_ *cobra.Command, args []string) error {
 		var all []witness.Memory
-		var err error
+		var unread error // the sound files are evidence all the same
 		if len(args) == 0 {
-			all, err = t.witnesses().List()
+			all, unread = t.witnesses().List()
 		} else {
-			all, err = t.witnessOf(op.GateID(args[0]))
+			all, unread = t.witnessOf(op.GateID(args[0]))
 		}
-		if err != nil {
-			return err
-		}
-		if len(all) == 0 {
+		if len(all) == 0 && unread == nil {
 			return nothingRemembered()
 		}
 		text, err := witness.Export(all...)
 		if err == nil {
 			_, err = t.Stdout.Write(text)
 		}
-		return err
-	})
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cli.NoFiles
+		if err != nil {
+			return err
 		}
-		return cli.CompleteFrom(func(context.Context) (out []string, err error) {
-			all, err := t.witnesses().List()
-			for _, m := range all {
-				out = append(out, string(m.Head.Gate)+"\t"+m.Head.Host)
-			}
-			return out, err
-		})
+		return unread
+	})
+	c.ValidArgsFunction = t.completeRemembered
+	return c
+}
+
+// completeRemembered completes the ids of the gates of which something is
+// remembered.
+func (t *tool) completeRemembered(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cli.NoFiles
 	}
+	return cli.CompleteFrom(func(context.Context) (out []string, err error) {
+		all, err := t.witnesses().List()
+		for _, m := range all {
+			out = append(out, string(m.Head.Gate)+"\t"+m.Head.Host)
+		}
+		return out, err
+	})
+}
+
+// witnessReplaceCommand holds a gate to the key that its operator read on its
+// host.
+func (t *tool) witnessReplaceCommand() *cobra.Command {
+	var key string
+	c := t.command("witness replace", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		gate := op.GateID(args[0])
+		if !gate.Valid() {
+			return noGateID(args[0])
+		}
+		if key == "" {
+			return cli.Usage(wordsNoGateKey)
+		}
+		was, is, err := t.witnesses().Replace(c.Context(), gate, key)
+		var not *witness.NotKept
+		if errors.As(err, &not) {
+			return op.Refuse(op.NotAllowed, "%v", not)
+		}
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return t.Emit(is)
+		}
+		head, old := is.Head(), was.Head()
+		t.Print(wordsReplaced, gate, op.Shown(is.Key), head.Size, head.Root, op.Shown(was.Address), old.Size, old.Root)
+		return nil
+	})
+	c.Flags().StringVar(&key, "key", "", flagGateKey)
+	c.ValidArgsFunction = t.completeRemembered
 	return c
 }
 

@@ -83,6 +83,10 @@ See opsign witness check and, on the gate's host, gated audit verify --witness.`
 	"witness check": {"check FILE", "Compare the heads that another operator remembers with the log that the gate shows here",
 		`FILE is what opsign witness export wrote there, - standard input. Exit code 1 if one of them is not of this log:
 the two of you were shown different ones.`, "  opsign witness check heads.jsonl"},
+	"witness replace": {"replace GATE --key KEY", "Hold a gate to another key than that of the head that is remembered",
+		`Where something else that claimed the gate's id was seen first. KEY is what gated audit head prints on the gate's
+own host: read it there, not here. The largest head with that key that was refused is remembered then, and the old
+one stays, as evidence.`, "  opsign witness replace 0123456789abcdef0123456789abcdef --key gated/0123456789abcdef0123456789abcdef+b37e50a1+AY..."},
 }
 
 // What the flags do.
@@ -104,6 +108,7 @@ const (
 	flagGate         = "the gate's `ID`"
 	flagIncarnation  = "the target's `INCARNATION`"
 	flagState        = "the target's `FINGERPRINT`, sha256:..."
+	flagGateKey      = "the gate's public `KEY`, as gated audit head prints it on its host"
 	flagExpires      = "how long the approval is valid"
 	flagReason       = "why, for the log"
 	flagOutput       = "the `FILE` to write; the signature goes to FILE.sig"
@@ -116,6 +121,7 @@ const (
 	wordsNoSig        = "say with --sig which file has the signature"
 	wordsVerifyNeeds  = "both --sig and --allowed-signers are needed"
 	wordsNoSuchRole   = "--role is not the name of a role: operational, coordination, recovery, or one of the gate's own"
+	wordsNoGateKey    = "say with --key which key the gate has: gated audit head on its host prints it"
 	wordsNoKey        = "there is no key: name one with --key FILE, or load one into ssh-agent"
 	wordsNoAgent      = "there is no ssh-agent: SSH_AUTH_SOCK is not set; start one, or sign with --key FILE"
 	wordsExpiresShort = "--expires is less than a second"
@@ -138,6 +144,7 @@ const (
 	wordsWitnessHead    = "GATE\tHOST\tADDRESS\tENTRIES\tROOT\tSEEN\tCONTRADICTED"
 	wordsTimes          = "%d times"
 	wordsContradicted   = "warning: a gate showed another log than the one that was remembered. The evidence: opsign witness export GATE\n"
+	wordsReplaced       = "gate %s is held to the key %s from now on: %d entries, root %s\nwhat was seen at %s stays as evidence: %d entries, root %s\n"
 	wordsInLog          = "in the log: %d entries, root %s, seen %s at %s\n"
 	wordsNotInLog       = "NOT in the log: %d entries, root %s, seen %s at %s\n"
 	wordsRequest        = "request %s: %s, for %s\n"

@@ -35,9 +35,10 @@ var errNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set")
 // one that is remembered, and remembers the new one. A head that contradicts what
 // is remembered is BindingMismatch, and kept beside it; so is no head of a gate
 // that showed one before. A head that proves nothing is Malformed, BadSignature or
-// TargetMismatch (checkpoint.Open). Other errors: *Unsigned, *NotKept, those of
-// Remembered, Unavailable if others keep the gate's file locked, and what log
-// returns.
+// TargetMismatch (checkpoint.Open). NotAllowed is a gate of which nothing is
+// remembered, at a new address, that is known at another one. Other errors:
+// *Unsigned, *NotKept, those of Remembered, Unavailable if others keep the gate's
+// file locked, and what log and of.Meet return.
 //
 // What is remembered is read before the gate is asked, under a lock that is held
 // until the new head is on disk: so a sound log never seems to go backwards,
@@ -74,7 +75,7 @@ func (d Dir) Check(ctx context.Context, of Gate, log Log) (Checked, error) {
 			return Checked{}, err
 		}
 	}
-	return Checked{Head: head, Key: shown.Key, First: was == nil}, c.remember()
+	return Checked{Head: head, Key: shown.Key, First: was == nil}, c.accept()
 }
 
 // lock takes the gate's lock. Where there is no place for one, cannot says why:
@@ -145,20 +146,32 @@ func proves(ctx context.Context, was, is checkpoint.Checkpoint, log Log) (bool, 
 	return err == nil && was.Continues(is, proof) == nil, nil
 }
 
+// accept meets the gate and remembers the head. What cannot be remembered meets
+// nobody: whether that matters, the caller knows.
+func (c check) accept() error {
+	switch {
+	case c.cannot != nil && (c.was == nil || c.was.Head.Note != c.is.Note):
+		return &NotKept{c.cannot}
+	case c.was == nil && c.of.Known != "":
+		return c.elsewhere()
+	case c.of.Meet != nil:
+		if err := c.of.Meet(); err != nil {
+			return err
+		}
+	}
+	return c.remember()
+}
+
 // remember writes the new head, unless it is the one that is remembered.
 func (c check) remember() error {
 	if c.was != nil && c.was.Head.Note == c.is.Note {
 		return nil
 	}
-	err := c.cannot
-	if err == nil {
-		m := Memory{Head: c.is}
-		if c.was != nil {
-			m.Contradictions = c.was.Contradictions
-		}
-		err = c.dir.write(c.of.ID, m)
+	m := Memory{Head: c.is}
+	if c.was != nil {
+		m.Contradictions = c.was.Contradictions
 	}
-	if err != nil {
+	if err := c.dir.write(c.of.ID, m); err != nil {
 		return &NotKept{err}
 	}
 	return nil

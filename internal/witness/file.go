@@ -136,8 +136,9 @@ func (d Dir) keep(m Memory, r Record) error {
 	return d.write(r.Gate, m)
 }
 
-// List returns what is kept, by gate id; none if there is no directory. Errors
-// are those of Remembered.
+// List returns what is kept, by gate id; none if there is no directory. What can
+// be read is returned also where a file cannot: the error is then that of
+// Remembered of the first such file, and names all of them.
 func (d Dir) List() ([]Memory, error) {
 	if d.Path == "" {
 		return nil, nil
@@ -150,17 +151,30 @@ func (d Dir) List() ([]Memory, error) {
 		return nil, op.Refuse(op.NotAllowed, "the heads that are remembered cannot be read: %v", err)
 	}
 	var out []Memory
+	var bad []error
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), extension)
 		if gate := op.GateID(name); ok && gate.Valid() {
 			m, err := d.Remembered(gate)
 			if err != nil {
-				return nil, err
-			}
-			if m != nil {
+				bad = append(bad, err)
+			} else if m != nil {
 				out = append(out, *m)
 			}
 		}
 	}
-	return out, nil
+	return out, together(bad)
+}
+
+// together is one refusal of several files: the first one's, with what is wrong
+// with each.
+func together(bad []error) error {
+	if len(bad) < 2 {
+		return errors.Join(bad...)
+	}
+	first := *op.AsRefusal(bad[0])
+	for _, err := range bad[1:] {
+		first.Detail += "\n" + op.AsRefusal(err).Detail
+	}
+	return &first
 }

@@ -25,14 +25,19 @@ func (c check) contradicted(why Why) error {
 	if kept == nil {
 		kept = c.dir.keep(*c.was, r)
 	}
-	text := fmt.Sprintf("the audit log of gate %s on %s was cut, rewritten or rolled back: %s\nremembered:  %s\nanswers now: %s",
-		c.of.ID, op.Shown(c.of.Host), why, c.was.Head.words(), r.words())
+	what := "was cut, rewritten or rolled back"
+	remembered := c.was.Head.words()
+	if why == OtherKey {
+		what, remembered = "is not the one that is remembered", remembered+", key "+op.Shown(c.was.Head.Key)
+	}
+	text := fmt.Sprintf("the audit log of gate %s on %s %s: %s\nremembered:  %s\nanswers now: %s",
+		c.of.ID, op.Shown(c.of.Host), what, why, remembered, r.words())
 	if kept == nil {
 		text += "\nboth are kept in " + op.Shown(c.was.Path)
 	} else {
 		text += "\nthe latter could not be kept: " + op.Shown(kept.Error()) + "\n" + op.Shown(r.Note)
 	}
-	return op.Refuse(op.BindingMismatch, "%s", text).WithHint("%s", c.hint())
+	return op.Refuse(op.BindingMismatch, "%s", text).WithHint("%s", c.hint(why))
 }
 
 // words are a head for people.
@@ -45,12 +50,28 @@ func (r Record) words() string {
 }
 
 // hint says what to do about a log that is not the one that was seen.
-func (c check) hint() string {
+func (c check) hint(why Why) string {
+	if why == OtherKey {
+		return fmt.Sprintf("nothing was signed. A gate keeps its key as long as its id: what answered at %s when it was seen first, or what answers "+
+			"at %s now, is not the gate. Run gated audit head on the gate's host itself: if its key is the remembered one, something else answers now, "+
+			"so tell whoever runs the gate. If it is the other one, the first sight was false: opsign witness replace %s --key KEY, with the key "+
+			"that the host printed; the old head stays, as evidence",
+			op.Shown(c.was.Head.Address), op.Shown(c.of.Address), c.of.ID)
+	}
 	return fmt.Sprintf("nothing was signed. Somebody changed the log, or put an older copy of the gate's database or machine in its place: "+
 		"what was decided since is gone, and what was spent may count again. Ask whoever runs the gate, and give them the evidence: "+
 		"opsign witness export %s\nIf it was put back on purpose, the gate goes on under a new id: gated backup, then gated restore of "+
 		"that file on its host. It is met anew after opsign forget %s; what is remembered of the old id stays, as evidence",
 		c.of.ID, op.Shown(c.of.Address))
+}
+
+// elsewhere is a gate that is to be seen first where it is known.
+func (c check) elsewhere() error {
+	return op.Refuse(op.NotAllowed, "gate %s is known at %s, where its audit log was not seen yet, and %s is a new address: nothing is remembered from there",
+		c.of.ID, op.Shown(c.of.Known), op.Shown(c.of.Address)).
+		WithHint("nothing was signed. Anybody can claim a gate's id: run opsign list at the address at which it is known, then here again, where it is "+
+			"held to what was seen there. If the gate is not there any more, compare what answers here with gated status and gated audit head on "+
+			"its host, then opsign forget %s", op.Shown(c.of.Known))
 }
 
 // unsigned is a gate that does not sign for its log as it is.

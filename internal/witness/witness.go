@@ -79,6 +79,14 @@ type Gate struct {
 	ID      op.GateID
 	Host    string // that it guards, as it says
 	Address string // at which it answered
+	// Known is another address at which a gate of this id is known while this
+	// address is new, empty if there is none: nobody's id is a secret, so what is
+	// seen first is not seen here.
+	Known string
+	// Meet is called once nothing was found wrong and before anything is
+	// remembered, where that is possible: it pins the gate. May be nil; what it
+	// returns ends the check.
+	Meet func() error
 }
 
 // Checked is how a check ended that found nothing wrong.
