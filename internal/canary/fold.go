@@ -22,6 +22,9 @@ func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
 	switch e.Kind {
 	case audit.Started, audit.Trusted, audit.Rotated:
 		return append(out, s.learn(r, e)...)
+	case audit.TimeAccepted:
+		s.takenBack(e.Time)
+		return out
 	}
 	d, counts := s.decision(e)
 	if !counts || !s.Paused.IsZero() || s.over(r, d) {

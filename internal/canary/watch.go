@@ -155,6 +155,7 @@ func (s *State) Pause(now time.Time, believed bool) bool {
 	case !believed && s.Paused.IsZero():
 		s.Paused = now
 	case believed && !s.Paused.IsZero():
+		s.takenBack(now)
 		if w := s.Watch; w != nil && w.Verdict == "" {
 			w.Until = w.Until.Add(max(now.Sub(s.Paused), 0))
 		}
@@ -163,6 +164,23 @@ func (s *State) Pause(now time.Time, believed bool) bool {
 		return false
 	}
 	return true
+}
+
+// takenBack is a clock that was ahead when the change was made, and is right
+// now: the canary is counted from now, and has what was left of its window, all
+// of it where the gate did not run in between. Else it would be open, and not
+// overdue, until the time comes that the clock showed.
+func (s *State) takenBack(now time.Time) {
+	if w := s.Watch; w.Open() && w.At.After(now) {
+		left := w.Until.Sub(w.At)
+		if !s.Paused.IsZero() {
+			left = min(max(w.Until.Sub(s.Paused), 0), left)
+		}
+		w.At, w.Until = now, now.Add(left)
+	}
+	if s.Paused.After(now) {
+		s.Paused = now
+	}
 }
 
 // Accept ends the alert about a change, which an operator looked at. It reports
