@@ -28,6 +28,9 @@ type known struct {
 	trusts  []journal.TrustVersion // every version of the list of signers, oldest first
 	revoked bool                   // keys were revoked, or may have been
 	entries int64                  // in its audit log
+
+	file     []byte // what the file of signers says
+	fileless bool   // there is none
 }
 
 // lookBack reads the database at path, of whatever schema; and if there is none,
@@ -192,6 +195,11 @@ func (k known) carry(tx *store.Tx, id op.GateID, at time.Time, asked bool) (Rest
 			WithHint("restore it without --signers-of-backup")
 	}
 	t := RestoredTrust{Of: k.choose(backup, asked), Backup: old.Epoch, Replaced: was.Epoch}
+	if t.Of == SignersUnknown && !asked {
+		if err := k.contradicted(old); err != nil {
+			return t, err
+		}
+	}
 	if k.err != nil {
 		t.Why = k.err.Error()
 	}

@@ -96,6 +96,9 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 		return r, err
 	}
 	was, err := lookBack(ctx, dir.Database())
+	if err == nil {
+		err = was.readFile(r.Signers)
+	}
 	if err != nil {
 		return r, err
 	}

@@ -120,7 +120,7 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 
 	// Nobody knows better than the backup; then the list that came after it.
 	w.loseDatabases()
-	r, err = daemon.Restore(t.Context(), first, w.state)
+	r, err = daemon.RestoreWithSigners(t.Context(), first, w.state)
 	require.NoError(t, err)
 	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
 	require.Empty(t, r.Kept)
@@ -154,7 +154,7 @@ func TestTwoListsOfOneEpoch(t *testing.T) {
 	without := w.backup("without alice")
 	w.halt()
 	w.loseDatabases()
-	_, err := daemon.Restore(t.Context(), first, w.state)
+	_, err := daemon.RestoreWithSigners(t.Context(), first, w.state)
 	require.NoError(t, err)
 	w.serve()
 	inForce := w.replace(2, w.person("dave"), bob, alice)
@@ -169,28 +169,66 @@ func TestTwoListsOfOneEpoch(t *testing.T) {
 	w.whole()
 }
 
-// TestADatabaseThatCannotBeRead leaves the backup's list, and what the file says
-// is kept and compared.
+// TestADatabaseThatCannotBeRead does not let the backup's list win unasked where
+// the file of signers does not bear it out; what the file says is kept and compared.
 func TestADatabaseThatCannotBeRead(t *testing.T) {
-	w, alice, bob, _ := newPeople(t)
-	w.serve()
-	file := w.backup("backup")
-	later := w.replace(2, w.person("carol"), alice, bob)
-	w.halt()
-	for _, text := range []string{"", strings.Repeat("x", 8192), read(t, w.database())[:5000]} {
-		require.NoError(t, os.WriteFile(w.database(), []byte(text), 0o600))
-		require.NoError(t, os.WriteFile(w.signers(), []byte(later), 0o600))
-		r, err := daemon.Restore(t.Context(), file, w.state)
+	r := aliceRemoved(t)
+	later := read(t, r.signers())
+	for _, text := range []string{"", strings.Repeat("x", 8192), read(t, r.database())[:5000]} {
+		require.NoError(t, os.WriteFile(r.database(), []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(r.signers(), []byte(later), 0o600))
+		r.asks("not believed", "does not list what the backup lists: + alice@example.com")
+		require.NoError(t, os.Remove(r.signers()))
+		r.asks("not believed", "is missing")
+		require.NoError(t, os.WriteFile(r.signers(), []byte("no list\n"), 0o600))
+		r.asks("not believed", "cannot be read")
+		require.NoError(t, os.WriteFile(r.signers(), []byte(later), 0o600))
+
+		got, err := daemon.RestoreWithSigners(t.Context(), r.file, r.state)
 		require.NoError(t, err)
-		require.Equal(t, daemon.SignersUnknown, r.Trust.Of)
-		require.NotEmpty(t, r.Trust.Why)
-		require.EqualValues(t, 1, r.Trust.Epoch)
-		require.Equal(t, later, read(t, r.KeptSigners))
-		require.Contains(t, r.FileChanges[0], "+ alice@example.com")
-		require.Len(t, r.Listed, 3)
-		require.Equal(t, text, read(t, r.Kept), "it may be worth something to somebody")
-		w.whole()
+		require.Equal(t, daemon.SignersUnknown, got.Trust.Of)
+		require.NotEmpty(t, got.Trust.Why)
+		require.EqualValues(t, 1, got.Trust.Epoch)
+		require.Equal(t, later, read(t, got.KeptSigners))
+		require.Contains(t, got.FileChanges[0], "+ alice@example.com")
+		require.Len(t, got.Listed, 3)
+		require.Equal(t, text, read(t, got.Kept), "it may be worth something to somebody")
+		r.whole()
+
+		// The file bears the backup out: it lists the same, and may list more.
+		require.NoError(t, os.WriteFile(r.database(), []byte(text), 0o600))
+		more := read(t, r.signers()) + r.person("dave").line(t, op.Operational) + "\n"
+		require.NoError(t, os.WriteFile(r.signers(), []byte(more), 0o600))
+		got, err = daemon.Restore(t.Context(), r.file, r.state)
+		require.NoError(t, err)
+		require.Equal(t, daemon.SignersUnknown, got.Trust.Of)
+		require.Len(t, got.Listed, 3)
+		r.whole()
 	}
+}
+
+// asks asserts that a restore does not take the backup's list by itself, and that
+// nothing has changed.
+func (r *removed) asks(says ...string) {
+	r.t.Helper()
+	before := tree(r.t, r.state)
+	_, err := daemon.Restore(r.t.Context(), r.file, r.state)
+	refused(r.t, err, op.Conflict, append(says, "nothing was changed", "--signers-of-backup")...)
+	require.Equal(r.t, before, tree(r.t, r.state))
+}
+
+// TestNoDatabaseAndNoFile is a new machine, which has no more than the backup; a
+// file without a key of the backup's is a sign that it was removed.
+func TestNoDatabaseAndNoFile(t *testing.T) {
+	r := aliceRemoved(t)
+	r.loseDatabases()
+	r.asks("there is no database here", "+ alice@example.com")
+	require.NoError(t, os.Remove(r.signers()))
+	got, err := daemon.Restore(t.Context(), r.file, r.state)
+	require.NoError(t, err)
+	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersUnknown, Epoch: 1, Backup: 1}, got.Trust)
+	require.Empty(t, got.KeptSigners)
+	r.whole()
 }
 
 // TestAListThatNobodySigned is not carried over: a restore is what follows when
