@@ -55,7 +55,9 @@ type opened struct {
 
 // open locks and checks a state directory for a daemon.
 func open(ctx context.Context, path string, log *slog.Logger) (*opened, error) {
-	dir, err := state.Open(path, state.Options{})
+	dir, err := state.Open(path, state.Options{Waiting: func(pid int) {
+		log.Warn("waiting for a process that ends to give the state directory back", "pid", pid)
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"gated/internal/op"
 )
@@ -31,6 +32,13 @@ type Options struct {
 
 	// UID owns the directory. Nil means this process's effective uid.
 	UID *uint32
+
+	// Waiting is told the pid of a process that ends, when the lock which it
+	// still has is waited for. Nil tells nobody.
+	Waiting func(pid int)
+
+	// Patience is how long that is. Zero means two seconds.
+	Patience time.Duration
 }
 
 func (o Options) filled() Options {
@@ -43,6 +51,12 @@ func (o Options) filled() Options {
 	if o.UID == nil {
 		uid := uint32(os.Geteuid())
 		o.UID = &uid
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(int) {}
+	}
+	if o.Patience == 0 {
+		o.Patience = lockPatience
 	}
 	return o
 }

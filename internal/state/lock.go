@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,9 @@ import (
 // never removed, since a process could then lock a file without a name while
 // another locks a new one.
 //
+// One that was killed a moment ago may still have it: a start right after waits
+// for that, and for nothing that lives.
+//
 // The lock is on a file of its own: SQLite has locks on the database that
 // closing any descriptor of it would drop.
 func (d *Dir) takeLock() error {
@@ -26,12 +30,8 @@ func (d *Dir) takeLock() error {
 	if err != nil {
 		return fmt.Errorf("lock the state directory: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return d.taken(f)
-		}
-		return fmt.Errorf("lock the state directory: %w", err)
+	if err := d.lockOrWait(f); err != nil {
+		return err
 	}
 	// For people only; the lock itself is what counts.
 	if err := writePID(f); err != nil {
@@ -49,12 +49,51 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// taken says who has the lock.
-func (d *Dir) taken(f *os.File) error {
-	who := "another process"
+// lockOrWait takes the lock at once, or waits for it where its holder ends. The
+// file is closed if it is not had.
+func (d *Dir) lockOrWait(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return errors.Join(fmt.Errorf("lock the state directory: %w", err), f.Close())
+	}
+	pid := holder(f)
+	if pid == 0 || !ends(pid) {
+		return errors.Join(d.taken(pid), f.Close())
+	}
+	d.options.Waiting(pid)
+	ok, err := awaitLock(f, d.options.Patience)
+	if err != nil {
+		return fmt.Errorf("lock the state directory: %w", err)
+	}
+	if !ok {
+		return op.Refuse(op.Conflict, "the process with pid %d had the state directory %s and has ended, or is about to, but the lock "+
+			"was not given back within %s", pid, d.path, d.options.Patience).
+			WithHint("another process may have it now; fuser -v %s names it; try again when it is gone", filepath.Join(d.path, lockName))
+	}
+	return nil
+}
+
+// holder is the pid that the file names, 0 if none.
+func holder(f *os.File) int {
 	b, err := io.ReadAll(io.LimitReader(f, 32))
-	if pid := strings.TrimSpace(string(b)); err == nil && pid != "" && strings.Trim(pid, "0123456789") == "" {
-		who = "the process with pid " + pid
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(pid)
+}
+
+// taken says who has the lock.
+func (d *Dir) taken(pid int) error {
+	who := "another process"
+	if pid != 0 {
+		who = fmt.Sprintf("the process with pid %d", pid)
 	}
 	return op.Refuse(op.Conflict, "%s uses the state directory %s", who, d.path).
 		WithHint("stop it first; gated status shows whether it answers")

@@ -247,10 +247,10 @@ func TestASecondProcessIsRefusedAndToldWhoIsFirst(t *testing.T) {
 	require.NoError(t, seen.Close())
 
 	require.NoError(t, first.Process.Kill())
+	_, err = start(t, dir, o) // at once: the process may not have ended yet
+	require.NoError(t, err, "the lock of a dead process is no lock")
 	_ = stdin.Close()
 	_ = first.Wait() // killed
-	_, err = start(t, dir, o)
-	require.NoError(t, err, "the lock of a dead process is no lock")
 }
 
 // TestHoldTheLock is the other process of the test above.
