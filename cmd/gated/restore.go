@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"gated/internal/daemon"
@@ -38,6 +40,14 @@ type restored struct {
 	Trust    restoredTrust `json:"trust"`
 	Kept     string        `json:"kept_signers,omitempty"` // where the file of signers that was there is now
 	Changes  []string      `json:"changed_signers,omitempty"`
+	Clock    *clockOfOld   `json:"clock,omitempty"`
+}
+
+// clockOfOld are a backup's time and this machine's, where they contradict each
+// other.
+type clockOfOld struct {
+	Backup  time.Time `json:"backup"`
+	Machine time.Time `json:"machine"` // in force
 }
 
 // restoredTrust says who may sign now, and why.
@@ -54,7 +64,11 @@ type restoredTrust struct {
 func restoredOf(r daemon.RestoreResult) restored {
 	t := restoredTrust{Of: r.Trust.Of, Epoch: r.Trust.Epoch, Backup: r.Trust.Backup, Replaced: r.Trust.Replaced, Unread: r.Trust.Why,
 		Changes: append([]string{}, r.Trust.Changes...), Revoked: r.Trust.Revoked}
-	return restored{initialized: initializedOf(r.InitResult), Replaced: r.Kept, Trust: t, Kept: r.KeptSigners, Changes: r.FileChanges}
+	out := restored{initialized: initializedOf(r.InitResult), Replaced: r.Kept, Trust: t, Kept: r.KeptSigners, Changes: r.FileChanges}
+	if c := r.Clock; c != nil {
+		out.Clock = &clockOfOld{Backup: c.Mark, Machine: c.Now}
+	}
+	return out
 }
 
 func (t *tool) showRestored(r daemon.RestoreResult) {
@@ -82,6 +96,9 @@ func (t *tool) showRestored(r daemon.RestoreResult) {
 		for _, line := range r.FileChanges {
 			t.Say("  %s\n", op.Shown(line))
 		}
+	}
+	if r.Clock != nil {
+		t.Say("%s", restoredClockSays(*r.Clock))
 	}
 	t.next(r.InitResult)
 }

@@ -332,6 +332,17 @@ func restoredTrustSays(t daemon.RestoredTrust) string {
 	return fmt.Sprintf("  who may sign: epoch %d, the backup's; there was no other list here\n", t.Epoch)
 }
 
+// restoredClockSays shows both clocks where they contradict each other.
+func restoredClockSays(c daemon.RestoredClock) string {
+	how := "more than 30 days ahead of"
+	if c.Behind() {
+		how = "behind"
+	}
+	return fmt.Sprintf("warning: this machine's clock, which is in force now, is %s the backup's: it says %s, and the backup was of a gate that had seen %s\n"+
+		"  check: date -u; if it is wrong, set it right and restore again\n",
+		how, c.Now.Format(time.RFC3339), c.Mark.Format(time.RFC3339))
+}
+
 // fileTaken refuses to write over a file.
 func fileTaken(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
@@ -797,6 +808,14 @@ func notAnEntryNumber(text string) string { return quoted(text) + " is not the n
 func entryMissing(missing, next int64) error {
 	return op.Refuse(op.Conflict, "entry %d is missing, but there is a %d", missing, next).
 		WithHint("what was written is not the whole log: gated audit verify on the gate's host says what is wrong")
+}
+
+// wordsMaybeAccepted is said where the connection broke before the answer to a job
+// that was handed in, and wasAccepted where it broke after that.
+const wordsMaybeAccepted = "whether the job was accepted is not known: gated jobs lists those that were"
+
+func wasAccepted(job string) string {
+	return fmt.Sprintf("%s was accepted; gated jobs %s says how it ended", op.Shown(job), op.Shown(job))
 }
 
 func noSuchEntryYet(after, head int64) error {

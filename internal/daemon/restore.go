@@ -31,6 +31,7 @@ type RestoreResult struct {
 	InitResult
 	Kept  string // where the database that was there is now, "" if there was none
 	Trust RestoredTrust
+	Clock *RestoredClock // nil where the backup's time does not contradict this machine's
 
 	// Where the file of signers that was there is kept, if it did not say what is
 	// in force now, and what became of its signers by that.
@@ -106,7 +107,7 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 	if err := dropCopies(dir); err != nil {
 		return r, err
 	}
-	if r.Trust, err = prepare(ctx, o, fresh, id, was); err == nil {
+	if err = prepare(ctx, o, fresh, id, was, &r); err == nil {
 		crashpoint.Here(crashpoint.RestorePrepared)
 		r.Kept, err = replaceDatabase(dir.Database(), fresh)
 	}
@@ -169,31 +170,33 @@ func restoreSigners(ctx context.Context, s *store.Store, r *RestoreResult) error
 	return replaceFile(r.Signers, text)
 }
 
-// prepare copies a backup to fresh, checks the copy, and writes into it what
-// becomes of a restored gate.
-func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, was known) (RestoredTrust, error) {
+// prepare copies a backup to fresh, checks the copy, writes into it what becomes
+// of a restored gate, and says in r who may sign then and by which clock.
+func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, was known, r *RestoreResult) error {
 	if _, _, err := lookAtBackup(o.file); err != nil {
-		return RestoredTrust{}, notRestored(err)
+		return notRestored(err)
 	}
 	if err := copyDatabase(o.file, fresh); err != nil {
-		return RestoredTrust{}, err
+		return err
 	}
 	crashpoint.Here(crashpoint.RestoreCopied)
 	s, err := openCopy(ctx, o.file, fresh)
 	if err != nil {
-		return RestoredTrust{}, err
+		return err
 	}
-	var t RestoredTrust
 	err = checkRestorable(ctx, s, o.file, id.Host)
 	if err == nil {
 		s.OnGroup(audit.Seal)
-		err = s.Update(ctx, func(tx *store.Tx) error {
+		err = s.Update(ctx, func(tx *store.Tx) (err error) {
 			at := nonce.System()
+			if r.Clock, err = restoredClock(tx, at.Wall); err != nil {
+				return err
+			}
 			e := audit.Entry{Kind: audit.Restored, Gate: id.Gate, Detail: "from " + filepath.Base(o.file)}
 			if err := newLife(tx, at, e, "the gate was restored, and does not know what became of it since"); err != nil {
 				return err
 			}
-			if t, err = was.carry(tx, id.Gate, at.Wall, o.signers); err != nil {
+			if r.Trust, err = was.carry(tx, id.Gate, at.Wall, o.signers); err != nil {
 				return err
 			}
 			return state.Unbind(tx)
@@ -202,7 +205,7 @@ func prepare(ctx context.Context, o restoring, fresh string, id state.Identity, 
 	if err = errors.Join(err, s.Close()); err == nil {
 		err = folded(fresh)
 	}
-	return t, err
+	return err
 }
 
 // folded refuses a closed database of which something is still in the log beside
