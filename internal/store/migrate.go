@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 
 	"gated/internal/crashpoint"
@@ -90,21 +92,56 @@ func prepare(ctx context.Context, path string, list []Migration) (err error) {
 		return err
 	}
 	missing := list[min(version, len(list)):]
+	if len(missing) == 0 {
+		return s.inTransaction(noDeadline, func(run func(string) error) error { return run(forgetBetween) })
+	}
+	begun, err := s.begunWith(ctx, path, missing[0].Version)
+	if err != nil {
+		return err
+	}
 	// One for all of them: no program ever worked with what is between. A database
 	// that is just being made holds nothing yet.
-	if version > 0 && len(missing) > 0 {
-		if err := snapshotBefore(ctx, path, missing[0].Version); err != nil {
-			return fmt.Errorf("snapshot before migration %d: %w", missing[0].Version, err)
+	if version > 0 && begun == missing[0].Version {
+		if err := snapshotBefore(ctx, path, begun); err != nil {
+			return fmt.Errorf("snapshot before migration %d: %w", begun, err)
 		}
 		crashpoint.Here(crashpoint.MigratePruned)
 	}
-	for _, m := range missing {
-		if err := s.migrate(ctx, m); err != nil {
+	for i, m := range missing {
+		after := forgetBetween
+		if i < len(missing)-1 {
+			after = `INSERT OR REPLACE INTO store_meta (name, n) VALUES ('between', ` + strconv.Itoa(begun) + `)`
+		}
+		if err := s.migrate(ctx, m, after); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
 		}
 		crashpoint.Here(crashpoint.MigrateCommitted)
 	}
 	return nil
+}
+
+// The row 'between' of store_meta is there after any migration of a start but the
+// last: n is the first of them. It is gone as soon as a program works with the
+// database.
+const forgetBetween = `DELETE FROM store_meta WHERE name = 'between'`
+
+// begunWith returns the first migration of the start that was cut off between two,
+// so that its snapshot serves this one as well; else first, which is missing.
+func (s *session) begunWith(ctx context.Context, path string, first int) (int, error) {
+	begun := first
+	err := s.internal(func() error { return s.scan(ctx, "SELECT n FROM store_meta WHERE name = 'between'", &begun) })
+	if errors.Is(err, sql.ErrNoRows) {
+		return first, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if _, err := os.Lstat(preName(path, begun)); errors.Is(err, fs.ErrNotExist) {
+		return first, nil // somebody took it away
+	} else if err != nil {
+		return 0, err
+	}
+	return begun, nil
 }
 
 // bootstrap makes the store's own table; running it again changes nothing.
@@ -121,8 +158,8 @@ func bootstrap(run func(query string) error) error {
 	return nil
 }
 
-// migrate runs one migration.
-func (s *session) migrate(ctx context.Context, m Migration) error {
+// migrate runs one migration, and after it a statement of the store's own.
+func (s *session) migrate(ctx context.Context, m Migration, after string) error {
 	return s.inTransaction(ctx, func(run func(string) error) error {
 		if err := run(m.SQL); err != nil {
 			return err
@@ -132,6 +169,9 @@ func (s *session) migrate(ctx context.Context, m Migration) error {
 		err := s.scan(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`, &broken)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return errors.Join(fmt.Errorf("a foreign key of table %q would point nowhere", broken.String), err)
+		}
+		if err := run(after); err != nil {
+			return err
 		}
 		return run("PRAGMA user_version = " + strconv.Itoa(m.Version))
 	})

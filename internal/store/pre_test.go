@@ -136,9 +136,29 @@ func TestAMigrationThatIsCutOff(t *testing.T) {
 		require.ErrorContains(t, err, "migration 4")
 		require.Equal(t, 3, version(t, path))
 	}
-	require.Equal(t, []int{2, 4}, pres(t, path), "trying again makes no more of them")
+	require.Equal(t, []int{2}, pres(t, path), "what is between takes no place of one to go back to")
 	grow(t, path, 4)
-	require.Equal(t, []int{2, 4}, pres(t, path))
+	require.Equal(t, []int{2}, pres(t, path))
+
+	// A program worked with it: the next start makes one of its own.
+	grow(t, path, 5)
+	require.Equal(t, []int{2, 5}, pres(t, path))
+
+	// It was cut off, and then a program that ends there worked with it.
+	_, err := Open(t.Context(), path, Options{Migrations: append(grown(7), Migration{8, "broken", `CREATE NONSENSE`})})
+	require.ErrorContains(t, err, "migration 8")
+	require.Equal(t, []int{2, 5, 6}, pres(t, path))
+	grow(t, path, 7)
+	grow(t, path, 8)
+	require.Equal(t, []int{5, 6, 8}, pres(t, path))
+
+	// It was cut off, and the snapshot of its start is gone.
+	_, err = Open(t.Context(), path, Options{Migrations: append(grown(10), Migration{11, "broken", `CREATE NONSENSE`})})
+	require.ErrorContains(t, err, "migration 11")
+	require.Equal(t, []int{6, 8, 9}, pres(t, path))
+	require.NoError(t, os.Remove(path+".pre-9"))
+	grow(t, path, 11)
+	require.Equal(t, []int{6, 8, 11}, pres(t, path))
 }
 
 func TestPeekReadsWhatANewerProgramWrote(t *testing.T) {
