@@ -113,7 +113,7 @@ var ownCanaryRows = []attack{
 	untold("X78c", "one caller floods the window with what is accepted", func(c *watching) *canary.State {
 		c.good(12)
 		c.change()
-		for i := range 90 {
+		for i := range 45 {
 			c.cancel(hub, must(c.submit(hub, ask("guest.stop", "bystander"))).ID)
 			if i%10 == 0 {
 				c.steps()

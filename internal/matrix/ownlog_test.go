@@ -93,7 +93,7 @@ var ownLogRows = []attack{
 			return err
 		}},
 	unstarted("X51a", "gate.key is exchanged for another one of the same gate id", func(w *world) {
-		w.overwrite(w.keyFile(), []byte(another(w.key0()).Text()))
+		w.overwrite(w.keyFile(), []byte(another(w.signsFor()).Text()))
 	}),
 	unstarted("X51b", "gate.key is exchanged for that of another gate", func(w *world) {
 		w.overwrite(w.keyFile(), []byte(another(strangeGate).Text()))
@@ -106,7 +106,7 @@ var ownLogRows = []attack{
 		require.NoError(w.t, os.Symlink("gate.key.moved", w.keyFile()))
 	}),
 	unstarted("X51e", "the row of the key is that of another key", func(w *world) {
-		w.byHand(byHand(`UPDATE audit_key SET public = '` + another(w.key0()).Public + `'`))
+		w.byHand(byHand(`UPDATE audit_key SET public = '` + another(w.signsFor()).Public + `'`))
 	}),
 	{id: "X51f", what: "gate.key and the row of the key are exchanged together: the gate starts and signs with a key of the intruder's", want: op.BindingMismatch,
 		run: func(w *world) error {
@@ -116,7 +116,7 @@ var ownLogRows = []attack{
 			w.sees(d)
 			w.arm()
 			w.allow.unlogged = "it is the operator's opsign that refuses"
-			was, evil := w.key, another(w.key0())
+			was, evil := w.key, another(w.signsFor())
 			putBack := w.whileStopped(func() {
 				w.overwrite(w.keyFile(), []byte(evil.Text()))
 				w.byHand(byHand(`UPDATE audit_key SET public = '`+evil.Public+`'`, `UPDATE audit_head SET note = ''`))

@@ -112,7 +112,7 @@ func (w *world) works() {
 	w.reload()
 }
 
-// stopped changes files of the state while no daemon has them, and goes on with
+// whileStopped changes files of the state while no daemon has them, and goes on with
 // what is there then. What it returns puts the database and the key back, byte
 // for byte, in the same files.
 func (w *world) whileStopped(change func()) (putBack func()) {
@@ -179,7 +179,7 @@ func remake(edit func(texts []string) []string) func(tx *store.Tx) error {
 
 // resigned is remake by somebody who has gate.key as well.
 func (w *world) resigned(edit func(texts []string) []string) func(tx *store.Tx) error {
-	seal := audit.Sealer{Gate: w.key0(), Key: w.key.Signer}.Seal
+	seal := audit.Sealer{Gate: w.signsFor(), Key: w.key.Signer}.Seal
 	return func(tx *store.Tx) error {
 		if err := remake(edit)(tx); err != nil {
 			return err
@@ -188,8 +188,8 @@ func (w *world) resigned(edit func(texts []string) []string) func(tx *store.Tx) 
 	}
 }
 
-// key0 is the gate that the key is of.
-func (w *world) key0() op.GateID { return op.GateID(strings.TrimPrefix(w.key.Name(), "gated/")) }
+// signsFor is the gate that the key is of.
+func (w *world) signsFor() op.GateID { return op.GateID(strings.TrimPrefix(w.key.Name(), "gated/")) }
 
 // otherCaller has entry number seq say that somebody else asked.
 func otherCaller(seq int) func([]string) []string {
