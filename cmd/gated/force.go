@@ -81,13 +81,13 @@ func (t *tool) takeAway(c *cobra.Command, reason string, wait bool, about func(c
 	if err != nil {
 		return err
 	}
-	job, err := cl.Submit(c.Context(), api.SubmitOf(reason, ask), "")
+	job, err := submitted(c.Context(), cl, api.SubmitOf(reason, ask))
 	if err != nil {
 		return err
 	}
 	if wait && waits(job) {
 		t.sayWaits(job)
-		if job, err = cl.AwaitJob(c.Context(), job.ID, func(j api.Job) bool { return !j.State.Open() }); err != nil {
+		if job, err = awaited(c.Context(), cl, job, func(j api.Job) bool { return !j.State.Open() }); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 		return err
 	}
 	ask := op.Ask{Op: op.Rotate, Target: op.Signers, Params: r.params(status.Epoch + 1)}
-	job, err := cl.Submit(ctx, api.SubmitOf(r.reason, ask), "")
+	job, err := submitted(ctx, cl, api.SubmitOf(r.reason, ask))
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 	}
 	t.sayWhoSigns(request, r.signers)
 	if r.wait {
-		if job, err = cl.AwaitJob(ctx, job.ID, func(j api.Job) bool { return !j.State.Open() }); err != nil {
+		if job, err = awaited(ctx, cl, job, func(j api.Job) bool { return !j.State.Open() }); err != nil {
 			return err
 		}
 		return t.jobEnd(job)

@@ -20,7 +20,7 @@ func (t *tool) submitCommand() *cobra.Command {
 		if err := op.CheckText("reason", reason); err != nil {
 			return err
 		}
-		job, err := cl.Submit(ctx, api.SubmitOf(reason, a), "")
+		job, err := submitted(ctx, cl, api.SubmitOf(reason, a))
 		if err != nil {
 			return err
 		}
@@ -36,13 +36,28 @@ func (t *tool) submitCommand() *cobra.Command {
 	return c
 }
 
+// submitted hands a job in, and says where that is so that nobody knows whether
+// it was accepted.
+func submitted(ctx context.Context, cl *client.Client, s api.Submit) (api.Job, error) {
+	job, err := cl.Submit(ctx, s, "")
+	return job, cli.Unanswered(err, "", wordsMaybeAccepted)
+}
+
+// awaited waits until done says so of a job that was accepted, and names the
+// job where no daemon says how it ended.
+func awaited(ctx context.Context, cl *client.Client, job api.Job, done func(api.Job) bool) (api.Job, error) {
+	id := job.ID
+	job, err := cl.AwaitJob(ctx, id, done)
+	return job, cli.Unanswered(err, wasAccepted(id), "")
+}
+
 // await waits until a job has ended or a step of it waits for a signature.
 func await(ctx context.Context, cl *client.Client, job api.Job) (api.Job, error) {
 	still := func(j api.Job) bool { return !j.State.Open() || waits(j) }
 	if still(job) {
 		return job, nil
 	}
-	return cl.AwaitJob(ctx, job.ID, still)
+	return awaited(ctx, cl, job, still)
 }
 
 // waits reports whether a step of the job waits for a signature, be it the

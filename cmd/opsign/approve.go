@@ -108,7 +108,8 @@ func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Requ
 	if err != nil {
 		return q.request, err
 	}
-	return a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
+	r, err := a.client.Approve(ctx, q.request.ID, api.EnvelopeOf(q.bytes, armor))
+	return r, cli.Unanswered(err, "", maybeCounted(q.request.ID))
 }
 
 // key returns the one key of the run.

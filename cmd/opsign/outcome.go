@@ -45,10 +45,12 @@ func (t *tool) settled(ctx context.Context, cl *client.Client, r api.Request, wa
 	if !wait || !r.State.Open() || r.State == op.StatePending || cli.Delayed(r, t.now()) {
 		return r, nil
 	}
-	if err := awaitStep(ctx, cl, r.Job, r.ID); err != nil {
-		return r, err
+	err := awaitStep(ctx, cl, r.Job, r.ID)
+	now := r
+	if err == nil {
+		now, err = cl.Request(ctx, r.ID)
 	}
-	return cl.Request(ctx, r.ID)
+	return now, cli.Unanswered(err, haveCounted(r.ID), "")
 }
 
 // missingText says who is needed after a signature that was not the last.

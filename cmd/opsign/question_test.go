@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -195,6 +196,17 @@ func TestOutcome(t *testing.T) {
 		first, _, _ := strings.Cut(beside.String(), "\n  hint: ")
 		require.Equal(t, strings.TrimSuffix(c.beside, "\n"), strings.TrimSuffix(first, "\n"))
 	}
+}
+
+// Of an approval that counted, that is said where no daemon says what became of it.
+func TestOutcomeThatNobodyTells(t *testing.T) {
+	var beside bytes.Buffer
+	tl := &tool{Tool: cli.Tool{Stdout: io.Discard, Stderr: &beside, Socket: "/nowhere", Getenv: func(string) string { return "" }}, now: time.Now}
+	cl, err := tl.Client()
+	require.NoError(t, err)
+	err = tl.outcome(t.Context(), cl, api.Request{ID: "j1.1", Job: "j1", State: op.StateAuthorized}, true)
+	require.Equal(t, api.ExitUnreachable, tl.Fail("opsign approve", err))
+	require.Contains(t, beside.String(), "hint: the approval counted; opsign show j1.1 says what became of it\n")
 }
 
 func TestRolesThatHelp(t *testing.T) {

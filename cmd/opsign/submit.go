@@ -62,7 +62,7 @@ func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wai
 	// its log.
 	r, err := cl.SubmitSigned(c.Context(), envelope)
 	if err != nil {
-		return err
+		return cli.Unanswered(err, "", wordsMaybeTaken)
 	}
 	return t.outcome(c.Context(), cl, r, wait)
 }

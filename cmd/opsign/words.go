@@ -277,6 +277,19 @@ func softwareKey(k key, may []op.Role) string {
 	return k.Fingerprint + " is a software key and may sign as " + roles(may)
 }
 
+// maybeCounted is said where the connection broke before the answer to an approval,
+// and haveCounted where it broke after that.
+func maybeCounted(id string) string {
+	return fmt.Sprintf("the approval was handed in; whether it counted is not known: opsign show %s says", op.Shown(id))
+}
+
+func haveCounted(id string) string {
+	return fmt.Sprintf("the approval counted; opsign show %s says what became of it", op.Shown(id))
+}
+
+// wordsMaybeTaken is said where it broke before the answer to what was signed elsewhere.
+const wordsMaybeTaken = "it was handed in; whether it counted is not known: opsign list --all and gated jobs say"
+
 func undoable(until time.Time) string { return "can be undone until " + cli.Moment(until) }
 
 func sprint(format string, args ...any) string { return fmt.Sprintf(format, args...) }

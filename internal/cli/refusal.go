@@ -23,10 +23,39 @@ type problem struct {
 	State   op.State `json:"state,omitempty"`
 }
 
+// unanswered is an error that says that no daemon answers, with what became of
+// what was asked before.
+type unanswered struct {
+	error
+	known string
+}
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// Unanswered adds to an error that says that no daemon answers what is known of
+// what it was asked before: known where nothing of it hung on the last answer,
+// and doubtful where the connection broke before that; "" adds nothing. Any other
+// error, and nil, is returned as it is.
+func Unanswered(err error, known, doubtful string) error {
+	var gone *client.Unreachable
+	if !errors.As(err, &gone) {
+		return err
+	}
+	if gone.Asked && doubtful != "" {
+		known = doubtful
+	}
+	if known == "" {
+		return err
+	}
+	return unanswered{err, known}
+}
+
 func failureOf(err error) failure {
 	var gone *client.Unreachable
 	if errors.As(err, &gone) {
-		return failure{problem{Code: op.Unavailable, Detail: gone.Error()}}
+		var asked unanswered
+		_ = errors.As(err, &asked) // else it has no hint
+		return failure{problem{Code: op.Unavailable, Detail: gone.Error(), Hint: asked.known}}
 	}
 	p := api.ProblemOf(err)
 	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage, Request: p.Request, State: p.State}}
@@ -55,6 +84,10 @@ func explain(path string, err error) string {
 			if a.Hint != "" {
 				text += fmt.Sprintf(wordsHint, Lines(a.Hint))
 			}
+		}
+		var asked unanswered
+		if errors.As(err, &asked) {
+			text += fmt.Sprintf(wordsHint, Lines(asked.known))
 		}
 		return text
 	case errors.As(err, &r):

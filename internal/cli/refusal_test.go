@@ -30,6 +30,26 @@ func TestExplainIsSafeToPrint(t *testing.T) {
 		explain("gated x", gone))
 }
 
+// Whoever asked a daemon that then went away is told what is known of it.
+func TestUnanswered(t *testing.T) {
+	never := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist}}}
+	broke := &client.Unreachable{Tried: never.Tried, Asked: true}
+	require.NoError(t, Unanswered(nil, "known", "doubtful"))
+	refused := op.Refuse(op.Conflict, "x")
+	require.Equal(t, refused, Unanswered(refused, "known", "doubtful"))
+	require.Equal(t, never, Unanswered(never, "", "doubtful"), "nothing was asked")
+	const tried = "the daemon cannot be reached\n  tried /a: file does not exist\n"
+	for _, c := range []struct {
+		gone                  error
+		known, doubtful, want string
+	}{{never, "known", "doubtful", "known"}, {broke, "known", "doubtful", "doubtful"}, {broke, "known", "", "known"}} {
+		err := Unanswered(c.gone, c.known, c.doubtful)
+		require.Equal(t, tried+"  hint: "+c.want+"\n", explain("x", err))
+		require.Equal(t, c.want, failureOf(err).Error.Hint)
+		require.Equal(t, api.ExitUnreachable, api.Exit(err))
+	}
+}
+
 // No code leaves whoever meets it without a next step.
 func TestEveryCodeHasANextStep(t *testing.T) {
 	for _, m := range api.Codes {

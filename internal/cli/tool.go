@@ -119,5 +119,7 @@ func (t *Tool) Client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Lost = func() { t.Say(wordsLost) }
+	o.Back = func() { t.Say(wordsBack) }
 	return client.New(o)
 }

@@ -31,6 +31,8 @@ const (
 	wordsHint        = "  hint: %s\n"
 	wordsUnreachable = "the daemon cannot be reached\n"
 	wordsTried       = "  tried %s: %s\n"
+	wordsLost        = "note: the daemon went away; it is waited for, half a minute at most\n"
+	wordsBack        = "note: the daemon is back\n"
 )
 
 func fileExists(path string) error {

@@ -41,6 +41,7 @@ type Client struct {
 	remote     *Remote // nil for a gate of this host
 	processes  processes
 	timeout    time.Duration
+	lost, back func() // never nil
 	http       *http.Client
 	last       atomic.Pointer[string] // what of paths was connected to last
 }
@@ -56,7 +57,8 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{paths: o.paths(), trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout}
+	c := &Client{paths: o.paths(), trusted: trusted, configured: o.Getenv("GATED_UID"), timeout: callTimeout,
+		lost: orNothing(o.Lost), back: orNothing(o.Back)}
 	if o.Remote != "" {
 		r, err := ParseRemote(o.Remote)
 		if err != nil {
@@ -80,6 +82,13 @@ func New(o Options) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil
+}
+
+func orNothing(fn func()) func() {
+	if fn == nil {
+		return func() {}
+	}
+	return fn
 }
 
 // Close closes connections that are kept for the next call, and ends every ssh.
@@ -195,7 +204,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	if last := c.last.Load(); last != nil {
 		path = *last
 	}
-	return &Unreachable{Tried: []Attempt{{Path: path, Err: err}}}
+	return &Unreachable{Tried: []Attempt{{Path: path, Err: err}}, Asked: true}
 }
 
 // json makes a call and decodes its answer into out. A nil in sends no body.

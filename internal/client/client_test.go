@@ -195,6 +195,7 @@ func TestALostAnswer(t *testing.T) {
 	gone := unreachable(t, err)
 	require.Equal(t, []string{path}, tried(gone))
 	require.ErrorContains(t, err, "before the answer")
+	require.True(t, gone.Asked, "nobody knows whether it counted")
 }
 
 func TestDeadlines(t *testing.T) {
@@ -265,7 +266,9 @@ func TestEventsResume(t *testing.T) {
 	})
 	stop := errors.New("enough")
 	var got []int64
-	err := open(t, Options{Socket: path}).Events(t.Context(), 0, true, func(e api.Entry) error {
+	var told []string
+	o := Options{Socket: path, Lost: func() { told = append(told, "lost") }, Back: func() { told = append(told, "back") }}
+	err := open(t, o).Events(t.Context(), 0, true, func(e api.Entry) error {
 		if got = append(got, e.Seq); len(got) == 3 {
 			return stop
 		}
@@ -274,6 +277,7 @@ func TestEventsResume(t *testing.T) {
 	require.ErrorIs(t, err, stop)
 	require.Equal(t, []int64{1, 2, 3}, got)
 	require.Equal(t, []string{"0", "2"}, asked)
+	require.Equal(t, []string{"lost", "back"}, told)
 }
 
 func TestEventsThatEndForGood(t *testing.T) {
@@ -310,7 +314,7 @@ func TestEventsOfADaemonThatIsNotThere(t *testing.T) {
 		defer cancel()
 		return c.Events(ctx, 0, true, func(api.Entry) error { return nil })
 	}
-	unreachable(t, follow(5*time.Second)) // a fifth of what it would wait otherwise
+	require.False(t, unreachable(t, follow(5*time.Second)).Asked) // a fifth of what it would wait otherwise
 
 	s := answer(t, path, says("h"))
 	_, err := c.Status(t.Context())

@@ -37,9 +37,15 @@ func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(a
 // EventsFor is Events of what concerns one holder alone, an agent's name or
 // uid:1000; "" is everything.
 func (c *Client) EventsFor(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) error {
-	pause, tries := resumePause, 0
+	pause, tries, lost := resumePause, 0, false
+	opened := func() {
+		if lost {
+			c.back()
+		}
+		lost = false
+	}
 	for {
-		last, err := c.stream(ctx, holder, after, follow, fn)
+		last, err := c.stream(ctx, holder, after, follow, opened, fn)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -50,6 +56,10 @@ func (c *Client) EventsFor(ctx context.Context, holder string, after int64, foll
 		}
 		if last > after || err == nil {
 			pause, tries, after = resumePause, 0, last
+		}
+		if err != nil && !lost {
+			c.lost()
+			lost = true
 		}
 		if tries++; tries > resumeTries {
 			return err
@@ -79,9 +89,10 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// stream reads one connection's events and returns the number of the last one
-// that fn took; nil for a stream that the daemon ended.
-func (c *Client) stream(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) (int64, error) {
+// stream reads one connection's events, once opened was told that there is one,
+// and returns the number of the last one that fn took; nil for a stream that the
+// daemon ended.
+func (c *Client) stream(ctx context.Context, holder string, after int64, follow bool, opened func(), fn func(api.Entry) error) (int64, error) {
 	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if !follow {
 		v.Set("follow", "false")
@@ -95,6 +106,7 @@ func (c *Client) stream(ctx context.Context, holder string, after int64, follow 
 		return after, err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	opened()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxEvent)
 	for lines.Scan() {

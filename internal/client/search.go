@@ -39,6 +39,10 @@ type Options struct {
 	// where there is no Token (agent.ReadTokenFile). A program without it never
 	// calls as the agent of a token.
 	ReadToken func(path string) (string, error)
+
+	// Lost, if not nil, is called once each time a daemon that was there goes
+	// away while its events are waited for, and Back when it is there again.
+	Lost, Back func()
 }
 
 // token returns the token to send, "" for none.
@@ -114,6 +118,10 @@ type Attempt struct {
 // listens on it, whoever does is not believed, or the connection broke.
 type Unreachable struct {
 	Tried []Attempt // in order; the last one is what the search ended with
+
+	// Asked says that a connection broke before the answer: what was asked may
+	// have been done. Where nobody was reached it is false, and nothing was.
+	Asked bool
 }
 
 // Error lists every path that was tried.
