@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,10 +24,11 @@ CREATE TABLE canary(
 `
 
 // What one round may read. The first look at a log goes back no further than
-// lookBack entries.
+// lookBack entries, and no look takes more than maxRounds.
 const (
-	batch    = 500
-	lookBack = 10_000
+	batch     = 500
+	lookBack  = 10_000
+	maxRounds = 40
 )
 
 // Config says what a Canary watches.
@@ -43,33 +43,49 @@ type Config struct {
 // Canary keeps a State up to date with a log.
 type Canary struct {
 	Config
-	mu    sync.Mutex // one writer of the row
+	turn  chan struct{} // holds one: whoever put it there may write the row
 	shown atomic.Pointer[State]
 }
 
 // New returns a Canary that has not looked yet.
-func New(c Config) *Canary { return &Canary{Config: c} }
+func New(c Config) *Canary { return &Canary{Config: c, turn: make(chan struct{}, 1)} }
 
 // Shown returns what the last Step left. It is nil before the first one, and
 // nobody changes it.
 func (c *Canary) Shown() *State { return c.shown.Load() }
 
 // Step counts what the log has by now, in transactions of at most 500 entries,
-// and does what time brings. Errors are those of the store; what was not
-// counted is counted by the next Step.
+// and does what time brings. It takes at most 40 of them, so that it ends also
+// where the log grows as fast as it is read. Errors are those of the store and of
+// ctx; what was not counted is counted by the next Step.
 func (c *Canary) Step(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for {
+	for range maxRounds {
 		more, err := c.round(ctx)
 		if err != nil || !more {
 			return err
 		}
 	}
+	return nil
+}
+
+// take waits for the turn to write the row, which those who wait have in their
+// order, until ctx ends.
+func (c *Canary) take(ctx context.Context) (release func(), err error) {
+	select {
+	case c.turn <- struct{}{}:
+		return func() { <-c.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: waiting for the canary: %w", store.ErrUnavailable, ctx.Err())
+	}
 }
 
 // round reads and counts one batch, and reports whether there is more.
 func (c *Canary) round(ctx context.Context) (more bool, err error) {
+	release, err := c.take(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	var s *State
 	var entries []audit.Entry
 	err = c.Store.View(ctx, func(tx *store.Tx) error {
@@ -101,12 +117,16 @@ func (c *Canary) round(ctx context.Context) (more bool, err error) {
 }
 
 // Accept ends the alert about the change of that entry, for an operator. It
-// refuses, as UnknownTarget, where none stands.
+// refuses, as UnknownTarget, where none stands, and waits for no more than one
+// batch of a Step. Other errors are those of the store and of ctx.
 func (c *Canary) Accept(ctx context.Context, by string, change int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	release, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	var s *State
-	err := c.Store.View(ctx, func(tx *store.Tx) (err error) { s, err = load(tx); return err })
+	err = c.Store.View(ctx, func(tx *store.Tx) (err error) { s, err = load(tx); return err })
 	if err != nil {
 		return err
 	}

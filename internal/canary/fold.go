@@ -30,7 +30,7 @@ func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
 	if !counts || !s.Paused.IsZero() || s.over(r, d) {
 		return out
 	}
-	s.Recent = keep(s.Recent, d, r.Decisions)
+	s.Recent = s.counted().keep(s.Recent, d, r.Decisions)
 	if d.Sort.answers() {
 		out = append(out, s.look(r, back, e.Time)...)
 	}
@@ -120,25 +120,12 @@ func elsewhere(what string) bool {
 	return line && !strings.HasPrefix(path, "v1/jobs") && !strings.HasPrefix(path, "v1/requests")
 }
 
-// track remembers who asked for a step and when. Without room the oldest goes.
+// track remembers who asked for a step and when.
 func (s *State) track(e audit.Entry, waits bool) {
 	if e.Step == "" {
 		return
 	}
-	if s.Steps == nil {
-		s.Steps = map[string]step{}
-	}
-	s.Steps[e.Step] = step{By: caller(e.By), Since: e.Time.Unix(), Waits: waits}
-	if len(s.Steps) <= maxSteps {
-		return
-	}
-	oldest := ""
-	for id, o := range s.Steps {
-		if was := s.Steps[oldest]; oldest == "" || o.Since < was.Since || o.Since == was.Since && id < oldest {
-			oldest = id
-		}
-	}
-	delete(s.Steps, oldest)
+	s.under(e.Step, step{By: caller(e.By), Since: e.Time.Unix(), Waits: waits})
 }
 
 // over reports whether a caller has half of the window already and is none of
@@ -147,16 +134,9 @@ func (s *State) over(r Rules, d Decision) bool {
 	if s.Watch == nil || s.Watch.Verdict != "" {
 		return false
 	}
-	own, before := 0, 0
-	for _, o := range s.Recent {
-		if o.By == d.By && o.Sort.answers() == d.Sort.answers() {
-			own++
-		}
-	}
-	for _, o := range s.Watch.Base {
-		if o.By == d.By && o.Sort.answers() {
-			before++
-		}
+	own, before := 0, s.before(d.By)
+	if c := s.counted().by[d.By]; c != nil {
+		own = c.n[d.class()]
 	}
 	return 2*before < s.Watch.Before && own >= s.size(r)/2
 }

@@ -109,6 +109,11 @@ type State struct {
 	Steps   map[string]step `json:"steps,omitempty"`  // under way, by id
 	Recent  []Decision      `json:"recent,omitempty"` // since the last change, the latest
 	Watch   *Watch          `json:"watch,omitempty"`  // the last one
+
+	recent *ledger // of Recent
+	base   *ledger // of the decisions of before in baseOf
+	baseOf *Watch
+	queue  queue // of Steps
 }
 
 // Answers counts the decisions that answer somebody.
@@ -129,30 +134,4 @@ func caller(by string) string {
 		by, _, _ = strings.Cut(by, "#")
 	}
 	return by[:min(len(by), maxCaller)]
-}
-
-// keep adds a decision, of at most max answers and as many other decisions. What
-// goes is the oldest; but where one caller has more than half, that one's
-// oldest, so that nobody drives out what others did.
-func keep(list []Decision, d Decision, max int) []Decision {
-	list = append(list, d)
-	count, own := 0, 0
-	for _, o := range list {
-		if o.Sort.answers() == d.Sort.answers() {
-			count++
-			if o.By == d.By {
-				own++
-			}
-		}
-	}
-	for i := 0; count > max && i < len(list); {
-		o := list[i]
-		if o.Sort.answers() == d.Sort.answers() && (2*own <= max || o.By == d.By) {
-			list = append(list[:i], list[i+1:]...)
-			count--
-			continue
-		}
-		i++
-	}
-	return list
 }

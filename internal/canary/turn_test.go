@@ -1,0 +1,70 @@
+package canary_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/audit"
+	"gated/internal/canary"
+	"gated/internal/store"
+)
+
+// TestALookEnds also where the log is long or grows, and goes on where it was.
+func TestALookEnds(t *testing.T) {
+	w := newWorld(t)
+	w.policy("good")
+	w.step()
+	const most = 40 * 500
+	for range 6 {
+		w.decide(audit.Planned, 4000)
+	}
+	require.EqualValues(t, 1+most, w.step().Cursor)
+	require.EqualValues(t, 1+6*4000, w.step().Cursor)
+}
+
+// thinking has a Step stand in the middle of a batch, until goOn is closed.
+func (w *world) thinking() (done <-chan error, goOn chan<- struct{}) {
+	w.policy("good")
+	w.decide(audit.Planned, 100)
+	w.policy("bad")
+	w.decide(audit.Refused, 10)
+	thinks, wait, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	w.canary.Back = func(canary.Identity, canary.Identity) string {
+		close(thinks)
+		<-wait
+		return "back"
+	}
+	go func() { ended <- w.canary.Step(context.Background()) }()
+	<-thinks
+	return ended, wait
+}
+
+// TestAcceptGivesUp when whoever asks does, whatever the canary is at; and so does
+// another look.
+func TestAcceptGivesUp(t *testing.T) {
+	w := newWorld(t)
+	done, goOn := w.thinking()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range []error{w.canary.Accept(ctx, "uid:0", 102), w.canary.Step(ctx)} {
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	close(goOn)
+	require.NoError(t, <-done)
+	require.NoError(t, w.canary.Accept(t.Context(), "uid:0", 102))
+}
+
+// TestAcceptHasItsTurn after the batch that is under way.
+func TestAcceptHasItsTurn(t *testing.T) {
+	w := newWorld(t)
+	asked := make(chan error, 1)
+	done, goOn := w.thinking()
+	go func() { asked <- w.canary.Accept(context.Background(), "uid:0", 102) }()
+	close(goOn)
+	require.NoError(t, <-done)
+	require.NoError(t, <-asked)
+	require.NotZero(t, w.canary.Shown().Watch.Ended)
+}
