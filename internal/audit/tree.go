@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"gated/internal/checkpoint"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -181,4 +182,40 @@ func ProveInclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Ha
 	}
 	proof, err = tlog.ProveRecord(size, seq-1, nodes{tx})
 	return bodies[0], proof, err
+}
+
+// CheckHead compares the head that was signed last and the recorded edge with
+// the stored entries and nodes that make them: a look at a few hundred rows,
+// however long the log is. It finds a log that was exchanged below its head;
+// what else was altered Verify finds. A *BrokenError says that nothing should be
+// signed on top of it.
+func CheckHead(tx *store.Tx) error {
+	note, public, err := SignedHead(tx)
+	if err != nil || note == "" {
+		return err
+	}
+	head, err := checkpoint.Open(note, public)
+	if err != nil {
+		return &BrokenError{head.Size, "the head that was signed last is not: " + err.Error()}
+	}
+	var seq int64
+	var stored []byte
+	if err := tx.QueryRow(`SELECT seq, edge FROM audit_head`).Scan(&seq, &stored); err != nil {
+		return err
+	}
+	e := decodeEdge(seq, stored)
+	if e == nil || seq < head.Size {
+		return &BrokenError{seq, "the recorded edge is not that of a log that goes on from the head that was signed last"}
+	}
+	recorded, err := e.root()
+	if err != nil {
+		return err
+	}
+	for _, c := range []checkpoint.Checkpoint{head, {Size: seq, Root: recorded}} {
+		root, err := tlog.TreeHash(c.Size, nodes{tx})
+		if err != nil || root != c.Root {
+			return &BrokenError{c.Size, "the log up to it is not the one of which a head was signed"}
+		}
+	}
+	return nil
 }

@@ -143,6 +143,43 @@ func TestProofsAtRandom(t *testing.T) {
 	require.NoError(t, l.verify())
 }
 
+// TestWhatStandsUnderTheHead: before a gate signs on, it looks at what it signed
+// last.
+func TestWhatStandsUnderTheHead(t *testing.T) {
+	check := func(l *log) (err error) {
+		l.view(func(tx *store.Tx) error { err = audit.CheckHead(tx); return nil })
+		return err
+	}
+	require.NoError(t, check(newLog(t)), "nothing was signed")
+	for name, tamper := range map[string]string{
+		"":                      ``,
+		"the newest altered":    `UPDATE audit SET body = CAST(body || ' ' AS BLOB) WHERE seq = 300`,
+		"the newest cut off":    `DELETE FROM audit WHERE seq > 298`,
+		"a node":                `UPDATE audit_tree SET hash = zeroblob(32) WHERE level = 8`,
+		"the edge":              `UPDATE audit_head SET edge = randomblob(length(edge))`,
+		"the edge's length":     `UPDATE audit_head SET edge = substr(edge, 1, 32)`,
+		"the number":            `UPDATE audit_head SET seq = 299`,
+		"the signature's owner": `UPDATE audit_key SET public = replace(public, '+', '-')`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := signing(t)
+			l.fill(300, 7)
+			l = offline(l)
+			if tamper == "" {
+				require.NoError(t, check(l))
+				l.append(audit.Entry{Time: when, Kind: audit.Planned})
+				l.store.OnGroup(audit.Seal)
+				l.append(audit.Entry{Time: when, Kind: audit.Planned})
+				require.NoError(t, check(l), "what was written without the key stands on it")
+				return
+			}
+			l.exec(tamper)
+			storetest.Breaks(t, l.store.Path(), "audit-log")
+			require.Error(t, check(l))
+		})
+	}
+}
+
 func TestProofsOfWhatIsNotThere(t *testing.T) {
 	l, _ := signing(t)
 	l.fill(20, 5)

@@ -61,8 +61,12 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	if err != nil {
 		return err
 	}
+	signer, err := signsFor(ctx, d.opened, key, d.log)
+	if err != nil {
+		return err
+	}
 	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
-		Key: key.Signer, Wake: d.mayRun, Logger: d.log}, d.config.Policy)
+		Key: signer, Wake: d.mayRun, Logger: d.log}, d.config.Policy)
 	if err != nil {
 		return err
 	}
@@ -87,6 +91,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	}
 	d.canary = d.newCanary()
 	d.events = newEventLog(d.gate, d.opened.store)
+	d.whole = newWholeLog(d.opened.store, d.log)
 	source, closeSource, err := d.source()
 	if err != nil {
 		return err

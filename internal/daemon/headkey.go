@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -57,6 +59,20 @@ func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, er
 				path, o.dir.Path())
 	}
 	return key, false, nil
+}
+
+// signsFor returns the key if the log still stands on the head that was signed
+// last, and none if not: what happens is logged on, unsigned, and every operator
+// who saw that head is told by opsign.
+func signsFor(ctx context.Context, o *opened, key checkpoint.Key, log *slog.Logger) (checkpoint.Signer, error) {
+	var broken *audit.BrokenError
+	err := o.store.View(ctx, func(tx *store.Tx) error { return audit.CheckHead(tx) })
+	if errors.As(err, &broken) {
+		log.Error("the audit log is not the one that this gate signed for: no head of it is signed any more", "error", broken,
+			"hint", "gated audit verify; docs/guides/runbook.md, Suspected tampering")
+		return nil, nil
+	}
+	return key.Signer, err
 }
 
 // readKey reads a key file that nobody else can read or change. Its directory is

@@ -12,6 +12,7 @@ import (
 	"gated/internal/checkpoint"
 	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/store/storetest"
 )
 
 func (w *world) keyFile() string { return filepath.Join(w.state, "gate.key") }
@@ -170,4 +171,26 @@ func TestAnOlderDatabaseLeavesTheKey(t *testing.T) {
 	require.Equal(t, head.Key, back.Key)
 	w.halt()
 	w.sound()
+}
+
+// TestNothingIsSignedOnTopOfAnotherLog: a daemon looks at what it signed last
+// before it signs on.
+func TestNothingIsSignedOnTopOfAnotherLog(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	w.submit(ask("guest.create", "web"))
+	was, _ := w.signedHead()
+	w.halt()
+	storetest.Breaks(t, w.database(), "audit-log")
+	w.statement(`UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), 'stopped', 'started') AS BLOB) WHERE seq = (SELECT max(seq) FROM audit)`)
+	w.serve()
+	h, err := w.client.AuditHead(t.Context())
+	require.NoError(t, err)
+	c, err := checkpoint.Open(h.Note, h.Key)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, c.Size, was.Size)
+	require.Less(t, c.Size, h.Seq, "what came since is not signed for")
+	w.halt()
+	require.Contains(t, w.log.String(), "no head of it is signed any more")
 }
