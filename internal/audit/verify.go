@@ -38,13 +38,16 @@ type Checker struct {
 	Each func(Entry) error
 	// Progress, if not nil, is told every some thousand entries how many are done.
 	Progress func(done int64)
+	// Between, if not nil, is called as often, after Progress. Its error ends the
+	// walk and is returned; what takes its time there slows it down.
+	Between func() error
 }
 
 // Verify walks the whole log: numbers without a gap, every hash over the
 // stored bytes, every link, every stored node of the tree, the recorded head,
 // the signed one and those that were kept. It returns the head, or a *BrokenError.
 func (c Checker) Verify(tx *store.Tx) (Head, error) {
-	v := &verifier{tx: tx, each: c.Each, progress: c.Progress, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
+	v := &verifier{tx: tx, each: c.Each, progress: c.Progress, between: c.Between, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()
 	if err := v.signed(); err != nil {
 		return Head{}, err
@@ -93,6 +96,11 @@ func (v *verifier) walk() error {
 		if v.progress != nil {
 			v.progress(v.head.Seq)
 		}
+		if v.between != nil {
+			if err := v.between(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -108,6 +116,7 @@ type verifier struct {
 
 	planted  bool // the log is a tree already
 	progress func(done int64)
+	between  func() error
 }
 
 func (v *verifier) close() {

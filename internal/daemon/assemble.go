@@ -91,7 +91,6 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	}
 	d.canary = d.newCanary()
 	d.events = newEventLog(d.gate, d.opened.store)
-	d.whole = newWholeLog(d.opened.store, d.log)
 	source, closeSource, err := d.source()
 	if err != nil {
 		return err

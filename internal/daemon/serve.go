@@ -49,6 +49,7 @@ type daemon struct {
 	agents      *agents
 	scopes      *scopeWatch
 	events      *eventLog
+	whole       *wholeLog
 	closeParts  func() error
 	log         *slog.Logger
 	started     time.Time
@@ -98,6 +99,7 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 			d.log.Warn("stopping", "error", err)
 		}
 	}()
+	d.whole = newWholeLog(state.store, o.Logger)
 	socket, err := d.listen(o.Socket)
 	if err != nil {
 		return err
@@ -137,6 +139,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
 		{"reservations", d.agents.book.Run},
 		{"the scopes", d.scopes.run},
+		{"the audit log", d.whole.run},
 		{"the canary", func(ctx context.Context) error {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil

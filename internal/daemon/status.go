@@ -81,7 +81,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.canaryHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.journalHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.canaryHealth(), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is
