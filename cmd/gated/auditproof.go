@@ -69,15 +69,15 @@ func (t *tool) auditProveCommand() *cobra.Command {
 		defer cl.Close()
 		in, err := cl.Inclusion(c.Context(), seq)
 		if err != nil {
-			return err
+			return hinted(err, wordsWhichEntries, op.UnknownTarget)
 		}
 		p := proof{Type: proofType, Seq: in.Seq, Entry: in.Entry, Proof: in.Proof, Note: in.Note, Key: in.Key}
 		head, e, err := p.check()
-		if err != nil {
-			return err
+		if err == nil && e.Seq != seq {
+			err = noProof("it is of another entry than was asked for")
 		}
-		if e.Seq != seq {
-			return noProof("it is of another entry than was asked for")
+		if err != nil {
+			return hinted(err, wordsAnswerFails)
 		}
 		if err := t.Emit(p); err != nil {
 			return err
@@ -97,16 +97,19 @@ func (t *tool) auditCheckCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p, err := parseProof(text)
-		if err != nil {
-			return err
+		if key != "" && !checkpoint.IsKey(key) {
+			return cli.Usage(wordsNotAKey)
 		}
-		if key != "" && p.Key != key {
-			return otherKey(p.Key, key)
+		p, err := parseProof(text)
+		if err == nil && key != "" && p.Key != key {
+			err = otherKey(p.Key, key)
+		}
+		if err != nil {
+			return hinted(err, wordsProofFails)
 		}
 		head, e, err := p.check()
 		if err != nil {
-			return err
+			return hinted(err, wordsProofFails)
 		}
 		if key == "" {
 			t.Say(wordsKeyUnchecked, op.Shown(p.Key))
@@ -169,5 +172,5 @@ func signedHead(ctx context.Context, cl *client.Client) (api.Head, error) {
 	if err == nil && c.Size != h.Seq {
 		err = noSignedHead(h.Seq)
 	}
-	return h, err
+	return h, hinted(err, wordsAnswerFails)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,14 +37,27 @@ func (t *tool) backupCommand() *cobra.Command {
 
 func (t *tool) backupVerifyCommand() *cobra.Command {
 	c := t.command("backup verify", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if err := readable(args[0]); err != nil {
+			return cli.Usage(err.Error())
+		}
 		r, err := daemon.CheckBackup(c.Context(), args[0], t.checking)
 		if err != nil {
-			return err
+			return hinted(err, wordsNotABackup)
 		}
 		return t.showBackup(backedUp{args[0], r})
 	})
 	c.ValidArgsFunction = nil // files
 	return c
+}
+
+// readable returns why a file that the command line names cannot be read. It does
+// not wait for the other end of a pipe.
+func readable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // backedUp is the answer of a backup, and of looking at one.
@@ -93,7 +107,7 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	}
 	r.File = path
 	if r.BackupReport, err = daemon.CheckBackup(ctx, part, t.checking); err != nil {
-		return r, noBackup(err)
+		return r, hinted(err, wordsNoBackup)
 	}
 	if r.Gate != status.Gate || r.Host != status.Host {
 		return r, op.Refuse(op.TargetMismatch, "what came is of the gate %s of host %s, and %s of host %s answered", r.Gate, r.Host, status.Gate, status.Host)

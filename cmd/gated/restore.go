@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gated/internal/cli"
 	"gated/internal/daemon"
 	"gated/internal/op"
 )
@@ -13,13 +14,16 @@ func (t *tool) restoreCommand() *cobra.Command {
 	var dir string
 	var signers bool
 	c := t.command("restore", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+		if err := readable(args[0]); err != nil {
+			return cli.Usage(unreadable(err, stateDir(dir)))
+		}
 		restore := daemon.Restore
 		if signers {
 			restore = daemon.RestoreWithSigners
 		}
 		r, err := restore(c.Context(), args[0], stateDir(dir))
 		if err != nil {
-			return err
+			return hinted(err, wordsVerifyBackup, op.Conflict, op.BadParams)
 		}
 		if t.JSON {
 			return t.Emit(restoredOf(r))

@@ -3,6 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -282,6 +286,7 @@ const (
 	wordsFollowUntil     = "--follow goes on with what comes, and --until ends before: say one"
 	wordsEmptyOutput     = "--output is empty: name the file, or leave the flag away for standard output"
 	wordsAfterAndFile    = "the file says itself where to go on: leave --after away, or name a new file"
+	wordsNotAKey         = "--key is not the public key of a gate: it is one line of three parts, gated/ID+HASH+KEY, as gated audit head prints it"
 	wordsEmptyKey        = "--key is empty: give the gate's public key, or leave the flag away"
 	wordsNoAgentCommand  = "say register, list, whoami or unregister"
 	wordsPIDOrToken      = "a name is bound to a process (--pid) or to a token (--token-file), not to both"
@@ -348,12 +353,41 @@ func fileTaken(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
 }
 
-// noBackup adds to a refusal of what was written what that may mean.
-func noBackup(err error) error {
-	if r := (*op.Refusal)(nil); errors.As(err, &r) && r.Hint == "" {
-		return r.WithHint("no backup was left; gated fsck says whether the gate itself is like that")
+// hinted adds to a refusal that does not say itself what to do the words for that
+// of this command: those of its code alone are about signing. With codes, to one of
+// these.
+func hinted(err error, hint string, codes ...op.Code) error {
+	r := (*op.Refusal)(nil)
+	if !errors.As(err, &r) || r.Hint != "" || len(codes) > 0 && !slices.Contains(codes, r.Code) {
+		return err
 	}
-	return err
+	return r.WithHint("%s", hint)
+}
+
+// The words for hinted.
+const (
+	wordsNoBackup     = "no backup was left; gated fsck says whether the gate itself is like that"
+	wordsNotABackup   = "no gate can be restored from it: take an older one; gated backup FILE makes one while the gate runs"
+	wordsVerifyBackup = "gated backup verify FILE says whether a gate can be restored from it"
+	wordsProofFails   = "it proves nothing: ask who gave it to you; where the gate answers, gated audit prove N makes one"
+	wordsAnswerFails  = "do not believe this answer: gated audit verify on the gate's host says whether the log is whole"
+	wordsWhichEntries = "gated audit tail shows which there are"
+)
+
+// unreadable says that this user cannot read a backup, and how gated's user can.
+func unreadable(err error, state string) string {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v\nthe user that gated runs as has to be able to read it: install -o %s -m 0600 FILE %s/", err, userName(), op.Shown(state))
+}
+
+// userName is the name of the user that this runs as, or its uid.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return op.Shown(u.Username)
+	}
+	return strconv.Itoa(os.Getuid())
 }
 
 // hookThen says what became of a change that could not be checked.

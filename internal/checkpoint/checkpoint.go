@@ -51,6 +51,12 @@ func (c Checkpoint) Sign(key Signer) (string, error) {
 	return string(text), nil
 }
 
+// IsKey reports whether a text is the public key of a gate, as Open takes it.
+func IsKey(text string) bool {
+	verifier, err := note.NewVerifier(text)
+	return err == nil && strings.HasPrefix(verifier.Name(), originPrefix)
+}
+
 // Open reads a signed checkpoint and checks it with the gate's public key. What
 // has not exactly the form that Sign writes, or is another gate's than the key,
 // is Malformed; a signature that is wrong or another key's is BadSignature.

@@ -2,9 +2,12 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -97,9 +100,21 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	}
 	if s.Uid != *d.options.UID {
 		return op.Refuse(op.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
-			WithHint("run gated as uid %d, or, if nobody else could write there: chown -R %d %s", s.Uid, *d.options.UID, path)
+			WithHint("%s", asOwner(s.Uid, *d.options.UID, path))
 	}
 	return nil
+}
+
+// asOwner says how to run gated on what belongs to another uid. Root is never told
+// to take it: the daemon, which runs as its owner, could not read it again.
+func asOwner(owner, us uint32, path string) string {
+	if us != 0 {
+		return fmt.Sprintf("run gated as uid %d, or, if nobody else could write there: chown -R %d %s", owner, us, path)
+	}
+	if u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); err == nil {
+		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ...", u.Username)
+	}
+	return fmt.Sprintf("run it as its owner: setpriv --reuid %d --clear-groups gated ...", owner)
 }
 
 func checkMode(what, path string, info fs.FileInfo, want string) error {

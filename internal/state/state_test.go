@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -188,6 +190,15 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 			requireRefusal(t, err, op.NotAllowed, c.says)
 		})
 	}
+}
+
+// Root would lock the daemon out of what it takes.
+func TestWhatIsAnothersIsRunAsItsOwner(t *testing.T) {
+	require.Equal(t, "run gated as uid 7, or, if nobody else could write there: chown -R 8 /d", asOwner(7, 8, "/d"))
+	me, err := user.Current()
+	require.NoError(t, err)
+	require.Equal(t, "run it as its owner: runuser -u "+me.Username+" -- gated ...", asOwner(uint32(os.Geteuid()), 0, "/d"))
+	require.Equal(t, "run it as its owner: setpriv --reuid 4294967294 --clear-groups gated ...", asOwner(math.MaxUint32-1, 0, "/d"))
 }
 
 func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
