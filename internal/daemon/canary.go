@@ -92,7 +92,8 @@ func backVersion(database string, was, is canary.Identity) string {
 	if was.Schema == 0 {
 		copied = database + ".pre-N, the lowest N that is there"
 	}
-	return fmt.Sprintf("%s, after gated restore %s; what was decided since is lost then", text, copied)
+	return fmt.Sprintf("%s, after gated restore %s; what was decided since is lost then, and an older gated may take the signers of that copy: "+
+		"compare gated trust show before the start, and put keys that must not count into the file of revoked keys", text, copied)
 }
 
 // canaryStatus is the last canary, nil where there was none.

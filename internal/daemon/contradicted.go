@@ -32,7 +32,8 @@ func (k known) contradicted(backup journal.TrustVersion) error {
 	why := "there is no database here"
 	switch {
 	case k.err != nil:
-		why = fmt.Sprintf("the database that was here is not believed (%v)", k.err)
+		says, _, _ := strings.Cut(k.err.Error(), "\n")
+		why = fmt.Sprintf("the database that was here is not believed (%s)", says)
 	case k.there:
 		why = "the database that was here has no list of signers"
 	}

@@ -51,7 +51,8 @@ func wayBack(ctx context.Context, path string, want int) string {
 		return fmt.Sprintf("%s; there is no copy from before its change in %s that this one could use. To go back, restore a backup that "+
 			"was made with schema %d or before: gated restore FILE --state %s", newer, dir, want, dir)
 	}
-	return fmt.Sprintf("%s; or go back to the copy that it made before it changed the database, without %s: gated restore %s --state %s",
+	return fmt.Sprintf("%s; or go back to the copy that it made before it changed the database, without %s: gated restore %s --state %s; "+
+		"before the start compare gated trust show with what the newer gated showed, and put keys that must not count into the file of revoked keys",
 		newer, lost(ctx, path, best.entries), best.Path, dir)
 }
 
