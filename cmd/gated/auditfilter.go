@@ -34,18 +34,24 @@ func filterFlags(c *cobra.Command, f *entryFilter) {
 	c.Flags().StringVar(&f.target, "target", "", flagTarget)
 	c.Flags().StringVar(&f.signer, "signer", "", flagSigner)
 	c.Flags().StringSliceVar(&f.kinds, "kind", nil, flagKind)
-	for _, name := range []string{"since", "until", "target", "signer", "kind"} {
+	for _, name := range []string{"since", "until", "target", "signer"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // the flag was just added
 	}
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(api.EntryKinds, cobra.ShellCompDirectiveNoFileComp)) // and this one
 }
 
-// understand reads the times, and refuses as a usage error what is none and what
-// was given as "", as of a variable that is not set.
+// understand reads the times, and refuses as a usage error what is none, a kind
+// that there is not, and what was given as "", as of a variable that is not set.
 func (f *entryFilter) understand(c *cobra.Command, now time.Time) (err error) {
 	for name, text := range map[string]string{"since": f.since, "until": f.until, "target": f.target, "signer": f.signer,
 		"kind": strings.Join(f.kinds, "")} {
 		if c.Flags().Changed(name) && text == "" {
 			return cli.Usage(emptyFilter(name))
+		}
+	}
+	for _, kind := range f.kinds {
+		if !slices.Contains(api.EntryKinds, kind) {
+			return cli.Usage(noSuchKind(kind))
 		}
 	}
 	if f.from, err = momentOf("since", f.since, now); err != nil {

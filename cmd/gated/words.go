@@ -833,6 +833,10 @@ func emptyFilter(name string) string {
 	return "--" + name + " is empty: say which, or leave the flag away for all"
 }
 
+func noSuchKind(kind string) string {
+	return fmt.Sprintf("--kind %s is no kind of entry; there are: %s", quoted(kind), strings.Join(api.EntryKinds, " "))
+}
+
 func notAMoment(flag, text string) string {
 	return fmt.Sprintf("--%s %s is no time: write 2026-03-01, \"2026-03-01 12:00\" or 2026-03-01T12:00:00Z, which is UTC, or how long ago, 90m", flag, quoted(text))
 }
