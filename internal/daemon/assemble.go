@@ -80,7 +80,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 		return err
 	}
 	if h.older {
-		if err := d.noteOlder(ctx, h.v.Epoch); err != nil {
+		if err := d.noteOlder(ctx, h.v); err != nil {
 			return err
 		}
 	}

@@ -51,10 +51,10 @@ func (d *daemon) adoptFirst(ctx context.Context, h held) error {
 // noteOlder writes to the audit log that the file said what the version before
 // says, and was put right: a crash between a rotation and its file leaves that,
 // and so does a hand that would have a key back.
-func (d *daemon) noteOlder(ctx context.Context, epoch int64) error {
-	d.log.Warn("the list of signers was the version before", "file", d.signers.path, "epoch", epoch)
-	return d.gate.Log(ctx, audit.Entry{Kind: audit.Trusted, Epoch: epoch, Digest: d.gate.Trust().Digest(), Target: op.Signers.String(),
-		Detail: fmt.Sprintf(saysOlder+"was that of epoch %d, and was written anew", epoch-1)})
+func (d *daemon) noteOlder(ctx context.Context, v journal.TrustVersion) error {
+	d.log.Warn("the list of signers was the version before", "file", d.signers.path, "epoch", v.Epoch)
+	return d.gate.Log(ctx, audit.Entry{Kind: audit.Trusted, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Target: op.Signers.String(),
+		Detail: fmt.Sprintf(saysOlder+"was that of epoch %d, and was written anew", v.Epoch-1)})
 }
 
 // checkSigners has the file say what is in force, and keeps for status what
@@ -63,6 +63,9 @@ func (d *daemon) noteOlder(ctx context.Context, epoch int64) error {
 func (d *daemon) checkSigners(ctx context.Context) {
 	v, err := readVersions(ctx, d.opened.store)
 	var done settled
+	if now := d.gate.Trust().Digest(); err == nil && v.newest.Epoch == d.gate.Epoch() && op.SHA256(v.newest.Text) != now {
+		err = tampered(d.opened.dir.Path(), v.newest.Epoch, "it is another in force")
+	}
 	if err == nil {
 		done, err = d.signers.settle(v)
 	}
@@ -77,7 +80,7 @@ func (d *daemon) checkSigners(ctx context.Context) {
 			d.log.Info("the list of signers was written", "file", d.signers.path, "epoch", v.newest.Epoch)
 		}
 		if done.older {
-			err = d.noteOlder(ctx, v.newest.Epoch)
+			err = d.noteOlder(ctx, v.newest)
 		}
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("the audit log does not say that the list of signers was an older one", "error", err)
@@ -109,6 +112,9 @@ func hold(ctx context.Context, s *store.Store, f *signersFile) (h held, wrote bo
 		}
 		h.v = journal.TrustVersion{Epoch: 1, Text: text, How: howFirst}
 	} else {
+		if err := toldTrust(ctx, s, v.newest); err != nil { // before the file is written from it
+			return h, false, err
+		}
 		done, err := f.settle(v)
 		if err != nil {
 			return h, false, err

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"strings"
 
@@ -38,29 +37,18 @@ func (d *daemon) missedAtStart(ctx context.Context) (missed bool, err error) {
 // revokedBefore reports whether keys were revoked, or may have been, when the
 // log was last told. Every start tells it, so that it looks back no further
 // than to the last one.
-func revokedBefore(tx *store.Tx) (bool, error) {
-	const page = 1000
-	head, err := audit.ReadHead(tx)
-	for end := head.Seq; err == nil && end > 0; end -= page {
-		after := max(end-page, 0)
-		var bodies [][]byte
-		if bodies, err = audit.Bodies(tx, after, int(end-after)); err != nil {
-			break
-		}
-		for i := len(bodies) - 1; i >= 0; i-- {
-			if known, revoked := tellsRevoked(bodies[i]); known {
-				return revoked, nil
-			}
-		}
-	}
-	return false, err
+func revokedBefore(tx *store.Tx) (revoked bool, err error) {
+	err = backThrough(tx, func(body []byte) (known bool) {
+		known, revoked = tellsRevoked(body)
+		return known
+	})
+	return revoked, err
 }
 
 // tellsRevoked reports whether an entry says what was revoked, and whether that
 // was anything: words that it does not know are something.
 func tellsRevoked(body []byte) (known, revoked bool) {
-	started, trusted := []byte(`"kind":"`+audit.Started+`"`), []byte(`"kind":"`+audit.Trusted+`"`)
-	if !bytes.Contains(body, started) && !bytes.Contains(body, trusted) {
+	if !ofKind(body, audit.Started) && !ofKind(body, audit.Trusted) {
 		return false, false
 	}
 	e, err := api.ParseEntry(body)
