@@ -14,11 +14,15 @@ HISTORIES ?= 200
 SOAK ?= 30m
 RELIABILITY_SOAK ?= 3m
 
+# What gated --version and gated status say: the commit, where this is a checkout
+# of its own; without one Go's word for that. The same commit makes the same programs.
+VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
+
 .PHONY: build demo test matrix lint fuzz linear soak reliability bench clean
 
 # Static programs in bin/.
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X gated/internal/daemon.version=$(VERSION)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
 demo: build
