@@ -123,6 +123,7 @@ func (r *restores) once(f Fault) (Kind, int) {
 	}
 	got, err = daemon.Restore(r.t.Context(), r.backup, r.state)
 	require.NoError(r.t, err, "%+v", f)
+	require.Equal(r.t, daemon.SignersSame, got.Trust.Of, "%+v: who may sign is known after a restore that broke off", f)
 	starts, now = r.starts(f)
 	require.True(r.t, starts)
 	require.Equal(r.t, string(got.GateID), now)
