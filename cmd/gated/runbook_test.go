@@ -22,7 +22,7 @@ func TestTheRunbookIsWhatItsStoryRuns(t *testing.T) {
 	for _, m := range runbookBlock.FindAllStringSubmatch(string(page), -1) {
 		written[m[1]] = strings.ReplaceAll("\n"+m[2], "\n    ", "\n")[1:]
 	}
-	require.Len(t, written, 5)
+	require.Len(t, written, 7)
 	story, err := txtar.ParseFile("testdata/script/runbook.txtar")
 	require.NoError(t, err)
 	run := map[string]string{}
