@@ -45,7 +45,7 @@ func (t *tool) auditVerifyCommand() *cobra.Command {
 		}
 		return nil
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	c.Flags().StringArrayVar(&files, "witness", nil, flagWitness)
 	_ = c.MarkFlagFilename("witness") // the flag was just added
 	return c

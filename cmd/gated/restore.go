@@ -32,7 +32,7 @@ func (t *tool) restoreCommand() *cobra.Command {
 		return nil
 	})
 	c.ValidArgsFunction = nil // files
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&signers, "signers-of-backup", false, flagTakeSigners)
 	return c
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"gated/internal/cli"
 	"gated/internal/daemon"
+	"gated/internal/op"
 )
 
 // root returns the whole command tree.
@@ -19,6 +25,45 @@ func (t *tool) root() *cobra.Command {
 	)
 	root.Version = daemon.Version()
 	return root
+}
+
+// stateOf adds --state to a command about a state directory that is there.
+func (t *tool) stateOf(c *cobra.Command, to *string) {
+	stateFlag(c, to)
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if *to == "" {
+			err = t.elsewhere(err, stateDir(""))
+		}
+		return err
+	}
+}
+
+// elsewhere adds, where no state directory was named and the default one has no
+// gate, that there is a gate whose state is somewhere else.
+func (t *tool) elsewhere(err error, dir string) error {
+	r := (*op.Refusal)(nil)
+	if !errors.As(err, &r) || r.Code != op.UnknownTarget || hasDatabase(dir) {
+		return err
+	}
+	o, where := t.Where()
+	if where != nil {
+		return err
+	}
+	for _, path := range o.Paths() {
+		if info, statErr := os.Stat(path); statErr == nil && info.Mode().Type() == fs.ModeSocket {
+			return r.WithHint(wordsElsewhere, op.Shown(path), r.Hint)
+		}
+	}
+	return err
+}
+
+// hasDatabase reports whether a state directory has a gate's database, as far as
+// this user can see.
+func hasDatabase(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "gated.db"))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // stateFlag adds --state.

@@ -27,7 +27,7 @@ func (t *tool) fsckCommand() *cobra.Command {
 		}
 		return err
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	return c
 }
 

@@ -20,13 +20,22 @@ func (t *tool) statusCommand() *cobra.Command {
 		defer cl.Close()
 		s, err := cl.Status(c.Context())
 		if err != nil {
-			return err
+			return t.initFirst(err, stateDir(""))
 		}
 		if t.JSON {
 			return t.Emit(s)
 		}
 		return t.showStatus(s)
 	})
+}
+
+// initFirst adds, where no gate was named and the state directory dir has none,
+// how one is made.
+func (t *tool) initFirst(err error, dir string) error {
+	if t.Socket != "" || t.Getenv("GATED_SOCKET") != "" || hasDatabase(dir) {
+		return err
+	}
+	return cli.Unanswered(err, wordsInitFirst, "")
 }
 
 // showStatus prints what is wrong before what is fine, and ends with what an

@@ -29,7 +29,7 @@ func (t *tool) timeCommand() *cobra.Command {
 		}
 		return err
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	c.AddCommand(t.timeAcceptCommand())
 	return c
 }
@@ -106,7 +106,7 @@ func (t *tool) timeAcceptCommand() *cobra.Command {
 		t.Print(wordsAcceptedTime, cli.Moment(a.Clock), op.Shown(string(a.New)), op.Shown(a.StateDir))
 		return nil
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	return c
 }

@@ -71,7 +71,7 @@ func (t *tool) trustShowCommand() *cobra.Command {
 		_, err = t.Stdout.Write(newest.Text) // its own bytes, to be put where ssh-keygen reads them
 		return err
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	return c
 }
 
@@ -95,7 +95,7 @@ func (t *tool) trustHistoryCommand() *cobra.Command {
 		}
 		return t.Table(rows...)
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	return c
 }
 
@@ -138,7 +138,7 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 		}
 		return nil
 	})
-	stateFlag(c, &dir)
+	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	return c
 }

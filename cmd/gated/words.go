@@ -371,6 +371,8 @@ const (
 	wordsVerifyBackup = "gated backup verify FILE says whether a gate can be restored from it"
 	wordsProofFails   = "it proves nothing: ask who gave it to you; where the gate answers, gated audit prove N makes one"
 	wordsAnswerFails  = "do not believe this answer: gated audit verify on the gate's host says whether the log is whole"
+	wordsElsewhere    = "a gate answers at %s: name the directory of its state with --state DIR, as its gated serve has it\n%s"
+	wordsInitFirst    = "where there is no gate yet, make one first: gated init --operator KEY.pub"
 	wordsWhichEntries = "gated audit tail shows which there are"
 )
 

@@ -126,7 +126,8 @@ func (d *daemon) canaryHealth() []api.Health {
 	switch {
 	case c.Verdict == string(canary.Alert) && c.Open:
 		h.OK = false
-		h.Detail = fmt.Sprintf("alert: since %s changed (entry %d), %s; to go back: %s", changed, c.Change, c.Why, c.Back)
+		h.Detail = fmt.Sprintf("alert: since %s changed (entry %d), %s; to go back: %s; if it is meant: gated canary accept %d", changed,
+			c.Change, c.Why, c.Back, c.Change)
 	case c.Verdict == string(canary.Alert):
 		h.Detail = fmt.Sprintf("the alert after %s changed (entry %d) has ended: %s", changed, c.Change, c.End)
 	case c.Open:

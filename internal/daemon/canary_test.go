@@ -83,6 +83,7 @@ func TestCanaryAlerts(t *testing.T) {
 	h := w.health("canary")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "to go back: put the policy")
+	require.Contains(t, h.Detail, fmt.Sprintf("; if it is meant: gated canary accept %d", c.Change))
 
 	require.ErrorIs(t, w.client.AcceptAlert(t.Context(), c.Change+1), op.UnknownTarget)
 	w.policy(base, "")
