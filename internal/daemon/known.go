@@ -145,7 +145,7 @@ const (
 	SignersKept    SignersOf = "kept"        // the one that was there: it is newer, or nothing shows that the backup's is
 	SignersNewer   SignersOf = "backup"      // the backup's, which knows the one that was there, or a gate that never ran
 	SignersTaken   SignersOf = "asked"       // the backup's, which somebody asked for
-	SignersUnknown SignersOf = "backup_only" // the backup's: there is no other, or it cannot be read
+	SignersUnknown SignersOf = "backup_only" // the backup's: there is no other, or it is not believed; the file bears it out, or somebody asked
 	SignersFile    SignersOf = "file"        // the file's: there is a list in neither
 )
 

@@ -43,7 +43,8 @@ type RestoreResult struct {
 // daemon must not run. The gate gets a new id, so that nothing signed before
 // counts; who may sign stays as it is where the database that was there knows
 // better than the backup, and that database is kept. A backup that is damaged,
-// not sound or another host's is refused, and nothing has changed.
+// not sound or another host's is refused, and one whose list of signers nothing
+// here bears out is Conflict; nothing has changed then.
 func Restore(ctx context.Context, file, stateDir string) (RestoreResult, error) {
 	return restoreInto(ctx, stateDir, restoring{file: file})
 }
