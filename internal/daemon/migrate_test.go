@@ -138,6 +138,8 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 		w.states(map[string]op.State{storedRan: op.StateSucceeded, storedRejected: op.StateRejected})
 		w.halt()
 		w.whole()
+		require.Contains(t, w.log.String(), fmt.Sprintf(`from schema"=%d to=%d "copy of before"=%s.pre-%d`,
+			schema, len(daemon.Migrations()), w.database(), schema+1))
 		require.Equal(t, len(daemon.Migrations()), w.schema(w.database()))
 		after := w.bodies(w.database())
 		require.Equal(t, before, after[:len(before)], "the log goes on, and is as it was")

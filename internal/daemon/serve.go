@@ -79,20 +79,32 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	defer signal.Stop(hup)
 
 	state, err := open(ctx, o.StateDir, o.Logger)
+	served := false
 	if err == nil {
-		err = errors.Join(serve(ctx, state, o, hup), state.close())
+		served, err = serve(ctx, state, o, hup)
+		err = errors.Join(err, state.close())
 	}
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, op.Unavailable)) {
-		o.Logger.Info("stopped before it served")
+	return ended(ctx, served, err, o.Logger)
+}
+
+// ended is what a daemon that ended so returns, and logs. A stop that was asked for
+// before it served is no failure.
+func ended(ctx context.Context, served bool, err error, log *slog.Logger) error {
+	switch {
+	case served && err == nil:
+		log.Info("stopped")
+	case !served && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, op.Unavailable)):
+		log.Info("stopped before it served")
 		return nil
 	}
 	return err
 }
 
-func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Signal) error {
+// serve reports whether it came to answer anybody, and why it ended.
+func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
 	d, err := assemble(ctx, state, o.Logger)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() {
 		if err := d.closeParts(); err != nil {
@@ -102,21 +114,21 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 	d.whole = newWholeLog(state.store, o.Logger)
 	socket, err := d.listen(o.Socket)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer socket.Close()
 	if err := d.gate.Log(ctx, d.startedEntry()); err != nil {
-		return err
+		return false, err
 	}
 	// What was in flight is resolved before anything may change.
 	if err := d.reconciler().Recover(ctx); err != nil {
-		return err
+		return false, err
 	}
 	// What nobody holds any more is free before anybody is answered.
 	if err := d.agents.restore(ctx); err != nil {
-		return err
+		return false, err
 	}
-	return d.run(ctx, socket, hup)
+	return true, d.run(ctx, socket, hup)
 }
 
 // part is one of the things that a daemon does as long as it runs.
@@ -152,9 +164,18 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
 		d.tell("READY=1")
 		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
-	}, func() { d.tell("STOPPING=1") })
+	}, func() {
+		d.tell("STOPPING=1")
+		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
+	})
 	d.agents.close() // before the last entry; who ends from now on, the next start finds
-	return errors.Join(failed, d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped}))
+	told := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
+	if ctx.Err() != nil && errors.Is(told, op.Unavailable) {
+		// Asked for, as on a full disk. To end without that entry is as good as kill -9.
+		d.log.Warn("the audit log could not be told of the stop", "error", told)
+		told = nil
+	}
+	return errors.Join(failed, told)
 }
 
 // stopDeadline is how long the parts may take to end. It is more than calls and

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -45,4 +46,16 @@ func TestASecondSignalEndsTheStop(t *testing.T) {
 	code, log := s.stop()
 	require.Zero(t, code, log)
 	w.sound()
+}
+
+func TestAStopIsInTheLog(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	require.NotContains(t, w.log.String(), "stopp")
+	w.halt()
+	text := w.log.String()
+	require.Contains(t, text, `level=INFO msg="stopping: `)
+	require.Contains(t, text, "deadline=45s")
+	require.True(t, strings.HasSuffix(strings.TrimSpace(text), "level=INFO msg=stopped"), text)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -88,6 +89,28 @@ func describeOpen(err error) error {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return err
+}
+
+// FullError says in which directory there is no room. What SQLite said of it is
+// in its chain.
+type FullError struct {
+	Dir   string
+	cause error
+}
+
+// Error is for people, who need no more than the place.
+func (e *FullError) Error() string { return "no space left in " + e.Dir }
+
+// Unwrap returns what was said of the disk.
+func (e *FullError) Unwrap() error { return e.cause }
+
+// plain returns an error that says no more than that there is no room, where that
+// is why a group was not kept.
+func (s *Store) plain(err error) error {
+	if err == nil || !DiskFull(err) {
+		return err
+	}
+	return &FullError{Dir: filepath.Dir(s.path), cause: err}
 }
 
 // DiskFull reports whether err says that a disk had no room. For the index of the

@@ -118,7 +118,7 @@ func (s *session) bump(have int64) error {
 func (w *writer) commit() error {
 	err := w.store.testCommit(w.session.commit)
 	if err != nil {
-		err = w.settle(err)
+		err = w.store.plain(w.settle(err))
 	} else {
 		w.groups++
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strconv"
 
@@ -77,8 +78,8 @@ func (s *session) scan(ctx context.Context, query string, dest any) error {
 	return s.sql.QueryRowContext(ctx, query).Scan(dest)
 }
 
-// prepare brings the database to the newest schema.
-func prepare(ctx context.Context, path string, list []Migration) (err error) {
+// prepare brings the database to the newest schema, and logs that it did.
+func prepare(ctx context.Context, path string, list []Migration, log *slog.Logger) (err error) {
 	s, err := openSession(ctx, path, writing)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
@@ -116,6 +117,9 @@ func prepare(ctx context.Context, path string, list []Migration) (err error) {
 			return fmt.Errorf("migration %d (%s): %w", m.Version, m.Name, err)
 		}
 		crashpoint.Here(crashpoint.MigrateCommitted)
+	}
+	if version > 0 {
+		log.Info("the database was brought up to date", "from schema", version, "to", len(list), "copy of before", preName(path, begun))
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ type Options struct {
 	// Migrations are the schema, numbered from 1 without gaps.
 	Migrations []Migration
 
-	// Logger gets the failures that no caller can be told of; nil for none.
+	// Logger gets the failures that no caller can be told of, and that a schema was
+	// migrated; nil for none.
 	Logger *slog.Logger
 
 	// commit, if set, stands around every COMMIT; tests make it fail.
@@ -56,7 +57,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := mendVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, s.path, o.Migrations); err != nil {
+	if err := prepare(ctx, s.path, o.Migrations, s.log); err != nil {
 		return nil, err
 	}
 	w := &writer{store: s, queue: make(chan *call, maxQueue), closing: make(chan struct{}), stopped: make(chan struct{})}

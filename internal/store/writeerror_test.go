@@ -1,7 +1,10 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,4 +28,21 @@ func TestWriteError(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, read.WriteError())
 	require.NoError(t, read.Close())
+}
+
+// A disk without room is said so once, whatever SQLite and the kernel said on the
+// way.
+func TestAFullDiskIsSaidOnce(t *testing.T) {
+	f := openFaulty(t, filepath.Join(t.TempDir(), "gated.db"))
+	defer func() { require.NoError(t, f.Close()) }()
+	said := fmt.Errorf("commit: %w; not kept, and nothing else is either: %w", syscall.ENOSPC, errors.New("begin: database or disk is full (13)"))
+	err := f.plain(said)
+	require.EqualError(t, err, "no space left in "+filepath.Dir(f.path))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.True(t, DiskFull(err))
+	f.writer.report(said)
+	require.EqualError(t, f.WriteError(), err.Error())
+	require.ErrorIs(t, f.plain(errMine), errMine)
+	require.EqualError(t, f.plain(errMine), errMine.Error())
+	require.NoError(t, f.plain(nil))
 }

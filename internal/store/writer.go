@@ -174,6 +174,7 @@ func claim(batch []*call) []*call {
 
 // report logs the first of a row of failed groups.
 func (w *writer) report(err error) {
+	err = w.store.plain(err)
 	if err != nil && w.failed.Swap(&err) == nil {
 		w.store.log.Error("a group of writes was not kept", "error", err)
 	}
