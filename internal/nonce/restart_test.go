@@ -172,3 +172,19 @@ func TestSystemReadsBothClocks(t *testing.T) {
 	require.Positive(t, a.Elapsed)
 	require.GreaterOrEqual(t, b.Elapsed, a.Elapsed)
 }
+
+// TestTimeThatPassesAfterABoot is not held against the clock that is looked at
+// late: what counts is how far ahead it was at the start.
+func TestTimeThatPassesAfterABoot(t *testing.T) {
+	for ahead, trusted := range map[time.Duration]bool{-time.Second: true, 0: true, time.Second: false} {
+		h, first := believed(t)
+		h.now = nonce.Reading{Wall: first.Add(nonce.MaxAway + ahead), Elapsed: time.Minute, Boot: "second"}
+		h.boot()
+		h.pass(2 * day)
+		if !trusted {
+			require.Equal(t, first, h.doubted(t))
+			continue
+		}
+		require.Equal(t, first.Add(nonce.MaxAway+ahead+2*day), h.trusted(t))
+	}
+}
