@@ -251,19 +251,7 @@ func TestAStateThatCannotBeRead(t *testing.T) {
 // asks the store for one short transaction a round.
 func TestNothingWaitsForIt(t *testing.T) {
 	w := newWorld(t)
-	w.policy("good")
-	w.decide(audit.Planned, 100)
-	w.policy("bad")
-	w.decide(audit.Refused, 10)
-	thinks, goOn := make(chan struct{}), make(chan struct{})
-	w.canary.Back = func(canary.Identity, canary.Identity) string {
-		close(thinks)
-		<-goOn
-		return "back"
-	}
-	done := make(chan error, 1)
-	go func() { done <- w.canary.Step(context.Background()) }()
-	<-thinks
+	done, goOn := w.thinking()
 	for range 10 {
 		w.decide(audit.Refused, 10)
 	}

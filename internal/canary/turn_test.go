@@ -37,7 +37,11 @@ func (w *world) thinking() (done <-chan error, goOn chan<- struct{}) {
 		return "back"
 	}
 	go func() { ended <- w.canary.Step(context.Background()) }()
-	<-thinks
+	select {
+	case <-thinks:
+	case err := <-ended:
+		require.Fail(w.t, "there was no alert", "%v", err)
+	}
 	return ended, wait
 }
 
