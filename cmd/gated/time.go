@@ -40,13 +40,14 @@ type gateTimes struct {
 	Mark     *time.Time `json:"mark,omitempty"`
 	Clock    time.Time  `json:"clock"`
 	Ahead    int64      `json:"ahead_s"`
+	Now      time.Time  `json:"gate_time"` // what the gate goes by, also while the clock is not believed
 	Believed bool       `json:"believed"`
 	Why      string     `json:"why,omitempty"`
 	Gate     op.GateID  `json:"gate"`
 }
 
 func timeOf(s daemon.TimeState) gateTimes {
-	out := gateTimes{Clock: s.Clock.UTC(), Believed: s.Believed, Why: s.Why, Gate: s.Gate}
+	out := gateTimes{Clock: s.Clock.UTC(), Now: s.Now.UTC(), Believed: s.Believed, Why: s.Why, Gate: s.Gate}
 	if !s.Mark.IsZero() {
 		mark := s.Mark.UTC()
 		out.Mark, out.Ahead = &mark, int64(s.Ahead()/time.Second)
@@ -71,7 +72,8 @@ func timeRows(s daemon.TimeState) []string {
 	if !s.Mark.IsZero() {
 		mark, apart = cli.Moment(s.Mark), timeApart(s.Ahead())
 	}
-	return []string{cli.Row(wordsMark, mark), cli.Row(wordsClock, cli.Moment(s.Clock)), cli.Row(wordsApart, apart)}
+	return []string{cli.Row(wordsMark, mark), cli.Row(wordsClock, cli.Moment(s.Clock)), cli.Row(wordsApart, apart),
+		cli.Row(wordsGateTime, cli.Moment(s.Now))}
 }
 
 // acceptedTime is the answer of an acceptance.

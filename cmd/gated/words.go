@@ -579,6 +579,7 @@ const (
 	wordsNoMark       = "none yet"
 	wordsClock        = "this machine"
 	wordsApart        = "apart"
+	wordsGateTime     = "the gate goes by"
 	wordsAhead        = "%s ahead"
 	wordsBehind       = "%s behind"
 	wordsTimeBelieved = "the clock is believed\n"

@@ -29,6 +29,7 @@ type Status struct {
 	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock
 	AuditHead Head            `json:"audit_head"`
 	Epoch     int64           `json:"trust_epoch"` // of the list of signers in force
+	Policy    string          `json:"policy"`      // digest of the policy in force, as the audit log has it
 	Canary    *Canary         `json:"canary"`      // the last one, null where nothing has changed yet
 }
 

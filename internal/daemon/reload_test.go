@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -28,6 +29,8 @@ func TestReload(t *testing.T) {
 	id := w.waiting("web")
 	conf := filepath.Join(w.state, "gated.yaml")
 	good := read(t, conf)
+	was := w.status().Policy
+	require.Contains(t, w.health("settings").Detail, "policy "+was[:12]+" in force")
 
 	// A broken configuration keeps what was in force, and shows.
 	require.NoError(t, os.WriteFile(conf, []byte(good+"nonsense: 1\n"), 0o600))
@@ -44,6 +47,9 @@ func TestReload(t *testing.T) {
 	h := w.health("settings")
 	require.True(t, h.OK)
 	require.Contains(t, h.Detail, "limits")
+	is := w.status().Policy
+	require.NotEqual(t, was, is)
+	require.Contains(t, fmt.Sprintf("%s", w.bodies(w.database())), fmt.Sprintf(`"0 keys revoked; policy %.12s in force, was %.12s"`, is, was))
 	require.NoError(t, w.approve(w.anew(id)))
 	w.await(id[:len(id)-2])
 	w.halt()

@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"gated/internal/api"
 	"gated/internal/gate"
@@ -37,7 +39,7 @@ var remedies = []string{
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
 		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
-		Epoch: d.gate.Epoch(), Canary: d.canaryStatus()}
+		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus()}
 	if d.config.SingleUser {
 		s.Isolation, s.Remedies = "none", remedies
 	}
@@ -72,9 +74,9 @@ func (d *daemon) health() []api.Health {
 	moment := d.gate.Moment()
 	clock := api.Health{Name: "clock", OK: moment.Trusted, Detail: "believed"}
 	if !clock.OK {
-		clock.Detail = "signed work waits: " + moment.Why + "; " + gate.ClockRemedy
+		clock.Detail = "signed work waits: " + moment.Why + "; the gate goes by " + moment.Now.UTC().Format(time.RFC3339) + " meanwhile; " + gate.ClockRemedy
 	}
-	settings := api.Health{Name: "settings", OK: true, Detail: "as on disk when last read"}
+	settings := api.Health{Name: "settings", OK: true, Detail: fmt.Sprintf("as on disk when last read, policy %.12s in force", d.gate.Policy().Digest())}
 	if waits := d.waits.Load(); waits != nil && *waits != "" {
 		settings.Detail = *waits + " changed on disk and take effect at the next start"
 	}

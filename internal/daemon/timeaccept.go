@@ -20,6 +20,7 @@ type TimeState struct {
 	Host     string
 	Mark     time.Time // the latest time that a believed clock showed, as it is stored; zero if there is none
 	Clock    time.Time // this machine's
+	Now      time.Time // the gate's own, for one that starts now: not believed, by the mark and the time since boot
 	Believed bool      // by a daemon that starts now
 	Why      string    // if not believed, a sentence
 }
@@ -52,7 +53,7 @@ func timeState(ctx context.Context, s *store.Store, at nonce.Reading) (TimeState
 			return err
 		}
 		m := c.Now()
-		out.Mark, out.Clock, out.Believed, out.Why = mark.Wall, at.Wall, m.Trusted, m.Why
+		out.Mark, out.Clock, out.Now, out.Believed, out.Why = mark.Wall, at.Wall, m.Now, m.Trusted, m.Why
 		return tx.QueryRow(`SELECT gate, host FROM gate_identity`).Scan(&out.Gate, &out.Host)
 	})
 }

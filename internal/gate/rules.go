@@ -64,7 +64,13 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	held := g.rules.Load()
 	next := rules{trust: held.trust.WithRevoked(revoked), epoch: held.epoch, policy: p}
 	e := next.entry(audit.Trusted)
-	e.Detail = fmt.Sprintf("%d keys revoked, sha256:%s", revoked.Count(), revoked.Digest())
+	e.Detail = fmt.Sprintf("%d keys revoked", revoked.Count()) // read again at a start: daemon.tellsRevoked
+	if sum := revoked.Digest(); sum != "" {
+		e.Detail += ", sha256:" + sum
+	}
+	if is, was := p.Digest(), held.policy.Digest(); is != was {
+		e.Detail += fmt.Sprintf("; policy %.12s in force, was %.12s", is, was)
+	}
 	if err := next.trust.Blocked(); err != nil {
 		e.Detail = op.AsRefusal(err).Detail // nobody knows how many
 	}
