@@ -70,6 +70,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	if err != nil {
 		return err
 	}
+	d.newborn = fresh
 	if fresh { // before anything else is written: no head is signed with a key that the log does not name
 		if err := d.enrolKey(ctx, key); err != nil {
 			return err

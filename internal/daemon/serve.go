@@ -50,6 +50,7 @@ type daemon struct {
 	scopes      *scopeWatch
 	events      *eventLog
 	whole       *wholeLog
+	newborn     bool // this is the first start under the gate's id
 	closeParts  func() error
 	log         *slog.Logger
 	started     time.Time
@@ -127,6 +128,12 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 	// What nobody holds any more is free before anybody is answered.
 	if err := d.agents.restore(ctx); err != nil {
 		return false, err
+	}
+	// What waited under another gate id waits under this one before it is shown.
+	if d.newborn {
+		if err := d.tick(ctx); err != nil {
+			d.log.Error("tick", "error", err)
+		}
 	}
 	return true, d.run(ctx, socket, hup)
 }

@@ -55,6 +55,7 @@ type conversation struct {
 	stdout          bytes.Buffer
 	ended           chan error
 	shown           chan struct{} // there is more to see
+	gone            chan struct{} // closed when all was seen
 
 	mu    sync.Mutex
 	all   bytes.Buffer
@@ -86,7 +87,7 @@ func (c *conversation) start(ts *testscript.TestScript, args []string) (err erro
 	if err := c.cmd.Start(); err != nil {
 		return err
 	}
-	c.ended = make(chan error, 1)
+	c.ended, c.gone = make(chan error, 1), make(chan struct{})
 	go func() { c.ended <- c.cmd.Wait() }()
 	go c.listen()
 	return nil
@@ -94,6 +95,7 @@ func (c *conversation) start(ts *testscript.TestScript, args []string) (err erro
 
 // listen takes what the terminal shows, until it is gone.
 func (c *conversation) listen() {
+	defer close(c.gone)
 	buf := make([]byte, 4096)
 	for {
 		n, err := c.person.Read(buf)
@@ -165,7 +167,8 @@ func (c *conversation) text() string {
 	return strings.ReplaceAll(strings.ReplaceAll(c.all.String(), "\r", ""), "\x1b[H\x1b[2J", "\n--------\n")
 }
 
-// end waits for the program's end and returns its exit code.
+// end waits for the program's end, and for all that it showed, and returns its
+// exit code.
 func (c *conversation) end() (int, error) {
 	var err error
 	select {
@@ -176,6 +179,13 @@ func (c *conversation) end() (int, error) {
 		return -1, fmt.Errorf("it does not end; the terminal shows\n%s", c.text())
 	}
 	c.ended <- err
+	// Once nobody has the program's side, the other one reads to the end.
+	_ = c.program.Close()
+	select {
+	case <-c.gone:
+	case <-time.After(patience):
+		return -1, fmt.Errorf("something of it has the terminal yet, which shows\n%s", c.text())
+	}
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
 		return failed.ExitCode(), nil
