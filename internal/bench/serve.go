@@ -107,7 +107,8 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 		return nil, err
 	}
 	err = w.store.Update(ctx, func(tx *store.Tx) error {
-		return errors.Join(audit.SetPublicKey(tx, gateID, key.Public), journal.AddTrust(tx, first), recorded(tx, trust, first))
+		return errors.Join(audit.SetPublicKey(tx, gateID, key.Public), w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public}),
+			journal.AddTrust(tx, first), recorded(tx, trust, first))
 	})
 	if err != nil {
 		return nil, err
