@@ -76,7 +76,7 @@ remembered of its audit log stays, as evidence (opsign witness).`,
 	"witness": {"witness", "List what is remembered of gates' audit logs",
 		`Each time it connects, opsign demands a proof that the gate's audit log goes on from the last head that was
 seen. A log that was cut, rewritten or rolled back is refused, with both heads, before anything is signed. The heads
-are in $XDG_STATE_HOME/gated/witness or ~/.local/state/gated/witness.`, "  opsign witness"},
+are in $XDG_STATE_HOME/opsign/witness or ~/.local/state/opsign/witness.`, "  opsign witness"},
 	"witness export": {"export [GATE]", "Write the heads that are remembered, and what contradicted them, as evidence",
 		`One JSON object a line, with the gate's key and the signed note: who gets it needs nothing else to check it.
 See opsign witness check and, on the gate's host, gated audit verify --witness.`, "  opsign witness export > heads.jsonl"},

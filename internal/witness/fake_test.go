@@ -125,7 +125,7 @@ func entries(name string, from, to int) []string {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
 
 func dirIn(t *testing.T) witness.Dir {
-	return witness.Dir{Path: t.TempDir() + "/gated/witness", Now: func() time.Time { return noon }}
+	return witness.Dir{Path: t.TempDir() + "/opsign/witness", Now: func() time.Time { return noon }}
 }
 
 // sees has a check accept what the gate shows.

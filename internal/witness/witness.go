@@ -32,8 +32,9 @@ type Dir struct {
 	Now  func() time.Time
 }
 
-// DirOf returns $XDG_STATE_HOME/gated/witness, else the one below
-// ~/.local/state.
+// DirOf returns $XDG_STATE_HOME/opsign/witness, else the one below
+// ~/.local/state. It is no part of a gate's state, which may be a neighbour of it:
+// what puts a gate back must not put back what is remembered of it.
 func DirOf(getenv func(string) string, now func() time.Time) Dir {
 	dir := getenv("XDG_STATE_HOME")
 	if home := getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
@@ -42,7 +43,7 @@ func DirOf(getenv func(string) string, now func() time.Time) Dir {
 	if !filepath.IsAbs(dir) {
 		return Dir{Now: now}
 	}
-	return Dir{Path: filepath.Join(dir, "gated", "witness"), Now: now}
+	return Dir{Path: filepath.Join(dir, "opsign", "witness"), Now: now}
 }
 
 // File returns the path of a gate's file, empty if there is no place for one.
