@@ -122,9 +122,8 @@ func (b *bench) traced(k kind, of *figures) map[string]int {
 type cell struct {
 	name   string // of its guest
 	inc    op.Incarnation
-	job    string // the step's job, once it is known
-	digest string // of the guest's files before
-	data   map[string]string
+	job    string            // the step's job, once it is known
+	digest string            // of the guest's files before
 	told   map[string]string // whatever else a kind has to remember
 	done   bool              // the operation was acknowledged
 }

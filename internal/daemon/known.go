@@ -136,7 +136,7 @@ func has(all []journal.TrustVersion, v journal.TrustVersion) bool {
 	return slices.ContainsFunc(all, func(x journal.TrustVersion) bool { return x.Epoch == v.Epoch && bytes.Equal(x.Text, v.Text) })
 }
 
-// Whose list of signers is in force after a restore, and why.
+// SignersOf says whose list of signers is in force after a restore, and why.
 type SignersOf string
 
 // What SignersOf can be.
