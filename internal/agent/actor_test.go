@@ -76,7 +76,8 @@ func obey(socket string, conn net.Conn, words []string) (string, error) {
 		if words[1] == "exit" {
 			os.Exit(0)
 		}
-		select {} // the child speaks from now on
+		_ = cmd.Wait() // the child speaks from now on, until the connection ends
+		os.Exit(0)
 	case "subreaper":
 		return "ok", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	case "reaper":
