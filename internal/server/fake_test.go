@@ -232,7 +232,9 @@ func (f *fake) Audit(_ context.Context, after int64, limit int) ([]api.Entry, er
 
 // Events leaves out every third entry, as a filter would.
 func (f *fake) Events(_ context.Context, after int64, limit int, concerns string) ([]api.Entry, int64, error) {
+	f.mu.Lock()
 	f.concerns = concerns
+	f.mu.Unlock()
 	if err := f.reach("Events", op.Requester{}); err != nil {
 		return nil, 0, err
 	}
