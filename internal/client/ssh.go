@@ -101,7 +101,7 @@ func (s *sshConn) probe() error {
 		return err
 	}
 	_ = resp.Body.Close() // it is empty
-	if in.Buffered() > 0 {
+	if in.Buffered() > 0 || resp.ProtoMajor != 1 { // a version that a gate does not speak
 		return errNoGate
 	}
 	return nil

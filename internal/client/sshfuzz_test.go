@@ -29,6 +29,7 @@ func FuzzProbe(f *testing.F) {
 	f.Add([]byte("Welcome!\nHTTP/1.1 200 OK\r\n\r\n"))
 	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\nmotd"))
 	f.Add([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	f.Add([]byte("HTTP/8.1 100 Continue\r\n\r\n"))
 	f.Add(bytes.Repeat([]byte("x"), 100_000))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in := bytes.NewReader(b)
