@@ -100,7 +100,7 @@ func (s *sshConn) probe() error {
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close() // it is empty
+	_ = resp.Body.Close()                          // it is empty
 	if in.Buffered() > 0 || resp.ProtoMajor != 1 { // a version that a gate does not speak
 		return errNoGate
 	}
