@@ -330,7 +330,7 @@ func TestProgressIsTold(t *testing.T) {
 	l := filled(t, 20)
 	var told []int64
 	l.view(func(tx *store.Tx) error {
-		head, err := audit.Checker{Progress: func(done int64) { told = append(told, done) }}.Verify(tx)
+		head, err := audit.Checker{Progress: func(done int64) error { told = append(told, done); return nil }}.Verify(tx)
 		require.EqualValues(t, 20, head.Seq)
 		return err
 	})

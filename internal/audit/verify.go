@@ -36,18 +36,16 @@ type Checker struct {
 	Kept []checkpoint.Checkpoint
 	// Each, if not nil, is called with every entry.
 	Each func(Entry) error
-	// Progress, if not nil, is told every some thousand entries how many are done.
-	Progress func(done int64)
-	// Between, if not nil, is called as often, after Progress. Its error ends the
-	// walk and is returned; what takes its time there slows it down.
-	Between func() error
+	// Progress, if not nil, is told every few hundred entries how many are done. Its
+	// error ends the walk and is returned; what takes its time there slows it down.
+	Progress func(done int64) error
 }
 
 // Verify walks the whole log: numbers without a gap, every hash over the
 // stored bytes, every link, every stored node of the tree, the recorded head,
 // the signed one and those that were kept. It returns the head, or a *BrokenError.
 func (c Checker) Verify(tx *store.Tx) (Head, error) {
-	v := &verifier{tx: tx, each: c.Each, progress: c.Progress, between: c.Between, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
+	v := &verifier{Checker: c, tx: tx, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()
 	if err := v.signed(); err != nil {
 		return Head{}, err
@@ -79,7 +77,7 @@ func (v *verifier) walk() error {
 			if b, more, err = readBatch(rows); err != nil {
 				return err
 			}
-			go b.look(v.each != nil)
+			go b.look(v.Each != nil)
 			ahead = append(ahead, b)
 		}
 		if more && len(ahead) <= runtime.GOMAXPROCS(0) {
@@ -93,11 +91,8 @@ func (v *verifier) walk() error {
 				return err
 			}
 		}
-		if v.progress != nil {
-			v.progress(v.head.Seq)
-		}
-		if v.between != nil {
-			if err := v.between(); err != nil {
+		if v.Progress != nil {
+			if err := v.Progress(v.head.Seq); err != nil {
 				return err
 			}
 		}
@@ -107,16 +102,14 @@ func (v *verifier) walk() error {
 
 // verifier is a walk through the log.
 type verifier struct {
+	Checker
 	tx     *store.Tx
-	each   func(Entry) error
 	head   Head
 	grown  *edge                   // of the tree over what was seen
 	stored map[int]*sql.Rows       // the stored nodes that were not met yet, by level
 	kept   []checkpoint.Checkpoint // heads of beginnings that were not reached yet
 
-	planted  bool // the log is a tree already
-	progress func(done int64)
-	between  func() error
+	planted bool // the log is a tree already
 }
 
 func (v *verifier) close() {
@@ -170,8 +163,8 @@ func (v *verifier) entry(r *row) error {
 		return err
 	}
 	v.head = Head{Seq: seq, Hash: hex.EncodeToString(r.hash)}
-	if v.each != nil {
-		return v.each(r.entry)
+	if v.Each != nil {
+		return v.Each(r.entry)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func TestAWalkEndsWhereItIsTold(t *testing.T) {
 	stop := errors.New("stop")
 	var seen int64
 	l.view(func(tx *store.Tx) error {
-		_, err := audit.Checker{Progress: func(done int64) { seen = done }, Between: func() error { return stop }}.Verify(tx)
+		_, err := audit.Checker{Progress: func(done int64) error { seen = done; return stop }}.Verify(tx)
 		require.ErrorIs(t, err, stop)
 		return nil
 	})

@@ -72,7 +72,7 @@ func (c AuditCheck) verify(tx *store.Tx) (report AuditReport, err error) {
 	}
 	check := audit.Checker{Kept: kept}
 	if c.Progress != nil {
-		check.Progress = func(done int64) { c.Progress(done, recorded.Seq) }
+		check.Progress = func(done int64) error { c.Progress(done, recorded.Seq); return nil }
 	}
 	head, err := check.Verify(tx)
 	return AuditReport{Seq: head.Seq, Hash: head.Hash, Heads: len(kept), Others: len(c.Kept) - len(kept)}, err

@@ -66,10 +66,8 @@ func (w *wholeLog) verify(ctx context.Context) error {
 		}
 		since := now()
 		head, err = audit.Checker{
-			Progress: func(done int64) {
+			Progress: func(done int64) error {
 				w.say(true, fmt.Sprintf("verified up to entry %d of %d since the start", done, recorded.Seq))
-			},
-			Between: func() error {
 				rest(ctx, min(now().Sub(since), longestRest))
 				since = now()
 				return ctx.Err()
