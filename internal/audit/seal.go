@@ -122,22 +122,35 @@ func (s Sealer) record(tx *store.Tx, head entry, e *edge) error {
 	return err
 }
 
-// SignedHead returns the head that was signed last and the public key for it,
-// both empty if there is none.
-func SignedHead(tx *store.Tx) (note, public string, err error) {
-	err = tx.QueryRow(`SELECT note FROM audit_head WHERE id = 1`).Scan(&note)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && note == "" {
-		return "", "", nil
+// NotedHead is a head as it was signed; the zero one is none.
+type NotedHead struct {
+	checkpoint.Checkpoint        // what Note says, whoever signed it
+	Note                  string // the signed text
+	Key                   string // the public key that signs for its gate, "" if none is known
+}
+
+// SignedHead returns the head that was signed last.
+func SignedHead(tx *store.Tx) (s NotedHead, err error) {
+	err = tx.QueryRow(`SELECT note FROM audit_head WHERE id = 1`).Scan(&s.Note)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && s.Note == "" {
+		return NotedHead{}, nil
 	}
 	if err != nil {
-		return "", "", err
+		return NotedHead{}, err
 	}
-	c, err := checkpoint.Read(note)
-	if err != nil {
-		return "", "", fmt.Errorf("the signed head of the audit log: %w", err)
+	if s.Checkpoint, err = checkpoint.Read(s.Note); err != nil {
+		return NotedHead{}, fmt.Errorf("the signed head of the audit log: %w", err)
 	}
-	public, err = PublicKey(tx, c.Gate)
-	return note, public, err
+	s.Key, err = PublicKey(tx, s.Gate)
+	return s, err
+}
+
+// check refuses, as a *BrokenError, a head that its gate's key did not sign.
+func (s NotedHead) check() error {
+	if _, err := checkpoint.Open(s.Note, s.Key); err != nil {
+		return &BrokenError{s.Size, "the recorded head is not signed with the gate's key: " + err.Error()}
+	}
+	return nil
 }
 
 // PublicKey returns the key that signs for a gate id, "" before it has one.

@@ -190,13 +190,12 @@ func ProveInclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Ha
 // what else was altered Verify finds. A *BrokenError says that nothing should be
 // signed on top of it.
 func CheckHead(tx *store.Tx) error {
-	note, public, err := SignedHead(tx)
-	if err != nil || note == "" {
+	head, err := SignedHead(tx)
+	if err != nil || head.Note == "" {
 		return err
 	}
-	head, err := checkpoint.Open(note, public)
-	if err != nil {
-		return &BrokenError{head.Size, "the head that was signed last is not: " + err.Error()}
+	if err := head.check(); err != nil {
+		return err
 	}
 	var seq int64
 	var stored []byte
@@ -211,7 +210,7 @@ func CheckHead(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range []checkpoint.Checkpoint{head, {Size: seq, Root: recorded}} {
+	for _, c := range []checkpoint.Checkpoint{head.Checkpoint, {Size: seq, Root: recorded}} {
 		root, err := tlog.TreeHash(c.Size, nodes{tx})
 		if err != nil || root != c.Root {
 			return &BrokenError{c.Size, "the log up to it is not the one of which a head was signed"}

@@ -45,11 +45,12 @@ func (l *log) fill(n, group int) {
 func (l *log) signed(key checkpoint.Key) (c checkpoint.Checkpoint) {
 	l.t.Helper()
 	l.view(func(tx *store.Tx) error {
-		note, public, err := audit.SignedHead(tx)
+		s, err := audit.SignedHead(tx)
 		require.NoError(l.t, err)
-		require.Equal(l.t, key.Public, public)
-		c, err = checkpoint.Open(note, public)
+		require.Equal(l.t, key.Public, s.Key)
+		c, err = checkpoint.Open(s.Note, s.Key)
 		require.NoError(l.t, err)
+		require.Equal(l.t, c, s.Checkpoint)
 		return nil
 	})
 	return c
@@ -245,11 +246,11 @@ func TestARewrittenLogIsFoundByItsHead(t *testing.T) {
 		require.EqualValues(t, 40, b.Seq)
 		return nil
 	})
-	var note string
-	l.view(func(tx *store.Tx) (err error) { note, _, err = audit.SignedHead(tx); return err })
+	var last audit.NotedHead
+	l.view(func(tx *store.Tx) (err error) { last, err = audit.SignedHead(tx); return err })
 	forged = offline(forged)
 	forged.update(func(tx *store.Tx) error {
-		_, err := tx.Exec(`UPDATE audit_head SET note = ?`, note)
+		_, err := tx.Exec(`UPDATE audit_head SET note = ?`, last.Note)
 		if err == nil {
 			_, err = tx.Exec(`UPDATE audit_key SET public = ?`, key.Public)
 		}

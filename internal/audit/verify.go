@@ -121,26 +121,19 @@ func (v *verifier) close() {
 // signed has the head that was signed last checked as one that was kept.
 func (v *verifier) signed() error {
 	var edge []byte
-	note, public, err := SignedHead(v.tx)
-	if err == nil && note == "" {
+	s, err := SignedHead(v.tx)
+	if err == nil && s.Note == "" {
 		err = v.tx.QueryRow(`SELECT edge FROM audit_head`).Scan(&edge)
 		if errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}
 	}
-	v.planted = !unplanted(edge, note)
-	if err != nil || note == "" {
+	v.planted = !unplanted(edge, s.Note)
+	if err != nil || s.Note == "" {
 		return err
 	}
-	c, err := checkpoint.Read(note)
-	if err != nil {
-		return err
-	}
-	if _, err := checkpoint.Open(note, public); err != nil {
-		return &BrokenError{c.Size, "the recorded head is not signed with the gate's key: " + err.Error()}
-	}
-	v.kept = append(v.kept, c)
-	return nil
+	v.kept = append(v.kept, s.Checkpoint)
+	return s.check()
 }
 
 func (v *verifier) entry(r *row) error {

@@ -84,24 +84,17 @@ func (c AuditCheck) ofThisGate(tx *store.Tx) ([]checkpoint.Checkpoint, error) {
 	if len(c.Kept) == 0 {
 		return nil, nil
 	}
-	note, public, err := audit.SignedHead(tx)
+	signed, err := audit.SignedHead(tx)
 	if err != nil {
 		return nil, err
 	}
-	var gate op.GateID
-	if note != "" {
-		signed, err := checkpoint.Read(note)
-		if err != nil {
-			return nil, err
-		}
-		gate = signed.Gate
-	}
+	gate := signed.Gate
 	var out []checkpoint.Checkpoint
 	for _, k := range c.Kept {
 		if k.Gate != gate {
 			continue
 		}
-		if k.Key != public {
+		if k.Key != signed.Key {
 			return nil, op.Refuse(op.Conflict, "a head of %d entries of gate %s was signed with another key than the log names", k.Size, gate).
 				WithHint(brokenHint)
 		}

@@ -68,7 +68,8 @@ func (l *eventLog) Head(ctx context.Context) (out api.Head, err error) {
 			return err
 		}
 		out.Seq, out.Hash = newest.Seq, newest.Hash
-		out.Note, out.Key, err = audit.SignedHead(tx)
+		signed, err := audit.SignedHead(tx)
+		out.Note, out.Key = signed.Note, signed.Key
 		return err
 	})
 }
@@ -87,19 +88,16 @@ func (l *eventLog) Consistency(ctx context.Context, old, size int64) (api.Consis
 func (l *eventLog) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	out := api.Inclusion{Seq: seq}
 	return out, l.view(ctx, func(tx *store.Tx) (err error) {
-		if out.Note, out.Key, err = audit.SignedHead(tx); err != nil {
-			return err
-		}
-		if out.Note == "" {
-			return op.Refuse(op.Unavailable, "the gate has signed no head of its audit log").
-				WithHint("gated audit verify says whether the log is whole")
-		}
-		head, err := checkpoint.Read(out.Note)
+		head, err := audit.SignedHead(tx)
 		if err != nil {
 			return err
 		}
+		if head.Note == "" {
+			return op.Refuse(op.Unavailable, "the gate has signed no head of its audit log").
+				WithHint("gated audit verify says whether the log is whole")
+		}
 		text, proof, err := audit.ProveInclusion(tx, seq, head.Size)
-		out.Entry, out.Proof = string(text), checkpoint.EncodeHashes(proof)
+		out.Note, out.Key, out.Entry, out.Proof = head.Note, head.Key, string(text), checkpoint.EncodeHashes(proof)
 		return err
 	})
 }

@@ -63,8 +63,8 @@ func (l *realLog) Head(ctx context.Context) (s witness.Shown, err error) {
 		if err != nil {
 			return err
 		}
-		s.Seq = head.Seq
-		s.Note, s.Key, err = audit.SignedHead(tx)
+		signed, err := audit.SignedHead(tx)
+		s = witness.Shown{Seq: head.Seq, Note: signed.Note, Key: signed.Key}
 		return err
 	})
 }
