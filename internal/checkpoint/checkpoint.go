@@ -80,8 +80,18 @@ func Open(text, key string) (Checkpoint, error) {
 		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint is of gate %s, and the key is that of %s", c.Gate, op.Shown(verifier.Name()))
 	case len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0:
 		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint has other signatures beside the gate's")
+	case !canonical(n.Sigs[0].Base64):
+		return Checkpoint{}, op.Refuse(op.Malformed, "the checkpoint's signature is not written in the one form of its bytes")
 	}
 	return c, nil
+}
+
+// canonical reports whether a text is the one base64 of its bytes: note reads
+// others too, whose last digit has bits that stand for nothing, and two texts
+// of one head would look like two heads (RFC 4648 section 3.5).
+func canonical(text string) bool {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && base64.StdEncoding.EncodeToString(raw) == text
 }
 
 // Read reads a signed checkpoint without checking who signed it: for what names

@@ -89,6 +89,26 @@ func TestEveryByteCounts(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestOneFormOfASignature: the last digit before the padding has bits that stand
+// for nothing, and whichever they are in this key's signature, no other digit
+// is taken for it.
+func TestOneFormOfASignature(t *testing.T) {
+	k := newKey(t, gate)
+	text, err := filled(t, 5).head(t, 5).Sign(k)
+	require.NoError(t, err)
+	head, ok := strings.CutSuffix(text, "=\n")
+	require.True(t, ok, "a signature whose base64 is padded")
+	last := head[len(head)-1]
+	for _, digit := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		_, err := checkpoint.Open(head[:len(head)-1]+string(digit)+"=\n", k.Public)
+		if digit == last {
+			require.NoError(t, err)
+			continue
+		}
+		require.Error(t, err, "%q for %q", digit, last)
+	}
+}
+
 func TestOtherKeysAndGates(t *testing.T) {
 	k, c := newKey(t, gate), filled(t, 3).head(t, 3)
 	text, err := c.Sign(k)
