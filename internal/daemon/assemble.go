@@ -123,9 +123,10 @@ func (d *daemon) connectAgents(ctx context.Context, seen drivers) error {
 type drivers map[string]driver.Driver
 
 // Observe refuses, as UnknownTarget, a kind that no driver answers for.
-func (d drivers) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+func (d drivers) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if one := d[t.Kind]; one != nil {
-		return one.Observe(ctx, t)
+		return one.Observe(ctx, l)
 	}
 	return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: nothing here is of that kind", t)
 }

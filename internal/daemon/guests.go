@@ -37,7 +37,7 @@ func (g guests) Guests(ctx context.Context, by op.Requester) ([]api.Guest, error
 // Guest looks at one guest.
 func (g guests) Guest(ctx context.Context, by op.Requester, name string) (api.Guest, error) {
 	t := op.Target{Kind: "guest", Name: name}
-	o, err := g.driver.Observe(ctx, t)
+	o, err := g.driver.Observe(ctx, op.At(t))
 	if err != nil {
 		if r := (*op.Refusal)(nil); errors.As(err, &r) {
 			return api.UnknownGuest(name, err), nil

@@ -226,7 +226,7 @@ func TestWhatAStoredDatabaseKnowsOfSigners(t *testing.T) {
 // looks is a host on which one guest is as it was when it was stored.
 type looks struct{ guest op.Observed }
 
-func (l *looks) Observe(context.Context, op.Target) (op.Observed, error) { return l.guest, nil }
+func (l *looks) Observe(context.Context, op.Look) (op.Observed, error) { return l.guest, nil }
 
 // storedGate is the gate of an opened store at the time at which it was stored.
 func (w *world) storedGate(s *store.Store, id op.GateID, epoch int64, host op.Observer) *gate.Gate {

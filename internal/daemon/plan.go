@@ -96,7 +96,7 @@ func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []
 		return have, asks, nil
 	case p.looks > 0:
 		p.looks--
-		have, err := p.driver.Observe(ctx, want.Target())
+		have, err := p.driver.Observe(ctx, op.At(want.Target()))
 		return have, reconcile.Plan(want, have), err
 	case !known:
 		return have, nil, op.Refuse(op.StaleTarget, "%s cannot be looked at: gated guests %s says why", want.Target(), want.Name)

@@ -22,7 +22,8 @@ type crowd struct {
 
 func (c *crowd) List(context.Context) ([]op.Observed, error) { c.lists++; return c.guests, nil }
 
-func (c *crowd) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (c *crowd) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	c.looks++
 	if t.Name == "odd" {
 		return op.Observed{}, op.Refuse(op.StaleTarget, "two guests have one uuid")

@@ -37,8 +37,9 @@ type contained struct {
 }
 
 // Observe looks at one target.
-func (c contained) Observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
-	err = Safely(c.log, "a look at "+t.String(), func() (err error) { o, err = c.Driver.Observe(ctx, t); return err })
+func (c contained) Observe(ctx context.Context, l op.Look) (o op.Observed, err error) {
+	t := l.Target
+	err = Safely(c.log, "a look at "+t.String(), func() (err error) { o, err = c.Driver.Observe(ctx, l); return err })
 	return o, err
 }
 
@@ -49,9 +50,9 @@ func (c contained) List(ctx context.Context) (all []op.Observed, err error) {
 }
 
 // Execute runs a permit's step.
-func (c contained) Execute(ctx context.Context, p gate.Permit) (task string, err error) {
-	err = Safely(c.log, "step "+p.Step().ID.String(), func() (err error) { task, err = c.Driver.Execute(ctx, p); return err })
-	return task, err
+func (c contained) Execute(ctx context.Context, p gate.Permit) (done Result, err error) {
+	err = Safely(c.log, "step "+p.Step().ID.String(), func() (err error) { done, err = c.Driver.Execute(ctx, p); return err })
+	return done, err
 }
 
 // Task asks how a task stands.

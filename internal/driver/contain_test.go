@@ -24,11 +24,11 @@ func (b broken) fail() error {
 }
 
 func (broken) Kind() string { return "guest" }
-func (b broken) Observe(context.Context, op.Target) (op.Observed, error) {
+func (b broken) Observe(context.Context, op.Look) (op.Observed, error) {
 	return op.Observed{}, b.fail()
 }
 func (b broken) List(context.Context) ([]op.Observed, error)          { return nil, b.fail() }
-func (b broken) Execute(context.Context, gate.Permit) (string, error) { return "", b.fail() }
+func (b broken) Execute(context.Context, gate.Permit) (Result, error) { return Result{}, b.fail() }
 func (b broken) Task(context.Context, string) (Progress, error)       { return Progress{}, b.fail() }
 
 // Whatever a back end panics in is that call's error, with the stack in the log;
@@ -36,7 +36,7 @@ func (b broken) Task(context.Context, string) (Progress, error)       { return P
 func TestContain(t *testing.T) {
 	calls := map[string]func(Driver) error{
 		"a look at guest/web": func(d Driver) error {
-			_, err := d.Observe(t.Context(), op.Target{Kind: "guest", Name: "web"})
+			_, err := d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
 			return err
 		},
 		"a look at every guest": func(d Driver) error { _, err := d.List(t.Context()); return err },

@@ -25,13 +25,22 @@ type Driver interface {
 	// Permit.Use with what it saw, and acts only if that returned nil. An error
 	// from before Use returned nil is Use's own or a refusal; one from after it
 	// says how the work ended: Transient, Unknown, or else that it failed and
-	// left the target as it was. The task is the back end's id for work that
-	// goes on, empty when the work is done.
-	Execute(ctx context.Context, p gate.Permit) (task string, err error)
+	// left the target as it was.
+	Execute(ctx context.Context, p gate.Permit) (Result, error)
 
 	// Task asks the back end once how a task stands.
 	Task(ctx context.Context, task string) (Progress, error)
 }
+
+// Result is what Execute says beside its error.
+type Result struct {
+	Task   string // the back end's id for work that goes on; empty when the work is done
+	Detail string // what was done, a sentence for people; may be empty
+	Output string // what the work printed, of at most MaxOutput bytes; also of work that failed
+}
+
+// MaxOutput bounds what is kept of the output of a step, in bytes.
+const MaxOutput = gate.MaxOutput
 
 // Progress is how a back end's task stands.
 type Progress struct {

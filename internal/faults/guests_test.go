@@ -12,7 +12,8 @@ import (
 type guests map[string]op.Observed
 
 // Observe looks at one guest.
-func (g guests) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (g guests) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if o, ok := g[t.Name]; ok {
 		return o, nil
 	}
@@ -23,7 +24,7 @@ func (g guests) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 // only then acts.
 func (h *host) execute(ctx context.Context, p gate.Permit) error {
 	s := p.Step()
-	now, err := h.guests.Observe(ctx, s.Target)
+	now, err := h.guests.Observe(ctx, s.Look())
 	if err != nil {
 		return err
 	}

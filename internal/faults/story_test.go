@@ -109,7 +109,7 @@ func (h *host) run(step op.Step) {
 	}
 	require.Equal(h.t, 1, h.acted[step.ID])
 	h.told[step.ID] = op.StateDispatched
-	after, err := h.guests.Observe(context.Background(), step.Target)
+	after, err := h.guests.Observe(context.Background(), step.Look())
 	require.NoError(h.t, err)
 	if h.again("record", func() error {
 		_, err := h.gate.Record(context.Background(), step.ID, gate.Outcome{After: &after})

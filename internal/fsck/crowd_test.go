@@ -88,7 +88,7 @@ func (c crowd) rotation(lines ...string) op.RequestID {
 func (c crowd) rotateNow(id op.StepID) {
 	p, err := c.gate.Permit(c.t.Context(), id)
 	require.NoError(c.t, err)
-	now, err := c.Observe(c.t.Context(), signersFile)
+	now, err := c.Observe(c.t.Context(), op.At(signersFile))
 	require.NoError(c.t, err)
 	require.NoError(c.t, p.Use(c.t.Context(), now))
 	_, err = c.gate.Rotate(c.t.Context(), p)

@@ -170,7 +170,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			w.approve(w.destroy("web"))
 			w.run()
-			free, err := w.Observe(w.t.Context(), op.Target{Kind: "guest", Name: "web"})
+			free, err := w.Observe(w.t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
 			require.NoError(w.t, err)
 			b, err := op.Payload{Gate: w.id, Host: testHost, Op: "guest.undelete", Target: free.Target,
 				State: op.FingerprintOf([]byte("absent")), Params: op.Params{}, Nonce: nonce.New(), IssuedAt: w.wall, ExpiresAt: w.wall.Add(time.Hour)}.Encode()

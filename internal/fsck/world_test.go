@@ -108,21 +108,21 @@ func openStore(t testing.TB, path string) *store.Store {
 
 func (w *world) pass(d time.Duration) { w.wall, w.passed = w.wall.Add(d), w.passed+d }
 
-func (w *world) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (w *world) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if t == signersFile {
 		state := op.FingerprintOf(append(strconv.AppendInt(nil, w.gate.Epoch(), 10), w.gate.Trust().Text()...))
 		return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(w.id), Fingerprint: state}, nil
 	}
 	if t.Kind == op.KindScope {
 		v, err := w.book.View(w.t.Context(), t.Name)
-		return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(), Part: func(p op.Params) (op.Part, bool) {
-			for _, r := range v.Reservations {
-				if r.ID.String() == p.Str("reservation") {
-					return op.Part{State: r.Handover(w.book.Receiver(p.Str("to")))}, true
-				}
+		o := op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint()}
+		for _, r := range v.Reservations {
+			if l.Op == op.ForceTransfer && r.ID.String() == l.Params.Str("reservation") {
+				o.Fingerprint = r.Handover(w.book.Receiver(l.Params.Str("to")))
 			}
-			return op.Part{}, false
-		}}, err
+		}
+		return o, err
 	}
 	if o, ok := w.guests[t.Name]; ok {
 		return o, nil
@@ -262,7 +262,7 @@ func (w *world) run() {
 func (w *world) dispatch(id op.StepID) (op.Step, bool) {
 	p, err := w.gate.Permit(w.t.Context(), id)
 	require.NoError(w.t, err)
-	now, err := w.Observe(w.t.Context(), p.Step().Target)
+	now, err := w.Observe(w.t.Context(), p.Step().Look())
 	require.NoError(w.t, err)
 	return p.Step(), p.Use(w.t.Context(), now) == nil
 }
@@ -275,7 +275,7 @@ func (w *world) execute(id op.StepID) {
 }
 
 func (w *world) record(id op.StepID, out gate.Outcome) {
-	after, err := w.Observe(w.t.Context(), w.targetOf(id))
+	after, err := w.Observe(w.t.Context(), op.At(w.targetOf(id)))
 	require.NoError(w.t, err)
 	out.After = &after
 	_, err = w.gate.Record(w.t.Context(), id, out)

@@ -223,7 +223,7 @@ func (g *Gate) binds(p op.Payload, s op.Step) bool {
 // fresh looks at the target again and compares it with what the step was
 // planned on.
 func (g *Gate) fresh(ctx context.Context, s op.Step) error {
-	o, err := g.look(ctx, s.Target)
+	o, err := g.look(ctx, s.Look())
 	if err != nil {
 		return err
 	}
@@ -236,14 +236,13 @@ func (g *Gate) fresh(ctx context.Context, s op.Step) error {
 
 // stale refuses, as StaleTarget, a target that is not what the step names.
 func stale(s op.Step, o op.Observed) error {
-	part, there := o.PartFor(s)
 	switch {
 	case o.Incarnation != s.Incarnation:
 		return op.Refuse(op.StaleTarget, "%s is not the one that was meant: it was destroyed or made again since", s.Target).
 			At(op.StageBinding).WithHint("look at it again; a new request names the new one")
-	case !there:
+	case o.Missing != "":
 		return op.Refuse(op.StaleTarget, "what %s is about has ended, or is not in %s any more", s.Op, s.Target).At(op.StageBinding)
-	case part.State != s.Fingerprint:
+	case o.Fingerprint != s.Fingerprint:
 		return op.Refuse(op.StaleTarget, "%s changed since the request was made", s.Target).
 			At(op.StageBinding).WithHint("%s", afterChange(s.Op))
 	}
@@ -253,8 +252,7 @@ func stale(s op.Step, o op.Observed) error {
 // gone reports whether what a step is about is not there any more. Its request is
 // over then: issued anew, it would ask about something else.
 func gone(s op.Step, o op.Observed) bool {
-	_, there := o.PartFor(s)
-	return o.Incarnation != s.Incarnation || !there
+	return o.Incarnation != s.Incarnation || o.Missing != ""
 }
 
 // afterChange says what to do where a target is not as it was signed for.

@@ -347,11 +347,11 @@ type slowObserver struct {
 	during func()
 }
 
-func (s *slowObserver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+func (s *slowObserver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	if s.during != nil {
 		s.during()
 	}
-	return s.backend.Observe(ctx, t)
+	return s.backend.Observe(ctx, l)
 }
 
 // TestBackEndThatCannotBeLookedAt: an error means that nothing is known.
@@ -398,8 +398,8 @@ type blindObserver struct {
 	change func(op.Observed) (op.Observed, error)
 }
 
-func (b *blindObserver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
-	o, err := b.backend.Observe(ctx, t)
+func (b *blindObserver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	o, err := b.backend.Observe(ctx, l)
 	if err == nil && b.change != nil {
 		return b.change(o)
 	}

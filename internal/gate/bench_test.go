@@ -18,7 +18,8 @@ import (
 // anything is a back end in which every guest exists and never changes.
 type anything struct{}
 
-func (anything) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (anything) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(t.Name), Running: "stopped",
 		Fingerprint: op.FingerprintOf([]byte(t.Name))}, nil
 }

@@ -257,7 +257,7 @@ func (w *world) execute(id op.StepID) error {
 	if !used {
 		return err
 	}
-	after, lookErr := w.back.Observe(w.ctx, p.Step().Target)
+	after, lookErr := w.back.Observe(w.ctx, p.Step().Look())
 	require.NoError(w.t, lookErr)
 	_, recordErr := w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after})
 	require.NoError(w.t, recordErr)
@@ -396,7 +396,8 @@ func (b *backend) has(name string) bool {
 	return ok
 }
 
-func (b *backend) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (b *backend) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o, ok := b.guests[t.Name]; ok {
@@ -411,7 +412,7 @@ func (b *backend) Observe(_ context.Context, t op.Target) (op.Observed, error) {
 
 func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err error) {
 	s := p.Step()
-	now, err := b.Observe(ctx, s.Target)
+	now, err := b.Observe(ctx, s.Look())
 	if err != nil {
 		return false, err
 	}

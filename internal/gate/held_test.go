@@ -72,7 +72,7 @@ func TestUnreadableRevocationsEndNoRotation(t *testing.T) {
 	p, err := w.gate.Permit(w.ctx, r.ID)
 	require.NoError(t, err)
 	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(nil), w.gate.Policy()))
-	o, err := w.observer.Observe(w.ctx, signers)
+	o, err := w.observer.Observe(w.ctx, op.At(signers))
 	require.NoError(t, err)
 	require.ErrorIs(t, p.Use(w.ctx, o), op.Unavailable)
 	w.pass(25 * time.Hour)

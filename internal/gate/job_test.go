@@ -46,7 +46,7 @@ func (w *world) use(id op.StepID) {
 	w.t.Helper()
 	p, err := w.gate.Permit(w.ctx, id)
 	require.NoError(w.t, err)
-	now, err := w.back.Observe(w.ctx, p.Step().Target)
+	now, err := w.back.Observe(w.ctx, p.Step().Look())
 	require.NoError(w.t, err)
 	require.NoError(w.t, p.Use(w.ctx, now))
 }

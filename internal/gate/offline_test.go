@@ -19,7 +19,7 @@ import (
 // payload is what opsign sign makes for a guest as it is now.
 func (w *world) payload(a op.Ask, change ...func(*op.Payload)) []byte {
 	w.t.Helper()
-	o, err := w.back.Observe(w.ctx, a.Target)
+	o, err := w.back.Observe(w.ctx, op.At(a.Target))
 	require.NoError(w.t, err)
 	if !o.Present {
 		o.Fingerprint = op.FingerprintOf([]byte("absent"))

@@ -22,17 +22,20 @@ type parts struct {
 
 var theScope = op.Target{Kind: op.KindScope, Name: "s3"}
 
-func (p *parts) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (p *parts) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	whole := op.Params{}
-	seen := map[string]op.Part{}
 	for id, who := range p.held {
 		whole[id] = who
-		seen[id] = op.Part{State: op.FingerprintOf([]byte(id + who)), Facts: []op.Fact{{Name: id, Text: who}}}
 	}
-	o := op.Observed{Target: t, Present: true, Incarnation: "one", Fingerprint: op.FingerprintOf(whole.Canonical()),
-		Facts: []op.Fact{{Name: "all", Text: "of them"}}, Part: func(p op.Params) (op.Part, bool) { x, ok := seen[p.Str("reservation")]; return x, ok }}
+	o := op.Observed{Target: l.Target, Present: true, Incarnation: "one", Fingerprint: op.FingerprintOf(whole.Canonical()),
+		Facts: []op.Fact{{Name: "all", Text: "of them"}}}
+	if id := l.Params.Str("reservation"); l.Op == op.ForceTransfer && p.held[id] == "" {
+		o.Missing = "there is no " + id + " in scope/s3: it has ended, or is another scope's"
+	} else if l.Op == op.ForceTransfer {
+		o.Fingerprint, o.Facts = op.FingerprintOf([]byte(id+p.held[id])), []op.Fact{{Name: id, Text: p.held[id]}}
+	}
 	if p.anew {
 		o.Incarnation = "two"
 	}
@@ -71,7 +74,7 @@ func (w *world) uses(r op.Request) error {
 	w.t.Helper()
 	p, err := w.gate.Permit(w.ctx, r.ID)
 	require.NoError(w.t, err)
-	now, err := w.observer.Observe(w.ctx, theScope)
+	now, err := w.observer.Observe(w.ctx, p.Step().Look())
 	require.NoError(w.t, err)
 	return p.Use(w.ctx, now)
 }
@@ -201,7 +204,7 @@ func TestASignatureFromBeforeCoversAPart(t *testing.T) {
 		_, err = w.gate.ApproveOffline(w.ctx, hub, authz.Envelope{Payload: bytes, Signatures: []string{carol.sign(t, op.Coordination.Namespace(), bytes)}})
 		return err
 	}
-	whole, err := w.observer.Observe(w.ctx, theScope)
+	whole, err := w.observer.Observe(w.ctx, op.At(theScope))
 	require.NoError(t, err)
 	require.ErrorIs(t, offline(func(b *op.Payload) { b.State = whole.Fingerprint }), op.StaleTarget)
 	require.ErrorIs(t, offline(func(b *op.Payload) { b.Params["reservation"] = "r2" }), op.StaleTarget)

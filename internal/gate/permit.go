@@ -246,8 +246,7 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return ended{}, err
 	}
 	planned := s
-	part, _ := now.PartFor(s)
-	s.Incarnation, s.Fingerprint = now.Incarnation, part.State
+	s.Incarnation, s.Fingerprint = now.Incarnation, now.Fingerprint
 	s.Verdict, err = g.classify(tx, who, s, now)
 	var refusal *op.Refusal
 	if errors.As(err, &refusal) {

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"gated/internal/classify"
 	"gated/internal/journal"
@@ -20,8 +21,9 @@ type planned struct {
 
 // look observes a target. A target that does not exist has a fingerprint too,
 // so that an operator can sign that it did not.
-func (g *Gate) look(ctx context.Context, t op.Target) (op.Observed, error) {
-	o, err := g.observer.Observe(ctx, t)
+func (g *Gate) look(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
+	o, err := g.observer.Observe(ctx, l)
 	if err != nil {
 		var r *op.Refusal
 		if errors.As(err, &r) {
@@ -77,7 +79,6 @@ func check(by op.Requester, ask op.Ask) (op.Spec, error) {
 // applies refuses a step that does not fit what is there.
 func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	t := s.Target
-	_, there := o.PartFor(s)
 	switch {
 	case spec.Creates && o.Present:
 		return op.Refuse(op.Conflict, "%s exists already", t)
@@ -85,8 +86,10 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 		return op.Refuse(op.UnknownTarget, "the trash holds no %s", t)
 	case !spec.Creates && !o.Present:
 		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
-	case !there:
-		return op.Refuse(op.UnknownTarget, "there is no %s in %s: it has ended, or is another %s's", s.Params.Str(spec.Part), t, t.Kind)
+	case o.Missing != "":
+		return op.Refuse(op.UnknownTarget, "%s", o.Missing)
+	case o.Ops != nil && !slices.Contains(o.Ops, s.Op):
+		return op.Refuse(op.UnknownOp, "the back end of %s has no %s", t, s.Op).WithHint("gated ops lists the operations; the page of its driver says which of them it has")
 	}
 	return nil
 }
@@ -109,7 +112,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 	if p.step.Params == nil {
 		p.step.Params = op.Params{}
 	}
-	if p.observed, err = g.look(ctx, ask.Target); err != nil {
+	if p.observed, err = g.look(ctx, p.step.Look()); err != nil {
 		return p, err
 	}
 	made := makes(earlier, ask.Target)
@@ -124,8 +127,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 			return p, err
 		}
 	}
-	part, _ := p.observed.PartFor(p.step)
-	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, part.State
+	p.step.Incarnation, p.step.Fingerprint = p.observed.Incarnation, p.observed.Fingerprint
 	err = g.view(ctx, func(tx *store.Tx) error {
 		p.step.Verdict, err = g.classify(tx, by, p.step, p.observed)
 		return err
@@ -185,6 +187,5 @@ func (g *Gate) Verdict(ctx context.Context, by op.Requester, s op.Step, o op.Obs
 // people should know of its target. Nothing changes.
 func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error) {
 	p, err := g.plan(ctx, by, ask, nil)
-	part, _ := p.observed.PartFor(p.step)
-	return p.step, part.Facts, err
+	return p.step, p.observed.Facts, err
 }

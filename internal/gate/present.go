@@ -17,10 +17,9 @@ func (g *Gate) Shown(ctx context.Context, id op.RequestID) (op.Request, error) {
 	if err != nil || r.Step.State != op.StatePending {
 		return r, err
 	}
-	o, err := g.look(ctx, r.Step.Target)
+	o, err := g.look(ctx, r.Step.Look())
 	if err == nil && stale(r.Step, o) == nil {
-		part, _ := o.PartFor(r.Step)
-		r.Facts, r.FactsAt = part.Facts, g.clock.Now().Now
+		r.Facts, r.FactsAt = o.Facts, g.clock.Now().Now
 	}
 	return r, nil
 }

@@ -16,12 +16,16 @@ import (
 // error counts as final.
 const maxAttempts = 8
 
+// MaxOutput bounds what is kept of the output of a step, in bytes.
+const MaxOutput = 64 << 10
+
 // Outcome is how a dispatched step ended, as far as its driver knows.
 type Outcome struct {
 	Err       error        // nil: the driver says that it is done
 	Unknown   bool         // nobody knows whether it was done
 	Transient bool         // Err may go away by itself
 	Detail    string       // for people: "can be undone until …"
+	Output    string       // what the work printed, of at most MaxOutput bytes
 	After     *op.Observed // a look taken after the work; nil if that failed
 }
 

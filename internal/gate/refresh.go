@@ -30,14 +30,25 @@ func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
-	o, err := g.look(ctx, t)
-	if err != nil {
-		return err
-	}
+	var whole *op.Observed // one look serves all who ask about the target as such
 	var errs []error
 	for _, s := range waiting {
-		if stale(s, o) != nil {
-			errs = append(errs, g.refreshOne(ctx, s.ID, o, "the target changed", ""))
+		spec, err := op.Lookup(s.Op)
+		if err != nil {
+			return err
+		}
+		o := whole
+		if o == nil || spec.Partial {
+			now, err := g.look(ctx, s.Look())
+			if err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			if o = &now; !spec.Partial {
+				whole = o
+			}
+		}
+		if stale(s, *o) != nil {
+			errs = append(errs, g.refreshOne(ctx, s.ID, *o, "the target changed", ""))
 		}
 	}
 	return errors.Join(errs...)
@@ -186,7 +197,7 @@ func (g *Gate) renewExpired(ctx context.Context, id op.RequestID, now time.Time)
 
 // renewOne issues a request anew, in the place of the payload that r has.
 func (g *Gate) renewOne(ctx context.Context, r op.Request, why string) error {
-	o, err := g.look(ctx, r.Step.Target)
+	o, err := g.look(ctx, r.Step.Look())
 	if err != nil {
 		// Nothing is known of the target; its payload stays expired, which is
 		// refused, until it can be looked at.

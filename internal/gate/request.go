@@ -21,8 +21,7 @@ func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, o op.Observed, reaso
 		return op.Request{}, err
 	}
 	issued := now.UTC().Truncate(time.Second)
-	part, _ := o.PartFor(s)
-	r := op.Request{ID: s.ID, Facts: part.Facts, Labels: o.Labels, Nonce: nonce.New(), Need: need,
+	r := op.Request{ID: s.ID, Facts: o.Facts, Labels: o.Labels, Nonce: nonce.New(), Need: need,
 		CreatedAt: now, IssuedAt: issued, ExpiresAt: issued.Add(need.MaxValidity)}
 	r.Payload, err = op.Payload{Gate: g.id, Host: g.host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation,
 		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,
@@ -56,8 +55,7 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 		return err
 	}
 	s := r.Step
-	part, _ := o.PartFor(s)
-	s.Fingerprint = part.State
+	s.Fingerprint = o.Fingerprint
 	if s.Verdict, err = g.classify(tx, r.Requesters[0], s, o); err != nil {
 		return err
 	}

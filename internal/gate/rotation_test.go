@@ -28,9 +28,10 @@ type keeper struct {
 	gate func() *gate.Gate
 }
 
-func (k keeper) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+func (k keeper) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if t != signers {
-		return k.backend.Observe(ctx, t)
+		return k.backend.Observe(ctx, l)
 	}
 	g := k.gate()
 	return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(g.ID()),
@@ -75,13 +76,13 @@ func rotate(epoch int64, add, remove []string) op.Ask {
 func (w *world) rotateNow(id op.StepID) error {
 	p, err := w.gate.Permit(w.ctx, id)
 	require.NoError(w.t, err)
-	o, err := w.observer.Observe(w.ctx, signers)
+	o, err := w.observer.Observe(w.ctx, op.At(signers))
 	require.NoError(w.t, err)
 	if err := p.Use(w.ctx, o); err != nil {
 		return err
 	}
 	_, err = w.gate.Rotate(w.ctx, p)
-	after, lookErr := w.observer.Observe(w.ctx, signers)
+	after, lookErr := w.observer.Observe(w.ctx, op.At(signers))
 	require.NoError(w.t, lookErr)
 	_, recordErr := w.gate.Record(w.ctx, id, gate.Outcome{Err: err, After: &after})
 	require.NoError(w.t, recordErr)

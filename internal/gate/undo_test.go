@@ -119,7 +119,7 @@ func (f *fleet) executeStep(id op.StepID) {
 		}
 		return
 	}
-	after, _ := f.back.Observe(f.ctx, p.Step().Target)
+	after, _ := f.back.Observe(f.ctx, p.Step().Look())
 	out := gate.Outcome{Err: err, After: &after, Transient: err != nil && rapid.Bool().Draw(f.rt, "transient")}
 	if rapid.IntRange(0, 9).Draw(f.rt, "lost") == 0 {
 		out = gate.Outcome{Unknown: true}

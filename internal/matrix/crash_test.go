@@ -127,21 +127,21 @@ type lossy struct {
 	works bool
 }
 
-func (l lossy) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (l lossy) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	if l.works {
 		if task, err := l.Driver.Execute(ctx, p); err != nil {
 			return task, err
 		}
-		return "", driver.Unknown(io.ErrUnexpectedEOF)
+		return driver.Result{}, driver.Unknown(io.ErrUnexpectedEOF)
 	}
-	now, err := l.Observe(ctx, p.Step().Target)
+	now, err := l.Observe(ctx, p.Step().Look())
 	if err == nil {
 		err = p.Use(ctx, now)
 	}
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
-	return "", driver.Unknown(io.ErrUnexpectedEOF)
+	return driver.Result{}, driver.Unknown(io.ErrUnexpectedEOF)
 }
 
 // moved is a row in which what is at the state directory's place is not what was

@@ -19,7 +19,7 @@ type executor struct {
 // runner is what of a driver an executor needs; a host is one.
 type runner interface {
 	op.Observer
-	Execute(ctx context.Context, p gate.Permit) (task string, err error)
+	Execute(ctx context.Context, p gate.Permit) (driver.Result, error)
 }
 
 func (w *world) executor() executor { return executor{w.gate, w.host} }
@@ -57,7 +57,7 @@ func (x executor) step(ctx context.Context, id op.StepID) (op.Step, error) {
 }
 
 func (x executor) record(ctx context.Context, s op.Step, err error) error {
-	after, lookErr := x.driver.Observe(ctx, s.Target)
+	after, lookErr := x.driver.Observe(ctx, s.Look())
 	out := gate.Outcome{Err: err, Transient: driver.IsTransient(err)}
 	if lookErr == nil {
 		out.After = &after

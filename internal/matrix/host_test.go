@@ -188,15 +188,16 @@ func (h *host) of(kind string) driver.Driver {
 }
 
 // Observe looks at a target through the driver of its kind.
-func (h *host) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+func (h *host) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if h.looked != nil {
 		h.looked(t)
 	}
-	return h.of(t.Kind).Observe(ctx, t)
+	return h.of(t.Kind).Observe(ctx, l)
 }
 
 // Execute runs a permit's step through the driver of its target's kind.
-func (h *host) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (h *host) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	return h.of(p.Step().Target.Kind).Execute(ctx, p)
 }
 

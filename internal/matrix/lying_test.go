@@ -21,15 +21,16 @@ type liar struct {
 	asked *atomic.Int64 // how often it was asked how a task stands
 }
 
-func (l liar) Execute(ctx context.Context, p gate.Permit) (string, error) {
-	now, err := l.Observe(ctx, p.Step().Target)
+func (l liar) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
+	now, err := l.Observe(ctx, p.Step().Look())
 	if err == nil {
 		err = p.Use(ctx, now)
 	}
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
-	return l.says(ctx)
+	task, err := l.says(ctx)
+	return driver.Result{Task: task}, err
 }
 
 func (l liar) Task(context.Context, string) (driver.Progress, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -23,21 +24,22 @@ type mistaken struct {
 	says func(op.Observed) op.Observed
 }
 
-func (d mistaken) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
-	o, err := d.Driver.Observe(ctx, t)
+func (d mistaken) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
+	o, err := d.Driver.Observe(ctx, l)
 	if err == nil && t == guest("victim") {
 		o = d.says(o)
 	}
 	return o, err
 }
 
-func (d mistaken) Execute(ctx context.Context, p gate.Permit) (string, error) {
-	now, err := d.Observe(ctx, p.Step().Target)
+func (d mistaken) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
+	now, err := d.Observe(ctx, p.Step().Look())
 	if err == nil {
 		err = p.Use(ctx, now)
 	}
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	panic("it may run")
 }

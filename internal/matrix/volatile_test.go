@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/op"
@@ -17,8 +18,8 @@ type transient struct {
 	stopped *[]string // what it was made to do all the same
 }
 
-func (d transient) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
-	o, err := d.Driver.Observe(ctx, t)
+func (d transient) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	o, err := d.Driver.Observe(ctx, l)
 	o.Volatile = o.Present
 	return o, err
 }
@@ -31,7 +32,7 @@ func (d transient) List(ctx context.Context) ([]op.Observed, error) {
 	return all, err
 }
 
-func (d transient) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (d transient) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	if s := p.Step(); s.Op == "guest.stop" || s.Op == "guest.restart" {
 		*d.stopped = append(*d.stopped, s.ID.String())
 	}

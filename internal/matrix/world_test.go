@@ -288,7 +288,7 @@ func (w *world) stepOf(id op.StepID) op.Step {
 
 func (w *world) observe(name string) op.Observed {
 	w.t.Helper()
-	o, err := w.driver.Observe(w.ctx, guest(name))
+	o, err := w.driver.Observe(w.ctx, op.At(guest(name)))
 	require.NoError(w.t, err)
 	return o
 }

@@ -37,7 +37,7 @@ type Spec struct {
 	Params  []Param
 	Roles   []Role // any of which may approve it when it is destructive
 	Creates bool   // the target must not exist
-	Part    string // the parameter that names the part of the target which the digest covers; "" for all of it
+	Partial bool   // what the digest covers depends on the parameters
 	Covers  string // what the signed state digest covers
 }
 
@@ -97,7 +97,7 @@ var catalogue = func() map[string]Spec {
 	transfer := Spec{Name: ForceTransfer, Kind: KindScope, Doc: "give an agent's reservation to another agent", Params: []Param{
 		{Name: "reservation", Type: TString, Required: true, Doc: "its id, r12"},
 		{Name: "to", Type: TString, Required: true, Doc: "a registered agent's name"},
-	}, Roles: []Role{Operational, Coordination}, Part: "reservation", Covers: "the one reservation: id, patterns, mode and holder; and which registration gets it"}
+	}, Roles: []Role{Operational, Coordination}, Partial: true, Covers: "the one reservation: id, patterns, mode and holder; and which registration gets it"}
 	release := Spec{Name: ReleaseAll, Kind: KindScope, Doc: "release every reservation of a scope, whoever holds it",
 		Roles: []Role{Operational, Coordination}, Covers: "every reservation in force of the scope: id, patterns, mode and holder"}
 	m := map[string]Spec{}

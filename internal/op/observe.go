@@ -7,11 +7,27 @@ import (
 
 // Observer is all that the gate sees of a back end.
 type Observer interface {
-	// Observe looks at a target afresh. A target that does not exist is no
+	// Observe looks at a target afresh, for a step or for none. A target that does not exist is no
 	// error: Observed.Present is false. An error means that nothing is known,
 	// and what is unclear is refused.
-	Observe(ctx context.Context, t Target) (Observed, error)
+	Observe(ctx context.Context, l Look) (Observed, error)
 }
+
+// Look says which target to look at, and for which step. What a signature covers
+// of some targets, and what people should see of them, depends on what the step
+// would do: a part of the target, the answer of a probe. A driver reports of that
+// then, and else of the target as a whole.
+type Look struct {
+	Target Target
+	Op     string // of the step; empty where there is none
+	Params Params
+}
+
+// At is a look at a target for no step.
+func At(t Target) Look { return Look{Target: t} }
+
+// Look is a look at the step's target for the step.
+func (s Step) Look() Look { return Look{Target: s.Target, Op: s.Op, Params: s.Params} }
 
 // Observed is a driver's fresh look at one target.
 type Observed struct {
@@ -42,32 +58,34 @@ type Observed struct {
 	Trash     []Trashed
 	Facts     []Fact
 
-	// Part returns what a step with these parameters covers that is about one part
-	// of the target: false where there is no such part. It is nil where a target
-	// has no parts.
-	Part func(Params) (Part, bool)
+	// Disks are the disks that steps can name, by name. They are in Storage too.
+	Disks   []Disk
+	Backups []string // by the name that steps use
+
+	// Missing says, in a sentence for people, that what the step of the look is
+	// about is not in the target; empty where it is there.
+	Missing string
+	// Ops are the operations that the back end has for this target; nil is all of
+	// its kind.
+	Ops     []string
+	Backend string // which of several back ends of a kind has the target
 }
 
-// Part is what a signature covers of a target, and what people should see of it.
-type Part struct {
-	State Fingerprint
-	Facts []Fact
+// Disk is one disk of a guest.
+type Disk struct {
+	Name string // as steps name it: "vda", "scsi0"
+	Size int64  // in bytes, as the guest sees it
+	ID   StorageID
 }
 
-// PartFor returns what a signature under a step covers: the target as a whole or,
-// where the catalogue says so, the part that the step names. What else happens to
-// the target is nobody's concern then. False: there is no such part.
-func (o Observed) PartFor(s Step) (Part, bool) {
-	spec, err := Lookup(s.Op)
-	switch {
-	case err != nil:
-		return Part{}, false
-	case spec.Part == "":
-		return Part{State: o.Fingerprint, Facts: o.Facts}, true
-	case o.Part == nil:
-		return Part{}, false
+// Disk returns the disk of that name.
+func (o Observed) Disk(name string) (Disk, bool) {
+	for _, d := range o.Disks {
+		if d.Name == name {
+			return d, true
+		}
 	}
-	return o.Part(s.Params)
+	return Disk{}, false
 }
 
 // StorageID identifies one storage object (a data tree, a disk, a snapshot) in

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/op"
 )
@@ -63,7 +64,7 @@ func (r *Reconciler) find(ctx context.Context, g guarded, a *attached) (out gate
 		case err == nil && !p.Done:
 			return out, false, nil
 		case err == nil:
-			return r.outcome(ctx, g, a.step, p.Err), true, nil
+			return r.outcome(ctx, g, a.step, driver.Result{}, p.Err), true, nil
 		case !errors.Is(err, op.UnknownTarget):
 			return out, false, err
 		}

@@ -89,7 +89,8 @@ func (f *fleet) List(context.Context) ([]op.Observed, error) {
 	return out, nil
 }
 
-func (f *fleet) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (f *fleet) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looks++
@@ -115,36 +116,37 @@ func (f *fleet) Task(_ context.Context, task string) (driver.Progress, error) {
 	return p, nil
 }
 
-func (f *fleet) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (f *fleet) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	s := p.Step()
 	if f.before != nil {
 		if err := f.before(s); err != nil {
-			return "", err
+			return driver.Result{}, err
 		}
 	}
-	now, err := f.Observe(ctx, s.Target)
+	now, err := f.Observe(ctx, s.Look())
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	if err := p.Use(ctx, now); err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	if f.after != nil {
 		if err := f.after(s); err != nil {
-			return "", err
+			return driver.Result{}, err
 		}
 	}
 	if f.hang {
 		<-ctx.Done()
-		return "", fmt.Errorf("no answer: %w", ctx.Err())
+		return driver.Result{}, fmt.Errorf("no answer: %w", ctx.Err())
 	}
 	f.mu.Lock()
 	f.carryOut(s)
 	f.mu.Unlock()
 	if f.tell != nil {
-		return f.tell(s)
+		task, err := f.tell(s)
+		return driver.Result{Task: task}, err
 	}
-	return "", nil
+	return driver.Result{}, nil
 }
 
 // carryOut does a step; f.mu is held.

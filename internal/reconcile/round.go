@@ -205,7 +205,7 @@ type guarded struct {
 }
 
 func (g guarded) observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
-	err = driver.Safely(g.log, "a look at "+t.String(), func() (err error) { o, err = g.Observe(ctx, t); return err })
+	err = driver.Safely(g.log, "a look at "+t.String(), func() (err error) { o, err = g.Observe(ctx, op.At(t)); return err })
 	if err == nil && o.Present && t.Kind == wished && o.Running != running && o.Running != stopped {
 		err = op.Refuse(op.StaleTarget, "%s: %s", t, unknownWhy(o))
 	}

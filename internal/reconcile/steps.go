@@ -62,34 +62,34 @@ func (r *Reconciler) run(ctx context.Context, g guarded, permit gate.Permit) boo
 	timed, cancel := context.WithTimeout(ctx, r.StepTimeout)
 	defer cancel()
 	defer context.AfterFunc(r.cut, cancel)()
-	var task string
-	err := r.safely("step "+step.ID.String(), func() (err error) { task, err = g.Execute(timed, permit); return err })
+	var did driver.Result
+	err := r.safely("step "+step.ID.String(), func() (err error) { did, err = g.Execute(timed, permit); return err })
 	if err != nil {
-		return r.afterError(ctx, g, step, err)
+		return r.afterError(ctx, g, step, did, err)
 	}
-	if task == "" {
-		return r.record(ctx, step, r.outcome(ctx, g, step, nil))
+	if did.Task == "" {
+		return r.record(ctx, step, r.outcome(ctx, g, step, did, nil))
 	}
-	if err := r.Gate.SetTask(ctx, step.ID, task); err != nil {
+	if err := r.Gate.SetTask(ctx, step.ID, did.Task); err != nil {
 		r.Logger.Error("a task's id cannot be written; after a restart it is not found again", "step", step.ID.String(), "error", err)
 	}
-	r.attach(step, &attached{step: step, task: task})
+	r.attach(step, &attached{step: step, task: did.Task})
 	r.queue.addAfter(step.Target, poll)
 	return false
 }
 
 // afterError tells by the journal whether the permit was used before Execute
 // failed. Only then did anything happen to the target.
-func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, err error) bool {
+func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, did driver.Result, err error) bool {
 	now, jerr := r.stepOf(ctx, step.ID)
 	if jerr != nil {
 		// It may be dispatched: until the journal can be read, it counts as that.
-		r.attach(step, &attached{step: step, outcome: r.outcome(ctx, g, step, err), ended: true})
+		r.attach(step, &attached{step: step, outcome: r.outcome(ctx, g, step, did, err), ended: true})
 		return r.later(step.Target, "record", jerr)
 	}
 	switch {
 	case now.State == op.StateDispatched:
-		return r.record(ctx, now, r.outcome(ctx, g, now, err))
+		return r.record(ctx, now, r.outcome(ctx, g, now, did, err))
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
 		r.ended(now) // Permit.Use ended it, or it waits for a signature by now
 		return true
@@ -120,16 +120,18 @@ func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) 
 
 // outcome looks at the target afresh and says how a dispatched step ended: as
 // the driver says, or, where it does not know, as the target shows.
-func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, err error) gate.Outcome {
+func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, did driver.Result, err error) gate.Outcome {
 	after, lookErr := g.observe(ctx, step.Target)
 	lost := driver.IsUnknown(err) || errors.Is(err, driver.ErrPanic) || wasCutOff(err)
 	switch {
 	case lost && lookErr != nil:
-		return gate.Outcome{Err: err, Unknown: true}
+		return gate.Outcome{Err: err, Unknown: true, Output: did.Output}
 	case lost:
-		return Resolve(step, after)
+		out := Resolve(step, after)
+		out.Output = did.Output
+		return out
 	}
-	out := gate.Outcome{Err: err, Transient: driver.IsTransient(err)}
+	out := gate.Outcome{Err: err, Transient: driver.IsTransient(err), Detail: did.Detail, Output: did.Output}
 	if lookErr == nil {
 		out.After = &after
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
 )
 
 // manyGuests makes n guests without the cost of making them durable one by one.
@@ -32,7 +34,7 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkObserve(b *testing.B) {
 	w := manyGuests(b, 2000)
 	for b.Loop() {
-		_, err := w.d.Observe(w.ctx, target("guest-7"))
+		_, err := w.d.Observe(w.ctx, op.At(target("guest-7")))
 		require.NoError(b, err)
 	}
 }

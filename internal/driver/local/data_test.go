@@ -255,7 +255,7 @@ func TestB19(t *testing.T) {
 	t.Run("the guest is a mount", func(t *testing.T) {
 		w := setUp(t)
 		bindMount(t, w.path("bystander"), w.path("web"))
-		_, err := w.d.Observe(w.ctx, target("web"))
+		_, err := w.d.Observe(w.ctx, op.At(target("web")))
 		require.ErrorIs(t, err, op.Conflict)
 		require.ErrorContains(t, err, "mount point")
 	})

@@ -14,8 +14,8 @@ import (
 
 // Execute runs the permit's step to its end; there is never a task. What it can
 // see will not work it refuses before the permit is used.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
-	return "", d.execute(ctx, p)
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
+	return driver.Result{}, d.execute(ctx, p)
 }
 
 // permit is what Execute needs of a gate.Permit.

@@ -97,7 +97,7 @@ func (g *gated) run(s op.Step) op.Step {
 		require.NoError(g.t, err)
 		return s
 	}
-	after, err := g.d.Observe(g.ctx, s.Target)
+	after, err := g.d.Observe(g.ctx, s.Look())
 	require.NoError(g.t, err)
 	s, err = g.gate.Record(g.ctx, s.ID, gate.Outcome{Err: execErr, Transient: driver.IsTransient(execErr),
 		Unknown: driver.IsUnknown(execErr), After: &after})

@@ -113,7 +113,7 @@ func TestFactsFailNothing(t *testing.T) {
 
 	ended, cancel := context.WithCancel(w.ctx)
 	cancel()
-	o, err = w.d.Observe(ended, target("web"))
+	o, err = w.d.Observe(ended, op.At(target("web")))
 	require.NoError(t, err)
 	require.Equal(t, "more than 0", factOf(o, "files"))
 }

@@ -21,7 +21,8 @@ func (d *Driver) Kind() string { return "guest" }
 
 // Observe looks at one guest, with facts for people; counting its files stops
 // at a bound. Its refusals are StaleTarget and Conflict.
-func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	g, o, err := d.look(t)
 	if err != nil || g == nil {
 		return o, err

@@ -117,7 +117,7 @@ func TestB18(t *testing.T) {
 	stale := func(t *testing.T, w *world, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			_, err := w.d.Observe(w.ctx, target(name))
+			_, err := w.d.Observe(w.ctx, op.At(target(name)))
 			require.ErrorIs(t, err, op.StaleTarget, name)
 			w.refused(op.StaleTarget, "destroy", name)
 			w.refused(op.StaleTarget, "wipe", name)
@@ -167,7 +167,7 @@ func TestB18(t *testing.T) {
 			other := number[:len(number)-1] + string('0'+('9'-number[len(number)-1]))
 			require.Len(t, other, len(number))
 			w.write(strings.Replace(w.content("real", guestFile), number, other, 1), "real", guestFile)
-			_, err := w.d.Observe(w.ctx, target("real"))
+			_, err := w.d.Observe(w.ctx, op.At(target("real")))
 			require.ErrorIs(t, err, op.StaleTarget)
 			w.refused(op.StaleTarget, "destroy", "real")
 		})
@@ -213,7 +213,7 @@ func TestNeverAbsent(t *testing.T) {
 			w.do("create", "other")
 			w.write("mine", "other", dataDir, "file")
 			spoil(w)
-			_, err := w.d.Observe(w.ctx, target("web"))
+			_, err := w.d.Observe(w.ctx, op.At(target("web")))
 			require.ErrorIs(t, err, op.Conflict)
 			for _, verb := range []string{"create", "destroy", "wipe", "start", "undelete"} {
 				w.refused(op.Conflict, verb, "web")
@@ -233,7 +233,7 @@ func TestB15(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
 	for _, name := range []string{"..", "../web", "/etc", "web/data", ".trash", ".new-x", "", "web\x00", "*", "we[b]"} {
-		_, err := w.d.Observe(w.ctx, target(name))
+		_, err := w.d.Observe(w.ctx, op.At(target(name)))
 		require.ErrorIs(t, err, op.Malformed, "%q", name)
 		for _, verb := range []string{"destroy", "wipe", "create", "undelete"} {
 			s := w.step(verb, "web")

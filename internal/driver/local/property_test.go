@@ -82,7 +82,7 @@ func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 	case "set-config":
 		s.Params["protected"] = rapid.Bool().Draw(rt, "protected")
 	}
-	o, err := d.Observe(rt.Context(), s.Target)
+	o, err := d.Observe(rt.Context(), s.Look())
 	require.NoError(rt, err)
 	if verb != "create" {
 		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
@@ -111,7 +111,7 @@ func TestOneNameAtATime(t *testing.T) {
 			assert.NoError(t, w.d.execute(w.ctx, &fakePermit{step: mine}))
 			_, err := w.d.List(w.ctx)
 			assert.NoError(t, err)
-			_, err = w.d.Observe(w.ctx, target("web"))
+			_, err = w.d.Observe(w.ctx, op.At(target("web")))
 			assert.NoError(t, err)
 		})
 	}

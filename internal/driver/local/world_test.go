@@ -159,7 +159,7 @@ func (w *world) step(verb, name string, kv ...any) op.Step {
 	s := op.Step{ID: op.StepID{Job: op.JobID(w.births), Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}
 	if verb == "create" {
 		s.Birth = fmt.Sprintf("birth-%d", w.births)
-	} else if o, err := w.d.Observe(w.ctx, s.Target); err == nil {
+	} else if o, err := w.d.Observe(w.ctx, s.Look()); err == nil {
 		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
 	}
 	return s
@@ -188,7 +188,7 @@ func (w *world) refused(code op.Code, verb, name string, kv ...any) *op.Refusal 
 
 func (w *world) observe(name string) op.Observed {
 	w.t.Helper()
-	o, err := w.d.Observe(w.ctx, target(name))
+	o, err := w.d.Observe(w.ctx, op.At(target(name)))
 	require.NoError(w.t, err)
 	return o
 }

@@ -61,7 +61,8 @@ func (d *Driver) Put(name string, p op.Params) op.Observed {
 func (d *Driver) Kind() string { return "guest" }
 
 // Observe looks at one guest.
-func (d *Driver) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.look(t), nil
@@ -92,30 +93,30 @@ func (d *Driver) List(context.Context) ([]op.Observed, error) {
 }
 
 // Execute runs the step at once.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	step := p.Step()
 	if step.ID == (op.StepID{}) {
-		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
+		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
 	}
 	act, ok := actions[step.Op]
 	if !ok {
-		return "", op.Refuse(op.UnknownOp, "the memory driver does not know %q", step.Op)
+		return driver.Result{}, op.Refuse(op.UnknownOp, "the memory driver does not know %q", step.Op)
 	}
-	now, err := d.Observe(ctx, step.Target)
+	now, err := d.Observe(ctx, step.Look())
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	if err := p.Use(ctx, now); err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	if d.Before != nil {
 		if err := d.Before(step); err != nil {
-			return "", err
+			return driver.Result{}, err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return "", act(d, step)
+	return driver.Result{}, act(d, step)
 }
 
 // Task reports that there is no such task: all work is done when Execute

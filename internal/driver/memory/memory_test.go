@@ -26,7 +26,7 @@ func target(name string) op.Target { return op.Target{Kind: "guest", Name: name}
 
 func observe(t *testing.T, d *Driver, name string) op.Observed {
 	t.Helper()
-	o, err := d.Observe(t.Context(), target(name))
+	o, err := d.Observe(t.Context(), op.At(target(name)))
 	require.NoError(t, err)
 	return o
 }

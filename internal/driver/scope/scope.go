@@ -6,6 +6,7 @@ package scope
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"gated/internal/driver"
@@ -40,7 +41,8 @@ func (*Driver) Kind() string { return op.KindScope }
 // Observe looks at a scope's reservations and at its directory. A directory that
 // is another one by now, or a link to one, is not the scope any more. Where the
 // daemon cannot see it, what was registered counts, and a fact says so.
-func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) {
+func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if t.Kind != op.KindScope {
 		return op.Observed{Target: t}, nil
 	}
@@ -55,20 +57,24 @@ func (d *Driver) Observe(ctx context.Context, t op.Target) (op.Observed, error) 
 	if err != nil || s.another {
 		return op.Observed{Target: t}, err
 	}
-	return op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
-		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s), Part: d.one(v, s)}, nil
+	o := op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
+		Spec: op.Params{"last_step": v.Last}, Facts: facts(v, s)}
+	if l.Op == op.ForceTransfer {
+		d.one(&o, v, s, l.Params)
+	}
+	return o, nil
 }
 
-// one finds a reservation of a view that somebody is to get.
-func (d *Driver) one(v reserve.View, s sight) func(op.Params) (op.Part, bool) {
-	return func(p op.Params) (op.Part, bool) {
-		i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == p.Str("reservation") })
-		if i < 0 {
-			return op.Part{}, false
-		}
-		r, to := v.Reservations[i], d.book.Receiver(p.Str("to"))
-		return op.Part{State: r.Handover(to), Facts: factsOfOne(v, s, r, to)}, true
+// one narrows a look to the reservation that somebody is to get.
+func (d *Driver) one(o *op.Observed, v reserve.View, s sight, p op.Params) {
+	id := p.Str("reservation")
+	i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id })
+	if i < 0 {
+		o.Missing = fmt.Sprintf("there is no %s in %s: it has ended, or is another scope's", id, o.Target)
+		return
 	}
+	r, to := v.Reservations[i], d.book.Receiver(p.Str("to"))
+	o.Fingerprint, o.Facts = r.Handover(to), factsOfOne(v, s, r, to)
 }
 
 // List returns the scopes whose directories are there.
@@ -79,7 +85,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	}
 	var out []op.Observed
 	for _, s := range scopes {
-		o, err := d.Observe(ctx, s.Target())
+		o, err := d.Observe(ctx, op.At(s.Target()))
 		if err != nil {
 			return nil, err
 		}
@@ -111,31 +117,30 @@ var acts = map[string]act{
 // Execute releases or transfers. The book compares what it has with what the
 // permit was used on, in the transaction that changes it: what came between is
 // StaleTarget, and nothing is taken from anybody.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	step := p.Step()
 	if step.ID == (op.StepID{}) {
-		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
+		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
 	}
 	do, ok := acts[step.Op]
 	if !ok {
-		return "", op.Refuse(op.UnknownOp, "the scope driver does not know %q", step.Op)
+		return driver.Result{}, op.Refuse(op.UnknownOp, "the scope driver does not know %q", step.Op)
 	}
 	spec, err := op.Lookup(step.Op)
 	if err == nil {
 		err = spec.Check(step.Target, step.Params)
 	}
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
-	now, err := d.Observe(ctx, step.Target)
+	now, err := d.Observe(ctx, step.Look())
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	if err := p.Use(ctx, now); err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
-	seen, _ := now.PartFor(step) // it is there, or the permit would not have worked
-	return "", worded(do(ctx, d.book, step, seen.State))
+	return driver.Result{}, worded(do(ctx, d.book, step, now.Fingerprint))
 }
 
 // untouched are the codes with which the book refuses before it writes. After

@@ -34,13 +34,10 @@ func TestObserve(t *testing.T) {
 	list, err := w.Driver.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.NotNil(t, list[0].Part)
-	now := w.look()
-	now.Part, list[0].Part = nil, nil
-	require.Equal(t, now, list[0])
+	require.Equal(t, w.look(), list[0])
 
 	for _, other := range []op.Target{{Kind: op.KindScope, Name: "s999"}, {Kind: op.KindScope, Name: "builder"}, {Kind: "guest", Name: w.scope().Name}} {
-		o, err := w.Observe(t.Context(), other)
+		o, err := w.Observe(t.Context(), op.At(other))
 		require.NoError(t, err)
 		require.Equal(t, op.Observed{Target: other}, o)
 	}
@@ -63,38 +60,37 @@ func TestRenewingIsNoChange(t *testing.T) {
 	require.NotEqual(t, before.Facts, after.Facts, "people see it")
 }
 
-// given are the parameters of a transfer to tester.
-func given(id string) op.Params { return op.Params{"reservation": id, "to": "tester"} }
+// lookFor looks at the scope for a transfer to tester.
+func (w *world) lookFor(id string) op.Observed {
+	o, err := w.Observe(w.ctx, op.Look{Target: w.scope(), Op: op.ForceTransfer, Params: op.Params{"reservation": id, "to": "tester"}})
+	require.NoError(w.t, err)
+	return o
+}
 
 // TestOneOfThem: what a transfer is signed for is the reservation that it names,
 // which people see first, however many others there are.
 func TestOneOfThem(t *testing.T) {
 	w := newWorld(t)
 	r := w.mustReserve("builder", "src/**")
-	before, ok := w.look().Part(given(r.ID.String()))
-	require.True(t, ok)
-	require.Equal(t, r.Handover(w.Receiver("tester")), before.State)
+	before := w.lookFor(r.ID.String())
+	require.Empty(t, before.Missing)
+	require.Equal(t, r.Handover(w.Receiver("tester")), before.Fingerprint)
 	require.Len(t, before.Facts, 4)
 	require.Equal(t, "r1", before.Facts[0].Name)
 	require.Contains(t, before.Facts[0].Text, `exclusive "src/**" by builder`)
 	require.Equal(t, "goes to", before.Facts[1].Name)
 	require.Equal(t, op.Fact{Name: "path", Text: w.repo.Path}, before.Facts[2])
 	w.mustReserve("tester", "docs/**")
-	now := w.look()
-	after, ok := now.Part(given("r1"))
-	require.True(t, ok)
-	require.Equal(t, before, after)
-	require.NotEqual(t, before.State, now.Fingerprint)
+	require.Equal(t, before, w.lookFor("r1"))
+	require.NotEqual(t, before.Fingerprint, w.look().Fingerprint)
 	for _, none := range []string{"r3", "", "1", "src/**", "builder"} {
-		_, ok := now.Part(given(none))
-		require.False(t, ok, none)
+		require.Contains(t, w.lookFor(none).Missing, "there is no "+none+" in "+w.scope().String())
 	}
 	here := w.repo
 	w.repo = w.place(here.Path + "-other")
 	other := w.mustReserve("tester", "**")
 	w.repo = here
-	_, ok = w.look().Part(given(other.ID.String()))
-	require.False(t, ok, "another scope's")
+	require.NotEmpty(t, w.lookFor(other.ID.String()).Missing, "another scope's")
 }
 
 func TestObserveOfAnotherDirectory(t *testing.T) {
@@ -103,7 +99,7 @@ func TestObserveOfAnotherDirectory(t *testing.T) {
 	target := w.scope()
 	require.NoError(t, os.Rename(w.repo.Path, w.repo.Path+".old"))
 	require.NoError(t, os.Mkdir(w.repo.Path, 0o755))
-	o, err := w.Observe(t.Context(), target)
+	o, err := w.Observe(t.Context(), op.At(target))
 	require.NoError(t, err)
 	require.False(t, o.Present)
 	list, err := w.Driver.List(t.Context())
@@ -121,7 +117,7 @@ func TestObserveWhenNothingIsKnown(t *testing.T) {
 	w.mustReserve("builder", "src/**")
 	target, broken := w.scope(), errors.New("disk")
 	w.shows = func(*reserve.View) error { return broken }
-	_, err := w.Observe(t.Context(), target)
+	_, err := w.Observe(t.Context(), op.At(target))
 	require.ErrorIs(t, err, broken)
 	_, err = w.Driver.List(t.Context())
 	require.ErrorIs(t, err, broken)

@@ -197,7 +197,7 @@ func (w *world) scope() op.Target {
 }
 
 func (w *world) look() op.Observed {
-	o, err := w.Observe(w.ctx, w.scope())
+	o, err := w.Observe(w.ctx, op.At(w.scope()))
 	require.NoError(w.t, err)
 	return o
 }

@@ -45,7 +45,8 @@ func New(g Gate, how string, changed func(context.Context)) *Driver {
 func (*Driver) Kind() string { return op.KindTrust }
 
 // Observe looks at the signers in force. Of the kind there is no other target.
-func (d *Driver) Observe(_ context.Context, t op.Target) (op.Observed, error) {
+func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	t := l.Target
 	if t != op.Signers {
 		return op.Observed{Target: t}, nil
 	}
@@ -96,26 +97,26 @@ func Describe(l authz.Listed) string {
 
 // List returns the signers.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
-	o, err := d.Observe(ctx, op.Signers)
+	o, err := d.Observe(ctx, op.At(op.Signers))
 	return []op.Observed{o}, err
 }
 
 // Execute rotates. The new version is in force, and on disk in the database,
 // when it returns nil.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
+func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
 	step := p.Step()
 	switch {
 	case step.ID == (op.StepID{}):
-		return "", op.Refuse(op.NotAllowed, "there is no permit for this")
+		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
 	case step.Op != op.Rotate:
-		return "", op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
+		return driver.Result{}, op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
 	}
-	now, err := d.Observe(ctx, step.Target)
+	now, err := d.Observe(ctx, step.Look())
 	if err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	if err := p.Use(ctx, now); err != nil {
-		return "", err
+		return driver.Result{}, err
 	}
 	_, before := d.gate.InForce()
 	_, err = d.gate.Rotate(ctx, p)
@@ -127,9 +128,9 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (string, error) {
 	}
 	switch op.CodeOf(err) {
 	case "", op.BadParams, op.NotAllowed:
-		return "", err // it refused, and changed nothing
+		return driver.Result{}, err // it refused, and changed nothing
 	default:
-		return "", driver.Unknown(err)
+		return driver.Result{}, driver.Unknown(err)
 	}
 }
 

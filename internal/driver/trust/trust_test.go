@@ -81,7 +81,7 @@ func line(k mint.Key, principal string, role op.Role) string {
 
 func (w *world) look() op.Observed {
 	w.t.Helper()
-	o, err := w.Observe(w.t.Context(), op.Signers)
+	o, err := w.Observe(w.t.Context(), op.At(op.Signers))
 	require.NoError(w.t, err)
 	return o
 }
@@ -120,7 +120,7 @@ func TestObserve(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []op.Observed{o}, list)
 
-	other, err := w.Observe(t.Context(), op.Target{Kind: op.KindTrust, Name: "others"})
+	other, err := w.Observe(t.Context(), op.At(op.Target{Kind: op.KindTrust, Name: "others"}))
 	require.NoError(t, err)
 	require.False(t, other.Present)
 	_, err = w.Task(t.Context(), "x")
