@@ -20,8 +20,17 @@ type Guest struct {
 	Destroy     *Verdict          `json:"destroy"`    // null where there is nothing to destroy, or nothing is known
 	Facts       []op.Fact         `json:"facts"`
 	Snapshots   []string          `json:"snapshots"`
+	Disks       []Disk            `json:"disks"`
+	Backups     []string          `json:"backups"`
+	Backend     string            `json:"backend"` // which of the gate's back ends has it
 	Trash       []Trashed         `json:"trash"`
 	Error       *Error            `json:"error"` // why nothing is known
+}
+
+// Disk is one disk of a guest, by the name that steps use.
+type Disk struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"` // in bytes
 }
 
 // Verdict is a classification with its reason, for the caller who asked.
@@ -65,7 +74,11 @@ func ProvenanceOf(p *op.Provenance) *Provenance {
 func GuestOf(o op.Observed, p *op.Provenance, destroy *op.Verdict) Guest {
 	g := Guest{Name: o.Target.Name, State: o.Running, Incarnation: o.Incarnation, Fingerprint: o.Fingerprint,
 		Spec: params(o.Spec), Labels: o.Labels, Protected: o.Protected, Provenance: ProvenanceOf(p), Facts: o.Facts,
-		Snapshots: o.Snapshots, Trash: make([]Trashed, 0, len(o.Trash))}
+		Snapshots: o.Snapshots, Trash: make([]Trashed, 0, len(o.Trash)),
+		Disks: make([]Disk, 0, len(o.Disks)), Backups: o.Backups, Backend: o.Backend}
+	for _, d := range o.Disks {
+		g.Disks = append(g.Disks, Disk{Name: d.Name, Size: d.Size})
+	}
 	if destroy != nil {
 		v := VerdictOf(*destroy)
 		g.Destroy = &v

@@ -43,14 +43,19 @@ func guest(verbs ...string) (o []string) { // names of guest operations
 }
 
 // taking lists the operations that take data with them.
-var taking = guest("destroy", "wipe", "restore", "snapshot-delete")
+var taking = guest("destroy", "wipe", "restore", "snapshot-delete", "disk-wipe", "disk-detach", "disk-delete", "backup-restore", "backup-delete")
 
 // rules is design section 4. What no row allows is destructive.
 var rules = []rule{
 	{"create-new", guest("create"), always, op.Benign, say("the name is free, and what is made is new")},
+	{"clone", guest("clone"), always, op.Benign, say("the name is free, and the guest that is copied stays as it is")},
 	{"undelete", guest("undelete"), always, op.Benign, say("it brings back what was destroyed")},
 	{"start", guest("start"), always, op.Benign, say("the guest's state survives it")},
 	{"snapshot", guest("snapshot"), always, op.Benign, say("it only adds a copy")},
+
+	{"disk-new", guest("disk-create"), always, op.Benign, say("the disk is new, and empty")},
+	{"disk-grow", guest("disk-resize"), grows, op.Benign, say("what is on the disk stays")},
+	{"backup", guest("backup"), func(in Input) bool { return !in.Step.Params.Bool("rotate") }, op.Benign, say("it only adds a copy")},
 
 	{"stop-volatile", guest("stop", "restart"), func(in Input) bool { return in.Observed.Volatile }, op.Destructive,
 		say("the guest holds state that ends with it")},
@@ -77,6 +82,18 @@ var rules = []rule{
 	{"restore-over", guest("restore"), always, op.Destructive, say("it overwrites the guest's data")},
 	{"snapshot-delete", guest("snapshot-delete"), always, op.Destructive, say("it deletes a copy of data")},
 
+	{"disk-shrink", guest("disk-resize"), always, op.Destructive, say("it cuts the end of the disk off, or nobody knows how large it is")},
+	{"disk-wipe", guest("disk-wipe"), always, op.Destructive, say("it empties the disk")},
+	{"disk-detach", guest("disk-detach"), always, op.Destructive, say("it takes the disk off the guest, and what is no guest's is nobody's to keep")},
+	{"disk-delete", guest("disk-delete"), always, op.Destructive, say("it deletes the disk and what is on it")},
+	{"backup-prunes", guest("backup"), always, op.Destructive, say("it lets the backups' retention delete older copies")},
+	{"backup-restore", guest("backup-restore"), always, op.Destructive, say("it overwrites the guest and its disks")},
+	{"backup-delete", guest("backup-delete"), always, op.Destructive, say("it deletes a copy of data")},
+
+	{"command-benign", []string{op.Run}, func(in Input) bool { return in.Policy.Harmless(in.Step.Target.Name) }, op.Benign,
+		say("the operator's catalogue says that this command loses nothing")},
+	{"command", []string{op.Run}, always, op.Destructive, say("nobody but its operator knows what the command loses")},
+
 	{"trust-rotation", []string{op.Rotate}, always, op.Destructive, say("it changes who may approve what")},
 	{"takes-reservations", []string{op.ForceTransfer, op.ReleaseAll}, always, op.Destructive,
 		say("it takes reservations from agents that may be at work on these paths")},
@@ -88,7 +105,7 @@ var rules = []rule{
 // NotAllowed, a step that no signature could allow: a guest's command that the
 // operator's configuration does not name.
 func Classify(in Input) (op.Verdict, error) {
-	if c := in.Step.Params.Str("command"); c != "" && !in.Policy.MayCommand(c) {
+	if c := in.Step.Params.Str("command"); in.Step.Target.Kind == "guest" && c != "" && !in.Policy.MayCommand(c) {
 		return op.Verdict{}, op.Refuse(op.NotAllowed, "the configuration names no command %q", c).
 			WithHint("an operator adds it under local.commands in gated.yaml")
 	}
@@ -111,6 +128,14 @@ func (r rule) matches(in Input) bool {
 	}
 	return false
 }
+
+// grows holds for a disk whose size is known and not above the wished one.
+func grows(in Input) bool {
+	d, ok := in.Observed.Disk(in.Step.Params.Str("disk"))
+	return ok && d.Size > 0 && in.Step.Params.Int("size") >= (d.Size+mebibyte-1)/mebibyte
+}
+
+const mebibyte = 1 << 20
 
 func takesProtection(in Input) bool {
 	return in.Observed.Protected && in.Step.Params.Has("protected") && !in.Step.Params.Bool("protected")

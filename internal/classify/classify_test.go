@@ -172,9 +172,43 @@ func TestEveryOperation(t *testing.T) {
 		"of what is empty":      {step(op.ReleaseAll, op.Params{}), nil, "takes-reservations", op.Destructive},
 		"force-transfer":        {step(op.ForceTransfer, op.Params{"reservation": "r12", "to": "b"}), ofScope, "takes-reservations", op.Destructive},
 		"other verb":            {step("scope.release", op.Params{}), ofScope, "anything-else", op.Destructive},
-		"other kind":            {step("command.run", op.Params{}), nil, "anything-else", op.Destructive},
+		"other kind":            {step("volume.run", op.Params{}), nil, "anything-else", op.Destructive},
+		"disk-create":           {step("guest.disk-create", op.Params{"disk": "vdb", "size": int64(1)}), nil, "disk-new", op.Benign},
+		"disk grows":            {step("guest.disk-resize", op.Params{"disk": "vda", "size": int64(3)}), withDisk, "disk-grow", op.Benign},
+		"disk stays":            {step("guest.disk-resize", op.Params{"disk": "vda", "size": int64(2)}), withDisk, "disk-grow", op.Benign},
+		"P07: shrink":           {step("guest.disk-resize", op.Params{"disk": "vda", "size": int64(1)}), withDisk, "disk-shrink", op.Destructive},
+		"half a MiB too small":  {step("guest.disk-resize", op.Params{"disk": "vdb", "size": int64(1)}), withDisk, "disk-shrink", op.Destructive},
+		"of an unknown disk":    {step("guest.disk-resize", op.Params{"disk": "vdc", "size": int64(9)}), withDisk, "disk-shrink", op.Destructive},
+		"of unknown size":       {step("guest.disk-resize", op.Params{"disk": "vdd", "size": int64(9)}), withDisk, "disk-shrink", op.Destructive},
+		"P07: detach":           {step("guest.disk-detach", op.Params{"disk": "vda"}), withDisk, "disk-detach", op.Destructive},
+		"P07: disk-delete":      {step("guest.disk-delete", op.Params{"disk": "vda"}), withDisk, "disk-delete", op.Destructive},
+		"P07: disk-wipe":        {step("guest.disk-wipe", op.Params{"disk": "vda"}), withDisk, "disk-wipe", op.Destructive},
+		"backup":                {step("guest.backup", op.Params{}), nil, "backup", op.Benign},
+		"P17: backup prunes":    {step("guest.backup", op.Params{"rotate": true}), nil, "backup-prunes", op.Destructive},
+		"backup-restore":        {step("guest.backup-restore", op.Params{"backup": "b"}), nil, "backup-restore", op.Destructive},
+		"backup-delete":         {step("guest.backup-delete", op.Params{"backup": "b"}), nil, "backup-delete", op.Destructive},
+		"clone":                 {step("guest.clone", op.Params{"from": "web-1"}), nil, "clone", op.Benign},
+		"a command":             {step(op.Run, op.Params{}), ofCommand, "command", op.Destructive},
+		"a harmless command":    {step(op.Run, op.Params{}), harmless("tidy"), "command-benign", op.Benign},
+		"another is harmless":   {step(op.Run, op.Params{}), harmless("tidy2"), "command", op.Destructive},
 	} {
 		t.Run(name, r.check)
+	}
+}
+
+func withDisk(in *classify.Input) {
+	in.Observed.Disks = []op.Disk{{Name: "vda", Size: 2 << 20}, {Name: "vdb", Size: 3 << 19}, {Name: "vdd"}}
+}
+
+func ofCommand(in *classify.Input) {
+	in.Step.Target = op.Target{Kind: op.KindCommand, Name: "tidy"}
+	in.Observed.Target = in.Step.Target
+}
+
+func harmless(name string) func(*classify.Input) {
+	return func(in *classify.Input) {
+		ofCommand(in)
+		in.Policy.Benign = []string{name}
 	}
 }
 

@@ -127,6 +127,11 @@ func (m *matrix) report() {
 
 // TestCrashMatrix has the daemon, or the command that runs in its place, end at
 // each crash point with each kind of operation, and checks what must hold.
+// elsewhere are the operations that guests which are directories do not have.
+var elsewhere = map[string]bool{"guest.clone": true, "guest.disk-create": true, "guest.disk-resize": true, "guest.disk-wipe": true,
+	"guest.disk-detach": true, "guest.disk-delete": true, "guest.backup": true, "guest.backup-restore": true, "guest.backup-delete": true,
+	op.Run: true}
+
 func TestCrashMatrix(t *testing.T) {
 	t.Parallel()
 	all := *cells == "all"
@@ -148,6 +153,9 @@ func TestCrashMatrix(t *testing.T) {
 		return
 	}
 	for _, spec := range op.Catalogue() {
+		if elsewhere[spec.Name] {
+			continue
+		}
 		require.True(t, ops[spec.Name], "%s is an operation, and no kind of the matrix", spec.Name)
 	}
 	for _, row := range crashpoint.Table() {

@@ -78,7 +78,7 @@ func (d *daemon) reload(ctx context.Context) {
 // names.
 func (d *daemon) take(ctx context.Context, c config.Config) error {
 	p := c.Policy
-	p.Commands = d.config.Policy.Commands // the driver knows these
+	p.Commands, p.Benign = d.config.Policy.Commands, d.config.Policy.Benign // the drivers know these
 	r := d.revoked
 	if path, required := revocationPath(c, d.opened.dir.Path()); path != r.path || required != r.required {
 		r = newRevocations(path, required)

@@ -128,7 +128,7 @@ func (c *check) shownWith(r request, step string) {
 // names compares a payload with its step. What a create or an undelete brings
 // into being gets its incarnation afterwards.
 func (r request) names(p op.Payload) bool {
-	brought := r.step.State == op.StateSucceeded && (r.step.Op == "guest.create" || r.step.Op == "guest.undelete")
+	brought := r.step.State == op.StateSucceeded && (r.step.Op == "guest.create" || r.step.Op == "guest.clone" || r.step.Op == "guest.undelete")
 	return p.Nonce == r.nonce && p.Op == r.step.Op && p.Target == r.step.Target && bytes.Equal(p.Params.Canonical(), r.params) &&
 		p.State == r.step.Fingerprint && (brought || p.Incarnation == r.step.Incarnation)
 }

@@ -13,6 +13,7 @@ import (
 // journal: what it says there runs without anybody being asked.
 var undoing = map[string]string{
 	"guest.create":     "guest.destroy",
+	"guest.clone":      "guest.destroy",
 	"guest.destroy":    "guest.undelete",
 	"guest.start":      "guest.stop",
 	"guest.stop":       "guest.start",

@@ -100,7 +100,7 @@ func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planne
 	}
 	s := p.step
 	s.ID, s.State, s.UpdatedAt = op.StepID{Job: id, Index: 1}, op.StatePending, now
-	if s.Op == "guest.create" {
+	if makesNew(s.Op) {
 		s.Birth = newBirth()
 	}
 	r := op.Request{ID: s.ID, Requesters: []op.Requester{by}, Reason: a.Payload.Reason, Payload: a.Bytes, Nonce: a.Payload.Nonce,

@@ -106,7 +106,7 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	}
 	a := *out.After
 	switch s.Op {
-	case "guest.create":
+	case "guest.create", "guest.clone":
 		if !a.Present || a.Incarnation == "" || a.Birth == "" || a.Birth != s.Birth {
 			return lie(s.Target.String() + " is not there as it was made")
 		}
@@ -123,10 +123,10 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 			return lie(s.Target.String() + " is not what was in the trash")
 		}
 	default:
-		if !a.Present {
+		if !a.Present && s.Op != op.Run {
 			return lie(s.Target.String() + " is gone")
 		}
-		if a.Incarnation != s.Incarnation {
+		if a.Incarnation != s.Incarnation && !changesIdentity(s.Op) {
 			return lie(s.Target.String() + " is another one now")
 		}
 	}
@@ -134,6 +134,22 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 		out.Detail = untilWhen(s, a)
 	}
 	return out
+}
+
+// makesNew holds for what makes an incarnation that was not there.
+func makesNew(name string) bool { return name == "guest.create" || name == "guest.clone" }
+
+// changesIdentity holds for what changes the storage that is a part of who a guest
+// is, where the back end has nothing better; and for a command, whose program may
+// be another by the time that it has run. What was signed was compared with what
+// was there when the permit was used.
+func changesIdentity(name string) bool {
+	switch name {
+	case "guest.restore", "guest.backup-restore", "guest.wipe", "guest.disk-wipe", "guest.disk-create", "guest.disk-detach",
+		"guest.disk-delete", op.Run:
+		return true
+	}
+	return false
 }
 
 // untilWhen says how long a destroyed incarnation can be brought back.
@@ -220,7 +236,7 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 		s.Incarnation = after.Incarnation
 		return nil, journal.Rebind(tx, *s)
 	}
-	if s.Op != "guest.create" {
+	if !makesNew(s.Op) {
 		return nil, nil
 	}
 	by, err := g.requester(tx, *s)
@@ -259,7 +275,7 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	why := ""
 	switch {
-	case s.Op == "guest.restore":
+	case s.Op == "guest.restore", s.Op == "guest.backup-restore":
 		why = "something was restored into it"
 	case s.Op == "guest.undelete":
 		why = "somebody brought it back"

@@ -268,7 +268,7 @@ func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time
 		if s.Verdict.Class == op.Destructive {
 			s.State, kind = op.StatePending, audit.Requested
 		}
-		if s.Op == "guest.create" {
+		if makesNew(s.Op) {
 			s.Birth = newBirth()
 		}
 		if err := journal.AddStep(tx, s); err != nil {

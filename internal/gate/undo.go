@@ -26,7 +26,7 @@ type undo struct {
 func undoOf(s op.Step, before op.Observed) string {
 	var u undo
 	switch s.Op {
-	case "guest.create":
+	case "guest.create", "guest.clone":
 		u.Op = "guest.destroy"
 	case "guest.destroy":
 		u = undo{"guest.undelete", op.Params{"incarnation": string(s.Incarnation)}}

@@ -256,7 +256,7 @@ func (g *Gate) promoteMade(tx *store.Tx, id op.StepID, why string) error {
 		return err
 	}
 	for _, made := range steps {
-		if made.Op == "guest.create" && made.State == op.StateSucceeded {
+		if makesNew(made.Op) && made.State == op.StateSucceeded {
 			if err := g.promote(tx, "gate", made.Target, made.Incarnation, id.String()+" of its job "+why); err != nil {
 				return err
 			}

@@ -37,6 +37,7 @@ type Spec struct {
 	Params  []Param
 	Roles   []Role // any of which may approve it when it is destructive
 	Creates bool   // the target must not exist
+	Free    bool   // its parameters are strings, named by the target
 	Partial bool   // what the digest covers depends on the parameters
 	Covers  string // what the signed state digest covers
 }
@@ -60,8 +61,23 @@ func guest(verb, doc string, params ...Param) Spec {
 
 var snapshotParam = Param{Name: "snapshot", Type: TString, Required: true, Doc: "the snapshot's name"}
 
+var (
+	diskParam   = Param{Name: "disk", Type: TString, Required: true, Doc: "the disk, as gated guests shows it: vda, scsi0"}
+	sizeParam   = Param{Name: "size", Type: TInt, Unit: "MiB", Min: 1, Max: 1 << 30, Required: true, Doc: "how large it is then"}
+	backupParam = Param{Name: "backup", Type: TString, Required: true, Doc: "the backup's name, as gated guests shows it"}
+)
+
 // KindTrust is the kind of what says who may approve what. There is one of it.
 const KindTrust = "trust"
+
+// KindCommand is the kind of the entries of the operator's catalogue of commands.
+const KindCommand = "command"
+
+// Run is the one operation on them.
+const Run = "command.run"
+
+// MaxParams bounds the parameters of a step whose target names them.
+const MaxParams = 32
 
 // Rotate is the one operation that changes who decides.
 const Rotate = "trust.rotate"
@@ -83,7 +99,15 @@ var catalogue = func() map[string]Spec {
 		{Name: "state", Type: TString, Doc: "running or stopped (default stopped)"},
 		{Name: "scratch", Type: TBool, JobOnly: true, Doc: "record what this makes as scratch"},
 	}, guestFields...)...)
+	create.Params = append(create.Params, Param{Name: "template", Type: TString, JobOnly: true,
+		Doc: "an entry of the back end's templates in gated.yaml"})
 	create.Creates = true
+	clone := guest("clone", "make a guest under a free name that is a full copy of another",
+		Param{Name: "from", Type: TString, Required: true, Doc: "the guest to copy"},
+		Param{Name: "scratch", Type: TBool, JobOnly: true, Doc: "record what this makes as scratch"})
+	clone.Creates = true
+	run := Spec{Name: Run, Kind: KindCommand, Free: true, Partial: true, Doc: "run an entry of the operator's catalogue of commands",
+		Roles: []Role{Operational}, Covers: "the program's content, its arguments and environment, and what its probe printed"}
 	undelete := guest("undelete", "bring a destroyed guest back from the trash",
 		Param{Name: "incarnation", Type: TString, Doc: "which one, if several are in the trash"})
 	undelete.Creates = true
@@ -116,6 +140,17 @@ var catalogue = func() map[string]Spec {
 		guest("restore", "put a snapshot in the place of a guest's data", snapshotParam),
 		guest("wipe", "empty a guest's data"),
 		guest("destroy", "destroy a guest with its data and snapshots"),
+		clone,
+		guest("disk-create", "add a new, empty disk", diskParam, sizeParam),
+		guest("disk-resize", "make a disk larger, or cut its end off", diskParam, sizeParam),
+		guest("disk-wipe", "empty a disk", diskParam),
+		guest("disk-detach", "take a disk off a guest and keep it", diskParam),
+		guest("disk-delete", "delete a disk", diskParam),
+		guest("backup", "copy a guest to where its backups are",
+			Param{Name: "rotate", Type: TBool, Doc: "let the backups' retention delete older ones"}),
+		guest("backup-restore", "put a backup in the place of a guest and its disks", backupParam),
+		guest("backup-delete", "delete a backup", backupParam),
+		run,
 	} {
 		m[s.Name] = s
 	}
@@ -182,6 +217,9 @@ func (s Spec) Check(t Target, p Params) error {
 	if t.Kind == KindTrust && t != Signers {
 		return Refuse(BadParams, "%s acts on %s alone, not on %s", s.Name, Signers, t)
 	}
+	if s.Free {
+		return s.checkFree(p)
+	}
 	for _, name := range sortedKeys(p) {
 		d, ok := s.Param(name)
 		switch {
@@ -199,6 +237,27 @@ func (s Spec) Check(t Target, p Params) error {
 	for _, d := range s.Params {
 		if d.Required && !p.Has(d.Name) {
 			return Refuse(BadParams, "%s needs the parameter %q", s.Name, d.Name)
+		}
+	}
+	return nil
+}
+
+// checkFree checks what can be said without the target's own words: names, and
+// text that shows as it is. Its driver checks the rest.
+func (s Spec) checkFree(p Params) error {
+	if len(p) > MaxParams {
+		return Refuse(BadParams, "%s has %d parameters, more than %d", s.Name, len(p), MaxParams)
+	}
+	for _, name := range sortedKeys(p) {
+		if CheckName(name) != nil {
+			return Refuse(BadParams, "%s: %q is not the name of a parameter", s.Name, Shown(name))
+		}
+		str, ok := p[name].(string)
+		if !ok {
+			return Refuse(BadParams, "%s: %s is not a string", s.Name, name).WithHint("numbers are written as text too: \"42\"")
+		}
+		if err := CheckText(s.Name+": "+name, str); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -258,7 +317,7 @@ func (d Param) checkString(op, str string, bad func(string) error) error {
 		if _, err := ParseReservationID(str); err != nil {
 			return bad("is not the id of a reservation like r12")
 		}
-	case "snapshot", "command", "to":
+	case "snapshot", "command", "to", "template", "from", "disk", "backup":
 		// An empty command is the wish for a guest without a process.
 		if d.Name == "command" && str == "" {
 			return nil

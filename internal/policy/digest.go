@@ -17,6 +17,9 @@ func (p Policy) Digest() string {
 	for _, name := range slices.Sorted(slices.Values(p.Commands)) {
 		fmt.Fprintf(&b, "command %q\n", name)
 	}
+	for _, name := range slices.Sorted(slices.Values(p.Benign)) {
+		fmt.Fprintf(&b, "benign %q\n", name)
+	}
 	for _, role := range slices.Sorted(slices.Values(p.Roles)) {
 		fmt.Fprintf(&b, "role %q\n", role)
 	}

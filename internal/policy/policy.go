@@ -27,6 +27,7 @@ type Policy struct {
 	ScratchMaxAge time.Duration
 	OpenPerSource int       // open requests per requester
 	Commands      []string  // the commands that guests may be given, by name
+	Benign        []string  // the commands of the catalogue that lose nothing, by name
 	Roles         []op.Role // that this gate has beside the built-in ones
 	Rules         []Rule    // every one that matches a step applies
 }
@@ -58,6 +59,10 @@ func (p Policy) Validate() error {
 
 // MayCommand reports whether the operator's configuration names the command.
 func (p Policy) MayCommand(name string) bool { return slices.Contains(p.Commands, name) }
+
+// Harmless reports whether the operator's catalogue says of a command that it
+// loses nothing.
+func (p Policy) Harmless(name string) bool { return slices.Contains(p.Benign, name) }
 
 // Delays reports whether a rule holds steps back after their last signature.
 func (p Policy) Delays() bool {

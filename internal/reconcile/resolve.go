@@ -23,18 +23,8 @@ const (
 // effects says for each operation how its effect shows. An operation that is
 // not here does not show it.
 var effects = map[string]func(op.Step, op.Observed) effect{
-	// Only the token that the gate chose tells its own work from another's of
-	// the same name.
-	"guest.create": func(s op.Step, o op.Observed) effect {
-		switch {
-		case !o.Present:
-			return notDone
-		case s.Birth != "" && o.Birth == s.Birth:
-			return done
-		default:
-			return taken
-		}
-	},
+	"guest.create": made,
+	"guest.clone":  made,
 	"guest.undelete": func(s op.Step, o op.Observed) effect {
 		which := op.Incarnation(s.Params.Str("incarnation"))
 		switch {
@@ -85,8 +75,23 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 	"guest.snapshot-delete": onSame(func(s op.Step, o op.Observed) effect {
 		return shown(!slices.Contains(o.Snapshots, s.Params.Str("snapshot")))
 	}),
-	"guest.restore": onSame(func(op.Step, op.Observed) effect { return unseen }),
-	"guest.wipe":    onSame(func(op.Step, op.Observed) effect { return unseen }),
+	"guest.restore":     onSame(func(op.Step, op.Observed) effect { return unseen }),
+	"guest.wipe":        onSame(func(op.Step, op.Observed) effect { return unseen }),
+	"guest.disk-create": unlessAnother(func(s op.Step, o op.Observed) effect { return shown(hasDisk(s, o)) }),
+	"guest.disk-resize": onSame(func(s op.Step, o op.Observed) effect {
+		d, ok := o.Disk(s.Params.Str("disk"))
+		return shown(ok && d.Size == s.Params.Int("size")<<20)
+	}),
+	"guest.disk-detach":    unlessAnother(func(s op.Step, o op.Observed) effect { return shown(!hasDisk(s, o)) }),
+	"guest.disk-delete":    unlessAnother(func(s op.Step, o op.Observed) effect { return shown(!hasDisk(s, o)) }),
+	"guest.disk-wipe":      onSame(func(op.Step, op.Observed) effect { return unseen }),
+	"guest.backup":         onSame(func(op.Step, op.Observed) effect { return unseen }),
+	"guest.backup-restore": unlessAnother(func(op.Step, op.Observed) effect { return unseen }),
+	"guest.backup-delete": onSame(func(s op.Step, o op.Observed) effect {
+		return shown(!slices.Contains(o.Backups, s.Params.Str("backup")))
+	}),
+	// What a command did shows nowhere: a benign one runs again.
+	op.Run: func(op.Step, op.Observed) effect { return unseen },
 	// The epoch goes up by one with each change; who made it tells this step's
 	// from one that root took over meanwhile.
 	op.Rotate: onSame(func(s op.Step, o op.Observed) effect {
@@ -97,6 +102,21 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 	op.ForceTransfer: onSame(lastOfScope),
 	op.ReleaseAll:    onSame(lastOfScope),
 }
+
+// made: only the token that the gate chose tells its own work from another's of
+// the same name.
+func made(s op.Step, o op.Observed) effect {
+	switch {
+	case !o.Present:
+		return notDone
+	case s.Birth != "" && o.Birth == s.Birth:
+		return done
+	default:
+		return taken
+	}
+}
+
+func hasDisk(s op.Step, o op.Observed) bool { _, ok := o.Disk(s.Params.Str("disk")); return ok }
 
 func lastOfScope(s op.Step, o op.Observed) effect {
 	return shown(o.Spec.Str("last_step") == s.ID.String())
@@ -114,6 +134,21 @@ func onSame(fn func(op.Step, op.Observed) effect) func(op.Step, op.Observed) eff
 	return func(s op.Step, o op.Observed) effect {
 		if !o.Present || s.Incarnation != "" && o.Incarnation != s.Incarnation {
 			return gone
+		}
+		return fn(s, o)
+	}
+}
+
+// unlessAnother is for steps that may themselves make another incarnation of the
+// target, where its storage is a part of its identity: of another one, a look
+// cannot tell.
+func unlessAnother(fn func(op.Step, op.Observed) effect) func(op.Step, op.Observed) effect {
+	return func(s op.Step, o op.Observed) effect {
+		switch {
+		case !o.Present:
+			return gone
+		case s.Incarnation != "" && o.Incarnation != s.Incarnation:
+			return unseen
 		}
 		return fn(s, o)
 	}

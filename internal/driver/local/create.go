@@ -17,6 +17,9 @@ func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (actio
 	if err := checkBirth(step.Birth); err != nil {
 		return nil, op.Refuse(op.Internal, "%s: %v", step.ID, err)
 	}
+	if step.Params.Has("template") {
+		return nil, op.Refuse(op.BadParams, "%s: guests that are directories have no templates", step.Op).WithHint("leave template out")
+	}
 	s := spec{UUID: step.Birth, CreatedAt: d.cfg.Now().UTC()}
 	s.apply(step.Params)
 	if err := d.checkCommand(s.Command); err != nil {

@@ -19,6 +19,7 @@ type Driver struct {
 	root      *dir
 	trash     *dir
 	accounts  map[string]account // by command name
+	ops       []string           // that there are preparers for
 	cgroups   cgroups
 	landlock  int // the kernel's ABI; 0 is none
 	reflinks  bool
@@ -49,7 +50,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, root: root, accounts: accounts, cgroups: openCgroups(cfg.CgroupRoot),
+	d := &Driver{cfg: cfg, root: root, accounts: accounts, ops: sortedKeys(preparers), cgroups: openCgroups(cfg.CgroupRoot),
 		landlock: landlockABI(), entries: maxSnapshotEntries, mountinfo: readMountinfo, procs: processes{byInc: map[op.Incarnation]*process{}}}
 	if d.trash, err = root.ensure(trashDir); err != nil {
 		root.close()

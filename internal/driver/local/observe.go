@@ -53,7 +53,7 @@ func (d *Driver) look(t op.Target) (*guest, op.Observed, error) {
 		return nil, op.Observed{}, err
 	}
 	if g == nil {
-		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Trash: trash}, nil
+		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Trash: trash, Ops: d.ops}, nil
 	}
 	o := d.observed(g)
 	o.Trash = trash
@@ -121,6 +121,7 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Protected:   g.Protected,
 		Labels:      g.Labels,
 		Storage:     g.storage(),
+		Ops:         d.ops,
 	}
 	if d.procs.get(inc) != nil {
 		o.Running = Running

@@ -25,6 +25,7 @@ type Driver struct {
 	Before func(op.Step) error
 
 	now    func() time.Time
+	ops    []string
 	mu     sync.Mutex
 	guests map[string]op.Observed
 	trash  map[string][]thrown // by name, oldest first
@@ -45,7 +46,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver without guests.
 func New(now func() time.Time) *Driver {
-	return &Driver{now: now, guests: map[string]op.Observed{}, trash: map[string][]thrown{}}
+	return &Driver{now: now, ops: slices.Sorted(maps.Keys(actions)), guests: map[string]op.Observed{}, trash: map[string][]thrown{}}
 }
 
 // Put makes or replaces a guest by other hands than a gate's, as another
@@ -71,7 +72,7 @@ func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 func (d *Driver) look(t op.Target) op.Observed {
 	o, ok := d.guests[t.Name]
 	if !ok {
-		o = op.Observed{Target: t, Running: "absent", Fingerprint: op.FingerprintOf([]byte(t.Name))}
+		o = op.Observed{Target: t, Running: "absent", Ops: d.ops, Fingerprint: op.FingerprintOf([]byte(t.Name))}
 	}
 	for _, x := range d.trash[t.Name] {
 		o.Trash = append(slices.Clip(o.Trash), op.Trashed{Incarnation: x.guest.Incarnation, Until: x.until})
@@ -142,7 +143,7 @@ var actions = map[string]func(*Driver, op.Step) error{
 
 func (d *Driver) create(t op.Target, birth string, p op.Params) {
 	d.made++
-	o := op.Observed{Target: t, Present: true, Birth: birth, Running: "stopped",
+	o := op.Observed{Target: t, Present: true, Birth: birth, Running: "stopped", Ops: d.ops,
 		Incarnation: op.Incarnation(fmt.Sprintf("%s:%d", birth, d.made)),
 		Storage:     []op.StorageID{op.StorageID(fmt.Sprintf("data:%d", d.made))},
 		Spec:        op.Params{"command": "", "labels": map[string]any{}, "protected": false}}

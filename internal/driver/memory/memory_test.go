@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,9 +39,11 @@ func act(t *testing.T, d *Driver, verb, name string, p op.Params) error {
 }
 
 func TestEveryOperationIsKnown(t *testing.T) {
+	o := observe(t, New(clock), "web")
 	for _, s := range op.Catalogue() {
 		if s.Kind == New(clock).Kind() {
-			require.Contains(t, actions, s.Name)
+			_, does := actions[s.Name]
+			require.Equal(t, does, slices.Contains(o.Ops, s.Name), s.Name)
 		}
 	}
 }
