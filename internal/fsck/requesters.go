@@ -71,7 +71,7 @@ func (c *check) requesters() error {
 		c.report.Checked["requesters"]++
 		names := c.log.wanted[job]
 		switch {
-		case r.Source != op.SourceAPI && r.Source != op.SourceDesired && r.Source != op.SourceOffline || r.String() != who:
+		case r.Source != op.SourceAPI && r.Source != op.SourceDesired && r.Source != op.SourceOffline && r.Source != op.SourceHub || r.String() != who:
 			c.found(requesterChanged, job.String(), "it has a requester %q whose row is of another", op.Shown(who))
 		case !slices.Contains(strings.Split(names, "\n"), who):
 			c.found(requesterUnknown, job.String(), "the audit log does not contain that %s asked for it", op.Shown(who))

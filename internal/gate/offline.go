@@ -16,6 +16,9 @@ import (
 // approves it with the signatures that came with it.
 func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 	by := op.Requester{Source: op.SourceOffline, UID: a.by.UID, PID: a.by.PID}
+	if a.by.Source == op.SourceHub {
+		by = a.by // nobody's on this machine
+	}
 	p, err := g.planOffline(ctx, by, a)
 	if err != nil {
 		return op.Request{}, g.refuse(ctx, a.by, a.about, err)
@@ -39,6 +42,22 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 	crashpoint.Here(crashpoint.OfflineKept)
 	g.wake(r.Step.Target)
 	return r, nil
+}
+
+// KnownPayload returns the request that has these exact bytes as its payload; ok
+// is false where there is none, or none any more. It decides nothing, and counts
+// no signature.
+func (g *Gate) KnownPayload(ctx context.Context, payload []byte) (id op.RequestID, ok bool, err error) {
+	p, err := op.DecodePayload(payload)
+	if err != nil {
+		return id, false, nil
+	}
+	err = g.view(ctx, func(tx *store.Tx) error {
+		rec, known, err := nonce.Lookup(tx, p.Nonce)
+		id, ok = rec.Request, known && rec.Request.Job != 0 && rec.Payload == op.SHA256(payload)
+		return err
+	})
+	return id, ok && err == nil, err
 }
 
 // planOffline checks the payload against the catalogue and the target as it is

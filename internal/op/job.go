@@ -114,24 +114,27 @@ const (
 	SourceAPI     Source = "api"     // a job over the socket
 	SourceDesired Source = "desired" // a difference that reconcile found
 	SourceOffline Source = "offline" // a payload that was signed before the gate saw it
+	SourceHub     Source = "hub"     // a signed payload that a hub relayed
 	SourceGate    Source = "gate"    // the gate itself: compensation
 )
 
 // Requester is who asked, as the kernel says it for callers on the socket.
 type Requester struct {
 	Source Source
-	UID    uint32 // of the peer; meaningless for SourceDesired and SourceGate
+	UID    uint32 // of the peer; meaningless for SourceDesired, SourceHub and SourceGate
 	PID    int32  // of the peer, 0 where there is none
 	Agent  string // a registered agent, as agent.Registration.Who has it: "builder#7"; empty for a bare uid
-	Set    string // the desired set, for SourceDesired
+	Set    string // the desired set, for SourceDesired; the hub's name, for SourceHub
 }
 
 // String names the requester without its pid, which means nothing later:
-// "uid:1000", "agent:builder#7", "desired:web", "gate".
+// "uid:1000", "agent:builder#7", "desired:web", "hub:hub.example.com", "gate".
 func (r Requester) String() string {
 	switch {
 	case r.Source == SourceDesired:
 		return "desired:" + r.Set
+	case r.Source == SourceHub:
+		return "hub:" + r.Set
 	case r.Source == SourceGate:
 		return "gate"
 	case r.Agent != "":
@@ -202,6 +205,7 @@ type Step struct {
 	Attempts    int    // how often a benign step was dispatched
 	Code        Code   // why it ended, or ""
 	Detail      string // the sentence that goes with Code, or what was done
+	Output      string // what it printed; read with a job that is shown alone
 	UpdatedAt   time.Time
 }
 

@@ -101,6 +101,7 @@ func TestRequesterNames(t *testing.T) {
 		"uid:0":         {Source: op.SourceOffline},
 		"agent:builder": {Source: op.SourceAPI, UID: 1000, Agent: "builder"},
 		"desired:web":   {Source: op.SourceDesired, Set: "web"},
+		"hub:h:8443":    {Source: op.SourceHub, Set: "h:8443"},
 		"gate":          {Source: op.SourceGate},
 	} {
 		require.Equal(t, want, r.String())
