@@ -106,7 +106,7 @@ type Entry struct {
 	Keys        []string       `json:"keys,omitempty"`    // + or -, principal, roles, fingerprint
 	Need        string         `json:"need,omitempty"`    // what rules ask beyond the built-in demand, as the journal stores it
 	Epoch       int64          `json:"epoch,omitzero"`    // of the trust file
-	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, or of what an agent is known by
+	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, of what an agent is known by, or of what a step printed
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
 	Reservation string         `json:"reservation,omitempty"` // r12

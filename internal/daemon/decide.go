@@ -17,6 +17,11 @@ func (d Decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) 
 	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
 }
 
+// Job shows a job with what its steps printed.
+func (d Decider) Job(ctx context.Context, id op.JobID) (op.Job, error) {
+	return d.Gate.ShownJob(ctx, id)
+}
+
 // Approve passes an envelope on.
 func (d Decider) Approve(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
 	return d.Gate.Approve(ctx, by, id, authz.Envelope(e))

@@ -29,6 +29,9 @@ import (
 // before the first one.
 const firstStored = 2
 
+// firstSigned is the first of them of which the gate signs the head of its log.
+const firstSigned = 7
+
 // between are the schemas that no release had: their migrations came together
 // with a later one.
 var between = map[int]bool{5: true, 6: true}
@@ -58,7 +61,11 @@ func storedEpochs(schema int) int64 {
 func (w *world) place(schema int) op.GateID {
 	w.t.Helper()
 	require.NoError(w.t, os.Mkdir(w.state, 0o700))
-	for _, name := range []string{"allowed_signers", "gated.yaml"} {
+	names := []string{"allowed_signers", "gated.yaml"}
+	if schema >= firstSigned {
+		names = append(names, "gate.key")
+	}
+	for _, name := range names {
 		text := read(w.t, filepath.Join(stored(schema), name))
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.state, name), []byte(text), 0o600))
 	}

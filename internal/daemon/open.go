@@ -39,6 +39,7 @@ func Migrations() []store.Migration {
 		g[2],
 		g[3],
 		{Name: "the canary", SQL: canary.Schema},
+		g[4],
 	}
 	for i := range all {
 		all[i].Version = i + 1

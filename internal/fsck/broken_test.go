@@ -53,6 +53,9 @@ func TestWhatIsFound(t *testing.T) {
 		{"set-lost", "set web", `DELETE FROM desired_sets WHERE name = 'web'`},
 		{"step-words", "j1.1", `UPDATE steps SET why = 'nothing of value' WHERE job = 1`},
 		{"step-words", "j1.1", `UPDATE steps SET rule = 'create' WHERE job = 1`},
+		{"output-changed", "j11.1", `UPDATE outputs SET text = 'nothing of value' WHERE idx = 1`},
+		{"output-unknown", "j1.1", `INSERT INTO outputs VALUES(1, 1, 'nothing of value')`},
+		{"output-lost", "j11.2", `DELETE FROM outputs`},
 		{"nonce-fate", "j0.0", `UPDATE nonces SET fate = 'forgotten' WHERE job = 0`},
 	} {
 		r := check(t, byHand(t, path, c.sql))

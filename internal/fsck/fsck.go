@@ -90,6 +90,7 @@ func (c *check) parts() []part {
 		{"requests", logged("requests", "steps", "requesters", "signatures", "proofs", "trust"), c.requests},
 		{"nonces", logged("requests", "steps", "nonces", "time_mark"), c.nonces},
 		{"steps", logged("steps", "jobs", "requests"), c.steps},
+		{"outputs", logged("outputs", "steps"), c.outputs},
 		{"provenance", logged("incarnations", "storage"), c.provenance},
 		{"jobs", logged("jobs", "steps"), c.jobs},
 		{"requesters", logged("requesters", "jobs"), c.requesters},

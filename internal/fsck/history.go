@@ -23,9 +23,10 @@ type history struct {
 	reissued map[op.StepID]bool
 	needs    map[op.StepID]string // what rules asked beyond the catalogue
 	issued   map[op.StepID]issue  // what people were asked, last
-	trusts   map[int64]string     // the digest of each epoch of the trust file
-	wanted   map[op.JobID]string  // who asks for a job, a line each, sorted
-	names    map[string]string    // each text of wanted once: most jobs share theirs
+	printed  map[op.StepID][sha256.Size]byte
+	trusts   map[int64]string    // the digest of each epoch of the trust file
+	wanted   map[op.JobID]string // who asks for a job, a line each, sorted
+	names    map[string]string   // each text of wanted once: most jobs share theirs
 
 	roll   roll
 	held   map[op.ReservationID]claim // what is in force
@@ -96,7 +97,7 @@ type making struct {
 
 func newHistory() history {
 	return history{steps: map[op.StepID]life{}, approved: map[op.StepID]approval{}, counted: map[op.StepID]tally{},
-		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, trusts: map[int64]string{},
+		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, printed: map[op.StepID][sha256.Size]byte{}, trusts: map[int64]string{},
 		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
 		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{},
@@ -240,6 +241,7 @@ func (c *check) decided(e audit.Entry) {
 	if !ok {
 		return
 	}
+	c.print(id, e)
 	if e.Kind == audit.Requested || e.Kind == audit.Reissued {
 		c.log.issued[id] = issue{digestOf(e.Payload), digestOf(e.Digest)}
 		delete(c.log.needs, id)

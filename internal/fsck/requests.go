@@ -21,8 +21,8 @@ type request struct {
 	need            string
 	issued, expires int64 // Unix nanoseconds; an expiry of 0 is what a restore sets
 	facts, labels   []byte
-	offline         bool // it says that an operator's own payload made it
-	askedOffline    bool // one of its job's requesters came so
+	offline         int64 // 1: it says that an operator's own payload made it
+	askedOffline    bool  // one of its job's requesters came so
 
 	signatureRows, proofRows []byte // JSON
 	signatures, proofs       []op.Signed
@@ -32,8 +32,8 @@ type request struct {
 }
 
 // requestRows reads the rows of a request's signatures and proofs with it.
-const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r.labels, r.issued_at, r.expires_at, r.offline <> 0,
-		EXISTS(SELECT 1 FROM requesters q WHERE q.job = r.job AND q.source = 'offline'),
+const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r.labels, r.issued_at, r.expires_at, r.offline,
+		EXISTS(SELECT 1 FROM requesters q WHERE q.job = r.job AND q.source IN ('offline', 'hub')),
 		s.op, s.kind, s.name, s.incarnation, s.fingerprint, s.params, s.state,
 		(SELECT json_group_array(json_object('principal', principal, 'role', role, 'key', key, 'ca', ca, 'armor', armor,
 			'flags', flags, 'counter', counter)) FROM signatures g WHERE g.job = r.job AND g.idx = r.idx),
@@ -117,10 +117,11 @@ func (c *check) shownWith(r request, step string) {
 	if said.shown != (issue{}).shown && said.shown != digestOf(journal.DigestShown(r.facts, r.labels)) {
 		c.found(shownChanged, step, "its facts or labels are not those that the log says were shown")
 	}
-	if r.offline != r.askedOffline && !(r.offline && c.log.withdrawn[r.step.ID.Job]) {
+	offline := r.offline == 1
+	if r.offline&^1 != 0 || offline != r.askedOffline && !(offline && c.log.withdrawn[r.step.ID.Job]) {
 		c.found(offlineChanged, step, "whether an operator's own payload made it is not what its requesters say")
 	}
-	if r.offline && c.log.reissued[r.step.ID] {
+	if offline && c.log.reissued[r.step.ID] {
 		c.found(offlineReissued, step, "the log says that it was issued anew, which an operator's own payload never is")
 	}
 }

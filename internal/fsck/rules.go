@@ -15,6 +15,7 @@ const (
 	TrustEpochs  Rule = "trust-epochs" // every version of the list of signers is the log's
 	Once         Rule = "once"         // a nonce counts once, and a destructive step runs once
 	GateIDs      Rule = "gate-ids"     // a new gate id is a restore or an accepted clock
+	Outputs      Rule = "outputs"      // what steps printed is what the log says
 	Provenance   Rule = "provenance"   // provenance is ours
 	Jobs         Rule = "jobs"         // a job ends with its steps
 	Answers      Rule = "answers"      // an idempotency key stands for an answer that was given
@@ -110,6 +111,10 @@ const (
 	gateReused      Code = "gate-reused"
 	gateNotNewest   Code = "gate-not-newest"
 
+	outputUnknown Code = "output-unknown"
+	outputChanged Code = "output-changed"
+	outputLost    Code = "output-lost"
+
 	madeTwice      Code = "made-twice"
 	madeUnknown    Code = "made-unknown"
 	madeChanged    Code = "made-changed"
@@ -166,6 +171,7 @@ var codes = map[Rule][]Code{
 	Once: {dispatchedTwice, retriedDestructive, wouldRunAgain, timeMarkBehind, nonceMissing, nonceForgotten, nonceForeign, nonceSpentEarly,
 		nonceUnspent, nonceFate, nonceStray},
 	GateIDs:     {gateUnexplained, gateReused, gateNotNewest},
+	Outputs:     {outputUnknown, outputChanged, outputLost},
 	Provenance:  {madeTwice, madeUnknown, madeChanged, madeLost, scratchEnd, storageUnknown, storageLost},
 	Jobs:        {jobOpen, jobEndedEarly},
 	Answers:     {answerWithoutJob, answerUnclear},

@@ -57,6 +57,7 @@ type world struct {
 	guests, trash map[string]op.Observed
 	made          int
 	fail          error // of the next operation
+	prints        string
 	transient     bool
 }
 
@@ -270,7 +271,7 @@ func (w *world) dispatch(id op.StepID) (op.Step, bool) {
 func (w *world) execute(id op.StepID) {
 	s, ok := w.dispatch(id)
 	if ok {
-		w.record(id, gate.Outcome{Err: w.act(s), Transient: w.transient})
+		w.record(id, gate.Outcome{Err: w.act(s), Transient: w.transient, Output: w.prints})
 	}
 }
 

@@ -68,6 +68,7 @@ func Migrations() []store.Migration {
 		{Version: 2, Name: "requirements, proofs and versions of the trust file", SQL: journal.SchemaPeople},
 		{Version: 3, Name: "the audit log as a tree", SQL: audit.SchemaTree},
 		{Version: 4, Name: "the time since boot beside the mark", SQL: nonce.SchemaBoot},
+		{Version: 5, Name: "what steps printed", SQL: journal.SchemaOutputs},
 	}
 }
 

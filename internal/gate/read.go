@@ -17,6 +17,12 @@ func (g *Gate) Job(ctx context.Context, id op.JobID) (j op.Job, err error) {
 	return j, err
 }
 
+// ShownJob is Job with what the steps printed, of up to MaxOutput bytes each.
+func (g *Gate) ShownJob(ctx context.Context, id op.JobID) (j op.Job, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { j, err = journal.ReadShownJob(tx, id); return err })
+	return j, err
+}
+
 // JobFilter chooses jobs.
 type JobFilter = journal.Filter
 

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"gated/internal/audit"
@@ -102,7 +103,7 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 		return out
 	}
 	lie := func(what string) Outcome {
-		return Outcome{Err: op.Refuse(op.Internal, "the back end says that it is done, but %s", what), After: out.After}
+		return Outcome{Err: op.Refuse(op.Internal, "the back end says that it is done, but %s", what), Output: out.Output, After: out.After}
 	}
 	a := *out.After
 	switch s.Op {
@@ -185,6 +186,9 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	}
 	e := about(kind, "gate", s)
 	e.Code, e.Detail = code, detail
+	if e.Digest, err = keepOutput(tx, s.ID, to, out.Output); err != nil {
+		return err
+	}
 	if to != op.StateSucceeded {
 		if err := g.append(tx, e); err != nil || to == op.StatePlanned {
 			return err
@@ -206,6 +210,17 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	}
 	_, err = journal.Finish(tx, s.ID.Job, now)
 	return err
+}
+
+// keepOutput keeps what a step printed that ends as to says, and returns its
+// digest for the log; of one that is to run again, what it prints then is kept.
+// What is not UTF-8 in it becomes U+FFFD.
+func keepOutput(tx *store.Tx, id op.StepID, to op.State, text string) (digest string, err error) {
+	if text == "" || to.Open() {
+		return "", nil
+	}
+	text = clipTo(strings.ToValidUTF8(text, "\uFFFD"), MaxOutput)
+	return op.SHA256([]byte(text)), journal.AddOutput(tx, id, text)
 }
 
 // over reports whether a job ended while a step of it was under way, by the

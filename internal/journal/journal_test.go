@@ -23,7 +23,8 @@ var (
 
 func newStore(t testing.TB) *store.Store {
 	return fscktest.Open(t, filepath.Join(t.TempDir(), "journal.db"),
-		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople}}})
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople},
+			{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs}}})
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {

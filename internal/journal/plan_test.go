@@ -40,6 +40,7 @@ var hot = map[string]string{
 	"ReadProvenance": "PRIMARY KEY",
 	"EndScratch":     "PRIMARY KEY",
 	"Finish":         "steps_open",
+	"outputs":        "PRIMARY KEY",
 }
 
 func TestHotQueriesUseTheirIndexes(t *testing.T) {

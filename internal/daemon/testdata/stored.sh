@@ -80,6 +80,7 @@ to=$out/schema-$schema
 mkdir -p "$to"
 gzip -9nc state/gated.db >"$to/gated.db.gz"
 cp state/allowed_signers state/gated.yaml alice spent.json spent.json.sig "$to/"
+[ ! -e state/gate.key ] || cp state/gate.key "$to/" # without it a gate that signs its heads does not start
 sed -i "s|$work|/var/lib|g" "$to/gated.yaml"
 cat >"$to/README" <<END
 The state of a gate as commit $commit left it (schema $schema), made by ../stored.sh; alice is the key that may sign, of no other use.

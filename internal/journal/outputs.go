@@ -1,0 +1,58 @@
+package journal
+
+import (
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// SchemaOutputs is the table of what steps printed. It is one of its own, so that
+// whoever reads steps does not read that.
+const SchemaOutputs = `
+CREATE TABLE outputs(
+	job  INTEGER NOT NULL,
+	idx  INTEGER NOT NULL,
+	text TEXT NOT NULL,
+	PRIMARY KEY(job, idx),
+	FOREIGN KEY(job, idx) REFERENCES steps(job, idx)
+) STRICT, WITHOUT ROWID;
+`
+
+// AddOutput keeps what a step printed that has just ended. There is one for each
+// step, and it is never replaced.
+func AddOutput(tx *store.Tx, id op.StepID, text string) error {
+	_, err := tx.Exec(`INSERT INTO outputs(job, idx, text) VALUES(?, ?, ?)`, int64(id.Job), id.Index, text)
+	return err
+}
+
+// ReadShownJob is ReadJob with what the steps printed.
+func ReadShownJob(tx *store.Tx, id op.JobID) (op.Job, error) {
+	j, err := ReadJob(tx, id)
+	if err != nil {
+		return j, err
+	}
+	printed, err := outputs(tx, id)
+	for i := range j.Steps {
+		j.Steps[i].Output = printed[j.Steps[i].ID.Index]
+	}
+	return j, err
+}
+
+// outputs returns what the steps of a job printed, by their number; of those
+// that printed nothing there is none.
+func outputs(tx *store.Tx, job op.JobID) (map[int]string, error) {
+	rows, err := tx.Query(`SELECT idx, text FROM outputs WHERE job = ?`, int64(job))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[int]string{}
+	for rows.Next() {
+		var index int
+		var text string
+		if err := rows.Scan(&index, &text); err != nil {
+			return nil, err
+		}
+		out[index] = text
+	}
+	return out, rows.Err()
+}
