@@ -12,6 +12,7 @@ type wish struct {
 	guest *desired.Guest
 	sets  []string // that mention it, sorted; of several, the wish is void
 	seen  uint64   // the last round in which a driver listed the target; of the round alone
+	found found    // by the last round that compared it; r.mu
 }
 
 // conflict reports whether several sets mention the target. Nobody can say

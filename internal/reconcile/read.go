@@ -95,6 +95,8 @@ func (r *Reconciler) take(states []sourceState) {
 				m.stopped = nil // it is another wish
 			}
 			r.forget(ix, t, before)
+		} else {
+			w.found = before.found
 		}
 	}
 	for t, before := range old.wishes {

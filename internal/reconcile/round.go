@@ -89,7 +89,9 @@ func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Ob
 			}
 			w.seen = number
 			n++
-			quiet[i] = r.isQuiet(w, &list[i])
+			if quiet[i] = r.isQuiet(w, &list[i]); quiet[i] {
+				w.found = asWished
+			}
 		}
 		seen.Add(n)
 	})
@@ -135,6 +137,7 @@ func inParallel(n int, fn func(from, to int)) {
 // differs reports whether a target is worth working on; r.mu is held.
 func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 	m := r.targets[o.Target]
+	w.found = notAsWished
 	if o.Present && o.Running != running && o.Running != stopped {
 		r.target(o.Target).unknown = unknownWhy(*o)
 		return false
@@ -143,6 +146,9 @@ func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 		m.unknown = ""
 	}
 	if o.Present && !m.isAdoptedByAll(w, o.Incarnation) {
+		if !w.conflict() && len(Plan(*w.guest, *o)) == 0 {
+			w.found = asWished // and the gate is to be told of it
+		}
 		r.target(o.Target).adopt = true
 		return true
 	}
@@ -151,6 +157,7 @@ func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 	}
 	asks := Plan(*w.guest, *o)
 	if len(asks) == 0 {
+		w.found = asWished
 		if m != nil {
 			m.converged(now)
 			if m.empty() {
