@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"gated/internal/driver/command/catalogue"
 	"gated/internal/op"
 	"gated/internal/policy"
 	"gated/internal/strictyaml"
@@ -38,12 +39,19 @@ type Config struct {
 	Submitters   []uint32 // who may, where not any
 	Operators    []uint32 // who may put desired state; nil means root and the daemon's own uid
 
-	Local   Local
+	Local     Local
+	HasLocal  bool   // the file has the section; see GuestBackends
+	NewGuests string // one of GuestBackends: in which guests are made
+
 	Desired Desired
-	Policy  policy.Policy // its Commands are the names of Local.Commands
+	Hub     *Hub          // nil means none
+	Policy  policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
 	Workers int           // targets that are worked on side by side
 	Canary  Canary
 	Unseen  bool // paths may be reserved in directories that the daemon cannot see
+
+	// Commands is the operator's catalogue of commands; nil means no command driver.
+	Commands map[string]catalogue.Entry
 
 	// RevocationFile lists keys that count no more, an absolute path. If it is
 	// named here, it must be there; empty means DIR/revoked, which need not.
@@ -94,10 +102,13 @@ func Parse(file string, b []byte) (Config, error) {
 		SocketGroup: account(m.Get("socket_group")),
 		Operators:   uids(m.Get("operators")),
 		Local:       local(m.Map("local")),
+		HasLocal:    m.Has("local"),
 		Desired:     desired(m.Map("desired")),
+		Hub:         hub(m),
 		Policy:      tightened(file, m.Map("policy")),
 		Workers:     DefaultWorkers,
 		Canary:      canary(m.Map("canary")),
+		Commands:    entries(m.Map("commands")),
 
 		RevocationFile: path(m.Get("revocation_file")),
 	}
@@ -106,7 +117,8 @@ func Parse(file string, b []byte) (Config, error) {
 	if limits := m.Map("limits"); limits.Has("workers") {
 		c.Workers = int(limits.Int("workers", 1, 256))
 	}
-	c.Policy.Commands = names(c.Local.Commands)
+	c.Policy.Commands, c.Policy.Benign = names(c.Local.Commands), harmless(c.Commands)
+	newGuests(m, &c) // every section was read
 	if err := m.Done(); err != nil {
 		return Config{}, refusal(err)
 	}

@@ -17,7 +17,7 @@ import (
 func defaults(host string) config.Config {
 	p := policy.Default()
 	p.Commands = []string{}
-	return config.Config{Host: host, AnySubmitter: true, Workers: config.DefaultWorkers, Policy: p,
+	return config.Config{Host: host, NewGuests: "local", AnySubmitter: true, Workers: config.DefaultWorkers, Policy: p,
 		Local: config.Local{TrashKeep: config.DefaultTrashKeep, StopGrace: config.DefaultStopGrace,
 			Commands: map[string]config.Command{}},
 		Desired: config.Desired{Interval: config.DefaultInterval}, Canary: config.Canary{Decisions: 200, Days: 7, Minimum: 30, Floor: 20}}
@@ -188,6 +188,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.NotEmpty(t, c.Local.Cgroup)
 
 	want := defaults("h")
+	want.HasLocal = true
 	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands

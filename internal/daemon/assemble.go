@@ -37,10 +37,10 @@ func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, er
 	if err != nil {
 		return nil, err
 	}
-	if d.local, err = local.New(d.localConfig()); err != nil {
+	if d.backends, err = d.openBackends(ctx); err != nil {
 		return nil, err
 	}
-	d.closeParts = d.local.Close
+	d.closeParts = d.backends.close
 	if err := d.connect(ctx, held); err != nil {
 		return nil, errors.Join(err, d.closeParts())
 	}
@@ -50,13 +50,13 @@ func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, er
 // connect makes the gate and what stands around it.
 func (d *daemon) connect(ctx context.Context, h held) error {
 	d.revoked = newRevocations(revocationPath(d.config, d.opened.dir.Path()))
-	d.closeParts = func() error { return errors.Join(d.revoked.close(), d.local.Close()) }
+	d.closeParts = func() error { return errors.Join(d.revoked.close(), d.backends.close()) }
 	var err error
 	if d.revoked.needed, err = d.missedAtStart(ctx); err != nil {
 		return err
 	}
 	list, at, _ := d.revoked.load(insist) // whatever is there: nothing is in force that could stay
-	seen := drivers{d.local.Kind(): driver.Contain(d.local, d.log)}
+	seen := d.backends.drivers(d)
 	key, fresh, err := headKey(ctx, d.opened)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (d *daemon) connectAgents(ctx context.Context, seen drivers) error {
 	}
 	takes := scope.New(d.agents.book)
 	seen[takes.Kind()] = driver.Contain(takes, d.log)
-	d.closeParts = func() error { d.agents.close(); return errors.Join(d.revoked.close(), d.local.Close()) }
+	d.closeParts = func() error { d.agents.close(); return errors.Join(d.revoked.close(), d.backends.close()) }
 	return nil
 }
 

@@ -44,7 +44,8 @@ type daemon struct {
 	opened      *opened
 	config      config.Config
 	gate        *gate.Gate
-	local       *local.Driver
+	backends    *backends
+	local       *local.Driver                        // of backends; nil where it is not configured
 	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
 	agents      *agents
 	scopes      *scopeWatch
@@ -150,9 +151,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
 		{"the sweep", func(ctx context.Context) error {
-			d.every(ctx, sweepInterval, nil, "sweep the trash", func(ctx context.Context) error {
-				return whileTrusted(d.gate.Moment(), func() error { return d.local.Sweep(ctx) })
-			})
+			d.every(ctx, sweepInterval, nil, "sweep the trash", d.sweep)
 			return nil
 		}},
 		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
@@ -248,6 +247,14 @@ func (d *daemon) tick(ctx context.Context) error {
 	return d.gate.Tick(ctx)
 }
 
+// sweep empties the trash of what is too old.
+func (d *daemon) sweep(ctx context.Context) error {
+	if d.local == nil {
+		return nil
+	}
+	return whileTrusted(d.gate.Moment(), func() error { return d.local.Sweep(ctx) })
+}
+
 // tickSoon has the tick done now: after a reload, what waits for longer than the
 // policy allows is issued anew, and what may run by now is woken. It does not
 // wait for it, since the tick looks at guests.
@@ -279,8 +286,8 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
-	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.local}, Log: d.events, Status: d,
-		Desired: &desiredState{gate: d.gate, driver: d.local, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
+	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d,
+		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
 		Canary:  alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
 		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces(d.config.Unseen)},
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}

@@ -58,14 +58,12 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	if s.Reserved, err = d.agents.book.Count(ctx); err != nil {
 		return s, err
 	}
-	l := d.local.Status()
-	s.Limits = map[string]bool{"cgroup": l.Memory == "cgroup", "landlock": l.Confinement == "landlock", "rlimit": true}
-	all, err := d.local.List(ctx)
-	if err != nil {
-		s.Health = append(s.Health, api.Health{Name: "guests", Detail: op.AsRefusal(err).Detail})
-		return s, nil
+	s.Limits = map[string]bool{}
+	if d.local != nil {
+		l := d.local.Status()
+		s.Limits = map[string]bool{"cgroup": l.Memory == "cgroup", "landlock": l.Confinement == "landlock", "rlimit": true}
 	}
-	s.Guests = len(all)
+	d.countGuests(ctx, &s)
 	return s, nil
 }
 
@@ -83,7 +81,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.canaryHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.journalHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.backendsHealth(), d.canaryHealth(), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is
@@ -103,6 +101,9 @@ func (d *daemon) troubles() []api.Health {
 	var out []api.Health
 	r := d.reconciler().Status()
 	for _, dr := range r.Drivers {
+		if dr.Kind == d.backends.guests.Kind() {
+			continue // each of its back ends says so itself
+		}
 		out = append(out, api.Health{Name: "driver of " + dr.Kind, OK: dr.OK, Detail: dr.Error})
 	}
 	for _, u := range r.Unknown[:min(len(r.Unknown), maxTroubles)] {

@@ -32,7 +32,7 @@ type Driver struct {
 	sweeping  sync.Mutex
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var _ driver.Backend = (*Driver)(nil)
 
 // New opens the root and makes it sound: it finds running processes again and
 // cleans up what a crash left. A root that is a symlink, someone else's, open to

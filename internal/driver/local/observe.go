@@ -122,6 +122,7 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Labels:      g.Labels,
 		Storage:     g.storage(),
 		Ops:         d.ops,
+		Backend:     d.Name(),
 	}
 	if d.procs.get(inc) != nil {
 		o.Running = Running

@@ -1,0 +1,143 @@
+package several
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// claim is a name that several back ends say they have.
+type claim struct {
+	name string
+	by   []string
+}
+
+// listing is what one back end answered to a List.
+type listing struct {
+	all []op.Observed
+	err error
+}
+
+// List returns every guest of every back end, by name. Of one that is away, those
+// that it had are unknown, and the error is *driver.Incomplete: others may be
+// there. A name that two back ends have is unknown. What a single back end
+// returned is passed on as it is.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	all, _, err := d.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all.guests, all.missing()
+}
+
+// whole is a look at all back ends.
+type whole struct {
+	guests []op.Observed
+	away   []string // why each that is away is
+}
+
+func (w whole) missing() error {
+	if len(w.away) == 0 {
+		return nil
+	}
+	return &driver.Incomplete{Why: strings.Join(w.away, "; ")}
+}
+
+// look lists all back ends side by side. Its error is why ctx ended.
+func (d *Driver) look(ctx context.Context) (whole, []claim, error) {
+	got := make([]listing, len(d.members))
+	var wg sync.WaitGroup
+	for i, m := range d.members[1:] {
+		wg.Go(func() { got[i+1].all, got[i+1].err = m.list(ctx) })
+	}
+	got[0].all, got[0].err = d.members[0].list(ctx)
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return whole{}, nil, err
+	}
+	if len(got) == 1 && got[0].err == nil {
+		return whole{guests: got[0].all}, nil, nil
+	}
+	w, claims := d.merge(got)
+	return w, claims, nil
+}
+
+// merge puts the lists together.
+func (d *Driver) merge(got []listing) (whole, []claim) {
+	var w whole
+	n := 0
+	for i := range got {
+		n += len(got[i].all)
+	}
+	w.guests = make([]op.Observed, 0, n)
+	for i, m := range d.members {
+		if err := got[i].err; err != nil {
+			why := err.Error()
+			w.away = append(w.away, op.AsRefusal(m.away(why)).Detail)
+			w.guests = append(w.guests, m.remembered(why)...)
+			continue
+		}
+		for _, o := range got[i].all {
+			if !o.Present {
+				continue
+			}
+			if o.Target.Kind != guestKind || op.CheckName(o.Target.Name) != nil {
+				d.log.Warn("a back end lists what is no guest", "backend", m.name, "target", op.Shown(o.Target.String()))
+				continue
+			}
+			o.Backend = m.name
+			w.guests = append(w.guests, o)
+		}
+	}
+	slices.SortStableFunc(w.guests, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
+	return w, d.settleNames(&w)
+}
+
+// settleNames makes one unknown guest of those that have one name, and returns
+// the names that several back ends claim. Of a back end that is away, what it had
+// counts.
+func (d *Driver) settleNames(w *whole) []claim {
+	var claims []claim
+	kept := w.guests[:0]
+	for from := 0; from < len(w.guests); {
+		to := from + 1
+		for to < len(w.guests) && w.guests[to].Target.Name == w.guests[from].Target.Name {
+			to++
+		}
+		same := w.guests[from:to]
+		from = to
+		if len(same) == 1 {
+			kept = append(kept, same[0])
+			continue
+		}
+		c := claim{name: same[0].Target.Name}
+		for _, o := range same {
+			if !slices.Contains(c.by, o.Backend) {
+				c.by = append(c.by, o.Backend)
+			}
+		}
+		o := unknown(same[0].Target, "", claimed(same[0].Target, c.by))
+		if len(c.by) > 1 {
+			claims = append(claims, c)
+		} else {
+			o.Backend = c.by[0]
+		}
+		kept = append(kept, o)
+	}
+	clear(w.guests[len(kept):])
+	w.guests = kept
+	return claims
+}
+
+// claimed refuses to say which of several guests a name means.
+func claimed(t op.Target, by []string) *op.Refusal {
+	if len(by) == 1 {
+		return op.Refuse(op.StaleTarget, "the back end %s has %s twice", by[0], t)
+	}
+	return op.Refuse(op.StaleTarget, "%s is in %s: nobody can say which one is meant", t, strings.Join(by, " and in ")).
+		WithHint("rename or remove one of them with the back end's own tools")
+}

@@ -1,0 +1,116 @@
+// Package several makes one driver of guests of several back ends. A guest is in
+// one of them, and a name means one guest of the whole gate: what two back ends
+// claim is nobody's, and while a back end is away nobody says of a name that it
+// is free.
+package several
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// guestKind is the kind of target that all back ends here have.
+const guestKind = "guest"
+
+// Config says which back ends there are.
+type Config struct {
+	// Backends are at least one, each with a name of its own, of kind guest.
+	Backends []driver.Backend
+	// NewGuests names the back end in which guests are made. Of a single one it
+	// may be empty.
+	NewGuests string
+
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	// Limit bounds how long a look may take; nil is context.WithTimeout.
+	Limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+}
+
+// Driver is safe for concurrent use.
+type Driver struct {
+	members []*member
+	makes   int // of members: where new guests go
+	log     *slog.Logger
+	stop    context.CancelFunc
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New lists every back end once. One that is away may be: its guests are unknown
+// until it is back. A name that two back ends claim is refused, as Conflict.
+func New(ctx context.Context, c Config) (*Driver, error) {
+	if c.Limit == nil {
+		c.Limit = context.WithTimeout
+	}
+	base, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d := &Driver{log: c.Logger, stop: stop, makes: -1}
+	for i, b := range c.Backends {
+		if b.Kind() != guestKind {
+			stop()
+			return nil, op.Refuse(op.BadParams, "the back end %s has no guests", b.Name())
+		}
+		if b.Name() == c.NewGuests || c.NewGuests == "" && len(c.Backends) == 1 {
+			d.makes = i
+		}
+		d.members = append(d.members, newMember(base, b, c))
+	}
+	if d.makes < 0 {
+		stop()
+		return nil, op.Refuse(op.BadParams, "new_guests names no back end that is configured: %q", c.NewGuests)
+	}
+	_, claims, err := d.look(ctx)
+	if err == nil && len(claims) > 0 {
+		err = refuseClaims(claims)
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// refuseClaims names every name that two back ends claim, up to a few.
+func refuseClaims(claims []claim) error {
+	const most = 5
+	var said []string
+	for _, c := range claims[:min(len(claims), most)] {
+		said = append(said, fmt.Sprintf("guest/%s is in %s", c.name, strings.Join(c.by, " and in ")))
+	}
+	if more := len(claims) - most; more > 0 {
+		said = append(said, fmt.Sprintf("and so are %d more", more))
+	}
+	return op.Refuse(op.Conflict, "a name means one guest of the whole gate, and %s", strings.Join(said, "; ")).
+		WithHint("rename or remove one of them with the back end's own tools, or give it a gate of its own")
+}
+
+// Kind returns "guest".
+func (*Driver) Kind() string { return guestKind }
+
+// Close ends the looks that nobody waits for any more. The back ends are closed
+// by whoever opened them.
+func (d *Driver) Close() error {
+	d.stop()
+	return nil
+}
+
+// Names returns the names of the back ends, in the order in which they were given.
+func (d *Driver) Names() []string {
+	out := make([]string, len(d.members))
+	for i, m := range d.members {
+		out[i] = m.name
+	}
+	return out
+}
+
+// named returns the index of the back end of that name, -1 for none.
+func (d *Driver) named(name string) int {
+	return slices.IndexFunc(d.members, func(m *member) bool { return m.name == name })
+}

@@ -1,0 +1,44 @@
+package several
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// State is how one back end is.
+type State struct {
+	Name      string
+	Kind      string
+	Away      string    // why nothing is known of its targets; empty where it is there
+	Since     time.Time // since when it is away, or there
+	Targets   int       // as it was listed last
+	NewGuests bool      // guests are made in it
+}
+
+// States returns how each back end was when it was asked last.
+func (d *Driver) States() []State {
+	out := make([]State, len(d.members))
+	for i, m := range d.members {
+		m.mu.Lock()
+		out[i] = State{Name: m.name, Kind: guestKind, Away: m.why, Since: m.since, Targets: len(m.last), NewGuests: i == d.makes}
+		m.mu.Unlock()
+		if out[i].Away == "" && m.looks.hangs() {
+			out[i].Away = reason(tooLate(lookPatience))
+		}
+	}
+	return out
+}
+
+// Check has the back end of that name say how it is, as Checker.Check does. It
+// refuses, as UnknownTarget, a name that none has.
+func (d *Driver) Check(ctx context.Context, name string) ([]driver.Finding, time.Time, error) {
+	i := d.named(name)
+	if i < 0 {
+		return nil, time.Time{}, op.Refuse(op.UnknownTarget, "there is no back end %q", name)
+	}
+	found, at := d.members[i].checker.Check(ctx)
+	return found, at, nil
+}
