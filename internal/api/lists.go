@@ -21,6 +21,10 @@ type (
 	GuestList struct {
 		Guests []Guest `json:"guests"`
 	}
+	// CommandList answers GET /v1/commands, by name.
+	CommandList struct {
+		Commands []Command `json:"commands"`
+	}
 	// SetList answers GET /v1/desired.
 	SetList struct {
 		Sets []Set `json:"sets"`

@@ -23,6 +23,19 @@ func (c *Client) Guest(ctx context.Context, name string) (api.Guest, error) {
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/guests/" + url.PathEscape(name)}, nil, &out)
 }
 
+// Commands lists the operator's catalogue of commands.
+func (c *Client) Commands(ctx context.Context) ([]api.Command, error) {
+	var out api.CommandList
+	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/commands"}, nil, &out)
+	return out.Commands, err
+}
+
+// Command shows one command.
+func (c *Client) Command(ctx context.Context, name string) (api.Command, error) {
+	var out api.Command
+	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/commands/" + url.PathEscape(name)}, nil, &out)
+}
+
 // Audit returns entries of the audit log with a number above after, oldest
 // first; limit 0 is the daemon's choice.
 func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error) {

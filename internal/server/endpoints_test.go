@@ -42,6 +42,8 @@ var reaching = []struct {
 	{"POST", "/v1/plan", "host: h", 200, "Plan"},
 	{"GET", "/v1/guests", "", 200, "Guests"},
 	{"GET", "/v1/guests/web-1", "", 200, "Guest web-1"},
+	{"GET", "/v1/commands", "", 200, "Commands"},
+	{"GET", "/v1/commands/drop-db", "", 200, "Command drop-db"},
 	{"GET", "/v1/desired", "", 200, "Sets"},
 	{"PUT", "/v1/desired/web", "host: h", 200, "PutSet"},
 	{"GET", "/v1/desired/web", "", 200, "Set web"},
@@ -255,6 +257,9 @@ func TestUnclearRequests(t *testing.T) {
 		{"GET", "/v1/guests/a%2Fb", "", nil, 400, op.Malformed},
 		{"GET", "/v1/guests/*", "", nil, 400, op.Malformed},
 		{"GET", "/v1/guests/a%00b", "", nil, 400, op.Malformed},
+		{"GET", "/v1/commands/a%2Fb", "", nil, 400, op.Malformed},
+		{"GET", "/v1/commands/..", "", nil, 404, op.Malformed},
+		{"POST", "/v1/commands", "{}", nil, 405, op.Malformed},
 		{"POST", "/v1/status", "{}", nil, 405, op.Malformed},
 		{"HEAD-LIKE", "/v1/status", "", nil, 405, op.Malformed},
 		{"PATCH", "/v1/jobs/j12", "{}", nil, 405, op.Malformed},
@@ -349,4 +354,26 @@ func TestToldThoughTheCallerIsGone(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 	require.NoError(t, <-told)
+}
+
+// A gate without commands lists none, and has none of any name.
+func TestNoCommands(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Commands = nil })
+	var list api.CommandList
+	w.do(t, "GET", "/v1/commands", "").into(t, 200, &list)
+	require.Empty(t, list.Commands)
+	p := w.do(t, "GET", "/v1/commands/drop-db", "").problem(t)
+	require.Equal(t, op.UnknownTarget, p.Code)
+	require.NotEmpty(t, p.Hint)
+}
+
+// What a step printed is in the answer about its job, and in no list.
+func TestOutputIsOfOneJob(t *testing.T) {
+	w := start(t, -1, nil)
+	w.job.Steps[0].Output = "\x1b[31mdone\n"
+	var job api.Job
+	w.do(t, "GET", "/v1/jobs/j12", "").into(t, 200, &job)
+	require.Equal(t, "\x1b[31mdone\n", job.Steps[0].Output)
+	w.job.Steps[0].Output = ""
+	require.NotContains(t, string(w.do(t, "GET", "/v1/jobs/j12", "").body), `"output"`)
 }

@@ -188,6 +188,14 @@ func (f *fake) Guest(_ context.Context, by op.Requester, name string) (api.Guest
 	return f.guest1, f.reach("Guest "+name, by)
 }
 
+func (f *fake) Commands(context.Context) ([]api.Command, error) {
+	return []api.Command{{Name: "drop-db"}}, f.reach("Commands", op.Requester{})
+}
+
+func (f *fake) Command(_ context.Context, name string) (api.Command, error) {
+	return api.Command{Name: name}, f.reach("Command "+name, op.Requester{})
+}
+
 func (f *fake) Status(ctx context.Context) (api.Status, error) {
 	err := f.reach("Status", op.Requester{})
 	if f.hold != nil {

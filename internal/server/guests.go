@@ -32,6 +32,27 @@ func (s *Server) guest(c *call) (answer, error) {
 	return ok(g), err
 }
 
+func (s *Server) commands(c *call) (answer, error) {
+	if s.Commands == nil {
+		return ok(api.CommandList{}), nil
+	}
+	list, err := s.Commands.Commands(c.ctx)
+	return ok(api.CommandList{Commands: list}), err
+}
+
+func (s *Server) command(c *call) (answer, error) {
+	name := c.r.PathValue("name")
+	if err := op.CheckName(name); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	if s.Commands == nil {
+		return answer{}, ownRefusal(op.Refuse(op.UnknownTarget, "this gate has no commands").
+			WithHint("an operator puts them into gated.yaml, under commands"))
+	}
+	cmd, err := s.Commands.Command(c.ctx, name)
+	return ok(cmd), err
+}
+
 func (s *Server) audit(c *call) (answer, error) {
 	after, err := c.after()
 	if err != nil {

@@ -70,6 +70,12 @@ type Guests interface {
 	Guest(ctx context.Context, by op.Requester, name string) (api.Guest, error)
 }
 
+// Commands looks at the operator's catalogue of commands.
+type Commands interface {
+	Commands(ctx context.Context) ([]api.Command, error)           // by name
+	Command(ctx context.Context, name string) (api.Command, error) // UnknownTarget if there is none
+}
+
 // Agents knows who is calling, and which names there are.
 type Agents interface {
 	// Connected is asked right after accept, once for each connection. An error

@@ -25,6 +25,8 @@ type Config struct {
 	Backup  Backup
 	Canary  Canary
 
+	Commands Commands // nil: there are none
+
 	// Agents may be nil: then everybody is a bare uid.
 	Agents       Agents
 	Reservations Reservations

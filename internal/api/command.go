@@ -1,0 +1,37 @@
+package api
+
+import "gated/internal/op"
+
+// Command is an entry of the operator's catalogue of commands, as a caller may
+// ask for it.
+type Command struct {
+	Name           string         `json:"name"`
+	Program        string         `json:"program"` // its path
+	Params         []CommandParam `json:"params"`  // by name; all have to be given
+	Class          op.Class       `json:"class"`   // benign where the catalogue says so
+	User           string         `json:"user"`    // whose it runs as; empty for the daemon's own
+	TimeoutSeconds int64          `json:"timeout_seconds"`
+	Probe          string         `json:"probe"`       // the path of the program that looks first; empty for none
+	State          string         `json:"state"`       // ok or unknown
+	Incarnation    op.Incarnation `json:"incarnation"` // of the program's content, its words and environment
+	Error          *Error         `json:"error"`       // why it cannot be run now
+}
+
+// The states of a Command.
+const (
+	CommandOK      = "ok"
+	CommandUnknown = "unknown"
+)
+
+// CommandParam is one parameter of a command. Its value travels as a string,
+// whatever its type is.
+type CommandParam struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`    // string, integer, enum, path or bool
+	Doc     string   `json:"doc"`     // all of what it may be, in words
+	Pattern string   `json:"pattern"` // of a string: RE2 that matches all of it
+	Min     int64    `json:"min"`     // of an integer, both inclusive
+	Max     int64    `json:"max"`     // and of a string in bytes
+	Values  []string `json:"values"`  // of an enum
+	Below   string   `json:"below"`   // of a path
+}
