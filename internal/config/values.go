@@ -148,7 +148,7 @@ func commands(m *strictyaml.Map) map[string]Command {
 }
 
 func command(m *strictyaml.Map) Command {
-	c := Command{Env: map[string]string{}}
+	var c Command
 	argv := m.Need("argv")
 	for i, v := range argv.List() {
 		s := v.Named("an argument").String()
@@ -160,19 +160,7 @@ func command(m *strictyaml.Map) Command {
 	if argv.IsList() && len(c.Argv) == 0 {
 		argv.Fail("argv is empty")
 	}
-	if v := m.Get("user"); v.IsInt() {
-		c.User = strconv.FormatInt(v.Int(0, 1<<32-2), 10)
-	} else {
-		c.User = account(v)
-	}
-	env := m.Map("env")
-	for _, k := range env.Keys() {
-		v := env.Get(k).Named("variable " + k)
-		if !variable(k) {
-			v.Fail("%q is not a variable's name ([A-Za-z_][A-Za-z0-9_]*)", k)
-		}
-		c.Env[k] = v.String()
-	}
+	c.User, c.Env = accountOrNumber(m.Get("user")), environment(m.Map("env"))
 	return c
 }
 

@@ -1,0 +1,110 @@
+// Package catalogue is what an operator's configuration says of commands: which
+// program runs with which words, and what a caller may put into them. It is
+// values and text alone; nothing here looks at the machine.
+package catalogue
+
+import (
+	"time"
+
+	"gated/internal/op"
+)
+
+// The bounds and defaults of an entry.
+const (
+	DefaultTimeout      = 10 * time.Minute
+	MinTimeout          = time.Second
+	MaxTimeout          = 50 * time.Minute // below what reconcile gives a step
+	DefaultProbeTimeout = 10 * time.Second
+	MaxProbeTimeout     = time.Minute
+	MinOutput           = 256 // bytes
+	MaxOutput           = 64 << 10
+	DefaultLength       = 256 // bytes of a string
+	MaxLength           = 4096
+	MaxWords            = 256 // of a template
+	MaxValues           = 256 // of an enum
+)
+
+// Entry is one command of the catalogue.
+type Entry struct {
+	Argv  []string // a template; the first word is an absolute path
+	Probe []string // the same, of what looks first; nil is none
+	Dir   string   // an absolute path; empty means /
+	Env   map[string]string
+	User  string // a name or a number; empty means the daemon's own
+
+	Timeout      time.Duration
+	ProbeTimeout time.Duration
+	Output       int // bytes that are kept of what it prints
+
+	Benign bool // it loses nothing, whatever its parameters are
+	Params map[string]Param
+}
+
+// Fault is what is wrong with an entry, and with which word of a template.
+type Fault struct {
+	Word int // from 0; -1 where it is no word's
+	Why  string
+}
+
+// Error returns the reason.
+func (f *Fault) Error() string { return f.Why }
+
+// Check returns what is wrong with an entry's templates together: nil, or a
+// Fault of Argv, or with probe set one of Probe.
+func (e Entry) Check() (fault *Fault, probe bool) {
+	if f := e.check(e.Argv); f != nil {
+		return f, false
+	}
+	used := map[string]bool{}
+	for _, name := range placeholders(e.Argv) {
+		used[name] = true
+	}
+	for _, name := range sorted(e.Params) {
+		if !used[name] {
+			return &Fault{-1, "the parameter " + name + " is in no word of argv"}, false
+		}
+	}
+	if e.Probe == nil {
+		return nil, false
+	}
+	return e.check(e.Probe), true
+}
+
+func (e Entry) check(words []string) *Fault {
+	if f := checkTemplate(words); f != nil {
+		return f
+	}
+	for i, word := range words {
+		parts, _ := split(word)
+		for _, p := range parts {
+			if _, declared := e.Params[p.text]; p.placeholder && !declared {
+				return &Fault{i, "there is no parameter " + p.text + "; a brace that is meant as one is doubled: {{"}
+			}
+		}
+	}
+	return nil
+}
+
+// Text returns the entry as parameters, every member of it, so that a digest of
+// their canonical form covers it.
+func (e Entry) Text() op.Params {
+	env, params := map[string]any{}, map[string]any{}
+	for k, v := range e.Env {
+		env[k] = v
+	}
+	for k, p := range e.Params {
+		params[k] = map[string]any{"type": string(p.Type), "pattern": p.Pattern, "min": p.Min, "max": p.Max,
+			"values": list(p.Values), "below": p.Below}
+	}
+	return op.Params{"argv": list(e.Argv), "probe": list(e.Probe), "dir": e.Dir, "env": env, "user": e.User,
+		"timeout": int64(e.Timeout / time.Millisecond), "probe_timeout": int64(e.ProbeTimeout / time.Millisecond),
+		"output": int64(e.Output), "benign": e.Benign, "params": params}
+}
+
+func list(words []string) []any {
+	out := make([]any, len(words))
+	for i, w := range words {
+		out[i] = w
+	}
+	return out
+}

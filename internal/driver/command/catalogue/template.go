@@ -1,0 +1,149 @@
+package catalogue
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// EndOfOptions is the word after which a value may begin with a dash: programs
+// that go by POSIX (Utility Syntax Guidelines, 10) take what follows it for no
+// option.
+const EndOfOptions = "--"
+
+// part is a piece of a word: text as it is, or the name of a parameter.
+type part struct {
+	text        string
+	placeholder bool
+}
+
+// split takes a word of a template apart. {name} is a placeholder, alone or
+// inside of other text; {{ and }} are braces.
+func split(word string) ([]part, string) {
+	var parts []part
+	var text strings.Builder
+	for i := 0; i < len(word); i++ {
+		c := word[i]
+		switch {
+		case c != '{' && c != '}':
+			text.WriteByte(c)
+		case i+1 < len(word) && word[i+1] == c:
+			text.WriteByte(c)
+			i++
+		case c == '}':
+			return nil, "a } closes nothing; one that is meant as it is is doubled: }}"
+		default:
+			end := strings.IndexByte(word[i:], '}')
+			if end < 0 {
+				return nil, "a { is not closed; one that is meant as it is is doubled: {{"
+			}
+			name := word[i+1 : i+end]
+			if op.CheckName(name) != nil {
+				return nil, "{" + op.Shown(name) + "} does not name a parameter; a brace that is meant as one is doubled: {{"
+			}
+			if text.Len() > 0 {
+				parts = append(parts, part{text: text.String()})
+				text.Reset()
+			}
+			parts = append(parts, part{name, true})
+			i += end
+		}
+	}
+	if text.Len() > 0 {
+		parts = append(parts, part{text: text.String()})
+	}
+	return parts, ""
+}
+
+// interpreters take a word of their own after an option as a program.
+var interpreters = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true,
+	"fish": true, "csh": true, "tcsh": true, "rbash": true, "busybox": true, "env": true, "su": true, "python": true, "perl": true,
+	"ruby": true, "node": true, "php": true, "awk": true, "lua": true}
+
+// programOption is an option after which they do: -c, -ec, -e.
+var programOption = regexp.MustCompile(`^-[a-zA-Z]*[ceE]$`)
+
+// checkTemplate checks what needs no parameters: the program is one absolute path,
+// and no value is what an interpreter reads as a program.
+func checkTemplate(words []string) *Fault {
+	switch {
+	case len(words) == 0:
+		return &Fault{-1, "there is no program"}
+	case len(words) > MaxWords:
+		return &Fault{-1, "there are too many words"}
+	}
+	for i, word := range words {
+		parts, why := split(word)
+		if why != "" {
+			return &Fault{i, why}
+		}
+		if op.CheckText("", strings.NewReplacer("\n", "", "\t", "").Replace(word)) != nil {
+			return &Fault{i, "it has a character that does not show as it is"}
+		}
+		filled := slices.ContainsFunc(parts, func(p part) bool { return p.placeholder })
+		switch {
+		case i == 0 && filled:
+			return &Fault{0, "the program is not for a parameter to say"}
+		case i == 0 && (!filepath.IsAbs(word) || filepath.Clean(word) != word):
+			return &Fault{0, "the program is not an absolute path without . and .. and double slashes"}
+		case filled && programText(words, i):
+			return &Fault{i, `it would be read as a program; hand it over as a word of its own: [/bin/sh, -c, 'echo "$1"', sh, "{name}"]`}
+		}
+	}
+	return nil
+}
+
+// programText reports whether the word i is a program to an interpreter.
+func programText(words []string, i int) bool {
+	name := strings.TrimRight(filepath.Base(words[0]), "0123456789.")
+	return i > 0 && interpreters[name] && programOption.MatchString(words[i-1])
+}
+
+func placeholders(words []string) []string {
+	var out []string
+	for _, word := range words {
+		parts, _ := split(word)
+		for _, p := range parts {
+			if p.placeholder {
+				out = append(out, p.text)
+			}
+		}
+	}
+	return out
+}
+
+// Fill puts values into a template's words. Words stay words whatever the values
+// are. A value that begins with a dash is refused as BadParams where a program
+// could take it for an option: before EndOfOptions.
+func Fill(words []string, values map[string]string) ([]string, error) {
+	out := make([]string, len(words))
+	literal := false
+	for i, word := range words {
+		parts, why := split(word)
+		if why != "" {
+			return nil, op.Refuse(op.Internal, "word %d of a template: %s", i, why)
+		}
+		var b strings.Builder
+		for _, p := range parts {
+			if !p.placeholder {
+				b.WriteString(p.text)
+				continue
+			}
+			v := values[p.text]
+			if strings.HasPrefix(v, "-") && !literal {
+				return nil, op.Refuse(op.BadParams, "%s is %q: what begins with a dash could be taken for an option", p.text, v).
+					WithHint("where the catalogue has the word -- before it, it may")
+			}
+			b.WriteString(v)
+		}
+		out[i] = b.String()
+		literal = literal || word == EndOfOptions
+	}
+	return out, nil
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
