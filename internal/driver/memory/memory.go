@@ -58,12 +58,27 @@ func (d *Driver) Put(name string, p op.Params) op.Observed {
 	return d.guests[name]
 }
 
+// Alter changes fields of a guest by other hands than a gate's, which stays the
+// same incarnation. It reports whether there is such a guest.
+func (d *Driver) Alter(name string, fields op.Params) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o, ok := d.guests[name]
+	if ok {
+		d.set(o, fields)
+	}
+	return ok
+}
+
 // Kind returns "guest".
 func (d *Driver) Kind() string { return "guest" }
 
 // Observe looks at one guest.
 func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
+	if t.Kind != d.Kind() {
+		return op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.look(t), nil
@@ -107,6 +122,9 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	if err != nil {
 		return driver.Result{}, err
 	}
+	if err := fits(step, now); err != nil {
+		return driver.Result{}, err
+	}
 	if err := p.Use(ctx, now); err != nil {
 		return driver.Result{}, err
 	}
@@ -118,6 +136,23 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return driver.Result{}, act(d, step)
+}
+
+// fits refuses what would not work, before the permit is used.
+func fits(s op.Step, now op.Observed) error {
+	name := s.Params.Str("snapshot")
+	there := slices.Contains(now.Snapshots, name)
+	switch {
+	case s.Params.Has("template"):
+		return op.Refuse(op.BadParams, "the memory driver has no templates")
+	case now.Incarnation != s.Incarnation:
+		return nil // Use says so
+	case s.Op == "guest.snapshot" && there:
+		return op.Refuse(op.Conflict, "%s has a snapshot %q already", s.Target, name)
+	case s.Op != "guest.snapshot" && name != "" && !there:
+		return op.Refuse(op.UnknownTarget, "%s has no snapshot %q", s.Target, name)
+	}
+	return nil
 }
 
 // Task reports that there is no such task: all work is done when Execute

@@ -1,0 +1,101 @@
+package drivertest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// patience is how long a case waits for a back end that never answers, before it
+// gives up in the way that the daemon does: it ends the call's context.
+const patience = 100 * time.Millisecond
+
+var brokenCases = []spec{
+	{"a back end that answers no look", false, func(c *one) {
+		c.w.needs(c.t, "Hang", c.w.Hang != nil)
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		c.untouched(func() {
+			release := c.w.Hang(AtLook)
+			c.impatient(func(ctx context.Context) {
+				_, err := c.w.Driver.Observe(ctx, op.At(c.w.Target(Victim)))
+				require.Error(c.t, err, "a look that was not answered is no look")
+			})
+			c.impatient(func(ctx context.Context) {
+				_, err := c.w.Driver.List(ctx)
+				require.Error(c.t, err, "a list that was not answered is no list: nothing would be there")
+			})
+			c.impatient(func(ctx context.Context) {
+				_, err := c.w.Driver.Execute(ctx, p)
+				require.Error(c.t, err)
+			})
+			release()
+			require.NotEqual(c.t, op.StateDispatched, c.Step(r.ID).State, "the permit was used for what could not be looked at")
+		})
+	}},
+	{"a back end that goes silent at its work", false, func(c *one) {
+		c.w.needs(c.t, "Hang", c.w.Hang != nil)
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		c.unharmed(func() {
+			release := c.w.Hang(AtWork)
+			c.impatient(func(ctx context.Context) {
+				_, err := c.w.Driver.Execute(ctx, p)
+				require.Error(c.t, err)
+				cut := driver.IsUnknown(err) || ctx.Err() != nil
+				require.True(c.t, cut, "nobody knows what became of it, and the driver says %v", err)
+			})
+			require.Equal(c.t, op.StateDispatched, c.Step(r.ID).State)
+			release()
+			c.restart()
+			c.Reconcile()
+		})
+		require.Contains(c.t, []op.State{op.StateInterrupted, c.whenLost()}, c.Step(r.ID).State)
+		c.onceOnly(r)
+	}},
+	{"a back end that lies", true, func(c *one) {
+		c.w.needs(c.t, "Lie", c.w.Lie != nil)
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		before := c.w.Content(Victim)
+		stop := c.w.Lie()
+		c.Reconcile()
+		stop()
+		require.Equal(c.t, before, c.w.Content(Victim), "the back end was to do nothing")
+		require.Equal(c.t, op.StateFailed, c.Step(r.ID).State, c.Step(r.ID).Detail)
+		c.onceOnly(r)
+	}},
+	{"a call that nobody waits for", false, func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		c.unharmed(func() {
+			ctx, cancel := context.WithCancel(c.ctx)
+			cancel()
+			returns(c.t, "a step whose context has ended", func() {
+				_, err := c.w.Driver.Execute(ctx, p)
+				if err == nil {
+					return
+				}
+				_, _ = c.w.Driver.Observe(ctx, op.At(c.w.Target(Victim)))
+			})
+			c.Reconcile()
+		})
+		require.False(c.t, c.Step(r.ID).State.Open(), c.Step(r.ID).State)
+	}},
+}
+
+// impatient runs a call whose context ends soon: the call has to come back.
+func (c *one) impatient(call func(context.Context)) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	defer cancel()
+	returns(c.t, "a call whose context has ended", func() { call(ctx) })
+	require.Error(c.t, ctx.Err(), "the call came back before its context ended: the back end was to say nothing")
+}

@@ -1,0 +1,240 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/driver"
+	"gated/internal/fsck/fscktest"
+	"gated/internal/gate"
+	"gated/internal/mint"
+	"gated/internal/nonce"
+	"gated/internal/op"
+	"gated/internal/policy"
+	"gated/internal/store"
+)
+
+// Host is the name of the gate's host, for documents of desired state.
+const Host = "host"
+
+// Who asks: a program of some user, and two registered agents of the same user.
+var (
+	Hub     = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
+	Builder = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 79, Agent: "builder"}
+	Tester  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 80, Agent: "tester"}
+)
+
+// Gate is a real gate over a real store, in front of a driver. fsck runs over the
+// store when the test has ended.
+type Gate struct {
+	*gate.Gate
+	Store *store.Store
+
+	t      testing.TB
+	ctx    context.Context
+	now    time.Time
+	alice  mint.Key // the only operator
+	kind   string
+	driver atomic.Pointer[driver.Driver]
+	wake   atomic.Pointer[func(op.Target)]
+	blind  atomic.Bool // looks do not say which operations there are
+}
+
+// NewGate returns a gate in front of a World's driver.
+func NewGate(t testing.TB, w World) *Gate {
+	t.Helper()
+	rules := w.Policy
+	if rules.MaxValidity == 0 {
+		rules = policy.Default()
+	}
+	g := &Gate{t: t, ctx: context.WithoutCancel(t.Context()), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		alice: mint.Ed25519(t, "alice"), kind: w.Driver.Kind()}
+	g.Use(w.Driver)
+	trust, err := authz.LoadTrust([]byte(g.alice.Line("alice@example.com", `namespaces="operational@gated"`)))
+	require.NoError(t, err)
+	g.Store = fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	var clock *nonce.Clock
+	require.NoError(t, g.Store.View(g.ctx, func(tx *store.Tx) error {
+		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: g.now} })
+		return err
+	}))
+	g.Gate, err = gate.New(gate.Config{Store: g.Store, Observer: observer{g}, Clock: clock, Host: Host,
+		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: rules, UID: 4242, Wake: g.woken,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
+	require.NoError(t, err)
+	return g
+}
+
+// Use puts the gate in front of another driver: one that a restart made.
+func (g *Gate) Use(d driver.Driver) { g.driver.Store(&d) }
+
+// Driver returns the driver that the gate is in front of.
+func (g *Gate) Driver() driver.Driver { return *g.driver.Load() }
+
+// observer looks through the driver that the gate has now.
+type observer struct{ g *Gate }
+
+func (o observer) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	seen, err := o.g.Driver().Observe(ctx, l)
+	if o.g.blind.Load() {
+		seen.Ops = nil
+	}
+	return seen, err
+}
+
+func (g *Gate) woken(t op.Target) {
+	if fn := g.wake.Load(); fn != nil {
+		(*fn)(t)
+	}
+}
+
+// Submit hands in a job.
+func (g *Gate) Submit(by op.Requester, asks ...op.Ask) (op.Job, error) {
+	return g.Gate.Submit(g.ctx, op.Submission{Requester: by, Steps: asks, Reason: "conformance"})
+}
+
+// Ask hands in a job of one step, which has to be accepted.
+func (g *Gate) Ask(by op.Requester, a op.Ask) op.Step {
+	g.t.Helper()
+	j, err := g.Submit(by, a)
+	require.NoError(g.t, err, "%s of %s", a.Op, a.Target)
+	return j.Steps[0]
+}
+
+// Waiting is Ask for a step that has to wait for a signature; it returns its
+// request.
+func (g *Gate) Waiting(by op.Requester, a op.Ask) op.Request {
+	g.t.Helper()
+	s := g.Ask(by, a)
+	require.Equal(g.t, op.StatePending, s.State, "%s of %s was to wait for a signature: %s", a.Op, a.Target, s.Verdict.Rule)
+	r, err := g.Request(g.ctx, s.ID)
+	require.NoError(g.t, err)
+	return r
+}
+
+// Envelope is a request's payload with the operator's signature.
+func (g *Gate) Envelope(r op.Request) authz.Envelope {
+	g.t.Helper()
+	sig := mint.Sign(g.t, g.alice, op.Operational.Namespace(), r.Payload)
+	return authz.Envelope{Payload: r.Payload, Signatures: []string{sig.Armored()}}
+}
+
+// Approve hands in what the operator signed.
+func (g *Gate) Approve(r op.Request) (op.Request, error) {
+	g.t.Helper()
+	return g.Gate.Approve(g.ctx, Hub, r.ID, g.Envelope(r))
+}
+
+// Approved asks for a step that needs a signature, and signs it.
+func (g *Gate) Approved(by op.Requester, a op.Ask) op.Request {
+	g.t.Helper()
+	r := g.Waiting(by, a)
+	got, err := g.Approve(r)
+	require.NoError(g.t, err)
+	require.Equal(g.t, op.StateAuthorized, got.Step.State)
+	return r
+}
+
+// Permitted returns the permit for a step that may run now.
+func (g *Gate) Permitted(id op.StepID) gate.Permit {
+	g.t.Helper()
+	p, err := g.Gate.Permit(g.ctx, id)
+	require.NoError(g.t, err)
+	return p
+}
+
+// Step reads a step from the journal.
+func (g *Gate) Step(id op.StepID) op.Step {
+	g.t.Helper()
+	j, err := g.Job(g.ctx, id.Job)
+	require.NoError(g.t, err)
+	require.GreaterOrEqual(g.t, len(j.Steps), id.Index)
+	return j.Steps[id.Index-1]
+}
+
+// Execute has the driver run one step and records what it refuses, as the
+// reconciler does. A step that was dispatched stays so: Reconcile ends it.
+func (g *Gate) Execute(id op.StepID) error {
+	g.t.Helper()
+	did, err := g.Driver().Execute(g.ctx, g.Permitted(id))
+	switch s := g.Step(id); {
+	case s.State == op.StateDispatched && did.Task != "":
+		require.NoError(g.t, g.SetTask(g.ctx, id, did.Task))
+	case s.State == op.StatePlanned || s.State == op.StateAuthorized:
+		require.Error(g.t, err, "the driver says that it did %s, and never used its permit", s.Op)
+		if driver.IsTransient(err) || errors.Is(err, op.Unavailable) {
+			return err
+		}
+		_, refuseErr := g.Refuse(g.ctx, id, err)
+		require.NoError(g.t, refuseErr)
+	}
+	return err
+}
+
+// Do asks for a step, signs it where it needs that, lets the reconciler run it,
+// and returns how it ended.
+func (g *Gate) Do(by op.Requester, a op.Ask) op.Step {
+	g.t.Helper()
+	s := g.Ask(by, a)
+	if s.State == op.StatePending {
+		r, err := g.Request(g.ctx, s.ID)
+		require.NoError(g.t, err)
+		_, err = g.Approve(r)
+		require.NoError(g.t, err)
+	}
+	g.Reconcile()
+	return g.Step(s.ID)
+}
+
+// Done is Do for a step that has to succeed.
+func (g *Gate) Done(by op.Requester, a op.Ask) op.Step {
+	g.t.Helper()
+	s := g.Do(by, a)
+	require.Equal(g.t, op.StateSucceeded, s.State, "%s of %s: %s: %s", a.Op, a.Target, s.Code, s.Detail)
+	return s
+}
+
+// Look looks at a target through the driver.
+func (g *Gate) Look(name string) op.Observed {
+	g.t.Helper()
+	o, err := g.Driver().Observe(g.ctx, op.At(op.Target{Kind: g.kind, Name: name}))
+	require.NoError(g.t, err)
+	return o
+}
+
+// within waits until ok holds, for at most a minute.
+func within(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, time.Minute, 2*time.Millisecond, what)
+}
+
+// returns calls fn and fails the test where it does not come back.
+func returns(t testing.TB, what string, fn func()) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() { defer close(ended); fn() }()
+	select {
+	case <-ended:
+		if t.Failed() {
+			t.FailNow()
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("%s does not come back", what)
+	}
+}
+
+// LookAt looks at a target of a driver by name, for no step.
+func LookAt(t testing.TB, d driver.Driver, name string) op.Observed {
+	t.Helper()
+	o, err := d.Observe(t.Context(), op.At(op.Target{Kind: d.Kind(), Name: name}))
+	require.NoError(t, err)
+	return o
+}

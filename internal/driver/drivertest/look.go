@@ -1,0 +1,109 @@
+package drivertest
+
+import (
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+var lookCases = []spec{
+	{"looks change nothing", false, func(c *one) {
+		c.made()
+		c.untouched(func() {
+			for range 2 {
+				_, err := c.w.Driver.List(c.ctx)
+				require.NoError(c.t, err)
+			}
+		})
+	}},
+	{"a list says what a look says", true, func(c *one) {
+		c.made()
+		list, err := c.w.Driver.List(c.ctx)
+		require.NoError(c.t, err)
+		found := map[string]op.Observed{}
+		for _, o := range list {
+			require.NotContains(c.t, found, o.Target.Name, "it is listed twice")
+			found[o.Target.Name] = o
+		}
+		for _, name := range []string{Victim, Bystander} {
+			require.Contains(c.t, found, name)
+			require.Equal(c.t, listed(c.Look(name)), listed(found[name]))
+		}
+		require.NotContains(c.t, found, Fresh)
+	}},
+	{"what is not there", false, func(c *one) {
+		c.made()
+		if c.w.guests() {
+			o := c.Look(Fresh)
+			require.False(c.t, o.Present)
+			require.Equal(c.t, "absent", o.Running)
+			require.Empty(c.t, o.Storage)
+			_, err := c.Submit(Hub, c.w.Taking(Fresh))
+			require.ErrorIs(c.t, err, op.UnknownTarget)
+		}
+		o, err := c.w.Driver.Observe(c.ctx, op.At(op.Target{Kind: "no-such-kind", Name: Victim}))
+		require.True(c.t, err != nil || !o.Present, "a target of another kind is there")
+		_, err = c.w.Driver.Task(c.ctx, "no-such-task")
+		require.ErrorIs(c.t, err, op.UnknownTarget)
+	}},
+	{"running is no part of what is signed", true, func(c *one) {
+		c.w.needs(c.t, "Runs", c.w.Runs)
+		c.made()
+		still := c.Look(Victim)
+		require.Equal(c.t, "stopped", still.Running)
+		c.Done(Hub, c.ask("start", Victim))
+		up := c.Look(Victim)
+		require.Equal(c.t, "running", up.Running)
+		require.Equal(c.t, still.Incarnation, up.Incarnation)
+		require.Equal(c.t, still.Fingerprint, up.Fingerprint)
+		c.Done(Hub, c.ask("stop", Victim))
+		require.Equal(c.t, "stopped", c.Look(Victim).Running)
+		require.Equal(c.t, still.Fingerprint, c.Look(Victim).Fingerprint)
+	}},
+	{"a restart changes no look", false, func(c *one) {
+		c.made()
+		c.untouched(c.restart)
+	}},
+	{"many looks at once, and a step among them", false, func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		c.unharmed(func() {
+			stop, looks := make(chan struct{}), sync.WaitGroup{}
+			for range 4 {
+				looks.Go(func() { c.looksUntil(stop) })
+			}
+			c.Reconcile()
+			close(stop)
+			looks.Wait()
+		})
+		require.Equal(c.t, op.StateSucceeded, c.Step(r.ID).State, c.Step(r.ID).Detail)
+	}},
+}
+
+// looksUntil looks at everything again and again. A look at what is being changed
+// may be refused; it may not be of another.
+func (c *one) looksUntil(stop chan struct{}) {
+	for {
+		for _, name := range Names() {
+			o, err := c.Driver().Observe(c.ctx, op.At(c.w.Target(name)))
+			if err == nil && o.Target != c.w.Target(name) {
+				c.t.Errorf("a look at %s shows %s", name, o.Target)
+			}
+		}
+		_, _ = c.Driver().List(c.ctx)
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
+}
+
+// listed is what a list and a look have in common: people read facts, and a look
+// alone searches the trash.
+func listed(o op.Observed) op.Observed {
+	o.Facts, o.Trash = nil, nil
+	return o
+}

@@ -1,0 +1,96 @@
+package drivertest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+var lossCases = []spec{
+	{"what would be lost is said before it is signed", false, func(c *one) {
+		c.made()
+		r := c.Waiting(Hub, c.w.Taking(Victim))
+		require.NotEmpty(c.t, r.Facts, "operators are told nothing")
+		for _, f := range r.Facts {
+			require.NotEmpty(c.t, f.Name)
+			require.NotEmpty(c.t, f.Text)
+			require.NoError(c.t, op.CheckText("a fact", f.Text))
+		}
+		if !c.w.guests() {
+			return
+		}
+		storage := c.Look(Victim).Storage
+		require.NotEmpty(c.t, storage)
+		require.Len(c.t, storage, len(slices.Compact(slices.Sorted(slices.Values(storage)))), "an object is named twice")
+		for _, id := range c.Look(Bystander).Storage {
+			require.NotContains(c.t, storage, id, "two targets claim the same object")
+		}
+	}},
+	{"facts have numbers in them", false, func(c *one) {
+		c.w.needs(c.t, "Sizes", c.w.Sizes)
+		c.made()
+		r := c.Waiting(Hub, c.w.Taking(Victim))
+		require.True(c.t, slices.ContainsFunc(r.Facts, func(f op.Fact) bool { return strings.ContainsAny(f.Text, "0123456789") }), "%v", r.Facts)
+	}},
+	{"what is signed is done, and nothing else", false, func(c *one) {
+		c.made()
+		before := c.w.Content(Victim)
+		c.unharmed(func() {
+			c.Done(Hub, c.w.Taking(Victim))
+			require.NotEqual(c.t, before, c.w.Content(Victim))
+			if c.w.guests() {
+				require.Empty(c.t, c.w.Content(Victim), "its data is still there")
+				require.False(c.t, c.Look(Victim).Present)
+			}
+		})
+	}},
+	{"exactly the storage that was named goes", true, func(c *one) {
+		c.w.needs(c.t, "Objects", c.w.Objects != nil)
+		c.made()
+		before, named := c.w.Objects(), c.Look(Victim).Storage
+		c.unharmed(func() { c.Done(Hub, c.w.Taking(Victim)) })
+		left := slices.DeleteFunc(slices.Clone(before), func(id op.StorageID) bool { return slices.Contains(named, id) })
+		require.Len(c.t, left, len(before)-len(named), "the driver names storage that was not there: %v of %v", named, before)
+		require.ElementsMatch(c.t, left, c.w.Objects())
+	}},
+	{"storage that was moved in is seen", true, func(c *one) {
+		c.w.needs(c.t, "MoveDisk", c.w.MoveDisk != nil)
+		c.made()
+		c.Done(Builder, c.creates(Fresh, "scratch", true))
+		was := c.Look(Fresh)
+		c.w.MoveDisk(Bystander, Fresh)
+		now := c.Look(Fresh)
+		require.Greater(c.t, len(now.Storage), len(was.Storage), "storage that a destroy would take is not named")
+		require.NotEqual(c.t, []any{was.Incarnation, was.Fingerprint}, []any{now.Incarnation, now.Fingerprint})
+		c.untouched(func() { c.Waiting(Builder, c.w.Taking(Fresh)) })
+	}},
+	{"storage that was there before is not taken over", true, func(c *one) {
+		c.w.needs(c.t, "Leftover", c.w.Leftover != nil)
+		c.made()
+		content := c.w.Leftover(Fresh)
+		before := content()
+		require.NotEmpty(c.t, before)
+		s := c.Do(Builder, c.creates(Fresh, "scratch", true))
+		require.Equal(c.t, before, content(), "a create wrote over what was there")
+		if s.State == op.StateSucceeded {
+			c.Do(Builder, c.w.Taking(Fresh))
+			require.Equal(c.t, before, content(), "what was there before was destroyed as scratch")
+		}
+	}},
+	{"a stop that loses something is said to", true, func(c *one) {
+		c.w.needs(c.t, "Volatile", c.w.Volatile != nil)
+		c.w.Make(Bystander)
+		c.w.Volatile(Victim)
+		require.True(c.t, c.Look(Victim).Volatile)
+		c.untouched(func() {
+			for _, verb := range []string{"stop", "restart"} {
+				if ops := c.Look(Victim).Ops; ops == nil || slices.Contains(ops, "guest."+verb) {
+					c.Waiting(Hub, c.ask(verb, Victim))
+				}
+			}
+		})
+	}},
+}

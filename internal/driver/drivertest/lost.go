@@ -1,0 +1,108 @@
+package drivertest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+var lostCases = []spec{
+	{"a step that a restart cut off from its answer", false, func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		before := c.w.Content(Victim)
+		c.unharmed(func() {
+			did, err := c.w.Driver.Execute(c.ctx, c.Permitted(r.ID))
+			require.NoError(c.t, err)
+			if did.Task != "" {
+				require.NoError(c.t, c.SetTask(c.ctx, r.ID, did.Task))
+			}
+			require.Equal(c.t, op.StateDispatched, c.Step(r.ID).State)
+			c.restart()
+			c.Reconcile()
+		})
+		require.NotEqual(c.t, before, c.w.Content(Victim))
+		require.Equal(c.t, c.whenLost(), c.Step(r.ID).State, c.Step(r.ID).Detail)
+		c.onceOnly(r)
+	}},
+	{"a task that goes on through a restart", true, func(c *one) {
+		s := c.Ask(Hub, c.creates(Fresh))
+		did, err := c.w.Driver.Execute(c.ctx, c.Permitted(s.ID))
+		require.NoError(c.t, err)
+		if did.Task != "" {
+			require.NoError(c.t, c.SetTask(c.ctx, s.ID, did.Task))
+		}
+		c.restart()
+		if did.Task != "" {
+			_, err := c.w.Driver.Task(c.ctx, did.Task)
+			require.NoError(c.t, err, "the task is not found again")
+		}
+		c.Reconcile()
+		require.Equal(c.t, op.StateSucceeded, c.Step(s.ID).State, c.Step(s.ID).Detail)
+		require.Equal(c.t, s.Birth, c.Look(Fresh).Birth)
+	}},
+	{"a step that was cut off before it began", false, func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		look, err := c.w.Driver.Observe(c.ctx, r.Step.Look())
+		require.NoError(c.t, err)
+		require.NoError(c.t, p.Use(c.ctx, look))
+		c.untouched(func() {
+			c.restart()
+			c.Reconcile()
+			require.Equal(c.t, op.StateInterrupted, c.Step(r.ID).State, "what takes data is not run again")
+			c.onceOnly(r)
+		})
+	}},
+	{"an answer that is lost", false, func(c *one) {
+		c.w.needs(c.t, "LoseAnswer", c.w.LoseAnswer != nil)
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		before := c.w.Content(Victim)
+		c.unharmed(func() {
+			c.w.LoseAnswer()
+			c.Reconcile()
+		})
+		require.NotEqual(c.t, before, c.w.Content(Victim), "the back end was to do it")
+		require.Equal(c.t, c.whenLost(), c.Step(r.ID).State, c.Step(r.ID).Detail)
+		c.onceOnly(r)
+	}},
+	{"an answer that comes twice", false, func(c *one) {
+		c.w.needs(c.t, "Twice", c.w.Twice != nil)
+		c.made()
+		c.unharmed(func() {
+			c.w.Twice()
+			c.Done(Hub, c.w.Taking(Victim))
+		})
+		c.untouched(func() { c.Reconcile() })
+		if c.w.guests() {
+			c.Done(Hub, c.creates(Fresh))
+			require.True(c.t, c.Look(Fresh).Present)
+		}
+	}},
+}
+
+// whenLost is how a destructive step ends that was done and of which nobody heard:
+// of a guest it shows that it is gone. What a command did shows nowhere.
+func (c *one) whenLost() op.State {
+	if c.w.guests() {
+		return op.StateSucceeded
+	}
+	return op.StateInterrupted
+}
+
+// onceOnly holds where a step that has ended is not run again, by whatever.
+func (c *one) onceOnly(r op.Request) {
+	c.t.Helper()
+	if c.w.guests() && !c.Look(Victim).Present {
+		c.w.Make(Victim)
+	}
+	c.untouched(func() {
+		c.Reconcile()
+		_, err := c.Gate.Gate.Permit(c.ctx, r.ID)
+		require.ErrorIs(c.t, err, op.Conflict)
+		_, err = c.Approve(r)
+		require.ErrorIs(c.t, err, op.Replayed)
+	})
+}

@@ -1,0 +1,116 @@
+package drivertest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+var permitCases = []spec{
+	{"a permit that is none", false, func(c *one) {
+		c.made()
+		c.untouched(func() {
+			_, err := c.w.Driver.Execute(c.ctx, gate.Permit{})
+			require.ErrorIs(c.t, err, op.NotAllowed)
+		})
+	}},
+	{"a permit that was used", false, func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		look, err := c.w.Driver.Observe(c.ctx, r.Step.Look())
+		require.NoError(c.t, err)
+		require.NoError(c.t, p.Use(c.ctx, look), "the look for a step is one that its permit takes")
+		c.untouched(func() {
+			did, err := c.w.Driver.Execute(c.ctx, p)
+			require.ErrorIs(c.t, err, op.Conflict)
+			require.Empty(c.t, did.Task)
+		})
+	}},
+	{"a permit for one run", false, func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		require.NoError(c.t, c.Execute(r.ID))
+		c.Reconcile()
+		require.Equal(c.t, op.StateSucceeded, c.Step(r.ID).State, c.Step(r.ID).Detail)
+		if c.w.guests() {
+			c.w.Make(Victim)
+		}
+		c.untouched(func() {
+			_, err := c.w.Driver.Execute(c.ctx, p)
+			require.Error(c.t, err)
+			_, err = c.Approve(r)
+			require.ErrorIs(c.t, err, op.Replayed)
+		})
+	}},
+	{"an operation that the back end does not have", true, unlisted},
+}
+
+// unlisted asks for every operation of the catalogue that the driver does not
+// list: first through the gate, then with a permit of a gate that was not told.
+func unlisted(c *one) {
+	c.made()
+	has := map[string]bool{}
+	listed := c.Look(Victim).Ops
+	for _, name := range listed {
+		_, err := op.Lookup(name)
+		require.NoError(c.t, err, "the driver lists %q", name)
+		has[name] = true
+	}
+	if listed == nil {
+		return // it has all
+	}
+	for _, s := range op.Catalogue() {
+		if s.Kind != c.w.Driver.Kind() || has[s.Name] {
+			continue
+		}
+		a := op.Ask{Op: s.Name, Target: c.w.Target(Victim), Params: sample(s)}
+		if s.Creates {
+			a.Target = c.w.Target(Fresh)
+		}
+		_, err := c.Submit(Hub, a)
+		require.Error(c.t, err, s.Name)
+		c.blind.Store(true)
+		c.untouched(func() { c.refusedBeforeUse(a) })
+		c.blind.Store(false)
+	}
+}
+
+// refusedBeforeUse asks for a step that the gate would let run, and that the
+// driver refuses before it uses the permit.
+func (c *one) refusedBeforeUse(a op.Ask) {
+	c.t.Helper()
+	j, err := c.Submit(Hub, a)
+	if err != nil {
+		return // there is nothing of that name to do it with
+	}
+	s := j.Steps[0]
+	if s.State == op.StatePending {
+		r, err := c.Request(c.ctx, s.ID)
+		require.NoError(c.t, err)
+		_, err = c.Approve(r)
+		require.NoError(c.t, err)
+	}
+	err = c.Execute(s.ID)
+	require.ErrorIs(c.t, err, op.UnknownOp, a.Op)
+	require.Equal(c.t, op.StateRefused, c.Step(s.ID).State, "%s was dispatched", a.Op)
+}
+
+// sample gives each required parameter a value that the catalogue takes.
+func sample(s op.Spec) op.Params {
+	p := op.Params{}
+	for _, d := range s.Params {
+		switch {
+		case !d.Required:
+		case d.Name == "from":
+			p[d.Name] = Victim
+		case d.Type == op.TInt:
+			p[d.Name] = d.Min
+		default:
+			p[d.Name] = "sample"
+		}
+	}
+	return p
+}

@@ -1,0 +1,59 @@
+package drivertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/reconcile"
+)
+
+// Times of the reconciler that never come to pass in a test, and how long it waits
+// where it would wait for less: a back end's tasks are asked for at once.
+const (
+	never  = time.Hour
+	atOnce = 2 * time.Millisecond
+)
+
+// Reconcile runs the real reconciler, its recovery first, until nothing is left to
+// do at once and no step is under way, and returns its status.
+func (g *Gate) Reconcile(sources ...reconcile.Source) reconcile.Status {
+	g.t.Helper()
+	const interval = 17 * never
+	looked := make(chan struct{})
+	var once sync.Once
+	r := reconcile.New(reconcile.Config{Gate: g.Gate, Drivers: map[string]driver.Driver{g.kind: g.Driver()}, Sources: sources,
+		Host: Host, Interval: interval, StopGrace: never, Now: func() time.Time { return g.now },
+		After: func(d time.Duration, fn func()) func() {
+			switch {
+			case d == interval:
+				once.Do(func() { close(looked) })
+				return func() {}
+			case d >= never:
+				return func() {}
+			}
+			timer := time.AfterFunc(min(d, atOnce), fn)
+			return func() { timer.Stop() }
+		}})
+	wake := r.Wake
+	g.wake.Store(&wake)
+	defer g.wake.Store(nil)
+	require.NoError(g.t, r.Recover(g.ctx))
+	ctx, cancel := context.WithCancel(g.ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	returns(g.t, "the reconciler's first round", func() { <-looked })
+	within(g.t, "the reconciler comes to rest", func() bool {
+		under, err := g.Dispatched(g.ctx)
+		q := r.Status().Queue
+		return err == nil && len(under) == 0 && q.Waiting == 0 && q.Working == 0
+	})
+	status := r.Status()
+	cancel()
+	returns(g.t, "the reconciler's end", func() { require.NoError(g.t, <-ended) })
+	return status
+}

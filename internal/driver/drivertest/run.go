@@ -1,0 +1,130 @@
+package drivertest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+// one is one case of the suite, while it runs: a World of its own with a gate in
+// front of it.
+type one struct {
+	*Gate
+	w World
+	t *testing.T
+}
+
+// spec is a row of the suite.
+type spec struct {
+	name   string
+	guests bool // only for a kind that a gate can make and destroy
+	run    func(*one)
+}
+
+// Run runs the suite. world is called once for each case, with the case's own T,
+// and may share one back end among all of them: they run one after the other.
+func Run(t *testing.T, world func(*testing.T) World) {
+	for _, c := range slices.Concat(permitCases, staleCases, lookCases, lossCases, birthCases, convergeCases, lostCases, brokenCases, hostileCases) {
+		t.Run(c.name, func(t *testing.T) {
+			w := world(t)
+			w.complete(t)
+			if c.guests && !w.guests() {
+				t.Skipf("a %s is not made and destroyed through a gate", w.Driver.Kind())
+			}
+			c.run(&one{Gate: NewGate(t, w), w: w, t: t})
+		})
+	}
+}
+
+// complete fails where something is missing that every World has.
+func (w World) complete(t testing.TB) {
+	t.Helper()
+	require.NotNil(t, w.Driver)
+	for what, missing := range map[string]bool{"Restart": w.Restart == nil, "Make": w.Make == nil, "Remake": w.Remake == nil,
+		"Change": w.Change == nil, "Fill": w.Fill == nil, "Content": w.Content == nil,
+		"Wishes": w.guests() && len(w.Wishes) == 0, "Changes": w.guests() && len(w.Changes) == 0,
+		"Take": !w.guests() && w.Take == nil} {
+		require.False(t, missing, "the world has no %s", what)
+	}
+}
+
+// restart does what a restart of the daemon does to a driver.
+func (c *one) restart() {
+	c.t.Helper()
+	c.w.Driver = c.w.Restart()
+	c.Use(c.w.Driver)
+}
+
+// made is a world with a victim and a bystander, both made by other hands.
+func (c *one) made() {
+	c.t.Helper()
+	for _, name := range []string{Victim, Bystander} {
+		c.w.Make(name)
+		c.w.Fill(name)
+		require.NotEmpty(c.t, c.w.Content(name), "Make makes %s with something in it", name)
+	}
+}
+
+// seen is all that nothing may have changed: who a target is, how it is, and what
+// it holds.
+type seen struct {
+	Look    op.Observed
+	Content string
+}
+
+// all looks at every target of the case. Facts are for people, and may say when
+// something was.
+func (c *one) all() map[string]seen {
+	c.t.Helper()
+	out := map[string]seen{}
+	for _, name := range Names() {
+		o := c.Look(name)
+		o.Facts = nil
+		out[name] = seen{o, c.w.Content(name)}
+	}
+	return out
+}
+
+// untouched runs fn, after which every target is as it was.
+func (c *one) untouched(fn func()) {
+	c.t.Helper()
+	before := c.all()
+	fn()
+	require.Equal(c.t, before, c.all(), "something changed")
+}
+
+// unharmed runs fn, which may do what it likes to all but the bystander.
+func (c *one) unharmed(fn func()) {
+	c.t.Helper()
+	before := c.all()[Bystander]
+	fn()
+	require.Equal(c.t, before, c.all()[Bystander], "the bystander was changed")
+}
+
+// ask puts an operation together, with parameters as names and values.
+func (c *one) ask(verb, name string, kv ...any) op.Ask {
+	p := op.Params{}
+	for i := 0; i < len(kv); i += 2 {
+		p[kv[i].(string)] = kv[i+1]
+	}
+	return op.Ask{Op: c.w.Driver.Kind() + "." + verb, Target: c.w.Target(name), Params: p}
+}
+
+// creates is the step that makes a guest, with what the back end needs for it.
+func (c *one) creates(name string, kv ...any) op.Ask {
+	a := c.ask("create", name, kv...)
+	for k, v := range c.w.Create {
+		if !a.Params.Has(k) {
+			a.Params[k] = v
+		}
+	}
+	return a
+}
+
+// harmless is a step on a target that needs no signature.
+func (c *one) harmless(name string) op.Ask {
+	return op.Ask{Op: "guest.set-config", Target: c.w.Target(name), Params: c.w.Changes[0]}
+}

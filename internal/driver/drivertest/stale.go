@@ -1,0 +1,92 @@
+package drivertest
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+var staleCases = []spec{
+	{"another incarnation between approval and execution", false, func(c *one) { staleAtExecution(c, c.w.Remake) }},
+	{"another incarnation between signature and approval", false, func(c *one) {
+		c.made()
+		r := c.Waiting(Hub, c.w.Taking(Victim))
+		c.w.Remake(Victim)
+		c.untouched(func() {
+			_, err := c.Approve(r)
+			require.ErrorIs(c.t, err, op.StaleTarget)
+		})
+		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
+		require.Equal(c.t, op.StateSuperseded, c.Step(r.ID).State)
+	}},
+	{"another state between approval and execution", false, func(c *one) { staleAtExecution(c, c.w.Change) }},
+	{"another state between signature and approval", false, func(c *one) {
+		c.made()
+		inc := c.Look(Victim).Incarnation
+		r := c.Waiting(Hub, c.w.Taking(Victim))
+		c.w.Change(Victim)
+		require.Equal(c.t, inc, c.Look(Victim).Incarnation, "Change leaves the incarnation")
+		c.untouched(func() {
+			_, err := c.Approve(r)
+			require.ErrorIs(c.t, err, op.StaleTarget)
+		})
+		require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
+		again, err := c.Request(c.ctx, r.ID)
+		require.NoError(c.t, err)
+		require.Equal(c.t, op.StatePending, again.Step.State)
+		require.NotEqual(c.t, r.Payload, again.Payload, "operators are asked about what is there now")
+		_, err = c.Approve(again)
+		require.NoError(c.t, err)
+	}},
+	{"protection between approval and execution", false, func(c *one) {
+		c.w.needs(c.t, "Protect", c.w.Protect != nil)
+		staleAtExecution(c, c.w.Protect)
+		require.True(c.t, c.Look(Victim).Protected)
+	}},
+	{"data alone makes nothing stale", false, func(c *one) {
+		c.made()
+		before := c.Look(Victim)
+		c.w.Fill(Victim)
+		after := c.Look(Victim)
+		require.Equal(c.t, before.Incarnation, after.Incarnation)
+		require.Equal(c.t, before.Fingerprint, after.Fingerprint)
+	}},
+	{"a benign step follows no name", true, func(c *one) {
+		c.made()
+		s := c.Ask(Hub, c.harmless(Victim))
+		require.Equal(c.t, op.StatePlanned, s.State, s.Verdict.Rule)
+		c.w.Remake(Victim)
+		c.untouched(func() {
+			require.ErrorIs(c.t, c.Execute(s.ID), op.StaleTarget)
+			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
+		})
+	}},
+	{"a name that is taken meanwhile", true, func(c *one) {
+		c.made()
+		s := c.Ask(Hub, c.creates(Fresh))
+		require.Equal(c.t, op.StatePlanned, s.State)
+		c.w.Make(Fresh)
+		c.untouched(func() {
+			require.ErrorIs(c.t, c.Execute(s.ID), op.Conflict)
+			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
+		})
+	}},
+}
+
+// staleAtExecution changes a target after its destroy was approved: nothing
+// happens to it, and the approval is used up.
+func staleAtExecution(c *one, change func(string)) {
+	c.made()
+	was := c.Look(Victim)
+	r := c.Approved(Hub, c.w.Taking(Victim))
+	change(Victim)
+	now := c.Look(Victim)
+	require.NotEqual(c.t, [2]string{string(was.Incarnation), string(was.Fingerprint)},
+		[2]string{string(now.Incarnation), string(now.Fingerprint)}, "the driver does not see the change")
+	c.untouched(func() {
+		require.ErrorIs(c.t, c.Execute(r.ID), op.StaleTarget)
+		require.Equal(c.t, op.StateRefused, c.Step(r.ID).State)
+		_, err := c.Approve(r)
+		require.ErrorIs(c.t, err, op.Replayed)
+	})
+}

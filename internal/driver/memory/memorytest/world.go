@@ -1,0 +1,64 @@
+// Package memorytest has the World of the memory driver for the suite that every
+// driver passes. It is for tests alone.
+package memorytest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/memory"
+	"gated/internal/op"
+)
+
+// New returns a World without guests. Its driver is its back end: a restart finds
+// the same one.
+func New(t testing.TB) drivertest.World {
+	d := memory.New(func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) })
+	list := func() []op.Observed {
+		all, err := d.List(t.Context())
+		require.NoError(t, err)
+		return all
+	}
+	alter := func(fields op.Params) func(string) {
+		return func(name string) { require.True(t, d.Alter(name, fields), "there is no %s", name) }
+	}
+	labels := map[string]any{"tier": "test"}
+	none := "a guest in memory has nothing of the kind"
+	silent := "its back end is its own memory, which always answers, and answers the truth"
+	return drivertest.World{
+		Driver:  d,
+		Restart: func() driver.Driver { return d },
+		Make:    func(name string) { d.Put(name, nil) },
+		Remake:  func(name string) { d.Put(name, nil) },
+		Change:  alter(op.Params{"labels": labels}),
+		Fill:    func(string) {},
+		Content: func(name string) string {
+			for _, o := range list() {
+				if o.Target.Name == name {
+					return fmt.Sprint(o.Storage)
+				}
+			}
+			return ""
+		},
+		Wishes:  []op.Params{{}, {"memory": int64(512), "cpus": int64(2), "labels": labels, "protected": true}},
+		Changes: []op.Params{{"memory": int64(1)}, {"cpus": int64(7)}, {"labels": labels}, {"protected": true}, {"protected": false}},
+		Abilities: drivertest.Abilities{
+			Protect: alter(op.Params{"protected": true}),
+			Runs:    true,
+			Objects: func() (ids []op.StorageID) {
+				for _, o := range list() {
+					ids = append(ids, o.Storage...)
+				}
+				return slices.Clip(ids)
+			},
+			Lacks: map[string]string{"Volatile": none, "MoveDisk": none, "Leftover": none, "Sizes": none,
+				"Hang": silent, "Lie": silent, "LoseAnswer": silent, "Twice": silent},
+		},
+	}
+}
