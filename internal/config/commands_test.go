@@ -68,7 +68,7 @@ func TestCommandsRefusals(t *testing.T) {
 		"x: {argv: [/bin/x], timeout: 51m}":                                              "51m is outside 1s to 50m",
 		"x: {argv: [/bin/x], output: 65537}":                                             "output is 65537, outside 256 to 65536",
 		"x: {argv: [/bin/x], dir: srv}":                                                  `"srv" is not an absolute path`,
-		"x: {argv: [/bin/x], env: {1: a}}":                                               `"1" is not a variable's name`,
+		"x: {argv: [/bin/x], env: {a-b: a}}":                                             `"a-b" is not a variable's name`,
 		"x: {argv: [/bin/x], user: a/b}":                                                 `"a/b" is not the name of an account`,
 		"x: {argv: [/bin/x], benign: yes}":                                               "benign is neither true nor false",
 		"a/b: {argv: [/bin/x]}":                                                          `"a/b" is not a command's name`,
