@@ -20,8 +20,8 @@ type guests struct {
 // files that a single look takes.
 func (g guests) Guests(ctx context.Context, by op.Requester) ([]api.Guest, error) {
 	all, err := g.driver.List(ctx)
-	if err != nil {
-		return nil, err
+	if err != nil && driver.Missing(err) == "" {
+		return nil, err // else those that are seen are shown, and status says which back end is away
 	}
 	out := make([]api.Guest, 0, len(all))
 	for _, o := range all {

@@ -24,7 +24,8 @@ type planner struct {
 	gate   verdicts
 	driver driver.Driver
 	have   map[string]op.Observed
-	looks  int // how many more guests may be looked at
+	away   error // why a guest that have has not may exist all the same, nil where it does not
+	looks  int   // how many more guests may be looked at
 }
 
 // Plan says what a document would change, guest by guest, if it were put: it is
@@ -41,9 +42,10 @@ func (d *desiredState) Plan(ctx context.Context, _ op.Requester, document []byte
 // plan ends early, with the context's error, when the caller left.
 func (p *planner) plan(ctx context.Context, doc desired.Document) (api.Plan, error) {
 	all, err := p.driver.List(ctx)
-	if err != nil {
+	if err != nil && driver.Missing(err) == "" {
 		return api.Plan{}, err
 	}
+	p.away = err
 	p.have = make(map[string]op.Observed, len(all))
 	for _, o := range all {
 		p.have[o.Target.Name] = o
@@ -87,6 +89,9 @@ func (p *planner) guest(ctx context.Context, want desired.Guest) api.PlannedGues
 func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
 	have, there := p.have[want.Name]
 	if !there {
+		if p.away != nil {
+			return have, nil, op.Refuse(op.Unavailable, "%s is unknown: %s", want.Target(), driver.Missing(p.away))
+		}
 		have = op.Observed{Target: want.Target(), Running: "absent"}
 	}
 	known := !there || have.Running == "running" || have.Running == "stopped"

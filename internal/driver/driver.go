@@ -18,7 +18,8 @@ type Driver interface {
 	Kind() string
 
 	// List looks at every target that exists. An error means that nothing is
-	// known of any of them, and nothing is planned.
+	// known of any of them, and nothing is planned; but *Incomplete comes with
+	// those that could be seen.
 	List(ctx context.Context) ([]op.Observed, error)
 
 	// Execute runs the permit's step. It looks at the target again, calls

@@ -58,9 +58,12 @@ func (r *Reconciler) look(ctx context.Context) {
 		}
 		if failed[kind] != nil {
 			r.Logger.Warn("targets cannot be listed", "kind", kind, "error", failed[kind])
+		}
+		why := driver.Missing(failed[kind])
+		if failed[kind] != nil && why == "" {
 			continue
 		}
-		due = append(due, r.compare(ix, kind, number, list)...)
+		due = append(due, r.compare(ix, kind, number, list, why)...)
 	}
 	r.mu.Lock()
 	r.round.at, r.round.took, r.round.drivers = began, r.Now().Sub(began), failed
@@ -71,8 +74,9 @@ func (r *Reconciler) look(ctx context.Context) {
 }
 
 // compare returns the targets of one kind that are not as they are wished to
-// be. Of what desired state does not mention it returns nothing.
-func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Observed) []op.Target {
+// be. Of what desired state does not mention it returns nothing. What is not in
+// the list is absent, or, where missing says why the list is not whole, unknown.
+func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Observed, missing string) []op.Target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Nearly all are as they should be. To see that, only memory has to be read,
@@ -106,7 +110,15 @@ func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Ob
 		return due
 	}
 	for t, w := range ix.wishes {
-		if t.Kind == kind && w.seen != number && r.differs(w, &op.Observed{Target: t, Running: absent}, now) {
+		if t.Kind != kind || w.seen == number {
+			continue
+		}
+		if missing != "" {
+			w.found = notAsWished
+			r.target(t).unknown = missing
+			continue
+		}
+		if r.differs(w, &op.Observed{Target: t, Running: absent}, now) {
 			due = append(due, t)
 		}
 	}

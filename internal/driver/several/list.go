@@ -25,7 +25,7 @@ type listing struct {
 // List returns every guest of every back end, by name. Of one that is away, those
 // that it had are unknown, and the error is *driver.Incomplete: others may be
 // there. A name that two back ends have is unknown. What a single back end
-// returned is passed on as it is.
+// returned that says its own name is passed on as it is.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	all, _, err := d.look(ctx)
 	if err != nil {
@@ -59,8 +59,8 @@ func (d *Driver) look(ctx context.Context) (whole, []claim, error) {
 	if err := ctx.Err(); err != nil {
 		return whole{}, nil, err
 	}
-	if len(got) == 1 && got[0].err == nil {
-		return whole{guests: got[0].all}, nil, nil
+	if only := got[0]; len(got) == 1 && only.err == nil && (len(only.all) == 0 || only.all[0].Backend != "") {
+		return whole{guests: only.all}, nil, nil
 	}
 	w, claims := d.merge(got)
 	return w, claims, nil
