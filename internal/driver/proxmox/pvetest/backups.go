@@ -1,0 +1,3 @@
+package pvetest
+
+func guestRestore(_ *Cluster, _ call) (any, *refusal) { return nil, die("not yet") }

@@ -1,0 +1,113 @@
+package pvetest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+)
+
+// reply is an answer as it came.
+type reply struct {
+	status int
+	reason string
+	data   any
+	errors map[string]string
+}
+
+// ask sends a request with parameters "name=value" and the token.
+func ask(t *testing.T, c *Cluster, method, path string, params ...string) reply {
+	t.Helper()
+	return send(t, c, "PVEAPIToken="+TokenID+"="+Secret, method, path, params...)
+}
+
+func send(t *testing.T, c *Cluster, auth, method, path string, params ...string) reply {
+	t.Helper()
+	form := url.Values{}
+	for _, p := range params {
+		k, v, _ := strings.Cut(p, "=")
+		form.Add(k, v)
+	}
+	target, body := c.URL()+path, io.Reader(nil)
+	if method == "GET" || method == "DELETE" {
+		target += "?" + form.Encode()
+	} else {
+		body = strings.NewReader(form.Encode())
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, target, body)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", auth)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	res, err := trusting(t, c).Do(req)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	var object struct {
+		Data   any               `json:"data"`
+		Errors map[string]string `json:"errors"`
+	}
+	require.NoError(t, json.UnmarshalRead(res.Body, &object))
+	_, reason, _ := strings.Cut(res.Status, " ")
+	return reply{res.StatusCode, reason, object.Data, object.Errors}
+}
+
+func trusting(t *testing.T, c *Cluster) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(c.CertPEM()))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// refuses asks for something that is refused as the real server refuses it.
+func refuses(t *testing.T, c *Cluster, status int, reason, method, path string, params ...string) {
+	t.Helper()
+	r := ask(t, c, method, path, params...)
+	require.Equal(t, status, r.status, r.reason)
+	require.Contains(t, r.reason, reason)
+}
+
+// does asks for something that succeeds; if a task does it, that ends with OK.
+func does(t *testing.T, c *Cluster, method, path string, params ...string) any {
+	t.Helper()
+	r := ask(t, c, method, path, params...)
+	require.Equal(t, http.StatusOK, r.status, "%s %v", r.reason, r.errors)
+	if upid, ok := r.data.(string); ok && strings.HasPrefix(upid, "UPID:") {
+		status, exit := outcome(t, c, upid)
+		require.Equal(t, "stopped", status)
+		require.Equal(t, "OK", exit)
+	}
+	return r.data
+}
+
+// ends asks for something whose task ends with an error.
+func ends(t *testing.T, c *Cluster, reason, method, path string, params ...string) {
+	t.Helper()
+	r := ask(t, c, method, path, params...)
+	require.Equal(t, http.StatusOK, r.status, r.reason)
+	_, exit := outcome(t, c, r.data.(string))
+	require.Contains(t, exit, reason)
+}
+
+func outcome(t *testing.T, c *Cluster, upid string) (status, exit string) {
+	t.Helper()
+	node := strings.Split(upid, ":")[1]
+	r := ask(t, c, "GET", "/nodes/"+node+"/tasks/"+url.PathEscape(upid)+"/status")
+	require.Equal(t, http.StatusOK, r.status, r.reason)
+	row := r.data.(map[string]any)
+	exit, _ = row["exitstatus"].(string)
+	return row["status"].(string), exit
+}
+
+func config(t *testing.T, c *Cluster, path string) map[string]any {
+	t.Helper()
+	return does(t, c, "GET", path+"/config").(map[string]any)
+}

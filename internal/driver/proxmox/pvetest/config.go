@@ -1,0 +1,368 @@
+package pvetest
+
+import (
+	"strconv"
+	"strings"
+)
+
+func configGet(c *Cluster, r call) (any, *refusal) {
+	g, refused := c.guestOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	conf := g.effective()
+	if name, ok := r.v["snapshot"]; ok {
+		s := g.snap(name)
+		if s == nil {
+			return nil, die("snapshot '%s' does not exist", name)
+		}
+		conf = s.conf
+	} else if r.flag("current") {
+		conf = g.conf
+	}
+	out := typed(g.kind, conf)
+	out["digest"] = g.digest()
+	return out, nil
+}
+
+// typed gives a configuration its types: integers and booleans are numbers in
+// an answer, and all else is a string (a virtual machine's memory too, for it is
+// a property string).
+func typed(kind string, conf map[string]string) map[string]any {
+	e, _, _ := loaded().find("POST", "/nodes/x/"+kind)
+	out := map[string]any{}
+	for k, v := range conf {
+		out[k] = v
+		p, _ := e.paramOf(k)
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil && (p.Type == "integer" || p.Type == "boolean") {
+			out[k] = n
+		}
+		if kind == "lxc" && k == "description" {
+			out[k] = v + "\n"
+		}
+	}
+	return out
+}
+
+// change is what a request to change a configuration asks for.
+type change struct {
+	set    map[string]string
+	delete []string
+	revert []string
+	force  bool // what is detached is destroyed too
+	digest string
+}
+
+var listSeparators = strings.NewReplacer(",", " ", ";", " ")
+
+func splitList(s string) []string { return strings.Fields(listSeparators.Replace(s)) }
+
+// notConfig are parameters that are no part of a configuration.
+var notConfig = map[string]bool{"node": true, "vmid": true, "digest": true, "delete": true, "revert": true, "force": true,
+	"skiplock": true, "background_delay": true, "archive": true, "storage": true, "unique": true, "start": true,
+	"pool": true, "bwlimit": true, "live-restore": true, "restore": true, "ostemplate": true, "password": true,
+	"ignore-unpack-errors": true, "import-working-storage": true}
+
+func settings(e endpoint, values map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range values {
+		if notConfig[k] {
+			continue
+		}
+		if p, _ := e.paramOf(k); p.Type == "boolean" {
+			v = map[bool]string{true: "1", false: "0"}[call{v: values}.flag(k)]
+		}
+		out[k] = strings.TrimRight(v, "\n")
+	}
+	return out
+}
+
+func configSet(c *Cluster, r call) (any, *refusal) {
+	g, refused := c.guestOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	ch := change{set: settings(r.endpoint, r.v), delete: splitList(r.v["delete"]), revert: splitList(r.v["revert"]),
+		force: r.flag("force"), digest: r.v["digest"]}
+	if refused := c.admissible(g, r, ch); refused != nil {
+		return nil, refused
+	}
+	if r.Method == "PUT" {
+		return nil, c.update(g, ch)
+	}
+	upid := c.fork(g.node, "qmconfig", r.v["vmid"], func() *refusal {
+		if refused := c.precheck(g, ch); refused != nil {
+			return refused
+		}
+		return c.update(g, ch)
+	}, nil)
+	t := c.tasks[upid]
+	if !r.has("background_delay") || t.status == "" {
+		return upid, nil
+	}
+	if t.status != "OK" {
+		return nil, die("failed to update VM %d: %s", g.vmid, t.status)
+	}
+	return nil, nil
+}
+
+// admissible refuses a change that makes no sense, before anything is done.
+func (c *Cluster) admissible(g *guest, r call, ch change) *refusal {
+	if r.has("skiplock") && r.flag("skiplock") {
+		return invalid("skiplock", "Only root may use this option.")
+	}
+	if len(ch.set)+len(ch.delete)+len(ch.revert) == 0 {
+		return die("no options specified")
+	}
+	for _, k := range ch.delete {
+		if _, both := ch.set[k]; both {
+			return invalid("delete", "you can't use '-"+k+"' and -delete "+k+"' at the same time")
+		}
+		if _, known := r.paramOf(k); !known || notConfig[k] {
+			c.violations = append(c.violations, r.Method+" "+r.Path+": delete="+k+": no such option")
+			return invalid("delete", "unknown option '"+k+"'")
+		}
+	}
+	return c.precheck(g, ch)
+}
+
+func (c *Cluster) precheck(g *guest, ch change) *refusal {
+	if c.guests[g.vmid] != g {
+		return die("Configuration file for %d does not exist", g.vmid)
+	}
+	if ch.digest != "" && ch.digest != g.digest() {
+		if g.kind == "lxc" {
+			return die("detected modified configuration - file changed by other user? Try again.")
+		}
+		return die("checksum mismatch (file change by other user?)")
+	}
+	return g.checkLock()
+}
+
+// update does the change: first what is deleted, one after the other, then what
+// is set. What was done before a refusal stays done.
+func (c *Cluster) update(g *guest, ch change) *refusal {
+	c.tick()
+	for _, k := range ch.revert {
+		delete(g.pending, k)
+		delete(g.drop, k)
+	}
+	for _, k := range ch.delete {
+		if refused := c.remove(g, k, ch.force); refused != nil {
+			return refused
+		}
+	}
+	for _, k := range sortedKeys(ch.set) {
+		if refused := c.assign(g, k, ch.set[k]); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// remove takes an option away. A disk becomes unused, by force it is destroyed;
+// an unused one is destroyed.
+func (c *Cluster) remove(g *guest, key string, force bool) *refusal {
+	value, there := g.effective()[key]
+	if !there {
+		return nil
+	}
+	switch {
+	case unusedKey.MatchString(key):
+		if refused := g.checkProtection("can't remove unused disk '" + volumeID(value) + "'"); refused != nil {
+			return refused
+		}
+		if refused := c.free(g, volumeID(value)); refused != nil {
+			return refused
+		}
+		delete(g.conf, key)
+		return nil
+	case g.isDisk(key):
+		return c.detach(g, key, value, force)
+	}
+	delete(g.pending, key)
+	if g.running && !hotplugged(g.kind, key) {
+		g.drop[key] = force
+		return nil
+	}
+	delete(g.conf, key)
+	return nil
+}
+
+func (c *Cluster) detach(g *guest, key, value string, force bool) *refusal {
+	what := "can't remove drive '" + key + "'"
+	if g.kind == "lxc" {
+		what = "can't remove CT " + strconv.Itoa(g.vmid) + " drive '" + key + "'"
+	}
+	if refused := g.checkProtection(what); refused != nil {
+		return refused
+	}
+	if key == "rootfs" {
+		return die("unable to delete required option 'rootfs'")
+	}
+	if g.running && g.kind == "lxc" {
+		g.drop[key] = force
+		return nil
+	}
+	delete(g.conf, key)
+	return c.release(g, volumeID(value), force)
+}
+
+// release is what happens to a volume that no disk is of any more.
+func (c *Cluster) release(g *guest, id string, force bool) *refusal {
+	v := c.volumes[id]
+	if v == nil || v.VMID != g.vmid {
+		return nil
+	}
+	if force && !g.inSnapshot(id) {
+		return c.free(g, id)
+	}
+	g.setUnused(id)
+	return nil
+}
+
+// free destroys a volume of the guest.
+func (c *Cluster) free(g *guest, id string) *refusal {
+	if g.inSnapshot(id) {
+		return die("unable to delete '%s' - volume is still in use (snapshot?)", id)
+	}
+	if v := c.volumes[id]; v != nil && v.VMID == g.vmid {
+		delete(c.volumes, id)
+	}
+	return nil
+}
+
+// assign sets an option. A running guest takes some at its next start alone.
+func (c *Cluster) assign(g *guest, key, value string) *refusal {
+	value, refused := c.prepare(g, key, value)
+	if refused != nil {
+		return refused
+	}
+	delete(g.drop, key)
+	if g.running && !hotplugged(g.kind, key) {
+		delete(g.pending, key)
+		if g.conf[key] != value {
+			g.pending[key] = value
+		}
+		return nil
+	}
+	old := g.conf[key]
+	g.conf[key] = value
+	if old != "" && driveOrMount(g, key) && volumeID(old) != volumeID(value) {
+		return c.release(g, volumeID(old), false)
+	}
+	return nil
+}
+
+func driveOrMount(g *guest, key string) bool { return g.isDisk(key) && key != "rootfs" }
+
+// prepare makes a value what the configuration keeps: volumes exist, networks
+// have an address.
+func (c *Cluster) prepare(g *guest, key, value string) (string, *refusal) {
+	switch {
+	case unusedKey.MatchString(key), strings.Contains(value, "media=cdrom"):
+		return value, nil
+	case driveKey.MatchString(key), mountKey.MatchString(key):
+		value, refused := c.attach(g, key, value)
+		if refused == nil {
+			g.used(volumeID(value))
+		}
+		return value, refused
+	case strings.HasPrefix(key, "net"):
+		return c.network(g.kind, value), nil
+	case key == "vmgenid" && value == "1":
+		return c.uuid(), nil
+	}
+	return value, nil
+}
+
+// used takes a volume out of the unused entries: it is attached again.
+func (g *guest) used(id string) {
+	for k, v := range g.conf {
+		if unusedKey.MatchString(k) && v == id {
+			delete(g.conf, k)
+		}
+	}
+}
+
+// network gives a network its address, where it has none.
+func (c *Cluster) network(kind, value string) string {
+	if kind == "lxc" {
+		if property(value, "hwaddr") == "" {
+			value += ",hwaddr=" + c.mac()
+		}
+		if property(value, "type") == "" {
+			value += ",type=veth"
+		}
+		return value
+	}
+	model, rest, _ := strings.Cut(value, ",")
+	if !strings.Contains(model, "=") {
+		model += "=" + c.mac()
+	}
+	if rest == "" {
+		return model
+	}
+	return model + "," + rest
+}
+
+// hotplugged reports whether a running guest takes a change of the option at
+// once, with the options that a guest has by itself.
+func hotplugged(kind, key string) bool {
+	switch key {
+	case "name", "description", "tags", "protection", "onboot", "startup", "lock":
+		return true
+	case "hostname", "memory", "swap", "cores", "cpulimit", "cpuunits":
+		return kind == "lxc"
+	}
+	return unusedKey.MatchString(key) || strings.HasPrefix(key, "net") || mountKey.MatchString(key) ||
+		kind == "qemu" && driveKey.MatchString(key) && !strings.HasPrefix(key, "ide") && !strings.HasPrefix(key, "sata")
+}
+
+// applyPending makes pending values the current ones, as a start does.
+func (c *Cluster) applyPending(g *guest) {
+	for _, k := range sortedKeys(g.drop) {
+		value := g.conf[k]
+		force := g.drop[k]
+		disk := g.isDisk(k)
+		delete(g.conf, k)
+		if disk {
+			_ = c.release(g, volumeID(value), force)
+		}
+	}
+	for _, k := range sortedKeys(g.pending) {
+		old, value := g.conf[k], g.pending[k]
+		g.conf[k] = value
+		if old != "" && driveOrMount(g, k) && volumeID(old) != volumeID(value) {
+			_ = c.release(g, volumeID(old), false)
+		}
+	}
+	clear(g.pending)
+	clear(g.drop)
+}
+
+func pendingList(c *Cluster, r call) (any, *refusal) {
+	g, refused := c.guestOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	now := typed(g.kind, g.conf)
+	later := typed(g.kind, g.pending)
+	rows := []any{}
+	for _, k := range sortedKeys(now) {
+		row := map[string]any{"key": k, "value": now[k]}
+		if v, ok := later[k]; ok {
+			row["pending"] = v
+		}
+		if force, ok := g.drop[k]; ok {
+			row["delete"] = 1 + flagOf(force)
+		}
+		rows = append(rows, row)
+	}
+	for _, k := range sortedKeys(later) {
+		if _, ok := now[k]; !ok {
+			rows = append(rows, map[string]any{"key": k, "pending": later[k]})
+		}
+	}
+	return append(rows, map[string]any{"key": "digest", "value": g.digest()}), nil
+}

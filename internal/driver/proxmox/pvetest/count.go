@@ -1,0 +1,47 @@
+package pvetest
+
+import "strings"
+
+// Counts is how many requests were served, by kind.
+type Counts struct {
+	List   int // GET of many guests at once: /cluster/resources, /nodes/{node}/qemu, /nodes, content of a storage
+	Detail int // GET of one guest: its config, status, snapshots, pending
+	Task   int // GET of a task
+	Change int // all but GET
+	Other  int // GET of all else: the version, permissions, the next id
+}
+
+// Counts counts the requests since the cluster began, or since ResetCounts.
+func (c *Cluster) Counts() Counts {
+	var out Counts
+	for _, r := range c.Requests() {
+		switch {
+		case r.Method != "GET":
+			out.Change++
+		case strings.Contains(r.Path, "{vmid}"):
+			out.Detail++
+		case strings.Contains(r.Path, "{upid}"):
+			out.Task++
+		case r.Path == "/version", r.Path == "/access/permissions", r.Path == "/cluster/nextid":
+			out.Other++
+		default:
+			out.List++
+		}
+	}
+	return out
+}
+
+// Requests are those that kept to the schema, in order, also those that met a
+// fault.
+func (c *Cluster) Requests() []Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Request(nil), c.requests...)
+}
+
+// ResetCounts forgets the requests so far.
+func (c *Cluster) ResetCounts() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = nil
+}

@@ -1,0 +1,249 @@
+package pvetest
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Request is one that was served: what was asked for, by its template.
+type Request struct {
+	Method string
+	Path   string            // the template: "/nodes/{node}/qemu/{vmid}/config"
+	Values map[string]string // parameters, those of the path too
+}
+
+// Fault is how an answer goes wrong.
+type Fault int
+
+// The faults. Those that end in After do what was asked for first.
+const (
+	FailBefore Fault = iota + 1 // an error of the rule's status; nothing is done
+	FailAfter                   // it is done, and an error of the rule's status answered
+	DropBefore                  // the connection is closed; nothing is done
+	DropAfter                   // it is done, and the connection closed
+	HangBefore                  // it waits until Release, and is then done and answered
+	HangAfter                   // it is done, and waits until Release with the answer
+	Garbage                     // it is done, and what is answered is no JSON
+	Empty                       // it is done, and {"data":null} answered
+	Twice                       // a list's rows are answered twice; of all else the whole answer
+	Lie                         // the task is started and ends with OK; nothing is done
+)
+
+// Rule is a fault that requests meet.
+type Rule struct {
+	Method string // "" is any
+	Path   string // a template's end: "/config"; "" is any
+	VMID   string // "" is any
+	Fault  Fault
+	Status int    // of FailBefore and FailAfter; 0 is 500
+	Reason string // of the status line
+	Times  int    // how many requests meet it; 0 is all
+
+	c       *Cluster
+	met     int
+	off     bool
+	release chan struct{}
+}
+
+// Break adds a rule; the first that fits a request is met.
+func (c *Cluster) Break(r Rule) *Rule {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.c, r.release = c, make(chan struct{})
+	c.rules = append(c.rules, &r)
+	return &r
+}
+
+// Met is how many requests have met the rule.
+func (r *Rule) Met() int {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return r.met
+}
+
+// Release takes the rule away and lets what hangs in it go on.
+func (r *Rule) Release() {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	r.free()
+}
+
+func (r *Rule) free() {
+	if !r.off {
+		r.off = true
+		close(r.release)
+	}
+}
+
+// ReleaseAll takes every rule away and ends every hold.
+func (c *Cluster) ReleaseAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.rules {
+		r.free()
+	}
+	for _, h := range c.holds {
+		h.free()
+	}
+}
+
+func (r *Rule) fits(req call) bool {
+	return !r.off && (r.Times == 0 || r.met < r.Times) && (r.Method == "" || r.Method == req.Method) &&
+		strings.HasSuffix(req.Path, r.Path) && (r.VMID == "" || r.VMID == req.v["vmid"])
+}
+
+// meet writes a request down and finds its fault.
+func (c *Cluster) meet(req call) *Rule {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, Request{Method: req.Method, Path: req.Path, Values: req.v})
+	for _, r := range c.rules {
+		if r.Fault != Lie && r.fits(req) {
+			r.met++
+			return r
+		}
+	}
+	return &Rule{release: make(chan struct{})}
+}
+
+// perform does what was asked for and answers it, as the rules have it.
+func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
+	rule := c.meet(req)
+	failure := &refusal{status: rule.Status, reason: rule.Reason}
+	if failure.status == 0 {
+		failure.status = http.StatusInternalServerError
+	}
+	switch rule.Fault {
+	case FailBefore:
+		answer(w, nil, failure)
+		return
+	case DropBefore:
+		drop(w)
+		return
+	case HangBefore:
+		if !rule.wait(r) {
+			return
+		}
+	}
+	data, refused := c.do(req)
+	switch rule.Fault {
+	case FailAfter:
+		answer(w, nil, failure)
+	case DropAfter:
+		drop(w)
+	case Garbage:
+		write(w, http.StatusOK, "OK", []byte("<html>Bad Gateway</html>"))
+	case Empty:
+		answer(w, nil, nil)
+	case HangAfter:
+		if rule.wait(r) {
+			answer(w, data, refused)
+		}
+	case Twice:
+		if rows, ok := data.([]any); ok {
+			data = append(rows, rows...)
+		}
+		answer(w, data, refused)
+	default:
+		answer(w, data, refused)
+	}
+}
+
+// wait reports whether the rule was released before the caller had gone.
+func (r *Rule) wait(req *http.Request) bool {
+	select {
+	case <-r.release:
+		return true
+	case <-req.Context().Done():
+		return false
+	}
+}
+
+func drop(w http.ResponseWriter) {
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = conn.Close()
+	}
+}
+
+// lies reports whether a rule makes the task say OK without its work.
+func (c *Cluster) lies(t *task) bool {
+	for _, r := range c.rules {
+		if r.Fault == Lie && !r.off && (r.Times == 0 || r.met < r.Times) &&
+			(r.Path == "" || r.Path == t.kind) && (r.VMID == "" || r.VMID == t.id) {
+			r.met++
+			return true
+		}
+	}
+	return false
+}
+
+// Held is a hold on tasks of a kind: they run until it is released.
+type Held struct {
+	c     *Cluster
+	kind  string
+	tasks []*task
+	off   bool
+	came  chan struct{}
+}
+
+// Hold keeps tasks of a kind ("qmdestroy", "vzdump", "" for all) running, with
+// their locks, from now on until Release.
+func (c *Cluster) Hold(kind string) *Held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := &Held{c: c, kind: kind, came: make(chan struct{})}
+	c.holds = append(c.holds, h)
+	return h
+}
+
+func (h *Held) takes(t *task) bool {
+	if h.off || h.kind != "" && h.kind != t.kind {
+		return false
+	}
+	h.tasks = append(h.tasks, t)
+	if len(h.tasks) == 1 {
+		close(h.came)
+	}
+	return true
+}
+
+// Came is closed when a task is held.
+func (h *Held) Came() <-chan struct{} { return h.came }
+
+// UPIDs are those of the tasks that are held.
+func (h *Held) UPIDs() []string {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	var out []string
+	for _, t := range h.tasks {
+		out = append(out, t.upid)
+	}
+	return out
+}
+
+// Release does the work of the tasks and ends them, and holds no more.
+func (h *Held) Release() {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	h.free()
+}
+
+// Fail ends the tasks with an error and their work undone, and holds no more.
+func (h *Held) Fail(reason string) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	for _, t := range h.tasks {
+		t.work = func() *refusal { return die("%s", reason) }
+	}
+	h.free()
+}
+
+func (h *Held) free() {
+	if h.off {
+		return
+	}
+	h.off = true
+	for _, t := range h.tasks {
+		h.c.finish(t)
+	}
+}

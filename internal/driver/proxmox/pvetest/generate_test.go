@@ -1,0 +1,194 @@
+package pvetest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write schema.json from the official schema")
+
+// official is where the schema of the API lies beside the repository. It is not
+// part of it.
+const official = "../../../../../shared/data/pve-api.json"
+
+// used are the endpoints that are kept, and of those with very many parameters
+// which are; nil is all.
+var used = map[string][]string{
+	"GET /version":                                            nil,
+	"GET /nodes":                                              nil,
+	"GET /cluster/nextid":                                     nil,
+	"GET /cluster/resources":                                  nil,
+	"GET /nodes/{node}/tasks":                                 nil,
+	"GET /nodes/{node}/tasks/{upid}/status":                   nil,
+	"GET /nodes/{node}/tasks/{upid}/log":                      nil,
+	"DELETE /nodes/{node}/tasks/{upid}":                       nil,
+	"GET /nodes/{node}/storage":                               nil,
+	"GET /nodes/{node}/storage/{storage}/status":              nil,
+	"GET /nodes/{node}/storage/{storage}/content":             nil,
+	"GET /nodes/{node}/storage/{storage}/content/{volume}":    nil,
+	"PUT /nodes/{node}/storage/{storage}/content/{volume}":    nil,
+	"DELETE /nodes/{node}/storage/{storage}/content/{volume}": nil,
+
+	"GET /nodes/{node}/qemu":                                      nil,
+	"POST /nodes/{node}/qemu":                                     qemuParams,
+	"DELETE /nodes/{node}/qemu/{vmid}":                            nil,
+	"POST /nodes/{node}/qemu/{vmid}/clone":                        nil,
+	"GET /nodes/{node}/qemu/{vmid}/config":                        nil,
+	"PUT /nodes/{node}/qemu/{vmid}/config":                        qemuParams,
+	"POST /nodes/{node}/qemu/{vmid}/config":                       qemuParams,
+	"GET /nodes/{node}/qemu/{vmid}/pending":                       nil,
+	"PUT /nodes/{node}/qemu/{vmid}/resize":                        nil,
+	"PUT /nodes/{node}/qemu/{vmid}/unlink":                        nil,
+	"POST /nodes/{node}/qemu/{vmid}/move_disk":                    nil,
+	"GET /nodes/{node}/qemu/{vmid}/snapshot":                      nil,
+	"POST /nodes/{node}/qemu/{vmid}/snapshot":                     nil,
+	"DELETE /nodes/{node}/qemu/{vmid}/snapshot/{snapname}":        nil,
+	"GET /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/config":    nil,
+	"POST /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback": nil,
+	"GET /nodes/{node}/qemu/{vmid}/status/current":                nil,
+	"POST /nodes/{node}/qemu/{vmid}/status/start":                 nil,
+	"POST /nodes/{node}/qemu/{vmid}/status/stop":                  nil,
+	"POST /nodes/{node}/qemu/{vmid}/status/shutdown":              nil,
+	"POST /nodes/{node}/qemu/{vmid}/status/reboot":                nil,
+	"POST /nodes/{node}/qemu/{vmid}/status/reset":                 nil,
+	"POST /nodes/{node}/qemu/{vmid}/template":                     nil,
+
+	"GET /nodes/{node}/lxc":                                      nil,
+	"POST /nodes/{node}/lxc":                                     lxcParams,
+	"DELETE /nodes/{node}/lxc/{vmid}":                            nil,
+	"POST /nodes/{node}/lxc/{vmid}/clone":                        nil,
+	"GET /nodes/{node}/lxc/{vmid}/config":                        nil,
+	"PUT /nodes/{node}/lxc/{vmid}/config":                        lxcParams,
+	"GET /nodes/{node}/lxc/{vmid}/pending":                       nil,
+	"PUT /nodes/{node}/lxc/{vmid}/resize":                        nil,
+	"POST /nodes/{node}/lxc/{vmid}/move_volume":                  nil,
+	"GET /nodes/{node}/lxc/{vmid}/snapshot":                      nil,
+	"POST /nodes/{node}/lxc/{vmid}/snapshot":                     nil,
+	"DELETE /nodes/{node}/lxc/{vmid}/snapshot/{snapname}":        nil,
+	"GET /nodes/{node}/lxc/{vmid}/snapshot/{snapname}/config":    nil,
+	"POST /nodes/{node}/lxc/{vmid}/snapshot/{snapname}/rollback": nil,
+	"GET /nodes/{node}/lxc/{vmid}/status/current":                nil,
+	"POST /nodes/{node}/lxc/{vmid}/status/start":                 nil,
+	"POST /nodes/{node}/lxc/{vmid}/status/stop":                  nil,
+	"POST /nodes/{node}/lxc/{vmid}/status/shutdown":              nil,
+	"POST /nodes/{node}/lxc/{vmid}/status/reboot":                nil,
+	"POST /nodes/{node}/lxc/{vmid}/template":                     nil,
+}
+
+var qemuParams = strings.Fields(`node vmid archive force storage unique start pool name memory balloon cores sockets
+	vcpus cpu cpulimit ostype onboot protection description tags digest delete revert lock skiplock scsihw boot bios
+	machine agent smbios1 vmgenid template efidisk0 tpmstate0 ide[n] sata[n] scsi[n] virtio[n] unused[n] net[n] serial[n]
+	ipconfig[n] ciuser cipassword sshkeys hotplug acpi background_delay live-restore bwlimit`)
+
+var lxcParams = strings.Fields(`node vmid ostemplate restore force storage unique start pool hostname memory swap cores
+	cpulimit cpuunits ostype arch onboot protection description tags digest delete revert lock rootfs mp[n] unused[n]
+	net[n] unprivileged features password template ignore-unpack-errors bwlimit`)
+
+// TestSchemaIsTheOfficialOne makes the small form again from the official
+// schema, where it is present, and compares. With -update it writes it.
+func TestSchemaIsTheOfficialOne(t *testing.T) {
+	text, err := os.ReadFile(filepath.FromSlash(official))
+	if os.IsNotExist(err) {
+		t.Skip("the official schema is not beside the repository")
+	}
+	require.NoError(t, err)
+	made := reduce(t, text)
+	if *update {
+		require.NoError(t, os.WriteFile("schema.json", made, 0o644))
+	}
+	kept, err := os.ReadFile("schema.json")
+	require.NoError(t, err)
+	require.Equal(t, string(kept), string(made), "run: go test -run Official -update ./internal/driver/proxmox/pvetest")
+}
+
+type officialParam struct {
+	Type      string         `json:"type"`
+	Optional  int            `json:"optional"`
+	Enum      []string       `json:"enum"`
+	Minimum   bound          `json:"minimum"`
+	Maximum   bound          `json:"maximum"`
+	MinLength int            `json:"minLength"`
+	MaxLength int            `json:"maxLength"`
+	Pattern   string         `json:"pattern"`
+	Requires  string         `json:"requires"`
+	Format    jsontext.Value `json:"format"`
+	Alias     string         `json:"alias"`
+	KeyAlias  string         `json:"keyAlias"`
+}
+
+// bound is a number, which the official schema writes as a string in places.
+type bound struct{ value *float64 }
+
+func (b *bound) UnmarshalJSON(text []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
+	b.value = &f
+	return err
+}
+
+type officialSchema struct {
+	Source    string `json:"source"`
+	Endpoints []struct {
+		Path       string `json:"path"`
+		Method     string `json:"method"`
+		Parameters struct {
+			Properties map[string]officialParam `json:"properties"`
+		} `json:"parameters"`
+	} `json:"endpoints"`
+}
+
+// reduce keeps of the official schema what is used, in the form of schema.go.
+func reduce(t *testing.T, text []byte) []byte {
+	var from officialSchema
+	require.NoError(t, json.Unmarshal(text, &from))
+	to := schema{Source: from.Source}
+	for _, e := range from.Endpoints {
+		key := e.Method + " " + e.Path
+		keep, isUsed := used[key]
+		if !isUsed {
+			continue
+		}
+		out := endpoint{Path: e.Path, Method: e.Method, Params: map[string]param{}}
+		for name, p := range e.Parameters.Properties {
+			if keep == nil || contains(keep, name) {
+				out.Params[name] = reduceParam(t, p)
+			}
+		}
+		to.Endpoints = append(to.Endpoints, out)
+	}
+	require.Len(t, to.Endpoints, len(used), "an endpoint that is used is not in the official schema")
+	sort.Slice(to.Endpoints, func(i, j int) bool {
+		a, b := to.Endpoints[i], to.Endpoints[j]
+		return a.Path < b.Path || a.Path == b.Path && a.Method < b.Method
+	})
+	made, err := json.Marshal(to, json.Deterministic(true), jsontext.WithIndent(" "))
+	require.NoError(t, err)
+	return append(made, '\n')
+}
+
+func reduceParam(t *testing.T, p officialParam) param {
+	out := param{Type: p.Type, Optional: p.Optional != 0, Enum: p.Enum, Min: p.Minimum.value, Max: p.Maximum.value,
+		MinLength: p.MinLength, MaxLength: p.MaxLength, Pattern: p.Pattern, Requires: p.Requires,
+		Alias: p.Alias, KeyAlias: p.KeyAlias}
+	switch {
+	case len(p.Format) == 0:
+	case p.Format.Kind() == '"':
+		require.NoError(t, json.Unmarshal(p.Format, &out.Format))
+	default:
+		var parts map[string]officialParam
+		require.NoError(t, json.Unmarshal(p.Format, &parts))
+		out.Parts = map[string]param{}
+		for name, part := range parts {
+			out.Parts[name] = reduceParam(t, part)
+		}
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package pvetest
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// guest is a virtual machine or a container.
+type guest struct {
+	kind    string // "qemu" or "lxc"
+	vmid    int
+	node    string
+	conf    map[string]string
+	pending map[string]string // set by a running guest's config, used at its next start
+	drop    map[string]bool   // the same for what is deleted; true where by force
+	snaps   []*snap
+	running bool
+	since   int64 // of running
+	deaf    bool  // ignores a shutdown
+}
+
+type snap struct {
+	name  string
+	time  int64
+	conf  map[string]string
+	data  map[string][]byte // of volumes, by id
+	sizes map[string]int64
+}
+
+// Storage is a place for volumes.
+type Storage struct {
+	Name     string
+	Type     string // "dir" or "lvmthin"
+	Content  string // "images,rootdir,backup"
+	KeepLast int    // how many backups of a guest are kept; 0 is all
+	Shared   bool
+}
+
+// Volume is a disk, a backup or a file of a storage.
+type Volume struct {
+	ID        string // "local-lvm:vm-100-disk-0"
+	Storage   string
+	VMID      int   // owner
+	Size      int64 // bytes
+	Format    string
+	Content   string // "images", "rootdir", "backup", "vztmpl"
+	CTime     int64
+	Notes     string
+	Protected bool
+	Data      []byte // what is on it
+
+	archive *archive
+}
+
+// archive is what a backup holds.
+type archive struct {
+	kind string
+	conf map[string]string
+	data map[string][]byte // of disks, by their key: "scsi0"
+}
+
+// digest is the SHA-1 of the guest's configuration file.
+func (g *guest) digest() string {
+	sum := sha1.Sum([]byte(g.file()))
+	return hex.EncodeToString(sum[:])
+}
+
+// file is the configuration file: the current section, what is pending, the
+// snapshots.
+func (g *guest) file() string {
+	var b strings.Builder
+	section := func(title string, conf map[string]string) {
+		b.WriteString(title)
+		for _, k := range sortedKeys(conf) {
+			fmt.Fprintf(&b, "%s: %s\n", k, conf[k])
+		}
+	}
+	section("", g.conf)
+	if len(g.pending) > 0 || len(g.drop) > 0 {
+		section("\n[PENDING]\n", g.pending)
+		fmt.Fprintf(&b, "delete: %s\n", strings.Join(sortedKeys(g.drop), ","))
+	}
+	for _, s := range g.snaps {
+		section("\n["+s.name+"]\n", s.conf)
+	}
+	return b.String()
+}
+
+func (g *guest) name() string {
+	if g.kind == "lxc" {
+		return g.conf["hostname"]
+	}
+	if n := g.conf["name"]; n != "" {
+		return n
+	}
+	return fmt.Sprintf("VM %d", g.vmid)
+}
+
+// effective is the configuration with what is pending in it.
+func (g *guest) effective() map[string]string {
+	out := maps.Clone(g.conf)
+	maps.Copy(out, g.pending)
+	for k := range g.drop {
+		delete(out, k)
+	}
+	return out
+}
+
+// checkLock refuses when another task has the guest.
+func (g *guest) checkLock() *refusal {
+	if l := g.conf["lock"]; l != "" {
+		if g.kind == "lxc" {
+			return die("CT is locked (%s)", l)
+		}
+		return die("VM is locked (%s)", l)
+	}
+	return nil
+}
+
+func (g *guest) checkProtection(what string) *refusal {
+	if g.conf["protection"] == "1" {
+		return die("%s - protection mode enabled", what)
+	}
+	return nil
+}
+
+// guestOf finds the guest of a request.
+func (c *Cluster) guestOf(r call) (*guest, *refusal) {
+	g := c.guests[r.vmid()]
+	if g == nil || g.kind != r.kind() || g.node != r.v["node"] {
+		dir := map[string]string{"qemu": "qemu-server", "lxc": "lxc"}[r.kind()]
+		return nil, die("Configuration file 'nodes/%s/%s/%s.conf' does not exist", r.v["node"], dir, r.v["vmid"])
+	}
+	return g, nil
+}

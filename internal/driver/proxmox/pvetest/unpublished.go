@@ -1,0 +1,23 @@
+package pvetest
+
+// unpublished are endpoints that the schema beside the repository does not have.
+// They are written here from the documentation of the API, and less sure.
+var unpublished = []endpoint{
+	{Path: "/access/permissions", Method: "GET", Params: map[string]param{
+		"userid": {Type: "string", Optional: true},
+		"path":   {Type: "string", Optional: true},
+	}},
+	{Path: "/nodes/{node}/vzdump", Method: "POST", Params: map[string]param{
+		"node":           {Type: "string", Format: "pve-node"},
+		"vmid":           {Type: "string", Optional: true},
+		"storage":        {Type: "string", Optional: true, Format: "pve-storage-id"},
+		"mode":           {Type: "string", Optional: true, Enum: []string{"snapshot", "suspend", "stop"}},
+		"compress":       {Type: "string", Optional: true, Enum: []string{"0", "1", "gzip", "lzo", "zstd"}},
+		"remove":         {Type: "boolean", Optional: true},
+		"prune-backups":  {Type: "string", Optional: true},
+		"protected":      {Type: "boolean", Optional: true},
+		"notes-template": {Type: "string", Optional: true, MaxLength: 1024},
+		"notification-mode": {Type: "string", Optional: true,
+			Enum: []string{"auto", "legacy-sendmail", "notification-system"}},
+	}},
+}
