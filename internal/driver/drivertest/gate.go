@@ -45,7 +45,7 @@ type Gate struct {
 	kind   string
 	driver atomic.Pointer[driver.Driver]
 	wake   atomic.Pointer[func(op.Target)]
-	blind  atomic.Bool // looks do not say which operations there are
+	blind  atomic.Bool // looks do not say which operations and parts there are
 }
 
 // NewGate returns a gate in front of a World's driver.
@@ -85,7 +85,7 @@ type observer struct{ g *Gate }
 func (o observer) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	seen, err := o.g.Driver().Observe(ctx, l)
 	if o.g.blind.Load() {
-		seen.Ops = nil
+		seen.Ops, seen.Missing = nil, ""
 	}
 	return seen, err
 }

@@ -47,6 +47,24 @@ var lossCases = []spec{
 			}
 		})
 	}},
+	{"one that runs is destroyed whole or not at all", true, func(c *one) {
+		c.w.needs(c.t, "Runs", c.w.Runs)
+		c.made()
+		c.Done(Hub, c.ask("start", Victim))
+		before := c.w.Content(Victim)
+		c.unharmed(func() {
+			s := c.Do(Hub, c.w.Taking(Victim))
+			if s.State == op.StateSucceeded {
+				require.False(c.t, c.Look(Victim).Present)
+				require.Empty(c.t, c.w.Content(Victim))
+				return
+			}
+			require.Contains(c.t, []op.State{op.StateRefused, op.StateFailed}, s.State, s.Detail)
+			require.Equal(c.t, before, c.w.Content(Victim))
+			require.Equal(c.t, "running", c.Look(Victim).Running, "it failed, and left it standing still")
+			c.Done(Hub, c.ask("stop", Victim))
+		})
+	}},
 	{"exactly the storage that was named goes", true, func(c *one) {
 		c.w.needs(c.t, "Objects", c.w.Objects != nil)
 		c.made()

@@ -100,6 +100,13 @@ type Abilities struct {
 	// not count.
 	Objects func() []op.StorageID
 
+	// NewIDs says that the back end never gives an id of storage a second time.
+	NewIDs bool
+
+	// NewDisk is the name of a disk that a target which Make made has not, and can
+	// get.
+	NewDisk string
+
 	// Sizes says that facts have numbers in them: how much would be lost.
 	Sizes bool
 
@@ -111,11 +118,12 @@ type Abilities struct {
 	// told to stop.
 	Lie func() (stop func())
 
-	// LoseAnswer has the back end do the next change and then break off before it
-	// answers. Looks work again after that.
+	// LoseAnswer has the back end do what the next Take asks for, and then break off
+	// before it answers. Looks work again after that.
 	LoseAnswer func()
 
-	// Twice has the back end deliver the answer to the next change two times.
+	// Twice has the back end deliver the answers to the changes of the next step two
+	// times.
 	Twice func()
 
 	// Lacks says why an ability is missing, by its field's name.

@@ -60,6 +60,7 @@ func New(t testing.TB) drivertest.World {
 		Abilities: drivertest.Abilities{
 			Protect: func(name string) { h.edit(name, `"protected":false`, `"protected":true`) },
 			Runs:    true,
+			NewIDs:  true,
 			MoveDisk: func(from, to string) {
 				require.NoError(t, os.Mkdir(h.path(from, "snapshots", "s"), 0o700))
 				require.NoError(t, os.Rename(h.path(from, "snapshots", "s"), h.path(to, "snapshots", "s")))
@@ -68,6 +69,7 @@ func New(t testing.TB) drivertest.World {
 			Sizes:   true,
 			Lacks: map[string]string{
 				"Volatile": "a guest's data is in files, which outlive its process",
+				"NewDisk":  "a guest has one data tree, and no disks",
 				"Leftover": "a guest's directory is the only place for its storage, and where there is one there is a guest",
 				"Hang":     calls, "Lie": calls, "LoseAnswer": calls, "Twice": calls,
 			},

@@ -51,13 +51,14 @@ func New(t testing.TB) drivertest.World {
 		Abilities: drivertest.Abilities{
 			Protect: alter(op.Params{"protected": true}),
 			Runs:    true,
+			NewIDs:  true,
 			Objects: func() (ids []op.StorageID) {
 				for _, o := range list() {
 					ids = append(ids, o.Storage...)
 				}
 				return slices.Clip(ids)
 			},
-			Lacks: map[string]string{"Volatile": none, "MoveDisk": none, "Leftover": none, "Sizes": none,
+			Lacks: map[string]string{"Volatile": none, "NewDisk": none, "MoveDisk": none, "Leftover": none, "Sizes": none,
 				"Hang": silent, "Lie": silent, "LoseAnswer": silent, "Twice": silent},
 		},
 	}
