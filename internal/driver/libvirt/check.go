@@ -1,0 +1,163 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"gated/internal/driver"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// oldest is the oldest libvirt that this driver was tried with, as libvirt counts
+// versions: 1,000,000 for each major one, and 1,000 for each minor.
+const oldest = 9_000_000
+
+// Check looks whether libvirtd can be reached and has what templates name.
+func (d *Driver) Check(ctx context.Context) []driver.Finding {
+	var out findings
+	err := d.with(ctx, func(s *session) error {
+		out.add("reachable", driver.OK, "libvirtd answers at "+d.cfg.Socket, "")
+		for _, look := range []func(context.Context, *session, *findings) error{d.checkVersion, d.checkRights, d.checkPools, d.checkTemplates} {
+			if err := look(ctx, s, &out); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		out.add("reachable", driver.Bad, fmt.Sprintf("libvirtd at %s: %v", d.cfg.Socket, err), d.reachHint())
+	}
+	return out
+}
+
+type findings []driver.Finding
+
+func (f *findings) add(what string, state driver.State, detail, hint string) {
+	*f = append(*f, driver.Finding{What: what, State: state, Detail: detail, Hint: hint})
+}
+
+// reachHint says what keeps this daemon from the socket.
+func (d *Driver) reachHint() string {
+	_, err := os.Stat(d.cfg.Socket)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such socket: start libvirtd (systemctl start libvirtd.socket), or name its socket under libvirt.socket"
+	case errors.Is(err, fs.ErrPermission):
+		return "the daemon's user may not reach it: add it to the group libvirt"
+	}
+	return "is libvirtd hung, or the daemon's user not in the group libvirt?"
+}
+
+func (d *Driver) checkVersion(ctx context.Context, s *session, out *findings) error {
+	lib, err := call(ctx, s, func(lv *golibvirt.Libvirt) (uint64, error) { return lv.ConnectGetLibVersion() })
+	if err != nil {
+		return err
+	}
+	state, hint := driver.OK, ""
+	if lib < oldest {
+		state, hint = driver.Note, "this driver was tried with 9.0.0 and later"
+	}
+	out.add("version", state, fmt.Sprintf("libvirt %d.%d.%d", lib/1e6, lib/1e3%1e3, lib%1e3), hint)
+	return nil
+}
+
+// checkRights asks for what a connection that may only read is refused.
+func (d *Driver) checkRights(ctx context.Context, s *session, out *findings) error {
+	_, err := call(ctx, s, func(lv *golibvirt.Libvirt) ([]golibvirt.Domain, error) {
+		found, _, err := lv.ConnectListAllDomains(1, 0)
+		if err != nil || len(found) == 0 {
+			return found, err
+		}
+		_, err = lv.DomainGetXMLDesc(found[0], golibvirt.DomainXMLSecure|golibvirt.DomainXMLInactive)
+		return found, err
+	})
+	if errors.Is(err, errAway) {
+		return err
+	}
+	if err != nil && !said(err, golibvirt.ErrNoDomain) {
+		out.add("permissions", driver.Bad, "libvirtd refuses to show a domain: "+err.Error(), "use the read-write socket, "+DefaultSocket)
+		return nil
+	}
+	out.add("permissions", driver.OK, "domains can be read as they are kept", "")
+	return nil
+}
+
+func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) error {
+	pools := map[string]bool{d.cfg.Pool: true}
+	for _, t := range d.cfg.Templates {
+		pools[t.Pool] = true
+	}
+	w := &work{Driver: d, session: s}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		pool, err := w.pool(ctx, name)
+		if errors.Is(err, errAway) {
+			return err
+		}
+		if err != nil {
+			out.add("pool "+name, driver.Bad, err.Error(), "virsh pool-define-as "+name+" dir --target DIRECTORY; virsh pool-start "+name)
+			continue
+		}
+		var free uint64
+		if err := do(ctx, s, func(lv *golibvirt.Libvirt) (err error) { _, _, _, free, err = lv.StoragePoolGetInfo(pool); return err }); err != nil {
+			return err
+		}
+		out.add("pool "+name, driver.OK, bytesText(int64(min(free, 1<<62)))+" free", "")
+	}
+	return nil
+}
+
+// checkTemplates looks whether the machine can run what templates say.
+func (d *Driver) checkTemplates(ctx context.Context, s *session, out *findings) error {
+	for _, name := range slices.Sorted(maps.Keys(d.cfg.Templates)) {
+		t := d.cfg.Templates[name]
+		_, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) {
+			return lv.ConnectGetDomainCapabilities(nil, nil, optional(t.Machine), golibvirt.OptString{t.Type}, 0)
+		})
+		if errors.Is(err, errAway) {
+			return err
+		}
+		if err != nil {
+			out.add("template "+name, driver.Bad, "libvirtd has no emulator for it: "+strings.TrimSpace(err.Error()),
+				"install qemu-system, load the module kvm, or set its type to qemu, which emulates")
+			continue
+		}
+		if t.Network != "" {
+			if err := checkNetwork(ctx, s, t.Network); errors.Is(err, errAway) {
+				return err
+			} else if err != nil {
+				out.add("template "+name, driver.Bad, fmt.Sprintf("the network %s: %v", t.Network, err), "virsh net-start "+t.Network)
+				continue
+			}
+		}
+		out.add("template "+name, driver.OK, "can be run", "")
+	}
+	return nil
+}
+
+func optional(s string) golibvirt.OptString {
+	if s == "" {
+		return nil
+	}
+	return golibvirt.OptString{s}
+}
+
+func checkNetwork(ctx context.Context, s *session, name string) error {
+	active, err := call(ctx, s, func(lv *golibvirt.Libvirt) (int32, error) {
+		n, err := lv.NetworkLookupByName(name)
+		if err != nil {
+			return 0, err
+		}
+		return lv.NetworkIsActive(n)
+	})
+	if err == nil && active == 0 {
+		err = errors.New("it is not active")
+	}
+	return err
+}

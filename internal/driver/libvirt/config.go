@@ -1,0 +1,101 @@
+package libvirt
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"gated/internal/op"
+)
+
+// Defaults of Config and Template.
+const (
+	DefaultSocket    = "/run/libvirt/libvirt-sock"
+	DefaultURI       = "qemu:///system"
+	DefaultPool      = "default"
+	DefaultStopGrace = 30 * time.Second
+	DefaultTimeout   = 30 * time.Second
+	DefaultMemory    = 1024  // MiB
+	DefaultDisk      = 10240 // MiB
+	DefaultTemplate  = "default"
+)
+
+// Config says which libvirtd, and what guests are made of.
+type Config struct {
+	Socket string // libvirtd's read-write socket; empty means DefaultSocket
+	Pool   string // where disks are made; empty means DefaultPool
+
+	// Templates are what guest.create makes guests from, by name. Without one
+	// that is named, it takes DefaultTemplate, or the only one.
+	Templates map[string]Template
+
+	StopGrace time.Duration // from the ACPI shutdown to the power off; 0 means DefaultStopGrace
+	Timeout   time.Duration // of one call to libvirtd that is not known to take long; 0 means DefaultTimeout
+
+	Logger *slog.Logger // nil discards
+}
+
+// Template is what a guest is made of where its request does not say. Sizes are
+// in MiB; zero values mean the defaults of this package.
+type Template struct {
+	Memory  int64
+	CPUs    int64
+	Disk    int64
+	Format  string // qcow2 or raw; empty means qcow2
+	Pool    string // empty means Config.Pool
+	Network string // a libvirt network; empty means none
+	Type    string // kvm or qemu, which emulates; empty means kvm
+	Machine string // empty means the emulator's default
+	Image   string // a volume of the pool that the disk begins as a copy of; empty means an empty disk
+}
+
+func (c *Config) setDefaults() error {
+	c.Socket = orElse(c.Socket, DefaultSocket)
+	c.Pool = orElse(c.Pool, DefaultPool)
+	c.StopGrace = orElse(c.StopGrace, DefaultStopGrace)
+	c.Timeout = orElse(c.Timeout, DefaultTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(c.Templates) == 0 {
+		c.Templates = map[string]Template{DefaultTemplate: {}}
+	}
+	filled := make(map[string]Template, len(c.Templates))
+	for name, t := range c.Templates {
+		t.Memory = orElse(t.Memory, DefaultMemory)
+		t.CPUs = orElse(t.CPUs, 1)
+		t.Disk = orElse(t.Disk, DefaultDisk)
+		t.Format = orElse(t.Format, formatQCOW2)
+		t.Pool = orElse(t.Pool, c.Pool)
+		t.Type = orElse(t.Type, "kvm")
+		if op.CheckName(name) != nil || !slices.Contains([]string{formatQCOW2, formatRaw}, t.Format) ||
+			!slices.Contains([]string{"kvm", "qemu"}, t.Type) {
+			return op.Refuse(op.BadParams, "libvirt.templates: %q has a name, a format or a type that does not exist", op.Shown(name))
+		}
+		filled[name] = t
+	}
+	c.Templates = filled
+	return nil
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// template finds what a create step is to use.
+func (c *Config) template(name string) (Template, error) {
+	if t, ok := c.Templates[orElse(name, DefaultTemplate)]; ok {
+		return t, nil
+	}
+	if name == "" && len(c.Templates) == 1 {
+		for _, only := range c.Templates {
+			return only, nil
+		}
+	}
+	return Template{}, op.Refuse(op.BadParams, "libvirt.templates has no entry %q", orElse(name, DefaultTemplate)).
+		WithHint("name one with template, or let an operator add one called " + DefaultTemplate + " to gated.yaml")
+}

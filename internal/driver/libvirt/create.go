@@ -1,0 +1,85 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gated/internal/op"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// firstDisk is the name of the disk that a guest is made with.
+const firstDisk = "vda"
+
+func (w *work) create(ctx context.Context) (action, error) {
+	t, err := w.cfg.template(w.step.Params.Str("template"))
+	if err != nil {
+		return nil, err
+	}
+	if c := w.step.Params.Str("command"); c != "" {
+		return nil, op.Refuse(op.BadParams, "a guest of libvirt runs no command of gated.yaml (%s)", op.Shown(c))
+	}
+	if w.step.Birth == "" || op.CheckName(w.step.Birth) != nil {
+		return nil, op.Refuse(op.Internal, "the step has no birth token")
+	}
+	pool, err := w.pool(ctx, t.Pool)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		vol, where, err := w.newVolume(ctx, pool, volumeName(w.step.Birth, firstDisk, t.Format), t.Format, t.Disk<<20, t.Image)
+		if err != nil {
+			return err
+		}
+		text := domainText(w.step, t, diskText(firstDisk, where, t.Format, ""))
+		var dom golibvirt.Domain
+		err = w.do(ctx, func(lv *golibvirt.Libvirt) (err error) {
+			dom, err = lv.DomainDefineXMLFlags(text, golibvirt.DomainDefineValidate)
+			return err
+		})
+		if err != nil {
+			if !w.session.broken {
+				w.discard(ctx, vol)
+				w.begun = w.session.broken // nothing is left of it
+			}
+			return err
+		}
+		if w.step.Params.Str("state") == running {
+			return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(dom) })
+		}
+		return nil
+	}, nil
+}
+
+// domainText is the XML of a new domain.
+func domainText(step op.Step, t Template, disks string) string {
+	p := step.Params
+	memory, cpus := t.Memory, t.CPUs
+	if p.Has("memory") {
+		memory = p.Int("memory")
+	}
+	if p.Has("cpus") {
+		cpus = p.Int("cpus")
+	}
+	m := mark{uuid: newUUID(), birth: step.Birth, generation: random(8), protected: p.Bool("protected"), labels: p.Labels("labels")}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<domain type='%s'><name>%s</name><uuid>%s</uuid><metadata>%s</metadata>`, t.Type, escape(step.Target.Name), m.uuid, m.text())
+	fmt.Fprintf(&b, `<memory unit='MiB'>%d</memory><currentMemory unit='MiB'>%d</currentMemory><vcpu>%d</vcpu>`, memory, memory, cpus)
+	machine := ""
+	if t.Machine != "" {
+		machine = fmt.Sprintf(` machine='%s'`, escape(t.Machine))
+	}
+	fmt.Fprintf(&b, `<os><type%s>hvm</type><boot dev='hd'/></os><features><acpi/><apic/></features>`, machine)
+	if t.Type == "kvm" {
+		b.WriteString(`<cpu mode='host-passthrough'/>`)
+	}
+	b.WriteString(`<on_poweroff>destroy</on_poweroff><on_reboot>restart</on_reboot><on_crash>destroy</on_crash><devices>`)
+	b.WriteString(disks)
+	if t.Network != "" {
+		fmt.Fprintf(&b, `<interface type='network'><source network='%s'/><model type='virtio'/></interface>`, escape(t.Network))
+	}
+	b.WriteString(`<console type='pty'/></devices></domain>`)
+	return b.String()
+}

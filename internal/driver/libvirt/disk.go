@@ -1,0 +1,131 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"gated/internal/op"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+	"golang.org/x/sys/unix"
+)
+
+// The formats of disks that this driver makes and can look into.
+const (
+	formatQCOW2 = "qcow2"
+	formatRaw   = "raw"
+)
+
+// disk is one disk of a domain's persistent configuration.
+type disk struct {
+	target    string // "vda"
+	path      string // of a file or a device; empty for what has none here
+	id        op.StorageID
+	format    string
+	capacity  int64 // bytes; 0 where it is not known
+	allocated int64 // bytes
+	modified  string
+	volume    *golibvirt.StorageVol // nil where it is in no active pool
+	shared    bool                  // read only, or made to be shared: never deleted or wiped
+	medium    bool                  // a CD or a floppy
+	transient bool                  // its changes end with the guest's run
+}
+
+// deletable holds for disks that a destroy takes.
+func (k disk) deletable() bool { return k.volume != nil && !k.shared && !k.medium }
+
+// sourcePath returns the file or device of a disk, which for a volume of a pool
+// has to be asked for.
+func sourcePath(ctx context.Context, s *session, x diskXML) (string, error) {
+	switch {
+	case x.Source.File != "":
+		return x.Source.File, nil
+	case x.Source.Dev != "":
+		return x.Source.Dev, nil
+	case x.Source.Dir != "":
+		return x.Source.Dir, nil
+	case x.Source.Volume != "":
+		return call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) {
+			return lv.StorageVolGetPath(golibvirt.StorageVol{Pool: x.Source.Pool, Name: x.Source.Volume})
+		})
+	}
+	return "", nil
+}
+
+// disk looks at one disk of a domain.
+func (d *Driver) disk(ctx context.Context, s *session, x diskXML) (disk, error) {
+	k := disk{target: x.Target.Dev, format: x.Driver.Type, shared: x.ReadOnly != nil || x.Shareable != nil,
+		medium: x.Device != "" && x.Device != "disk" && x.Device != "lun", transient: x.Transient != nil}
+	var err error
+	if k.path, err = sourcePath(ctx, s, x); err != nil && !said(err, golibvirt.ErrNoStorageVol, golibvirt.ErrNoStoragePool) {
+		return k, err
+	}
+	if k.path == "" {
+		k.id = op.StorageID(fmt.Sprintf("libvirt:%s:%s:%s/%s", x.Type, x.Source.Protocol+x.Source.Pool, x.Source.Name, x.Source.Volume))
+		return k, nil
+	}
+	if err := d.lookUpVolume(ctx, s, &k); err != nil {
+		return k, err
+	}
+	k.id, err = identify(k)
+	return k, err
+}
+
+// lookUpVolume fills in what a pool knows of the disk.
+func (d *Driver) lookUpVolume(ctx context.Context, s *session, k *disk) error {
+	vol, err := call(ctx, s, func(lv *golibvirt.Libvirt) (golibvirt.StorageVol, error) { return lv.StorageVolLookupByPath(k.path) })
+	if said(err, golibvirt.ErrNoStorageVol) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetXMLDesc(vol, 0) })
+	if err != nil {
+		if errors.Is(err, errAway) {
+			return err
+		}
+		return nil // the pool remembers a volume that is not there any more
+	}
+	x, err := parseXML[volumeXML](text)
+	if err != nil {
+		return err
+	}
+	if k.capacity, err = x.Capacity.bytes(); err != nil {
+		return err
+	}
+	if k.allocated, err = x.Allocation.bytes(); err != nil {
+		return err
+	}
+	k.volume, k.modified = &vol, x.Target.Modified
+	if k.format == "" {
+		k.format = x.Target.Format.Type
+	}
+	return nil
+}
+
+// identify tells a disk from another one under its path: a file by its inode and
+// the time at which that was made, anything else by the key that libvirt has for
+// the volume. A file that this daemon cannot see has its path alone.
+func identify(k disk) (op.StorageID, error) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, k.path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME|unix.STATX_TYPE, &st)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return op.StorageID("libvirt:missing:" + k.path), nil
+	case errors.Is(err, fs.ErrPermission):
+		return op.StorageID("libvirt:unseen:" + k.path), nil
+	case err != nil:
+		return "", &os.PathError{Op: "statx", Path: k.path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+		return op.StorageID(fmt.Sprintf("libvirt:file:%s@%d.%d.%09d", k.path, st.Ino, st.Btime.Sec, st.Btime.Nsec)), nil
+	}
+	if k.volume != nil {
+		return op.StorageID("libvirt:volume:" + k.volume.Key), nil
+	}
+	return op.StorageID("libvirt:path:" + k.path), nil
+}

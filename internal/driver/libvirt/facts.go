@@ -1,0 +1,148 @@
+package libvirt
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gated/internal/op"
+)
+
+// facts says what people should see before they sign.
+func (g *guest) facts() []op.Fact {
+	var facts []op.Fact
+	add := func(name, format string, args ...any) {
+		facts = append(facts, op.Fact{Name: name, Text: op.Shown(fmt.Sprintf(format, args...))})
+	}
+	for _, k := range g.disks {
+		facts = append(facts, op.Fact{Name: "disk " + op.Shown(k.target), Text: op.Shown(g.diskText(k))})
+	}
+	if len(g.disks) == 0 {
+		add("disks", "none")
+	}
+	add("snapshots", "%s", g.snapshotsText())
+	add("saved state", "%s", choose(g.saved, "an image of its memory, from which the next start goes on (goes with a destroy)", "none"))
+	if g.xml.OS.NVRAM != "" {
+		add("firmware settings", "%s (go with a destroy)", g.xml.OS.NVRAM)
+	}
+	add("backups", "none known; gated makes none here")
+	add("depends on it", "%s", g.dependentsText())
+	for _, line := range g.strange {
+		add("only while it runs", "%s: not in its configuration, and gone from it when it stops", line)
+	}
+	if g.active && !g.persistent {
+		add("definition", "transient: it was undefined while it runs, or never defined; left to others, it is gone when it stops")
+	}
+	add("remains", "%s", g.remainsText())
+	if waits := g.waitingText(); waits != "" {
+		add("from the next start on", "%s", waits)
+	}
+	add("destroy, wipe, restore, snapshot-delete, disk-wipe, disk-delete", "cannot be undone: libvirt has no trash")
+	return facts
+}
+
+func choose(ok bool, yes, no string) string {
+	if ok {
+		return yes
+	}
+	return no
+}
+
+func (g *guest) diskText(k disk) string {
+	var parts []string
+	if k.capacity > 0 {
+		parts = append(parts, fmt.Sprintf("%s (%s allocated)", bytesText(k.capacity), bytesText(k.allocated)))
+	} else {
+		parts = append(parts, "size not known")
+	}
+	parts = append(parts, orElse(k.format, "format not known"))
+	if k.path != "" {
+		parts = append(parts, k.path)
+	} else {
+		parts = append(parts, strings.TrimPrefix(string(k.id), "libvirt:"))
+	}
+	if k.volume != nil {
+		parts = append(parts, "in the pool "+k.volume.Pool)
+	}
+	if seconds, err := strconv.ParseFloat(k.modified, 64); err == nil {
+		parts = append(parts, "last write "+time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339))
+	}
+	for _, other := range g.users[k.target] {
+		parts = append(parts, "used by "+other.Name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (g *guest) snapshotsText() string {
+	if len(g.snapshots) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, x := range g.snapshots {
+		names = append(names, x.Name+choose(x.external(), " (in files of its own, which gated leaves alone)", ""))
+	}
+	return strings.Join(names, ", ") + " (in the disks, and go with them)"
+}
+
+func (g *guest) dependentsText() string {
+	var names []string
+	for _, t := range g.dependents() {
+		names = append(names, t.String())
+	}
+	if len(names) == 0 {
+		return "no other guest of this libvirtd"
+	}
+	return strings.Join(names, ", ") + ": shares a disk, or has one on top of one"
+}
+
+// remainsText says what a destroy leaves behind.
+func (g *guest) remainsText() string {
+	var stay []string
+	for _, k := range g.disks {
+		switch {
+		case k.medium, k.shared:
+			stay = append(stay, k.target+" (read only, or shared)")
+		case k.volume == nil:
+			stay = append(stay, k.target+" (in no active pool of this libvirtd)")
+		case len(g.users[k.target]) > 0:
+			stay = append(stay, k.target+" (used by others)")
+		}
+	}
+	if len(stay) == 0 {
+		return "nothing after a destroy"
+	}
+	return "after a destroy: " + strings.Join(stay, ", ")
+}
+
+// waitingText says what runs otherwise than it is configured.
+func (g *guest) waitingText() string {
+	if !g.active || !g.persistent {
+		return ""
+	}
+	var out []string
+	have, _, err1 := g.live.memory()
+	want, _, err2 := g.xml.memory()
+	if err1 == nil && err2 == nil && have != want {
+		out = append(out, fmt.Sprintf("memory %d MiB, %d MiB now", (want+1023)>>10, (have+1023)>>10))
+	}
+	_, now, err1 := g.live.cpus()
+	_, then, err2 := g.xml.cpus()
+	if err1 == nil && err2 == nil && now != then {
+		out = append(out, fmt.Sprintf("cpus %d, %d now", then, now))
+	}
+	return strings.Join(out, "; ")
+}
+
+// bytesText writes a size as people read it.
+func bytesText(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	size, i := float64(n)/1024, 0
+	for size >= 1024 && i < len(units)-1 {
+		size, i = size/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", size, units[i])
+}

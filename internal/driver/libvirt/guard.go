@@ -1,0 +1,70 @@
+package libvirt
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+)
+
+// maxPacket is the largest answer that is read, in bytes: libvirt's own bound.
+const maxPacket = 32 << 20
+
+// The parts of a libvirt RPC packet that are looked at: length, program,
+// version, procedure, type, serial, status, each four bytes, big endian.
+const (
+	headerSize   = 28
+	program      = 0x20008086
+	typeOfReply  = 1
+	typeAt       = 16
+	serialAt     = 20
+	programAt    = 4
+	lengthOfSize = 4
+)
+
+// guard hands the library whole replies alone, each once and in the order of
+// the calls, of which a connection has one at a time. The library trusts the
+// lengths that it reads, and waits for ever on an answer that comes twice; what
+// libvirtd says must not be able to end or to stop this daemon.
+type guard struct {
+	net.Conn
+	rest []byte // of the packet that is being handed on
+	last uint32 // the serial of the last reply
+}
+
+// Read returns bytes of the next reply. After anything that is none, the
+// connection is over.
+func (g *guard) Read(p []byte) (int, error) {
+	for len(g.rest) == 0 {
+		packet, err := g.packet()
+		if err != nil {
+			return 0, err
+		}
+		if binary.BigEndian.Uint32(packet[programAt:]) != program || binary.BigEndian.Uint32(packet[typeAt:]) != typeOfReply {
+			continue // an event that nobody asked for
+		}
+		serial := binary.BigEndian.Uint32(packet[serialAt:])
+		if serial <= g.last {
+			return 0, fmt.Errorf("libvirtd answered call %d after call %d", serial, g.last)
+		}
+		g.last, g.rest = serial, packet
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}
+
+func (g *guard) packet() ([]byte, error) {
+	var size [lengthOfSize]byte
+	if _, err := io.ReadFull(g.Conn, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n < headerSize || n > maxPacket {
+		return nil, fmt.Errorf("libvirtd sent a packet of %d bytes", n)
+	}
+	packet := make([]byte, n)
+	copy(packet, size[:])
+	_, err := io.ReadFull(g.Conn, packet[lengthOfSize:])
+	return packet, err
+}

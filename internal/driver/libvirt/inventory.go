@@ -1,0 +1,109 @@
+package libvirt
+
+import (
+	"context"
+	"slices"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// domain is a domain as libvirtd lists it, with its XML.
+type domain struct {
+	golibvirt.Domain
+	xml        domainXML // persistent where there is one; what it is started from
+	live       domainXML // what runs; the zero value of what does not run
+	text       string    // of xml
+	active     bool
+	persistent bool
+	saved      bool // has a managed save image: state that the next start goes on from
+	snapshots  bool
+	broken     error // why its XML cannot be read
+}
+
+// sets are the lists that tell, of all domains in one call each, what else would
+// have to be asked of each.
+var sets = []struct {
+	flag golibvirt.ConnectListAllDomainsFlags
+	put  func(*domain)
+}{
+	{golibvirt.ConnectListDomainsActive, func(d *domain) { d.active = true }},
+	{golibvirt.ConnectListDomainsPersistent, func(d *domain) { d.persistent = true }},
+	{golibvirt.ConnectListDomainsManagedsave, func(d *domain) { d.saved = true }},
+	{golibvirt.ConnectListDomainsHasSnapshot, func(d *domain) { d.snapshots = true }},
+}
+
+// inventory lists every domain, by name, with its XML: what a destroy would take
+// from a guest is known only when it is known what others use.
+func inventory(ctx context.Context, s *session) ([]*domain, error) {
+	list := func(flags golibvirt.ConnectListAllDomainsFlags) ([]golibvirt.Domain, error) {
+		return call(ctx, s, func(lv *golibvirt.Libvirt) ([]golibvirt.Domain, error) {
+			found, _, err := lv.ConnectListAllDomains(1, flags)
+			return found, err
+		})
+	}
+	found, err := list(0)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*domain, 0, len(found))
+	by := make(map[golibvirt.UUID]*domain, len(found))
+	for _, f := range found {
+		dom := &domain{Domain: f}
+		all, by[f.UUID] = append(all, dom), dom
+	}
+	for _, set := range sets {
+		if found, err = list(set.flag); err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if dom := by[f.UUID]; dom != nil {
+				set.put(dom)
+			}
+		}
+	}
+	return readAll(ctx, s, all)
+}
+
+// readAll reads the domains' XML, and leaves out those that went meanwhile.
+func readAll(ctx context.Context, s *session, all []*domain) ([]*domain, error) {
+	kept := all[:0]
+	for _, dom := range all {
+		err := dom.read(ctx, s)
+		if said(err, golibvirt.ErrNoDomain) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, dom)
+	}
+	slices.SortFunc(kept, func(a, b *domain) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return kept, nil
+}
+
+func (dom *domain) read(ctx context.Context, s *session) (err error) {
+	if dom.text, err = describe(ctx, s, dom.Domain, golibvirt.DomainXMLInactive); err != nil {
+		return err
+	}
+	if dom.xml, err = parseXML[domainXML](dom.text); err != nil {
+		dom.broken = err
+		return nil
+	}
+	if dom.active {
+		text, err := describe(ctx, s, dom.Domain, 0)
+		if err != nil {
+			return err
+		}
+		dom.live, dom.broken = parseXML[domainXML](text)
+	}
+	return nil
+}
+
+func describe(ctx context.Context, s *session, dom golibvirt.Domain, flags golibvirt.DomainXMLFlags) (string, error) {
+	return call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) { return lv.DomainGetXMLDesc(dom, flags) })
+}

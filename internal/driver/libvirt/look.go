@@ -1,0 +1,362 @@
+package libvirt
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gated/internal/op"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// guest is all that one look knows of a domain.
+type guest struct {
+	*domain
+	mark      mark
+	disks     []disk
+	strange   []string // disks that run and are not configured, or otherwise
+	snapshots []snapshotXML
+	users     map[string][]*domain // who else uses a disk, by its target
+}
+
+// The values of Observed.Running.
+const (
+	running = "running"
+	stopped = "stopped"
+	absent  = "absent"
+	unknown = "unknown" // in List alone: nobody can vouch for what is there
+)
+
+// Observe looks at one guest, with facts for people. Its refusals are
+// Unavailable where libvirtd does not answer and Conflict for a domain that
+// cannot be read.
+func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	var o op.Observed
+	err := d.with(ctx, func(s *session) error {
+		g, seen, err := d.look(ctx, s, l.Target)
+		if err != nil {
+			return err
+		}
+		if g != nil {
+			seen.Facts, seen.Missing = g.facts(), g.missing(l)
+		}
+		o = seen
+		return nil
+	})
+	return o, err
+}
+
+// with runs fn with a connection.
+func (d *Driver) with(ctx context.Context, fn func(*session) error) error {
+	s, err := d.session(ctx)
+	if err == nil {
+		defer d.release(s)
+		err = fn(s)
+	}
+	return d.unavailable(err)
+}
+
+// look is Observe without facts. The guest is nil if the name is free.
+func (d *Driver) look(ctx context.Context, s *session, t op.Target) (*guest, op.Observed, error) {
+	if t.Kind != d.Kind() {
+		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+	}
+	all, err := inventory(ctx, s)
+	if err != nil {
+		return nil, op.Observed{}, err
+	}
+	used, err := filesOf(ctx, s, all)
+	if err != nil {
+		return nil, op.Observed{}, err
+	}
+	for _, dom := range all {
+		if dom.Name != t.Name {
+			continue
+		}
+		g, err := d.guest(ctx, s, dom, used)
+		if err != nil {
+			return nil, op.Observed{}, err
+		}
+		return g, d.observed(g), nil
+	}
+	return nil, op.Observed{Target: t, Running: absent, Ops: d.ops, Backend: d.Name(),
+		Fingerprint: op.FingerprintOf(op.Params{"name": t.Name, "incarnation": ""}.Canonical())}, nil
+}
+
+// List looks at every domain whose name a target can have, without facts. One
+// that cannot be read is listed as unknown with the reason as its one fact, so
+// that it hides no other.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	var out []op.Observed
+	err := d.with(ctx, func(s *session) error {
+		all, err := inventory(ctx, s)
+		if err != nil {
+			return err
+		}
+		used, err := filesOf(ctx, s, all)
+		if err != nil {
+			return err
+		}
+		for _, dom := range all {
+			if op.CheckName(dom.Name) != nil {
+				continue
+			}
+			g, err := d.guest(ctx, s, dom, used)
+			if s.broken {
+				return err
+			}
+			if said(err, golibvirt.ErrNoDomain) {
+				continue // it went while we look
+			}
+			if err != nil {
+				out = append(out, d.unreadable(dom, err))
+				continue
+			}
+			out = append(out, d.observed(g))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (d *Driver) unreadable(dom *domain, err error) op.Observed {
+	return op.Observed{Target: op.Target{Kind: d.Kind(), Name: dom.Name}, Present: true, Running: unknown, Backend: d.Name(),
+		Facts: []op.Fact{{Name: unknown, Text: op.Shown(err.Error())}}}
+}
+
+// guest looks at the parts of a domain.
+func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used files) (*guest, error) {
+	refuse := func(err error) error { return op.Refuse(op.Conflict, "guest/%s: %v", dom.Name, err) }
+	if dom.broken != nil {
+		return nil, refuse(dom.broken)
+	}
+	g := &guest{domain: dom, users: map[string][]*domain{}}
+	var err error
+	if g.mark, err = dom.xml.mark(); err != nil {
+		return nil, refuse(err)
+	}
+	for _, x := range dom.xml.Disks {
+		if x.Source == (diskXML{}).Source {
+			continue // a drive without a medium
+		}
+		k, err := d.disk(ctx, s, x)
+		if err != nil {
+			return nil, err
+		}
+		g.disks = append(g.disks, k)
+		if others := used.others(dom, k); len(others) > 0 && !k.medium {
+			g.users[k.target] = others
+		}
+	}
+	g.strange = strangers(dom)
+	if dom.snapshots {
+		g.snapshots, err = snapshotsOf(ctx, s, dom.Domain)
+	}
+	return g, err
+}
+
+// strangers says which disks run and are not configured, or are other ones.
+func strangers(dom *domain) []string {
+	var out []string
+	for _, x := range dom.live.Disks {
+		same := slices.ContainsFunc(dom.xml.Disks, func(y diskXML) bool {
+			return y.Target == x.Target && (y.Source == x.Source || y.Source.Volume != "" && y.Source.Volume == x.Source.Volume)
+		})
+		if !same && x.Source != (diskXML{}).Source {
+			out = append(out, fmt.Sprintf("%s %s%s%s%s", x.Target.Dev, x.Source.File, x.Source.Dev, x.Source.Name, x.Source.Volume))
+		}
+	}
+	return out
+}
+
+func snapshotsOf(ctx context.Context, s *session, dom golibvirt.Domain) ([]snapshotXML, error) {
+	found, err := call(ctx, s, func(lv *golibvirt.Libvirt) ([]golibvirt.DomainSnapshot, error) {
+		found, _, err := lv.DomainListAllSnapshots(dom, 1, 0)
+		return found, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []snapshotXML
+	for _, f := range found {
+		text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) { return lv.DomainSnapshotGetXMLDesc(f, 0) })
+		if said(err, golibvirt.ErrNoDomainSnapshot) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		x, err := parseXML[snapshotXML](text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	slices.SortFunc(out, func(a, b snapshotXML) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+// incarnation names the guest in a way that no name, no UUID and no copied
+// metadata can: its disks are in it, each by what it is and not by its path.
+func (g *guest) incarnation() op.Incarnation {
+	h := sha256.New()
+	for _, k := range g.disks {
+		if k.medium {
+			continue // a CD that is put in makes nobody another one
+		}
+		fmt.Fprintf(h, "%s\x00%s\x00", k.target, k.id)
+	}
+	generation := g.mark.generation
+	if generation == "" {
+		generation = "-"
+	}
+	return op.Incarnation("libvirt:" + g.xml.UUID + ":" + generation + ":" + hex.EncodeToString(h.Sum(nil)[:12]))
+}
+
+func (d *Driver) observed(g *guest) op.Observed {
+	o := op.Observed{Target: op.Target{Kind: d.Kind(), Name: g.Name}, Present: true, Incarnation: g.incarnation(), Birth: g.mark.birth,
+		Running: stopped, Spec: g.params(), Protected: g.mark.protected, Labels: g.mark.labels, Volatile: g.volatile(),
+		Storage: g.storage(), Ops: d.ops, Backend: d.Name(), Fingerprint: g.fingerprint(), Dependent: g.dependents()}
+	if g.active {
+		o.Running = running
+	}
+	for _, x := range g.snapshots {
+		o.Snapshots = append(o.Snapshots, x.Name)
+	}
+	for _, k := range g.disks {
+		if !k.medium {
+			o.Disks = append(o.Disks, op.Disk{Name: k.target, Size: k.capacity, ID: k.id})
+		}
+	}
+	return o
+}
+
+// volatile holds for a guest that loses more than what is in its memory when it
+// stops: one that was undefined while it ran is gone then, a disk that was only
+// put into what runs is gone from it, and a transient disk forgets.
+func (g *guest) volatile() bool {
+	forgets := slices.ContainsFunc(g.disks, func(k disk) bool { return k.transient })
+	return g.active && (!g.persistent || len(g.strange) > 0 || forgets)
+}
+
+// params is the spec in the catalogue's units. Memory that is no whole number of
+// MiB counts as the next one, so that a wish for what it nearly is shows as a change.
+func (g *guest) params() op.Params {
+	labels := make(map[string]any, len(g.mark.labels))
+	for k, v := range g.mark.labels {
+		labels[k] = v
+	}
+	p := op.Params{"command": "", "labels": labels, "protected": g.mark.protected}
+	if most, _, err := g.xml.memory(); err == nil {
+		p["memory"] = (most + 1023) >> 10
+	}
+	if most, _, err := g.xml.cpus(); err == nil {
+		p["cpus"] = most
+	}
+	return p
+}
+
+// storage is everything that a destroy would take.
+func (g *guest) storage() []op.StorageID {
+	ids := []op.StorageID{}
+	for _, k := range g.disks {
+		if k.deletable() {
+			ids = append(ids, k.id)
+		}
+	}
+	for _, x := range g.snapshots {
+		ids = append(ids, op.StorageID("libvirt:snapshot:"+g.xml.UUID+":"+x.Name+"@"+x.Created))
+	}
+	if g.saved {
+		ids = append(ids, op.StorageID("libvirt:saved:"+g.xml.UUID))
+	}
+	if g.xml.OS.NVRAM != "" {
+		ids = append(ids, op.StorageID("libvirt:nvram:"+g.xml.OS.NVRAM))
+	}
+	return ids
+}
+
+// dependents are the guests that use one of its disks, or a disk on top of one.
+func (g *guest) dependents() []op.Target {
+	var out []op.Target
+	for _, k := range g.disks {
+		for _, other := range g.users[k.target] {
+			name := other.Name
+			if op.CheckName(name) != nil {
+				name = "uuid-" + other.xml.UUID // it has a name that a target cannot have
+			}
+			if t := (op.Target{Kind: "guest", Name: name}); !slices.Contains(out, t) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// fingerprint digests what a signature should depend on: never whether the guest
+// runs, when it was written or how much is in it.
+func (g *guest) fingerprint() op.Fingerprint {
+	list := func(in []string) []any {
+		out := make([]any, len(in))
+		for i, v := range in {
+			out[i] = v
+		}
+		return out
+	}
+	var disks, snapshots, others []string
+	for _, k := range g.disks {
+		disks = append(disks, fmt.Sprintf("%s %s %d %s deletable=%t medium=%t", k.target, k.id, k.capacity, k.format, k.deletable(), k.medium))
+	}
+	for _, x := range g.snapshots {
+		snapshots = append(snapshots, x.Name+"@"+x.Created)
+	}
+	for _, t := range g.dependents() {
+		others = append(others, t.Name)
+	}
+	p := g.params()
+	p["name"], p["incarnation"] = g.Name, string(g.incarnation())
+	p["memory_text"] = g.xml.Memory.Value + g.xml.Memory.Unit
+	if g.xml.Current != nil {
+		p["memory_text"] = p.Str("memory_text") + "/" + g.xml.Current.Value + g.xml.Current.Unit
+	}
+	p["cpus_text"] = g.xml.VCPU.Value + "/" + g.xml.VCPU.Current
+	p["disks"], p["snapshots"], p["dependents"], p["live"] = list(disks), list(snapshots), list(others), list(g.strange)
+	p["saved"], p["persistent"], p["nvram"] = g.saved, g.persistent, g.xml.OS.NVRAM
+	return op.FingerprintOf(p.Canonical())
+}
+
+// missing says what a step is about and is not there.
+func (g *guest) missing(l op.Look) string {
+	if name := l.Params.Str("snapshot"); (l.Op == "guest.restore" || l.Op == "guest.snapshot-delete") && !g.hasSnapshot(name) {
+		return "guest/" + g.Name + " has no snapshot " + strconv.Quote(name)
+	}
+	if l.Op == "guest.disk-create" || !l.Params.Has("disk") {
+		return ""
+	}
+	if _, ok := g.diskNamed(l.Params.Str("disk")); !ok {
+		return "guest/" + g.Name + " has no disk " + strconv.Quote(l.Params.Str("disk"))
+	}
+	return ""
+}
+
+func (g *guest) hasSnapshot(name string) bool {
+	return slices.ContainsFunc(g.snapshots, func(x snapshotXML) bool { return x.Name == name })
+}
+
+func (g *guest) diskNamed(name string) (disk, bool) {
+	for _, k := range g.disks {
+		if k.target == name && !k.medium {
+			return k, true
+		}
+	}
+	return disk{}, false
+}

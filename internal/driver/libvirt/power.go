@@ -1,0 +1,97 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// glance is how often a guest that was asked to shut down is looked at.
+const glance = 250 * time.Millisecond
+
+func (w *work) start(context.Context) (action, error) {
+	if w.guest.active {
+		return func(context.Context) error { return nil }, nil // it runs already
+	}
+	return w.powerOn, nil
+}
+
+func (w *work) powerOn(ctx context.Context) error {
+	return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(w.guest.Domain) })
+}
+
+func (w *work) stop(context.Context) (action, error) { return w.shutDown, nil }
+
+// shutDown asks the guest to end and, when its grace is over, powers it off. One
+// without an operating system hears nothing. The definition of one that was
+// undefined while it ran is written down first: to stop is not to lose.
+func (w *work) shutDown(ctx context.Context) error {
+	if !w.guest.active {
+		return nil
+	}
+	if err := w.keepDefinition(ctx); err != nil {
+		return err
+	}
+	dom := w.guest.Domain
+	// A guest that is paused cannot hear; whatever the reason, the power is next.
+	asked := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainShutdown(dom) })
+	if asked == nil {
+		ended, err := w.ends(ctx, w.cfg.StopGrace)
+		if err != nil {
+			return err
+		}
+		if ended {
+			w.detail = "it shut down"
+			return nil
+		}
+	}
+	w.detail = fmt.Sprintf("powered off: it did not shut down within %s", w.cfg.StopGrace)
+	return w.powerOff(ctx)
+}
+
+// keepDefinition makes a transient domain persistent.
+func (w *work) keepDefinition(ctx context.Context) error {
+	if w.guest.persistent {
+		return nil
+	}
+	text, err := describe(ctx, w.session, w.guest.Domain, golibvirt.DomainXMLInactive|golibvirt.DomainXMLSecure)
+	if err != nil {
+		return err
+	}
+	return w.do(ctx, func(lv *golibvirt.Libvirt) error { _, err := lv.DomainDefineXMLFlags(text, 0); return err })
+}
+
+// ends waits until the guest does not run, for as long as grace.
+func (w *work) ends(ctx context.Context, grace time.Duration) (bool, error) {
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	for {
+		active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.DomainIsActive(w.guest.Domain) })
+		if said(err, golibvirt.ErrNoDomain) {
+			return true, nil
+		}
+		if err != nil || active == 0 {
+			return err == nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-over.C:
+			return false, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// powerOff ends the guest's process. One that has ended already is no error.
+func (w *work) powerOff(ctx context.Context) error {
+	err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainDestroyFlags(w.guest.Domain, 0) })
+	if said(err, golibvirt.ErrOperationInvalid, golibvirt.ErrNoDomain) {
+		return nil
+	}
+	return err
+}

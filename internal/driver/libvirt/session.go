@@ -1,0 +1,171 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"gated/internal/op"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// session is one connection with one call at a time. Its calls end with their
+// deadline, whatever libvirtd does: then the connection is closed and not used
+// again.
+type session struct {
+	lv      *golibvirt.Libvirt
+	conn    net.Conn
+	timeout time.Duration
+	broken  bool
+}
+
+// errAway marks errors of the connection: what was asked may have been done.
+var errAway = errors.New("libvirtd does not answer")
+
+// maxIdle is how many connections are kept for later.
+const maxIdle = 4
+
+// session takes an idle connection, or makes one.
+func (d *Driver) session(ctx context.Context) (*session, error) {
+	for {
+		select {
+		case s := <-d.idle:
+			if s.lv.IsConnected() {
+				return s, nil
+			}
+			s.close()
+			continue
+		default:
+		}
+		return d.connect(ctx)
+	}
+}
+
+func (d *Driver) connect(ctx context.Context) (*session, error) {
+	var dialer net.Dialer
+	timed, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+	defer cancel()
+	conn, err := dialer.DialContext(timed, "unix", d.cfg.Socket)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errAway, err)
+	}
+	g := &guard{Conn: conn}
+	s := &session{lv: golibvirt.NewWithDialer(dialed{g}), conn: conn, timeout: d.cfg.Timeout}
+	_, err = call(ctx, s, func(lv *golibvirt.Libvirt) (uint64, error) {
+		if err := lv.ConnectToURI(golibvirt.ConnectURI(DefaultURI)); err != nil {
+			return 0, err
+		}
+		return lv.ConnectGetLibVersion()
+	})
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// dialed is a dialer of a connection that is there.
+type dialed struct{ conn net.Conn }
+
+// Dial returns it.
+func (d dialed) Dial() (net.Conn, error) { return d.conn, nil }
+
+// release keeps a sound connection for later.
+func (d *Driver) release(s *session) {
+	if s.broken {
+		s.close()
+		return
+	}
+	select {
+	case d.idle <- s:
+	default:
+		s.close()
+	}
+}
+
+// close ends the connection. Closing cannot fail in a way that matters here.
+func (s *session) close() { s.broken = true; _ = s.conn.Close() }
+
+// call makes one call within the session's timeout.
+func call[T any](ctx context.Context, s *session, fn func(*golibvirt.Libvirt) (T, error)) (T, error) {
+	timed, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return longCall(timed, s, fn)
+}
+
+// longCall makes one call for as long as ctx lasts. A goroutine that libvirtd
+// keeps waiting ends when the connection is closed.
+func longCall[T any](ctx context.Context, s *session, fn func(*golibvirt.Libvirt) (T, error)) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	var none T
+	if s.broken {
+		return none, errAway
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		var a answer
+		defer func() {
+			if p := recover(); p != nil {
+				a.err = fmt.Errorf("what libvirtd answered cannot be read: %v", p)
+			}
+			answered <- a
+		}()
+		a.v, a.err = fn(s.lv)
+	}()
+	select {
+	case <-ctx.Done():
+		s.close()
+		return none, fmt.Errorf("%w: %w", errAway, ctx.Err())
+	case a := <-answered:
+		var said golibvirt.Error
+		if a.err != nil && !errors.As(a.err, &said) {
+			s.close()
+			return none, fmt.Errorf("%w: %w", errAway, a.err)
+		}
+		return a.v, a.err
+	}
+}
+
+// do is call for what answers nothing but its error.
+func do(ctx context.Context, s *session, fn func(*golibvirt.Libvirt) error) error {
+	_, err := call(ctx, s, func(lv *golibvirt.Libvirt) (struct{}, error) { return struct{}{}, fn(lv) })
+	return err
+}
+
+// long is do for as long as ctx lasts.
+func long(ctx context.Context, s *session, fn func(*golibvirt.Libvirt) error) error {
+	_, err := longCall(ctx, s, func(lv *golibvirt.Libvirt) (struct{}, error) { return struct{}{}, fn(lv) })
+	return err
+}
+
+// said reports whether err is that answer of libvirtd's.
+func said(err error, codes ...golibvirt.ErrorNumber) bool {
+	var e golibvirt.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, c := range codes {
+		if e.Code == uint32(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// unavailable words an error from before anything was changed.
+func (d *Driver) unavailable(err error) error {
+	var r *op.Refusal
+	if err == nil || errors.As(err, &r) {
+		return err
+	}
+	if errors.Is(err, errAway) {
+		return op.Refuse(op.Unavailable, "%v (%s)", err, d.cfg.Socket).WithHint("is libvirtd up, and may gated open its socket? gated doctor says more")
+	}
+	return op.Refuse(op.Unavailable, "libvirtd refuses: %s", op.Shown(err.Error()))
+}

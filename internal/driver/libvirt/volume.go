@@ -1,0 +1,86 @@
+package libvirt
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"gated/internal/op"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+// pool finds a storage pool that is active.
+func (w *work) pool(ctx context.Context, name string) (golibvirt.StoragePool, error) {
+	pool, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StoragePool, error) { return lv.StoragePoolLookupByName(name) })
+	if said(err, golibvirt.ErrNoStoragePool) {
+		return pool, op.Refuse(op.Conflict, "libvirt has no storage pool %q", name).WithHint("virsh pool-define-as, or another pool in gated.yaml")
+	}
+	if err != nil {
+		return pool, err
+	}
+	active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.StoragePoolIsActive(pool) })
+	if err == nil && active == 0 {
+		err = op.Refuse(op.Unavailable, "the storage pool %q is not active", name).WithHint("virsh pool-start %s", name)
+	}
+	return pool, err
+}
+
+// volumeText is the XML of a new volume.
+func volumeText(name, format string, bytes int64) string {
+	return fmt.Sprintf(`<volume><name>%s</name><capacity unit='bytes'>%d</capacity><allocation unit='bytes'>0</allocation>`+
+		`<target><format type='%s'/></target></volume>`, escape(name), bytes, format)
+}
+
+// newVolume makes a volume that nothing was in, or a copy of another of the pool,
+// of at least so many bytes.
+func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, format string, bytes int64, image string) (vol golibvirt.StorageVol, where string, err error) {
+	err = w.long(ctx, func(lv *golibvirt.Libvirt) (err error) {
+		if image == "" {
+			vol, err = lv.StorageVolCreateXML(pool, volumeText(name, format, bytes), 0)
+			return err
+		}
+		from, err := lv.StorageVolLookupByName(pool, image)
+		if err != nil {
+			return err
+		}
+		if vol, err = lv.StorageVolCreateXMLFrom(pool, volumeText(name, format, bytes), from, 0); err != nil {
+			return err
+		}
+		_, capacity, _, err := lv.StorageVolGetInfo(vol)
+		if err == nil && capacity < uint64(bytes) {
+			err = lv.StorageVolResize(vol, uint64(bytes), 0)
+		}
+		return err
+	})
+	if err != nil {
+		return vol, "", err
+	}
+	where, err = call(ctx, w.session, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetPath(vol) })
+	return vol, where, err
+}
+
+// discard deletes a volume that this step made. What cannot be deleted is said in
+// the log: nothing uses it.
+func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol) {
+	err := w.long(context.WithoutCancel(ctx), func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(vol, 0) })
+	if err != nil {
+		w.cfg.Logger.Warn("a volume that no guest uses is left", "pool", vol.Pool, "volume", vol.Name, "err", err)
+	}
+}
+
+// volumeName is the name of a disk's volume: by the birth token of its guest, and
+// with a part of its own, so that what a crash left is never taken for it.
+func volumeName(birth, target, format string) string {
+	return birth + "-" + target + "-" + random(4) + "." + choose(format == formatRaw, "img", format)
+}
+
+// diskText is the XML of a disk on a file or a device.
+func diskText(target, where, format, typ string) string {
+	kind, attr := "file", "file"
+	if typ == "block" || path.Dir(where) == "/dev" {
+		kind, attr = "block", "dev"
+	}
+	return fmt.Sprintf(`<disk type='%s' device='disk'><driver name='qemu' type='%s'/><source %s='%s'/><target dev='%s' bus='virtio'/></disk>`,
+		kind, format, attr, escape(where), escape(target))
+}

@@ -1,0 +1,159 @@
+package libvirt
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// domainXML is what this driver reads of a domain's XML.
+type domainXML struct {
+	XMLName xml.Name  `xml:"domain"`
+	Type    string    `xml:"type,attr"`
+	Name    string    `xml:"name"`
+	UUID    string    `xml:"uuid"`
+	Memory  sizeXML   `xml:"memory"`
+	Current *sizeXML  `xml:"currentMemory"`
+	VCPU    vcpuXML   `xml:"vcpu"`
+	Marks   []markXML `xml:"metadata>guest"`
+	OS      struct {
+		NVRAM string `xml:"nvram"`
+	} `xml:"os"`
+	Disks []diskXML `xml:"devices>disk"`
+}
+
+type sizeXML struct {
+	Unit  string `xml:"unit,attr"`
+	Value string `xml:",chardata"`
+}
+
+type vcpuXML struct {
+	Current string `xml:"current,attr"`
+	Value   string `xml:",chardata"`
+}
+
+type diskXML struct {
+	Type   string `xml:"type,attr"`
+	Device string `xml:"device,attr"`
+	Driver struct {
+		Type string `xml:"type,attr"`
+	} `xml:"driver"`
+	Source struct {
+		File     string `xml:"file,attr"`
+		Dev      string `xml:"dev,attr"`
+		Dir      string `xml:"dir,attr"`
+		Pool     string `xml:"pool,attr"`
+		Volume   string `xml:"volume,attr"`
+		Protocol string `xml:"protocol,attr"`
+		Name     string `xml:"name,attr"`
+	} `xml:"source"`
+	Target struct {
+		Dev string `xml:"dev,attr"`
+	} `xml:"target"`
+	ReadOnly  *struct{} `xml:"readonly"`
+	Shareable *struct{} `xml:"shareable"`
+	Transient *struct{} `xml:"transient"`
+}
+
+// volumeXML is what this driver reads of a volume's XML. Sizes are in bytes.
+type volumeXML struct {
+	XMLName    xml.Name `xml:"volume"`
+	Name       string   `xml:"name"`
+	Key        string   `xml:"key"`
+	Capacity   sizeXML  `xml:"capacity"`
+	Allocation sizeXML  `xml:"allocation"`
+	Target     struct {
+		Path   string `xml:"path"`
+		Format struct {
+			Type string `xml:"type,attr"`
+		} `xml:"format"`
+		Modified string `xml:"timestamps>mtime"`
+	} `xml:"target"`
+	Backing struct {
+		Path string `xml:"path"`
+	} `xml:"backingStore"`
+}
+
+// snapshotXML is what this driver reads of a snapshot's XML.
+type snapshotXML struct {
+	XMLName xml.Name `xml:"domainsnapshot"`
+	Name    string   `xml:"name"`
+	State   string   `xml:"state"`
+	Created string   `xml:"creationTime"`
+	Memory  struct {
+		Snapshot string `xml:"snapshot,attr"`
+	} `xml:"memory"`
+	Disks []struct {
+		Name     string `xml:"name,attr"`
+		Snapshot string `xml:"snapshot,attr"`
+	} `xml:"disks>disk"`
+}
+
+func (s snapshotXML) external() bool {
+	for _, d := range s.Disks {
+		if d.Snapshot == "external" {
+			return true
+		}
+	}
+	return s.Memory.Snapshot == "external"
+}
+
+func parseXML[T any](text string) (T, error) {
+	var v T
+	if err := xml.Unmarshal([]byte(text), &v); err != nil {
+		return v, fmt.Errorf("the XML of libvirtd cannot be read: %w", err)
+	}
+	return v, nil
+}
+
+// units are those of libvirt's sizes, in bytes (formatdomain, memory).
+var units = map[string]uint64{"b": 1, "bytes": 1, "": 1 << 10, "KB": 1e3, "k": 1 << 10, "KiB": 1 << 10, "MB": 1e6, "M": 1 << 20, "MiB": 1 << 20,
+	"GB": 1e9, "G": 1 << 30, "GiB": 1 << 30, "TB": 1e12, "T": 1 << 40, "TiB": 1 << 40}
+
+// bytes returns the size in bytes. A size without a unit is in KiB, as libvirt
+// has it of memory; libvirtd itself always says the unit.
+func (s sizeXML) bytes() (int64, error) {
+	unit, ok := units[s.Unit]
+	n, err := strconv.ParseUint(strings.TrimSpace(s.Value), 10, 64)
+	if !ok || err != nil || n > (1<<62)/unit {
+		return 0, fmt.Errorf("the size %q %q cannot be read", s.Value, s.Unit)
+	}
+	return int64(n * unit), nil
+}
+
+// memory returns what the guest is given at its start at most, and then, in KiB.
+func (x domainXML) memory() (most, current int64, err error) {
+	if most, err = x.Memory.bytes(); err != nil {
+		return 0, 0, err
+	}
+	current = most
+	if x.Current != nil {
+		if current, err = x.Current.bytes(); err != nil {
+			return 0, 0, err
+		}
+	}
+	return most >> 10, current >> 10, nil
+}
+
+// cpus returns how many CPUs the guest can have, and how many it starts with.
+func (x domainXML) cpus() (most, current int64, err error) {
+	if most, err = strconv.ParseInt(strings.TrimSpace(x.VCPU.Value), 10, 32); err != nil || most < 1 {
+		return 0, 0, fmt.Errorf("the number of CPUs %q cannot be read", x.VCPU.Value)
+	}
+	current = most
+	if x.VCPU.Current != "" {
+		if current, err = strconv.ParseInt(x.VCPU.Current, 10, 32); err != nil || current < 1 || current > most {
+			return 0, 0, fmt.Errorf("the number of CPUs %q cannot be read", x.VCPU.Current)
+		}
+	}
+	return most, current, nil
+}
+
+// escape makes text of s for an element or an attribute.
+func escape(s string) string {
+	var b strings.Builder
+	// A strings.Builder takes everything.
+	_ = xml.EscapeText(&b, []byte(s))
+	return b.String()
+}
