@@ -112,11 +112,9 @@ func (t *tool) classifyCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(e)
 		}
-		rows := []string{cli.Row("class", string(e.Class)), cli.Row("rule", e.Rule), cli.Row("why", e.Why)}
-		for _, f := range e.Facts {
-			rows = append(rows, cli.Row(f.Name, f.Text))
-		}
-		return t.Table(rows...)
+		facts := append([]op.Fact{{Name: "class", Text: string(e.Class)}, {Name: "rule", Text: e.Rule}, {Name: "why", Text: e.Why}}, e.Facts...)
+		t.Print("%s", cli.Facts("", facts))
+		return nil
 	})
 }
 

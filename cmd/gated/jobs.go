@@ -36,6 +36,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 		if err := t.showJob(j); err != nil {
 			return err
 		}
+		t.Print("%s", cli.Outputs(j))
 		return t.showPeople(c, cl, j)
 	})
 	c.ValidArgsFunction = t.completeJob("")

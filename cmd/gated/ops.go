@@ -47,6 +47,9 @@ func (t *tool) showOp(o api.Op) error {
 	for _, p := range o.Params {
 		rows = append(rows, "    -p "+cli.Row(typed(p), p.Doc+notes(p)))
 	}
+	if o.Free {
+		rows = append(rows, "    -p "+cli.Row(wordsFreeParam, wordsFree))
+	}
 	return t.Table(rows...)
 }
 

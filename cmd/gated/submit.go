@@ -120,4 +120,5 @@ func (t *tool) showJobLine(j api.Job) {
 			t.Print(wordsStepDetail, op.Shown(s.Detail))
 		}
 	}
+	t.Print("%s", cli.Outputs(j))
 }

@@ -410,6 +410,8 @@ const (
 	wordsWaiting       = "%d waiting: opsign list\n"
 	wordsNoneWaits     = "0 waiting\n"
 	wordsOp            = "%s  %s (signed by: %s)\n"
+	wordsFreeParam     = "NAME=TEXT"
+	wordsFree          = "as the command has them: gated commands"
 	wordsRange         = " (%s, %d to %d)"
 	wordsRequired      = " (required)"
 	wordsJobOnly       = " (not in desired state)"

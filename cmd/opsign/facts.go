@@ -16,11 +16,11 @@ func lostText(r api.Request, now time.Time) string {
 	if len(r.Facts) == 0 {
 		return ""
 	}
-	rows := make([]string, 0, len(r.Facts))
-	for _, f := range r.Facts {
-		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
+	words := wordsLost
+	if r.Op == op.Run {
+		words = wordsWouldRun
 	}
-	return sprint(wordsLost, seenAt(r.FactsAt, now)) + cli.Columns(rows...)
+	return sprint(words, seenAt(r.FactsAt, now)) + cli.Facts("    ", r.Facts)
 }
 
 // seenAt says when something was seen: at which time of the day, and of what is

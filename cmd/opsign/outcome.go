@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,24 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 	default:
 		t.Print("%s", told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
 	}
+	if text := printed(ctx, cl, r); text != "" && !t.JSON {
+		t.Print("%s", text)
+	}
 	return cli.Ended(api.ExitOfState(r.State))
+}
+
+// printed shows what the step of a request printed that has ended; "" where that is
+// nothing, or nothing is known.
+func printed(ctx context.Context, cl *client.Client, r api.Request) string {
+	if r.State.Open() {
+		return ""
+	}
+	job, err := cl.Job(ctx, r.Job)
+	if err != nil {
+		return ""
+	}
+	job.Steps = slices.DeleteFunc(job.Steps, func(s api.Step) bool { return s.ID != r.ID })
+	return cli.Outputs(job)
 }
 
 // settled returns a request as it is when its step has ended. It waits for that

@@ -150,6 +150,7 @@ const (
 	wordsRequest        = "request %s: %s, for %s\n"
 	wordsSigned         = "  what the signature binds:\n"
 	wordsLost           = "  what would be lost, as the gate saw it%s:\n"
+	wordsWouldRun       = "  what would run, and what its probe says, as the gate saw it%s:\n"
 	wordsSeenAt         = " at %s"
 	wordsSeenAgo        = " %s ago"
 	wordsSeenDays       = " %d days ago"
@@ -193,7 +194,10 @@ const (
 var done = map[string]string{
 	"create": "created", "undelete": "brought back", "start": "started", "stop": "stopped", "restart": "restarted",
 	"set-config": "changed", "snapshot": "took a snapshot of", "snapshot-delete": "deleted a snapshot of",
-	"restore": "restored", "wipe": "wiped", "destroy": "destroyed",
+	"restore": "restored", "wipe": "wiped", "destroy": "destroyed", "run": "ran",
+	"clone": "made a copy as", "disk-create": "added a disk to", "disk-resize": "resized a disk of", "disk-wipe": "wiped a disk of",
+	"disk-detach": "took a disk off", "disk-delete": "deleted a disk of", "backup": "backed up",
+	"backup-restore": "put a backup in the place of", "backup-delete": "deleted a backup of",
 }
 
 // outcomeWords says how a request stands that is not refused: "destroyed

@@ -35,6 +35,9 @@ const (
 	wordsBack        = "note: the daemon is back\n"
 )
 
+// wordsPrinted comes between a step and what it printed.
+const wordsPrinted = " printed:\n"
+
 func fileExists(path string) error {
 	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
 }

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// What begins each line of what a program printed, and what goes on from the one
+// above: nothing that it printed can pass for a line of ours.
+const (
+	lineMark = "| "
+	contMark = "+ "
+)
+
+// printedCols is how wide such a line is at most, without its mark. A screen of 80
+// columns does not have to cut it, which would leave the rest without a mark.
+const printedCols = 68
+
+// tabCols is how far apart a terminal's tabs are.
+const tabCols = 8
+
+// Printed returns what a program printed as it may stand below a line of ours,
+// each line after indent, which has at most 8 columns, and a mark. Spaces stay as they are and
+// tabs become some; a line with anything else that would not show as it is, is
+// quoted, with everything escaped that is not plain ASCII. It is empty of nothing.
+func Printed(indent, text string) string {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		mark := lineMark
+		for _, part := range cutAt(asShown(line), printedCols) {
+			b.WriteString(strings.TrimRight(indent+mark+part, " ") + "\n")
+			mark = contMark
+		}
+	}
+	return b.String()
+}
+
+// asShown returns a line as it may be printed after a mark. A program that ends
+// its lines with a carriage return, too, means nothing by that.
+func asShown(line string) string {
+	line = untabbed(strings.TrimSuffix(line, "\r"))
+	if op.Shown(line) != line || strings.ContainsFunc(line, func(r rune) bool { return r != ' ' && blank(r) }) || stacks(line) {
+		return strconv.QuoteToASCII(line)
+	}
+	return line
+}
+
+// stacks reports whether marks stack on a letter, or have none.
+func stacks(line string) bool {
+	marks, before := 0, ' '
+	for _, r := range line {
+		if !unicode.Is(unicode.M, r) {
+			marks, before = 0, r
+			continue
+		}
+		if marks++; marks > maxMarks || before == ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// untabbed puts spaces in the place of tabs.
+func untabbed(line string) string {
+	if !strings.Contains(line, "\t") {
+		return line
+	}
+	var b strings.Builder
+	for part := range strings.SplitAfterSeq(line, "\t") {
+		text, tab := strings.CutSuffix(part, "\t")
+		b.WriteString(text)
+		if tab {
+			b.WriteString(strings.Repeat(" ", tabCols-utf8.RuneCountInString(text)%tabCols))
+		}
+	}
+	return b.String()
+}
+
+// cutAt cuts a line into parts of at most so many columns, at least one part.
+// Characters beyond ASCII may take two.
+func cutAt(line string, cols int) []string {
+	var parts []string
+	width, from := 0, 0
+	for i, r := range line {
+		w := 1
+		if r > unicode.MaxASCII {
+			w = 2
+		}
+		if width+w > cols {
+			parts = append(parts, line[from:i])
+			width, from = 0, i
+		}
+		width += w
+	}
+	return append(parts, line[from:])
+}
+
+// Facts lays out facts in columns after indent, and those of several lines below
+// their names.
+func Facts(indent string, facts []op.Fact) string {
+	var b strings.Builder
+	var rows []string
+	flush := func() {
+		b.WriteString(Columns(rows...))
+		rows = nil
+	}
+	for _, f := range facts {
+		text := strings.TrimRight(f.Text, "\n")
+		if !strings.Contains(text, "\n") {
+			rows = append(rows, indent+Row(f.Name, text))
+			continue
+		}
+		flush()
+		b.WriteString(indent + Inline(f.Name) + ":\n" + Printed(indent+"  ", text))
+	}
+	flush()
+	return b.String()
+}
+
+// Outputs shows what the steps of a job printed, after a line that names each of
+// them. It is empty where none printed anything.
+func Outputs(j api.Job) string {
+	text := ""
+	for _, s := range j.Steps {
+		if out := Printed("    ", s.Output); out != "" {
+			text += "  " + Inline(s.ID) + wordsPrinted + out
+		}
+	}
+	return text
+}
