@@ -286,11 +286,14 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
-	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d,
+	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d, Backends: d.backends,
 		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
 		Canary:  alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
 		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces(d.config.Unseen)},
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
+	if looks, ok := d.backends.drivers(d)[op.KindCommand]; ok {
+		c.Commands = commands{d.config.Commands, looks}
+	}
 	if !d.config.AnySubmitter {
 		c.Submitters = d.config.Submitters
 		if c.Submitters == nil {
