@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,7 +62,9 @@ func NewGate(t testing.TB, w World) *Gate {
 	g.Use(w.Driver)
 	trust, err := authz.LoadTrust([]byte(g.alice.Line("alice@example.com", `namespaces="operational@gated"`)))
 	require.NoError(t, err)
-	g.Store = fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})
+	path := filepath.Join(t.TempDir(), "gated.db")
+	require.NoError(t, os.WriteFile(path, empty(t), 0o600))
+	g.Store = fscktest.Open(t, path, store.Options{Migrations: gate.Migrations()})
 	var clock *nonce.Clock
 	require.NoError(t, g.Store.View(g.ctx, func(tx *store.Tx) error {
 		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: g.now} })
@@ -71,6 +75,29 @@ func NewGate(t testing.TB, w World) *Gate {
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
 	require.NoError(t, err)
 	return g
+}
+
+var migrated struct {
+	sync.Mutex
+	database []byte
+}
+
+// empty is a database with its schema and nothing in it: to make one takes longer
+// than most cases do.
+func empty(t testing.TB) []byte {
+	t.Helper()
+	migrated.Lock()
+	defer migrated.Unlock()
+	if migrated.database == nil {
+		path := filepath.Join(t.TempDir(), "empty.db")
+		//fsck:none each copy of it ends with fsck
+		s, err := store.Open(t.Context(), path, store.Options{Migrations: gate.Migrations()})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		migrated.database, err = os.ReadFile(path)
+		require.NoError(t, err)
+	}
+	return migrated.database
 }
 
 // Use puts the gate in front of another driver: one that a restart made.
