@@ -25,6 +25,10 @@ type (
 	CommandList struct {
 		Commands []Command `json:"commands"`
 	}
+	// BackendList answers GET /v1/backends, by name.
+	BackendList struct {
+		Backends []Backend `json:"backends"`
+	}
 	// SetList answers GET /v1/desired.
 	SetList struct {
 		Sets []Set `json:"sets"`

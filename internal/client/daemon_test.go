@@ -58,7 +58,7 @@ func behind(t *testing.T) (*daemon, *Client) {
 	d.backup = func(w io.Writer) error { _, err := io.WriteString(w, "copy"); return err }
 	socket, err := server.Listen(filepath.Join(t.TempDir(), "s"), -1)
 	require.NoError(t, err)
-	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Log: d, Status: d, Backup: d, Canary: d, Agents: d, Reservations: d,
+	s := server.New(server.Config{Gate: d, Desired: d, Guests: d, Backends: d, Commands: d, Log: d, Status: d, Backup: d, Canary: d, Agents: d, Reservations: d,
 		UID: uint32(os.Getuid()), Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -173,6 +173,18 @@ func (d *daemon) DeleteSet(_ context.Context, _ op.Requester, name string) error
 
 func (d *daemon) Plan(_ context.Context, _ op.Requester, document []byte) (api.Plan, error) {
 	return api.Plan{}, d.reach("plan %s", document)
+}
+
+func (d *daemon) Backends(context.Context) ([]api.Backend, error) {
+	return nil, d.reach("backends")
+}
+
+func (d *daemon) Commands(context.Context) ([]api.Command, error) {
+	return nil, d.reach("commands")
+}
+
+func (d *daemon) Command(_ context.Context, name string) (api.Command, error) {
+	return api.Command{Name: name}, d.reach("command %s", name)
 }
 
 func (d *daemon) Guests(context.Context, op.Requester) ([]api.Guest, error) {

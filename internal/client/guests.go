@@ -23,6 +23,14 @@ func (c *Client) Guest(ctx context.Context, name string) (api.Guest, error) {
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/guests/" + url.PathEscape(name)}, nil, &out)
 }
 
+// Backends says how each back end of the gate is. It is asked now, or was a few
+// seconds ago.
+func (c *Client) Backends(ctx context.Context) ([]api.Backend, error) {
+	var out api.BackendList
+	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/backends"}, nil, &out)
+	return out.Backends, err
+}
+
 // Commands lists the operator's catalogue of commands.
 func (c *Client) Commands(ctx context.Context) ([]api.Command, error) {
 	var out api.CommandList

@@ -3,9 +3,13 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"gated/internal/api"
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -44,3 +48,43 @@ func (d *daemon) backendsHealth() []api.Health {
 	}
 	return out
 }
+
+// Backends checks each back end, side by side.
+func (b *backends) Backends(ctx context.Context) ([]api.Backend, error) {
+	states := b.guests.States()
+	out := make([]api.Backend, len(states)+len(b.others))
+	var wg sync.WaitGroup
+	for i, s := range states {
+		since := s.Since.UTC()
+		out[i] = api.Backend{Name: s.Name, Kind: s.Kind, State: api.BackendOK, Detail: s.Away, Since: &since, Guests: s.Targets, NewGuests: s.NewGuests}
+		if s.Away != "" {
+			out[i].State = api.BackendAway
+		}
+		wg.Go(func() {
+			checkInto(&out[i], func() ([]driver.Finding, time.Time) { return b.guests.Check(ctx, s.Name) })
+		})
+	}
+	for i, o := range b.others {
+		at := &out[len(states)+i]
+		*at = api.Backend{Name: o.Name(), Kind: o.Kind(), State: api.BackendOK}
+		wg.Go(func() { checkInto(at, func() ([]driver.Finding, time.Time) { return o.checker.Check(ctx) }) })
+	}
+	wg.Wait()
+	slices.SortFunc(out, func(a, b api.Backend) int { return strings.Compare(a.Name, b.Name) })
+	return out, ctx.Err()
+}
+
+// checkInto puts what a check found on the wire.
+func checkInto(out *api.Backend, check func() ([]driver.Finding, time.Time)) {
+	found, at := check()
+	out.CheckedAt, out.Findings = at.UTC(), make([]api.Finding, 0, len(found))
+	for _, f := range found {
+		out.Findings = append(out.Findings, api.Finding{What: f.What, State: string(f.State), Detail: f.Detail, Hint: f.Hint})
+		if f.What == versionFinding && f.State != driver.Bad {
+			out.Version = f.Detail
+		}
+	}
+}
+
+// versionFinding is the finding whose detail is the version of a back end.
+const versionFinding = "version"

@@ -196,6 +196,10 @@ func (f *fake) Command(_ context.Context, name string) (api.Command, error) {
 	return api.Command{Name: name}, f.reach("Command "+name, op.Requester{})
 }
 
+func (f *fake) Backends(context.Context) ([]api.Backend, error) {
+	return []api.Backend{{Name: "local", State: api.BackendOK}}, f.reach("Backends", op.Requester{})
+}
+
 func (f *fake) Status(ctx context.Context) (api.Status, error) {
 	err := f.reach("Status", op.Requester{})
 	if f.hold != nil {

@@ -53,6 +53,11 @@ func (s *Server) command(c *call) (answer, error) {
 	return ok(cmd), err
 }
 
+func (s *Server) backends(c *call) (answer, error) {
+	list, err := s.Backends.Backends(c.ctx)
+	return ok(api.BackendList{Backends: list}), err
+}
+
 func (s *Server) audit(c *call) (answer, error) {
 	after, err := c.after()
 	if err != nil {

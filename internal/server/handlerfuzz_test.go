@@ -111,7 +111,7 @@ func newCounter(t testing.TB) *counter {
 	f.backups = func(_ context.Context, w io.Writer) error { _, err := w.Write([]byte("copy")); return err }
 	f.grow(t, 4)
 	c := &counter{fake: f, log: &quiet{fake: f}}
-	c.Server = New(Config{Gate: f, Desired: f, Guests: f, Log: c.log, Status: f, Backup: f, Canary: f, Agents: f, Reservations: f,
+	c.Server = New(Config{Gate: f, Desired: f, Guests: f, Backends: f, Commands: f, Log: c.log, Status: f, Backup: f, Canary: f, Agents: f, Reservations: f,
 		UID: fuzzDaemon, Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
 	c.operator = c.enter(t, fuzzDaemon)
 	c.stranger = c.enter(t, fuzzStranger)

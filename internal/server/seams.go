@@ -76,6 +76,12 @@ type Commands interface {
 	Command(ctx context.Context, name string) (api.Command, error) // UnknownTarget if there is none
 }
 
+// Backends says how each back end is. A check of one takes up to seconds; however
+// many ask, one is under way.
+type Backends interface {
+	Backends(ctx context.Context) ([]api.Backend, error) // by name
+}
+
 // Agents knows who is calling, and which names there are.
 type Agents interface {
 	// Connected is asked right after accept, once for each connection. An error

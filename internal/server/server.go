@@ -25,6 +25,7 @@ type Config struct {
 	Backup  Backup
 	Canary  Canary
 
+	Backends Backends
 	Commands Commands // nil: there are none
 
 	// Agents may be nil: then everybody is a bare uid.
