@@ -18,7 +18,7 @@ RELIABILITY_SOAK ?= 3m
 # of its own; without one Go's word for that. The same commit makes the same programs.
 VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
 
-.PHONY: build demo test matrix lint fuzz linear soak reliability bench clean
+.PHONY: build demo needs test matrix lint fuzz linear soak reliability bench clean
 
 # Static programs in bin/.
 build:
@@ -32,8 +32,13 @@ demo: build
 # into Go, with locks of its own. Half of a run would be spent there.
 RACE = -race -gcflags='modernc.org/...=-race=false'
 
+# What tests run against, as root or through sudo: libvirt with QEMU, PostgreSQL,
+# btrfs, a C compiler. Without, the tests that need it are skipped and say so.
+needs:
+	@./scripts/needs.sh install || echo "without these, some tests are skipped" >&2
+
 # Every test, with the race detector where there is a C compiler, which it needs.
-test:
+test: needs
 	@if command -v "$$($(GO) env CC)" >/dev/null 2>&1; then \
 		set -x; CGO_ENABLED=1 $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) ./...; \
 	else \
