@@ -339,7 +339,7 @@ func TestToldWhoAndWhat(t *testing.T) {
 func TestDocumentedEndpoints(t *testing.T) {
 	b, err := os.ReadFile("../../docs/formats/http-api.md")
 	require.NoError(t, err)
-	named := strings.NewReplacer("/requests/{id}", "/requests/j12.1", "/reservations/{id}", "/reservations/r12",
+	named := strings.NewReplacer("/commands/{name}", "/commands/drop-db", "/requests/{id}", "/requests/j12.1", "/reservations/{id}", "/reservations/r12",
 		"/agents/{name}", "/agents/builder", "{change}", "812", "{id}", "j12", "{name}", "web-1", "{set}", "web")
 	for _, r := range New(Config{}).table() {
 		require.Contains(t, string(b), "http://gated"+named.Replace(r.path), r.path)
