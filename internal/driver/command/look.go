@@ -1,0 +1,178 @@
+package command
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+
+	"gated/internal/driver/command/catalogue"
+	"gated/internal/op"
+)
+
+// look is what is known of an entry: who and what would run, with copies of it.
+type look struct {
+	target  op.Target
+	entry   catalogue.Entry
+	as      account
+	program *program
+	probe   *program // nil without one
+
+	argv   []string // as it would run; nil for no step
+	answer *answer  // of the probe; nil without one, and for no step
+}
+
+// answer is what a probe said.
+type answer struct {
+	status int
+	output []byte
+}
+
+func (l *look) close() {
+	l.program.close()
+	l.probe.close()
+}
+
+// Observe looks at an entry. For a step it checks the parameters, runs the probe,
+// and what it says covers both. Refusals are BadParams, NotAllowed for one that
+// would run as gated itself, and Unavailable for one that cannot run.
+func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
+	seen, err := d.look(ctx, l)
+	if err != nil {
+		return op.Observed{}, err
+	}
+	if seen == nil {
+		return op.Observed{Target: l.Target, Running: "absent"}, nil
+	}
+	defer seen.close()
+	return seen.observed(), nil
+}
+
+// look is Observe with what it looked at; nil of what the catalogue does not
+// have. The caller closes it.
+func (d *Driver) look(ctx context.Context, l op.Look) (_ *look, err error) {
+	if l.Target.Kind != d.Kind() {
+		return nil, op.Refuse(op.UnknownTarget, "%s is no command", l.Target)
+	}
+	e, ok := d.cfg.Entries[l.Target.Name]
+	if !ok {
+		return nil, nil
+	}
+	var values map[string]string
+	if l.Op == op.Run {
+		if values, err = read(e, l.Params); err != nil {
+			return nil, err
+		}
+	}
+	seen := &look{target: l.Target, entry: e}
+	defer func() {
+		if err != nil {
+			seen.close()
+		}
+	}()
+	if seen.as, err = d.accountOf(e.User); err != nil {
+		return nil, err
+	}
+	if seen.program, err = load(e.Argv[0]); err != nil {
+		return nil, err
+	}
+	if e.Probe != nil {
+		if seen.probe, err = load(e.Probe[0]); err != nil {
+			return nil, err
+		}
+	}
+	if err = checkDir(e); err != nil {
+		return nil, err
+	}
+	if l.Op != op.Run {
+		return seen, nil
+	}
+	if seen.argv, err = catalogue.Fill(e.Argv, values); err != nil {
+		return nil, err
+	}
+	if err = d.ask(ctx, seen, values); err != nil {
+		return nil, err
+	}
+	return seen, nil
+}
+
+func checkDir(e catalogue.Entry) error {
+	if info, err := os.Stat(directory(e)); err != nil || !info.IsDir() {
+		return op.Refuse(op.Unavailable, "its directory %s is not there", directory(e)).WithHint("make it, or correct dir in gated.yaml")
+	}
+	return nil
+}
+
+// read checks parameters, and leads paths to where they end.
+func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
+	values, err := catalogue.Read(e.Params, given)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if p := e.Params[name]; p.Type == catalogue.Path {
+			if values[name], err = below(p.Below, values[name]); err != nil {
+				r := *op.AsRefusal(err)
+				r.Detail = name + ": " + r.Detail
+				return nil, &r
+			}
+		}
+	}
+	return values, nil
+}
+
+// ask runs the probe of a look for a step. One that does not end by itself, or
+// prints more than is looked at, says nothing: what nobody sees cannot be signed.
+func (d *Driver) ask(ctx context.Context, l *look, values map[string]string) error {
+	if l.probe == nil {
+		return nil
+	}
+	words, err := catalogue.Fill(l.entry.Probe, values)
+	if err != nil {
+		return err
+	}
+	e := d.run(ctx, job{program: l.probe, argv: words, env: l.entry.Env, dir: l.entry.Dir, as: l.as,
+		timeout: l.entry.ProbeTimeout, limit: l.entry.Output})
+	switch {
+	case e.err != nil:
+		return op.Refuse(op.Unavailable, "the probe of %s cannot be run: %v", l.target, e.err)
+	case e.cut != "":
+		return op.Refuse(op.Unavailable, "the probe of %s %s", l.target, e.cut).WithHint("probe_timeout in gated.yaml says how long it has")
+	case e.signal != 0:
+		return op.Refuse(op.Unavailable, "the probe of %s was ended by %s", l.target, e.signal)
+	case e.printed.dropped > 0:
+		return op.Refuse(op.Unavailable, "the probe of %s prints more than %d bytes", l.target, l.entry.Output).
+			WithHint("output in gated.yaml is the limit; or let the probe count instead of list")
+	}
+	l.answer = &answer{e.status, e.printed.bytes()}
+	return nil
+}
+
+// List looks at every entry, and runs nothing. One that cannot run is there with
+// the reason, and without an incarnation.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	out := []op.Observed{}
+	for _, name := range slices.Sorted(maps.Keys(d.cfg.Entries)) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		t := op.Target{Kind: op.KindCommand, Name: name}
+		o, err := d.Observe(ctx, op.At(t))
+		if err != nil {
+			o = op.Observed{Target: t, Present: true, Running: unknown, Facts: []op.Fact{{Name: "error", Text: detail(err)}}}
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// unknown is the Running of an entry that cannot be vouched for, as in the list
+// of guests.
+const unknown = "unknown"
+
+func detail(err error) string {
+	if r := op.AsRefusal(err); r.Code != op.Internal {
+		return r.Detail
+	}
+	return err.Error()
+}

@@ -1,0 +1,106 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// capture keeps the beginning and the end of what is written to it, of at most
+// limit bytes together, and counts the rest.
+type capture struct {
+	limit   int
+	head    []byte
+	tail    []byte // the newest last; at most half of limit
+	dropped int64
+}
+
+// Write never fails.
+func (c *capture) Write(b []byte) (int, error) {
+	n := len(b)
+	if room := c.limit - c.limit/2 - len(c.head); room > 0 {
+		take := min(room, len(b))
+		c.head = append(c.head, b[:take]...)
+		b = b[take:]
+	}
+	c.tail = append(c.tail, b...)
+	if over := len(c.tail) - c.limit/2; over > 0 {
+		c.dropped += int64(over)
+		c.tail = append(c.tail[:0], c.tail[over:]...)
+	}
+	return n, nil
+}
+
+// bytes is what was kept; whole if nothing was dropped.
+func (c *capture) bytes() []byte { return append(append([]byte{}, c.head...), c.tail...) }
+
+// shown turns what a program printed into text that shows as it is: what is no
+// UTF-8, and every control and format character but for line feed and tab, is
+// written as an escape. A carriage return before a line feed goes with it.
+func shown(b []byte) string {
+	s := strings.ReplaceAll(string(b), "\r\n", "\n")
+	var out strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&out, `\x%02x`, s[i])
+		case r == '\n' || r == '\t':
+			out.WriteRune(r)
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			if r < 0x80 {
+				fmt.Fprintf(&out, `\x%02x`, r)
+			} else {
+				fmt.Fprintf(&out, `\u{%x}`, r)
+			}
+		default:
+			out.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return out.String()
+}
+
+// text is what was kept, made showable, in at most limit bytes: escapes take more
+// than what they stand for.
+func (c *capture) text() string {
+	head, tail := shown(c.head), shown(c.tail)
+	dropped := c.dropped
+	if dropped == 0 {
+		head, tail = shown(c.bytes()), "" // a character may lie on the border
+	}
+	if dropped == 0 && len(head) <= c.limit {
+		return head
+	}
+	const room = 64 // for the note in the middle
+	half := max(c.limit-room, 0) / 2
+	if tail == "" {
+		tail = head[min(half, len(head)):]
+	}
+	head = cutAfter(head, half)
+	return head + fmt.Sprintf("\n[... more was printed; %d bytes are left out ...]\n", dropped+int64(max(len(tail)-half, 0))) + cutBefore(tail, half)
+}
+
+// cutAfter keeps at most n bytes of the beginning, whole characters.
+func cutAfter(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// cutBefore keeps at most n bytes of the end, whole characters.
+func cutBefore(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	i := len(s) - n
+	for i < len(s) && !utf8.RuneStart(s[i]) {
+		i++
+	}
+	return s[i:]
+}

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+// below resolves a path that a caller gave, absolute or from root, to the one
+// without links that it leads to. It refuses, as BadParams, what is the root
+// itself, what leads out of it by whatever way, and what is not there; the last
+// name alone may be free, for what a command is to make.
+func below(root, given string) (string, error) {
+	refuse := func(why string) (string, error) {
+		return "", op.Refuse(op.BadParams, "%s %s", op.Shown(given), why).WithHint("a path below %s is meant", root)
+	}
+	rel := given
+	if filepath.IsAbs(given) {
+		var ok bool
+		if rel, ok = strings.CutPrefix(given, strings.TrimSuffix(root, "/")+"/"); !ok {
+			return refuse("is not below " + root)
+		}
+	}
+	for name := range strings.SplitSeq(rel, "/") {
+		if name == ".." {
+			return refuse("has a .. in it")
+		}
+	}
+	if rel = filepath.Clean(rel); rel == "." || filepath.IsAbs(rel) {
+		return refuse("is " + root + " itself")
+	}
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", op.Refuse(op.Unavailable, "%s cannot be opened: %v", root, err)
+	}
+	defer unix.Close(dir)
+	found, err := resolve(dir, rel)
+	if errors.Is(err, fs.ErrNotExist) && !dangling(dir, rel) {
+		parent := filepath.Dir(rel)
+		if found, err = resolve(dir, parent); err == nil {
+			found = filepath.Join(found, filepath.Base(rel))
+		}
+	}
+	switch {
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
+		return refuse("leads out of " + root)
+	case err != nil:
+		return refuse(fmt.Sprintf("cannot be followed: %v", err))
+	}
+	itself, err := resolve(dir, ".")
+	if err != nil {
+		return "", op.Refuse(op.Unavailable, "%s cannot be looked at: %v", root, err)
+	}
+	if !strings.HasPrefix(found, strings.TrimSuffix(itself, "/")+"/") {
+		return refuse("leads to " + root + " itself, or out of it")
+	}
+	if op.CheckText("", found) != nil {
+		return refuse("leads to a name that does not show as it is")
+	}
+	return found, nil
+}
+
+// resolve says which path a name below an open directory leads to, by links that
+// stay below it.
+func resolve(dir int, rel string) (string, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(dir, rel, &how)
+	for errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) { // something was renamed meanwhile
+		fd, err = unix.Openat2(dir, rel, &how)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// dangling reports a last name that is there, as a link that leads to nothing.
+func dangling(dir int, rel string) bool {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(dir, rel, &how)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err == nil
+}

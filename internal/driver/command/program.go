@@ -1,0 +1,208 @@
+package command
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gated/internal/op"
+)
+
+// maxProgram bounds an executable in bytes.
+const maxProgram = 512 << 20
+
+// program is an executable as it was read: itself and, of a script, what reads it.
+type program struct {
+	path   string // as the entry names it
+	real   string // where its file is, for people
+	digest string // SHA-256 of the content, in hex
+	image  *os.File
+
+	reader *program // of a script: the interpreter; nil else
+	option string   // the interpreter's, as #! has it; may be empty
+}
+
+// close gives the copies back, of nil too.
+func (p *program) close() {
+	if p == nil {
+		return
+	}
+	if p.image != nil {
+		_ = p.image.Close() // nothing was buffered
+	}
+	p.reader.close()
+}
+
+// text is what a digest of a program covers.
+func (p *program) text() any {
+	if p == nil {
+		return ""
+	}
+	return map[string]any{"path": p.path, "sha256": p.digest, "option": p.option, "reader": p.reader.text()}
+}
+
+// load copies an executable, follows a script to its interpreter, and seals both
+// copies. What cannot be run is refused as Unavailable, with why. The caller
+// closes it.
+func load(path string) (*program, error) {
+	p, head, err := loadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(head, []byte("\x7fELF")) {
+		return p, nil
+	}
+	interpreter, option, why := parseInterpreter(head)
+	if why == "" && filepath.Base(interpreter) == "env" {
+		why = "it is run by way of env, which looks for a program that nobody has hashed"
+	}
+	if why != "" {
+		p.close()
+		return nil, op.Refuse(op.Unavailable, "%s: %s", path, why).
+			WithHint("name an ELF program, or a script whose first line is #! and an absolute path")
+	}
+	p.option = option
+	p.reader, head, err = loadFile(interpreter)
+	if err == nil && !bytes.HasPrefix(head, []byte("\x7fELF")) {
+		err = op.Refuse(op.Unavailable, "%s: its interpreter %s is no ELF program", path, interpreter)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// loadFile copies one file into memory, seals the copy, and only then hashes it.
+func loadFile(path string) (_ *program, head []byte, err error) {
+	f, real, err := openProgram(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	image, err := sealedCopy(f)
+	if err != nil {
+		return nil, nil, op.Refuse(op.Unavailable, "%s cannot be copied: %v", path, err)
+	}
+	p := &program{path: path, real: real, image: image}
+	hash := sha256.New()
+	if _, err = io.Copy(hash, io.NewSectionReader(image, 0, maxProgram)); err == nil {
+		head = make([]byte, headLength)
+		var n int
+		if n, err = image.ReadAt(head, 0); errors.Is(err, io.EOF) {
+			err = nil
+		}
+		head = head[:n]
+	}
+	if err != nil {
+		p.close()
+		return nil, nil, op.Refuse(op.Unavailable, "the copy of %s cannot be read: %v", path, err)
+	}
+	p.digest = hex.EncodeToString(hash.Sum(nil))
+	return p, head, nil
+}
+
+// openProgram opens an executable file that nobody but root and the daemon's own
+// user could have changed, and says where it is.
+func openProgram(path string) (*os.File, string, error) {
+	if err := ownedAlone(path); err != nil {
+		return nil, "", err
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, "", op.Refuse(op.Unavailable, "%s cannot be opened: %v", path, err).WithHint("install the program, or correct gated.yaml")
+	}
+	f := os.NewFile(uintptr(fd), path)
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = op.Refuse(op.Unavailable, "%s is no regular file", path)
+	case info.Mode()&0o111 == 0:
+		err = op.Refuse(op.Unavailable, "%s is not executable", path).WithHint("chmod +x, if it is meant to be run")
+	case info.Size() > maxProgram:
+		err = op.Refuse(op.Unavailable, "%s has %d bytes, more than %d", path, info.Size(), maxProgram)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, "", err
+	}
+	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		real = path
+	}
+	return f, real, nil
+}
+
+// seals keep a copy as it is: nobody writes to it, shortens it, makes it longer,
+// or takes a seal off.
+const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// mfdExec says that the copy is to be executed (memfd_create(2), Linux 6.3).
+const mfdExec = 0x10
+
+func sealedCopy(f *os.File) (_ *os.File, err error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("gated-command", flags|mfdExec)
+	if errors.Is(err, unix.EINVAL) { // an older kernel
+		fd, err = unix.MemfdCreate("gated-command", flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	image := os.NewFile(uintptr(fd), "a sealed copy")
+	defer func() {
+		if err != nil {
+			_ = image.Close()
+		}
+	}()
+	if n, err := io.Copy(image, io.LimitReader(f, maxProgram+1)); err != nil {
+		return nil, err
+	} else if n > maxProgram {
+		return nil, fmt.Errorf("it is larger than %d bytes", maxProgram)
+	}
+	if _, err := unix.FcntlInt(image.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, err
+	}
+	got, err := unix.FcntlInt(image.Fd(), unix.F_GET_SEALS, 0)
+	if err == nil && got&seals != seals {
+		err = fmt.Errorf("it has the seals %#x", got)
+	}
+	return image, err
+}
+
+// headLength is how much of a file the kernel looks at (BINPRM_BUF_SIZE).
+const headLength = 256
+
+// parseInterpreter reads the first line of a script as the kernel does (execve(2)):
+// a path and at most one option, which may have blanks inside.
+func parseInterpreter(head []byte) (interpreter, option, why string) {
+	rest, ok := bytes.CutPrefix(head, []byte("#!"))
+	if !ok {
+		return "", "", "it is neither an ELF program nor a script that begins with #!"
+	}
+	line, _, ended := bytes.Cut(rest, []byte("\n"))
+	if !ended && len(head) >= headLength {
+		return "", "", "its first line is longer than the kernel reads"
+	}
+	text := strings.Trim(string(line), " \t")
+	interpreter, option, _ = strings.Cut(strings.ReplaceAll(text, "\t", " "), " ")
+	if i := len(interpreter); i < len(text) {
+		option = strings.Trim(text[i:], " \t")
+	}
+	switch {
+	case !filepath.IsAbs(interpreter) || filepath.Clean(interpreter) != interpreter:
+		return "", "", "its first line names no interpreter by an absolute path"
+	case op.CheckText("", text) != nil && strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && op.CheckText("", string(r)) != nil }):
+		return "", "", "its first line has a character that does not show as it is"
+	}
+	return interpreter, option, ""
+}

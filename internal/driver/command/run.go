@@ -1,0 +1,190 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Bounds on waiting for what should be there at once.
+const (
+	killWait  = 10 * time.Second // for a warden that has killed everything
+	drainWait = 2 * time.Second  // for the end of the output, when nobody is left who writes
+	maxReport = 64 << 10         // bytes
+)
+
+// job is one run of a program.
+type job struct {
+	program *program
+	argv    []string // as the entry has them; the first is the program's path
+	env     map[string]string
+	dir     string
+	as      account
+	timeout time.Duration
+	limit   int // bytes of output
+}
+
+// ending is how a run ended. Of err, cut and signal at most one is set.
+type ending struct {
+	err     error          // nothing was run
+	cut     string         // nobody knows how far it came, and why: "took longer than 10s and was ended"
+	signal  syscall.Signal // that ended it, and was not ours
+	status  int            // its exit status
+	printed *capture
+}
+
+// run runs a program to its end, or ends it.
+func (d *Driver) run(ctx context.Context, j job) ending {
+	printed := &capture{limit: j.limit}
+	if err := ctx.Err(); err != nil {
+		return ending{err: err, printed: printed}
+	}
+	p, err := openPipes()
+	if err != nil {
+		return ending{err: err, printed: printed}
+	}
+	defer p.close()
+	warden, err := p.start(j)
+	if err != nil {
+		return ending{err: err, printed: printed}
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		_, _ = io.Copy(printed, p.output) // how it ended is the report's to say
+	}()
+	reported := make(chan report, 1)
+	go func() { reported <- readReport(p.report) }()
+	err = p.send(ordersOf(j, d.cfg.Grace))
+	e := d.await(ctx, j, p, warden, reported)
+	_ = warden.Wait() // what it had to say it has reported
+	defer time.AfterFunc(drainWait, func() { _ = p.output.SetReadDeadline(time.Unix(1, 0)) }).Stop()
+	<-drained
+	if e.printed = printed; err != nil && e.err == nil {
+		e.cut = "was not given its orders: " + err.Error()
+	}
+	return e
+}
+
+// await waits until the warden has reported, and has it end what takes too long.
+func (d *Driver) await(ctx context.Context, j job, p *pipes, warden *exec.Cmd, reported <-chan report) ending {
+	timer := time.NewTimer(j.timeout)
+	defer timer.Stop()
+	cut := ""
+	select {
+	case r := <-reported:
+		return r.ending()
+	case <-timer.C:
+		cut = fmt.Sprintf("took longer than %s and was ended", j.timeout)
+	case <-ctx.Done():
+		cut = "was ended: the daemon waits no longer"
+	}
+	_, _ = p.orders.Write([]byte{stopOrder}) // one that is gone needs no order
+	last := time.NewTimer(d.cfg.Grace + killWait)
+	defer last.Stop()
+	select {
+	case r := <-reported:
+		if e := r.ending(); e.err != nil {
+			return e
+		}
+	case <-last.C:
+		cut += ", and it is not known to be gone"
+		_ = warden.Process.Kill()
+	}
+	return ending{cut: cut}
+}
+
+// pipes are the daemon's ends and the warden's.
+type pipes struct {
+	orders, report, output                   *os.File
+	wardenOrders, wardenReport, wardenOutput *os.File
+}
+
+func openPipes() (*pipes, error) {
+	p := &pipes{}
+	var err error
+	if p.wardenOrders, p.orders, err = os.Pipe(); err == nil {
+		if p.report, p.wardenReport, err = os.Pipe(); err == nil {
+			p.output, p.wardenOutput, err = os.Pipe()
+		}
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *pipes) close() {
+	for _, f := range []*os.File{p.orders, p.report, p.output, p.wardenOrders, p.wardenReport, p.wardenOutput} {
+		if f != nil {
+			_ = f.Close() // nothing was buffered
+		}
+	}
+}
+
+// start starts the warden, with the sealed copies and its ends of the pipes.
+func (p *pipes) start(j job) (*exec.Cmd, error) {
+	// Through /proc it is this very program, also after its file was replaced by
+	// an upgrade.
+	cmd := exec.Command("/proc/self/exe", wardenArg)
+	cmd.Args[0] = "gated"
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = p.wardenOutput, p.wardenOutput
+	cmd.ExtraFiles = []*os.File{p.wardenOrders, p.wardenReport, j.program.image}
+	if r := j.program.reader; r != nil {
+		cmd.ExtraFiles = []*os.File{p.wardenOrders, p.wardenReport, r.image, j.program.image}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	for _, f := range []**os.File{&p.wardenOrders, &p.wardenReport, &p.wardenOutput} { // ours are the only ends left
+		_ = (*f).Close()
+		*f = nil
+	}
+	return cmd, nil
+}
+
+func (p *pipes) send(o orders) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = p.orders.Write(append(b, '\n'))
+	return err
+}
+
+// readReport returns what the warden said at its end; of one that said nothing,
+// that.
+func readReport(f *os.File) report {
+	b, err := io.ReadAll(io.LimitReader(f, maxReport))
+	var r report
+	if err == nil {
+		err = json.Unmarshal(bytes.TrimSpace(b), &r, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
+		return report{Lost: true}
+	}
+	return r
+}
+
+func (r report) ending() ending {
+	switch {
+	case r.Lost:
+		return ending{cut: "was lost sight of: what watched it was ended itself"}
+	case r.Error != "":
+		return ending{err: errors.New(r.Error)}
+	default:
+		return ending{status: r.Status, signal: syscall.Signal(r.Signal)}
+	}
+}

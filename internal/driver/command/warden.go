@@ -1,0 +1,248 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
+
+	"gated/internal/proc"
+)
+
+// wardenArg is the hidden first argument under which this program becomes a
+// warden.
+const wardenArg = "__gated_command"
+
+// The warden's descriptors, in the order of pipes.start.
+const (
+	ordersFD = 3
+	reportFD = 4
+	imageFD  = 5 // of what the kernel executes
+	scriptFD = 6
+)
+
+// highFD is where the image is kept while the child is made: beyond whatever the
+// making of a child moves about.
+const highFD = 100
+
+// scriptPath is how an interpreter reaches the sealed script: descriptor 3 of its
+// own, which is open for it alone.
+const scriptPath = "/proc/self/fd/3"
+
+// stopOrder asks for SIGTERM, the grace, and SIGKILL. That nobody can order
+// anything any more is the end of the daemon: then SIGKILL.
+const stopOrder = 's'
+
+// orders are what the daemon tells the warden. They come through a pipe, so that
+// no other process can read the environment from a command line.
+type orders struct {
+	Argv   []string
+	Env    []string
+	Dir    string
+	Switch bool
+	UID    uint32
+	GID    uint32
+	Groups []uint32
+	Script bool
+	Grace  int64 // ms
+}
+
+// report is what it answers at the end.
+type report struct {
+	Error  string // nothing was run
+	Status int
+	Signal int
+	Lost   bool // never said; what the daemon makes of silence
+}
+
+// ordersOf turns a job into words for the kernel: of a script, what it would do
+// itself with a first line of #!, but with the copies.
+func ordersOf(j job, grace time.Duration) orders {
+	o := orders{Argv: j.argv, Env: []string{}, Dir: j.dir, Switch: !j.as.Own, UID: j.as.UID, GID: j.as.GID, Groups: j.as.Groups,
+		Grace: grace.Milliseconds()}
+	if o.Dir == "" {
+		o.Dir = "/"
+	}
+	for k, v := range j.env {
+		o.Env = append(o.Env, k+"="+v)
+	}
+	slices.Sort(o.Env)
+	if r := j.program.reader; r != nil {
+		o.Script = true
+		o.Argv = []string{r.path}
+		if j.program.option != "" {
+			o.Argv = append(o.Argv, j.program.option)
+		}
+		o.Argv = append(append(o.Argv, scriptPath), j.argv[1:]...)
+	}
+	return o
+}
+
+// MaybeWatch turns this process into the warden of a command if it was started as
+// one, and then does not return. Every program that links this package and makes a
+// Driver calls it before anything else, its tests in TestMain.
+func MaybeWatch() {
+	if len(os.Args) != 2 || os.Args[1] != wardenArg {
+		return
+	}
+	// What is set before an exec, and whose death ends the child, is a thread.
+	runtime.LockOSThread()
+	r := watch()
+	b, err := json.Marshal(r)
+	if err == nil {
+		_, err = os.NewFile(reportFD, "report").Write(b)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// watch starts what it is ordered to and stays until all of it is gone.
+func watch() report {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return report{Error: fmt.Sprintf("close_range: %v", err)}
+	}
+	in := bufio.NewReader(os.NewFile(ordersFD, "orders"))
+	line, err := in.ReadBytes('\n')
+	var o orders
+	if err == nil {
+		err = json.Unmarshal(line, &o, json.RejectUnknownMembers(true))
+	}
+	if err != nil { // the daemon died before it gave any
+		return report{Error: fmt.Sprintf("no orders: %v", err)}
+	}
+	pid, err := o.start()
+	if err != nil {
+		return report{Error: err.Error()}
+	}
+	_ = os.Stdout.Close() // who still writes there is one of those that are watched
+	_ = os.Stderr.Close()
+	said := make(chan byte, 1)
+	go func() {
+		b, err := in.ReadByte()
+		if err != nil {
+			b = 0
+		}
+		said <- b
+	}()
+	status := o.attend(pid, said)
+	endRest()
+	r := report{Status: status.ExitStatus()}
+	if status.Signaled() {
+		r.Status, r.Signal = 0, int(status.Signal())
+	}
+	return r
+}
+
+// start makes the child: in a session of its own, as its user, with nothing open
+// but its output, and unable to gain rights by a set-uid file (prctl(2)). It ends
+// when the warden does.
+func (o orders) start() (int, error) {
+	unix.Umask(0o022)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("child_subreaper: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("no_new_privs: %w", err)
+	}
+	image, err := unix.FcntlInt(imageFD, unix.F_DUPFD_CLOEXEC, highFD)
+	if err != nil {
+		return 0, fmt.Errorf("the program's copy: %w", err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	files := []uintptr{null.Fd(), 1, 1}
+	if o.Script {
+		files = append(files, scriptFD)
+	}
+	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if o.Switch {
+		attr.Credential = &syscall.Credential{Uid: o.UID, Gid: o.GID, Groups: o.Groups}
+	}
+	pid, err := syscall.ForkExec(fmt.Sprintf("/proc/self/fd/%d", image), o.Argv,
+		&syscall.ProcAttr{Dir: o.Dir, Env: o.Env, Files: files, Sys: attr})
+	if err != nil {
+		return 0, fmt.Errorf("start in %s: %w", o.Dir, err)
+	}
+	return pid, nil
+}
+
+// attend waits for the end of the child, and brings it about when it is told to.
+func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
+	ended := make(chan syscall.WaitStatus, 1)
+	go func() {
+		var status syscall.WaitStatus
+		for {
+			if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+				break
+			}
+		}
+		ended <- status
+	}()
+	var late <-chan time.Time
+	for {
+		select {
+		case status := <-ended:
+			return status
+		case b := <-said:
+			if b == stopOrder {
+				_ = syscall.Kill(-pid, syscall.SIGTERM)
+				late = time.After(time.Duration(o.Grace) * time.Millisecond)
+				continue
+			}
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		case <-late:
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// endRest kills what the child left running, wherever it hid: all that lost its
+// parent became the warden's child.
+func endRest() {
+	for {
+		for _, pid := range children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
+			return // there are none
+		}
+	}
+}
+
+// children lists the warden's own, the dead among them.
+func children() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	var out []int
+	for {
+		names, err := dir.Readdirnames(512)
+		for _, name := range names {
+			pid, atoiErr := strconv.Atoi(name)
+			if atoiErr != nil {
+				continue
+			}
+			if p, err := proc.ReadStat(pid); err == nil && p.Parent == os.Getpid() {
+				out = append(out, pid)
+			}
+		}
+		if err == io.EOF || err != nil {
+			return out
+		}
+	}
+}
