@@ -16,6 +16,9 @@ func (t *tool) completeOpName(c *cobra.Command, args []string, typed string) ([]
 	case 0:
 		return cli.CompleteOp()
 	case 1:
+		if args[0] == op.Run {
+			return t.completeCommand()
+		}
 		return t.completeGuest(c, nil, typed)
 	}
 	return nil, cli.NoFiles

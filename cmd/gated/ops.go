@@ -48,7 +48,7 @@ func (t *tool) showOp(o api.Op) error {
 		rows = append(rows, "    -p "+cli.Row(typed(p), p.Doc+notes(p)))
 	}
 	if o.Free {
-		rows = append(rows, "    -p "+cli.Row(wordsFreeParam, wordsFree))
+		rows = append(rows, "    -p "+cli.Row(wordsFreeParam, wordsFreeParams))
 	}
 	return t.Table(rows...)
 }

@@ -17,7 +17,7 @@ import (
 func (t *tool) root() *cobra.Command {
 	root := t.Root(cli.Words(help["gated"]),
 		t.initCommand(), t.serveCommand(), t.statusCommand(), t.opsCommand(),
-		t.submitCommand(), t.jobsCommand(), t.cancelCommand(), t.guestsCommand(), t.classifyCommand(),
+		t.submitCommand(), t.jobsCommand(), t.cancelCommand(), t.guestsCommand(), t.commandsCommand(), t.classifyCommand(),
 		t.planCommand(), t.applyCommand(), t.eventsCommand(), t.auditCommand(), t.trustCommand(),
 		t.agentCommand(), t.reserveCommand(), t.checkCommand(), t.renewCommand(), t.releaseCommand(), t.transferCommand(),
 		t.reservationsCommand(), t.releaseAllCommand(), t.forceTransferCommand(), t.hookCommand(), t.doctorCommand(),

@@ -45,17 +45,21 @@ Logs to standard error. Listens on --socket, else GATED_SOCKET, else what gated.
 		"  gated serve --state /var/lib/gated"},
 	"status": {"status", "Show the host, its isolation, what is wrong and how many requests wait", "", "  gated status"},
 	"ops":    {"ops", "List the operations and their parameters", "", "  gated ops"},
-	"submit": {"submit OP NAME [-p NAME=VALUE]...", "Ask for an operation on a guest",
+	"submit": {"submit OP NAME [-p NAME=VALUE]...", "Ask for an operation on a guest, or for a command to run",
 		`A benign operation runs at once; with --wait its end is waited for. A destructive one waits for a signature:
 exit code 3, with or without --wait.
 
 -p takes its type from the catalogue (gated ops). Memory may have a unit (512MiB, 2GiB). Labels are written one by
-one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'.`,
-		"  gated submit guest.create web-1 -p memory=512MiB -p labels.tier=prod --wait\n  gated submit guest.destroy web-1 --reason \"no longer needed\""},
-	"jobs":   {"jobs [ID]", "List jobs, or show one with its steps", "", "  gated jobs --state pending_signature\n  gated jobs j12"},
+one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'. Those of command.run are what the command has (gated commands).`,
+		"  gated submit guest.create web-1 -p memory=512MiB -p labels.tier=prod --wait\n  gated submit guest.destroy web-1 --reason \"no longer needed\"\n" +
+			"  gated submit command.run drop-db -p database=shop --reason \"moved to the new host\""},
+	"jobs":   {"jobs [ID]", "List jobs, or show one with its steps and what they printed", "", "  gated jobs --state pending_signature\n  gated jobs j12"},
 	"cancel": {"cancel ID", "Withdraw a job of yours before it runs", "", "  gated cancel j12"},
 	"guests": {"guests [NAME]", "List guests, or show one: its provenance, and what destroying it would take", "",
 		"  gated guests\n  gated guests web-1"},
+	"commands": {"commands [NAME]", "List the operator's catalogue of commands, with a line to type for each",
+		`To run one is an operation: gated submit command.run NAME. All of its parameters have to be given. What it printed is shown by
+gated jobs ID.`, "  gated commands\n  gated commands drop-db"},
 	"classify": {"classify OP NAME [-p NAME=VALUE]...", "Say whether an operation would wait for a signature, and why",
 		"Changes nothing.", "  gated classify guest.destroy web-1"},
 	"plan": {"plan -f FILE|DIR|-", "Show what desired state would change, and what of it waits for a signature",
@@ -402,16 +406,21 @@ func hookThen(o hook.OnFailure) string {
 
 // Answers and what is said beside them. Those that end a line have its end.
 const (
-	wordsStatus        = "gated %s on %s, gate %s, uid %d, since %s\n"
-	wordsRemedy        = "  remedy: %s\n"
-	wordsCounts        = "%s, %s running; limits: %s; audit log at %d %s\n"
-	wordsAgentsCount   = "%s, %s in force\n"
-	wordsAlertAccepted = "the alert about entry %d has ended; the audit log has it\n"
-	wordsWaiting       = "%d waiting: opsign list\n"
-	wordsNoneWaits     = "0 waiting\n"
-	wordsOp            = "%s  %s (signed by: %s)\n"
+	wordsStatus         = "gated %s on %s, gate %s, uid %d, since %s\n"
+	wordsRemedy         = "  remedy: %s\n"
+	wordsCounts         = "%s, %s running; limits: %s; audit log at %d %s\n"
+	wordsAgentsCount    = "%s, %s in force\n"
+	wordsAlertAccepted  = "the alert about entry %d has ended; the audit log has it\n"
+	wordsWaiting        = "%d waiting: opsign list\n"
+	wordsNoneWaits      = "0 waiting\n"
+	wordsOp             = "%s  %s (signed by: %s)\n"
+	wordsNoCommands     = "this gate has no commands: an operator puts them into gated.yaml, under commands\n"
+	wordsCommand        = "%s  %s, runs %s\n"
+	wordsCommandUnknown = "    cannot run now: %s: %s\n"
+	wordsCommandLine    = "  %s\n"
+
 	wordsFreeParam     = "NAME=TEXT"
-	wordsFree          = "as the command has them: gated commands"
+	wordsFreeParams    = "as the command has them: gated commands"
 	wordsRange         = " (%s, %d to %d)"
 	wordsRequired      = " (required)"
 	wordsJobOnly       = " (not in desired state)"

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/client"
+	"gated/internal/hook"
+	"gated/internal/op"
+)
+
+func (t *tool) commandsCommand() *cobra.Command {
+	c := t.command("commands", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		if len(args) == 0 {
+			all, err := cl.Commands(c.Context())
+			if err != nil {
+				return err
+			}
+			return t.listCommands(all)
+		}
+		one, err := cl.Command(c.Context(), strings.TrimPrefix(args[0], op.KindCommand+"/"))
+		switch {
+		case err != nil:
+			return err
+		case t.JSON:
+			return t.Emit(one)
+		}
+		return t.showCommand(one)
+	})
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cli.NoFiles
+		}
+		return t.completeCommand()
+	}
+	return c
+}
+
+func (t *tool) listCommands(all []api.Command) error {
+	if len(all) == 0 && !t.JSON {
+		t.Say(wordsNoCommands)
+	}
+	for _, one := range all {
+		var err error
+		if t.JSON {
+			err = t.Emit(one)
+		} else {
+			err = t.describeCommand(one)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describeCommand prints what a command is and takes, and a line to type for it.
+func (t *tool) describeCommand(c api.Command) error {
+	t.Print(wordsCommand, cli.Inline(c.Name), cli.Inline(string(c.Class)), cli.Inline(c.Program))
+	if c.Error != nil {
+		t.Print(wordsCommandUnknown, cli.Inline(string(c.Error.Code)), cli.Inline(c.Error.Detail))
+	}
+	rows := make([]string, 0, len(c.Params))
+	for _, p := range c.Params {
+		rows = append(rows, "    -p "+cli.Row(p.Name+"="+valueOf(p.Type), p.Doc))
+	}
+	if err := t.Table(rows...); err != nil {
+		return err
+	}
+	t.Print(wordsCommandLine, exampleLine(c))
+	return nil
+}
+
+// showCommand prints everything that is known of one command.
+func (t *tool) showCommand(c api.Command) error {
+	if err := t.describeCommand(c); err != nil {
+		return err
+	}
+	rows := []string{"  " + cli.Row("state", c.State)}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, "  "+cli.Row(name, value))
+		}
+	}
+	add("looks first", c.Probe)
+	add("runs as", c.User)
+	add("timeout", strconv.FormatInt(c.TimeoutSeconds, 10)+" s")
+	add("incarnation", string(c.Incarnation))
+	return t.Table(rows...)
+}
+
+// valueOf names what a parameter of a command takes.
+func valueOf(kind string) string {
+	switch kind {
+	case "integer":
+		return "NUMBER"
+	case "path":
+		return "PATH"
+	case "bool":
+		return "true|false"
+	default:
+		return "TEXT"
+	}
+}
+
+// exampleLine is how a command would be asked for, with values that fit where the
+// catalogue says all of them.
+func exampleLine(c api.Command) string {
+	var b strings.Builder
+	b.WriteString("gated submit " + op.Run + " " + cli.Inline(c.Name))
+	for _, p := range c.Params {
+		value := valueOf(p.Type)
+		switch {
+		case p.Type == "integer":
+			value = strconv.FormatInt(p.Min, 10)
+		case p.Type == "bool":
+			value = "true"
+		case len(p.Values) > 0:
+			value = p.Values[0]
+		}
+		b.WriteString(" -p " + cli.Inline(p.Name) + "=" + cli.Inline(hook.Quote(value)))
+	}
+	return b.String()
+}
+
+// completeCommand completes the name of a command.
+func (t *tool) completeCommand() ([]string, cobra.ShellCompDirective) {
+	return t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+		all, err := cl.Commands(ctx)
+		for _, c := range all {
+			out = append(out, c.Name+"\t"+c.Program)
+		}
+		return out, err
+	})
+}
