@@ -1,0 +1,278 @@
+// Package hubserver is the reference hub: a directory that is served read-only
+// to gates, and a page that shows what they report. It decides nothing, signs
+// nothing and keeps reports in memory alone.
+package hubserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/hub"
+	"gated/internal/op"
+)
+
+const (
+	maxHeader = 16 << 10
+	// maxCalls is how many calls are answered at a time; more are told to come
+	// again.
+	maxCalls = 64
+	// drain is how long calls may go on when the hub is told to stop.
+	drain = 5 * time.Second
+)
+
+// Config says what a hub serves, and where.
+type Config struct {
+	Dir       string
+	Listen    string // an address of this machine, and a port; port 0 is any
+	Cert, Key string // files; both or neither
+	TokenFile string // that callers have to present; empty means none
+	Now       func() time.Time
+	Logger    *slog.Logger
+
+	// Ready, if not nil, is told the address that gates are given.
+	Ready func(url string, hosts int)
+}
+
+// Hub is one hub.
+type Hub struct {
+	Config
+	site    *site
+	reports reports
+	calls   chan struct{}
+	token   *[sha256.Size]byte // of the token; nil for none
+}
+
+// New opens the directory. BadParams is what a hub must not be made of: an
+// address that others reach, without a certificate and a token.
+func New(c Config) (*Hub, error) {
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, op.Refuse(op.BadParams, "a certificate and its key are given both or not at all")
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, op.Refuse(op.BadParams, "%q is not ADDRESS:PORT", c.Listen)
+	}
+	if !near(host) && (c.Cert == "" || c.TokenFile == "") {
+		return nil, op.Refuse(op.BadParams, "%s is reached from other machines: that takes a certificate and a token", c.Listen).
+			WithHint("listen on 127.0.0.1, or give --cert, --key and --token-file")
+	}
+	h := &Hub{Config: c, calls: make(chan struct{}, maxCalls), reports: reports{of: map[string]*told{}}}
+	if c.TokenFile != "" {
+		token, err := hub.ReadTokenFile(c.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(token))
+		h.token = &sum
+	}
+	root, err := os.OpenRoot(c.Dir)
+	if err != nil {
+		return nil, op.Refuse(op.BadParams, "%v", err)
+	}
+	h.site = &site{root: root, now: c.Now, hosts: map[string]*served{}}
+	return h, nil
+}
+
+// near reports whether an address to listen on is reached from this machine alone.
+func near(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// Serve answers until ctx ends, then lets calls under way end for a few seconds.
+func (h *Hub) Serve(ctx context.Context) error {
+	defer h.site.root.Close()
+	scheme := "http://"
+	srv := &http.Server{Handler: h.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(h.Logger.Handler(), slog.LevelDebug)}
+	if h.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
+		if err != nil {
+			return op.Refuse(op.BadParams, "the certificate: %v", err)
+		}
+		scheme, srv.TLSConfig = "https://", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.Listen)
+	if err != nil {
+		return op.Refuse(op.Unavailable, "%v", err)
+	}
+	names, err := h.site.hostNames()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if h.Ready != nil {
+		h.Ready(scheme+l.Addr().String(), len(names))
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if h.Cert != "" {
+			ended <- srv.ServeTLS(l, "", "")
+			return
+		}
+		ended <- srv.Serve(l)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := srv.Shutdown(last); err != nil {
+		return errors.Join(srv.Close())
+	}
+	return nil
+}
+
+// Handler answers every path of the hub.
+func (h *Hub) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", h.page)
+	mux.HandleFunc("GET /v1/hosts/{host}/"+hub.PathDesired, func(w http.ResponseWriter, r *http.Request) {
+		h.document(w, r, h.site.desired)
+	})
+	mux.HandleFunc("GET /v1/hosts/{host}/"+hub.PathOperations, func(w http.ResponseWriter, r *http.Request) {
+		h.document(w, r, h.site.operations)
+	})
+	mux.HandleFunc("GET /v1/hosts/{host}/"+hub.PathReport, h.lastReport)
+	mux.HandleFunc("POST /v1/hosts/{host}/"+hub.PathReport, h.report)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-cache")
+		select {
+		case h.calls <- struct{}{}:
+			defer func() { <-h.calls }()
+		default:
+			h.refuse(w, op.Refuse(op.Unavailable, "too many calls at a time"))
+			return
+		}
+		if err := h.admit(w, r); err != nil {
+			h.refuse(w, err)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// admit lets in who has the token: as a bearer, or as a browser's password.
+// Without a token the name that was asked for has to be this machine's, so that
+// no web page elsewhere reads what a browser here can reach.
+func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
+	if h.token == nil {
+		name := r.Host
+		if host, _, err := net.SplitHostPort(r.Host); err == nil {
+			name = host
+		}
+		if !near(strings.Trim(name, "[]")) {
+			return op.Refuse(op.NotAllowed, "%q is not a name of this machine", op.Shown(name))
+		}
+		return nil
+	}
+	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !found {
+		_, token, _ = r.BasicAuth()
+	}
+	sum := sha256.Sum256([]byte(token))
+	if subtle.ConstantTimeCompare(sum[:], h.token[:]) == 1 {
+		return nil
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="gated hub", charset="UTF-8"`)
+	return op.Refuse(op.NotAllowed, "that is not this hub's token")
+}
+
+// document answers with what is served to a host, or that it is as before.
+func (h *Hub) document(w http.ResponseWriter, r *http.Request, of func(string) (*served, error)) {
+	s, err := of(r.PathValue("host"))
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	etag := `"` + s.tag + `"`
+	w.Header().Set("ETag", etag)
+	if r.Header.Get("If-None-Match") == etag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", hub.ContentType)
+	_, _ = w.Write(s.body) // an error is the caller's absence
+}
+
+// report takes a host's report.
+func (h *Hub) report(w http.ResponseWriter, r *http.Request) {
+	host := r.PathValue("host")
+	err := h.take(w, r, host)
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *Hub) take(w http.ResponseWriter, r *http.Request, host string) error {
+	if err := h.site.has(host); err != nil {
+		return err
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != hub.ContentType {
+		return op.Refuse(op.Malformed, "a report is %s", hub.ContentType)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, hub.MaxReport))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return op.Refuse(op.Oversized, "the report has more than %d bytes", hub.MaxReport)
+	case err != nil:
+		return op.Refuse(op.Malformed, "the report broke off")
+	}
+	report, err := hub.DecodeReport(body, host)
+	if err != nil {
+		return err
+	}
+	news, err := h.reports.put(host, report, body, h.Now())
+	if err == nil && news {
+		h.Logger.Info("report", "host", op.Shown(host), "revision", op.Shown(report.Revision), "converged", converged(report), "seq", report.Seq)
+	}
+	return err
+}
+
+// lastReport answers with the last report of a host as it was sent.
+func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) {
+	t := h.reports.get(r.PathValue("host"))
+	if t == nil {
+		h.refuse(w, op.Refuse(op.UnknownTarget, "that host did not report since the hub was started"))
+		return
+	}
+	w.Header().Set("Content-Type", hub.ContentType)
+	_, _ = w.Write(t.body) // an error is the caller's absence
+}
+
+// refuse answers with a problem.
+func (h *Hub) refuse(w http.ResponseWriter, err error) {
+	p := api.ProblemOf(err)
+	if w.Header().Get("WWW-Authenticate") != "" {
+		p.Status = http.StatusUnauthorized
+	}
+	if p.Status >= 500 {
+		h.Logger.Warn("a call failed", "error", err)
+	}
+	body, err := api.Encode(p)
+	if err != nil {
+		h.Logger.Error("a problem cannot be written", "error", err)
+	}
+	w.Header().Set("Content-Type", api.ProblemType)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // an error is the caller's absence
+}

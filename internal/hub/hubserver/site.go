@@ -1,0 +1,278 @@
+package hubserver
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/hub"
+	"gated/internal/op"
+)
+
+// settle is how long a file must have been left alone before it is served: it
+// may be half of one.
+const settle = time.Second
+
+// maxHosts is the most hosts of one directory.
+const maxHosts = 1000
+
+// site is a directory with one directory for each host. It reads it and writes
+// nothing. It is safe for concurrent use.
+type site struct {
+	root *os.Root
+	now  func() time.Time
+
+	mu    sync.Mutex
+	hosts map[string]*served // by host and what is served
+}
+
+// served is what was read last of one host.
+type served struct {
+	files []seen
+	body  []byte // the answer
+	tag   string // hex, of the body
+	name  string // the revision; empty for operations
+}
+
+// seen is a file as it was when it was read.
+type seen struct {
+	name    string
+	size    int64
+	inode   uint64
+	touched time.Time // when its content or its name changed last
+}
+
+// hostNames lists the hosts, sorted.
+func (s *site) hostNames() ([]string, error) {
+	list, err := s.list(".")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range list {
+		if e.IsDir() && hostName(e.Name()) {
+			out = append(out, e.Name())
+		}
+	}
+	if len(out) > maxHosts {
+		return nil, op.Refuse(op.Oversized, "there are %d hosts, more than %d", len(out), maxHosts)
+	}
+	return out, nil
+}
+
+// hostName reports whether a name can be that of a host's directory.
+func hostName(name string) bool {
+	return name != "" && len(name) <= 253 && name[0] != '.' && !strings.ContainsAny(name, "/\x00")
+}
+
+// has refuses, as UnknownTarget, a host that has no directory.
+func (s *site) has(host string) error {
+	if hostName(host) {
+		if info, err := s.root.Lstat(host); err == nil && info.IsDir() {
+			return nil
+		}
+	}
+	return op.Refuse(op.UnknownTarget, "there is no directory for the host %q", op.Shown(host))
+}
+
+// desired returns what is wished of a host: each *.yaml and *.yml is a set that
+// is named like the file, without its ending.
+func (s *site) desired(host string) (*served, error) {
+	return s.serve(host, hub.PathDesired, host, isDocument, hub.MaxSets, func(files map[string][]byte) (any, string, error) {
+		sets, sum := map[string]string{}, sha256.New()
+		for _, file := range sorted(files) {
+			name := strings.TrimSuffix(file, path.Ext(file))
+			if _, twice := sets[name]; twice {
+				return nil, "", op.Refuse(op.Conflict, "the set %s stands in two files", op.Shown(name))
+			}
+			sets[name] = string(files[file])
+			_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[file]) // a hash takes everything
+		}
+		revision := hex.EncodeToString(sum.Sum(nil))[:16]
+		return hub.Desired{Revision: revision, Host: host, Sets: sets}, revision, nil
+	})
+}
+
+func isDocument(name string) bool {
+	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
+}
+
+// operations returns what is relayed to a host: NAME.json with what operators
+// signed and its signatures, NAME.json.sig and NAME.json.*.sig, as opsign sign and
+// ssh-keygen -Y sign write them. What nobody signed yet is left out.
+func (s *site) operations(host string) (*served, error) {
+	dir := path.Join(host, "operations")
+	if _, err := s.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		dir = "" // it relays nothing
+	}
+	most := hub.MaxOperations * (1 + op.MaxSignatures)
+	return s.serve(host, hub.PathOperations, dir, isSigned, most, func(files map[string][]byte) (any, string, error) {
+		out := hub.Operations{Host: host, Operations: []api.Envelope{}}
+		names := sorted(files)
+		for _, name := range names {
+			if !strings.HasSuffix(name, ".json") {
+				continue
+			}
+			var signatures []string
+			for _, sig := range names {
+				if strings.HasPrefix(sig, name+".") {
+					signatures = append(signatures, string(files[sig]))
+				}
+			}
+			if len(signatures) > 0 {
+				out.Operations = append(out.Operations, api.EnvelopeOf(files[name], signatures...))
+			}
+		}
+		return out, "", nil
+	})
+}
+
+func isSigned(name string) bool {
+	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".sig"))
+}
+
+// serve returns the answer that is made of the files of a directory; the one
+// before, while somebody writes to it or where nothing changed.
+func (s *site) serve(host, what, dir string, takes func(string) bool, most int, build func(map[string][]byte) (any, string, error)) (*served, error) {
+	if err := s.has(host); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.hosts[what+" "+host]
+	files, settled, err := s.look(dir, takes, most)
+	switch {
+	case err != nil:
+		return nil, err
+	case before != nil && (!settled || slices.Equal(files, before.files)):
+		return before, nil
+	case !settled:
+		return nil, op.Refuse(op.Unavailable, "somebody is writing to the files of %s", op.Shown(host)).WithHint("ask again in %s", settle)
+	}
+	texts, err := s.read(dir, files)
+	if err != nil {
+		return nil, err
+	}
+	again, settled, err := s.look(dir, takes, most)
+	if err != nil || !settled || !slices.Equal(files, again) {
+		return nil, cmp.Or(err, error(op.Refuse(op.Unavailable, "the files of %s changed while they were read", op.Shown(host))))
+	}
+	v, name, err := build(texts)
+	if err != nil {
+		return nil, err
+	}
+	body, err := api.Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > hub.MaxAnswer {
+		return nil, op.Refuse(op.Oversized, "what is served to %s has %d bytes, more than %d", op.Shown(host), len(body), hub.MaxAnswer)
+	}
+	next := &served{files: files, body: body, tag: op.SHA256(body), name: name}
+	s.hosts[what+" "+host] = next
+	return next, nil
+}
+
+// look lists the files of a directory, sorted, and says whether all of them have
+// been left alone for long enough.
+func (s *site) look(dir string, takes func(string) bool, most int) (files []seen, settled bool, err error) {
+	if dir == "" {
+		return nil, true, nil
+	}
+	list, err := s.list(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	settled, now, total := true, s.now(), int64(0)
+	for _, e := range list {
+		if !takes(e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, false, op.Refuse(op.Unavailable, "%v", err)
+		}
+		if !info.Mode().IsRegular() {
+			return nil, false, op.Refuse(op.NotAllowed, "%s is no regular file", op.Shown(path.Join(dir, e.Name())))
+		}
+		f := seenOf(info)
+		if age := now.Sub(f.touched); age < settle && age > -settle {
+			settled = false
+		}
+		if total += f.size; total > hub.MaxAnswer {
+			return nil, false, op.Refuse(op.Oversized, "the files of %s have more than %d bytes", op.Shown(dir), hub.MaxAnswer)
+		}
+		files = append(files, f)
+	}
+	if len(files) > most {
+		return nil, false, op.Refuse(op.Oversized, "%s has %d files, more than %d", op.Shown(dir), len(files), most)
+	}
+	return files, settled, nil
+}
+
+// list returns what is in a directory, sorted by name.
+func (s *site) list(dir string) ([]fs.DirEntry, error) {
+	f, err := s.root.Open(dir)
+	if err != nil {
+		return nil, op.Refuse(op.Unavailable, "%v", err)
+	}
+	defer f.Close()
+	list, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, op.Refuse(op.Unavailable, "%v", err)
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+func seenOf(info fs.FileInfo) seen {
+	f := seen{name: info.Name(), size: info.Size(), touched: info.ModTime()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		f.inode = st.Ino
+		if c := time.Unix(st.Ctim.Unix()); c.After(f.touched) {
+			f.touched = c
+		}
+	}
+	return f
+}
+
+// read reads files that were looked at.
+func (s *site) read(dir string, files []seen) (map[string][]byte, error) {
+	out := make(map[string][]byte, len(files))
+	for _, want := range files {
+		f, err := s.root.OpenFile(path.Join(dir, want.name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, op.Refuse(op.Unavailable, "%v", err)
+		}
+		b, err := io.ReadAll(io.LimitReader(f, want.size+1))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, op.Refuse(op.Unavailable, "%v", err)
+		}
+		if int64(len(b)) != want.size {
+			return nil, op.Refuse(op.Unavailable, "%s changed while it was read", op.Shown(want.name))
+		}
+		out[want.name] = b
+	}
+	return out, nil
+}
+
+func sorted(files map[string][]byte) []string {
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

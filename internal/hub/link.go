@@ -1,0 +1,179 @@
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"gated/internal/authz"
+	"gated/internal/driver"
+	"gated/internal/op"
+	"gated/internal/reconcile"
+)
+
+// Gate is what a link needs of a gate; *gate.Gate is one.
+type Gate interface {
+	// KnownPayload returns the request that has these bytes as its payload.
+	KnownPayload(ctx context.Context, payload []byte) (id op.RequestID, ok bool, err error)
+	ApproveOffline(ctx context.Context, by op.Requester, e authz.Envelope) (op.Request, error)
+	Request(ctx context.Context, id op.RequestID) (op.Request, error)
+	// Requests lists requests by state.
+	Requests(ctx context.Context, state op.State) ([]op.Request, error)
+	// NoteRefused writes a refusal to the audit log that the gate was not asked for.
+	NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal)
+}
+
+// Standing says how far the wishes of each set are; Reconciler.Standing does.
+type Standing func(waits map[op.Target]bool, limit int) (sets []reconcile.SetStanding, unmet []reconcile.WishStanding, left int)
+
+// Config is what a link needs. URL, Host, the lengths of time, Gate and Standing
+// are required.
+type Config struct {
+	URL       string // without a slash at its end
+	Host      string
+	CA        string        // a file of certificates that alone are believed; empty means the system's
+	TokenFile string        // empty means none
+	Interval  time.Duration // between two polls, give or take a quarter
+	Timeout   time.Duration // of one exchange as a whole
+	Report    time.Duration // after which a report is sent although nothing changed
+
+	Gate      Gate
+	Standing  Standing
+	ID        op.GateID // for reports
+	Version   string
+	StartedAt time.Time
+
+	Now    func() time.Time // nil means time.Now
+	Logger *slog.Logger     // nil discards
+
+	// After runs f when d has passed, until stop is called; nil means
+	// time.AfterFunc. Random returns numbers in [0, 1); nil means math/rand.
+	After  func(d time.Duration, f func()) (stop func())
+	Random func() float64
+}
+
+// Link polls one hub. As a source of desired state it has what the last poll
+// brought. It is safe for concurrent use; Run is called once.
+type Link struct {
+	Config
+	by      op.Requester // in whose name operations are relayed
+	hub     *exchange
+	changed chan struct{} // holds one
+
+	polling sync.Mutex // held during a poll of desired state
+	relays  relays     // of the goroutine that runs rounds
+	reports reports    // the same
+
+	mu     sync.Mutex
+	status Status
+	kept   *kept // what was read last, also when the poll after it failed
+	err    error // of the last poll
+	polled bool
+}
+
+// Status is how a link stands.
+type Status struct {
+	URL        string
+	Revision   string    // that was read last
+	ReadAt     time.Time // when the hub last answered a poll as it should; zero before the first
+	PolledAt   time.Time // when it was asked last
+	Err        error     // why its wishes rest now
+	Relayed    int       // operations that it relays
+	Refused    int       // of these, envelopes that were refused
+	Untried    int       // of these, not handed to the gate yet
+	RelayErr   error     // why operations could not be read
+	ReportedAt time.Time // when it last took a report
+	ReportErr  error     // why it did not take the last one
+}
+
+// New returns a link that has not asked the hub anything yet.
+func New(c Config) *Link {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.After == nil {
+		c.After = func(d time.Duration, f func()) func() {
+			t := time.AfterFunc(d, f)
+			return func() { t.Stop() }
+		}
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
+	}
+	return &Link{Config: c, by: Requester(c.URL), changed: make(chan struct{}, 1), status: Status{URL: c.URL},
+		hub: &exchange{url: c.URL, ca: c.CA, tokenFile: c.TokenFile, timeout: c.Timeout}}
+}
+
+// Requester returns in whose name the hub at an address relays operations: that
+// of no caller on the socket.
+func Requester(address string) op.Requester {
+	name := address
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		name = u.Host
+	}
+	return op.Requester{Source: op.SourceHub, Set: name}
+}
+
+// Run polls until ctx ends: at once, then by interval.
+func (l *Link) Run(ctx context.Context) error {
+	defer l.hub.close()
+	for {
+		l.Round(ctx)
+		due := make(chan struct{})
+		stop := l.After(Jitter(l.Interval, l.Random()), func() { close(due) })
+		select {
+		case <-ctx.Done():
+			stop()
+			return nil
+		case <-due:
+		}
+	}
+}
+
+// Jitter spreads what many gates do at the same interval: from three quarters of
+// d to five quarters, as random goes from 0 to 1.
+func Jitter(d time.Duration, random float64) time.Duration {
+	return d*3/4 + time.Duration(random*float64(d/2))
+}
+
+// Round asks once for desired state and for operations, hands the gate what is
+// new, and reports. What fails is in Status, and tried again by the next round.
+func (l *Link) Round(ctx context.Context) {
+	for _, part := range []struct {
+		what string
+		do   func(context.Context)
+	}{{"a poll of the hub", l.poll}, {"relaying operations", l.relay}, {"a report to the hub", l.report}} {
+		if ctx.Err() != nil {
+			return
+		}
+		_ = driver.Safely(l.Logger, part.what, func() error { part.do(ctx); return nil }) // it is logged
+	}
+}
+
+// Status returns how the link stands.
+func (l *Link) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status
+	s.Err = l.err
+	if l.kept != nil {
+		s.Revision = l.kept.revision
+	}
+	return s
+}
+
+// says logs what is wrong when it begins, changes or ends.
+func (l *Link) says(what string, before, now error) {
+	switch {
+	case now != nil && (before == nil || before.Error() != now.Error()):
+		l.Logger.Warn(what+" failed", "hub", l.URL, "error", now)
+	case now == nil && before != nil:
+		l.Logger.Info(what+" works again", "hub", l.URL)
+	}
+}

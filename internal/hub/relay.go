@@ -1,0 +1,227 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/authz"
+	"gated/internal/op"
+	"gated/internal/reconcile"
+)
+
+const (
+	// tries is how many operations one round hands to the gate.
+	tries = 32
+	// retryFirst and retryLast bound how long an operation waits that could not be
+	// decided; the time doubles.
+	retryFirst = time.Minute
+	retryLast  = time.Hour
+)
+
+// relays is what is remembered of relayed operations: those of the hub's last
+// list, and no others. Nothing of it must outlive the process: the gate knows
+// the payloads that it took.
+type relays struct {
+	etag string
+	list []*relayed // as the hub has it
+	err  error
+}
+
+// relayed is one operation of the hub's list.
+type relayed struct {
+	digest   string
+	envelope api.Envelope // until it was answered
+	payload  string       // digest of the payload; empty where it cannot be read
+	answered bool
+	refusal  *op.Refusal // how it was refused, nil for not
+	request  op.RequestID
+	wait     time.Duration // before it is tried again, if it is to be
+	due      time.Time
+	ended    *op.Request // the request, once it is in its last state
+}
+
+// relay reads the hub's list and hands the gate what it was not asked yet.
+func (l *Link) relay(ctx context.Context) {
+	err := l.fetchOperations(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	before := l.relays.err
+	l.relays.err = err
+	l.says("reading relayed operations", before, err)
+	if err == nil {
+		l.handOver(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status.RelayErr, l.status.Relayed, l.status.Refused, l.status.Untried = err, len(l.relays.list), 0, 0
+	for _, r := range l.relays.list {
+		switch {
+		case !r.answered:
+			l.status.Untried++
+		case r.refusal != nil:
+			l.status.Refused++
+		}
+	}
+}
+
+// fetchOperations takes in the hub's list. What is no more in it is forgotten.
+func (l *Link) fetchOperations(ctx context.Context) error {
+	a, err := l.hub.get(ctx, Path(l.Host, PathOperations), l.relays.etag)
+	if err != nil || a.same {
+		return err
+	}
+	var list []api.Envelope
+	if !a.none {
+		if list, err = DecodeOperations(a.body, l.Host); err != nil {
+			return err
+		}
+	}
+	known := make(map[string]*relayed, len(l.relays.list))
+	for _, r := range l.relays.list {
+		known[r.digest] = r
+	}
+	next := make([]*relayed, 0, len(list))
+	taken := make(map[string]bool, len(list))
+	for _, e := range list {
+		d := Digest(e)
+		if taken[d] {
+			continue
+		}
+		taken[d] = true
+		r := known[d]
+		if r == nil {
+			r = &relayed{digest: d, envelope: e}
+		}
+		next = append(next, r)
+	}
+	l.relays.list, l.relays.etag = next, a.etag
+	return nil
+}
+
+// handOver asks the gate about what is new or due again, within the bound.
+func (l *Link) handOver(ctx context.Context) {
+	left := tries
+	for _, r := range l.relays.list {
+		if early := r.due.Sub(l.Now()); r.answered || early > 0 && early <= retryLast { // more, and the clock was set back
+			continue
+		}
+		if left--; left < 0 || ctx.Err() != nil {
+			return
+		}
+		l.ask(ctx, r)
+	}
+}
+
+// ask hands one envelope to the gate as POST /v1/ops does, unless the gate has
+// decided on its payload already: then it is known what became of it, and to ask
+// again would be one more refusal in the log after each start.
+func (l *Link) ask(ctx context.Context, r *relayed) {
+	payload, err := r.envelope.Open()
+	if err != nil {
+		refusal := op.AsRefusal(err)
+		l.Gate.NoteRefused(ctx, l.by, "relayed operation", refusal)
+		r.answer(refusal)
+		return
+	}
+	r.payload = op.SHA256(payload)
+	id, known, err := l.Gate.KnownPayload(ctx, payload)
+	if err != nil {
+		r.later(op.AsRefusal(err), l.Now())
+		return
+	}
+	if known {
+		req, err := l.Gate.Request(ctx, id)
+		if err == nil && req.Step.State != op.StatePending {
+			r.request = id
+			r.answer(nil)
+			return
+		}
+	}
+	req, err := l.Gate.ApproveOffline(ctx, l.by, authz.Envelope{Payload: payload, Signatures: r.envelope.Signatures})
+	if ctx.Err() != nil {
+		return // the next start asks what became of it
+	}
+	refusal := op.AsRefusal(err)
+	switch {
+	case refusal == nil:
+		r.request = req.ID
+		l.Logger.Info("an operation that the hub relayed was taken", "request", req.ID.String(), "state", string(req.Step.State))
+	case refusal.Request != nil:
+		r.request = *refusal.Request
+	case known:
+		r.request = id
+	}
+	if refusal != nil && mayChange(refusal.Code) {
+		r.later(refusal, l.Now())
+		return
+	}
+	r.answer(refusal)
+}
+
+// mayChange reports whether a refusal says that nothing could be decided, or not
+// yet.
+func mayChange(c op.Code) bool {
+	return slices.Contains([]op.Code{op.Unavailable, op.Internal, op.OverLimit, op.NotYetValid}, c)
+}
+
+func (r *relayed) answer(refusal *op.Refusal) {
+	r.answered, r.refusal, r.envelope = true, refusal, api.Envelope{}
+}
+
+func (r *relayed) later(refusal *op.Refusal, now time.Time) {
+	r.refusal = refusal
+	r.wait = min(max(2*r.wait, retryFirst), retryLast)
+	r.due = now.Add(r.wait)
+}
+
+// operations reports what became of the newest operations, up to limit.
+func (l *Link) operations(ctx context.Context, limit int) (out []OperationReport, left int) {
+	out = []OperationReport{}
+	list := l.relays.list
+	if len(list) > limit {
+		left, list = len(list)-limit, list[len(list)-limit:]
+	}
+	for _, r := range list {
+		if !r.answered && r.refusal == nil {
+			left++
+			continue
+		}
+		o := OperationReport{Digest: r.digest, Payload: r.payload}
+		if r.refusal != nil {
+			o.Code, o.Detail = r.refusal.Code, clip(r.refusal.Detail)
+		}
+		if req, ok := l.requestOf(ctx, r); ok {
+			o.Request, o.Op, o.Target, o.State = req.ID.String(), req.Step.Op, req.Step.Target.String(), req.Step.State
+			if o.Detail == "" {
+				o.Detail = clip(req.Step.Detail)
+			}
+		}
+		out = append(out, o)
+	}
+	return out, left
+}
+
+// requestOf returns the request of an operation as it is now.
+func (l *Link) requestOf(ctx context.Context, r *relayed) (op.Request, bool) {
+	if r.request.Job == 0 {
+		return op.Request{}, false
+	}
+	if r.ended != nil {
+		return *r.ended, true
+	}
+	req, err := l.Gate.Request(ctx, r.request)
+	if err != nil {
+		return op.Request{}, false
+	}
+	req.Payload, req.Facts, req.Signatures = nil, nil, nil // they are not reported
+	if !req.Step.State.Open() {
+		r.ended = &req
+	}
+	return req, true
+}
+
+var _ reconcile.Source = (*Link)(nil)
+var _ reconcile.Notifier = (*Link)(nil)

@@ -1,0 +1,57 @@
+package hub
+
+import (
+	"errors"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"gated/internal/op"
+)
+
+// maxToken bounds a token, in bytes.
+const maxToken = 1024
+
+// tokenText is what a bearer token may be made of (RFC 6750, section 2.1).
+var tokenText = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
+
+// ReadTokenFile returns the token that a file holds on its one line: at least 16
+// characters as RFC 6750 has them. One that others may read or write, that is
+// somebody else's, no regular file or a link is refused as NotAllowed; one that
+// holds no token as Malformed; one that is not there as Unavailable. No error
+// says what is in it.
+func ReadTokenFile(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
+	}
+	if err != nil {
+		return "", op.Refuse(op.Unavailable, "the token: %v", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", op.Refuse(op.Unavailable, "the token: %v", err)
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case !info.Mode().IsRegular():
+		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path)
+	case owner != uint32(os.Geteuid()) && owner != 0:
+		return "", op.Refuse(op.NotAllowed, "%s is uid %d's", path, owner)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", op.Refuse(op.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxToken+2))
+	if err != nil {
+		return "", op.Refuse(op.Unavailable, "the token: %v", err)
+	}
+	token := strings.TrimSuffix(string(b), "\n")
+	if len(token) > maxToken || !tokenText.MatchString(token) {
+		return "", op.Refuse(op.Malformed, "%s holds no token: one line of 16 to %d letters, digits and -._~+/", path, maxToken).
+			WithHint("head -c 32 /dev/urandom | base64 > %s", path)
+	}
+	return token, nil
+}

@@ -1,0 +1,139 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"gated/internal/desired"
+	"gated/internal/op"
+	"gated/internal/reconcile"
+)
+
+// kept is what one valid answer brought. It is replaced, never changed.
+type kept struct {
+	revision string
+	etag     string
+	docs     []reconcile.SetDoc // sorted by set
+}
+
+// Name returns "hub".
+func (*Link) Name() string { return "hub" }
+
+// Changed receives after a poll brought something else than the one before.
+func (l *Link) Changed() <-chan struct{} { return l.changed }
+
+// Read returns what the last poll brought, and makes the first one itself: what
+// is no longer wished for must be known before anything runs. It is the poll's
+// error where that failed, so that nothing is planned and nothing withdrawn.
+func (l *Link) Read(ctx context.Context) ([]reconcile.SetDoc, error) {
+	if docs, ok, err := l.last(); ok {
+		return docs, err
+	}
+	l.poll(ctx)
+	docs, ok, err := l.last()
+	if !ok {
+		return nil, op.Refuse(op.Unavailable, "the hub was not asked to the end")
+	}
+	return docs, err
+}
+
+// last returns what the last poll brought; ok is false before the first.
+func (l *Link) last() (docs []reconcile.SetDoc, ok bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil && l.kept != nil {
+		docs = l.kept.docs
+	}
+	return docs, l.polled, l.err
+}
+
+// poll asks for desired state. A poll that was cut off says nothing.
+func (l *Link) poll(ctx context.Context) {
+	l.polling.Lock()
+	defer l.polling.Unlock()
+	l.mu.Lock()
+	before, beforeErr := l.kept, l.err
+	l.mu.Unlock()
+	next, err := l.fetch(ctx, before)
+	if ctx.Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	now := l.Now()
+	first := !l.polled
+	l.polled, l.err, l.status.PolledAt = true, err, now
+	if err == nil {
+		l.kept, l.status.ReadAt = next, now
+	}
+	l.mu.Unlock()
+	l.says("polling the hub", beforeErr, err)
+	if first || err == nil && next != before || text(err) != text(beforeErr) {
+		select {
+		case l.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// fetch returns what the hub wishes for now: before, where it says that nothing
+// changed.
+func (l *Link) fetch(ctx context.Context, before *kept) (*kept, error) {
+	etag := ""
+	if before != nil {
+		etag = before.etag
+	}
+	a, err := l.hub.get(ctx, Path(l.Host, PathDesired), etag)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.same:
+		return before, nil
+	case a.none:
+		return nil, op.Refuse(op.UnknownTarget, "the hub has nothing for the host %q", l.Host).
+			WithHint("to wish for nothing, it says so: a set with guests: []")
+	}
+	d, err := DecodeDesired(a.body, l.Host)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := l.parse(d.Sets, before)
+	if err != nil {
+		return nil, err
+	}
+	return &kept{revision: d.Revision, etag: a.etag, docs: docs}, nil
+}
+
+// parse reads the documents that are not the same as before.
+func (l *Link) parse(sets map[string]string, before *kept) ([]reconcile.SetDoc, error) {
+	known := map[string]reconcile.SetDoc{}
+	if before != nil {
+		for _, d := range before.docs {
+			known[d.Set] = d
+		}
+	}
+	docs := make([]reconcile.SetDoc, 0, len(sets))
+	for name, body := range sets {
+		d, digest := known[name], op.SHA256([]byte(body))
+		if d.Digest != digest {
+			doc, err := desired.Parse(name, []byte(body))
+			if err != nil {
+				return nil, err
+			}
+			if err := forHost(doc.Host, l.Host); err != nil {
+				return nil, op.Refuse(op.TargetMismatch, "%s: %s", name, op.AsRefusal(err).Detail)
+			}
+			d = reconcile.SetDoc{Set: name, Doc: doc, Digest: digest}
+		}
+		docs = append(docs, d)
+	}
+	slices.SortFunc(docs, func(a, b reconcile.SetDoc) int { return strings.Compare(a.Set, b.Set) })
+	return docs, nil
+}
