@@ -6,6 +6,7 @@ import (
 
 	"gated/internal/config"
 	"gated/internal/driver"
+	"gated/internal/driver/command"
 	"gated/internal/driver/local"
 	"gated/internal/driver/several"
 )
@@ -25,7 +26,9 @@ var guestOpeners = map[string]opener{
 var otherOpeners = []struct {
 	configured func(config.Config) bool
 	open       opener
-}{}
+}{
+	{func(c config.Config) bool { return len(c.Commands) > 0 }, openCommands},
+}
 
 // backends are all the back ends of a gate.
 type backends struct {
@@ -104,4 +107,8 @@ func openLocal(_ context.Context, d *daemon) (driver.Backend, func() error, erro
 	}
 	d.local = l
 	return l, l.Close, nil
+}
+
+func openCommands(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser}), nil, nil
 }

@@ -14,6 +14,7 @@ import (
 	"gated/internal/agent"
 	"gated/internal/canary"
 	"gated/internal/config"
+	"gated/internal/driver/command"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -24,9 +25,12 @@ import (
 	"gated/internal/store"
 )
 
-// MaybeExecGuest takes over the process if it was started to become a guest's;
-// a program that serves calls it first.
-func MaybeExecGuest() { local.MaybeExecGuest() }
+// MaybeExecGuest takes over the process if it was started to become a guest's, or
+// to watch a command; a program that serves calls it first.
+func MaybeExecGuest() {
+	local.MaybeExecGuest()
+	command.MaybeWatch()
+}
 
 // Migrations returns the whole schema of a gate's database, in the order in which
 // its parts came.
