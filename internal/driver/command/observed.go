@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// maxProbeLines bounds the lines of a probe that are facts of their own.
+// maxProbeLines bounds the lines of a probe that are shown.
 const maxProbeLines = 200
 
 func (l *look) observed() op.Observed {
@@ -115,7 +115,7 @@ func (p *program) facts(name string) []op.Fact {
 	return out
 }
 
-// probed says what the probe said, a line a fact. All of it is covered, also what
+// probed says what the probe said, in one fact of as many lines. All of it is covered, also what
 // is too long to be shown here.
 func (l *look) probed() []op.Fact {
 	if l.answer == nil {
@@ -130,9 +130,8 @@ func (l *look) probed() []op.Fact {
 		return append(out, op.Fact{Name: "probe says", Text: "nothing"})
 	}
 	more := max(len(lines)-maxProbeLines, 0)
-	for _, line := range lines[:len(lines)-more] {
-		out = append(out, op.Fact{Name: "probe says", Text: strings.ReplaceAll(line, "\t", "    ")})
-	}
+	said := strings.Join(lines[:len(lines)-more], "\n")
+	out = append(out, op.Fact{Name: "probe says", Text: strings.ReplaceAll(said, "\t", "    ")})
 	if more > 0 {
 		out = append(out, op.Fact{Name: "probe says", Text: fmt.Sprintf("and %d lines more, which the signature covers too", more)})
 	}
