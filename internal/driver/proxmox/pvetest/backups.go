@@ -1,3 +1,222 @@
 package pvetest
 
-func guestRestore(_ *Cluster, _ call) (any, *refusal) { return nil, die("not yet") }
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// vzdump backs guests up, each into one volume, and then prunes: of the guest's
+// backups on the storage the oldest go that its retention does not keep, unless
+// the request has remove=0.
+func vzdump(c *Cluster, r call) (any, *refusal) {
+	vmid := r.vmid()
+	g := c.guests[vmid]
+	if g == nil || g.node != r.v["node"] {
+		return nil, die("unable to find VM '%s'", r.v["vmid"])
+	}
+	s := c.storages[orElse(r.v["storage"], "local")]
+	if s == nil || !strings.Contains(s.Content, "backup") {
+		return nil, die("storage '%s' does not support backups", r.v["storage"])
+	}
+	if !c.privileges["VM.Backup"] {
+		return nil, &refusal{status: 403, reason: fmt.Sprintf("Permission check failed (/vms/%d, VM.Backup)", vmid)}
+	}
+	busy, unlock := g.lockFor("backup")
+	return c.fork(g.node, "vzdump", r.v["vmid"], func() *refusal {
+		if busy != nil {
+			return die("job errors")
+		}
+		c.backUp(g, s, r)
+		if !r.has("remove") || r.flag("remove") {
+			c.prune(g, s, r.v["prune-backups"])
+		}
+		return nil
+	}, unlock), nil
+}
+
+func (c *Cluster) backUp(g *guest, s *Storage, r call) {
+	conf := maps.Clone(g.conf)
+	for k := range conf {
+		if k == "lock" || k == "parent" || unusedKey.MatchString(k) {
+			delete(conf, k)
+		}
+	}
+	suffix := map[string]string{"zstd": ".zst", "gzip": ".gz", "1": ".gz", "lzo": ".lzo"}[r.v["compress"]]
+	kind, format := "vma", "vma"
+	if g.kind == "lxc" {
+		kind, format = "tar", "tar"
+	}
+	at := time.Unix(c.tick(), 0).UTC()
+	id := fmt.Sprintf("%s:backup/vzdump-%s-%d-%s.%s%s", s.Name, g.kind, g.vmid, at.Format("2006_01_02-15_04_05"), kind, suffix)
+	a := &archive{kind: g.kind, conf: conf, data: map[string][]byte{}}
+	total := int64(0)
+	for _, key := range g.disks() {
+		if v := c.volumes[volumeID(g.conf[key])]; v != nil && property(g.conf[key], "backup") != "0" {
+			a.data[key] = bytes.Clone(v.Data)
+			total += int64(len(v.Data)) + 1<<10
+		}
+	}
+	c.volumes[id] = &Volume{ID: id, Storage: s.Name, VMID: g.vmid, Size: total, Format: format + suffix, Content: "backup",
+		CTime: at.Unix(), Notes: strings.NewReplacer("{{guestname}}", g.name(), "{{vmid}}", strconv.Itoa(g.vmid),
+			"{{node}}", g.node).Replace(r.v["notes-template"]), Protected: r.flag("protected"), archive: a}
+}
+
+// prune destroys the oldest backups of a guest beyond what is kept. One that is
+// protected is neither destroyed nor counted.
+func (c *Cluster) prune(g *guest, s *Storage, asked string) {
+	keep := s.KeepLast
+	if n, err := strconv.Atoi(property(asked, "keep-last")); err == nil {
+		keep = n
+	}
+	if keep == 0 || property(asked, "keep-all") == "1" {
+		return
+	}
+	var old []*Volume
+	for _, v := range c.volumes {
+		if v.Storage == s.Name && v.VMID == g.vmid && v.Content == "backup" && !v.Protected &&
+			strings.Contains(v.ID, "vzdump-"+g.kind+"-") {
+			old = append(old, v)
+		}
+	}
+	sort.Slice(old, func(i, j int) bool { return old[i].CTime > old[j].CTime })
+	for i := keep; i < len(old); i++ {
+		delete(c.volumes, old[i].ID)
+	}
+}
+
+// guestRestore makes a guest from a backup. With force it overwrites one.
+func guestRestore(c *Cluster, r call) (any, *refusal) {
+	kind, vmid := r.kind(), r.vmid()
+	what := "unable to restore " + title(kind, vmid)
+	from := c.volumes[orElse(r.v["archive"], r.v["ostemplate"])]
+	if from == nil || from.archive == nil || from.archive.kind != kind {
+		return nil, die("%s - volume '%s' does not exist", what, orElse(r.v["archive"], r.v["ostemplate"]))
+	}
+	for k := range r.v {
+		if kind == "qemu" && driveKey.MatchString(k) {
+			return nil, invalid(k, "option conflicts with option 'archive'")
+		}
+	}
+	g := c.guests[vmid]
+	if g != nil && (!r.flag("force") || g.kind != kind || g.node != r.v["node"]) {
+		return nil, die("%s - %s already exists on node '%s'", what, title(g.kind, vmid), g.node)
+	}
+	if g == nil {
+		g = newGuest(kind, vmid, r.v["node"])
+		c.guests[vmid] = g
+	} else if refused := c.overwritable(g, what); refused != nil {
+		return nil, refused
+	}
+	busy, unlock := g.lockFor("create")
+	return c.fork(g.node, g.work("restore"), r.v["vmid"], func() *refusal {
+		switch {
+		case busy != nil:
+			return busy
+		case g.running:
+			return die("%s - vm is running", what)
+		}
+		if refused := g.checkProtection(what + " -"); refused != nil {
+			return refused
+		}
+		if refused := c.restore(g, from, r); refused != nil {
+			return refused
+		}
+		delete(g.conf, "lock")
+		if r.flag("start") {
+			return c.start(g)
+		}
+		return nil
+	}, unlock), nil
+}
+
+// overwritable is what is refused before the task begins.
+func (c *Cluster) overwritable(g *guest, what string) *refusal {
+	if refused := g.checkLock(); refused != nil {
+		return die("%s - %s", what, refused.reason)
+	}
+	if g.kind == "lxc" && g.running {
+		return die("can't overwrite running container")
+	}
+	return nil
+}
+
+// restore gives a guest what the backup holds. The disks that the backup has are
+// destroyed and made again; of a virtual machine others become unused, of a
+// container all are destroyed. Snapshots are gone. The UUID is the backup's,
+// unless unique is asked for, and the generation new.
+func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
+	a, old := from.archive, maps.Clone(g.conf)
+	kept := c.destroyOld(g, a)
+	g.conf, g.snaps = map[string]string{"lock": old["lock"]}, nil
+	clear(g.pending)
+	clear(g.drop)
+	for _, k := range sortedKeys(a.conf) {
+		data, isDisk := a.data[k]
+		if !isDisk {
+			g.conf[k] = a.conf[k]
+			continue
+		}
+		size, _ := bytesOf(property(a.conf[k], "size"))
+		storage, _, _ := strings.Cut(volumeID(a.conf[k]), ":")
+		v, refused := c.allocate(orElse(r.v["storage"], storage), g, size, "")
+		if refused != nil {
+			return refused
+		}
+		v.Data = bytes.Clone(data)
+		g.conf[k] = replaceVolume(a.conf[k], v.ID)
+	}
+	for _, id := range kept {
+		g.setUnused(id)
+	}
+	for k, v := range settings(r.endpoint, r.v) {
+		g.conf[k] = v
+	}
+	c.refresh(g, r.flag("unique"))
+	return nil
+}
+
+// refresh is what a restored guest gets anew.
+func (c *Cluster) refresh(g *guest, unique bool) {
+	if v := g.conf["vmgenid"]; v != "" && v != "0" {
+		g.conf["vmgenid"] = c.uuid()
+	}
+	if !unique {
+		return
+	}
+	for k, v := range g.conf {
+		if strings.HasPrefix(k, "net") {
+			g.conf[k] = c.newAddress(g.kind, v)
+		}
+	}
+	if g.kind == "qemu" {
+		g.conf["smbios1"] = "uuid=" + c.uuid()
+	}
+}
+
+// destroyOld destroys the disks that a restore makes again, and returns those
+// that stay.
+func (c *Cluster) destroyOld(g *guest, a *archive) []string {
+	var kept []string
+	if g.kind == "lxc" {
+		for id := range g.volumes() {
+			delete(c.volumes, id)
+		}
+		return nil
+	}
+	for _, s := range g.snaps {
+		delete(c.volumes, s.conf["vmstate"])
+	}
+	for _, k := range sortedKeys(g.conf) {
+		if _, again := a.data[k]; again {
+			delete(c.volumes, volumeID(g.conf[k]))
+		} else if g.isDisk(k) || unusedKey.MatchString(k) {
+			kept = append(kept, volumeID(g.conf[k]))
+		}
+	}
+	return kept
+}

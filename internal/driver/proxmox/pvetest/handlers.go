@@ -34,6 +34,26 @@ var handlers = map[string]handler{
 	"POST /nodes/{node}/{kind}/{vmid}/status/stop":     guestStop,
 	"POST /nodes/{node}/{kind}/{vmid}/status/shutdown": guestShutdown,
 	"POST /nodes/{node}/{kind}/{vmid}/status/reboot":   guestReboot,
+	"POST /nodes/{node}/{kind}/{vmid}/clone":           guestClone,
+	"POST /nodes/{node}/{kind}/{vmid}/template":        guestTemplate,
+	"PUT /nodes/{node}/{kind}/{vmid}/resize":           guestResize,
+	"PUT /nodes/{node}/{kind}/{vmid}/unlink":           guestUnlink,
+	"POST /nodes/{node}/{kind}/{vmid}/move_disk":       guestMove,
+	"POST /nodes/{node}/{kind}/{vmid}/move_volume":     guestMove,
+
+	"GET /nodes/{node}/{kind}/{vmid}/snapshot":                      snapshotList,
+	"POST /nodes/{node}/{kind}/{vmid}/snapshot":                     snapshotMake,
+	"DELETE /nodes/{node}/{kind}/{vmid}/snapshot/{snapname}":        snapshotDelete,
+	"GET /nodes/{node}/{kind}/{vmid}/snapshot/{snapname}/config":    snapshotConfig,
+	"POST /nodes/{node}/{kind}/{vmid}/snapshot/{snapname}/rollback": snapshotRollback,
+
+	"POST /nodes/{node}/vzdump":                               vzdump,
+	"GET /nodes/{node}/storage":                               storageList,
+	"GET /nodes/{node}/storage/{storage}/status":              storageStatus,
+	"GET /nodes/{node}/storage/{storage}/content":             contentList,
+	"GET /nodes/{node}/storage/{storage}/content/{volume}":    volumeGet,
+	"PUT /nodes/{node}/storage/{storage}/content/{volume}":    volumeSet,
+	"DELETE /nodes/{node}/storage/{storage}/content/{volume}": volumeDelete,
 }
 
 // do answers a request that kept to the schema.

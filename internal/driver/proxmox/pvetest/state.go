@@ -23,11 +23,10 @@ type guest struct {
 }
 
 type snap struct {
-	name  string
-	time  int64
-	conf  map[string]string
-	data  map[string][]byte // of volumes, by id
-	sizes map[string]int64
+	name string
+	time int64
+	conf map[string]string
+	data map[string][]byte // of volumes, by id
 }
 
 // Storage is a place for volumes.

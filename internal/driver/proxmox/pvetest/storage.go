@@ -1,5 +1,7 @@
 package pvetest
 
+import "strings"
+
 func (c *Cluster) storageRows() []any {
 	rows := []any{}
 	for _, n := range c.nodes {
@@ -18,4 +20,134 @@ func flagOf(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+func storageList(c *Cluster, r call) (any, *refusal) {
+	rows := []any{}
+	for _, name := range sortedKeys(c.storages) {
+		s := c.storages[name]
+		if r.has("content") && !strings.Contains(s.Content, r.v["content"]) || r.has("storage") && r.v["storage"] != name {
+			continue
+		}
+		rows = append(rows, s.row())
+	}
+	return rows, nil
+}
+
+func (s *Storage) row() map[string]any {
+	return map[string]any{"storage": s.Name, "type": s.Type, "content": s.Content, "active": 1, "enabled": 1,
+		"shared": flagOf(s.Shared), "total": 100 << 30, "used": 1 << 30, "avail": 99 << 30}
+}
+
+func (c *Cluster) storageOf(r call) (*Storage, *refusal) {
+	if s := c.storages[r.v["storage"]]; s != nil {
+		return s, nil
+	}
+	return nil, die("storage '%s' does not exist", r.v["storage"])
+}
+
+func storageStatus(c *Cluster, r call) (any, *refusal) {
+	s, refused := c.storageOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	row := s.row()
+	delete(row, "storage")
+	return row, nil
+}
+
+func contentList(c *Cluster, r call) (any, *refusal) {
+	s, refused := c.storageOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	rows := []any{}
+	for _, id := range sortedKeys(c.volumes) {
+		v := c.volumes[id]
+		if v.Storage != s.Name || r.has("content") && v.Content != r.v["content"] || r.has("vmid") && v.VMID != r.vmid() {
+			continue
+		}
+		rows = append(rows, v.row())
+	}
+	return rows, nil
+}
+
+func (v *Volume) row() map[string]any {
+	row := map[string]any{"volid": v.ID, "content": v.Content, "format": v.Format, "size": v.Size, "ctime": v.CTime}
+	if v.VMID != 0 {
+		row["vmid"] = v.VMID
+	}
+	if v.Content == "backup" {
+		row["subtype"] = map[bool]string{true: "lxc", false: "qemu"}[strings.Contains(v.ID, "-lxc-")]
+		if v.Notes != "" {
+			row["notes"] = v.Notes
+		}
+		if v.Protected {
+			row["protected"] = 1
+		}
+	}
+	return row
+}
+
+// volumeOf finds the volume of a path, which may leave the storage's name out.
+func (c *Cluster) volumeOf(r call) (*Volume, *refusal) {
+	id := r.v["volume"]
+	if !strings.Contains(id, ":") {
+		id = r.v["storage"] + ":" + id
+	}
+	v := c.volumes[id]
+	if v == nil {
+		return nil, die("volume '%s' does not exist", id)
+	}
+	if v.Storage != r.v["storage"] {
+		return nil, invalid("storage", "storage does not match volume")
+	}
+	return v, nil
+}
+
+func volumeGet(c *Cluster, r call) (any, *refusal) {
+	v, refused := c.volumeOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	row := v.row()
+	row["path"], row["used"] = "/var/lib/vz/"+strings.ReplaceAll(v.ID, ":", "/"), len(v.Data)
+	for _, k := range []string{"volid", "content", "ctime", "vmid", "subtype"} {
+		delete(row, k)
+	}
+	return row, nil
+}
+
+func volumeSet(c *Cluster, r call) (any, *refusal) {
+	v, refused := c.volumeOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	if r.has("notes") {
+		v.Notes = r.v["notes"]
+	}
+	if r.has("protected") {
+		v.Protected = r.flag("protected")
+	}
+	return nil, nil
+}
+
+// volumeDelete destroys a volume. A disk that a guest of this number has can not
+// be, a protected backup neither.
+func volumeDelete(c *Cluster, r call) (any, *refusal) {
+	v, refused := c.volumeOf(r)
+	if refused != nil {
+		return nil, refused
+	}
+	if g := c.guests[v.VMID]; g != nil && v.Content != "backup" && g.volumes()[v.ID] {
+		return nil, die("Cannot remove image, a guest with VMID '%d' exists!\nYou can delete the image from the guest's "+
+			"hardware pane", v.VMID)
+	}
+	return c.fork(r.v["node"], "imgdel", v.ID[strings.LastIndexAny(v.ID, ":/")+1:]+"@"+v.Storage, func() *refusal {
+		if v.Protected {
+			return die("cannot remove protected archive")
+		}
+		delete(c.volumes, v.ID)
+		return nil
+	}, nil), nil
 }
