@@ -31,6 +31,22 @@ type Status struct {
 	Epoch     int64           `json:"trust_epoch"` // of the list of signers in force
 	Policy    string          `json:"policy"`      // digest of the policy in force, as the audit log has it
 	Canary    *Canary         `json:"canary"`      // the last one, null where nothing has changed yet
+	Hub       *Hub            `json:"hub"`         // null where none is configured
+}
+
+// Hub is how the gate stands with the hub that it polls.
+type Hub struct {
+	URL         string     `json:"url"`
+	Revision    string     `json:"revision"`     // that was read last, as the hub calls it; empty before the first
+	ReadAt      *time.Time `json:"read_at"`      // when the hub last answered a poll as it should; null before the first
+	PolledAt    *time.Time `json:"polled_at"`    // when it was asked last
+	Error       *Error     `json:"error"`        // why its wishes rest now, else null
+	Relayed     int        `json:"relayed"`      // operations that it relays
+	Refused     int        `json:"refused"`      // of these, that were refused
+	Untried     int        `json:"untried"`      // of these, that the gate was not asked about yet
+	RelayError  *Error     `json:"relay_error"`  // why it is not known what it relays, else null
+	ReportedAt  *time.Time `json:"reported_at"`  // when it last took a report
+	ReportError *Error     `json:"report_error"` // why it did not take the last one, else null
 }
 
 // Canary is what came of watching the gate's decisions after a change.

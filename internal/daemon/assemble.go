@@ -150,6 +150,10 @@ func (d *daemon) mayRun(t op.Target) {
 
 // source returns where desired state comes from, and what ends it.
 func (d *daemon) source() (reconcile.Source, func() error, error) {
+	if d.config.Hub != nil {
+		d.hub = d.newHub(*d.config.Hub)
+		return d.hub, func() error { return nil }, nil
+	}
 	if d.config.Desired.Dir == "" {
 		return reconcile.NewAPI(d.gate), func() error { return nil }, nil
 	}

@@ -17,6 +17,7 @@ type desiredState struct {
 	gate   *gate.Gate
 	driver driver.Driver
 	dir    string // where desired state is files: sets are not put then
+	hub    string // where it comes from a hub: the same
 	reread func() // called after a set was put or deleted
 
 	putting sync.Mutex // from the parse, whose tree is large, to the commit
@@ -46,6 +47,9 @@ func (d *desiredState) PutSet(ctx context.Context, by op.Requester, name, ifMatc
 }
 
 func (d *desiredState) filesOnly() error {
+	if d.hub != "" {
+		return op.Refuse(op.Conflict, "desired state of this gate comes from the hub %s", d.hub).WithHint("change it there")
+	}
 	if d.dir == "" {
 		return nil
 	}

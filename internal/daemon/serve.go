@@ -19,6 +19,7 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
+	"gated/internal/hub"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/reconcile"
@@ -50,6 +51,7 @@ type daemon struct {
 	agents      *agents
 	scopes      *scopeWatch
 	events      *eventLog
+	hub         *hub.Link // nil where none is configured
 	whole       *wholeLog
 	newborn     bool // this is the first start under the gate's id
 	closeParts  func() error
@@ -146,7 +148,7 @@ type part struct {
 }
 
 func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
-	return []part{
+	return append(d.hubParts(), []part{
 		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
@@ -162,7 +164,7 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
 			return nil
 		}},
-	}
+	}...)
 }
 
 // run serves until ctx ends or a part fails.
@@ -287,8 +289,9 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
 	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d, Backends: d.backends,
-		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, reread: d.reconciler().Reread},
-		Canary:  alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
+		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, hub: d.hubURL(),
+			reread: d.reconciler().Reread},
+		Canary: alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
 		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces(d.config.Unseen)},
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
 	if looks, ok := d.backends.drivers(d)[op.KindCommand]; ok {

@@ -39,7 +39,7 @@ var remedies = []string{
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
 		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
-		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus()}
+		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus(), Hub: d.hubStatus()}
 	if d.config.SingleUser {
 		s.Isolation, s.Remedies = "none", remedies
 	}
@@ -81,7 +81,7 @@ func (d *daemon) health() []api.Health {
 	if r := d.reloadErr.Load(); r != nil {
 		settings = api.Health{Name: "settings", Detail: r.Detail}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.backendsHealth(), d.canaryHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.journalHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/config"
+	"gated/internal/hub"
+	"gated/internal/op"
+	"gated/internal/reconcile"
+)
+
+// newHub makes the link to a hub. Nothing is asked of it before reconcile reads.
+func (d *daemon) newHub(c config.Hub) *hub.Link {
+	return hub.New(hub.Config{URL: c.URL, Host: d.config.Host, CA: c.CA, TokenFile: c.TokenFile, Interval: c.Interval,
+		Timeout: c.Timeout, Report: c.Report, Gate: d.gate, Standing: d.standing, ID: d.gate.ID(), Version: Version(),
+		StartedAt: d.started, Now: now, Logger: d.log})
+}
+
+// standing asks reconcile, which is made after the link.
+func (d *daemon) standing(waits map[op.Target]bool, limit int) ([]reconcile.SetStanding, []reconcile.WishStanding, int) {
+	return d.reconciler().Standing(waits, limit)
+}
+
+// hubParts is what the daemon does for a hub as long as it runs.
+func (d *daemon) hubParts() []part {
+	if d.hub == nil {
+		return nil
+	}
+	return []part{{"the hub", func(ctx context.Context) error { return d.hub.Run(ctx) }}}
+}
+
+// hubURL returns the hub's address, "" where none is configured.
+func (d *daemon) hubURL() string {
+	if d.config.Hub == nil {
+		return ""
+	}
+	return d.config.Hub.URL
+}
+
+// hubStatus says how the link stands, nil where there is none.
+func (d *daemon) hubStatus() *api.Hub {
+	if d.hub == nil {
+		return nil
+	}
+	s := d.hub.Status()
+	return &api.Hub{URL: s.URL, Revision: s.Revision, ReadAt: atOrNone(s.ReadAt), PolledAt: atOrNone(s.PolledAt), Error: wireError(s.Err),
+		Relayed: s.Relayed, Refused: s.Refused, Untried: s.Untried, RelayError: wireError(s.RelayErr),
+		ReportedAt: atOrNone(s.ReportedAt), ReportError: wireError(s.ReportErr)}
+}
+
+// hubHealth lists what does not work with the hub. That its wishes cannot be
+// read is said of the source.
+func (d *daemon) hubHealth() []api.Health {
+	if d.hub == nil {
+		return nil
+	}
+	s, out := d.hub.Status(), []api.Health{}
+	for _, part := range []struct {
+		name string
+		err  error
+	}{{"relayed operations", s.RelayErr}, {"reports to the hub", s.ReportErr}} {
+		if part.err != nil {
+			out = append(out, api.Health{Name: part.name, Detail: op.AsRefusal(part.err).Detail})
+		}
+	}
+	return out
+}
+
+func atOrNone(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+func wireError(err error) *api.Error {
+	if err == nil {
+		return nil
+	}
+	r := op.AsRefusal(err)
+	return &api.Error{Code: r.Code, Detail: r.Detail}
+}
