@@ -1,0 +1,122 @@
+package command_test
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/command"
+	"gated/internal/driver/command/catalogue"
+	"gated/internal/op"
+)
+
+// bench is a directory with programs, and a driver over entries that run them.
+type bench struct {
+	*command.Driver
+	t       *testing.T
+	dir     string // which the commands' user may write to
+	own     bool   // the tests are not root's: commands run as they do
+	entries map[string]catalogue.Entry
+}
+
+// worker is the user that commands of tests run as where the tests are root's.
+const worker = "nobody"
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir(), own: os.Getuid() != 0, entries: map[string]catalogue.Entry{}}
+	// The path to it is testing's, and for its owner alone.
+	for at := b.dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+		require.NoError(t, os.Chmod(at, 0o755))
+	}
+	require.NoError(t, os.Mkdir(b.path("work"), 0o700))
+	b.give(b.path("work"))
+	b.Driver = b.driver()
+	return b
+}
+
+// give makes a path the worker's.
+func (b *bench) give(path string) {
+	b.t.Helper()
+	if b.own {
+		return
+	}
+	u, err := user.Lookup(worker)
+	require.NoError(b.t, err)
+	uid, err := strconv.Atoi(u.Uid)
+	require.NoError(b.t, err)
+	gid, err := strconv.Atoi(u.Gid)
+	require.NoError(b.t, err)
+	require.NoError(b.t, os.Chown(path, uid, gid))
+}
+
+func (b *bench) driver() *command.Driver {
+	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: 200 * time.Millisecond})
+}
+
+func (b *bench) path(elem ...string) string {
+	return filepath.Join(append([]string{b.dir}, elem...)...)
+}
+
+// script writes a program, in place where it is there already.
+func (b *bench) script(name, text string) string {
+	b.t.Helper()
+	path := b.path(name)
+	require.NoError(b.t, os.WriteFile(path, []byte(text), 0o755))
+	return path
+}
+
+// entry declares a command that runs as the worker in its directory, and changes
+// what else it is told to.
+func (b *bench) entry(name string, argv []string, change func(*catalogue.Entry)) {
+	b.t.Helper()
+	e := catalogue.Entry{Argv: argv, Dir: b.path("work"), Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: 30 * time.Second,
+		ProbeTimeout: 10 * time.Second, Output: catalogue.MaxOutput, Params: map[string]catalogue.Param{}}
+	if !b.own {
+		e.User = worker
+	}
+	if change != nil {
+		change(&e)
+	}
+	fault, _ := e.Check()
+	require.Nil(b.t, fault)
+	b.entries[name] = e
+}
+
+func target(name string) op.Target { return op.Target{Kind: op.KindCommand, Name: name} }
+
+func asking(name string, kv ...string) op.Look {
+	p := op.Params{}
+	for i := 0; i < len(kv); i += 2 {
+		p[kv[i]] = kv[i+1]
+	}
+	return op.Look{Target: target(name), Op: op.Run, Params: p}
+}
+
+func (b *bench) look(l op.Look) op.Observed {
+	b.t.Helper()
+	o, err := b.Observe(b.t.Context(), l)
+	require.NoError(b.t, err)
+	return o
+}
+
+// fact is the text of all facts of a name, a line each.
+func fact(o op.Observed, name string) string {
+	var out []string
+	for _, f := range o.Facts {
+		if f.Name == name {
+			out = append(out, f.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func anyText(max int64) catalogue.Param {
+	return catalogue.Param{Type: catalogue.String, Pattern: `(?s).*`, Max: max}
+}
