@@ -7,7 +7,7 @@ import (
 )
 
 var birthCases = []spec{
-	{"what the gate made is known as that", true, func(c *one) {
+	{"what the gate made is known as that", true, "", func(c *one) {
 		c.w.Make(Bystander)
 		s := c.Done(Builder, c.creates(Fresh, "scratch", true))
 		o := c.Look(Fresh)
@@ -25,7 +25,7 @@ var birthCases = []spec{
 			require.Equal(c.t, op.StateSucceeded, c.Step(last.ID).State, c.Step(last.ID).Detail)
 		})
 	}},
-	{"what others made under its name is not", true, func(c *one) {
+	{"what others made under its name is not", true, "", func(c *one) {
 		s := c.Done(Builder, c.creates(Fresh, "scratch", true))
 		was := c.Look(Fresh)
 		c.w.Remake(Fresh)
@@ -37,14 +37,14 @@ var birthCases = []spec{
 		require.Nil(c.t, p)
 		c.untouched(func() { c.Waiting(Builder, c.w.Taking(Fresh)) })
 	}},
-	{"two that the gate makes are two", true, func(c *one) {
+	{"two that the gate makes are two", true, "", func(c *one) {
 		c.Done(Hub, c.creates(Fresh))
 		first := c.Look(Fresh)
 		c.Done(Hub, c.w.Taking(Fresh))
 		c.Done(Hub, c.creates(Fresh))
 		second := c.Look(Fresh)
 		require.NotEqual(c.t, first.Incarnation, second.Incarnation)
-		c.w.needs(c.t, "NewIDs", c.w.NewIDs)
+		c.w.needs(c.t, "NewIDs")
 		for _, id := range second.Storage {
 			require.NotContains(c.t, first.Storage, id, "an id of storage was used again")
 		}

@@ -16,8 +16,7 @@ import (
 const patience = 100 * time.Millisecond
 
 var brokenCases = []spec{
-	{"a back end that answers no look", false, func(c *one) {
-		c.w.needs(c.t, "Hang", c.w.Hang != nil)
+	{"a back end that answers no look", false, "Hang", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
@@ -39,8 +38,7 @@ var brokenCases = []spec{
 			require.NotEqual(c.t, op.StateDispatched, c.Step(r.ID).State, "the permit was used for what could not be looked at")
 		})
 	}},
-	{"a back end that goes silent at its work", false, func(c *one) {
-		c.w.needs(c.t, "Hang", c.w.Hang != nil)
+	{"a back end that goes silent at its work", false, "Hang", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
@@ -60,8 +58,7 @@ var brokenCases = []spec{
 		require.Contains(c.t, []op.State{op.StateInterrupted, c.whenLost()}, c.Step(r.ID).State)
 		c.onceOnly(r)
 	}},
-	{"a back end that lies", true, func(c *one) {
-		c.w.needs(c.t, "Lie", c.w.Lie != nil)
+	{"a back end that lies", true, "Lie", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		before := c.w.Content(Victim)
@@ -72,7 +69,7 @@ var brokenCases = []spec{
 		require.Contains(c.t, []op.State{op.StateFailed, op.StateInterrupted}, c.Step(r.ID).State, c.Step(r.ID).Detail)
 		c.onceOnly(r)
 	}},
-	{"a call that nobody waits for", false, func(c *one) {
+	{"a call that nobody waits for", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)

@@ -13,8 +13,7 @@ const (
 )
 
 var diskCases = []spec{
-	{"disks are named with their storage", true, func(c *one) {
-		c.w.needs(c.t, "NewDisk", c.w.NewDisk != "")
+	{"disks are named with their storage", true, "NewDisk", func(c *one) {
 		c.made()
 		o := c.Look(Victim)
 		require.NotEmpty(c.t, o.Disks)
@@ -26,8 +25,7 @@ var diskCases = []spec{
 		_, there := o.Disk(c.w.NewDisk)
 		require.False(c.t, there)
 	}},
-	{"the life of a disk", true, func(c *one) {
-		c.w.needs(c.t, "NewDisk", c.w.NewDisk != "")
+	{"the life of a disk", true, "NewDisk", func(c *one) {
 		c.made()
 		c.has("disk-create")
 		before := c.Look(Victim)
@@ -55,8 +53,7 @@ var diskCases = []spec{
 			}
 		})
 	}},
-	{"a disk of another incarnation", true, func(c *one) {
-		c.w.needs(c.t, "NewDisk", c.w.NewDisk != "")
+	{"a disk of another incarnation", true, "NewDisk", func(c *one) {
 		c.made()
 		c.has("disk-wipe")
 		a := c.ask("disk-wipe", Victim, "disk", c.Look(Victim).Disks[0].Name)

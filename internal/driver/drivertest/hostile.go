@@ -18,7 +18,7 @@ var otherNames = []string{"VICTIM", "Victim", "victi", "victim2", "victim.", "vi
 	"default", "all", "a..b", "con", strings.Repeat("v", 128)}
 
 var hostileCases = []spec{
-	{"names that are none", false, func(c *one) {
+	{"names that are none", false, "", func(c *one) {
 		c.made()
 		c.untouched(func() {
 			for _, name := range noNames {
@@ -31,7 +31,7 @@ var hostileCases = []spec{
 			}
 		})
 	}},
-	{"names that are nobody's", false, func(c *one) {
+	{"names that are nobody's", false, "", func(c *one) {
 		c.made()
 		names := otherNames
 		if c.w.Aliases != nil {
@@ -53,7 +53,7 @@ var hostileCases = []spec{
 			}
 		})
 	}},
-	{"parts that are not there", true, func(c *one) {
+	{"parts that are not there", true, "", func(c *one) {
 		c.made()
 		c.untouched(func() {
 			for _, a := range []op.Ask{c.ask("snapshot-delete", Victim, "snapshot", "none"), c.ask("restore", Victim, "snapshot", "none"),
@@ -64,7 +64,7 @@ var hostileCases = []spec{
 			}
 		})
 	}},
-	{"parameters that are none", false, func(c *one) {
+	{"parameters that are none", false, "", func(c *one) {
 		c.made()
 		c.untouched(func() {
 			for _, v := range []any{"--force", "../x", "a\x00b", "a\nb", "\x1b[2J", "\u202e", strings.Repeat("x", 1<<17), int64(-1), true} {

@@ -9,7 +9,7 @@ import (
 )
 
 var lookCases = []spec{
-	{"looks change nothing", false, func(c *one) {
+	{"looks change nothing", false, "", func(c *one) {
 		c.made()
 		c.untouched(func() {
 			for range 2 {
@@ -18,7 +18,7 @@ var lookCases = []spec{
 			}
 		})
 	}},
-	{"a list says what a look says", true, func(c *one) {
+	{"a list says what a look says", true, "", func(c *one) {
 		c.made()
 		list, err := c.w.Driver.List(c.ctx)
 		require.NoError(c.t, err)
@@ -33,7 +33,7 @@ var lookCases = []spec{
 		}
 		require.NotContains(c.t, found, Fresh)
 	}},
-	{"what is not there", false, func(c *one) {
+	{"what is not there", false, "", func(c *one) {
 		c.made()
 		if c.w.guests() {
 			o := c.Look(Fresh)
@@ -48,8 +48,7 @@ var lookCases = []spec{
 		_, err = c.w.Driver.Task(c.ctx, "no-such-task")
 		require.ErrorIs(c.t, err, op.UnknownTarget)
 	}},
-	{"running is no part of what is signed", true, func(c *one) {
-		c.w.needs(c.t, "Runs", c.w.Runs)
+	{"running is no part of what is signed", true, "Runs", func(c *one) {
 		c.made()
 		still := c.Look(Victim)
 		require.Equal(c.t, "stopped", still.Running)
@@ -62,11 +61,11 @@ var lookCases = []spec{
 		require.Equal(c.t, "stopped", c.Look(Victim).Running)
 		require.Equal(c.t, still.Fingerprint, c.Look(Victim).Fingerprint)
 	}},
-	{"a restart changes no look", false, func(c *one) {
+	{"a restart changes no look", false, "", func(c *one) {
 		c.made()
 		c.untouched(c.restart)
 	}},
-	{"many looks at once, and a step among them", false, func(c *one) {
+	{"many looks at once, and a step among them", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		c.unharmed(func() {

@@ -10,7 +10,7 @@ import (
 )
 
 var lossCases = []spec{
-	{"what would be lost is said before it is signed", false, func(c *one) {
+	{"what would be lost is said before it is signed", false, "", func(c *one) {
 		c.made()
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		require.NotEmpty(c.t, r.Facts, "operators are told nothing")
@@ -29,13 +29,12 @@ var lossCases = []spec{
 			require.NotContains(c.t, storage, id, "two targets claim the same object")
 		}
 	}},
-	{"facts have numbers in them", false, func(c *one) {
-		c.w.needs(c.t, "Sizes", c.w.Sizes)
+	{"facts have numbers in them", false, "Sizes", func(c *one) {
 		c.made()
 		r := c.Waiting(Hub, c.w.Taking(Victim))
 		require.True(c.t, slices.ContainsFunc(r.Facts, func(f op.Fact) bool { return strings.ContainsAny(f.Text, "0123456789") }), "%v", r.Facts)
 	}},
-	{"what is signed is done, and nothing else", false, func(c *one) {
+	{"what is signed is done, and nothing else", false, "", func(c *one) {
 		c.made()
 		before := c.w.Content(Victim)
 		c.unharmed(func() {
@@ -47,8 +46,7 @@ var lossCases = []spec{
 			}
 		})
 	}},
-	{"one that runs is destroyed whole or not at all", true, func(c *one) {
-		c.w.needs(c.t, "Runs", c.w.Runs)
+	{"one that runs is destroyed whole or not at all", true, "Runs", func(c *one) {
 		c.made()
 		c.Done(Hub, c.ask("start", Victim))
 		before := c.w.Content(Victim)
@@ -65,8 +63,7 @@ var lossCases = []spec{
 			c.Done(Hub, c.ask("stop", Victim))
 		})
 	}},
-	{"exactly the storage that was named goes", true, func(c *one) {
-		c.w.needs(c.t, "Objects", c.w.Objects != nil)
+	{"exactly the storage that was named goes", true, "Objects", func(c *one) {
 		c.made()
 		before, named := c.w.Objects(), c.Look(Victim).Storage
 		c.unharmed(func() { c.Done(Hub, c.w.Taking(Victim)) })
@@ -74,8 +71,7 @@ var lossCases = []spec{
 		require.Len(c.t, left, len(before)-len(named), "the driver names storage that was not there: %v of %v", named, before)
 		require.ElementsMatch(c.t, left, c.w.Objects())
 	}},
-	{"storage that was moved in is seen", true, func(c *one) {
-		c.w.needs(c.t, "MoveDisk", c.w.MoveDisk != nil)
+	{"storage that was moved in is seen", true, "MoveDisk", func(c *one) {
 		c.made()
 		c.Done(Builder, c.creates(Fresh, "scratch", true))
 		was := c.Look(Fresh)
@@ -85,8 +81,7 @@ var lossCases = []spec{
 		require.NotEqual(c.t, []any{was.Incarnation, was.Fingerprint}, []any{now.Incarnation, now.Fingerprint})
 		c.untouched(func() { c.Waiting(Builder, c.w.Taking(Fresh)) })
 	}},
-	{"storage that was there before is not taken over", true, func(c *one) {
-		c.w.needs(c.t, "Leftover", c.w.Leftover != nil)
+	{"storage that was there before is not taken over", true, "Leftover", func(c *one) {
 		c.made()
 		content := c.w.Leftover(Fresh)
 		before := content()
@@ -98,8 +93,7 @@ var lossCases = []spec{
 			require.Equal(c.t, before, content(), "what was there before was destroyed as scratch")
 		}
 	}},
-	{"a stop that loses something is said to", true, func(c *one) {
-		c.w.needs(c.t, "Volatile", c.w.Volatile != nil)
+	{"a stop that loses something is said to", true, "Volatile", func(c *one) {
 		c.w.Make(Bystander)
 		c.w.Volatile(Victim)
 		require.True(c.t, c.Look(Victim).Volatile)

@@ -7,7 +7,7 @@ import (
 )
 
 var lostCases = []spec{
-	{"a step that a restart cut off from its answer", false, func(c *one) {
+	{"a step that a restart cut off from its answer", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		before := c.w.Content(Victim)
@@ -25,7 +25,7 @@ var lostCases = []spec{
 		require.Equal(c.t, c.whenLost(), c.Step(r.ID).State, c.Step(r.ID).Detail)
 		c.onceOnly(r)
 	}},
-	{"a task that goes on through a restart", true, func(c *one) {
+	{"a task that goes on through a restart", true, "", func(c *one) {
 		s := c.Ask(Hub, c.creates(Fresh))
 		did, err := c.w.Driver.Execute(c.ctx, c.Permitted(s.ID))
 		require.NoError(c.t, err)
@@ -41,7 +41,7 @@ var lostCases = []spec{
 		require.Equal(c.t, op.StateSucceeded, c.Step(s.ID).State, c.Step(s.ID).Detail)
 		require.Equal(c.t, s.Birth, c.Look(Fresh).Birth)
 	}},
-	{"a step that was cut off before it began", false, func(c *one) {
+	{"a step that was cut off before it began", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
@@ -55,8 +55,7 @@ var lostCases = []spec{
 			c.onceOnly(r)
 		})
 	}},
-	{"an answer that is lost", false, func(c *one) {
-		c.w.needs(c.t, "LoseAnswer", c.w.LoseAnswer != nil)
+	{"an answer that is lost", false, "LoseAnswer", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		before := c.w.Content(Victim)
@@ -68,8 +67,7 @@ var lostCases = []spec{
 		require.Equal(c.t, c.whenLost(), c.Step(r.ID).State, c.Step(r.ID).Detail)
 		c.onceOnly(r)
 	}},
-	{"an answer that comes twice", false, func(c *one) {
-		c.w.needs(c.t, "Twice", c.w.Twice != nil)
+	{"an answer that comes twice", false, "Twice", func(c *one) {
 		c.made()
 		c.unharmed(func() {
 			c.w.Twice()

@@ -9,7 +9,7 @@ import (
 )
 
 var partCases = []spec{
-	{"snapshots", true, func(c *one) {
+	{"snapshots", true, "", func(c *one) {
 		c.made()
 		c.has("snapshot")
 		inc, before := c.Look(Victim).Incarnation, c.Look(Victim)
@@ -29,7 +29,7 @@ var partCases = []spec{
 			require.NotEmpty(c.t, c.w.Content(Victim))
 		})
 	}},
-	{"a wipe", true, func(c *one) {
+	{"a wipe", true, "", func(c *one) {
 		c.made()
 		c.has("wipe")
 		before := c.w.Content(Victim)
@@ -37,7 +37,7 @@ var partCases = []spec{
 		require.NotEqual(c.t, before, c.w.Content(Victim))
 		require.True(c.t, c.Look(Victim).Present)
 	}},
-	{"a clone", true, func(c *one) {
+	{"a clone", true, "", func(c *one) {
 		c.made()
 		c.has("clone")
 		before := map[string]seen{}
@@ -60,7 +60,7 @@ var partCases = []spec{
 			require.Equal(c.t, before[name], after[name])
 		}
 	}},
-	{"the trash", true, func(c *one) {
+	{"the trash", true, "", func(c *one) {
 		c.made()
 		c.has("undelete")
 		was, content := c.Look(Victim), c.w.Content(Victim)
@@ -72,7 +72,7 @@ var partCases = []spec{
 		require.Equal(c.t, was.Incarnation, c.Look(Victim).Incarnation)
 		require.Equal(c.t, was.Fingerprint, c.Look(Victim).Fingerprint)
 	}},
-	{"backups", true, func(c *one) {
+	{"backups", true, "", func(c *one) {
 		c.made()
 		c.has("backup")
 		before := c.Look(Victim).Backups

@@ -20,7 +20,8 @@ type one struct {
 // spec is a row of the suite.
 type spec struct {
 	name   string
-	guests bool // only for a kind that a gate can make and destroy
+	guests bool   // only for a kind that a gate can make and destroy
+	needs  string // an ability, or ""
 	run    func(*one)
 }
 
@@ -33,6 +34,9 @@ func Run(t *testing.T, world func(*testing.T) World) {
 			w.complete(t)
 			if c.guests && !w.guests() {
 				t.Skipf("a %s is not made and destroyed through a gate", w.Driver.Kind())
+			}
+			if c.needs != "" {
+				w.needs(t, c.needs)
 			}
 			c.run(&one{Gate: NewGate(t, w), w: w, t: t})
 		})

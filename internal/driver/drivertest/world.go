@@ -153,13 +153,24 @@ func (w World) Taking(name string) op.Ask {
 	return op.Ask{Op: "guest.destroy", Target: w.Target(name), Params: op.Params{}}
 }
 
-// needs skips the case where the World lacks an ability and says why.
-func (w World) needs(t testing.TB, ability string, has bool) {
+// can says which abilities there are.
+func (a Abilities) can() map[string]bool {
+	return map[string]bool{"Protect": a.Protect != nil, "Runs": a.Runs, "Volatile": a.Volatile != nil, "MoveDisk": a.MoveDisk != nil,
+		"Leftover": a.Leftover != nil, "Objects": a.Objects != nil, "NewIDs": a.NewIDs, "NewDisk": a.NewDisk != "", "Sizes": a.Sizes,
+		"Hang": a.Hang != nil, "Lie": a.Lie != nil, "LoseAnswer": a.LoseAnswer != nil, "Twice": a.Twice != nil}
+}
+
+// needs skips the case where an ability is missing, with the reason. That it is
+// missing without one, or is there with one, fails it.
+func (a Abilities) needs(t testing.TB, ability string) {
 	t.Helper()
-	why, lacks := w.Lacks[ability]
+	has, known := a.can()[ability]
+	why, lacks := a.Lacks[ability]
 	switch {
+	case !known:
+		t.Fatalf("there is no ability %s", ability)
 	case has && lacks:
-		t.Fatalf("the world has %s and says why it has not: %s", ability, why)
+		t.Fatalf("the world has %s, and says why it has not: %s", ability, why)
 	case !has && why == "":
 		t.Fatalf("the world has no %s, and Lacks does not say why", ability)
 	case !has:

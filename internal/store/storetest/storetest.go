@@ -140,7 +140,7 @@ func (w *watched) check() (out []Problem) {
 
 func (w *watched) problems() (out []Problem, err error) {
 	ctx := context.Background()
-	schema, err := store.Schema(ctx, w.migrations)
+	schema, err := schemaOf(ctx, w.migrations)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +157,22 @@ func (w *watched) problems() (out []Problem, err error) {
 		return err
 	})
 	return out, err
+}
+
+// schemas are those that were made already, by their migrations: to make one takes
+// longer than all that is looked for in it.
+var schemas sync.Map
+
+func schemaOf(ctx context.Context, list []store.Migration) ([]store.Object, error) {
+	key := fmt.Sprintf("%#v", list)
+	if made, ok := schemas.Load(key); ok {
+		return slices.Clone(made.([]store.Object)), nil
+	}
+	schema, err := store.Schema(ctx, list)
+	if err == nil {
+		schemas.Store(key, slices.Clone(schema))
+	}
+	return schema, err
 }
 
 func (w *watched) read(tx *store.Tx, schema []store.Object) (out []Problem, err error) {
