@@ -1,0 +1,116 @@
+package proxmox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// object is one JSON object of an answer. The API writes a number here as 2048 and
+// there as "2048", a boolean as 1, "1" or true: all are texts in here, and what is
+// neither is left out.
+type object map[string]string
+
+// maxAnswer bounds an answer, in bytes. A cluster of ten thousand guests lists
+// them in less than a quarter of it.
+const maxAnswer = 16 << 20
+
+// decodeObject reads one object.
+func decodeObject(b []byte) (object, error) {
+	var fields map[string]jsontext.Value
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return nil, fmt.Errorf("an answer that is no object: %w", err)
+	}
+	if fields == nil {
+		return nil, errors.New("an answer with nothing in it")
+	}
+	return scalars(fields)
+}
+
+// decodeObjects reads an array of objects.
+func decodeObjects(b []byte) ([]object, error) {
+	var rows []map[string]jsontext.Value
+	if err := json.Unmarshal(b, &rows); err != nil {
+		return nil, fmt.Errorf("an answer that is no list: %w", err)
+	}
+	if rows == nil {
+		// [] is an empty list, null is none: a list of no guests is believed only
+		// where it was said.
+		return nil, errors.New("an answer with nothing in it, where a list belongs")
+	}
+	out := make([]object, len(rows))
+	for i, fields := range rows {
+		var err error
+		if out[i], err = scalars(fields); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// decodeText reads a string, or null, which is "".
+func decodeText(b []byte) (string, error) {
+	var s *string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return "", fmt.Errorf("an answer that is no text: %w", err)
+	}
+	if s == nil {
+		return "", nil
+	}
+	return *s, nil
+}
+
+func scalars(fields map[string]jsontext.Value) (object, error) {
+	out := make(object, len(fields))
+	for k, v := range fields {
+		switch v.Kind() {
+		case '"':
+			s, err := decodeText(v)
+			if err != nil {
+				return nil, err
+			}
+			out[k] = s
+		case '0':
+			out[k] = string(bytes.TrimSpace(v))
+		case 't':
+			out[k] = "1"
+		case 'f':
+			out[k] = "0"
+		}
+	}
+	return out, nil
+}
+
+// integer returns a whole number, 0 where it is missing.
+func (o object) integer(key string) (int64, error) {
+	s := o[key]
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("an answer whose %s is %q, no whole number", key, s)
+	}
+	return n, nil
+}
+
+// raw keeps an answer's data as it came, for a decoder that is stricter than the
+// library's.
+type raw []byte
+
+// UnmarshalJSON copies b.
+func (r *raw) UnmarshalJSON(b []byte) error { *r = append((*r)[:0], b...); return nil }
+
+// readAll reads a body of at most maxAnswer bytes.
+func readAll(body io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	if err == nil && len(b) > maxAnswer {
+		err = fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+	}
+	return b, err
+}

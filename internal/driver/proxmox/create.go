@@ -1,0 +1,305 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// dnsName is what Proxmox VE takes for a guest's name.
+var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+
+func checkName(name string) error {
+	if !dnsName.MatchString(name) {
+		return op.Refuse(op.BadParams, "%q is no name of a guest in Proxmox VE: letters, digits and -, in parts with dots between them", name)
+	}
+	return nil
+}
+
+// prepareCreate makes a guest from an entry of the operator's templates.
+func (d *Driver) prepareCreate(ctx context.Context, step op.Step, _ *guest) (action, error) {
+	p := step.Params
+	name := p.Str("template")
+	if name == "" {
+		name = Default
+	}
+	t, ok := d.cfg.Templates[name]
+	if !ok {
+		return action{}, op.Refuse(op.BadParams, "the configuration has no template %q", name).
+			WithHint("an operator adds it under proxmox.templates in gated.yaml")
+	}
+	if err := checkName(step.Target.Name); err != nil {
+		return action{}, err
+	}
+	if step.Birth == "" {
+		return action{}, op.Refuse(op.Internal, "%s has no birth token", step.ID)
+	}
+	if t.Clone != 0 {
+		return d.fromClone(ctx, step, t)
+	}
+	return d.fromNothing(ctx, step, t)
+}
+
+// fromNothing is one request, which also starts the guest.
+func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (action, error) {
+	v, err := settings(t.Kind, step.Params, 1)
+	if err != nil {
+		return action{}, err
+	}
+	if d.cfg.Node == "" {
+		return action{}, op.Refuse(op.BadParams, "the configuration names no node for new guests").WithHint("set proxmox.node in gated.yaml")
+	}
+	storage := t.Storage
+	if storage == "" {
+		storage = d.cfg.Storage
+	}
+	disk := fmt.Sprintf("%s:%d", storage, t.Disk)
+	if t.Kind == lxc {
+		v["hostname"], v["ostemplate"], v["rootfs"] = step.Target.Name, t.OSTemplate, disk
+		v["unprivileged"] = flag(t.Unprivileged)
+	} else {
+		v["name"], v["scsi0"], v["scsihw"] = step.Target.Name, disk, "virtio-scsi-single"
+		if t.OSType != "" {
+			v["ostype"] = t.OSType
+		}
+	}
+	if t.Network != "" {
+		v["net0"] = t.Network
+	}
+	v["start"], v["protection"] = flag(step.Params.Str("state") == Running), "1"
+	if d.cfg.Pool != "" {
+		v["pool"] = d.cfg.Pool
+	}
+	vmid, end, err := d.vmid(ctx, step.Target.Name)
+	if err != nil {
+		return action{}, err
+	}
+	v["vmid"] = fmt.Sprint(vmid)
+	if v["description"], err = born(step, vmid).in(""); err != nil {
+		end()
+		return action{}, err
+	}
+	act := d.asTask("create", http.MethodPost, path("nodes", d.cfg.Node, t.Kind), v)
+	act.end = end
+	return act, nil
+}
+
+// born is the mark of a guest that a step makes.
+func born(step op.Step, vmid int64) marker {
+	return marker{there: true, vmid: vmid, birth: step.Birth, protected: step.Params.Bool("protected"), labels: step.Params.Labels("labels")}
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+// fromClone copies a template, then sets what was wished for, then starts it.
+func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (action, error) {
+	src, err := d.byID(ctx, t.Clone)
+	if err != nil {
+		return action{}, err
+	}
+	if src.kind != t.Kind {
+		return action{}, op.Refuse(op.BadParams, "the guest %d is no %s", t.Clone, t.Kind)
+	}
+	v, err := settings(src.kind, step.Params, src.sockets)
+	if err != nil {
+		return action{}, err
+	}
+	v["protection"] = "1"
+	vmid, end, err := d.vmid(ctx, step.Target.Name)
+	if err != nil {
+		return action{}, err
+	}
+	request, err := d.cloneRequest(src, step.Target.Name, born(step, vmid), "")
+	if err != nil {
+		end()
+		return action{}, err
+	}
+	if t.Storage != "" {
+		request["storage"] = t.Storage
+	}
+	made := row{vmid: vmid, node: src.node, kind: src.kind, name: step.Target.Name}
+	return action{end: end, do: func(ctx context.Context) (driver.Result, error) {
+		task, err := d.api.start(ctx, http.MethodPost, src.path("clone"), request)
+		if err == nil {
+			err = d.wait(ctx, task)
+		}
+		if err != nil {
+			return driver.Result{}, worked("clone the template", err)
+		}
+		return d.finish(ctx, step, made, v)
+	}}, nil
+}
+
+// finish sets up and starts a guest that was cloned. If it cannot be set up it is
+// taken away again: nothing ever ran in it.
+func (d *Driver) finish(ctx context.Context, step op.Step, made row, v values) (driver.Result, error) {
+	g, err := d.details(ctx, made)
+	if err == nil {
+		err = d.configure(ctx, g, maps.Clone(v))
+	}
+	if err != nil {
+		err = worked("set the new guest up", err)
+		if back := d.unmake(ctx, made, step.Birth); back != nil {
+			return driver.Result{}, driver.Unknown(errors.Join(err, back))
+		}
+		return driver.Result{}, err
+	}
+	if step.Params.Str("state") != Running {
+		return driver.Result{}, nil
+	}
+	task, err := d.api.start(ctx, http.MethodPost, made.path("status", "start"), nil)
+	return driver.Result{Task: task}, worked("start", err)
+}
+
+// unmake destroys a guest that this step made and that was never started.
+func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
+	ctx = context.WithoutCancel(ctx)
+	g, err := d.details(ctx, made)
+	if err == nil {
+		err = d.state(ctx, g)
+	}
+	if err != nil {
+		return err
+	}
+	if g.birth() != birth || g.status != Stopped || len(g.snapshots) > 0 {
+		return op.Refuse(op.StaleTarget, "the guest %d is not as it was made", made.vmid)
+	}
+	done, err := d.destroy(ctx, g)
+	if err != nil {
+		return err
+	}
+	return d.wait(ctx, done.Task)
+}
+
+// prepareClone copies a guest whole: its labels come along, its protection does not.
+func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (action, error) {
+	if err := checkName(step.Target.Name); err != nil {
+		return action{}, err
+	}
+	src, err := d.find(ctx, step.Params.Str("from"))
+	if err == nil && src == nil {
+		err = op.Refuse(op.UnknownTarget, "there is no guest/%s to clone", step.Params.Str("from"))
+	}
+	if err == nil {
+		err = d.state(ctx, src)
+	}
+	if err == nil {
+		err = unlocked(step, src)
+	}
+	if err != nil {
+		return action{}, err
+	}
+	if src.kind == lxc && src.status == Running {
+		return action{}, op.Refuse(op.Conflict, "guest/%s is a container that runs, and Proxmox VE copies none that does", src.name).WithHint("stop it first")
+	}
+	vmid, end, err := d.vmid(ctx, step.Target.Name)
+	if err != nil {
+		return action{}, err
+	}
+	m := born(step, vmid)
+	m.labels = src.marker.labels
+	request, err := d.cloneRequest(src, step.Target.Name, m, src.text)
+	if err != nil {
+		end()
+		return action{}, err
+	}
+	act := d.asTask("clone", http.MethodPost, src.path("clone"), request)
+	act.end = end
+	return act, nil
+}
+
+func (d *Driver) cloneRequest(src *guest, name string, m marker, text string) (values, error) {
+	v := values{"newid": fmt.Sprint(m.vmid), "full": "1"}
+	v[map[string]string{qemu: "name", lxc: "hostname"}[src.kind]] = name
+	if d.cfg.Pool != "" {
+		v["pool"] = d.cfg.Pool
+	}
+	var err error
+	v["description"], err = m.in(text)
+	return v, err
+}
+
+// byID looks at a guest or template by its vmid.
+func (d *Driver) byID(ctx context.Context, vmid int64) (*guest, error) {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if r.vmid != vmid {
+			continue
+		}
+		g, err := d.details(ctx, r)
+		if err != nil {
+			return nil, about(r, err)
+		}
+		return g, nil
+	}
+	return nil, op.Refuse(op.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
+}
+
+// triedIDs is how many vmids are asked for before it is said that there is none.
+const triedIDs = 64
+
+// vmid takes a free vmid of the range, the next after the one that was used last:
+// a number that was just given up is not used again at once. end gives it back to
+// other steps of this process.
+func (d *Driver) vmid(ctx context.Context, name string) (vmid int64, end func(), err error) {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	used := map[int64]bool{}
+	for _, r := range rows {
+		used[r.vmid] = true
+	}
+	for range triedIDs {
+		vmid = d.reserve(used)
+		if vmid == 0 {
+			break
+		}
+		end = func() { d.mu.Lock(); delete(d.taken, vmid); d.mu.Unlock() }
+		// The list has what the token can see. This asks about all others.
+		_, err := d.api.send(ctx, http.MethodGet, "/cluster/nextid", values{"vmid": fmt.Sprint(vmid)})
+		if err == nil {
+			d.mu.Lock()
+			d.recent[name] = vmid
+			d.mu.Unlock()
+			return vmid, end, nil
+		}
+		end()
+		if !isAnswered(err, http.StatusBadRequest) && !strings.Contains(err.Error(), "already exists") {
+			return 0, nil, unreachable(err)
+		}
+		used[vmid] = true
+	}
+	return 0, nil, op.Refuse(op.OverLimit, "there is no free vmid from %d to %d", d.cfg.First, d.cfg.Last).
+		WithHint("make proxmox.vmids in gated.yaml larger")
+}
+
+// reserve returns the next vmid that is not used, or 0.
+func (d *Driver) reserve(used map[int64]bool) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	span := d.cfg.Last - d.cfg.First + 1
+	for i := range min(span, int64(len(used)+len(d.taken)+1)) {
+		vmid := d.cfg.First + (d.next-d.cfg.First+i)%span
+		if !used[vmid] && !d.taken[vmid] {
+			d.taken[vmid], d.next = true, vmid+1
+			return vmid
+		}
+	}
+	return 0
+}

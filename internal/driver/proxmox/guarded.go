@@ -1,0 +1,154 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// Proxmox VE's protection flag keeps everybody from destroying a guest and from
+// taking a disk off it; it is on at all that has the gate's mark. A step that has to
+// do one of these takes it off, with the digest of the configuration that was
+// looked at, so that a change since then fails; looks again; does its work; and
+// puts it back.
+
+// unguard takes the flag off and returns the guest as it is then. An error means
+// that the flag is as it was, as far as that can be had.
+func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
+	if err := d.configure(ctx, g, values{"protection": "0"}); err != nil {
+		return nil, worked("take the protection off", err)
+	}
+	now, err := d.again(ctx, g)
+	if err != nil {
+		d.guard(ctx, g)
+		return nil, err
+	}
+	return now, nil
+}
+
+// again looks at a guest that was looked at before. StaleTarget is one that is not
+// the same by what a signature covers, Proxmox VE's flag apart.
+func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
+	now, err := d.details(ctx, g.row)
+	if errors.Is(err, errGone) {
+		return nil, op.Refuse(op.StaleTarget, "the guest %d is gone, or on another node", g.vmid)
+	}
+	if err == nil {
+		err = d.state(ctx, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	flag := now.protection
+	now.protection = g.protection
+	same := now.name == g.name && now.incarnation() == g.incarnation() && now.fingerprint("") == g.fingerprint("")
+	now.protection = flag
+	if !same {
+		return nil, op.Refuse(op.StaleTarget, "the guest %d changed while the step was under way", g.vmid)
+	}
+	if now.lock != "" {
+		return nil, op.Refuse(op.Conflict, "the guest %d is locked in Proxmox VE: %s", g.vmid, op.Shown(now.lock))
+	}
+	return now, nil
+}
+
+// configure changes the configuration that g was read from, and no other.
+func (d *Driver) configure(ctx context.Context, g *guest, v values) error {
+	v["digest"] = g.digest
+	_, err := d.api.send(ctx, http.MethodPut, g.path("config"), v)
+	return err
+}
+
+// guard puts the flag back where it was on, or belongs. It goes on when the step's
+// own time is over.
+func (d *Driver) guard(ctx context.Context, g *guest) {
+	if !g.protection && !g.marker.there {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	now, err := d.details(ctx, g.row)
+	if err != nil || now.incarnation() != g.incarnation() || now.protection {
+		return // it is another one, or nothing: not ours to touch
+	}
+	// A look at the guest shows whether it worked.
+	_ = d.configure(ctx, now, values{"protection": "1"})
+}
+
+// without does work of some short requests with the flag off.
+func (d *Driver) without(g *guest, work func(context.Context, *guest) (driver.Result, error)) action {
+	return does(func(ctx context.Context) (driver.Result, error) {
+		now, err := d.unguard(ctx, g)
+		if err != nil {
+			return driver.Result{}, err
+		}
+		done, err := work(ctx, now)
+		d.guardAfter(ctx, g)
+		return done, err
+	})
+}
+
+// guardAfter is guard for a guest that the work itself made another incarnation of,
+// by its disks: the vmid and its name have to do.
+func (d *Driver) guardAfter(ctx context.Context, g *guest) {
+	if !g.protection && !g.marker.there {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	if now, err := d.details(ctx, g.row); err == nil && now.name == g.name && now.text == g.text {
+		_ = d.configure(ctx, now, values{"protection": "1"})
+	}
+}
+
+func (d *Driver) prepareDestroy(_ context.Context, _ op.Step, g *guest) (action, error) {
+	return does(func(ctx context.Context) (driver.Result, error) {
+		if g.status == Running {
+			stopped, err := d.halt(ctx, g)
+			if err != nil {
+				return driver.Result{}, err
+			}
+			done, err := d.destroy(ctx, stopped)
+			if err != nil {
+				err = fmt.Errorf("it was stopped; then: %w", err)
+			}
+			return done, err
+		}
+		return d.destroy(ctx, g)
+	}), nil
+}
+
+// halt stops a guest that is to be destroyed at once, and looks at it again.
+func (d *Driver) halt(ctx context.Context, g *guest) (*guest, error) {
+	task, err := d.api.start(ctx, http.MethodPost, g.path("status", "stop"), nil)
+	if err == nil {
+		err = d.wait(ctx, task)
+	}
+	if err != nil {
+		return nil, worked("stop", err)
+	}
+	return d.again(ctx, g)
+}
+
+// destroy deletes a guest that stands still. DELETE takes no digest: what was looked
+// at is bound by the change of the flag right before it. A crash in between leaves
+// the guest there, at most without the flag.
+func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
+	now, err := d.unguard(ctx, g)
+	if err != nil {
+		return driver.Result{}, err
+	}
+	if now.status != Stopped {
+		d.guard(ctx, g)
+		return driver.Result{}, op.Refuse(op.Conflict, "the guest %d was started while the step was under way", g.vmid)
+	}
+	// What is not in the configuration stays, and so do the jobs that name the guest.
+	task, err := d.api.start(ctx, http.MethodDelete, now.path(), values{"destroy-unreferenced-disks": "0", "purge": "0"})
+	if err != nil {
+		d.guard(ctx, g)
+		return driver.Result{}, worked("destroy", err)
+	}
+	return driver.Result{Task: task}, nil
+}

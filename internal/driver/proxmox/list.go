@@ -1,0 +1,170 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"gated/internal/op"
+)
+
+// refreshed is how many guests each list looks at that show no change: those that
+// were looked at longest ago. What the rows do not show, a snapshot or a label, is
+// seen within as many rounds as there are guests in it, and in every Observe.
+const refreshed = 8
+
+// lookedAt keeps what List found out, by vmid. Observe and Execute do not use it.
+type lookedAt struct {
+	mu     sync.Mutex
+	round  int64
+	guests map[int64]kept
+}
+
+type kept struct {
+	text  string // the row that it belongs to
+	round int64
+	guest *guest
+	err   error
+}
+
+// forget makes the next list look at a guest again.
+func (s *lookedAt) forget(vmid int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.guests, vmid)
+}
+
+// due returns the rows that have to be looked at: what changed, what failed, and
+// the oldest few. What is no longer listed is forgotten.
+func (s *lookedAt) due(rows []row) (due []row, round int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.round++
+	listed := map[int64]bool{}
+	var same []row
+	for _, r := range rows {
+		listed[r.vmid] = true
+		if k, ok := s.guests[r.vmid]; ok && k.err == nil && k.text == r.text {
+			same = append(same, r)
+		} else {
+			due = append(due, r)
+		}
+	}
+	for vmid := range s.guests {
+		if !listed[vmid] {
+			delete(s.guests, vmid)
+		}
+	}
+	slices.SortStableFunc(same, func(a, b row) int { return int(s.guests[a.vmid].round - s.guests[b.vmid].round) })
+	return append(due, same[:min(refreshed, len(same))]...), s.round
+}
+
+func (s *lookedAt) keep(r row, round int64, g *guest, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(err, errGone) {
+		delete(s.guests, r.vmid)
+		return
+	}
+	s.guests[r.vmid] = kept{text: r.text, round: round, guest: g, err: err}
+}
+
+func (s *lookedAt) get(r row) (kept, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.guests[r.vmid]
+	return k, ok
+}
+
+// List looks at every guest: one request for all, and some for each guest whose row
+// changed since the last list. Facts and Backups are empty. A guest that cannot be
+// vouched for is listed as Unknown with the reason as its one fact, and so is a
+// name that two have; one whose name is none of a target's is left out.
+func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
+	all, err := d.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := slices.DeleteFunc(all, func(r row) bool { return r.template })
+	due, round := d.seen.due(rows)
+	d.lookAt(ctx, due, round)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	byName := map[string][]listed{}
+	for _, r := range rows {
+		k, ok := d.seen.get(r)
+		if !ok || k.guest != nil && k.guest.template {
+			continue
+		}
+		l := listed{r, k.guest, k.err}
+		byName[l.name()] = append(byName[l.name()], l)
+	}
+	out := make([]op.Observed, 0, len(rows))
+	for name, claims := range byName {
+		if op.CheckName(name) == nil {
+			out = append(out, d.claimed(name, claims))
+		}
+	}
+	slices.SortFunc(out, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
+	return out, nil
+}
+
+// lookAt looks at guests, some side by side.
+func (d *Driver) lookAt(ctx context.Context, due []row, round int64) {
+	var wg sync.WaitGroup
+	work := make(chan row)
+	for range min(lookers, len(due)) {
+		wg.Go(func() {
+			for r := range work {
+				g, err := d.details(ctx, r)
+				d.seen.keep(r, round, g, err)
+			}
+		})
+	}
+	for _, r := range due {
+		work <- r
+	}
+	close(work)
+	wg.Wait()
+}
+
+// listed is a row with what is known of its guest.
+type listed struct {
+	row   row
+	guest *guest
+	err   error
+}
+
+func (l listed) name() string {
+	if l.guest != nil {
+		return l.guest.name
+	}
+	return l.row.name
+}
+
+// claimed is what is known of a name: its one guest, or why there is nothing to
+// say.
+func (d *Driver) claimed(name string, claims []listed) op.Observed {
+	l := claims[0]
+	switch {
+	case len(claims) > 1:
+		return unknown(name, twins(name, l.row.vmid, claims[1].row.vmid))
+	case l.err != nil:
+		return unknown(name, about(l.row, l.err))
+	}
+	g := *l.guest
+	if g.status = l.row.status; g.status != Running && g.status != Stopped {
+		return unknown(name, op.Refuse(op.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status)))
+	}
+	return d.observed(&g)
+}
+
+func unknown(name string, err error) op.Observed {
+	return op.Observed{
+		Target: op.Target{Kind: "guest", Name: name}, Present: true, Running: Unknown, Backend: Name,
+		Facts: []op.Fact{{Name: Unknown, Text: op.AsRefusal(err).Detail}},
+	}
+}

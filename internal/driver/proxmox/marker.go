@@ -1,0 +1,89 @@
+package proxmox
+
+import (
+	"fmt"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// marker is the gate's own line in a guest's description: what Proxmox VE has no
+// field for. Whoever may edit descriptions may edit it; what the gate believes of
+// it is its birth token, and that only because its own journal issued it.
+//
+// A clone and a restored backup carry the description of the original. So the line
+// says which vmid it was written for, and under another its birth counts nothing;
+// what it says of protection and labels counts, for that only adds protection.
+type marker struct {
+	there     bool
+	vmid      int64
+	birth     string
+	protected bool
+	labels    map[string]string
+}
+
+const markerStart = "gated: "
+
+// maxDescription is the schema's bound, in bytes.
+const maxDescription = 8192
+
+// parseMarker finds the line. A description without one is not wrong; one that has
+// two, or one that cannot be read, is an error: labels that protect may be in it.
+func parseMarker(description string) (marker, error) {
+	var m marker
+	for line := range strings.SplitSeq(description, "\n") {
+		text, ok := strings.CutPrefix(strings.TrimRight(line, " \r"), markerStart)
+		if !ok {
+			continue
+		}
+		if m.there {
+			return marker{}, fmt.Errorf("the description has two lines that begin with %q", markerStart)
+		}
+		p, err := op.ParseParams([]byte(text))
+		if err != nil {
+			return marker{}, fmt.Errorf("the description's line %q cannot be read: %s", markerStart, op.AsRefusal(err).Detail)
+		}
+		if m, err = readMarker(p); err != nil {
+			return marker{}, err
+		}
+	}
+	return m, nil
+}
+
+func readMarker(p op.Params) (marker, error) {
+	m := marker{there: true, vmid: p.Int("vmid"), birth: p.Str("birth"), protected: p.Bool("protected"), labels: p.Labels("labels")}
+	if back := m.params(); !back.Equal(p) {
+		return marker{}, fmt.Errorf("the description's line %q has something in it that the gate did not write", markerStart)
+	}
+	return m, nil
+}
+
+func (m marker) params() op.Params {
+	labels := make(map[string]any, len(m.labels))
+	for k, v := range m.labels {
+		labels[k] = v
+	}
+	p := op.Params{"vmid": m.vmid, "protected": m.protected, "labels": labels}
+	if m.birth != "" {
+		p["birth"] = m.birth
+	}
+	return p
+}
+
+// in returns a description with the line put in, or in the place of the one that
+// it has. Oversized is what the API would refuse.
+func (m marker) in(description string) (string, error) {
+	lines := []string{}
+	for line := range strings.SplitSeq(strings.TrimRight(description, "\n"), "\n") {
+		if !strings.HasPrefix(line, markerStart) && (line != "" || len(lines) > 0) {
+			lines = append(lines, line)
+		}
+	}
+	lines = append(lines, markerStart+string(m.params().Canonical()))
+	text := strings.Join(lines, "\n")
+	// The API counts characters, and what is kept is larger: bytes are on the safe side.
+	if len(text) > maxDescription {
+		return "", op.Refuse(op.Oversized, "the guest's description would have %d bytes with these labels, more than Proxmox VE's %d", len(text), maxDescription)
+	}
+	return text, nil
+}

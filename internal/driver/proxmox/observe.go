@@ -1,0 +1,199 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gated/internal/op"
+)
+
+// The values of Observed.Running. Unknown is seen in List alone.
+const (
+	Running = "running"
+	Stopped = "stopped"
+	Absent  = "absent"
+	Unknown = "unknown"
+)
+
+// errMoved says that a guest changed while it was looked at.
+var errMoved = op.Refuse(op.Unavailable, "the guest changed while it was looked at")
+
+// errGone says that a guest of the list is not there any more.
+var errGone = errors.New("gone")
+
+// rows asks for the list of all guests that the token can see.
+func (d *Driver) rows(ctx context.Context) ([]row, error) {
+	list, err := d.api.list(ctx, "/cluster/resources", values{"type": "vm"})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	rows, err := rowsOf(list)
+	return rows, unreachable(err)
+}
+
+func (r row) path(parts ...string) string {
+	return path(append([]string{"nodes", r.node, r.kind, fmt.Sprint(r.vmid)}, parts...)...)
+}
+
+// details looks at one guest. errGone is one that is not where its row says.
+func (d *Driver) details(ctx context.Context, r row) (*guest, error) {
+	for try := 0; ; try++ {
+		g, err := d.detailsOnce(ctx, r)
+		if missing(err) {
+			return nil, errGone
+		}
+		if !errors.Is(err, errMoved) || try > 0 {
+			return g, unreachable(err)
+		}
+	}
+}
+
+func (d *Driver) detailsOnce(ctx context.Context, r row) (*guest, error) {
+	wished, err := d.api.get(ctx, r.path("config"), nil)
+	if err != nil {
+		return nil, err
+	}
+	snapshots, err := d.api.list(ctx, r.path("snapshot"), nil)
+	if err != nil {
+		return nil, err
+	}
+	// The last of the three: its digest says that nothing changed since the first.
+	current, err := d.api.get(ctx, r.path("config"), values{"current": "1"})
+	if err != nil {
+		return nil, err
+	}
+	return normalise(r, wished, current, snapshots)
+}
+
+// state asks whether a guest runs. The list knows it some seconds late.
+func (d *Driver) state(ctx context.Context, g *guest) error {
+	o, err := d.api.get(ctx, g.path("status", "current"), nil)
+	if missing(err) {
+		return errGone
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	g.status, g.ha = o["status"], ""
+	if g.status != Running && g.status != Stopped {
+		return op.Refuse(op.Unavailable, "Proxmox VE says that the guest is %q", op.Shown(g.status))
+	}
+	return nil
+}
+
+// find returns the guest of a name, or nil if the name is free. Its configuration
+// decides, and not the list, which may still have a name of before: rows of that
+// name are looked at, those without one, and what was made here lately.
+func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	recent := d.recent[name]
+	d.mu.Unlock()
+	var found *guest
+	var nameless error // what has no name in the list, and cannot be asked for it
+	for _, r := range rows {
+		if r.template || r.name != name && r.name != "" && r.vmid != recent {
+			continue
+		}
+		g, err := d.details(ctx, r)
+		switch {
+		case errors.Is(err, errGone):
+			if err := d.stillThere(ctx, r); err != nil {
+				return nil, err
+			}
+			continue
+		case err != nil && r.name == "":
+			nameless = about(r, err)
+			continue
+		case err != nil:
+			return nil, about(r, err)
+		case g.template || g.name != name:
+			continue
+		case found != nil:
+			return nil, twins(name, found.vmid, g.vmid)
+		}
+		found = g
+	}
+	if found == nil {
+		return nil, nameless
+	}
+	return found, nil
+}
+
+// stillThere tells a guest that was destroyed from one that moved to another node
+// between the list and the look.
+func (d *Driver) stillThere(ctx context.Context, r row) error {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(rows, func(x row) bool { return x.vmid == r.vmid }) {
+		return op.Refuse(op.Unavailable, "the guest %d is listed and cannot be found; it may be on its way to another node", r.vmid)
+	}
+	return nil
+}
+
+func about(r row, err error) error {
+	refusal := op.AsRefusal(err)
+	return op.Refuse(refusal.Code, "guest %d on %s: %s", r.vmid, r.node, refusal.Detail).WithHint("%s", refusal.Hint)
+}
+
+func twins(name string, a, b int64) error {
+	return op.Refuse(op.Conflict, "the guests %d and %d both have the name %s", a, b, name).WithHint("give one of them another name in Proxmox VE")
+}
+
+// look is Observe that also returns the guest, nil if the name is free.
+func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, error) {
+	t := l.Target
+	if t.Kind != d.Kind() {
+		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+	}
+	g, err := d.find(ctx, t.Name)
+	if err == nil && g != nil {
+		if err = d.state(ctx, g); errors.Is(err, errGone) {
+			err = errMoved
+		}
+	}
+	if err != nil {
+		return nil, op.Observed{}, err
+	}
+	if g == nil {
+		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Ops: d.ops, Backend: Name}, nil
+	}
+	o := d.observed(g)
+	err = d.regarding(ctx, l, g, &o)
+	return g, o, err
+}
+
+// observed is what a look at a guest tells, but for backups and facts.
+func (d *Driver) observed(g *guest) op.Observed {
+	o := op.Observed{
+		Target:      op.Target{Kind: d.Kind(), Name: g.name},
+		Present:     true,
+		Incarnation: g.incarnation(),
+		Fingerprint: g.fingerprint(""),
+		Birth:       g.birth(),
+		Running:     g.status,
+		Spec:        g.spec(),
+		Protected:   g.protected(),
+		Labels:      g.labels(),
+		Volatile:    g.volatile(),
+		Storage:     g.storage(),
+		Ops:         d.ops,
+		Backend:     Name,
+	}
+	for _, s := range g.snapshots {
+		o.Snapshots = append(o.Snapshots, s.name)
+	}
+	for _, x := range slices.Concat(g.drives, g.unused) {
+		if x.owned() && !slices.ContainsFunc(o.Disks, func(have op.Disk) bool { return have.Name == x.key }) {
+			o.Disks = append(o.Disks, op.Disk{Name: x.key, Size: x.size, ID: storageID(x)})
+		}
+	}
+	return o
+}

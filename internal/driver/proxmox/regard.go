@@ -1,0 +1,117 @@
+package proxmox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gated/internal/op"
+)
+
+// aboutBackup are the steps that a backup's identity belongs to.
+var aboutBackup = map[string]bool{"guest.backup-restore": true, "guest.backup-delete": true}
+
+// regarding adds to a look what its step is about, the backups, and what people
+// should see.
+func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Observed) error {
+	var all []backup
+	if d.cfg.BackupStorage != "" {
+		var err error
+		all, err = d.backups(ctx, g)
+		if err != nil && aboutBackup[l.Op] {
+			return err
+		}
+		if err != nil {
+			o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + op.AsRefusal(err).Detail})
+		}
+	}
+	for _, b := range all {
+		o.Backups = append(o.Backups, b.name)
+	}
+	slices.Sort(o.Backups)
+	o.Facts = append(facts(g, all), o.Facts...)
+	switch l.Op {
+	case "guest.restore", "guest.snapshot-delete":
+		if name := l.Params.Str("snapshot"); !slices.Contains(o.Snapshots, name) {
+			o.Missing = fmt.Sprintf("%s has no snapshot %s", l.Target, name)
+		}
+	case "guest.disk-resize", "guest.disk-detach", "guest.disk-delete":
+		if name := l.Params.Str("disk"); name != "" {
+			if _, ok := g.drive(name); !ok {
+				o.Missing = fmt.Sprintf("%s has no disk %s", l.Target, name)
+			}
+		}
+	case "guest.backup-restore", "guest.backup-delete":
+		b, ok := backupOf(all, l.Params.Str("backup"))
+		if !ok {
+			o.Missing = fmt.Sprintf("%s has no backup %s on %s", l.Target, l.Params.Str("backup"), d.cfg.BackupStorage)
+			break
+		}
+		o.Fingerprint = g.fingerprint(b.ident())
+		o.Facts = append(o.Facts, op.Fact{Name: "backup", Text: op.Shown(fmt.Sprintf("%s of %s, %s", b.volume, b.when(), amount(b.size)))})
+	}
+	return nil
+}
+
+func backupOf(all []backup, name string) (backup, bool) {
+	for _, b := range all {
+		if b.name == name {
+			return b, true
+		}
+	}
+	return backup{}, false
+}
+
+// facts are what people should see before they sign: what would go, and what would
+// stay.
+func facts(g *guest, all []backup) []op.Fact {
+	var out []op.Fact
+	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }
+	kind := map[string]string{qemu: "a machine (QEMU)", lxc: "a container (LXC)"}[g.kind]
+	add("guest", fmt.Sprintf("%s, vmid %d on %s, %s", kind, g.vmid, g.node, g.status))
+	var disks, stays []string
+	var total int64
+	for _, d := range slices.Concat(g.drives, g.unused) {
+		switch {
+		case d.owned():
+			total += d.size
+			disks = append(disks, fmt.Sprintf("%s %s (%s)", d.key, amount(d.size), d.volume))
+		case !d.cdrom && strings.HasPrefix(d.volume, "/"):
+			stays = append(stays, d.key+" "+d.volume)
+		}
+	}
+	add("disks", fmt.Sprintf("%d, %s: %s", len(disks), amount(total), strings.Join(disks, ", ")))
+	if len(stays) > 0 {
+		add("remains", strings.Join(stays, ", ")+" of the node: it is used and not destroyed")
+	}
+	if len(g.snapshots) > 0 {
+		var names []string
+		for _, s := range g.snapshots {
+			names = append(names, s.name)
+		}
+		add("snapshots", fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", ")))
+	}
+	if len(all) > 0 {
+		add("backups", fmt.Sprintf("%d, the newest %s of %s; a destroy leaves them", len(all), all[0].name, all[0].when()))
+	}
+	if g.lock != "" {
+		add("locked", "Proxmox VE has it locked: "+g.lock)
+	}
+	if g.marker.there && !g.protection {
+		add("protection", "Proxmox VE's own protection is off; the next change of its settings puts it back")
+	}
+	return out
+}
+
+func amount(bytes int64) string {
+	switch {
+	case bytes == 0:
+		return "of unknown size"
+	case bytes%gibibyte == 0:
+		return fmt.Sprintf("%d GiB", bytes/gibibyte)
+	case bytes%mebibyte == 0:
+		return fmt.Sprintf("%d MiB", bytes/mebibyte)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}

@@ -1,0 +1,34 @@
+package proxmox
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"gated/internal/op"
+)
+
+// snapshotName is what Proxmox VE takes for one.
+var snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
+
+func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (action, error) {
+	name := step.Params.Str("snapshot")
+	switch {
+	case !snapshotName.MatchString(name) || name == "current":
+		return action{}, op.Refuse(op.BadParams, "%q is no name of a snapshot in Proxmox VE ([A-Za-z][A-Za-z0-9_-]{1,39}, not current)", name)
+	case slices.ContainsFunc(g.snapshots, func(s snapshot) bool { return s.name == name }):
+		return action{}, op.Refuse(op.Conflict, "%s has a snapshot %s already", step.Target, name)
+	}
+	return d.asTask("snapshot", http.MethodPost, g.path("snapshot"), values{"snapname": name}), nil
+}
+
+func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest) (action, error) {
+	return d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil), nil
+}
+
+// prepareRestore rolls back: disks, and the configuration with its description, are
+// as they were when the snapshot was taken.
+func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
+	return d.asTask("roll back", http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil), nil
+}

@@ -1,0 +1,106 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// nodeOf returns the node of a task's id, "UPID:node:pid:pstart:start:type:id:user:".
+func nodeOf(task string) (string, error) {
+	parts := strings.Split(task, ":")
+	if len(parts) != 9 || parts[0] != "UPID" || op.CheckName(parts[1]) != nil {
+		return "", fmt.Errorf("%q is no task's id", op.Shown(task))
+	}
+	return parts[1], nil
+}
+
+// typeOf returns the type of a task's id: "qmdestroy".
+func typeOf(task string) string {
+	if parts := strings.Split(task, ":"); len(parts) == 9 {
+		return parts[5]
+	}
+	return ""
+}
+
+// Task asks once how a task stands. UnknownTarget is one that Proxmox VE does not
+// know.
+func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error) {
+	p, err := d.progress(ctx, task)
+	if err == nil && p.Err != nil && strings.HasSuffix(typeOf(task), "destroy") {
+		p.Err = fmt.Errorf("%w; if the guest is there, Proxmox VE's own protection of it is off", p.Err)
+	}
+	return p, err
+}
+
+func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, error) {
+	node, err := nodeOf(task)
+	if err != nil {
+		return driver.Progress{}, op.Refuse(op.UnknownTarget, "%s", err)
+	}
+	o, err := d.api.get(ctx, path("nodes", node, "tasks", task, "status"), nil)
+	switch {
+	case missing(err), isAnswered(err, 400):
+		return driver.Progress{}, op.Refuse(op.UnknownTarget, "Proxmox VE has no task %s", op.Shown(task))
+	case err != nil:
+		return driver.Progress{}, unreachable(err)
+	case o["status"] == "running":
+		return driver.Progress{}, nil
+	case o["status"] != "stopped":
+		return driver.Progress{}, op.Refuse(op.Unavailable, "Proxmox VE says %q of a task", op.Shown(o["status"]))
+	}
+	return driver.Progress{Done: true, Err: ended(o["exitstatus"])}, nil
+}
+
+func isAnswered(err error, status int) bool {
+	var e *answered
+	return errors.As(err, &e) && e.status == status
+}
+
+// ended turns a task's exit status into an error. A task with warnings did its
+// work; one without a status is one whose worker was killed.
+func ended(status string) error {
+	switch {
+	case status == "OK", strings.HasPrefix(status, "WARNINGS: "):
+		return nil
+	case status == "", status == "unexpected status":
+		return driver.Unknown(errors.New("the task ended without saying how"))
+	}
+	return fmt.Errorf("Proxmox VE: %s", op.Shown(status))
+}
+
+// The pace at which Execute asks how a task stands that is not a step's last.
+const (
+	firstPoll = 50 * time.Millisecond
+	lastPoll  = 2 * time.Second
+)
+
+// wait waits for a task to end, and returns how. A look that fails is tried again
+// until the context ends: the task goes on.
+func (d *Driver) wait(ctx context.Context, task string) error {
+	if task == "" {
+		return nil
+	}
+	for pause := firstPoll; ; pause = min(2*pause, lastPoll) {
+		p, err := d.progress(ctx, task)
+		switch {
+		case errors.Is(err, op.UnknownTarget):
+			return driver.Unknown(err)
+		case err == nil && p.Done:
+			return p.Err
+		}
+		passed := make(chan struct{})
+		timer := time.AfterFunc(pause, func() { close(passed) })
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return driver.Unknown(ctx.Err())
+		case <-passed:
+		}
+	}
+}
