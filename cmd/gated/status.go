@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"sort"
 	"time"
 
@@ -58,12 +59,22 @@ func (t *tool) showStatus(s api.Status) error {
 	}
 	t.Print(wordsCounts, count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash))
 	t.Print(wordsAgentsCount, count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
+	if s.Hub != nil {
+		t.showHub(*s.Hub)
+	}
 	if s.Waiting == 0 {
 		t.Print(wordsNoneWaits)
 		return nil
 	}
 	t.Print(wordsWaiting, s.Waiting)
 	return nil
+}
+
+// showHub prints how the gate stands with its hub. What does not work is among
+// what is wrong.
+func (t *tool) showHub(h api.Hub) {
+	t.Print(wordsHubStands, op.Shown(h.URL), op.Shown(cmp.Or(h.Revision, wordsHubNone)), cmp.Or(momentOr(h.ReadAt), wordsHubNever),
+		h.Relayed, h.Refused, h.Untried, cmp.Or(momentOr(h.ReportedAt), wordsHubNever))
 }
 
 // split sorts names by whether they are true.

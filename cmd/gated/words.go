@@ -166,6 +166,11 @@ being run. What else is in the settings stays as it is, and a copy of them is ke
 takes away what it made. Changes no file of yours. Exits 1 if a hook does not block, if nothing is installed, or if anything else is
 wrong.`,
 		"  gated doctor"},
+	"hub": {"hub --dir DIR", "Serve desired state and signed operations to gates, and show what they report",
+		`The reference hub: DIR/HOST/*.yaml are the sets of the gate of that host, DIR/HOST/operations/NAME.json with NAME.json.sig
+what opsign sign wrote for it. It reads DIR and writes nothing; reports are kept in memory, and / is a page of them. What others can
+reach takes a certificate and a token. A file is served when it was left alone for a second. Logs to standard error.`,
+		"  gated hub --dir hub.d\n  gated hub --dir hub.d --listen 192.0.2.7:8442 --cert hub.crt --key hub.key --token-file token"},
 	"dial": {"dial", "Connect standard input and output to the daemon's socket, for a gate's remote clients",
 		`What opsign --remote runs on the gate's host, through ssh: it checks the socket as every client does, copies both
 ways, and ends when either side ends.`, "  gated dial --socket /run/gated/gated.sock"},
@@ -214,11 +219,17 @@ since stay removed. Guests are not part of a backup.`,
 
 // What the flags do.
 const (
-	flagState         = "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)"
-	flagHost          = "the `NAME` of the host that the gate guards (default the hostname)"
-	flagOperator      = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
-	flagRecovery      = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
-	flagCoordinator   = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
+	flagState       = "the state `DIR` (default /var/lib/gated for root, else $XDG_STATE_HOME/gated)"
+	flagHost        = "the `NAME` of the host that the gate guards (default the hostname)"
+	flagOperator    = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
+	flagRecovery    = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
+	flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
+	flagHubDir      = "the `DIR` with a directory for each host"
+	flagHubListen   = "the `ADDRESS:PORT` to listen on; port 0 is any"
+	flagHubCert     = "a `FILE` with the hub's certificate, as PEM"
+	flagHubKey      = "a `FILE` with the key of that, as PEM"
+	flagHubToken    = "a `FILE`, readable by its owner alone, with what gates have to present"
+
 	flagLogLevel      = "log messages from this `LEVEL` on: debug, info, warn or error"
 	flagTakeSigners   = "have the backup say who may sign, also where keys were removed since"
 	flagReason        = "why, for the operator who is asked to sign"
@@ -302,6 +313,7 @@ const (
 	wordsIDOrMine        = "give the id of a reservation, or --mine"
 	wordsEmptyHolder     = "the agent's name is empty: say whose, or leave the flag away for everybody's"
 	wordsNoReceiver      = "say with --to which agent gets it"
+	wordsHubDir          = "--dir is missing: the directory to serve"
 	wordsLogLevel        = "--log-level is none of debug, info, warn and error"
 )
 
@@ -411,6 +423,10 @@ const (
 	wordsCounts         = "%s, %s running; limits: %s; audit log at %d %s\n"
 	wordsAgentsCount    = "%s, %s in force\n"
 	wordsAlertAccepted  = "the alert about entry %d has ended; the audit log has it\n"
+	wordsHubReady       = "listening on %s, serving %s from %s\n"
+	wordsHubStands      = "hub %s: revision %s, read %s; %d operations relayed, %d refused, %d not tried yet; last report %s\n"
+	wordsHubNever       = "never"
+	wordsHubNone        = "none"
 	wordsWaiting        = "%d waiting: opsign list\n"
 	wordsNoneWaits      = "0 waiting\n"
 	wordsOp             = "%s  %s (signed by: %s)\n"
