@@ -73,7 +73,9 @@ func newMachineOf(t *testing.T, program string, keep time.Duration, signers ...s
 	conf := filepath.Join(m.state, "gated.yaml")
 	text, err := os.ReadFile(conf)
 	require.NoError(t, err)
-	text = fmt.Appendf(text, localConf, keep)
+	text = []byte(strings.Replace(string(text), "\nsingle_user: false\n", "\nsingle_user: true\n", 1)) // commands run as who tests
+	text = fmt.Appendf(text, localConf+commandConf, keep, m.marks())
+	require.NoError(t, os.WriteFile(m.marks(), nil, 0o600))
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
 	m.client, err = client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }})
 	require.NoError(t, err)
