@@ -33,7 +33,11 @@ func (w *work) create(ctx context.Context) (action, error) {
 		if err != nil {
 			return err
 		}
-		text := domainText(w.step, t, diskText(firstDisk, where, t.Format, ""))
+		id, err := identify(disk{path: where, volume: &vol})
+		if err != nil {
+			return err
+		}
+		text := domainText(w.step, t, id, diskText(firstDisk, where, t.Format))
 		var dom golibvirt.Domain
 		err = w.do(ctx, func(lv *golibvirt.Libvirt) (err error) {
 			dom, err = lv.DomainDefineXMLFlags(text, golibvirt.DomainDefineValidate)
@@ -54,7 +58,7 @@ func (w *work) create(ctx context.Context) (action, error) {
 }
 
 // domainText is the XML of a new domain.
-func domainText(step op.Step, t Template, disks string) string {
+func domainText(step op.Step, t Template, id op.StorageID, disks string) string {
 	p := step.Params
 	memory, cpus := t.Memory, t.CPUs
 	if p.Has("memory") {
@@ -63,7 +67,7 @@ func domainText(step op.Step, t Template, disks string) string {
 	if p.Has("cpus") {
 		cpus = p.Int("cpus")
 	}
-	m := mark{uuid: newUUID(), birth: step.Birth, generation: random(8), protected: p.Bool("protected"), labels: p.Labels("labels")}
+	m := mark{uuid: newUUID(), birth: step.Birth, disk: string(id), generation: random(8), protected: p.Bool("protected"), labels: p.Labels("labels")}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<domain type='%s'><name>%s</name><uuid>%s</uuid><metadata>%s</metadata>`, t.Type, escape(step.Target.Name), m.uuid, m.text())
 	fmt.Fprintf(&b, `<memory unit='MiB'>%d</memory><currentMemory unit='MiB'>%d</currentMemory><vcpu>%d</vcpu>`, memory, memory, cpus)

@@ -24,32 +24,28 @@ func (w *work) destroy(context.Context) (action, error) {
 	return w.destroyNow, nil
 }
 
-// destroyNow ends the guest, then undefines it, which libvirtd may refuse while
-// nothing is lost, then deletes the volumes that were seen, each if it is still
-// the same and nobody else's.
+// destroyNow ends the guest, deletes the volumes that were seen, each if it is
+// still the same and nobody else's, and undefines the domain last: as long as
+// something of it is left, the guest is there for everybody to see.
 func (w *work) destroyNow(ctx context.Context) error {
 	if w.guest.active {
 		if err := w.powerOff(ctx); err != nil {
 			return err
 		}
 	}
-	err := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(w.guest.Domain, undefineAll) })
-	if err != nil && !said(err, golibvirt.ErrNoDomain) { // a transient one is gone already
-		return err
-	}
-	var deleted, left []string
+	var deleted []string
 	for _, k := range w.guest.disks {
-		if !k.deletable() {
+		if !k.deletable() || len(w.guest.users[k.target]) > 0 {
 			continue
 		}
 		if err := w.deleteVolume(ctx, k); err != nil {
-			left = append(left, fmt.Sprintf("%s (%s): %v", k.target, k.path, err))
-			continue
+			return fmt.Errorf("the disk %s (%s): %w; deleted before: %s", k.target, k.path, err, orElse(strings.Join(deleted, ", "), "none"))
 		}
 		deleted = append(deleted, k.target)
 	}
-	if len(left) > 0 {
-		return fmt.Errorf("it is undefined, but disks are left: %s", strings.Join(left, "; "))
+	err := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(w.guest.Domain, undefineAll) })
+	if err != nil && !said(err, golibvirt.ErrNoDomain) { // a transient one is gone already
+		return err
 	}
 	w.detail = "cannot be undone; disks deleted: " + orElse(strings.Join(deleted, ", "), "none")
 	return nil

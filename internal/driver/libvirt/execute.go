@@ -75,10 +75,21 @@ type action func(context.Context) error
 // preparers check what a step needs, without changing anything, and return what
 // does it.
 var preparers = map[string]func(*work, context.Context) (action, error){
-	"guest.create":  (*work).create,
-	"guest.start":   (*work).start,
-	"guest.stop":    (*work).stop,
-	"guest.destroy": (*work).destroy,
+	"guest.create":          (*work).create,
+	"guest.start":           (*work).start,
+	"guest.stop":            (*work).stop,
+	"guest.restart":         (*work).restart,
+	"guest.set-config":      (*work).setConfig,
+	"guest.snapshot":        (*work).snapshot,
+	"guest.snapshot-delete": (*work).snapshotDelete,
+	"guest.restore":         (*work).restore,
+	"guest.wipe":            (*work).wipe,
+	"guest.disk-create":     (*work).diskCreate,
+	"guest.disk-resize":     (*work).diskResize,
+	"guest.disk-wipe":       (*work).diskWipe,
+	"guest.disk-detach":     (*work).diskDetach,
+	"guest.disk-delete":     (*work).diskDelete,
+	"guest.destroy":         (*work).destroy,
 }
 
 func operations() []string { return slices.Sorted(maps.Keys(preparers)) }
@@ -140,16 +151,4 @@ func (w *work) worded(err error) error {
 		return driver.Transient(fmt.Errorf("libvirt: %w", err))
 	}
 	return fmt.Errorf("libvirt: %w", err)
-}
-
-// again looks at the guest once more, and refuses one that is another by now.
-func (w *work) again(ctx context.Context) (*guest, error) {
-	g, now, err := w.look(ctx, w.session, w.step.Target)
-	if err != nil {
-		return nil, err
-	}
-	if g == nil || now.Incarnation != w.guest.incarnation() {
-		return nil, fmt.Errorf("%s became another one while it was worked on", w.step.Target)
-	}
-	return g, nil
 }

@@ -43,11 +43,9 @@ func (g *guard) Read(p []byte) (int, error) {
 		if binary.BigEndian.Uint32(packet[programAt:]) != program || binary.BigEndian.Uint32(packet[typeAt:]) != typeOfReply {
 			continue // an event that nobody asked for
 		}
-		serial := binary.BigEndian.Uint32(packet[serialAt:])
-		if serial <= g.last {
-			return 0, fmt.Errorf("libvirtd answered call %d after call %d", serial, g.last)
+		if serial := binary.BigEndian.Uint32(packet[serialAt:]); serial > g.last {
+			g.last, g.rest = serial, packet
 		}
-		g.last, g.rest = serial, packet
 	}
 	n := copy(p, g.rest)
 	g.rest = g.rest[n:]

@@ -65,6 +65,9 @@ func (d *Driver) look(ctx context.Context, s *session, t op.Target) (*guest, op.
 	if t.Kind != d.Kind() {
 		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
 	}
+	if err := op.CheckName(t.Name); err != nil {
+		return nil, op.Observed{}, err
+	}
 	all, err := inventory(ctx, s)
 	if err != nil {
 		return nil, op.Observed{}, err
@@ -205,6 +208,18 @@ func snapshotsOf(ctx context.Context, s *session, dom golibvirt.Domain) ([]snaps
 	return out, nil
 }
 
+// birth is the token of the step that made the guest. Whoever may define domains
+// can write it with the UUID that it belongs to; the disk that it was written for
+// cannot be made again.
+func (g *guest) birth() string {
+	for _, k := range g.disks {
+		if string(k.id) == g.mark.disk {
+			return g.mark.birth
+		}
+	}
+	return ""
+}
+
 // incarnation names the guest in a way that no name, no UUID and no copied
 // metadata can: its disks are in it, each by what it is and not by its path.
 func (g *guest) incarnation() op.Incarnation {
@@ -223,7 +238,7 @@ func (g *guest) incarnation() op.Incarnation {
 }
 
 func (d *Driver) observed(g *guest) op.Observed {
-	o := op.Observed{Target: op.Target{Kind: d.Kind(), Name: g.Name}, Present: true, Incarnation: g.incarnation(), Birth: g.mark.birth,
+	o := op.Observed{Target: op.Target{Kind: d.Kind(), Name: g.Name}, Present: true, Incarnation: g.incarnation(), Birth: g.birth(),
 		Running: stopped, Spec: g.params(), Protected: g.mark.protected, Labels: g.mark.labels, Volatile: g.volatile(),
 		Storage: g.storage(), Ops: d.ops, Backend: d.Name(), Fingerprint: g.fingerprint(), Dependent: g.dependents()}
 	if g.active {

@@ -19,6 +19,7 @@ const namespace = "urn:gated:libvirt:guest:1"
 type mark struct {
 	uuid       string // of the domain that it was written for
 	birth      string
+	disk       string // the id of the disk that the domain was made with
 	generation string
 	protected  bool
 	labels     map[string]string
@@ -28,6 +29,7 @@ type markXML struct {
 	XMLName    xml.Name   `xml:"guest"`
 	UUID       string     `xml:"uuid,attr"`
 	Birth      string     `xml:"birth,attr"`
+	Disk       string     `xml:"disk,attr"`
 	Generation string     `xml:"generation,attr"`
 	Protected  string     `xml:"protected,attr"`
 	Labels     []labelXML `xml:"label"`
@@ -53,7 +55,7 @@ func (x domainXML) mark() (mark, error) {
 		}
 		seen = true
 		if e.UUID == x.UUID {
-			m.birth, m.generation = e.Birth, e.Generation
+			m.birth, m.disk, m.generation = e.Birth, e.Disk, e.Generation
 		}
 		// What is neither is somebody else's word: the careful reading holds.
 		m.protected = e.Protected != "" && e.Protected != "no"
@@ -76,7 +78,7 @@ func (m mark) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<gated:guest xmlns:gated="%s" uuid="%s"`, namespace, escape(m.uuid))
 	if m.birth != "" {
-		fmt.Fprintf(&b, ` birth="%s"`, escape(m.birth))
+		fmt.Fprintf(&b, ` birth="%s" disk="%s"`, escape(m.birth), escape(m.disk))
 	}
 	if m.generation != "" {
 		fmt.Fprintf(&b, ` generation="%s"`, escape(m.generation))

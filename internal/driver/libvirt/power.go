@@ -24,6 +24,17 @@ func (w *work) powerOn(ctx context.Context) error {
 
 func (w *work) stop(context.Context) (action, error) { return w.shutDown, nil }
 
+// restart stops the guest and starts it, so that what waits for the next start is
+// in force then; a reboot alone would not read the definition again.
+func (w *work) restart(context.Context) (action, error) {
+	return func(ctx context.Context) error {
+		if err := w.shutDown(ctx); err != nil {
+			return err
+		}
+		return w.powerOn(ctx)
+	}, nil
+}
+
 // shutDown asks the guest to end and, when its grace is over, powers it off. One
 // without an operating system hears nothing. The definition of one that was
 // undefined while it ran is written down first: to stop is not to lose.

@@ -3,7 +3,7 @@ package libvirt
 import (
 	"context"
 	"fmt"
-	"path"
+	"strings"
 
 	"gated/internal/op"
 
@@ -76,9 +76,9 @@ func volumeName(birth, target, format string) string {
 }
 
 // diskText is the XML of a disk on a file or a device.
-func diskText(target, where, format, typ string) string {
+func diskText(target, where, format string) string {
 	kind, attr := "file", "file"
-	if typ == "block" || path.Dir(where) == "/dev" {
+	if strings.HasPrefix(where, "/dev/") {
 		kind, attr = "block", "dev"
 	}
 	return fmt.Sprintf(`<disk type='%s' device='disk'><driver name='qemu' type='%s'/><source %s='%s'/><target dev='%s' bus='virtio'/></disk>`,

@@ -1,0 +1,131 @@
+package libvirt
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// changes are what set-config does to a domain's XML. What is not in them stays
+// byte for byte, also what this driver knows nothing of.
+type changes struct {
+	memory int64 // KiB; 0 leaves it
+	cpus   int64 // 0 leaves it
+	mark   *mark // nil leaves it
+}
+
+// cut is a piece of XML that is replaced.
+type cut struct {
+	from, to int64
+	with     string
+}
+
+// edit returns the domain's XML with the changes.
+func edit(text string, c changes) (string, error) {
+	e := editor{changes: c, text: text, dec: xml.NewDecoder(strings.NewReader(text))}
+	if err := e.walk(); err != nil {
+		return "", fmt.Errorf("the XML of libvirtd cannot be read: %w", err)
+	}
+	var b strings.Builder
+	at := int64(0)
+	for _, cut := range e.cuts {
+		b.WriteString(text[at:cut.from])
+		b.WriteString(cut.with)
+		at = cut.to
+	}
+	b.WriteString(text[at:])
+	return b.String(), nil
+}
+
+type editor struct {
+	changes
+	text   string
+	dec    *xml.Decoder
+	cuts   []cut
+	marked bool // the new mark has its place
+}
+
+func (e *editor) walk() error {
+	depth := 0
+	for {
+		from := e.dec.InputOffset()
+		token, err := e.dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if depth++; depth != 2 {
+				continue
+			}
+			if err := e.child(token, from); err != nil {
+				return err
+			}
+			depth--
+		case xml.EndElement:
+			if depth--; depth == 0 && e.mark != nil && !e.marked {
+				e.cuts = append(e.cuts, cut{from, from, "<metadata>" + e.mark.text() + "</metadata>"})
+			}
+		}
+	}
+}
+
+// child reads one element right below the domain, to its end.
+func (e *editor) child(start xml.StartElement, from int64) error {
+	if start.Name.Local == "metadata" && e.mark != nil && !e.marked {
+		return e.metadata(from)
+	}
+	if err := e.dec.Skip(); err != nil {
+		return err
+	}
+	with := ""
+	switch name := start.Name.Local; {
+	case e.memory > 0 && (name == "memory" || name == "currentMemory"):
+		with = fmt.Sprintf("<%s unit='KiB'>%d</%s>", name, e.memory, name)
+	case e.cpus > 0 && name == "vcpu":
+		with = "<vcpu"
+		for _, a := range start.Attr {
+			if a.Name.Local != "current" {
+				with += fmt.Sprintf(" %s='%s'", a.Name.Local, escape(a.Value))
+			}
+		}
+		with += fmt.Sprintf(">%d</vcpu>", e.cpus)
+	default:
+		return nil
+	}
+	e.cuts = append(e.cuts, cut{from, e.dec.InputOffset(), with})
+	return nil
+}
+
+// metadata takes gated's elements out of the metadata and puts the new one in.
+func (e *editor) metadata(from int64) error {
+	e.marked = true
+	if opened := e.dec.InputOffset(); strings.HasSuffix(e.text[from:opened], "/>") {
+		e.cuts = append(e.cuts, cut{from, opened, "<metadata>" + e.mark.text() + "</metadata>"})
+		return e.dec.Skip()
+	}
+	for {
+		at := e.dec.InputOffset()
+		token, err := e.dec.Token()
+		if err != nil {
+			return err
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if err := e.dec.Skip(); err != nil {
+				return err
+			}
+			if token.Name.Space == namespace && token.Name.Local == "guest" {
+				e.cuts = append(e.cuts, cut{at, e.dec.InputOffset(), ""})
+			}
+		case xml.EndElement:
+			e.cuts = append(e.cuts, cut{at, at, e.mark.text()})
+			return nil
+		}
+	}
+}
