@@ -104,7 +104,6 @@ func Parse(file string, b []byte) (Config, error) {
 		Local:       local(m.Map("local")),
 		HasLocal:    m.Has("local"),
 		Desired:     desired(m.Map("desired")),
-		Hub:         hub(m),
 		Policy:      tightened(file, m.Map("policy")),
 		Workers:     DefaultWorkers,
 		Canary:      canary(m.Map("canary")),
@@ -113,6 +112,7 @@ func Parse(file string, b []byte) (Config, error) {
 		RevocationFile: path(m.Get("revocation_file")),
 	}
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
+	c.Hub = hub(m, c.Desired)
 	c.Unseen = unseen(m.Map("reservations").Get("unseen"))
 	if limits := m.Map("limits"); limits.Has("workers") {
 		c.Workers = int(limits.Int("workers", 1, 256))

@@ -28,11 +28,11 @@ type Hub struct {
 }
 
 // hub reads the section; nil where there is none.
-func hub(m *strictyaml.Map) *Hub {
+func hub(m *strictyaml.Map, d Desired) *Hub {
 	if !m.Has("hub") {
 		return nil
 	}
-	if m.Map("desired").Has("dir") {
+	if d.Dir != "" {
 		m.Get("hub").Fail("desired.dir and hub are both set, and desired state comes from one place")
 	}
 	s := m.Map("hub")

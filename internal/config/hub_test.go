@@ -15,7 +15,7 @@ func TestHub(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &config.Hub{URL: "https://hub.example.com", Interval: 30 * time.Second, Timeout: 30 * time.Second,
 		Report: 10 * time.Minute}, c.Hub)
-	c, err = config.Parse("f", []byte("host: h\nhub: {url: \"https://[2001:db8::1]:8443/gated/a\", ca: /etc/ca, token_file: /etc/t, interval: 5s, timeout: 1m, report: 1h}\n"))
+	c, err = config.Parse("f", []byte("host: h\ndesired: {interval: 1m}\nhub: {url: \"https://[2001:db8::1]:8443/gated/a\", ca: /etc/ca, token_file: /etc/t, interval: 5s, timeout: 1m, report: 1h}\n"))
 	require.NoError(t, err)
 	require.Equal(t, &config.Hub{URL: "https://[2001:db8::1]:8443/gated/a", CA: "/etc/ca", TokenFile: "/etc/t", Interval: 5 * time.Second,
 		Timeout: time.Minute, Report: time.Hour}, c.Hub)
