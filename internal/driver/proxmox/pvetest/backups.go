@@ -102,6 +102,11 @@ func guestRestore(c *Cluster, r call) (any, *refusal) {
 			return nil, invalid(k, "option conflicts with option 'archive'")
 		}
 	}
+	if kind == "lxc" {
+		if refused := c.rootStorage(r); refused != nil {
+			return nil, refused
+		}
+	}
 	g := c.guests[vmid]
 	if g != nil && (!r.flag("force") || g.kind != kind || g.node != r.v["node"]) {
 		return nil, die("%s - %s already exists on node '%s'", what, title(g.kind, vmid), g.node)
@@ -139,10 +144,13 @@ func (c *Cluster) overwritable(g *guest, what string) *refusal {
 	if refused := g.checkLock(); refused != nil {
 		return die("%s - %s", what, refused.reason)
 	}
-	if g.kind == "lxc" && g.running {
+	if g.kind == "qemu" {
+		return nil // the task looks whether it runs and is protected
+	}
+	if g.running {
 		return die("can't overwrite running container")
 	}
-	return nil
+	return g.checkProtection(what)
 }
 
 // restore gives a guest what the backup holds. The disks that the backup has are
@@ -163,6 +171,9 @@ func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
 		}
 		size, _ := bytesOf(property(a.conf[k], "size"))
 		storage, _, _ := strings.Cut(volumeID(a.conf[k]), ":")
+		if g.kind == "lxc" {
+			storage = "local" // not where it was
+		}
 		v, refused := c.allocate(orElse(r.v["storage"], storage), g, size, "")
 		if refused != nil {
 			return refused

@@ -1,6 +1,7 @@
 package pvetest
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -130,13 +131,49 @@ func (c *Cluster) precheck(g *guest, ch change) *refusal {
 	if c.guests[g.vmid] != g {
 		return die("Configuration file for %d does not exist", g.vmid)
 	}
-	if ch.digest != "" && ch.digest != g.digest() {
-		if g.kind == "lxc" {
-			return die("detected modified configuration - file changed by other user? Try again.")
+	stale := ch.digest != "" && ch.digest != g.digest()
+	if g.kind == "qemu" {
+		if stale {
+			return die("checksum mismatch (file change by other user?)")
 		}
-		return die("checksum mismatch (file change by other user?)")
+		return g.checkLock()
 	}
-	return g.checkLock()
+	if refused := g.checkLock(); refused != nil {
+		return refused
+	}
+	if stale {
+		return die(modified)
+	}
+	return g.allowed(ch)
+}
+
+// modified is what a stale digest is answered, but for a virtual machine's
+// configuration.
+const modified = "detected modified configuration - file changed by other user? Try again."
+
+// allowed refuses what a container's configuration does not let change, before
+// anything is done. A protected one lets no disk be set either.
+func (g *guest) allowed(ch change) *refusal {
+	for _, k := range ch.delete {
+		switch {
+		case k == "memory", k == "rootfs", k == "ostype":
+			return die("unable to delete required option '%s'", k)
+		case k == "unprivileged":
+			return die("unable to delete read-only option: '%s'", k)
+		case mountKey.MatchString(k), unusedKey.MatchString(k):
+			if refused := g.checkProtection(fmt.Sprintf("can't remove CT %d drive '%s'", g.vmid, k)); refused != nil {
+				return refused
+			}
+		}
+	}
+	for k := range ch.set {
+		if mountKey.MatchString(k) {
+			if refused := g.checkProtection(fmt.Sprintf("can't update CT %d drive '%s'", g.vmid, k)); refused != nil {
+				return refused
+			}
+		}
+	}
+	return nil
 }
 
 // update does the change: first what is deleted, one after the other, then what
@@ -190,15 +227,8 @@ func (c *Cluster) remove(g *guest, key string, force bool) *refusal {
 }
 
 func (c *Cluster) detach(g *guest, key, value string, force bool) *refusal {
-	what := "can't remove drive '" + key + "'"
-	if g.kind == "lxc" {
-		what = "can't remove CT " + strconv.Itoa(g.vmid) + " drive '" + key + "'"
-	}
-	if refused := g.checkProtection(what); refused != nil {
+	if refused := g.checkProtection("can't remove drive '" + key + "'"); refused != nil {
 		return refused
-	}
-	if key == "rootfs" {
-		return die("unable to delete required option 'rootfs'")
 	}
 	if g.running && g.kind == "lxc" {
 		g.drop[key] = force

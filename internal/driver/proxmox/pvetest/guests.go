@@ -3,6 +3,7 @@ package pvetest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // creation is the version that a new virtual machine says it was made with.
@@ -38,6 +39,9 @@ func guestCreate(c *Cluster, r call) (any, *refusal) {
 		return nil, die("unable to create %s - %s", title(kind, r.vmid()), refused.reason)
 	}
 	if kind == "lxc" {
+		if refused := c.rootStorage(r); refused != nil {
+			return nil, refused
+		}
 		if t := c.volumes[r.v["ostemplate"]]; t == nil || t.Content != "vztmpl" {
 			return nil, die("unable to create %s - volume '%s' does not exist", title(kind, r.vmid()), r.v["ostemplate"])
 		}
@@ -58,6 +62,16 @@ func guestCreate(c *Cluster, r call) (any, *refusal) {
 		}
 		return nil
 	}, nil), nil
+}
+
+// rootStorage refuses a container whose disks would go where no disks of
+// containers go: to "local", unless the request says otherwise.
+func (c *Cluster) rootStorage(r call) *refusal {
+	name := orElse(r.v["storage"], "local")
+	if s := c.storages[name]; !r.has("rootfs") && (s == nil || !strings.Contains(s.Content, "rootdir")) {
+		return invalid("storage", "storage '"+name+"' does not support container directories")
+	}
+	return nil
 }
 
 // fill gives a new guest its configuration and disks.
@@ -135,13 +149,19 @@ func (c *Cluster) destroyable(g *guest, force bool) *refusal {
 	if refused := g.checkProtection("can't remove " + title(g.kind, g.vmid)); refused != nil {
 		return refused
 	}
-	if g.running && !force {
-		if g.kind == "lxc" {
-			return die("CT %d is running, and --force is not set", g.vmid)
+	if g.kind == "lxc" {
+		// Of a virtual machine it is the task that finds the lock.
+		if refused := g.checkLock(); refused != nil {
+			return refused
 		}
-		return die("VM %d is running - destroy failed", g.vmid)
 	}
-	return nil
+	switch {
+	case !g.running || force:
+		return nil
+	case g.kind == "lxc":
+		return die("unable to destroy CT %d - container is running", g.vmid)
+	}
+	return die("VM %d is running - destroy failed", g.vmid)
 }
 
 func guestDelete(c *Cluster, r call) (any, *refusal) {

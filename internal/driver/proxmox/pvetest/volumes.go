@@ -30,7 +30,7 @@ func guestResize(c *Cluster, r call) (any, *refusal) {
 	}
 	check := func() (*Volume, int64, *refusal) {
 		if d := r.v["digest"]; d != "" && d != g.digest() {
-			return nil, 0, die("detected modified configuration - file changed by other user? Try again.")
+			return nil, 0, die(modified)
 		}
 		if refused := g.checkLock(); refused != nil {
 			return nil, 0, refused
@@ -106,7 +106,7 @@ func (c *Cluster) movable(g *guest, r call, key string, old *Volume) *refusal {
 		return refused
 	}
 	if d := r.v["digest"]; d != "" && d != g.digest() {
-		return die("detected modified configuration - file changed by other user? Try again.")
+		return die(modified)
 	}
 	switch {
 	case r.has("target-vmid"):
