@@ -27,7 +27,7 @@ var nextSteps = map[op.Code]string{
 	op.Rejected:          "an operator said no: gated audit tail has the reason; ask again when that is settled",
 	op.UnknownOp:         "gated ops lists the operations",
 	op.BadParams:         "gated ops lists the parameters with their units and ranges",
-	op.UnknownTarget:     "see what there is: opsign list, gated jobs, gated guests, gated reservations --all, gated agent list",
+	op.UnknownTarget:     "see what there is: opsign list, gated jobs, gated guests, gated commands, gated reservations --all, gated agent list",
 	op.Conflict:          "it is not as you saw it: look again (opsign list, gated jobs, gated guests, gated reservations), then decide anew",
 	op.OverLimit:         "wait until some of it has ended, or cancel or reject what nobody needs: gated jobs, opsign list",
 	op.TooComplex:        "make several smaller ones of it",
