@@ -40,8 +40,9 @@ type Config struct {
 	Operators    []uint32 // who may put desired state; nil means root and the daemon's own uid
 
 	Local     Local
-	HasLocal  bool   // the file has the section; see GuestBackends
-	NewGuests string // one of GuestBackends: in which guests are made
+	Libvirt   *Libvirt // nil means none
+	HasLocal  bool     // the file has the section; see GuestBackends
+	NewGuests string   // one of GuestBackends: in which guests are made
 
 	Desired Desired
 	Hub     *Hub          // nil means none
@@ -102,6 +103,7 @@ func Parse(file string, b []byte) (Config, error) {
 		SocketGroup: account(m.Get("socket_group")),
 		Operators:   uids(m.Get("operators")),
 		Local:       local(m.Map("local")),
+		Libvirt:     libvirt(m),
 		HasLocal:    m.Has("local"),
 		Desired:     desired(m.Map("desired")),
 		Policy:      tightened(file, m.Map("policy")),

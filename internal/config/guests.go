@@ -16,7 +16,9 @@ const localBackend = "local"
 var guestBackends = []struct {
 	name       string
 	configured func(Config) bool
-}{}
+}{
+	{"libvirt", func(c Config) bool { return c.Libvirt != nil }},
+}
 
 // GuestBackends returns the names of the back ends that have the gate's guests,
 // at least one: those whose sections are in the file, and local where there is

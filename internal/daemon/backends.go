@@ -7,6 +7,7 @@ import (
 	"gated/internal/config"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
+	"gated/internal/driver/libvirt"
 	"gated/internal/driver/local"
 	"gated/internal/driver/several"
 )
@@ -19,7 +20,8 @@ type opener func(ctx context.Context, d *daemon) (driver.Backend, func() error, 
 // guestOpeners open the back ends that can have guests, by the names that
 // config.GuestBackends has.
 var guestOpeners = map[string]opener{
-	"local": openLocal,
+	"libvirt": openLibvirt,
+	"local":   openLocal,
 }
 
 // otherOpeners open the back ends of other kinds, where they are configured.
@@ -111,4 +113,18 @@ func openLocal(_ context.Context, d *daemon) (driver.Backend, func() error, erro
 
 func openCommands(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
 	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser}), nil, nil
+}
+
+func openLibvirt(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	c := d.config.Libvirt
+	templates := make(map[string]libvirt.Template, len(c.Templates))
+	for name, t := range c.Templates {
+		templates[name] = libvirt.Template(t)
+	}
+	l, err := libvirt.New(libvirt.Config{Socket: c.Socket, Pool: c.Pool, StopGrace: c.StopGrace, Timeout: c.Timeout,
+		Templates: templates, Logger: d.log})
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, l.Close, nil
 }

@@ -164,6 +164,7 @@ func fixedNames(a, b config.Config) string {
 		{"submitters", []any{a.AnySubmitter, a.Submitters}, []any{b.AnySubmitter, b.Submitters}},
 		{"operators", a.Operators, b.Operators},
 		{"local", []any{a.HasLocal, a.Local}, []any{b.HasLocal, b.Local}},
+		{"libvirt", a.Libvirt, b.Libvirt},
 		{"new_guests", a.NewGuests, b.NewGuests},
 		{"commands", a.Commands, b.Commands},
 		{"desired", a.Desired, b.Desired},
