@@ -34,17 +34,25 @@ func send(t *testing.T, c *Cluster, auth, method, path string, params ...string)
 		k, v, _ := strings.Cut(p, "=")
 		form.Add(k, v)
 	}
-	target, body := c.URL()+path, io.Reader(nil)
 	if method == "GET" || method == "DELETE" {
-		target += "?" + form.Encode()
-	} else {
-		body = strings.NewReader(form.Encode())
+		return sendAs(t, c, auth, method, path+"?"+form.Encode(), "", nil)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, target, body)
+	return sendAs(t, c, auth, method, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()))
+}
+
+// sendBody sends a body of a type, with the token.
+func sendBody(t *testing.T, c *Cluster, method, path, kind string, body io.Reader) reply {
+	t.Helper()
+	return sendAs(t, c, "PVEAPIToken="+TokenID+"="+Secret, method, path, kind, body)
+}
+
+func sendAs(t *testing.T, c *Cluster, auth, method, path, kind string, body io.Reader) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, c.URL()+path, body)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", auth)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
 	}
 	res, err := trusting(t, c).Do(req)
 	require.NoError(t, err)

@@ -43,15 +43,27 @@ type Rule struct {
 	met     int
 	off     bool
 	release chan struct{}
+	came    chan struct{}
 }
+
+// Came is closed when a request has met the rule; with HangAfter and DropAfter,
+// what it asked for may not be done yet.
+func (r *Rule) Came() <-chan struct{} { return r.came }
 
 // Break adds a rule; the first that fits a request is met.
 func (c *Cluster) Break(r Rule) *Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r.c, r.release = c, make(chan struct{})
+	r.c, r.release, r.came = c, make(chan struct{}), make(chan struct{})
 	c.rules = append(c.rules, &r)
 	return &r
+}
+
+func (r *Rule) meets() {
+	r.met++
+	if r.met == 1 {
+		close(r.came)
+	}
 }
 
 // Met is how many requests have met the rule.
@@ -99,7 +111,7 @@ func (c *Cluster) meet(req call) *Rule {
 	c.requests = append(c.requests, Request{Method: req.Method, Path: req.Path, Values: req.v})
 	for _, r := range c.rules {
 		if r.Fault != Lie && r.fits(req) {
-			r.met++
+			r.meets()
 			return r
 		}
 	}
@@ -170,7 +182,7 @@ func (c *Cluster) lies(t *task) bool {
 	for _, r := range c.rules {
 		if r.Fault == Lie && !r.off && (r.Times == 0 || r.met < r.Times) &&
 			(r.Path == "" || r.Path == t.kind) && (r.VMID == "" || r.VMID == t.id) {
-			r.met++
+			r.meets()
 			return true
 		}
 	}

@@ -134,7 +134,7 @@ func nextID(c *Cluster, r call) (any, *refusal) {
 func resources(c *Cluster, r call) (any, *refusal) {
 	rows := []any{}
 	want := func(kind string) bool { return !r.has("type") || r.v["type"] == kind }
-	if want("vm") {
+	if want("vm") && c.privileges["VM.Audit"] {
 		for _, g := range c.sorted() {
 			rows = append(rows, c.resourceRow(g))
 		}
@@ -160,6 +160,11 @@ func (c *Cluster) resourceRow(g *guest) map[string]any {
 	delete(row, "maxswap")
 	if _, ok := row["template"]; !ok {
 		row["template"] = 0
+	}
+	if c.reach(call{v: map[string]string{"node": g.node}}) != nil {
+		// Nobody tells how it is; what is known is that there is one.
+		return map[string]any{"id": row["id"], "type": g.kind, "node": g.node, "vmid": g.vmid, "status": "unknown",
+			"name": row["name"], "template": row["template"]}
 	}
 	return row
 }

@@ -19,7 +19,7 @@ func (c *Cluster) sorted() []*guest {
 func guestList(c *Cluster, r call) (any, *refusal) {
 	rows := []any{}
 	for _, g := range c.sorted() {
-		if g.kind == r.kind() && g.node == r.v["node"] {
+		if g.kind == r.kind() && g.node == r.v["node"] && c.privileges["VM.Audit"] {
 			rows = append(rows, c.statusRow(g))
 		}
 	}
