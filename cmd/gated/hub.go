@@ -21,8 +21,11 @@ type listening struct {
 func (t *tool) hubCommand() *cobra.Command {
 	var config hubserver.Config
 	c := t.command("hub", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		if config.Dir == "" {
+		switch {
+		case config.Dir == "":
 			return cli.Usage(wordsHubDir)
+		case (config.Cert == "") != (config.Key == ""):
+			return cli.Usage(wordsHubPair)
 		}
 		logger := slog.New(slog.NewTextHandler(t.Stderr, nil))
 		if t.JSON {

@@ -314,6 +314,7 @@ const (
 	wordsEmptyHolder     = "the agent's name is empty: say whose, or leave the flag away for everybody's"
 	wordsNoReceiver      = "say with --to which agent gets it"
 	wordsHubDir          = "--dir is missing: the directory to serve"
+	wordsHubPair         = "--cert and --key belong together"
 	wordsLogLevel        = "--log-level is none of debug, info, warn and error"
 )
 

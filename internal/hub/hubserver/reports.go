@@ -27,10 +27,11 @@ type reports struct {
 	bytes int
 }
 
-// put keeps a report, unless a later one of the same daemon was kept already. It
-// reports whether something else is said than before. What no longer fits is
-// refused as OverLimit.
-func (r *reports) put(host string, report hub.Report, body []byte, now time.Time) (news bool, err error) {
+// put keeps a report, unless a later one of the same daemon was kept already,
+// and returns whether it says something else than the one before, and which
+// operations it says something else of. What no longer fits is refused as
+// OverLimit.
+func (r *reports) put(host string, report hub.Report, body []byte, now time.Time) (news bool, changed []hub.OperationReport, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.of[host]
@@ -38,11 +39,11 @@ func (r *reports) put(host string, report hub.Report, body []byte, now time.Time
 	if before != nil {
 		size = len(before.body)
 		if before.report.StartedAt.Equal(report.StartedAt) && before.report.Gate == report.Gate && report.Seq < before.report.Seq {
-			return false, nil
+			return false, nil, nil
 		}
 	}
 	if r.bytes-size+len(body) > maxReports {
-		return false, op.Refuse(op.OverLimit, "the reports of all hosts have more than %d bytes", maxReports)
+		return false, nil, op.Refuse(op.OverLimit, "the reports of all hosts have more than %d bytes", maxReports)
 	}
 	next := &told{report: report, body: body, at: now, since: now}
 	if before != nil && converged(before.report) == converged(report) {
@@ -50,7 +51,24 @@ func (r *reports) put(host string, report hub.Report, body []byte, now time.Time
 	}
 	r.bytes += len(body) - size
 	r.of[host] = next
-	return before == nil || before.report.Seq != report.Seq || !before.report.StartedAt.Equal(report.StartedAt), nil
+	if before == nil {
+		return true, report.Operations, nil
+	}
+	news = before.report.Seq != report.Seq || !before.report.StartedAt.Equal(report.StartedAt)
+	return news, differing(before.report.Operations, report.Operations), nil
+}
+
+func differing(old, list []hub.OperationReport) (out []hub.OperationReport) {
+	known := make(map[string]hub.OperationReport, len(old))
+	for _, o := range old {
+		known[o.Digest] = o
+	}
+	for _, o := range list {
+		if known[o.Digest] != o {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // get returns the last report of a host, nil if there is none.
@@ -68,4 +86,12 @@ func converged(r hub.Report) bool {
 		}
 	}
 	return r.Error == nil && len(r.Sets) > 0
+}
+
+// counts adds up the guests of all sets, and those that wait for signatures.
+func counts(r hub.Report) (guests, waiting int) {
+	for _, s := range r.Sets {
+		guests, waiting = guests+s.Guests, waiting+s.Waiting
+	}
+	return guests, waiting
 }

@@ -59,11 +59,11 @@ type Hub struct {
 // address that others reach, without a certificate and a token.
 func New(c Config) (*Hub, error) {
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, op.Refuse(op.BadParams, "a certificate and its key are given both or not at all")
+		return nil, op.Refuse(op.BadParams, "a certificate and its key are given both or not at all").WithHint("give the other file, too")
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return nil, op.Refuse(op.BadParams, "%q is not ADDRESS:PORT", c.Listen)
+		return nil, op.Refuse(op.BadParams, "%q is not ADDRESS:PORT", c.Listen).WithHint("such as 127.0.0.1:8442")
 	}
 	if !near(host) && (c.Cert == "" || c.TokenFile == "") {
 		return nil, op.Refuse(op.BadParams, "%s is reached from other machines: that takes a certificate and a token", c.Listen).
@@ -73,14 +73,15 @@ func New(c Config) (*Hub, error) {
 	if c.TokenFile != "" {
 		token, err := hub.ReadTokenFile(c.TokenFile)
 		if err != nil {
-			return nil, err
+			r := op.AsRefusal(err)
+			return nil, op.Refuse(op.BadParams, "%s", r.Detail).WithHint("a token file is one line, and its owner's alone: chmod 600 %s", c.TokenFile)
 		}
 		sum := sha256.Sum256([]byte(token))
 		h.token = &sum
 	}
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {
-		return nil, op.Refuse(op.BadParams, "%v", err)
+		return nil, op.Refuse(op.BadParams, "%v", err).WithHint("name a directory that has one for each host")
 	}
 	h.site = &site{root: root, now: c.Now, hosts: map[string]*served{}}
 	return h, nil
@@ -102,7 +103,7 @@ func (h *Hub) Serve(ctx context.Context) error {
 	if h.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
 		if err != nil {
-			return op.Refuse(op.BadParams, "the certificate: %v", err)
+			return op.Refuse(op.BadParams, "the certificate: %v", err).WithHint("both files are PEM")
 		}
 		scheme, srv.TLSConfig = "https://", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
@@ -117,6 +118,7 @@ func (h *Hub) Serve(ctx context.Context) error {
 	if h.Ready != nil {
 		h.Ready(scheme+l.Addr().String(), len(names))
 	}
+	h.Logger.Info("listening", "url", scheme+l.Addr().String(), "hosts", len(names))
 	ended := make(chan error, 1)
 	go func() {
 		if h.Cert != "" {
@@ -241,9 +243,15 @@ func (h *Hub) take(w http.ResponseWriter, r *http.Request, host string) error {
 	if err != nil {
 		return err
 	}
-	news, err := h.reports.put(host, report, body, h.Now())
+	news, changed, err := h.reports.put(host, report, body, h.Now())
 	if err == nil && news {
-		h.Logger.Info("report", "host", op.Shown(host), "revision", op.Shown(report.Revision), "converged", converged(report), "seq", report.Seq)
+		guests, waiting := counts(report)
+		h.Logger.Info("report", "host", op.Shown(host), "revision", op.Shown(report.Revision), "converged", converged(report),
+			"guests", guests, "waiting", waiting, "seq", report.Seq)
+	}
+	for _, o := range changed[:min(len(changed), maxRows)] {
+		h.Logger.Info("operation", "host", op.Shown(host), "op", op.Shown(o.Op), "target", op.Shown(o.Target),
+			"request", op.Shown(o.Request), "state", op.Shown(string(o.State)), "code", op.Shown(string(o.Code)))
 	}
 	return err
 }
