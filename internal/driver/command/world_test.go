@@ -11,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/driver/drivertest"
 	"gated/internal/op"
 )
 
@@ -104,6 +106,26 @@ func (b *bench) look(l op.Look) op.Observed {
 	o, err := b.Observe(b.t.Context(), l)
 	require.NoError(b.t, err)
 	return o
+}
+
+// gate is a real one in front of the driver.
+func (b *bench) gate() *drivertest.Gate {
+	return drivertest.NewGate(b.t, drivertest.World{Driver: b.Driver})
+}
+
+// run asks for a command, signs, and has the driver run it.
+func (b *bench) run(l op.Look) (driver.Result, error) {
+	b.t.Helper()
+	g := b.gate()
+	r := g.Approved(drivertest.Hub, op.Ask{Op: l.Op, Target: l.Target, Params: l.Params})
+	return b.Execute(b.t.Context(), g.Permitted(r.ID))
+}
+
+// does is an entry whose program is that shell script, and runs it.
+func (b *bench) does(script string, change func(*catalogue.Entry)) (driver.Result, error) {
+	b.t.Helper()
+	b.entry("does", []string{b.script("does", "#!/bin/sh\n"+script)}, change)
+	return b.run(asking("does"))
 }
 
 // fact is the text of all facts of a name, a line each.

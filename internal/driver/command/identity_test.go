@@ -1,0 +1,139 @@
+package command_test
+
+import (
+	"maps"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/command/catalogue"
+	"gated/internal/op"
+)
+
+// Whatever decides what runs makes another incarnation of an entry; putting it
+// back makes the same one again.
+func TestTheIncarnationCoversAllThatRuns(t *testing.T) {
+	b := newBench(t)
+	interpreter := b.path("sh")
+	copyFile(t, "/bin/sh", interpreter)
+	script := func(text string) string { return "#!" + interpreter + "\n" + text }
+	b.script("does", script("echo one"))
+	b.script("probe", script("echo probe"))
+	b.entry("does", []string{b.path("does"), "{p}"}, func(e *catalogue.Entry) {
+		e.Probe = []string{b.path("probe"), "{p}"}
+		e.Params["p"] = anyText(9)
+	})
+	was, original := b.look(op.At(target("does"))), b.entries["does"]
+	require.Equal(t, was.Incarnation, b.look(asking("does", "p", "x")).Incarnation)
+	seen := map[op.Incarnation]string{was.Incarnation: "as it was"}
+	other := func(what string, now op.Incarnation) {
+		require.Empty(t, seen[now], "%s makes no other incarnation", what)
+		seen[now] = what
+	}
+	for what, change := range map[string]func(*catalogue.Entry){
+		"a word":        func(e *catalogue.Entry) { e.Argv = append(e.Argv[:1:1], "{p}", "x") },
+		"the probe":     func(e *catalogue.Entry) { e.Probe = []string{b.path("probe")} },
+		"no probe":      func(e *catalogue.Entry) { e.Probe = nil },
+		"the directory": func(e *catalogue.Entry) { e.Dir = "/" },
+		"the variables": func(e *catalogue.Entry) { e.Env = maps.Clone(e.Env); e.Env["LD_PRELOAD"] = "/x" },
+		"a variable":    func(e *catalogue.Entry) { e.Env = map[string]string{"PATH": "/sbin"} },
+		"the timeout":   func(e *catalogue.Entry) { e.Timeout += time.Second },
+		"its probe's":   func(e *catalogue.Entry) { e.ProbeTimeout += time.Second },
+		"the output":    func(e *catalogue.Entry) { e.Output-- },
+		"the class":     func(e *catalogue.Entry) { e.Benign = true },
+		"a parameter":   func(e *catalogue.Entry) { e.Params = map[string]catalogue.Param{"p": anyText(10)} },
+	} {
+		e := original
+		change(&e)
+		b.entries["does"] = e
+		other(what, b.look(op.At(target("does"))).Incarnation)
+	}
+	if !b.own {
+		e := original
+		e.User = "daemon"
+		b.entries["does"] = e
+		other("the user", b.look(op.At(target("does"))).Incarnation)
+	}
+	b.entries["does"] = original
+	b.script("does", script("echo two"))
+	other("the script", b.look(op.At(target("does"))).Incarnation)
+	b.script("does", "#!"+interpreter+" -e\necho one")
+	other("the interpreter's option", b.look(op.At(target("does"))).Incarnation)
+	b.script("does", script("echo one"))
+	b.script("probe", script("echo other"))
+	other("the probe's script", b.look(op.At(target("does"))).Incarnation)
+	b.script("probe", script("echo probe"))
+	require.Equal(t, was.Incarnation, b.look(op.At(target("does"))).Incarnation)
+	f, err := os.OpenFile(interpreter, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("\x00")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	other("the interpreter", b.look(op.At(target("does"))).Incarnation)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, content, 0o755))
+}
+
+// The fingerprint is of the words and of what the probe said, and how it ended.
+func TestTheFingerprintCoversWhatIsSeen(t *testing.T) {
+	b := newBench(t)
+	says := func(text string) { require.NoError(t, os.WriteFile(b.path("says"), []byte(text), 0o644)) }
+	b.script("probe", "#!/bin/sh\ncat "+b.path("says")+"\n[ ! -e "+b.path("fails")+" ]\n")
+	b.entry("does", []string{"/bin/true", "{p}"}, func(e *catalogue.Entry) {
+		e.Probe = []string{b.path("probe")}
+		e.Params["p"] = anyText(9)
+	})
+	says("3 tables\n12 rows\n")
+	was := b.look(asking("does", "p", "x"))
+	require.Equal(t, "3 tables\n12 rows", fact(was, "probe says"))
+	require.Equal(t, was, b.look(asking("does", "p", "x")))
+	require.NotEqual(t, was.Fingerprint, b.look(asking("does", "p", "y")).Fingerprint, "a parameter")
+	says("3 tables\n13 rows\n")
+	require.NotEqual(t, was.Fingerprint, b.look(asking("does", "p", "x")).Fingerprint, "the probe's output")
+	says("3 tables\n12 rows\n")
+	require.Equal(t, was.Fingerprint, b.look(asking("does", "p", "x")).Fingerprint)
+	require.NoError(t, os.WriteFile(b.path("fails"), nil, 0o644))
+	failing := b.look(asking("does", "p", "x"))
+	require.NotEqual(t, was.Fingerprint, failing.Fingerprint, "its exit status")
+	require.Equal(t, "exit status 1", fact(failing, "probe ended with"))
+	require.Equal(t, was.Incarnation, failing.Incarnation)
+}
+
+// Facts say what runs where as whom, and show what a probe prints as it is.
+func TestFacts(t *testing.T) {
+	b := newBench(t)
+	b.script("probe", "#!/bin/sh\nprintf 'a\\033[2Jb\\tc\\r\\n\\377\\n'\n")
+	b.entry("does", []string{"/bin/true", "{p}"}, func(e *catalogue.Entry) {
+		e.Probe = []string{b.path("probe")}
+		e.Params["p"] = anyText(9)
+		e.Env = map[string]string{"B": "hidden", "A": "hidden"}
+	})
+	o := b.look(asking("does", "p", "a b'c"))
+	require.Equal(t, `/bin/true 'a b'\''c'`, fact(o, "runs"))
+	require.Equal(t, "a\\x1b[2Jb    c\n\\xff", fact(o, "probe says"))
+	require.Equal(t, "A, B and nothing else", fact(o, "environment"))
+	require.Equal(t, b.path("work"), fact(o, "in"))
+	require.Contains(t, fact(o, "program"), "/bin/true")
+	require.Contains(t, fact(o, "program"), "sha256:")
+	require.Contains(t, fact(o, "probe is read by"), "/bin/sh")
+	require.Equal(t, "cannot be undone", fact(o, "undo"))
+	for _, f := range o.Facts {
+		require.NoError(t, op.CheckText(f.Name, strings.ReplaceAll(f.Text, "\n", "")), "several lines are shown line by line")
+		require.NotContains(t, f.Text, "hidden")
+	}
+	declared := b.look(op.At(target("does")))
+	require.Equal(t, "/bin/true {p}", fact(declared, "runs"))
+	require.NotEmpty(t, fact(declared, "parameter p"))
+	absent := b.look(op.At(target("nothing")))
+	require.False(t, absent.Present)
+	_, err := b.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "does"}))
+	require.ErrorIs(t, err, op.UnknownTarget)
+}

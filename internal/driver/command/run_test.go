@@ -1,0 +1,175 @@
+package command_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/command/catalogue"
+	"gated/internal/driver/drivertest"
+	"gated/internal/op"
+)
+
+// What runs has its user, its directory, its environment and nothing else.
+func TestWhatACommandHas(t *testing.T) {
+	b := newBench(t)
+	t.Setenv("LEAKED", "from the daemon")
+	did, err := b.does(`id -u; id -G; pwd; /usr/bin/env | sort; umask
+[ "$(readlink /proc/self/fd/0)" = /dev/null ] && echo null
+ls /proc/$$/fd | tr '\n' ' '; echo
+grep -E '^(NoNewPrivs|CapEff)' /proc/self/status
+[ "$(cut -d' ' -f6 /proc/$$/stat)" = $$ ] && echo session
+`, func(e *catalogue.Entry) { e.Env["PGHOST"] = "/run/pg" })
+	require.NoError(t, err)
+	require.NotContains(t, did.Output, "LEAKED")
+	lines := strings.Split(did.Output, "\n")
+	o := b.look(op.At(target("does")))
+	require.Contains(t, fact(o, "as"), "(uid "+lines[0]+")")
+	if !b.own {
+		require.NotEqual(t, "0", lines[0])
+		require.NotContains(t, strings.Fields(lines[1]), "0", "groups of the daemon's")
+	}
+	require.Contains(t, did.Output, "\n"+b.path("work")+"\nPATH=/usr/bin:/bin\nPGHOST=/run/pg\nPWD="+b.path("work")+"\n0022\nnull\n")
+	fds := ""
+	for _, line := range lines {
+		if strings.HasPrefix(line, "0 1 2") {
+			fds = line
+		}
+	}
+	require.Subset(t, []string{"0", "1", "2", "3", "10", "255"}, strings.Fields(fds), "its own, and the script's copy")
+	require.Contains(t, did.Output, "NoNewPrivs:\t1\n")
+	if !b.own {
+		require.Contains(t, did.Output, "CapEff:\t0000000000000000\n")
+	}
+	require.Contains(t, did.Output, "session\n")
+}
+
+// An ELF program has nothing open but its input and output.
+func TestAProgramHasNothingOpen(t *testing.T) {
+	b := newBench(t)
+	b.entry("ls", []string{"/bin/ls", "/proc/self/fd"}, nil)
+	did, err := b.run(asking("ls"))
+	require.NoError(t, err)
+	require.Equal(t, "0\n1\n2\n3\n", did.Output, "3 is the directory that it reads")
+	require.Equal(t, "ran to its end, exit status 0", did.Detail)
+	require.Empty(t, did.Task)
+}
+
+func TestEndings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script  string
+		unknown bool
+		why     string
+	}{
+		"a status":            {"echo said; exit 3", false, "exit status 3"},
+		"a signal":            {"echo said; kill -KILL $$", true, "signal from elsewhere: killed"},
+		"a time that is over": {"echo said; sleep 1000", true, "took longer than 1s and was ended"},
+		"one that is deaf":    {"trap '' TERM; echo said; while :; do sleep 1000; done", true, "took longer than 1s and was ended"},
+		"one that hears":      {"trap 'echo heard; exit 0' TERM; echo said; while :; do sleep 0.02; done", true, "took longer than 1s and was ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			did, err := b.does(c.script, func(e *catalogue.Entry) { e.Timeout = time.Second })
+			require.Error(t, err)
+			require.Equal(t, c.unknown, driver.IsUnknown(err), "%v", err)
+			require.False(t, driver.IsTransient(err))
+			require.ErrorContains(t, err, c.why)
+			require.True(t, strings.HasPrefix(did.Output, "said\n"), "%q", did.Output)
+			require.Equal(t, name == "one that hears", strings.Contains(did.Output, "heard"))
+		})
+	}
+}
+
+// Whatever a command leaves running ends with it, in its group or out of it.
+func TestNothingIsLeftRunning(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const leave = `(sleep 1000 & echo $! >> pids) ; setsid sh -c 'echo $$ >> pids; exec sleep 1000' < /dev/null &
+setsid setsid sh -c '(sleep 1000 & echo $! >> pids)' & wait $!
+while [ "$(wc -l < pids)" -lt 3 ]; do sleep 0.02; done
+`
+	for name, end := range map[string]string{"at its end": "exit 0\n", "when it is ended": "while :; do sleep 1000; done\n"} {
+		t.Run(name, func(t *testing.T) {
+			_ = os.Remove(b.path("work", "pids"))
+			_, err := b.does(leave+end, func(e *catalogue.Entry) { e.Timeout = 3 * time.Second })
+			require.Equal(t, end != "exit 0\n", driver.IsUnknown(err), "%v", err)
+			text, err := os.ReadFile(b.path("work", "pids"))
+			require.NoError(t, err)
+			pids := strings.Fields(string(text))
+			require.Len(t, pids, 3)
+			for _, p := range pids {
+				pid, err := strconv.Atoi(p)
+				require.NoError(t, err)
+				require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "process %d is there", pid)
+			}
+		})
+	}
+}
+
+// A daemon that stops, or a step that took too long, ends the command, and
+// nobody knows how far it came.
+func TestNobodyWaitsAnyMore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.entry("does", []string{b.script("does", "#!/bin/sh\ntouch began\nwhile :; do sleep 1000; done\n")}, nil)
+	g := b.gate()
+	r := g.Approved(drivertest.Hub, op.Ask{Op: op.Run, Target: target("does"), Params: op.Params{}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { _, err := b.Execute(ctx, g.Permitted(r.ID)); ended <- err }()
+	require.Eventually(t, func() bool { _, err := os.Stat(b.path("work", "began")); return err == nil }, time.Minute, time.Millisecond)
+	cancel()
+	err := <-ended
+	require.True(t, driver.IsUnknown(err), "%v", err)
+	g.Reconcile()
+	require.Equal(t, op.StateInterrupted, g.Step(r.ID).State)
+	_, err = b.Observe(ctx, op.At(target("does")))
+	require.NoError(t, err, "a look without a probe runs nothing")
+}
+
+func TestProbesThatSayNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, c := range map[string]struct{ script, why string }{
+		"hangs":           {"sleep 1000", "took longer than 1s"},
+		"prints too much": {"head -c 300 /dev/zero", "prints more than 256 bytes"},
+		"dies":            {"kill -SEGV $$", "was ended by segmentation fault"},
+	} {
+		b.entry("does", []string{"/bin/true"}, func(e *catalogue.Entry) {
+			e.Probe, e.ProbeTimeout, e.Output = []string{b.script("probe", "#!/bin/sh\n"+c.script+"\n")}, time.Second, 256
+		})
+		_, err := b.Observe(t.Context(), asking("does"))
+		require.ErrorIs(t, err, op.Unavailable, name)
+		require.ErrorContains(t, err, c.why, name)
+		_, err = b.gate().Submit(drivertest.Hub, op.Ask{Op: op.Run, Target: target("does"), Params: op.Params{}})
+		require.ErrorIs(t, err, op.Unavailable, name)
+		require.True(t, b.look(op.At(target("does"))).Present, "the entry itself is there")
+	}
+}
+
+// What is printed is kept, bounded, in the order in which it came, and shows as
+// it is.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	did, err := b.does(`printf 'one\n'; printf 'two\n' >&2; printf '\033[31mred\007 \342\200\256 \377\ttab\r\nthree'`, nil)
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\n\\x1b[31mred\\x07 \\u{202e} \\xff\ttab\nthree", did.Output)
+	did, err = b.does(`echo begin; head -c 100000 /dev/zero; echo; echo end`, func(e *catalogue.Entry) { e.Output = 1000 })
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(did.Output), 1000)
+	require.True(t, strings.HasPrefix(did.Output, "begin\n"), "%q", did.Output)
+	require.True(t, strings.HasSuffix(did.Output, "\nend\n"), "%q", did.Output)
+	require.Contains(t, did.Output, "more was printed")
+	require.Equal(t, driver.MaxOutput, catalogue.MaxOutput)
+}

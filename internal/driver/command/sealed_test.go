@@ -1,0 +1,151 @@
+package command_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/command/catalogue"
+	"gated/internal/driver/drivertest"
+	"gated/internal/op"
+)
+
+// replacements are the ways in which a file becomes another.
+var replacements = map[string]func(t *testing.T, path, text string){
+	"in place": func(t *testing.T, path, text string) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString(text)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	},
+	"by a rename": func(t *testing.T, path, text string) {
+		require.NoError(t, os.WriteFile(path+".new", []byte(text), 0o755))
+		require.NoError(t, os.Rename(path+".new", path))
+	},
+	"by a link": func(t *testing.T, path, text string) {
+		require.NoError(t, os.WriteFile(path+".new", []byte(text), 0o755))
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, os.Symlink(path+".new", path))
+	},
+}
+
+// rigged is an entry whose interpreter, program and probe are all files of the
+// test, and says what ran.
+func (b *bench) rigged() map[string]string {
+	b.t.Helper()
+	copyFile(b.t, "/bin/sh", b.path("sh"))
+	files := map[string]string{"script": "#!" + b.path("sh") + "\necho the old one >> ran\n", "probe": "#!" + b.path("sh") + "\necho fine\n"}
+	for name, text := range files {
+		b.script(name, text)
+	}
+	b.entry("rigged", []string{b.path("script")}, func(e *catalogue.Entry) { e.Probe = []string{b.path("probe")} })
+	return map[string]string{"script": "#!/bin/sh\necho the new one >> ran\n", "probe": "#!/bin/sh\necho fine\n# another\n", "sh": "\x7fELF no more"}
+}
+
+// What is rewritten before the permit is used is stale, and nothing runs.
+func TestRewrittenBeforeItRuns(t *testing.T) {
+	for how, replace := range replacements {
+		for _, file := range []string{"script", "probe", "sh"} {
+			b := newBench(t)
+			news := b.rigged()
+			g := b.gate()
+			r := g.Approved(drivertest.Hub, op.Ask{Op: op.Run, Target: target("rigged"), Params: op.Params{}})
+			replace(t, b.path(file), news[file])
+			if file == "sh" { // one that still works, but is another
+				text, err := os.ReadFile("/bin/sh")
+				require.NoError(t, err)
+				replace(t, b.path(file), string(text)+"\x00")
+			}
+			require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget, "%s %s", file, how)
+			require.Equal(t, op.StateRefused, g.Step(r.ID).State)
+			require.NoFileExists(t, b.path("work", "ran"))
+		}
+	}
+}
+
+// What is rewritten after that runs as it was hashed: the copy does.
+func TestRewrittenAfterItWasHashed(t *testing.T) {
+	for how, replace := range replacements {
+		b := newBench(t)
+		news := b.rigged()
+		b.BeforeRun(func() {
+			for file, text := range news {
+				replace(t, b.path(file), text)
+			}
+		})
+		_, err := b.run(asking("rigged"))
+		require.NoError(t, err, how)
+		ran, err := os.ReadFile(b.path("work", "ran"))
+		require.NoError(t, err)
+		require.Equal(t, "the old one\n", string(ran), how)
+	}
+}
+
+// The copies are sealed, also for the program itself.
+func TestTheCopyCannotBeWritten(t *testing.T) {
+	b := newBench(t)
+	did, err := b.does(`sh -c 'echo "echo owned" >> /proc/self/fd/3' 3<&3; sh -c ': > /proc/self/fd/3'; sh -c 'echo x >&3'
+cat /proc/self/fd/3 | head -n 1
+`, nil)
+	require.NoError(t, err)
+	require.Contains(t, did.Output, "\n#!/bin/sh\n")
+	require.NotContains(t, did.Output, "owned\n")
+}
+
+// Programs that somebody else could have changed, or that are none, do not run,
+// and are listed with why.
+func TestProgramsThatAreNotTrusted(t *testing.T) {
+	b := newBench(t)
+	script := "#!/bin/sh\ntouch ran\n"
+	at := func(dir string) string {
+		require.NoError(t, os.MkdirAll(b.path(dir), 0o755))
+		return b.script(dir+"/x", script)
+	}
+	for name, c := range map[string]struct {
+		make func() string
+		why  string
+	}{
+		"missing":          {func() string { return b.path("missing") }, "cannot be looked at"},
+		"a directory":      {func() string { return b.path("work") }, ""},
+		"not executable":   {func() string { p := at("plain"); require.NoError(t, os.Chmod(p, 0o644)); return p }, "not executable"},
+		"others may write": {func() string { p := at("open"); require.NoError(t, os.Chmod(p, 0o757)); return p }, "others may write to"},
+		"its group may":    {func() string { p := at("group"); require.NoError(t, os.Chmod(p, 0o775)); return p }, "others may write to"},
+		"their directory":  {func() string { p := at("dir"); require.NoError(t, os.Chmod(b.path("dir"), 0o777)); return p }, "others may write to"},
+		"by a link there": {func() string {
+			p := at("linked")
+			require.NoError(t, os.Mkdir(b.path("links"), 0o755))
+			require.NoError(t, os.Chmod(b.path("links"), 0o777))
+			require.NoError(t, os.Symlink(p, b.path("links", "x")))
+			return b.path("links", "x")
+		}, "others may write to"},
+		"a link in a loop": {func() string { require.NoError(t, os.Symlink("loop", b.path("loop"))); return b.path("loop") }, "too many symbolic links"},
+		"nobody's format":  {func() string { return b.script("text", "touch ran\n") }, "neither an ELF program nor a script"},
+		"by way of env":    {func() string { return b.script("env", "#!/usr/bin/env sh\ntouch ran\n") }, "by way of env"},
+		"a relative one":   {func() string { return b.script("relative", "#!sh\ntouch ran\n") }, "no interpreter by an absolute path"},
+		"read by a script": {func() string { return b.script("twice", "#!"+at("reader")+"\ntouch ran\n") }, "is no ELF program"},
+		"no interpreter":   {func() string { return b.script("nothing", "#!"+b.path("missing")+"\n") }, "cannot be looked at"},
+	} {
+		b.entry("bad", []string{c.make()}, nil)
+		_, err := b.Observe(t.Context(), asking("bad"))
+		require.ErrorIs(t, err, op.Unavailable, name)
+		require.ErrorContains(t, err, c.why, name)
+		list, err := b.List(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, "unknown", list[0].Running, name)
+		require.Empty(t, list[0].Incarnation)
+		require.Contains(t, fact(list[0], "error"), c.why)
+	}
+	require.NoFileExists(t, b.path("work", "ran"))
+	good := at("good")
+	require.NoError(t, os.Symlink(good, b.path("good-link")))
+	b.entry("bad", []string{b.path("good-link")}, nil)
+	require.Contains(t, fact(b.look(asking("bad")), "program"), " -> "+good)
+	if !b.own {
+		b.give(good)
+		_, err := b.Observe(t.Context(), asking("bad"))
+		require.ErrorContains(t, err, "belongs to uid")
+	}
+}
