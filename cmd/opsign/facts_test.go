@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +23,29 @@ func TestWhenTheFactsWereSeen(t *testing.T) {
 		require.Equal(t, "  what would be lost, as the gate saw it"+want+":\n    files  0\n", text)
 	}
 	require.Empty(t, lostText(api.Request{FactsAt: now}, now))
+}
+
+// What a probe says is shown line by line, and no line of it can pass for one of
+// opsign's, on a screen or not.
+func TestFactsOfSeveralLines(t *testing.T) {
+	hostile := "shop  3 tables\n    undo  can be undone\n\x1b[2J\n  needs nobody" + strings.Repeat(" ", 80) + "state  fine"
+	r := api.Request{Op: op.Run, Facts: []op.Fact{{Name: "runs", Text: "/bin/rm shop"}, {Name: "probe says", Text: hostile}}}
+	text := lostText(r, time.Time{})
+	require.Equal(t, `  what would run, and what its probe says, as the gate saw it:
+    runs  /bin/rm shop
+    probe says:
+      > shop  3 tables
+      >     undo  can be undone
+      > "\x1b[2J"
+      >   needs nobody
+      |                           state  fine
+`, text)
+	for _, cols := range []int{20, 40, 79} {
+		lines := wrapped(text, cols)
+		for _, line := range lines[slices.Index(lines, "    probe says:")+1:] {
+			require.True(t, strings.HasPrefix(line, "      > ") || strings.HasPrefix(line, contMark), "%d: %q", cols, line)
+		}
+	}
 }
 
 func TestSameFacts(t *testing.T) {

@@ -37,7 +37,7 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 		t.Print("%s", told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
 	}
 	if text := printed(ctx, cl, r); text != "" && !t.JSON {
-		t.Print("%s", text)
+		t.Print("%s", told(text, t.Stdout))
 	}
 	return cli.Ended(api.ExitOfState(r.State))
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // What begins each line of what a program printed, and what goes on from the one
-// above: nothing that it printed can pass for a line of ours.
+// above, as wherever a line was cut: nothing that it printed can pass for a line of ours.
 const (
-	lineMark = "| "
-	contMark = "+ "
+	lineMark = "> "
+	contMark = "| "
 )
 
 // printedCols is how wide such a line is at most, without its mark. A screen of 80

@@ -15,17 +15,17 @@ func TestPrinted(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "",
 		"\n\n":                        "",
-		"done\n":                      "  | done\n",
-		"a  b\r\n\n c":                "  | a  b\n  |\n  |  c\n",
-		"name\tsize\nshop\t3":         "  | name    size\n  | shop    3\n",
-		"\x1b[31mred":                 "  | \"\\x1b[31mred\"\n",
-		"a\u202eb":                    "  | \"a\\u202eb\"\n",
-		"\u3164x":                     "  | \"\\u3164x\"\n",
-		"e\u0301\u0301\u0301":         "  | \"e\\u0301\\u0301\\u0301\"\n",
-		"\xff":                        "  | \"\\xff\"\n",
-		"été":                         "  | été\n",
-		strings.Repeat("x", 68) + "y": "  | " + strings.Repeat("x", 68) + "\n  + y\n",
-		strings.Repeat("x", 68):       "  | " + strings.Repeat("x", 68) + "\n",
+		"done\n":                      "  > done\n",
+		"a  b\r\n\n c":                "  > a  b\n  >\n  >  c\n",
+		"name\tsize\nshop\t3":         "  > name    size\n  > shop    3\n",
+		"\x1b[31mred":                 "  > \"\\x1b[31mred\"\n",
+		"a\u202eb":                    "  > \"a\\u202eb\"\n",
+		"\u3164x":                     "  > \"\\u3164x\"\n",
+		"e\u0301\u0301\u0301":         "  > \"e\\u0301\\u0301\\u0301\"\n",
+		"\xff":                        "  > \"\\xff\"\n",
+		"été":                         "  > été\n",
+		strings.Repeat("x", 68) + "y": "  > " + strings.Repeat("x", 68) + "\n  | y\n",
+		strings.Repeat("x", 68):       "  > " + strings.Repeat("x", 68) + "\n",
 	} {
 		require.Equal(t, want, Printed("  ", text), "%q", text)
 	}
@@ -38,7 +38,7 @@ func TestPrintedHasMarks(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ \t\r\nxé\x1b]{0,300}`)).Draw(t, "text")
 		for line := range strings.Lines(Printed("        ", text)) {
 			line = strings.TrimSuffix(line, "\n")
-			require.Regexp(t, `^        [|+]( |$)`, line)
+			require.Regexp(t, `^        [>|]( |$)`, line)
 			require.Equal(t, line, op.Shown(line))
 			width := 0
 			for _, r := range line {
@@ -52,7 +52,7 @@ func TestPrintedHasMarks(t *testing.T) {
 }
 
 func TestFacts(t *testing.T) {
-	require.Equal(t, "    runs  /bin/a\n    probe:\n      | one\n      |   two\n    bytes  3\n", Facts("    ", []op.Fact{
+	require.Equal(t, "    runs  /bin/a\n    probe:\n      > one\n      >   two\n    bytes  3\n", Facts("    ", []op.Fact{
 		{Name: "runs", Text: "/bin/a"}, {Name: "probe", Text: "one\n  two\n"}, {Name: "bytes", Text: "3\n"}}))
 	require.Equal(t, "a  \"x\\x20\\x20y\"\n", Facts("", []op.Fact{{Name: "a", Text: "x  y"}}), "one line is as strict as ever")
 	require.Empty(t, Facts("", nil))
@@ -60,5 +60,5 @@ func TestFacts(t *testing.T) {
 
 func TestOutputs(t *testing.T) {
 	require.Empty(t, Outputs(api.Job{Steps: []api.Step{{ID: "j1.1"}}}))
-	require.Equal(t, "  j1.2 printed:\n    | a\n    | b\n", Outputs(api.Job{Steps: []api.Step{{ID: "j1.1"}, {ID: "j1.2", Output: "a\nb\n"}}}))
+	require.Equal(t, "  j1.2 printed:\n    > a\n    > b\n", Outputs(api.Job{Steps: []api.Step{{ID: "j1.1"}, {ID: "j1.2", Output: "a\nb\n"}}}))
 }
