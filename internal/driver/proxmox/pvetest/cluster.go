@@ -47,6 +47,7 @@ type Cluster struct {
 	pid        int
 	random     *rand.Rand
 	version    string
+	told       map[*guest]map[string]any // what Freeze kept; nil is nothing
 }
 
 type node struct {

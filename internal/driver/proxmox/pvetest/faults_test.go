@@ -147,8 +147,28 @@ func TestANodeThatIsAway(t *testing.T) {
 	refuses(t, c, 595, "No route to host", "GET", "/nodes/pve2/qemu/101/config")
 	rows := does(t, c, "GET", "/cluster/resources", "type=vm").([]any)
 	require.Equal(t, "stopped", rows[0].(map[string]any)["status"])
-	require.Equal(t, "unknown", rows[1].(map[string]any)["status"], "listed, and nobody knows how it is")
+	require.Equal(t, map[string]any{"id": "qemu/101", "type": "qemu", "vmid": float64(101), "node": "pve2",
+		"status": "unknown"}, rows[1], "listed, and nobody knows how it is, nor its name")
 	c.SetOffline("pve2", false)
 	require.NotEmpty(t, config(t, c, "/nodes/pve2/qemu/101"))
 	refuses(t, c, 500, "does not exist", "GET", "/nodes/pve1/qemu/101/config")
+}
+
+func TestTheListIsAsOldAsWhatNodesTold(t *testing.T) {
+	c := New(t)
+	c.Make(Spec{Name: "web1", Running: true})
+	c.Freeze()
+	does(t, c, "POST", vm+"/status/stop")
+	does(t, c, "POST", "/nodes/pve1/qemu", "vmid=101", "name=web2")
+	c.SetLock(100, "migrate")
+	rows := does(t, c, "GET", "/cluster/resources", "type=vm").([]any)
+	require.Equal(t, "running", rows[0].(map[string]any)["status"], "it is not any more")
+	require.Equal(t, "migrate", rows[0].(map[string]any)["lock"])
+	require.Equal(t, "unknown", rows[1].(map[string]any)["status"])
+	require.NotContains(t, rows[1], "name")
+	require.Equal(t, "stopped", does(t, c, "GET", vm+"/status/current").(map[string]any)["status"])
+	c.Thaw()
+	rows = does(t, c, "GET", "/cluster/resources", "type=vm").([]any)
+	require.Equal(t, "stopped", rows[0].(map[string]any)["status"])
+	require.Equal(t, "web2", rows[1].(map[string]any)["name"])
 }

@@ -2,8 +2,10 @@ package pvetest
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -96,18 +98,38 @@ var lxcParams = strings.Fields(`node vmid ostemplate restore force storage uniqu
 // TestSchemaIsTheOfficialOne makes the small form again from the official
 // schema, where it is present, and compares. With -update it writes it.
 func TestSchemaIsTheOfficialOne(t *testing.T) {
-	text, err := os.ReadFile(filepath.FromSlash(official))
+	words, err := os.ReadFile(filepath.FromSlash(official))
 	if os.IsNotExist(err) {
 		t.Skip("the official schema is not beside the repository")
 	}
 	require.NoError(t, err)
-	made := reduce(t, text)
+	made := reduce(t, words)
 	if *update {
 		require.NoError(t, os.WriteFile("schema.json", made, 0o644))
 	}
 	kept, err := os.ReadFile("schema.json")
 	require.NoError(t, err)
-	require.Equal(t, string(kept), string(made), "run: go test -run Official -update ./internal/driver/proxmox/pvetest")
+	require.Equal(t, string(kept), string(made), "run: go test ./internal/driver/proxmox/pvetest -run Official -update")
+}
+
+// runs writes values that are counted as one: "scsi{0..30}".
+func runs(values []string) []string {
+	var out []string
+	for i := 0; i < len(values); {
+		m := indexed.FindStringSubmatch(values[i])
+		n := 0
+		for m != nil && m[2] == "0" && i+n < len(values) && values[i+n] == m[1]+strconv.Itoa(n) {
+			n++
+		}
+		if n < 2 {
+			out = append(out, values[i])
+			i++
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s{0..%d}", m[1], n-1))
+		i += n
+	}
+	return out
 }
 
 type officialParam struct {
@@ -146,9 +168,9 @@ type officialSchema struct {
 }
 
 // reduce keeps of the official schema what is used, in the form of schema.go.
-func reduce(t *testing.T, text []byte) []byte {
+func reduce(t *testing.T, words []byte) []byte {
 	var from officialSchema
-	require.NoError(t, json.Unmarshal(text, &from))
+	require.NoError(t, json.Unmarshal(words, &from))
 	to := schema{Source: from.Source}
 	for _, e := range from.Endpoints {
 		key := e.Method + " " + e.Path
@@ -169,13 +191,72 @@ func reduce(t *testing.T, text []byte) []byte {
 		a, b := to.Endpoints[i], to.Endpoints[j]
 		return a.Path < b.Path || a.Path == b.Path && a.Method < b.Method
 	})
-	made, err := json.Marshal(to, json.Deterministic(true), jsontext.WithIndent(" "))
-	require.NoError(t, err)
-	return append(made, '\n')
+	share(t, &to)
+	return written(t, to)
 }
 
+// share moves what several endpoints say of a parameter in the same words to one
+// place: "scsi[n]", or "disk 2" where a name has several meanings.
+func share(t *testing.T, s *schema) {
+	uses := map[string]int{}
+	for _, e := range s.Endpoints {
+		for _, p := range e.Params {
+			uses[text(t, p)]++
+		}
+	}
+	s.Shared = map[string]param{}
+	names := map[string]string{}
+	for _, e := range s.Endpoints {
+		for _, name := range sortedKeys(e.Params) {
+			words := text(t, e.Params[name])
+			if uses[words] < 2 || len(words) < 40 {
+				continue
+			}
+			if names[words] == "" {
+				names[words] = name
+				for n := 2; s.Shared[names[words]].Type != ""; n++ {
+					names[words] = name + " " + strconv.Itoa(n)
+				}
+				s.Shared[names[words]] = e.Params[name]
+			}
+			e.Params[name] = param{Ref: names[words]}
+		}
+	}
+}
+
+func text(t *testing.T, v any) string {
+	t.Helper()
+	made, err := json.Marshal(v, json.Deterministic(true))
+	require.NoError(t, err)
+	return string(made)
+}
+
+// written is the file: a line for each shared parameter and each endpoint.
+func written(t *testing.T, s schema) []byte {
+	var b strings.Builder
+	b.WriteString("{\"source\": " + text(t, s.Source) + ",\n\"shared\": {\n")
+	for i, name := range sortedKeys(s.Shared) {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		b.WriteString(text(t, name) + ": " + text(t, s.Shared[name]))
+	}
+	b.WriteString("\n},\n\"endpoints\": [\n")
+	for i, e := range s.Endpoints {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		b.WriteString(text(t, e))
+	}
+	b.WriteString("\n]}\n")
+	return []byte(b.String())
+}
+
+// throttles are parts of a disk that the driver does not set.
+var throttles = regexp.MustCompile(`^(bps|iops|mbps)`)
+
 func reduceParam(t *testing.T, p officialParam) param {
-	out := param{Type: p.Type, Optional: p.Optional != 0, Enum: p.Enum, Min: p.Minimum.value, Max: p.Maximum.value,
+	out := param{Type: p.Type, Optional: p.Optional != 0, Enum: runs(p.Enum), Min: p.Minimum.value, Max: p.Maximum.value,
 		MinLength: p.MinLength, MaxLength: p.MaxLength, Pattern: p.Pattern, Requires: p.Requires,
 		Alias: p.Alias, KeyAlias: p.KeyAlias}
 	switch {
@@ -187,7 +268,9 @@ func reduceParam(t *testing.T, p officialParam) param {
 		require.NoError(t, json.Unmarshal(p.Format, &parts))
 		out.Parts = map[string]param{}
 		for name, part := range parts {
-			out.Parts[name] = reduceParam(t, part)
+			if !throttles.MatchString(name) {
+				out.Parts[name] = reduceParam(t, part)
+			}
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package pvetest
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -149,7 +150,28 @@ func resources(c *Cluster, r call) (any, *refusal) {
 	return rows, nil
 }
 
+// resourceRow is a guest as the list has it. How it is, and its name, are what
+// its node last told the cluster; that there is one, its lock and its tags are of
+// this moment.
 func (c *Cluster) resourceRow(g *guest) map[string]any {
+	told := c.liveRow(g)
+	if c.told != nil {
+		told = maps.Clone(c.told[g])
+	}
+	if c.reach(call{v: map[string]string{"node": g.node}}) != nil || told == nil {
+		told = map[string]any{"id": fmt.Sprintf("%s/%d", g.kind, g.vmid), "type": g.kind, "vmid": g.vmid, "status": "unknown"}
+	}
+	told["node"] = g.node
+	for _, k := range []string{"tags", "lock"} {
+		delete(told, k)
+		if v := g.conf[k]; v != "" {
+			told[k] = v
+		}
+	}
+	return told
+}
+
+func (c *Cluster) liveRow(g *guest) map[string]any {
 	row := c.statusRow(g)
 	row["id"], row["type"], row["node"] = fmt.Sprintf("%s/%d", g.kind, g.vmid), g.kind, g.node
 	row["vmid"] = g.vmid
@@ -160,11 +182,6 @@ func (c *Cluster) resourceRow(g *guest) map[string]any {
 	delete(row, "maxswap")
 	if _, ok := row["template"]; !ok {
 		row["template"] = 0
-	}
-	if c.reach(call{v: map[string]string{"node": g.node}}) != nil {
-		// Nobody tells how it is; what is known is that there is one.
-		return map[string]any{"id": row["id"], "type": g.kind, "node": g.node, "vmid": g.vmid, "status": "unknown",
-			"name": row["name"], "template": row["template"]}
 	}
 	return row
 }

@@ -149,7 +149,7 @@ func (c *Cluster) SetDeaf(vmid int, deaf bool) { c.with(vmid, func(g *guest) { g
 func (c *Cluster) SetNode(vmid int, node string) { c.with(vmid, func(g *guest) { g.node = node }) }
 
 // SetOffline takes a node away, or brings it back: what is for it is answered 595,
-// and its guests are listed with the status "unknown".
+// and its guests are in /cluster/resources with the status "unknown" and no name.
 func (c *Cluster) SetOffline(name string, offline bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,6 +158,26 @@ func (c *Cluster) SetOffline(name string, offline bool) {
 			n.offline = offline
 		}
 	}
+}
+
+// Freeze makes /cluster/resources say of every guest what it says now, until Thaw:
+// the real list is as old as what the nodes last told, some ten seconds. A guest
+// that is made meanwhile is in it with the status "unknown" and no name; one that
+// is destroyed is not.
+func (c *Cluster) Freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = map[*guest]map[string]any{}
+	for _, g := range c.guests {
+		c.told[g] = c.liveRow(g)
+	}
+}
+
+// Thaw makes /cluster/resources tell how guests are at this moment.
+func (c *Cluster) Thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = nil
 }
 
 // MoveDisk moves a disk of a guest to a new volume of another storage by other

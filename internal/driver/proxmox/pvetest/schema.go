@@ -15,7 +15,8 @@ import (
 
 // param is what the API schema says of one parameter.
 type param struct {
-	Type      string           `json:"type"`
+	Ref       string           `json:"ref,omitempty"` // the shared parameter that this is; nothing else is said
+	Type      string           `json:"type,omitempty"`
 	Optional  bool             `json:"optional,omitzero"`
 	Enum      []string         `json:"enum,omitempty"`
 	Min       *float64         `json:"min,omitempty"`
@@ -39,8 +40,9 @@ type endpoint struct {
 
 // schema is the small form of the API schema that the driver needs.
 type schema struct {
-	Source    string     `json:"source"`
-	Endpoints []endpoint `json:"endpoints"`
+	Source    string           `json:"source"`
+	Shared    map[string]param `json:"shared"`
+	Endpoints []endpoint       `json:"endpoints"`
 }
 
 //go:embed schema.json
@@ -51,9 +53,37 @@ var loaded = sync.OnceValue(func() schema {
 	if err := json.Unmarshal(schemaText, &s); err != nil {
 		panic(fmt.Sprintf("pvetest: schema.json: %v", err))
 	}
+	for _, e := range s.Endpoints {
+		for name, p := range e.Params {
+			if p.Ref != "" {
+				p = s.Shared[p.Ref]
+			}
+			p.Enum = expand(p.Enum)
+			e.Params[name] = p
+		}
+	}
 	s.Endpoints = append(s.Endpoints, unpublished...)
 	return s
 })
+
+var counted = regexp.MustCompile(`^([a-z]+)\{0\.\.(\d+)\}$`)
+
+// expand writes values that are counted, "scsi{0..30}", one by one.
+func expand(values []string) []string {
+	var out []string
+	for _, v := range values {
+		m := counted.FindStringSubmatch(v)
+		if m == nil {
+			out = append(out, v)
+			continue
+		}
+		last, _ := strconv.Atoi(m[2])
+		for n := 0; n <= last; n++ {
+			out = append(out, m[1]+strconv.Itoa(n))
+		}
+	}
+	return out
+}
 
 // find returns the endpoint of a path below /api2/json and the values of the
 // names in it.
