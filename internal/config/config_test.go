@@ -189,6 +189,9 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 
 	want := defaults("h")
 	want.HasLocal = true
+	small, err := config.Parse("gated.yaml", []byte("host: h\nlibvirt: {templates: {default: {}}}\n"))
+	require.NoError(t, err)
+	want.Libvirt = small.Libvirt
 	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands
