@@ -1,0 +1,117 @@
+package catalogue
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/op"
+)
+
+func TestNamesOfSecrets(t *testing.T) {
+	for _, name := range []string{"password", "db_password", "dbPassword", "PASSWD", "pass", "pass-phrase", "token", "apitoken", "api-key", "apiKey",
+		"key", "KEY", "ssh.key", "client_secret", "credential", "pin", "private_key", "pwd"} {
+		require.Contains(t, CheckParamName(name), "sounds like a secret", name)
+	}
+	for _, name := range []string{"database", "monkey", "keyspace", "keyboard", "passenger", "compass", "spin", "author", "commit", "n"} {
+		require.Empty(t, CheckParamName(name), name)
+	}
+	require.Contains(t, CheckParamName("a b"), "is not a parameter's name")
+}
+
+func TestTemplates(t *testing.T) {
+	values := map[string]string{"a": "1", "b": "{a}"}
+	for word, want := range map[string]string{"{a}": "1", "x{a}y{b}": "x1y{a}", "{{a}}": "{a}", "{{{a}}}": "{1}", "}}{{": "}{", "": "", "é{a}": "é1"} {
+		got, err := Fill([]string{word}, values)
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, got, word)
+	}
+	for _, word := range []string{"{", "}", "{a", "a}", "{}", "{a b}", "{-a}", "{a}}", "{{a}", "{\n}", "{a{b}}"} {
+		require.NotNil(t, checkTemplate([]string{"/bin/x", word}), word)
+	}
+	require.NotNil(t, checkTemplate(nil))
+	require.Nil(t, checkTemplate(append([]string{"/bin/x"}, make([]string, MaxWords-1)...)))
+	require.NotNil(t, checkTemplate(append([]string{"/bin/x"}, make([]string, MaxWords)...)))
+}
+
+// Where the dash of a value is an option's, it is refused: before -- alone.
+func TestDashes(t *testing.T) {
+	v := map[string]string{"a": "-x", "b": "x"}
+	for _, words := range [][]string{{"{a}"}, {"{a}", "--"}, {"--={a}"}, {"--{a}"}, {"-- ", "{a}"}, {"{b}", "{a}", "--", "{b}"}} {
+		_, err := Fill(words, v)
+		require.ErrorIs(t, err, op.BadParams, "%q", words)
+	}
+	for _, words := range [][]string{{"--", "{a}"}, {"--", "y={a}"}, {"{b}", "--", "{b}", "{a}"}} {
+		_, err := Fill(words, v)
+		require.NoError(t, err, "%q", words)
+	}
+	_, err := Fill([]string{"{b}", "{a}"}, map[string]string{"b": "--", "a": "-x"})
+	require.ErrorIs(t, err, op.BadParams, "a value is never the end of options")
+}
+
+// Whatever the values, there are as many words as the template has.
+func TestFillKeepsWords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
+		words := []string{"/bin/x", "--", "{a}", "<{b}{a}>", "{{b}}"}
+		got, err := Fill(words, map[string]string{"a": a, "b": b})
+		require.NoError(t, err)
+		require.Equal(t, []string{"/bin/x", "--", a, "<" + b + a + ">", "{b}"}, got)
+	})
+}
+
+// FuzzTemplate: a word that is taken, with its braces doubled, is a word that
+// stands for itself; and each of its placeholders names a parameter.
+func FuzzTemplate(f *testing.F) {
+	for _, seed := range []string{"{a}", "{{", "x{a}y{{z}}", "{a", "{\x00}", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, word string) {
+		doubled := strings.NewReplacer("{", "{{", "}", "}}").Replace(word)
+		got, err := Fill([]string{doubled}, nil)
+		require.NoError(t, err)
+		require.Equal(t, word, got[0])
+		parts, why := split(word)
+		if why != "" {
+			return
+		}
+		whole := ""
+		for _, p := range parts {
+			if p.placeholder {
+				require.NoError(t, op.CheckName(p.text))
+				whole += "{" + p.text + "}"
+			} else {
+				whole += strings.NewReplacer("{", "{{", "}", "}}").Replace(p.text)
+			}
+		}
+		require.Equal(t, word, whole)
+	})
+}
+
+// FuzzValue: an integer, a truth value or a value of an enum that is taken is
+// written in one way, and nothing that does not show is taken as anything.
+func FuzzValue(f *testing.F) {
+	for _, seed := range []string{"1", "01", "-0", "true", "fast", "a\nb", "\u202e", "9223372036854775808"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		all := Param{Type: String, Pattern: "(?s).*", Max: MaxLength}
+		if op.CheckText("", v) != nil || len(v) > MaxLength {
+			require.NotEmpty(t, all.Refuses(v))
+		} else {
+			require.Empty(t, all.Refuses(v))
+		}
+		if (Param{Type: Integer, Min: -op.MaxInt, Max: op.MaxInt}).Refuses(v) == "" {
+			require.Regexp(t, `^(0|-?[1-9][0-9]*)$`, v)
+		}
+		if (Param{Type: Bool}).Refuses(v) == "" {
+			require.Contains(t, []string{"true", "false"}, v)
+		}
+		if (Param{Type: Enum, Values: []string{"fast", "slow"}}).Refuses(v) == "" {
+			require.Contains(t, []string{"fast", "slow"}, v)
+		}
+		require.NotEmpty(t, Param{Type: String, Pattern: "a|bc", Max: 9}.Refuses("x"+v))
+	})
+}
