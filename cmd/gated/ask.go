@@ -27,7 +27,7 @@ func (t *tool) askCommand(path string, send func(context.Context, *client.Client
 		return send(c.Context(), cl, a)
 	})
 	c.ValidArgsFunction = t.completeOpName
-	cli.ParamFlag(c, &given)
+	cli.ParamFlag(c, &given, t.completeCommandParam)
 	return c
 }
 

@@ -143,3 +143,15 @@ func (t *tool) completeCommand() ([]string, cobra.ShellCompDirective) {
 		return out, err
 	})
 }
+
+// completeCommandParam completes the parameters of a command.
+func (t *tool) completeCommandParam(name string) ([]string, cobra.ShellCompDirective) {
+	out, directive := t.CompleteFromDaemon(func(ctx context.Context, cl *client.Client) (out []string, err error) {
+		one, err := cl.Command(ctx, strings.TrimPrefix(name, op.KindCommand+"/"))
+		for _, p := range one.Params {
+			out = append(out, p.Name+"=\t"+p.Doc)
+		}
+		return out, err
+	})
+	return out, directive | cobra.ShellCompDirectiveNoSpace
+}

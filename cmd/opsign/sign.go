@@ -36,7 +36,7 @@ func (t *tool) signCommand() *cobra.Command {
 		return t.sign(c.Context(), args, given, o, k)
 	})
 	c.ValidArgsFunction = completeOpName
-	cli.ParamFlag(c, &given)
+	cli.ParamFlag(c, &given, nil)
 	t.keyFlags(c, &k)
 	c.Flags().StringVar(&o.host, "host", "", flagHost)
 	c.Flags().StringVar(&o.gate, "gate", "", flagGate)

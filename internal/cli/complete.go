@@ -27,24 +27,30 @@ func CompleteOp() ([]string, cobra.ShellCompDirective) {
 	return out, NoFiles
 }
 
-// completeParams completes -p with the names that the operation knows.
-func completeParams(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, NoFiles
-	}
-	spec, err := op.Lookup(args[0])
-	if err != nil {
-		return nil, NoFiles
-	}
-	var out []string
-	for _, p := range spec.Params {
-		end := "="
-		if p.Type == op.TLabels {
-			end = "."
+// completeParams completes -p with the names that the operation knows, or that
+// named knows of its target.
+func completeParams(named func(string) ([]string, cobra.ShellCompDirective)) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, NoFiles
 		}
-		out = append(out, p.Name+end+"\t"+p.Doc)
+		spec, err := op.Lookup(args[0])
+		if err != nil {
+			return nil, NoFiles
+		}
+		if spec.Free && named != nil && len(args) > 1 {
+			return named(args[1])
+		}
+		var out []string
+		for _, p := range spec.Params {
+			end := "="
+			if p.Type == op.TLabels {
+				end = "."
+			}
+			out = append(out, p.Name+end+"\t"+p.Doc)
+		}
+		return out, NoFiles | cobra.ShellCompDirectiveNoSpace
 	}
-	return out, NoFiles | cobra.ShellCompDirectiveNoSpace
 }
 
 // CompleteFromDaemon completes with what ask finds out from the daemon of this

@@ -27,11 +27,12 @@ func (p *Pairs) Set(s string) error {
 	return nil
 }
 
-// ParamFlag adds -p with completion of the operation's parameter names.
-func ParamFlag(c *cobra.Command, to *Pairs) {
+// ParamFlag adds -p with completion of the operation's parameter names. Of an
+// operation whose parameters its target names, named completes them, if not nil.
+func ParamFlag(c *cobra.Command, to *Pairs, named func(target string) ([]string, cobra.ShellCompDirective)) {
 	c.Flags().VarP(to, "param", "p", flagParam)
 	// It fails only for a flag that is not there.
-	_ = c.RegisterFlagCompletionFunc("param", completeParams)
+	_ = c.RegisterFlagCompletionFunc("param", completeParams(named))
 }
 
 // Target reads NAME, which may be written with its kind, as the tools print it.

@@ -29,7 +29,7 @@ func run(t *testing.T, args ...string) (code int, out, beside string) {
 		tl.Print("%s %s\n", args[0], given.String())
 		return op.Refuse(op.Conflict, "told on %s", tl.Socket)
 	})
-	ParamFlag(echo, &given)
+	ParamFlag(echo, &given, nil)
 	code = tl.Run(context.Background(), tl.Root(Words{Use: "tool", Short: "Tool"}, echo), args)
 	return code, stdout.String(), stderr.String()
 }
