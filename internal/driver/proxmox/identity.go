@@ -86,14 +86,14 @@ func fingerprintOfNothing(name string) op.Fingerprint {
 	return op.FingerprintOf(op.Params{"name": name, "incarnation": ""}.Canonical())
 }
 
-// spec holds the fields that people can wish for. A container without a limit on
+// spec holds the fields that people can wish for; a command there never is. A container without a limit on
 // cores has none here, for no wish can say "none".
 func (g *guest) spec() op.Params {
 	labels := make(map[string]any, len(g.marker.labels))
 	for k, v := range g.marker.labels {
 		labels[k] = v
 	}
-	p := op.Params{"memory": g.memory, "labels": labels, "protected": g.protected()}
+	p := op.Params{"command": "", "memory": g.memory, "labels": labels, "protected": g.protected()}
 	if g.cpus > 0 {
 		p["cpus"] = g.cpus
 	}

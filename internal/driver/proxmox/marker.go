@@ -22,7 +22,7 @@ type marker struct {
 	labels    map[string]string
 }
 
-const markerStart = "gated: "
+const markerStart = "gated:"
 
 // maxDescription is the schema's bound, in bytes.
 const maxDescription = 8192
@@ -32,14 +32,14 @@ const maxDescription = 8192
 func parseMarker(description string) (marker, error) {
 	var m marker
 	for line := range strings.SplitSeq(description, "\n") {
-		text, ok := strings.CutPrefix(strings.TrimRight(line, " \r"), markerStart)
+		text, ok := strings.CutPrefix(line, markerStart)
 		if !ok {
 			continue
 		}
 		if m.there {
 			return marker{}, fmt.Errorf("the description has two lines that begin with %q", markerStart)
 		}
-		p, err := op.ParseParams([]byte(text))
+		p, err := op.ParseParams([]byte(strings.TrimSpace(text)))
 		if err != nil {
 			return marker{}, fmt.Errorf("the description's line %q cannot be read: %s", markerStart, op.AsRefusal(err).Detail)
 		}
@@ -79,7 +79,7 @@ func (m marker) in(description string) (string, error) {
 			lines = append(lines, line)
 		}
 	}
-	lines = append(lines, markerStart+string(m.params().Canonical()))
+	lines = append(lines, markerStart+" "+string(m.params().Canonical()))
 	text := strings.Join(lines, "\n")
 	// The API counts characters, and what is kept is larger: bytes are on the safe side.
 	if len(text) > maxDescription {

@@ -153,6 +153,9 @@ func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, erro
 	if t.Kind != d.Kind() {
 		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
 	}
+	if err := op.CheckName(t.Name); err != nil {
+		return nil, op.Observed{}, err
+	}
 	g, err := d.find(ctx, t.Name)
 	if err == nil && g != nil {
 		if err = d.state(ctx, g); errors.Is(err, errGone) {

@@ -1,0 +1,118 @@
+package proxmox
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+// Whatever an answer is, it is read into texts or refused; what is made of it has
+// an identity that does not depend on the order of what came.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(`{"digest":"d","memory":2048,"protection":1,"template":false,"scsi0":"s:vm-1-disk-0,size=1G","pending":{"a":1}}`))
+	f.Add([]byte(`[{"vmid":100,"node":"pve1","type":"qemu"},{"vmid":"100","node":"pve1","type":"qemu"}]`))
+	f.Add([]byte(`"UPID:pve1:1:2:3:qmstart:100:root@pam:"`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		body, err := readAll(bytes.NewReader(b))
+		require.NoError(t, err)
+		var kept raw
+		require.NoError(t, kept.UnmarshalJSON(body))
+		require.Equal(t, len(b), len(kept))
+		if s, err := decodeText(b); err == nil {
+			_, _ = nodeOf(s)
+		}
+		if list, err := decodeObjects(b); err == nil {
+			if rows, err := rowsOf(list); err == nil {
+				for i, r := range rows {
+					require.Positive(t, r.vmid)
+					require.True(t, i == 0 || rows[i-1].vmid < r.vmid, "one guest twice")
+				}
+			}
+		}
+		o, err := decodeObject(b)
+		if err != nil {
+			return
+		}
+		for _, kind := range []string{qemu, lxc} {
+			g, err := normalise(row{vmid: 100, kind: kind}, o, o, []object{o})
+			if err != nil {
+				continue
+			}
+			require.Regexp(t, `^pve:100:[0-9a-f]{40}$`, string(g.incarnation()))
+			require.True(t, g.fingerprint("").Valid())
+			require.GreaterOrEqual(t, len(g.storage()), len(g.volumes()))
+			for _, fact := range facts(g, nil) {
+				require.NoError(t, op.CheckText("a fact", fact.Text))
+			}
+		}
+	})
+}
+
+// Sizes are never negative, and a number of bytes is what it says.
+func FuzzSizes(f *testing.F) {
+	for _, s := range []string{"32G", "1.5T", "0.0000001K", "9999999T", "current=512,x=1", "s:vm-1-disk-0,size=1G,media=cdrom", "volume=a:b,mp=/x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if n, err := parseSize(s); err == nil {
+			require.GreaterOrEqual(t, n, int64(0))
+			back, err := parseSize(strconv.FormatInt(n, 10))
+			require.NoError(t, err)
+			require.Equal(t, n, back)
+		}
+		if n, err := parseMemory(s); err == nil {
+			require.GreaterOrEqual(t, n, int64(0))
+			back, err := parseMemory(strconv.FormatInt(n, 10))
+			require.NoError(t, err)
+			require.Equal(t, n, back)
+		}
+		d := parseDrive("scsi0", s)
+		require.Equal(t, "scsi0", d.key)
+		require.GreaterOrEqual(t, d.size, int64(0))
+		require.False(t, d.owned() && d.cdrom)
+	})
+}
+
+// What is read from a description is written as the same again.
+func FuzzMarker(f *testing.F) {
+	f.Add("notes\ngated: {\"birth\":\"b\",\"labels\":{\"a\":\"b\"},\"protected\":true,\"vmid\":100}\nmore")
+	f.Add("gated: {}")
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := parseMarker(s)
+		if err != nil || !m.there {
+			return
+		}
+		text, err := m.in(s)
+		if err != nil {
+			require.ErrorIs(t, err, op.Oversized)
+			return
+		}
+		again, err := parseMarker(text)
+		require.NoError(t, err)
+		require.Equal(t, m, again)
+	})
+}
+
+// A token file is one line, and what is refused is not told.
+func FuzzToken(f *testing.F) {
+	f.Add("gated@pve!gate=11111111-2222-4333-8444-555555555555\n")
+	f.Add("AB:CD")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, secret, err := parseToken("file", s)
+		if err != nil {
+			require.ErrorIs(t, err, op.Malformed)
+		} else {
+			require.Contains(t, []string{id + "=" + secret, id + "=" + secret + "\n"}, s)
+		}
+		if pin, err := ParseFingerprint(s); err == nil {
+			again, err := ParseFingerprint(spelled(pin))
+			require.NoError(t, err)
+			require.Equal(t, pin, again)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package proxmox
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+func made(t *testing.T, kind string, config object, snapshots ...object) *guest {
+	t.Helper()
+	g, err := normalise(row{vmid: 100, node: "pve1", kind: kind}, config, config, snapshots)
+	require.NoError(t, err)
+	return g
+}
+
+func but(o object, kv ...string) object {
+	o = maps.Clone(o)
+	for i := 0; i < len(kv); i += 2 {
+		if o[kv[i]] = kv[i+1]; kv[i+1] == "" {
+			delete(o, kv[i])
+		}
+	}
+	return o
+}
+
+var (
+	machine = object{"name": "web", "digest": "d", "smbios1": "uuid=u1", "vmgenid": "g1", "meta": "creation-qemu=9,ctime=1",
+		"scsi0": "s:vm-100-disk-0,size=1G", "scsi1": "s:vm-100-disk-1,size=1G", "net0": "virtio=AA:BB:CC:00:11:22"}
+	container = object{"hostname": "web", "digest": "d", "rootfs": "s:vm-100-disk-0,size=1G", "net0": "hwaddr=AA:BB:CC:00:11:22",
+		"description": "gated: {\"birth\":\"b1\",\"labels\":{},\"protected\":false,\"vmid\":100}\n"}
+)
+
+// Each part of who a guest is makes another of it; what is not a part does not.
+func TestIncarnation(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind    string
+		config  object
+		another bool
+	}{
+		"a rollback's generation":    {qemu, but(machine, "vmgenid", "g2"), true},
+		"another uuid":               {qemu, but(machine, "smbios1", "uuid=u2"), true},
+		"made at another time":       {qemu, but(machine, "meta", "creation-qemu=9,ctime=2"), true},
+		"another volume":             {qemu, but(machine, "scsi0", "s:vm-100-disk-2,size=1G"), true},
+		"one volume less":            {qemu, but(machine, "scsi1", ""), true},
+		"one volume more":            {qemu, but(machine, "unused0", "s:vm-100-disk-2"), true},
+		"a disk detached":            {qemu, but(machine, "scsi1", "", "unused0", "s:vm-100-disk-1"), false},
+		"a disk grown":               {qemu, but(machine, "scsi0", "s:vm-100-disk-0,size=2G"), false},
+		"renamed":                    {qemu, but(machine, "name", "db"), false},
+		"another QEMU":               {qemu, but(machine, "meta", "creation-qemu=10,ctime=1"), false},
+		"a machine's other address":  {qemu, but(machine, "net0", "virtio=AA:BB:CC:00:11:23"), false},
+		"more memory":                {qemu, but(machine, "memory", "1024"), false},
+		"a container's address":      {lxc, but(container, "net0", "hwaddr=AA:BB:CC:00:11:23"), true},
+		"a container's root":         {lxc, but(container, "rootfs", "s:vm-100-disk-1,size=1G"), true},
+		"a container's mark":         {lxc, but(container, "description", strings.Replace(container["description"], "b1", "b2", 1)), true},
+		"a container without a mark": {lxc, but(container, "description", ""), true},
+		"a container's notes":        {lxc, but(container, "description", "notes\n"+container["description"]), false},
+	} {
+		base := map[string]object{qemu: machine, lxc: container}[c.kind]
+		was, is := made(t, c.kind, base).incarnation(), made(t, c.kind, c.config).incarnation()
+		require.Equal(t, c.another, was != is, name)
+		require.Regexp(t, `^pve:100:[0-9a-f]{40}$`, string(is))
+	}
+}
+
+// What a signature covers is in the fingerprint, and what changes by itself is not.
+func TestFingerprint(t *testing.T) {
+	snap := object{"name": "s1", "snaptime": "5"}
+	for name, c := range map[string]struct {
+		config    object
+		snapshots []object
+		other     bool
+	}{
+		"protection":                  {but(machine, "protection", "1"), nil, true},
+		"a tag":                       {but(machine, "tags", "prod"), nil, true},
+		"a label":                     {but(machine, "description", `gated: {"labels":{"a":"b"},"protected":false,"vmid":100}`), nil, true},
+		"memory":                      {but(machine, "memory", "1024"), nil, true},
+		"cores":                       {but(machine, "cores", "2"), nil, true},
+		"the size of a disk":          {but(machine, "scsi0", "s:vm-100-disk-0,size=2G"), nil, true},
+		"a disk under another name":   {but(machine, "scsi1", "", "unused0", "s:vm-100-disk-1"), nil, true},
+		"a disk that is thrown away":  {but(machine, "scsi1", "s:vm-100-disk-1,size=1G,snapshot=1"), nil, true},
+		"a snapshot":                  {machine, []object{snap}, true},
+		"what the data goes on from":  {but(machine, "parent", "s1"), nil, true},
+		"the digest":                  {but(machine, "digest", "e"), nil, false},
+		"the order of boot":           {but(machine, "boot", "order=scsi0"), nil, false},
+		"a lock":                      {but(machine, "lock", "backup"), nil, false},
+		"a snapshot's pseudo-current": {machine, []object{{"name": "current", "digest": "x", "running": "1"}}, false},
+	} {
+		got := made(t, qemu, c.config, c.snapshots...)
+		require.Equal(t, c.other, made(t, qemu, machine).fingerprint("") != got.fingerprint(""), name)
+		require.True(t, got.fingerprint("").Valid())
+	}
+	again := made(t, qemu, machine, object{"name": "s1", "snaptime": "6"})
+	require.NotEqual(t, made(t, qemu, machine, snap).fingerprint(""), again.fingerprint(""), "another snapshot of the same name")
+}
+
+// A copied description makes no guest one of ours; its labels protect the copy.
+func TestBirthIsBoundToTheNumber(t *testing.T) {
+	text, err := marker{there: true, vmid: 100, birth: "b1", labels: map[string]string{"tier": "prod"}, protected: true}.in("notes\nof people\n")
+	require.NoError(t, err)
+	config := but(machine, "description", text+"\n")
+	require.Equal(t, "b1", made(t, qemu, config).birth())
+	copied, err := normalise(row{vmid: 101, kind: qemu}, config, config, nil)
+	require.NoError(t, err)
+	require.Empty(t, copied.birth())
+	require.Equal(t, "prod", copied.labels()["tier"])
+	require.True(t, copied.protected())
+}
+
+func TestMarker(t *testing.T) {
+	m := marker{there: true, vmid: 7, birth: "b", protected: true, labels: map[string]string{"a": "b c", "x": ""}}
+	text, err := m.in("")
+	require.NoError(t, err)
+	got, err := parseMarker(text + "\n")
+	require.NoError(t, err)
+	require.Equal(t, m, got)
+	again, err := marker{there: true, vmid: 8, labels: map[string]string{}}.in("above\n" + text + "\nbelow\n")
+	require.NoError(t, err)
+	require.Equal(t, "above\nbelow\ngated: {\"labels\":{},\"protected\":false,\"vmid\":8}", again)
+	for _, bad := range []string{text + "\n" + text, "gated: ", "gated: {}", "gated: {\"vmid\":1}", "gated: null",
+		`gated: {"labels":{},"protected":false,"vmid":8,"scratch":true}`, `gated: {"labels":{},"protected":"no","vmid":8}`,
+		`gated: {"labels":{},"protected":false,"protected":true,"vmid":8}`} {
+		_, err := parseMarker(bad)
+		require.Error(t, err, bad)
+	}
+	none, err := parseMarker("just notes\n gated: {}\nGated: x")
+	require.NoError(t, err)
+	require.False(t, none.there)
+	_, err = marker{there: true, labels: map[string]string{"a": strings.Repeat("x", maxDescription)}}.in("")
+	require.ErrorIs(t, err, op.Oversized)
+}

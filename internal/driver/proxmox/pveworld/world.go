@@ -1,0 +1,181 @@
+// Package pveworld has the World of the Proxmox VE driver for the suite that every
+// driver passes, over a simulated cluster. It is for tests alone.
+package pveworld
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/op"
+)
+
+// first is where the vmids of new guests begin.
+const first = 500
+
+// Config is that of a driver over a simulated cluster, with templates of both
+// kinds; kind is the kind of the one that is taken where none is named.
+func Config(t testing.TB, c *pvetest.Cluster, kind string) proxmox.Config {
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte(pvetest.TokenID+"="+pvetest.Secret+"\n"), 0o600))
+	templates := map[string]proxmox.Template{
+		"qemu": {Kind: "qemu", Disk: 1, Network: "virtio,bridge=vmbr0", OSType: "l26"},
+		"lxc":  {Kind: "lxc", OSTemplate: pvetest.Template, Disk: 1, Network: "name=eth0,bridge=vmbr0", Unprivileged: true},
+	}
+	templates[proxmox.Default] = templates[kind]
+	return proxmox.Config{URL: strings.TrimSuffix(c.URL(), "/api2/json"), TokenFile: token, Fingerprint: c.Fingerprint(),
+		Node: pvetest.Node, Storage: "local-lvm", BackupStorage: "local", First: first, Last: first + 99,
+		StopGrace: 2 * time.Second, Timeout: 20 * time.Second, Templates: templates}
+}
+
+// hands are those of somebody who works on the cluster behind the gate's back.
+type hands struct {
+	*pvetest.Cluster
+	t     testing.TB
+	cfg   proxmox.Config
+	kind  string
+	root  string // the key of a guest's first disk
+	count int
+}
+
+// New returns a World of guests of one kind, "qemu" or "lxc", over a cluster of its
+// own.
+func New(t testing.TB, kind string) drivertest.World {
+	c := pvetest.New(t)
+	return Over(t, c, kind)
+}
+
+// Over is New over a cluster that the caller keeps.
+func Over(t testing.TB, c *pvetest.Cluster, kind string) drivertest.World {
+	h := &hands{Cluster: c, t: t, cfg: Config(t, c, kind), kind: kind, root: map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind]}
+	labels := map[string]any{"tier": "test"}
+	w := drivertest.World{
+		Driver:  h.open(),
+		Restart: func() driver.Driver { return h.open() },
+		Make:    func(name string) { h.Make(h.spec(name)) },
+		Remake:  func(name string) { h.Remake(h.VMID(name), h.spec(name)) },
+		Change:  func(name string) { h.Set(h.VMID(name), map[string]string{"tags": "changed"}) },
+		Fill:    h.fill,
+		Content: h.content,
+		Wishes:  []op.Params{{}, {"memory": int64(48), "cpus": int64(2), "command": "", "labels": labels, "protected": false}},
+		Changes: []op.Params{{"memory": int64(33)}, {"cpus": int64(3)}, {"labels": labels}, {"memory": int64(64), "cpus": int64(1)},
+			{"protected": true}, {"protected": false}},
+		Aliases: func(name string) []string { return []string{strconv.Itoa(h.VMID(name))} },
+		Abilities: drivertest.Abilities{
+			Protect:    func(name string) { h.SetProtection(h.VMID(name), true) },
+			Runs:       true,
+			MoveDisk:   h.moveDisk,
+			Leftover:   h.leftover,
+			Objects:    h.objects,
+			NewDisk:    map[string]string{"qemu": "scsi3", "lxc": "mp3"}[kind],
+			Sizes:      true,
+			Hang:       h.hang,
+			Lie:        func() func() { return h.Break(pvetest.Rule{Fault: pvetest.Lie}).Release },
+			LoseAnswer: func() { h.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.DropAfter, Times: 1}) },
+			Twice:      func() { h.Break(pvetest.Rule{Fault: pvetest.Twice}) },
+			Lacks:      map[string]string{"NewIDs": "Proxmox VE gives a volume's name again when it is free"},
+		},
+	}
+	if kind == "qemu" {
+		w.Volatile = h.volatile
+	} else {
+		w.Lacks["Volatile"] = "a container keeps what it holds when it stops"
+	}
+	return w
+}
+
+func (h *hands) open() *proxmox.Driver {
+	d, err := proxmox.New(h.cfg)
+	require.NoError(h.t, err)
+	return d
+}
+
+func (h *hands) spec(name string) pvetest.Spec {
+	return pvetest.Spec{Kind: h.kind, Name: name, Config: map[string]string{"memory": "256"},
+		Data: map[string][]byte{h.root: []byte("what " + name + " holds")}}
+}
+
+func (h *hands) fill(name string) {
+	h.count++
+	h.Write(h.VMID(name), h.root, fmt.Appendf(nil, "more of %s, %d", name, h.count))
+}
+
+// content digests what is on the disks of a guest.
+func (h *hands) content(name string) string {
+	vmid := h.VMID(name)
+	if vmid == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	volumes := h.Volumes(vmid)
+	for _, id := range slices.Sorted(maps.Keys(volumes)) {
+		if v := volumes[id]; v.Content != "backup" {
+			fmt.Fprintf(sum, "%s %d %x\n", id, v.Size, v.Data)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// volatile makes a machine that runs from a CD and keeps nothing.
+func (h *hands) volatile(name string) {
+	h.Make(pvetest.Spec{Kind: h.kind, Name: name, Disks: map[string]string{}, Running: true,
+		Config: map[string]string{"ide2": "local:iso/live.iso,media=cdrom"}})
+}
+
+// moveDisk is what qm disk move does: the volume gets a name of its new owner.
+func (h *hands) moveDisk(from, to string) {
+	source, target := h.VMID(from), h.VMID(to)
+	line := h.Guest(source).Config[h.root]
+	id, options, _ := strings.Cut(line, ",")
+	v := h.Volumes(source)[id]
+	v.ID, v.VMID = fmt.Sprintf("local-lvm:vm-%d-disk-7", target), target
+	h.AddVolume(v)
+	h.Set(target, map[string]string{map[string]string{"qemu": "scsi5", "lxc": "mp5"}[h.kind]: v.ID + "," + options})
+	h.Set(source, map[string]string{h.root: ""})
+}
+
+// leftover is a disk that the guest which had the next vmid before left behind.
+func (h *hands) leftover(string) func() string {
+	id := fmt.Sprintf("local-lvm:vm-%d-disk-0", first)
+	h.AddVolume(pvetest.Volume{ID: id, VMID: first, Size: 1 << 30, Format: "raw", Content: "images", Data: []byte("left over")})
+	return func() string { data, _ := h.Data(id); return string(data) }
+}
+
+func (h *hands) objects() (ids []op.StorageID) {
+	for _, v := range h.Volumes(0) {
+		if v.VMID != 0 && v.Content != "backup" {
+			ids = append(ids, op.StorageID(fmt.Sprintf("pve:%s:%d", v.ID, v.Size)))
+		}
+	}
+	return ids
+}
+
+func (h *hands) hang(at drivertest.Moment) func() {
+	rules := []*pvetest.Rule{}
+	methods := []string{"POST", "PUT", "DELETE"}
+	if at == drivertest.AtLook {
+		methods = []string{""}
+	}
+	for _, m := range methods {
+		rules = append(rules, h.Break(pvetest.Rule{Method: m, Fault: pvetest.HangBefore}))
+	}
+	return func() {
+		for _, r := range rules {
+			r.Release()
+		}
+	}
+}
