@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// vzdump backs guests up, each into one volume, and then prunes: of the guest's
-// backups on the storage the oldest go that its retention does not keep, unless
-// the request has remove=0.
+// vzdump backs a guest up into one volume, and then prunes: of the guest's backups
+// on the storage the oldest go that its retention does not keep. With remove=0 it
+// prunes nothing, and refuses where the retention leaves no room for another.
 func vzdump(c *Cluster, r call) (any, *refusal) {
 	vmid := r.vmid()
 	g := c.guests[vmid]
@@ -28,12 +28,20 @@ func vzdump(c *Cluster, r call) (any, *refusal) {
 	}
 	busy, unlock := g.lockFor("backup")
 	return c.fork(g.node, "vzdump", r.v["vmid"], func() *refusal {
+		remove := !r.has("remove") || r.flag("remove")
+		keep := s.keeps(r.v["prune-backups"])
 		if busy != nil {
-			return die("job errors")
+			return jobErrors(fmt.Sprintf("ERROR: Backup of VM %d failed - %s", g.vmid, busy.reason))
+		}
+		if !remove && keep > 0 && !r.flag("protected") && len(c.prunable(g, s)) >= keep {
+			return jobErrors(fmt.Sprintf("ERROR: Backup of VM %d failed - There is a max backup limit of %d enforced by the "+
+				"target storage or the vzdump parameters.", g.vmid, keep))
 		}
 		c.backUp(g, s, r)
-		if !r.has("remove") || r.flag("remove") {
-			c.prune(g, s, r.v["prune-backups"])
+		if remove && keep > 0 {
+			for _, v := range c.prunable(g, s)[min(keep, len(c.prunable(g, s))):] {
+				delete(c.volumes, v.ID)
+			}
 		}
 		return nil
 	}, unlock), nil
@@ -66,27 +74,32 @@ func (c *Cluster) backUp(g *guest, s *Storage, r call) {
 			"{{node}}", g.node).Replace(r.v["notes-template"]), Protected: r.flag("protected"), archive: a}
 }
 
-// prune destroys the oldest backups of a guest beyond what is kept. One that is
-// protected is neither destroyed nor counted.
-func (c *Cluster) prune(g *guest, s *Storage, asked string) {
-	keep := s.KeepLast
+// jobErrors is how a backup that failed ends: the reason is in the log alone.
+func jobErrors(line string) *refusal { return &refusal{reason: "job errors", log: line} }
+
+// keeps is how many backups of a guest a retention keeps; 0 is all.
+func (s *Storage) keeps(asked string) int {
+	if property(asked, "keep-all") == "1" {
+		return 0
+	}
 	if n, err := strconv.Atoi(property(asked, "keep-last")); err == nil {
-		keep = n
+		return n
 	}
-	if keep == 0 || property(asked, "keep-all") == "1" {
-		return
-	}
-	var old []*Volume
+	return s.KeepLast
+}
+
+// prunable are the backups of a guest on a storage, the youngest first. One that
+// is protected is neither pruned nor counted.
+func (c *Cluster) prunable(g *guest, s *Storage) []*Volume {
+	var out []*Volume
 	for _, v := range c.volumes {
 		if v.Storage == s.Name && v.VMID == g.vmid && v.Content == "backup" && !v.Protected &&
 			strings.Contains(v.ID, "vzdump-"+g.kind+"-") {
-			old = append(old, v)
+			out = append(out, v)
 		}
 	}
-	sort.Slice(old, func(i, j int) bool { return old[i].CTime > old[j].CTime })
-	for i := keep; i < len(old); i++ {
-		delete(c.volumes, old[i].ID)
-	}
+	sort.Slice(out, func(i, j int) bool { return out[i].CTime > out[j].CTime })
+	return out
 }
 
 // guestRestore makes a guest from a backup. With force it overwrites one.

@@ -28,8 +28,11 @@ func TestBackupsArePruned(t *testing.T) {
 	old := backups(t, c, "100")
 	require.Len(t, old, 2)
 	require.Regexp(t, `^dir:backup/vzdump-qemu-100-\d{4}(_\d\d){2}-\d\d_\d\d_\d\d\.vma\.zst$`, old[0])
-	does(t, c, "POST", "/nodes/pve1/vzdump", "vmid=100", "storage=dir", "remove=0", "notes-template={{guestname}}")
-	require.Len(t, backups(t, c, "100"), 3, "remove=0 prunes nothing")
+	ends(t, c, "job errors", "POST", "/nodes/pve1/vzdump", "vmid=100", "storage=dir", "remove=0")
+	require.Equal(t, old, backups(t, c, "100"), "remove=0 prunes nothing, and there is no room")
+	does(t, c, "POST", "/nodes/pve1/vzdump", "vmid=100", "storage=dir", "remove=0", "prune-backups=keep-all=1",
+		"notes-template={{guestname}}")
+	require.Len(t, backups(t, c, "100"), 3)
 	does(t, c, "PUT", content+"/"+old[0], "protected=1")
 	does(t, c, "POST", "/nodes/pve1/vzdump", "vmid=100", "storage=dir")
 	left := backups(t, c, "100")

@@ -17,6 +17,7 @@ type refusal struct {
 	status int
 	reason string
 	errors map[string]string
+	log    string // what a task's log says before its end
 }
 
 func (r *refusal) Error() string { return r.reason }

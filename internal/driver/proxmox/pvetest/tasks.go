@@ -18,7 +18,6 @@ type task struct {
 	log    []string
 	work   func() *refusal
 	clean  func()
-	polls  int // how often it is still said to run
 }
 
 // fork starts a task of a kind with work to do. It is done at once, unless a
@@ -48,6 +47,9 @@ func (c *Cluster) finish(t *task) {
 	if !lie && t.work != nil {
 		if refused := t.work(); refused != nil {
 			t.status = refused.reason
+			if refused.log != "" {
+				t.log = append(t.log, refused.log)
+			}
 			t.log = append(t.log, "TASK ERROR: "+refused.reason)
 		}
 	}
@@ -80,8 +82,7 @@ func taskStatus(c *Cluster, r call) (any, *refusal) {
 	out := map[string]any{"upid": t.upid, "node": t.node, "type": t.kind, "id": t.id, "pid": t.pid,
 		"pstart": t.pid * 7, "starttime": t.start, "user": TokenID[:strings.Index(TokenID, "!")],
 		"tokenid": TokenID[strings.Index(TokenID, "!")+1:]}
-	if t.status == "" || t.polls > 0 {
-		t.polls--
+	if t.status == "" {
 		out["status"] = "running"
 		return out, nil
 	}
