@@ -31,6 +31,9 @@ func (g *guest) facts() []op.Fact {
 	for _, line := range g.strange {
 		add("only while it runs", "%s: not in its configuration, and gone from it when it stops", line)
 	}
+	if g.paused {
+		add("state", "paused")
+	}
 	if g.active && !g.persistent {
 		add("definition", "transient: it was undefined while it runs, or never defined; left to others, it is gone when it stops")
 	}
@@ -38,7 +41,7 @@ func (g *guest) facts() []op.Fact {
 	if waits := g.waitingText(); waits != "" {
 		add("from the next start on", "%s", waits)
 	}
-	add("destroy, wipe, restore, snapshot-delete, disk-wipe, disk-delete", "cannot be undone: libvirt has no trash")
+	add("undo", "what destroy, wipe, restore and the deletions take cannot be brought back: libvirt has no trash")
 	return facts
 }
 

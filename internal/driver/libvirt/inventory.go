@@ -14,6 +14,8 @@ type domain struct {
 	live       domainXML // what runs; the zero value of what does not run
 	text       string    // of xml
 	active     bool
+	paused     bool
+	starting   bool // paused, because it is being started
 	persistent bool
 	saved      bool // has a managed save image: state that the next start goes on from
 	snapshots  bool
@@ -27,6 +29,7 @@ var sets = []struct {
 	put  func(*domain)
 }{
 	{golibvirt.ConnectListDomainsActive, func(d *domain) { d.active = true }},
+	{golibvirt.ConnectListDomainsPaused, func(d *domain) { d.paused = true }},
 	{golibvirt.ConnectListDomainsPersistent, func(d *domain) { d.persistent = true }},
 	{golibvirt.ConnectListDomainsManagedsave, func(d *domain) { d.saved = true }},
 	{golibvirt.ConnectListDomainsHasSnapshot, func(d *domain) { d.snapshots = true }},
@@ -93,6 +96,16 @@ func (dom *domain) read(ctx context.Context, s *session) (err error) {
 	if dom.xml, err = parseXML[domainXML](dom.text); err != nil {
 		dom.broken = err
 		return nil
+	}
+	if dom.paused {
+		reason, err := call(ctx, s, func(lv *golibvirt.Libvirt) (int32, error) {
+			_, reason, err := lv.DomainGetState(dom.Domain, 0)
+			return reason, err
+		})
+		if err != nil {
+			return err
+		}
+		dom.starting = reason == int32(golibvirt.DomainPausedStartingUp)
 	}
 	if dom.active {
 		text, err := describe(ctx, s, dom.Domain, 0)
