@@ -122,7 +122,9 @@ func (p *place) wish(revision, guests string) {
 	p.on(hub.PathDesired, says("application/json", `"`+revision+`"`, document(revision, map[string]string{"site": doc(guests)})))
 }
 
-func doc(guests string) string { return "apiVersion: gated/v1\nhost: " + testHost + "\nguests: " + guests + "\n" }
+func doc(guests string) string {
+	return "apiVersion: gated/v1\nhost: " + testHost + "\nguests: " + guests + "\n"
+}
 
 func document(revision string, sets map[string]string) string {
 	b, err := api.Encode(hub.Desired{Revision: revision, Host: testHost, Sets: sets})
