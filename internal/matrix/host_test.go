@@ -46,6 +46,8 @@ type host struct {
 	scopes  *scope.Driver
 	looked  func(op.Target)
 	back    driver.Driver // of guests, instead of the local driver; nil: that one
+
+	commands driver.Driver // of the catalogue; nil: there is none
 }
 
 type hostConfig struct {
@@ -180,6 +182,8 @@ func (h *host) of(kind string) driver.Driver {
 		return h.signers
 	case op.KindScope:
 		return h.scopes
+	case op.KindCommand:
+		return h.commands
 	}
 	if h.back != nil {
 		return h.back
