@@ -23,9 +23,6 @@ func vzdump(c *Cluster, r call) (any, *refusal) {
 	if s == nil || !strings.Contains(s.Content, "backup") {
 		return nil, die("storage '%s' does not support backups", r.v["storage"])
 	}
-	if !c.privileges["VM.Backup"] {
-		return nil, &refusal{status: 403, reason: fmt.Sprintf("Permission check failed (/vms/%d, VM.Backup)", vmid)}
-	}
 	busy, unlock := g.lockFor("backup")
 	return c.fork(g.node, "vzdump", r.v["vmid"], func() *refusal {
 		remove := !r.has("remove") || r.flag("remove")
@@ -132,9 +129,12 @@ func guestRestore(c *Cluster, r call) (any, *refusal) {
 	}
 	busy, unlock := g.lockFor("create")
 	return c.fork(g.node, g.work("restore"), r.v["vmid"], func() *refusal {
+		gone := c.gone(g)
 		switch {
 		case busy != nil:
 			return busy
+		case gone != nil:
+			return gone
 		case g.running:
 			return die("%s - vm is running", what)
 		}

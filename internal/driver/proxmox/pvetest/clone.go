@@ -41,6 +41,9 @@ func guestClone(c *Cluster, r call) (any, *refusal) {
 	c.guests[newID] = made
 	conf, data := c.copyOf(g, from, r), c.contents(g, from, r.v["snapname"])
 	return c.fork(g.node, g.work("clone"), r.v["vmid"], func() *refusal {
+		if refused := c.gone(made); refused != nil {
+			return refused
+		}
 		if refused := c.fillClone(made, conf, data, r); refused != nil {
 			c.erase(made)
 			return die("clone failed: %s", refused.reason)
@@ -50,8 +53,8 @@ func guestClone(c *Cluster, r call) (any, *refusal) {
 		}
 		return nil
 	}, func() {
-		if _, held := made.conf["scsi0"]; !held && len(made.conf) == 1 {
-			delete(c.guests, newID)
+		if made.conf["lock"] != "" && c.guests[newID] == made {
+			c.erase(made)
 		}
 	}), nil
 }

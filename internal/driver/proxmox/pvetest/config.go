@@ -91,12 +91,12 @@ func configSet(c *Cluster, r call) (any, *refusal) {
 	if r.Method == "PUT" {
 		return nil, c.update(g, ch)
 	}
-	upid := c.fork(g.node, "qmconfig", r.v["vmid"], func() *refusal {
+	upid := c.forkOn(g, "qmconfig", func(g *guest) *refusal {
 		if refused := c.precheck(g, ch); refused != nil {
 			return refused
 		}
 		return c.update(g, ch)
-	}, nil)
+	})
 	t := c.tasks[upid]
 	if !r.has("background_delay") || t.status == "" {
 		return upid, nil
@@ -109,9 +109,6 @@ func configSet(c *Cluster, r call) (any, *refusal) {
 
 // admissible refuses a change that makes no sense, before anything is done.
 func (c *Cluster) admissible(g *guest, r call, ch change) *refusal {
-	if r.has("skiplock") && r.flag("skiplock") {
-		return invalid("skiplock", "Only root may use this option.")
-	}
 	if len(ch.set)+len(ch.delete)+len(ch.revert) == 0 {
 		return die("no options specified")
 	}
@@ -128,9 +125,6 @@ func (c *Cluster) admissible(g *guest, r call, ch change) *refusal {
 }
 
 func (c *Cluster) precheck(g *guest, ch change) *refusal {
-	if c.guests[g.vmid] != g {
-		return die("Configuration file for %d does not exist", g.vmid)
-	}
 	stale := ch.digest != "" && ch.digest != g.digest()
 	if g.kind == "qemu" {
 		if stale {

@@ -25,7 +25,8 @@ const (
 	HangAfter                   // it is done, and waits until Release with the answer
 	Garbage                     // it is done, and what is answered is no JSON
 	Empty                       // it is done, and {"data":null} answered
-	Twice                       // a list's rows are answered twice; of all else the whole answer
+	Twice                       // it is done, and a list's rows are answered twice; all else once
+	Ignore                      // {"data":null} is answered; nothing is done
 	Lie                         // the task is started and ends with OK; nothing is done
 )
 
@@ -131,6 +132,9 @@ func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
 		return
 	case DropBefore:
 		drop(w)
+		return
+	case Ignore:
+		answer(w, nil, nil)
 		return
 	case HangBefore:
 		if !rule.wait(r) {

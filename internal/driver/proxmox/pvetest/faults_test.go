@@ -55,6 +55,10 @@ func TestPrivileges(t *testing.T) {
 	require.NotContains(t, does(t, c, "GET", "/access/permissions").(map[string]any)["/vms"], "VM.Allocate")
 	refuses(t, c, 403, "Permission check failed (/vms/100, VM.Allocate)", "DELETE", vm)
 	refuses(t, c, 403, "VM.PowerMgmt", "POST", vm+"/status/start")
+	c.Revoke("VM.Config.Memory", "VM.Backup")
+	refuses(t, c, 403, "VM.Config.Memory", "PUT", vm+"/config", "cores=2", "memory=1024")
+	does(t, c, "PUT", vm+"/config", "cores=2")
+	refuses(t, c, 403, "VM.Backup", "POST", "/nodes/pve1/vzdump", "vmid=100", "storage=dir")
 	c.Revoke("VM.Audit")
 	refuses(t, c, 403, "VM.Audit", "GET", vm+"/config")
 	require.Empty(t, does(t, c, "GET", "/cluster/resources", "type=vm"), "what may not be seen is not in a list")
@@ -79,7 +83,7 @@ func TestFaults(t *testing.T) {
 		status int // 0 is no answer
 	}{
 		FailBefore: {false, 500}, FailAfter: {true, 500}, DropBefore: {false, 0}, DropAfter: {true, 0},
-		Garbage: {true, 200}, Empty: {true, 200}, Twice: {true, 200},
+		Garbage: {true, 200}, Empty: {true, 200}, Twice: {true, 200}, Ignore: {false, 200},
 	} {
 		c := New(t)
 		c.Make(Spec{})

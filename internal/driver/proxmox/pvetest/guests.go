@@ -51,8 +51,10 @@ func guestCreate(c *Cluster, r call) (any, *refusal) {
 	c.guests[g.vmid] = g
 	set := settings(r.endpoint, r.v)
 	return c.fork(g.node, g.work("create"), r.v["vmid"], func() *refusal {
-		refused := c.fill(g, set, r.v["storage"])
-		if refused != nil {
+		if refused := c.gone(g); refused != nil {
+			return refused
+		}
+		if refused := c.fill(g, set, r.v["storage"]); refused != nil {
 			c.erase(g)
 			return die("unable to create %s - %s", title(kind, g.vmid), refused.reason)
 		}
@@ -61,7 +63,11 @@ func guestCreate(c *Cluster, r call) (any, *refusal) {
 			return c.start(g)
 		}
 		return nil
-	}, nil), nil
+	}, func() {
+		if g.conf["lock"] == "create" && c.guests[g.vmid] == g {
+			c.erase(g)
+		}
+	}), nil
 }
 
 // rootStorage refuses a container whose disks would go where no disks of
@@ -143,9 +149,6 @@ func (g *guest) volumes() map[string]bool {
 
 // destroyable refuses to destroy what is protected or runs.
 func (c *Cluster) destroyable(g *guest, force bool) *refusal {
-	if c.guests[g.vmid] != g {
-		return die("Configuration file for %d does not exist", g.vmid)
-	}
 	if refused := g.checkProtection("can't remove " + title(g.kind, g.vmid)); refused != nil {
 		return refused
 	}
@@ -169,14 +172,11 @@ func guestDelete(c *Cluster, r call) (any, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	if r.flag("skiplock") {
-		return nil, invalid("skiplock", "Only root may use this option.")
-	}
 	force := g.kind == "lxc" && r.flag("force")
 	if refused := c.destroyable(g, force); refused != nil {
 		return nil, refused
 	}
-	return c.fork(g.node, g.work("destroy"), r.v["vmid"], func() *refusal {
+	return c.forkOn(g, g.work("destroy"), func(g *guest) *refusal {
 		if refused := c.destroyable(g, force); refused != nil {
 			return refused
 		}
@@ -185,7 +185,7 @@ func guestDelete(c *Cluster, r call) (any, *refusal) {
 		}
 		c.destroy(g, r.flag("destroy-unreferenced-disks"))
 		return nil
-	}, nil), nil
+	}), nil
 }
 
 // destroy ends a guest. A disk of its number that no configuration names goes

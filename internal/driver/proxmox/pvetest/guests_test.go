@@ -47,3 +47,21 @@ func TestAStaleDigestIsRefused(t *testing.T) {
 	refuses(t, c, 500, "checksum mismatch", "PUT", vm+"/config", "protection=0", "digest="+old)
 	refuses(t, c, 500, "checksum mismatch", "POST", vm+"/config", "protection=0", "digest="+old)
 }
+
+func TestWhatCouldNotBeMadeIsNotThere(t *testing.T) {
+	c := New(t)
+	ends(t, c, "unable to create VM 100 - storage 'none' does not exist", "POST", "/nodes/pve1/qemu", "vmid=100",
+		"scsi0=local-lvm:1", "scsi1=none:1")
+	require.False(t, c.Exists(100))
+	require.Empty(t, c.Volumes(100), "not even the disk that could be made")
+	c.Break(Rule{Path: "qmcreate", Fault: Lie, Times: 1})
+	does(t, c, "POST", "/nodes/pve1/qemu", "vmid=100", "scsi0=local-lvm:1")
+	require.False(t, c.Exists(100), "a task that lies")
+	h := c.Hold("qmcreate")
+	ask(t, c, "POST", "/nodes/pve1/qemu", "vmid=100")
+	require.Equal(t, map[string]string{"lock": "create"}, c.Guest(100).Config)
+	refuses(t, c, 500, "VM 100 already exists on node 'pve1'", "POST", "/nodes/pve1/lxc", "vmid=100",
+		"ostemplate="+Template, "rootfs=local-lvm:1")
+	h.Fail("interrupted by signal")
+	require.False(t, c.Exists(100))
+}

@@ -67,6 +67,9 @@ func (c *Cluster) do(r call) (any, *refusal) {
 	if refused := c.permit(r); refused != nil {
 		return nil, refused
 	}
+	if r.flag("skiplock") {
+		return nil, invalid("skiplock", "Only root may use this option.")
+	}
 	key := r.Method + " " + strings.Replace(r.Path, "/"+r.kind(), "/{kind}", 1)
 	if h := handlers[key]; h != nil {
 		return h(c, r)

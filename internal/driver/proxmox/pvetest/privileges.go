@@ -14,38 +14,105 @@ func (c *Cluster) Revoke(privileges ...string) {
 // permit refuses what the token has no privilege for. Privileges are held for
 // everything or not at all.
 func (c *Cluster) permit(r call) *refusal {
-	need := ""
+	for _, need := range needs(r) {
+		if c.privileges[need] {
+			continue
+		}
+		path := "/"
+		switch {
+		case strings.HasPrefix(need, "Datastore."):
+			path = "/storage/" + r.v["storage"]
+		case strings.HasPrefix(need, "VM."):
+			path = "/vms/" + r.v["vmid"]
+		}
+		return &refusal{status: 403, reason: "Permission check failed (" + path + ", " + need + ")"}
+	}
+	return nil
+}
+
+// byEnd is what requests need, by the end of their template.
+var byEnd = []struct {
+	method, end string
+	needs       []string
+}{
+	{"POST", "/qemu", []string{"VM.Allocate"}},
+	{"POST", "/lxc", []string{"VM.Allocate"}},
+	{"POST", "/vzdump", []string{"VM.Backup", "Datastore.AllocateSpace"}},
+	{"POST", "/clone", []string{"VM.Clone", "VM.Allocate", "Datastore.AllocateSpace"}},
+	{"POST", "/template", []string{"VM.Allocate"}},
+	{"POST", "/rollback", []string{"VM.Snapshot.Rollback"}},
+	{"POST", "/snapshot", []string{"VM.Snapshot"}},
+	{"DELETE", "/snapshot/{snapname}", []string{"VM.Snapshot"}},
+	{"PUT", "/resize", []string{"VM.Config.Disk", "Datastore.AllocateSpace"}},
+	{"PUT", "/unlink", []string{"VM.Config.Disk"}},
+	{"POST", "/move_disk", []string{"VM.Config.Disk", "Datastore.AllocateSpace"}},
+	{"POST", "/move_volume", []string{"VM.Config.Disk", "Datastore.AllocateSpace"}},
+	{"DELETE", "/qemu/{vmid}", []string{"VM.Allocate"}},
+	{"DELETE", "/lxc/{vmid}", []string{"VM.Allocate"}},
+	{"DELETE", "/content/{volume}", []string{"Datastore.AllocateSpace"}},
+	{"PUT", "/content/{volume}", []string{"Datastore.Allocate"}},
+}
+
+func needs(r call) []string {
+	var out []string
+	for _, x := range byEnd {
+		if r.Method == x.method && strings.HasSuffix(r.Path, x.end) {
+			out = x.needs
+		}
+	}
 	switch {
-	case !strings.Contains(r.Path, "{vmid}") && !strings.Contains(r.Path, "{storage}"):
-		if r.Method == "POST" && !strings.HasSuffix(r.Path, "/vzdump") {
-			need = "VM.Allocate"
-		}
-	case r.Method == "GET":
-		need = "VM.Audit"
-		if strings.Contains(r.Path, "{storage}") {
-			need = "Datastore.Audit"
-		}
-	case r.Method == "DELETE" && strings.HasSuffix(r.Path, "{vmid}"):
-		need = "VM.Allocate"
+	case r.Method == "GET" && strings.Contains(r.Path, "{storage}"):
+		return []string{"Datastore.Audit"}
+	case r.Method == "GET" && strings.Contains(r.Path, "{vmid}"):
+		return []string{"VM.Audit"}
 	case strings.Contains(r.Path, "/status/"):
-		need = "VM.PowerMgmt"
-	case strings.HasSuffix(r.Path, "/clone"):
-		need = "VM.Clone"
-	case strings.HasSuffix(r.Path, "/rollback"):
-		need = "VM.Snapshot.Rollback"
-	case strings.Contains(r.Path, "/snapshot"):
-		need = "VM.Snapshot"
-	case strings.Contains(r.Path, "/resize"), strings.Contains(r.Path, "/unlink"), strings.Contains(r.Path, "/move_"):
-		need = "VM.Config.Disk"
-	case strings.HasSuffix(r.Path, "/config"):
-		need = "VM.Config.Options"
+		return []string{"VM.PowerMgmt"}
+	case strings.HasSuffix(r.Path, "/config"), r.Method == "POST" && out != nil && !strings.Contains(r.Path, "{vmid}"):
+		return append(append([]string(nil), out...), ofOptions(r)...)
 	}
-	if need == "" || c.privileges[need] {
+	return out
+}
+
+// ofOptions is what the options of a configuration need that are set or deleted.
+func ofOptions(r call) []string {
+	var out []string
+	keys := splitList(r.v["delete"])
+	for _, k := range sortedKeys(r.v) {
+		if !notConfig[k] {
+			keys = append(keys, k)
+		}
+	}
+	for _, k := range keys {
+		out = append(out, ofOption(k, r.v[k])...)
+	}
+	return out
+}
+
+func ofOption(key, value string) []string {
+	switch {
+	case strings.Contains(value, "media=cdrom"):
+		return []string{"VM.Config.CDROM"}
+	case driveKey.MatchString(key), mountKey.MatchString(key), unusedKey.MatchString(key):
+		if newDisk.MatchString(volumeID(value)) {
+			return []string{"VM.Config.Disk", "Datastore.AllocateSpace"}
+		}
+		return []string{"VM.Config.Disk"}
+	case strings.HasPrefix(key, "net"):
+		return []string{"VM.Config.Network", "SDN.Use"}
+	}
+	switch key {
+	case "storage", "mode", "compress", "remove", "notes-template", "protected", "prune-backups":
 		return nil
+	case "memory", "balloon", "swap":
+		return []string{"VM.Config.Memory"}
+	case "cores", "sockets", "vcpus", "cpu", "cpulimit", "cpuunits":
+		return []string{"VM.Config.CPU"}
+	case "scsihw", "machine", "smbios1", "vmgenid", "hotplug", "acpi":
+		return []string{"VM.Config.HWType"}
+	case "ciuser", "cipassword", "sshkeys":
+		return []string{"VM.Config.Cloudinit"}
+	case "hostname":
+		return []string{"VM.Config.Network"}
 	}
-	path := "/vms/" + r.v["vmid"]
-	if r.has("storage") {
-		path = "/storage/" + r.v["storage"]
-	}
-	return &refusal{status: 403, reason: "Permission check failed (" + path + ", " + need + ")"}
+	return []string{"VM.Config.Options"}
 }

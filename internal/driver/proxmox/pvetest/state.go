@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -130,8 +131,21 @@ func (g *guest) checkProtection(what string) *refusal {
 func (c *Cluster) guestOf(r call) (*guest, *refusal) {
 	g := c.guests[r.vmid()]
 	if g == nil || g.kind != r.kind() || g.node != r.v["node"] {
-		dir := map[string]string{"qemu": "qemu-server", "lxc": "lxc"}[r.kind()]
-		return nil, die("Configuration file 'nodes/%s/%s/%s.conf' does not exist", r.v["node"], dir, r.v["vmid"])
+		return nil, noConfig(r.kind(), r.v["node"], r.v["vmid"])
 	}
 	return g, nil
+}
+
+func noConfig(kind, node, vmid string) *refusal {
+	dir := map[string]string{"qemu": "qemu-server", "lxc": "lxc"}[kind]
+	return die("Configuration file 'nodes/%s/%s/%s.conf' does not exist", node, dir, vmid)
+}
+
+// gone refuses the work of a task that makes a guest, where somebody took the
+// guest away meanwhile.
+func (c *Cluster) gone(g *guest) *refusal {
+	if c.guests[g.vmid] != g {
+		return noConfig(g.kind, g.node, strconv.Itoa(g.vmid))
+	}
+	return nil
 }

@@ -96,15 +96,6 @@ func (c *Cluster) bootSize(g *guest) int64 {
 	return 0
 }
 
-// power are the requests that start and stop; what they may not find.
-func (c *Cluster) power(r call) (*guest, *refusal) {
-	g, refused := c.guestOf(r)
-	if refused != nil {
-		return nil, refused
-	}
-	return g, g.checkLock()
-}
-
 // work is the name of a worker: "qmstart", "vzstart".
 func (g *guest) work(verb string) string {
 	if g.kind == "lxc" {
@@ -121,7 +112,7 @@ func guestStart(c *Cluster, r call) (any, *refusal) {
 	if g.kind == "lxc" && g.running {
 		return nil, die("CT %d already running", g.vmid)
 	}
-	return c.fork(g.node, g.work("start"), r.v["vmid"], func() *refusal { return c.start(g) }, nil), nil
+	return c.forkOn(g, g.work("start"), c.start), nil
 }
 
 func (c *Cluster) start(g *guest) *refusal {
@@ -152,13 +143,13 @@ func guestStop(c *Cluster, r call) (any, *refusal) {
 	if g.kind == "lxc" && !g.running {
 		return nil, die("CT %d not running", g.vmid)
 	}
-	return c.fork(g.node, g.work("stop"), r.v["vmid"], func() *refusal {
+	return c.forkOn(g, g.work("stop"), func(g *guest) *refusal {
 		if refused := g.checkLock(); refused != nil {
 			return refused
 		}
 		c.halt(g)
 		return nil
-	}, nil), nil
+	}), nil
 }
 
 func guestShutdown(c *Cluster, r call) (any, *refusal) {
@@ -169,7 +160,7 @@ func guestShutdown(c *Cluster, r call) (any, *refusal) {
 	if g.kind == "lxc" && !g.running {
 		return nil, die("CT %d not running", g.vmid)
 	}
-	return c.fork(g.node, g.work("shutdown"), r.v["vmid"], func() *refusal {
+	return c.forkOn(g, g.work("shutdown"), func(g *guest) *refusal {
 		if refused := g.checkLock(); refused != nil {
 			return refused
 		}
@@ -178,7 +169,7 @@ func guestShutdown(c *Cluster, r call) (any, *refusal) {
 		}
 		c.halt(g)
 		return nil
-	}, nil), nil
+	}), nil
 }
 
 func guestReboot(c *Cluster, r call) (any, *refusal) {
@@ -189,7 +180,7 @@ func guestReboot(c *Cluster, r call) (any, *refusal) {
 	if !g.running {
 		return nil, die("VM %d not running", g.vmid)
 	}
-	return c.fork(g.node, g.work("reboot"), r.v["vmid"], func() *refusal {
+	return c.forkOn(g, g.work("reboot"), func(g *guest) *refusal {
 		if refused := g.checkLock(); refused != nil {
 			return refused
 		}
@@ -198,5 +189,5 @@ func guestReboot(c *Cluster, r call) (any, *refusal) {
 		}
 		c.halt(g)
 		return c.start(g)
-	}, nil), nil
+	}), nil
 }

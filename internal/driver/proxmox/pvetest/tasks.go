@@ -2,6 +2,7 @@ package pvetest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -35,6 +36,18 @@ func (c *Cluster) fork(nodeName, kind, id string, work func() *refusal, clean fu
 	}
 	c.finish(t)
 	return t.upid
+}
+
+// forkOn starts a task for a guest. Workers find their guest by its vmid, when
+// they have its lock, and not before: it may be another by then.
+func (c *Cluster) forkOn(g *guest, kind string, work func(*guest) *refusal) string {
+	return c.fork(g.node, kind, strconv.Itoa(g.vmid), func() *refusal {
+		now := c.guests[g.vmid]
+		if now == nil || now.kind != g.kind {
+			return noConfig(g.kind, g.node, strconv.Itoa(g.vmid))
+		}
+		return work(now)
+	}, nil)
 }
 
 // finish does the work of a task and ends it.

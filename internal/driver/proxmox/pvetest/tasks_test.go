@@ -84,3 +84,27 @@ func TestADeafGuestIgnoresAShutdown(t *testing.T) {
 	does(t, c, "POST", vm+"/status/shutdown", "forceStop=1")
 	require.False(t, c.Guest(100).Running)
 }
+
+func TestAWorkerFindsItsGuestByItsNumberAlone(t *testing.T) {
+	c := New(t)
+	c.Make(Spec{Name: "web1"})
+	h := c.Hold("qmdestroy")
+	ask(t, c, "DELETE", vm)
+	<-h.Came()
+	c.Remake(100, Spec{Name: "bystander"})
+	h.Release()
+	require.False(t, c.Exists(100), "another guest, and it is gone")
+}
+
+func TestAProtectionThatIsSetInTimeSavesAGuest(t *testing.T) {
+	c := New(t)
+	c.Make(Spec{Name: "web1"})
+	h := c.Hold("qmdestroy")
+	upid := ask(t, c, "DELETE", vm).data.(string)
+	<-h.Came()
+	c.SetProtection(100, true)
+	h.Release()
+	_, exit := outcome(t, c, upid)
+	require.Contains(t, exit, "protection mode enabled")
+	require.True(t, c.Exists(100))
+}

@@ -28,7 +28,7 @@ func guestResize(c *Cluster, r call) (any, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	check := func() (*Volume, int64, *refusal) {
+	check := func(g *guest) (*Volume, int64, *refusal) {
 		if d := r.v["digest"]; d != "" && d != g.digest() {
 			return nil, 0, die(modified)
 		}
@@ -52,18 +52,18 @@ func guestResize(c *Cluster, r call) (any, *refusal) {
 		}
 		return v, size, nil
 	}
-	if _, _, refused := check(); refused != nil {
+	if _, _, refused := check(g); refused != nil {
 		return nil, refused
 	}
-	return c.fork(g.node, "resize", r.v["vmid"], func() *refusal {
-		v, size, refused := check()
+	return c.forkOn(g, "resize", func(g *guest) *refusal {
+		v, size, refused := check(g)
 		if refused != nil {
 			return refused
 		}
 		v.Size = size
 		g.conf[r.v["disk"]] = withProperty(g.conf[r.v["disk"]], "size", sizeText(size))
 		return nil
-	}, nil), nil
+	}), nil
 }
 
 // guestMove copies a disk to another storage; the old volume becomes unused or is
@@ -86,6 +86,9 @@ func guestMove(c *Cluster, r call) (any, *refusal) {
 	return c.fork(g.node, worker, r.v["vmid"], func() *refusal {
 		if busy != nil {
 			return busy
+		}
+		if refused := c.gone(g); refused != nil {
+			return refused
 		}
 		v, refused := c.allocate(r.v["storage"], g, old.Size, r.v["format"])
 		if refused != nil {
