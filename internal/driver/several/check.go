@@ -24,7 +24,7 @@ const (
 type Checker struct {
 	backend driver.Backend
 	base    context.Context
-	limit   func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	limit   limit
 	now     func() time.Time
 	log     *slog.Logger
 

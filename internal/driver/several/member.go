@@ -31,9 +31,10 @@ type member struct {
 
 func newMember(base context.Context, b driver.Backend, c Config) *member {
 	m := &member{Driver: driver.Contain(b, c.Logger), name: b.Name(), log: c.Logger, now: c.Now, since: c.Now()}
-	m.lists = lane{base: base, limit: c.Limit, now: c.Now, patience: listPatience}
-	m.looks = lane{base: base, limit: c.Limit, now: c.Now, patience: lookPatience}
-	m.checker = &Checker{backend: b, base: base, limit: c.Limit, now: c.Now, log: c.Logger}
+	bound := c.limitOf(m.name)
+	m.lists = lane{base: base, limit: bound, now: c.Now, patience: listPatience}
+	m.looks = lane{base: base, limit: bound, now: c.Now, patience: lookPatience}
+	m.checker = &Checker{backend: b, base: base, limit: bound, now: c.Now, log: c.Logger}
 	return m
 }
 

@@ -29,7 +29,7 @@ const (
 // meets it first its patience, and everybody after that next to nothing.
 type lane struct {
 	base     context.Context // of tries that nobody waits for to their end
-	limit    func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	limit    limit
 	now      func() time.Time
 	patience time.Duration
 

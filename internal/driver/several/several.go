@@ -30,9 +30,12 @@ type Config struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	// Limit bounds how long a look may take; nil is context.WithTimeout.
-	Limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	// limitOf replaces, for tests, what bounds a look at the back end of a name.
+	limitOf func(name string) limit
 }
+
+// limit bounds how long something may take, as context.WithTimeout does.
+type limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 
 // Driver is safe for concurrent use.
 type Driver struct {
@@ -47,8 +50,8 @@ var _ driver.Driver = (*Driver)(nil)
 // New lists every back end once. One that is away may be: its guests are unknown
 // until it is back. A name that two back ends claim is refused, as Conflict.
 func New(ctx context.Context, c Config) (*Driver, error) {
-	if c.Limit == nil {
-		c.Limit = context.WithTimeout
+	if c.limitOf == nil {
+		c.limitOf = func(string) limit { return context.WithTimeout }
 	}
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &Driver{log: c.Logger, stop: stop, makes: -1}

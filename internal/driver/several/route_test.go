@@ -1,0 +1,156 @@
+package several
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/memory/memorytest"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// patience bounds every wait, which is looked at each tick. Where things work it
+// is never waited for.
+const (
+	patience = 30 * time.Second
+	tick     = time.Millisecond
+)
+
+type ctx = context.Context
+
+// gated is a real gate in front of several back ends.
+type gated struct{ *drivertest.Gate }
+
+func newGate(t *testing.T, w *world) gated {
+	return gated{drivertest.NewGate(t, drivertest.World{Driver: w})}
+}
+
+func (g gated) destroy(name string) {
+	g.Done(drivertest.Hub, op.Ask{Op: "guest.destroy", Target: guest(name), Params: op.Params{}})
+}
+
+func (g gated) create(name string) op.Step {
+	return g.Ask(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest(name), Params: op.Params{}})
+}
+
+// The suite of all drivers, over a back end that has company.
+func TestConformance(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T) drivertest.World {
+		w := memorytest.New(t)
+		company := newFakes(t, "company")
+		c := company.config()
+		c.NewGuests, c.Backends = "memory", append(c.Backends, backend{w.Driver})
+		d, err := New(t.Context(), c)
+		require.NoError(t, err)
+		w.Driver, w.Restart = d, func() driver.Driver { return d }
+		return w
+	})
+}
+
+// backend is a driver with a name.
+type backend struct{ driver.Driver }
+
+func (backend) Name() string                           { return "memory" }
+func (backend) Check(context.Context) []driver.Finding { return nil }
+
+func TestStepsRunWhereTheirTargetIs(t *testing.T) {
+	w, a, b := newWorld(t)
+	g := newGate(t, w)
+	b.Put("db", nil)
+	g.Done(drivertest.Hub, op.Ask{Op: "guest.start", Target: guest("db"), Params: op.Params{}})
+	require.Equal(t, 1, b.calls("execute"))
+	g.Done(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest("web"), Params: op.Params{}})
+	require.Equal(t, 1, a.calls("execute"))
+	o, err := a.Observe(t.Context(), op.At(guest("web")))
+	require.NoError(t, err)
+	require.True(t, o.Present)
+}
+
+func TestNoPermitNoWork(t *testing.T) {
+	w, a, _ := newWorld(t)
+	_, err := w.Execute(t.Context(), gate.Permit{})
+	require.ErrorIs(t, err, op.NotAllowed)
+	require.Zero(t, a.calls("execute"))
+}
+
+// A guest is not made while a back end is away that may have one of the name; the
+// step waits.
+func TestNothingIsMadeWhileOneIsAway(t *testing.T) {
+	w, a, b := newWorld(t)
+	g := newGate(t, w)
+	s := g.create("web")
+	b.is(away)
+	require.ErrorIs(t, g.Execute(s.ID), op.Unavailable)
+	require.Equal(t, op.StatePlanned, g.Step(s.ID).State, "it stays")
+	require.Zero(t, a.calls("execute"))
+	_, err := g.Submit(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest("other"), Params: op.Params{}})
+	require.ErrorIs(t, err, op.Unavailable)
+
+	b.is(well)
+	require.NoError(t, g.Execute(s.ID))
+	require.Equal(t, 1, a.calls("execute"))
+}
+
+// A name that another back end has by now is refused before the permit is used.
+func TestAClaimMeanwhile(t *testing.T) {
+	w, a, b := newWorld(t)
+	g := newGate(t, w)
+	a.Put("web", nil)
+	r := g.Approved(drivertest.Hub, op.Ask{Op: "guest.destroy", Target: guest("web"), Params: op.Params{}})
+	b.Put("web", nil)
+	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget)
+	require.Zero(t, a.calls("execute")+b.calls("execute"))
+
+	s := g.create("new")
+	b.Put("new", nil)
+	require.Error(t, g.Execute(s.ID))
+	require.Zero(t, a.calls("execute"))
+}
+
+// What was signed waits for the back end to come back, and then runs.
+func TestWhatWasSignedWaits(t *testing.T) {
+	w, _, b := newWorld(t)
+	g := newGate(t, w)
+	b.Put("db", nil)
+	r := g.Waiting(drivertest.Hub, op.Ask{Op: "guest.destroy", Target: guest("db"), Params: op.Params{}})
+	b.is(away)
+	require.Error(t, g.Refresh(t.Context(), guest("db")))
+	require.Equal(t, op.StatePending, g.Step(r.ID).State, "the request stays")
+	_, err := g.Approve(r)
+	require.ErrorIs(t, err, op.Unavailable)
+	require.Equal(t, op.StatePending, g.Step(r.ID).State)
+	b.is(well)
+	_, err = g.Approve(r)
+	require.NoError(t, err)
+	b.is(away)
+	require.ErrorIs(t, g.Execute(r.ID), op.Unavailable)
+	require.Equal(t, op.StateAuthorized, g.Step(r.ID).State, "what was signed stays signed")
+	b.is(well)
+	require.NoError(t, g.Execute(r.ID))
+	o, err := b.Observe(t.Context(), op.At(guest("db")))
+	require.NoError(t, err)
+	require.False(t, o.Present)
+}
+
+func TestTasksAreOfTheirBackEnd(t *testing.T) {
+	w, _, b := newWorld(t)
+	g := newGate(t, w)
+	b.Put("db", nil)
+	b.tasks = true
+	s := g.Done(drivertest.Hub, op.Ask{Op: "guest.start", Target: guest("db"), Params: op.Params{}})
+	require.Equal(t, "b:UPID:1", s.Task)
+	require.Equal(t, 1, b.calls("task UPID:1"))
+	b.is(away)
+	_, err := w.Task(t.Context(), "b:UPID:1")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, op.UnknownTarget, "nobody says that there is no such task")
+	_, err = w.Task(t.Context(), "gone:1")
+	require.ErrorIs(t, err, op.Unavailable)
+	_, err = w.Task(t.Context(), "1")
+	require.ErrorIs(t, err, op.UnknownTarget)
+}

@@ -1,0 +1,280 @@
+package several
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+func TestEachGuestIsInOneBackEnd(t *testing.T) {
+	w, a, b := newWorld(t)
+	a.Put("web", nil)
+	b.Put("db", op.Params{"state": "running"})
+	b.Put("app", nil)
+	got, missing := w.listed()
+	require.Equal(t, map[string]string{"web": "stopped a", "db": "running b", "app": "stopped b"}, got)
+	require.Empty(t, missing)
+	all, err := w.List(t.Context())
+	require.NoError(t, err)
+	require.True(t, slices.IsSortedFunc(all, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) }))
+	for name, backend := range map[string]string{"web": "a", "db": "b"} {
+		o, err := w.look(name)
+		require.NoError(t, err)
+		require.Equal(t, backend, o.Backend)
+	}
+	o, err := w.look("none")
+	require.NoError(t, err)
+	require.False(t, o.Present)
+	require.Equal(t, "a", o.Backend, "where it would be made")
+	_, err = w.Observe(t.Context(), op.At(op.Target{Kind: "command", Name: "x"}))
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
+
+// Of a single back end that says its name, the list is passed on as it is: a round
+// over many guests costs nothing more.
+func TestASingleListIsPassedOn(t *testing.T) {
+	w := newFakes(t, "only")
+	f := w.all[0]
+	c := w.config()
+	c.NewGuests, c.Backends = "", []driver.Backend{named{f}}
+	d, err := New(t.Context(), c)
+	require.NoError(t, err)
+	for _, name := range []string{"x", "y", "z"} {
+		f.Put(name, nil)
+	}
+	one, err := d.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, one, 3)
+	two, err := d.List(t.Context())
+	require.NoError(t, err)
+	require.NotSame(t, &one[0], &two[0], "the fake makes a list for each call")
+	same := d.members[0].last
+	require.Same(t, &two[0], &same[0])
+
+	require.NoError(t, w.open(), "and one that does not say its name gets it")
+	got, _ := w.listed()
+	require.Equal(t, map[string]string{"x": "stopped only", "y": "stopped only", "z": "stopped only"}, got)
+}
+
+// named says its name in what it lists.
+type named struct{ *fake }
+
+func (n named) List(ctx ctx) ([]op.Observed, error) {
+	all, err := n.fake.List(ctx)
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Backend = n.name
+	}
+	return all, err
+}
+
+func TestWhatCannotBeOpened(t *testing.T) {
+	w := newFakes(t, "a", "b")
+	c := w.config()
+	c.NewGuests = ""
+	_, err := New(t.Context(), c)
+	require.ErrorIs(t, err, op.BadParams)
+	c.NewGuests = "c"
+	_, err = New(t.Context(), c)
+	require.ErrorIs(t, err, op.BadParams)
+
+	w.all[0].Put("web", nil)
+	w.all[1].Put("web", nil)
+	err = w.open()
+	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorContains(t, err, "guest/web is in a and in b")
+	w.all[1].is(away)
+	require.NoError(t, w.open(), "one that is away claims nothing")
+}
+
+func TestManyClaimsAreCounted(t *testing.T) {
+	w := newFakes(t, "a", "b")
+	for _, name := range strings.Split("one two three four five six seven", " ") {
+		w.all[0].Put(name, nil)
+		w.all[1].Put(name, nil)
+	}
+	require.ErrorContains(t, w.open(), "and so are 2 more")
+}
+
+func TestABackEndThatIsAway(t *testing.T) {
+	for what, m := range map[string]mode{"away": away, "hanging": hanging, "panicking": panicking} {
+		t.Run(what, func(t *testing.T) {
+			w, a, b := newWorld(t)
+			a.Put("web", nil)
+			b.Put("db", nil)
+			_, missing := w.listed()
+			require.Empty(t, missing)
+			b.Put("new", nil) // nobody has seen it yet
+			b.is(m)
+			for range 3 {
+				got, missing := w.listed()
+				require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown b"}, got)
+				require.Contains(t, missing, "the back end b is away")
+				o, err := w.look("web")
+				require.NoError(t, err, "the others' guests go on")
+				require.Equal(t, "a", o.Backend)
+				for _, name := range []string{"db", "new", "none"} {
+					_, err := w.look(name)
+					require.ErrorIs(t, err, op.Unavailable, name)
+					require.ErrorContains(t, err, "the back end b is away")
+				}
+			}
+			require.NotEmpty(t, w.States()[1].Away)
+			require.Empty(t, w.States()[0].Away)
+
+			a.Put("db", nil)
+			got, _ := w.listed()
+			require.Equal(t, "unknown ", got["db"], "it may be there twice")
+			_, err := w.look("db")
+			require.ErrorIs(t, err, op.Unavailable)
+
+			b.is(well)
+			comesBack(t, w)
+			got, missing = w.listed()
+			require.Empty(t, missing)
+			require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown ", "new": "stopped b"}, got)
+			o, err := w.look("none")
+			require.NoError(t, err)
+			require.False(t, o.Present)
+		})
+	}
+}
+
+// comesBack looks until the back ends that hung are asked again: the looks that
+// were given up end in their own time.
+func comesBack(t *testing.T, w *world) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, listErr := w.List(t.Context())
+		_, lookErr := w.look("none")
+		return listErr == nil && lookErr == nil
+	}, patience, tick)
+}
+
+// A back end whose calls never come back is asked a bounded number of times, and
+// nobody waits for it twice.
+func TestABackEndThatNeverComesBack(t *testing.T) {
+	w, a, b := newWorld(t)
+	a.Put("web", nil)
+	b.is(stuck)
+	for range 50 {
+		got, missing := w.listed()
+		require.Equal(t, map[string]string{"web": "stopped a"}, got)
+		require.NotEmpty(t, missing)
+		_, err := w.look("web")
+		require.NoError(t, err)
+		w.time = w.time.Add(trial)
+	}
+	require.LessOrEqual(t, b.calls("list"), maxStuck+1)
+	require.LessOrEqual(t, b.calls("look"), maxStuck+1)
+	require.Greater(t, b.calls("list"), 1, "it is tried again")
+}
+
+func TestNamesThatTwoClaim(t *testing.T) {
+	w, a, b := newWorld(t)
+	a.Put("web", nil)
+	a.Put("db", nil)
+	b.Put("web", nil) // later
+	got, missing := w.listed()
+	require.Empty(t, missing)
+	require.Equal(t, map[string]string{"web": "unknown ", "db": "stopped a"}, got, "that name alone")
+	_, err := w.look("web")
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.ErrorContains(t, err, "guest/web is in a and in b")
+	_, err = w.look("db")
+	require.NoError(t, err)
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	w, a, b := newWorld(t)
+	a.Put("web", nil)
+	b.Put("db", nil)
+	b.is(twice)
+	got, missing := w.listed()
+	require.Empty(t, missing)
+	require.Equal(t, map[string]string{"web": "stopped a", "db": "unknown b"}, got)
+	b.is(lying)
+	_, err := w.look("web")
+	require.ErrorIs(t, err, op.StaleTarget, "b has something under that name, whatever it is")
+	_, err = w.look("none")
+	require.ErrorIs(t, err, op.StaleTarget)
+}
+
+func TestWhatIsUndeletedComesFromItsTrash(t *testing.T) {
+	w, a, b := newWorld(t)
+	g := newGate(t, w)
+	undelete := func(p op.Params) (op.Observed, error) {
+		return w.Observe(t.Context(), op.Look{Target: guest("web"), Op: "guest.undelete", Params: p})
+	}
+	o, err := undelete(op.Params{})
+	require.NoError(t, err)
+	require.Equal(t, "a", o.Backend, "no trash has it")
+
+	b.Put("other", nil) // guests in memory are numbered
+	inB := b.Put("web", nil).Incarnation
+	g.destroy("web")
+	o, err = undelete(op.Params{})
+	require.NoError(t, err)
+	require.Equal(t, "b", o.Backend)
+	require.Len(t, o.Trash, 1)
+
+	inA := a.Put("web", nil).Incarnation
+	g.destroy("web")
+	_, err = undelete(op.Params{})
+	require.ErrorIs(t, err, op.Conflict)
+	for inc, backend := range map[op.Incarnation]string{inA: "a", inB: "b"} {
+		o, err = undelete(op.Params{"incarnation": string(inc)})
+		require.NoError(t, err)
+		require.Equal(t, backend, o.Backend)
+	}
+	o, err = w.look("web")
+	require.NoError(t, err)
+	require.Len(t, o.Trash, 2, "people see all of it")
+}
+
+func TestACloneIsMadeWhereTheOriginalIs(t *testing.T) {
+	w, _, b := newWorld(t)
+	b.Put("db", nil)
+	clone := func(from string) (op.Observed, error) {
+		return w.Observe(t.Context(), op.Look{Target: guest("copy"), Op: "guest.clone", Params: op.Params{"from": from}})
+	}
+	o, err := clone("db")
+	require.NoError(t, err)
+	require.Equal(t, "b", o.Backend)
+	o, err = clone("none")
+	require.NoError(t, err)
+	require.Equal(t, "a", o.Backend)
+	o, err = clone("copy")
+	require.NoError(t, err)
+	require.Equal(t, "a", o.Backend)
+}
+
+func TestChecksAreSharedAndNotTooOften(t *testing.T) {
+	w, a, b := newWorld(t)
+	for range 20 {
+		found, at := w.Check(t.Context(), "a")
+		require.Equal(t, driver.OK, found[0].State)
+		require.Equal(t, w.time, at)
+	}
+	require.Equal(t, 1, a.calls("check"))
+	w.time = w.time.Add(checkEvery)
+	w.Check(t.Context(), "a")
+	require.Equal(t, 2, a.calls("check"))
+
+	b.is(stuck)
+	for range 20 {
+		found, _ := w.Check(t.Context(), "b")
+		require.Equal(t, driver.Bad, found[0].State)
+		require.NotEmpty(t, found[0].Hint)
+		w.time = w.time.Add(checkEvery)
+	}
+	require.Equal(t, 1, b.calls("check"), "never a second beside one that hangs")
+	a.is(panicking)
+	found, _ := w.Check(t.Context(), "a")
+	require.Equal(t, driver.Bad, found[0].State)
+}
