@@ -41,6 +41,7 @@ type Config struct {
 
 	Local     Local
 	Libvirt   *Libvirt // nil means none
+	Proxmox   *Proxmox // nil means none
 	HasLocal  bool     // the file has the section; see GuestBackends
 	NewGuests string   // one of GuestBackends: in which guests are made
 
@@ -104,6 +105,7 @@ func Parse(file string, b []byte) (Config, error) {
 		Operators:   uids(m.Get("operators")),
 		Local:       local(m.Map("local")),
 		Libvirt:     libvirt(m),
+		Proxmox:     proxmox(m),
 		HasLocal:    m.Has("local"),
 		Desired:     desired(m.Map("desired")),
 		Policy:      tightened(file, m.Map("policy")),

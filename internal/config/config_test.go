@@ -192,6 +192,13 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	small, err := config.Parse("gated.yaml", []byte("host: h\nlibvirt: {templates: {default: {}}}\n"))
 	require.NoError(t, err)
 	want.Libvirt = small.Libvirt
+	require.NotNil(t, c.Proxmox)
+	plain, err := config.Parse("gated.yaml", []byte("host: h\nproxmox: {url: \"https://h:1\", token_file: /t, ca_file: /c}\n"))
+	require.NoError(t, err)
+	require.Equal(t, []any{plain.Proxmox.First, plain.Proxmox.Last, plain.Proxmox.StopGrace, plain.Proxmox.Timeout},
+		[]any{c.Proxmox.First, c.Proxmox.Last, c.Proxmox.StopGrace, c.Proxmox.Timeout})
+	require.Len(t, c.Proxmox.Templates, 3)
+	want.Proxmox = c.Proxmox // all else of it depends on the cluster
 	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands

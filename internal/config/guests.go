@@ -18,6 +18,7 @@ var guestBackends = []struct {
 	configured func(Config) bool
 }{
 	{"libvirt", func(c Config) bool { return c.Libvirt != nil }},
+	{"proxmox", func(c Config) bool { return c.Proxmox != nil }},
 }
 
 // GuestBackends returns the names of the back ends that have the gate's guests,

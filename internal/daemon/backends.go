@@ -9,6 +9,7 @@ import (
 	"gated/internal/driver/command"
 	"gated/internal/driver/libvirt"
 	"gated/internal/driver/local"
+	"gated/internal/driver/proxmox"
 	"gated/internal/driver/several"
 )
 
@@ -21,6 +22,7 @@ type opener func(ctx context.Context, d *daemon) (driver.Backend, func() error, 
 // config.GuestBackends has.
 var guestOpeners = map[string]opener{
 	"libvirt": openLibvirt,
+	"proxmox": openProxmox,
 	"local":   openLocal,
 }
 
@@ -127,4 +129,19 @@ func openLibvirt(_ context.Context, d *daemon) (driver.Backend, func() error, er
 		return nil, nil, err
 	}
 	return l, l.Close, nil
+}
+
+func openProxmox(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	c := d.config.Proxmox
+	templates := make(map[string]proxmox.Template, len(c.Templates))
+	for name, t := range c.Templates {
+		templates[name] = proxmox.Template(t)
+	}
+	p, err := proxmox.New(proxmox.Config{URL: c.URL, TokenFile: c.TokenFile, Fingerprint: c.Fingerprint, CAFile: c.CAFile, Node: c.Node,
+		Pool: c.Pool, Storage: c.Storage, BackupStorage: c.BackupStorage, First: c.First, Last: c.Last, StopGrace: c.StopGrace,
+		Timeout: c.Timeout, Templates: templates})
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, p.Close, nil
 }

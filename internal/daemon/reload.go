@@ -165,6 +165,7 @@ func fixedNames(a, b config.Config) string {
 		{"operators", a.Operators, b.Operators},
 		{"local", []any{a.HasLocal, a.Local}, []any{b.HasLocal, b.Local}},
 		{"libvirt", a.Libvirt, b.Libvirt},
+		{"proxmox", a.Proxmox, b.Proxmox},
 		{"new_guests", a.NewGuests, b.NewGuests},
 		{"commands", a.Commands, b.Commands},
 		{"desired", a.Desired, b.Desired},

@@ -28,7 +28,7 @@ func (d *Driver) prepareCreate(ctx context.Context, step op.Step, _ *guest) (act
 	p := step.Params
 	name := p.Str("template")
 	if name == "" {
-		name = Default
+		name = d.usual()
 	}
 	t, ok := d.cfg.Templates[name]
 	if !ok {
@@ -45,6 +45,16 @@ func (d *Driver) prepareCreate(ctx context.Context, step op.Step, _ *guest) (act
 		return d.fromClone(ctx, step, t)
 	}
 	return d.fromNothing(ctx, step, t)
+}
+
+// usual is the template that is taken where none is named.
+func (d *Driver) usual() string {
+	if len(d.cfg.Templates) == 1 {
+		for name := range d.cfg.Templates {
+			return name
+		}
+	}
+	return Default
 }
 
 // fromNothing is one request, which also starts the guest.
