@@ -1,0 +1,143 @@
+package libvirt
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/op"
+)
+
+// allowed is a permit that a test gives itself.
+type allowed struct {
+	step op.Step
+	used bool
+}
+
+func (a *allowed) Step() op.Step                          { return a.step }
+func (a *allowed) Use(context.Context, op.Observed) error { a.used = true; return nil }
+
+// bed is a libvirtd without guests, with the driver before it.
+type bed struct {
+	*libvirttest.Libvirtd
+	d *Driver
+	t *testing.T
+}
+
+// templates are what tests make guests from: emulated, and with nothing on the
+// disk.
+var templates = map[string]Template{
+	"default": {Memory: 32, Disk: 16, Type: "qemu"},
+	"raw":     {Memory: 32, Disk: 16, Type: "qemu", Format: formatRaw},
+	"copy":    {Memory: 32, Disk: 32, Type: "qemu", Image: "base.qcow2"},
+	"no-net":  {Memory: 32, Disk: 16, Type: "qemu", Network: "no-such-network"},
+	"no-mach": {Memory: 32, Disk: 16, Type: "qemu", Machine: "no-such-machine"},
+}
+
+func (b *bed) open(c Config) *Driver {
+	b.t.Helper()
+	c.Socket = orElse(c.Socket, b.Socket)
+	c.StopGrace = orElse(c.StopGrace, 300*time.Millisecond)
+	c.Templates = templates
+	d, err := New(c)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { require.NoError(b.t, d.Close()) })
+	return d
+}
+
+// beds are the tests that need a libvirtd: they share one, one after the other.
+var beds = map[string]func(*bed){}
+
+func TestLibvirtd(t *testing.T) {
+	l := libvirttest.Start(t)
+	for name, test := range beds {
+		t.Run(name, func(t *testing.T) {
+			l.Clear()
+			b := &bed{Libvirtd: l, t: t}
+			b.d = b.open(Config{})
+			test(b)
+		})
+	}
+}
+
+func target(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
+
+// try carries a step out, and reports whether its permit was used.
+func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
+	p := op.Params{}
+	for i := 0; i < len(kv); i += 2 {
+		p[kv[i].(string)] = kv[i+1]
+	}
+	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb, Target: target(name), Params: p}}
+	if verb == "create" {
+		a.step.Birth = newUUID()
+	}
+	r, err := b.d.execute(b.t.Context(), a)
+	return r, a.used, err
+}
+
+func (b *bed) must(verb, name string, kv ...any) driver.Result {
+	b.t.Helper()
+	r, _, err := b.try(verb, name, kv...)
+	require.NoError(b.t, err)
+	return r
+}
+
+// refused is a step that must be refused before its permit is used.
+func (b *bed) refused(code error, verb, name string, kv ...any) {
+	b.t.Helper()
+	_, used, err := b.try(verb, name, kv...)
+	require.ErrorIs(b.t, err, code)
+	require.False(b.t, used, "the permit was used for what cannot work")
+}
+
+func (b *bed) look(name string) op.Observed {
+	b.t.Helper()
+	o, err := b.d.Observe(b.t.Context(), op.At(target(name)))
+	require.NoError(b.t, err)
+	return o
+}
+
+func (b *bed) fact(name, fact string) string {
+	b.t.Helper()
+	for _, f := range b.look(name).Facts {
+		if f.Name == fact {
+			return f.Text
+		}
+	}
+	return ""
+}
+
+// files are the names of what is in the pool.
+func (b *bed) files() []string {
+	b.t.Helper()
+	found, err := os.ReadDir(b.Images)
+	require.NoError(b.t, err)
+	var out []string
+	for _, e := range found {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// file writes a file, and returns its path.
+func (b *bed) file(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.t.TempDir(), name)
+	require.NoError(b.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// holds reports whether a disk has bytes of this value at its beginning, as a
+// guest would read them.
+func (b *bed) holds(path, format string, value string) bool {
+	b.t.Helper()
+	return !strings.Contains(b.Run("qemu-io", "-f", format, "-c", "read -P "+value+" 0 64k", path), "verification failed")
+}
