@@ -59,8 +59,8 @@ func TestLibvirtd(t *testing.T) {
 	l := libvirttest.Start(t)
 	for name, test := range beds {
 		t.Run(name, func(t *testing.T) {
-			l.Clear()
-			b := &bed{Libvirtd: l, t: t}
+			b := &bed{Libvirtd: l.For(t), t: t}
+			b.Clear()
 			b.d = b.open(Config{})
 			test(b)
 		})

@@ -100,6 +100,14 @@ func Start(t testing.TB) *Libvirtd {
 	return l
 }
 
+// For returns the same libvirtd for a part of the test, which is failed where
+// something does not work.
+func (l *Libvirtd) For(t testing.TB) *Libvirtd {
+	part := *l
+	part.t = t
+	return &part
+}
+
 // Up starts the libvirtd, as it was when it was stopped but for guests that ran.
 func (l *Libvirtd) Up() {
 	l.t.Helper()

@@ -38,6 +38,7 @@ func Config(socket string) libvirt.Config {
 
 // New returns a World over l, which has no guests then.
 func New(t testing.TB, l *libvirttest.Libvirtd, proxy *libvirttest.Proxy) drivertest.World {
+	l = l.For(t)
 	h := &host{Libvirtd: l, t: t, proxy: proxy}
 	l.Clear()
 	h.open()
