@@ -101,24 +101,27 @@ func (w *world) snap() *snapshot {
 
 func (w *world) nonceRows() map[string]nonceRow {
 	w.t.Helper()
-	out := map[string]nonceRow{}
-	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) error {
-		rows, err := tx.Query(`SELECT nonce, job, idx, fate FROM nonces`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var n string
-			var r nonceRow
-			if err := rows.Scan(&n, &r.request.Job, &r.request.Index, &r.fate); err != nil {
-				return err
-			}
-			out[n] = r
-		}
-		return rows.Err()
-	}))
+	var out map[string]nonceRow
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) { out, err = readNonces(tx); return err }))
 	return out
+}
+
+func readNonces(tx *store.Tx) (map[string]nonceRow, error) {
+	out := map[string]nonceRow{}
+	rows, err := tx.Query(`SELECT nonce, job, idx, fate FROM nonces`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n string
+		var r nonceRow
+		if err := rows.Scan(&n, &r.request.Job, &r.request.Index, &r.fate); err != nil {
+			return nil, err
+		}
+		out[n] = r
+	}
+	return out, rows.Err()
 }
 
 // keptOfProcess is what the driver keeps of a guest's process, beside its data.

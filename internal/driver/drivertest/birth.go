@@ -44,7 +44,7 @@ var birthCases = []spec{
 		c.Done(Hub, c.creates(Fresh))
 		second := c.Look(Fresh)
 		require.NotEqual(c.t, first.Incarnation, second.Incarnation)
-		c.w.needs(c.t, "NewIDs")
+		c.w.Needs(c.t, "NewIDs")
 		for _, id := range second.Storage {
 			require.NotContains(c.t, first.Storage, id, "an id of storage was used again")
 		}

@@ -27,11 +27,13 @@ import (
 // Host is the name of the gate's host, for documents of desired state.
 const Host = "host"
 
-// Who asks: a program of some user, and two registered agents of the same user.
+// Who asks: a program of some user, two registered agents of the same user, and
+// the daemon's own user.
 var (
 	Hub     = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
 	Builder = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 79, Agent: "builder"}
 	Tester  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 80, Agent: "tester"}
+	Daemon  = op.Requester{Source: op.SourceAPI, UID: 4242, PID: 1}
 )
 
 // Gate is a real gate over a real store, in front of a driver. fsck runs over the
@@ -71,7 +73,7 @@ func NewGate(t testing.TB, w World) *Gate {
 		return err
 	}))
 	g.Gate, err = gate.New(gate.Config{Store: g.Store, Observer: observer{g}, Clock: clock, Host: Host,
-		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: rules, UID: 4242, Wake: g.woken,
+		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: rules, UID: Daemon.UID, Wake: g.woken,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
 	require.NoError(t, err)
 	return g

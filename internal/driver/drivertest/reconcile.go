@@ -48,9 +48,11 @@ func (g *Gate) Reconcile(sources ...reconcile.Source) reconcile.Status {
 	go func() { ended <- r.Run(ctx) }()
 	returns(g.t, "the reconciler's first round", func() { <-looked })
 	within(g.t, "the reconciler comes to rest", func() bool {
+		if q := r.Status().Queue; q.Waiting > 0 || q.Working > 0 {
+			return false
+		}
 		under, err := g.Dispatched(g.ctx)
-		q := r.Status().Queue
-		return err == nil && len(under) == 0 && q.Waiting == 0 && q.Working == 0
+		return err == nil && len(under) == 0
 	})
 	status := r.Status()
 	cancel()

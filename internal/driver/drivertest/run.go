@@ -36,7 +36,7 @@ func Run(t *testing.T, world func(*testing.T) World) {
 				t.Skipf("a %s is not made and destroyed through a gate", w.Driver.Kind())
 			}
 			if c.needs != "" {
-				w.needs(t, c.needs)
+				w.Needs(t, c.needs)
 			}
 			c.run(&one{Gate: NewGate(t, w), w: w, t: t})
 		})

@@ -160,9 +160,9 @@ func (a Abilities) can() map[string]bool {
 		"Hang": a.Hang != nil, "Lie": a.Lie != nil, "LoseAnswer": a.LoseAnswer != nil, "Twice": a.Twice != nil}
 }
 
-// needs skips the case where an ability is missing, with the reason. That it is
-// missing without one, or is there with one, fails it.
-func (a Abilities) needs(t testing.TB, ability string) {
+// Needs skips the test where an ability, by its field's name, is missing, with the
+// reason. That it is missing without one, or is there with one, fails it.
+func (a Abilities) Needs(t testing.TB, ability string) {
 	t.Helper()
 	has, known := a.can()[ability]
 	why, lacks := a.Lacks[ability]
