@@ -142,3 +142,10 @@ func fact(o op.Observed, name string) string {
 func anyText(max int64) catalogue.Param {
 	return catalogue.Param{Type: catalogue.String, Pattern: `(?s).*`, Max: max}
 }
+
+func number(t *testing.T, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 32)
+	require.NoError(t, err)
+	return n
+}
