@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -41,7 +43,11 @@ func (t *tool) guestsCommand() *cobra.Command {
 }
 
 func (t *tool) listGuests(guests []api.Guest) error {
+	apart := several(guests)
 	rows := []string{wordsGuestsHead}
+	if apart {
+		rows = []string{wordsGuestsHeadWhere}
+	}
 	for _, g := range guests {
 		if t.JSON {
 			if err := t.Emit(g); err != nil {
@@ -56,12 +62,26 @@ func (t *tool) listGuests(guests []api.Guest) error {
 		case g.Destroy != nil:
 			destroy = string(g.Destroy.Class)
 		}
-		rows = append(rows, cli.Row(g.Name, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy))
+		row := []string{g.Name, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy}
+		if apart {
+			row = slices.Insert(row, 1, g.Backend)
+		}
+		rows = append(rows, cli.Row(row...))
 	}
 	if t.JSON {
 		return nil
 	}
 	return t.Table(rows...)
+}
+
+// several reports whether guests are of more than one back end.
+func several(guests []api.Guest) bool {
+	for _, g := range guests {
+		if g.Backend != guests[0].Backend {
+			return true
+		}
+	}
+	return false
 }
 
 // showGuest prints everything that is known of one guest.
@@ -75,6 +95,7 @@ func (t *tool) showGuest(g api.Guest) error {
 	if g.Error != nil {
 		add("error", string(g.Error.Code)+": "+g.Error.Detail)
 	}
+	add("back end", g.Backend)
 	add("incarnation", string(g.Incarnation))
 	add("fingerprint", string(g.Fingerprint))
 	add("spec", string(g.Spec.Canonical()))
@@ -87,7 +108,11 @@ func (t *tool) showGuest(g api.Guest) error {
 	for _, f := range g.Facts {
 		add(f.Name, f.Text)
 	}
+	for _, d := range g.Disks {
+		add("disk", fmt.Sprintf(wordsDisk, d.Name, d.Size>>20))
+	}
 	add("snapshots", strings.Join(g.Snapshots, ", "))
+	add("backups", strings.Join(g.Backups, ", "))
 	for _, tr := range g.Trash {
 		add("in the trash", string(tr.Incarnation)+" until "+cli.Moment(tr.Until))
 	}

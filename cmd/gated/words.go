@@ -161,10 +161,10 @@ being run. What else is in the settings stays as it is, and a copy of them is ke
 	"hook uninstall": {"uninstall", "Take out what hook install put in", "What was there before is put back.",
 		"  gated hook uninstall --git"},
 	"hook status": {"status", "Say how often hooks could not check, and why", "", "  gated hook status"},
-	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying",
-		`Reserves a path that does not exist under a name of its own, runs each hook that is installed with it and with a free one, and
-takes away what it made. Changes no file of yours. Exits 1 if a hook does not block, if nothing is installed, or if anything else is
-wrong.`,
+	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying, and how the daemon's back ends are",
+		`Has the daemon check its back ends. Reserves a path that does not exist under a name of its own, runs each hook that is
+installed with it and with a free one, and takes away what it made. Changes no file of yours. Exits 1 if a hook does not block, if
+nothing is installed, or if anything else is wrong: a back end that is away, too.`,
 		"  gated doctor"},
 	"hub": {"hub --dir DIR", "Serve desired state and signed operations to gates, and show what they report",
 		`The reference hub: DIR/HOST/*.yaml are the sets of the gate of that host, DIR/HOST/operations/NAME.json with NAME.json.sig
@@ -451,10 +451,13 @@ const (
 	wordsSigner        = "    signed by %s\n"
 	wordsKey           = "    key %s\n"
 	wordsCancelled     = "%s is %s\n"
-	wordsGuestsHead    = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
-	wordsForeign       = "made by other hands than this gate's"
-	wordsApplied       = "set %s: %s\n"
-	wordsAsWished      = "set %s: everything is as wished\n"
+	// Where guests are in several back ends.
+	wordsGuestsHeadWhere = "NAME\tBACK END\tSTATE\tPROTECTED\tSPEC\tDESTROY"
+	wordsDisk            = "%s, %d MiB"
+	wordsGuestsHead      = "NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"
+	wordsForeign         = "made by other hands than this gate's"
+	wordsApplied         = "set %s: %s\n"
+	wordsAsWished        = "set %s: everything is as wished\n"
 
 	wordsGuestFailed  = "%s: %s: %s\n"
 	wordsRequestWaits = "%s waits for a signature: opsign approve %s\n"

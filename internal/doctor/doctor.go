@@ -17,6 +17,7 @@ import (
 type Gate interface {
 	Where() string // the address at which it answered last
 	Status(context.Context) (api.Status, error)
+	Backends(context.Context) ([]api.Backend, error)
 	Self(context.Context) (api.Caller, error)
 	Agents(context.Context) ([]api.Agent, error)
 	RegisterAgent(context.Context, api.RegisterAgent) (api.RegisteredAgent, error)
@@ -50,7 +51,9 @@ func (d Doctor) Run(ctx context.Context) Report {
 	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
 	r.asked = len(trials) > 0
 	groups := bySocket(trials)
-	d.daemon(ctx, r, groups)
+	if d.daemon(ctx, r, groups) {
+		d.backends(ctx, r)
+	}
 	d.failures(r, groups)
 	for _, g := range groups {
 		d.tryAt(ctx, r, g)
@@ -59,8 +62,9 @@ func (d Doctor) Run(ctx context.Context) Report {
 	return *r
 }
 
-// daemon says which socket answers, and for whom it takes the caller.
-func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) {
+// daemon says which socket answers, and for whom it takes the caller. It reports
+// whether one answers.
+func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	s, where, err := d.status(ctx, d.Socket)
@@ -69,10 +73,10 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) {
 		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
 			r.add(whatDaemon, Note, fmt.Sprintf(wordsElsewhere, op.Shown(groups[0].socket), short(err))).
 				hint(fmt.Sprintf(hintElsewhere, hook.Quote(groups[0].socket)))
-			return
+			return false
 		}
 		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
-		return
+		return false
 	}
 	r.Socket = where
 	f := r.add(whatDaemon, OK, fmt.Sprintf(wordsIsolation, op.Shown(r.Socket), op.Shown(s.Isolation)))
@@ -83,7 +87,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) {
 	me, err := d.Caller(ctx)
 	if err != nil {
 		r.add(whatCaller, Bad, fmt.Sprintf(wordsNoCaller, short(err)))
-		return
+		return true
 	}
 	r.Caller = &me
 	if me.Agent != nil {
@@ -91,6 +95,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) {
 	} else {
 		r.add(whatCaller, Note, fmt.Sprintf(wordsUnnamed, me.UID, op.Shown(me.Why))).hint(hintUnnamed)
 	}
+	return true
 }
 
 // status asks the daemon of a socket how it is, and where it is.

@@ -32,11 +32,15 @@ type gate struct {
 	left                   []api.Agent // that are registered beside
 	as                     *api.Agent  // what the caller is
 	reserved               []api.Reserve
+	has                    []api.Backend
+	hasErr                 error
 }
 
 func (g *gate) Status(context.Context) (api.Status, error) {
 	return api.Status{Isolation: "uid"}, g.statusErr
 }
+
+func (g *gate) Backends(context.Context) ([]api.Backend, error) { return g.has, g.hasErr }
 
 func (g *gate) Self(context.Context) (api.Caller, error) {
 	return api.Caller{UID: 7, Agent: g.as, Why: "nobody registered it"}, nil

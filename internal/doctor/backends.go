@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/api"
+	"gated/internal/op"
+)
+
+// backendsAsk bounds the question for the daemon's back ends. Each of them may
+// take seconds, and all are asked side by side.
+const backendsAsk = 15 * time.Second
+
+// backends has the daemon check its back ends, and says what each found.
+func (d Doctor) backends(ctx context.Context, r *Report) {
+	ctx, cancel := context.WithTimeout(ctx, backendsAsk)
+	defer cancel()
+	g, err := d.Connect(d.Socket, "")
+	if err != nil {
+		return // which was said of the daemon
+	}
+	defer g.Close()
+	list, err := g.Backends(ctx)
+	switch {
+	case errors.Is(err, op.Malformed):
+		r.add(whatBackends, Note, wordsOlder).hint(hintOlder)
+		return
+	case err != nil:
+		r.add(whatBackends, Bad, fmt.Sprintf(wordsNoBackends, short(err)))
+		return
+	}
+	for _, b := range list {
+		r.backend(b)
+	}
+}
+
+// backend says what one back end found.
+func (r *Report) backend(b api.Backend) {
+	what := fmt.Sprintf(whatBackend, b.Name)
+	if b.State == api.BackendAway {
+		f := r.add(what, Bad, fmt.Sprintf(wordsAway, op.Shown(b.Detail)))
+		if b.Since != nil {
+			f.Detail = fmt.Sprintf(wordsAwaySince, b.Since.UTC().Format(time.RFC3339), op.Shown(b.Detail))
+		}
+		f.hint(hintAway)
+	}
+	for _, x := range b.Findings {
+		f := r.add(what+": "+x.What, Bad, op.Shown(x.Detail))
+		switch s := State(x.State); s {
+		case OK, Note:
+			f.State = s
+		}
+		f.Hint = op.Shown(x.Hint)
+	}
+}
