@@ -30,15 +30,10 @@ func guestClone(c *Cluster, r call) (any, *refusal) {
 		return nil, die("parameter 'storage' not allowed for linked clones")
 	}
 	newID, _ := strconv.Atoi(r.v["newid"])
-	if c.guests[newID] != nil {
-		return nil, die("unable to create %s: config file already exists", title(g.kind, newID))
+	made, unlock, refused := c.cloneOf(g, newID)
+	if refused != nil {
+		return nil, refused
 	}
-	made := newGuest(g.kind, newID, g.node)
-	made.conf["lock"] = "clone"
-	if g.kind == "lxc" {
-		made.conf["lock"] = "create"
-	}
-	c.guests[newID] = made
 	conf, data := c.copyOf(g, from, r), c.contents(g, from, r.v["snapname"])
 	return c.fork(g.node, g.work("clone"), r.v["vmid"], func() *refusal {
 		if refused := c.gone(made); refused != nil {
@@ -53,10 +48,32 @@ func guestClone(c *Cluster, r call) (any, *refusal) {
 		}
 		return nil
 	}, func() {
+		unlock()
 		if made.conf["lock"] != "" && c.guests[newID] == made {
 			c.erase(made)
 		}
 	}), nil
+}
+
+// cloneOf makes the empty guest that a clone begins as. While it is made, a
+// container that is cloned is locked; a virtual machine is not.
+func (c *Cluster) cloneOf(g *guest, newID int) (*guest, func(), *refusal) {
+	made := newGuest(g.kind, newID, g.node)
+	made.conf["lock"] = "clone"
+	unlock := func() {}
+	if g.kind == "qemu" {
+		if c.guests[newID] != nil {
+			return nil, nil, die("unable to create %s: config file already exists", title(g.kind, newID))
+		}
+	} else {
+		if refused := c.unusedID(newID); refused != nil {
+			return nil, nil, refused
+		}
+		made.conf["lock"] = "create"
+		_, unlock = g.lockFor("disk")
+	}
+	c.guests[newID] = made
+	return made, unlock, nil
 }
 
 // copyOf is the configuration of a clone without its disks. All is copied that is

@@ -32,11 +32,16 @@
 //	c.Break(pvetest.Rule{Method: "DELETE", Path: "/qemu/{vmid}", Fault: pvetest.DropAfter, Times: 1})
 //	c.Break(pvetest.Rule{Path: "qmdestroy", Fault: pvetest.Lie}) // for Lie, Path is the kind of task
 //
+// The first rule that fits is met; Met, Came and Release are its rule's. A server
+// that drops a connection that was used before makes net/http send a GET again, so
+// such a rule may be met twice.
+//
 // # Other hands
 //
 // Make, Remake (another guest under the same vmid and name), Remove, Set,
-// SetProtection, SetLock, SetRunning, SetDeaf, SetNode, SetOffline, MoveDisk,
-// Write and AddVolume change the cluster past the API. Guest, Volumes and Data
-// look at it; they count as no request. Counts and Requests say what was asked
-// for.
+// SetProtection, SetLock, SetRunning, SetDeaf, SetNode, SetOffline, SetVersion,
+// MoveDisk, Write, AddVolume, AddStorage and Revoke (privileges of the token)
+// change the cluster past the API. Freeze lets /cluster/resources go stale, as the
+// real one is for seconds. Guest, Exists, VMID, Volumes and Data look at the
+// cluster; they count as no request. Counts and Requests say what was asked for.
 package pvetest

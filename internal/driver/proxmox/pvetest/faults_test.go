@@ -45,6 +45,7 @@ func TestTheCertificateCanBePinned(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, seen, strings.ReplaceAll(c.Fingerprint(), ":", ""))
+	require.NoError(t, fails(t, c, t.Context(), "GET", "/version"), "it is its own CA")
 }
 
 func TestPrivileges(t *testing.T) {

@@ -80,3 +80,12 @@ func TestManyAtOnce(t *testing.T) {
 	data, _ := c.Data(volumeID(c.Guest(bystander).Config["scsi0"]))
 	require.Equal(t, "untouched", string(data))
 }
+
+func TestAThousandGuestsAreOneList(t *testing.T) {
+	c := New(t)
+	for i := range 1000 {
+		c.Make(Spec{Name: fmt.Sprintf("web%d", i)})
+	}
+	require.Len(t, does(t, c, "GET", "/cluster/resources", "type=vm"), 1000)
+	require.Equal(t, Counts{List: 1}, c.Counts())
+}

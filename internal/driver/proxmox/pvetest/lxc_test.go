@@ -76,7 +76,13 @@ func TestRestoreOfAContainerDestroysAllItHad(t *testing.T) {
 func TestACloneOfAContainer(t *testing.T) {
 	c := New(t)
 	c.Make(Spec{Kind: "lxc", Name: "db1"})
-	does(t, c, "POST", ct+"/clone", "newid=101", "hostname=db2", "full=1")
+	h := c.Hold("vzclone")
+	ask(t, c, "POST", ct+"/clone", "newid=101", "hostname=db2", "full=1")
+	require.Equal(t, "disk", c.Guest(100).Config["lock"], "a container that is cloned is locked")
+	refuses(t, c, 500, "CT is locked (disk)", "DELETE", ct)
+	h.Release()
+	require.NotContains(t, c.Guest(100).Config, "lock")
+	refuses(t, c, 500, "CT 101 already exists on node 'pve1'", "POST", ct+"/clone", "newid=101")
 	a, b := c.Guest(100).Config, c.Guest(101).Config
 	require.Equal(t, "db2", b["hostname"])
 	require.NotEqual(t, property(a["net0"], "hwaddr"), property(b["net0"], "hwaddr"))

@@ -1,6 +1,9 @@
 package pvetest
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 func (c *Cluster) storageRows() []any {
 	rows := []any{}
@@ -143,11 +146,23 @@ func volumeDelete(c *Cluster, r call) (any, *refusal) {
 		return nil, die("Cannot remove image, a guest with VMID '%d' exists!\nYou can delete the image from the guest's "+
 			"hardware pane", v.VMID)
 	}
-	return c.fork(r.v["node"], "imgdel", v.ID[strings.LastIndexAny(v.ID, ":/")+1:]+"@"+v.Storage, func() *refusal {
+	id := v.Storage
+	if v.VMID != 0 {
+		id = strconv.Itoa(v.VMID) + "@" + id
+	}
+	upid := c.fork(r.v["node"], "imgdel", id, func() *refusal {
 		if v.Protected {
-			return die("cannot remove protected archive")
+			return die("cannot remove protected volume '%s' on '%s'", strings.TrimPrefix(v.ID, v.Storage+":"), v.Storage)
 		}
 		delete(c.volumes, v.ID)
 		return nil
-	}, nil), nil
+	}, nil)
+	t := c.tasks[upid]
+	if !r.has("delay") || t.status == "" {
+		return upid, nil
+	}
+	if t.status != "OK" {
+		return nil, die("Failed to remove volume '%s': %s", v.ID, t.status)
+	}
+	return nil, nil
 }
