@@ -1,0 +1,58 @@
+package drivertest_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/drivertest"
+)
+
+// faultEnv names the fault of the toy in a process that runs the suite over it.
+const faultEnv = "DRIVERTEST_FAULT"
+
+// The toy is right; with a fault, in a process of its own, it is wrong.
+func TestToy(t *testing.T) {
+	fault := os.Getenv(faultEnv)
+	drivertest.Run(t, func(*testing.T) drivertest.World {
+		return (&toy{fault: fault, has: map[string]guest{}}).world()
+	})
+}
+
+// What is wrong with a driver is found, by the case that is there for it.
+func TestEachFaultIsFound(t *testing.T) {
+	for fault, by := range map[string]string{
+		"needs no permit":            "a permit that is none",
+		"does not ask":               "a permit that was used",
+		"does what it does not list": "an operation that the back end does not have",
+		"follows names":              "another incarnation between approval and execution",
+		"covers no state":            "another state between approval and execution",
+		"covers data":                "data alone makes nothing stale",
+		"covers whether it runs":     "running is no part of what is signed",
+		"looks change something":     "looks change nothing",
+		"lists in another unit":      "a list says what a look says",
+		"knows every task":           "what is not there",
+		"knows other names":          "names that are nobody's",
+		"says no facts":              "what would be lost is said before it is signed",
+		"says no numbers":            "facts have numbers in them",
+		"names no storage":           "exactly the storage that was named goes",
+		"takes others with it":       "what is signed is done, and nothing else",
+		"forgets births":             "what the gate made is known as that",
+		"rounds":                     "a changed wish is reached in one pass",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			name := strings.ReplaceAll(by, " ", "_")
+			run := exec.Command(os.Args[0], "-test.run", "^TestToy$/^"+name+"$", "-test.v")
+			run.Env = append(os.Environ(), faultEnv+"="+fault)
+			out, err := run.CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "the suite passes it:\n%s", out)
+			require.Contains(t, string(out), "--- FAIL: TestToy/"+name, "it fails elsewhere:\n%s", out)
+			require.NotContains(t, string(out), "panic:")
+		})
+	}
+}

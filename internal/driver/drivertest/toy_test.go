@@ -1,0 +1,215 @@
+package drivertest_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// toy is a driver of a few lines that is right, unless it has the named fault.
+type toy struct {
+	fault string
+	mu    sync.Mutex
+	made  int
+	has   map[string]guest
+}
+
+type guest struct {
+	number   int
+	birth    string
+	running  bool
+	memory   int64
+	labels   map[string]any
+	content  string
+	observed int
+}
+
+func (d *toy) is(fault string) bool { return d.fault == fault }
+
+func (d *toy) Kind() string { return "guest" }
+
+func (d *toy) Observe(_ context.Context, l op.Look) (op.Observed, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.look(l.Target)
+}
+
+func (d *toy) look(t op.Target) (op.Observed, error) {
+	name := t.Name
+	if d.is("knows other names") {
+		name = strings.ToLower(name)
+	}
+	if t.Kind != d.Kind() {
+		return op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
+	}
+	o := op.Observed{Target: t, Running: "absent", Ops: []string{"guest.create", "guest.destroy", "guest.set-config", "guest.start", "guest.stop"},
+		Fingerprint: op.FingerprintOf([]byte(t.Name))}
+	g, ok := d.has[name]
+	if !ok {
+		return o, nil
+	}
+	if d.is("looks change something") {
+		g.observed++
+		g.content += "."
+		d.has[name] = g
+	}
+	o.Present, o.Birth, o.Running = true, g.birth, "stopped"
+	o.Incarnation = op.Incarnation(fmt.Sprintf("toy:%d", g.number))
+	o.Storage = []op.StorageID{op.StorageID(fmt.Sprintf("toy:data:%d", g.number))}
+	o.Spec = op.Params{"memory": g.memory, "labels": maps.Clone(g.labels)}
+	o.Labels = o.Spec.Labels("labels")
+	o.Facts = []op.Fact{{Name: "bytes", Text: fmt.Sprint(len(g.content))}}
+	covered := fmt.Sprint(g.number, o.Spec.Canonical())
+	if g.running {
+		o.Running = "running"
+	}
+	switch d.fault {
+	case "follows names":
+		o.Incarnation, covered = op.Incarnation("toy:"+name), fmt.Sprint(o.Spec.Canonical())
+	case "covers whether it runs":
+		covered += o.Running
+	case "covers no state":
+		covered = "x"
+	case "covers data":
+		covered += g.content
+	case "says no facts":
+		o.Facts = nil
+	case "says no numbers":
+		o.Facts[0].Text = "some"
+	case "names no storage":
+		o.Storage = nil
+	case "forgets births":
+		o.Birth = ""
+	case "rounds":
+		o.Spec["memory"] = g.memory / 2 * 2
+	}
+	o.Fingerprint = op.FingerprintOf([]byte(covered))
+	return o, nil
+}
+
+func (d *toy) List(context.Context) (all []op.Observed, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.has {
+		o, err := d.look(op.Target{Kind: "guest", Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if d.is("lists in another unit") {
+			o.Spec["memory"] = d.has[name].memory << 10
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func (d *toy) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
+	s := p.Step()
+	if s.Op == "" && !d.is("needs no permit") {
+		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
+	}
+	now, err := d.Observe(ctx, s.Look())
+	if err != nil && s.Op != "" {
+		return driver.Result{}, err
+	}
+	switch s.Op {
+	case "guest.create", "guest.destroy", "guest.set-config", "guest.start", "guest.stop", "":
+	default:
+		if !d.is("does what it does not list") {
+			return driver.Result{}, op.Refuse(op.UnknownOp, "no %s here", s.Op)
+		}
+	}
+	if s.Params.Has("template") {
+		return driver.Result{}, op.Refuse(op.BadParams, "no templates here")
+	}
+	err = p.Use(ctx, now)
+	if err != nil && !d.is("does not ask") && !d.is("needs no permit") {
+		return driver.Result{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.act(s)
+	return driver.Result{}, nil
+}
+
+func (d *toy) act(s op.Step) {
+	g, name := d.has[s.Target.Name], s.Target.Name
+	switch s.Op {
+	case "":
+		delete(d.has, drivertest.Victim)
+		return
+	case "guest.create":
+		d.made++
+		g = guest{number: d.made, birth: s.Birth, content: "new", running: s.Params.Str("state") == "running", labels: map[string]any{}}
+	case "guest.destroy":
+		delete(d.has, name)
+		if d.is("takes others with it") {
+			delete(d.has, drivertest.Bystander)
+		}
+		return
+	case "guest.start", "guest.stop":
+		g.running = s.Op == "guest.start"
+	}
+	if s.Params.Has("memory") {
+		g.memory = s.Params.Int("memory")
+	}
+	if s.Params.Has("labels") {
+		g.labels = s.Params["labels"].(map[string]any)
+	}
+	d.has[name] = g
+}
+
+func (d *toy) Task(context.Context, string) (driver.Progress, error) {
+	if d.is("knows every task") {
+		return driver.Progress{Done: true}, nil
+	}
+	return driver.Progress{}, op.Refuse(op.UnknownTarget, "no such task")
+}
+
+// world has the hands that work on a toy.
+func (d *toy) world() drivertest.World {
+	plant := func(name string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.made++
+		d.has[name] = guest{number: d.made, memory: 3, content: "precious", labels: map[string]any{}}
+	}
+	change := func(fn func(*guest)) func(string) {
+		return func(name string) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			g := d.has[name]
+			fn(&g)
+			d.has[name] = g
+		}
+	}
+	none := "a toy has nothing of the kind"
+	return drivertest.World{Driver: d, Restart: func() driver.Driver { return d }, Make: plant, Remake: plant,
+		Change: change(func(g *guest) { g.labels = map[string]any{"a": "b"} }),
+		Fill:   change(func(g *guest) { g.content += " more" }),
+		Content: func(name string) string {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.has[name].content
+		},
+		Wishes:  []op.Params{{"memory": int64(7)}},
+		Changes: []op.Params{{"memory": int64(9)}, {"labels": map[string]any{"c": "d"}}},
+		Abilities: drivertest.Abilities{Runs: true, NewIDs: true, Sizes: true,
+			Objects: func() (ids []op.StorageID) {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				for _, g := range d.has {
+					ids = append(ids, op.StorageID(fmt.Sprintf("toy:data:%d", g.number)))
+				}
+				return ids
+			},
+			Lacks: map[string]string{"Protect": none, "Volatile": none, "MoveDisk": none, "Leftover": none, "NewDisk": none,
+				"Hang": none, "Lie": none, "LoseAnswer": none, "Twice": none}}}
+}
