@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net/http/httptest"
 	"sync"
@@ -78,7 +80,9 @@ func New(t testing.TB, nodes ...string) *Cluster {
 	for _, p := range allPrivileges {
 		c.privileges[p] = true
 	}
-	c.http = httptest.NewTLSServer(c)
+	c.http = httptest.NewUnstartedServer(c)
+	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	c.http.StartTLS()
 	t.Cleanup(c.end)
 	return c
 }
