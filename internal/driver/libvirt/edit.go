@@ -24,9 +24,12 @@ type cut struct {
 
 // edit returns the domain's XML with the changes.
 func edit(text string, c changes) (string, error) {
-	e := editor{changes: c, text: text, dec: xml.NewDecoder(strings.NewReader(text))}
+	e := editor{changes: c, text: text, found: map[string]bool{}, dec: xml.NewDecoder(strings.NewReader(text))}
 	if err := e.walk(); err != nil {
 		return "", fmt.Errorf("the XML of libvirtd cannot be read: %w", err)
+	}
+	if c.memory > 0 && !e.found["memory"] || c.cpus > 0 && !e.found["vcpu"] {
+		return "", errors.New("the XML of libvirtd has no memory or no vcpu")
 	}
 	var b strings.Builder
 	at := int64(0)
@@ -45,6 +48,7 @@ type editor struct {
 	dec    *xml.Decoder
 	cuts   []cut
 	marked bool // the new mark has its place
+	found  map[string]bool
 }
 
 func (e *editor) walk() error {
@@ -98,6 +102,7 @@ func (e *editor) child(start xml.StartElement, from int64) error {
 	default:
 		return nil
 	}
+	e.found[start.Name.Local] = true
 	e.cuts = append(e.cuts, cut{from, e.dec.InputOffset(), with})
 	return nil
 }

@@ -61,8 +61,10 @@ func (g *guard) packet() ([]byte, error) {
 	if n < headerSize || n > maxPacket {
 		return nil, fmt.Errorf("libvirtd sent a packet of %d bytes", n)
 	}
-	packet := make([]byte, n)
-	copy(packet, size[:])
-	_, err := io.ReadFull(g.Conn, packet[lengthOfSize:])
-	return packet, err
+	// As much is kept as comes, and not as was announced.
+	rest, err := io.ReadAll(io.LimitReader(g.Conn, int64(n-lengthOfSize)))
+	if err == nil && len(rest) < int(n-lengthOfSize) {
+		err = io.ErrUnexpectedEOF
+	}
+	return append(size[:], rest...), err
 }

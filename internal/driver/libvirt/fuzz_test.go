@@ -1,0 +1,127 @@
+package libvirt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/op"
+)
+
+// FuzzDomain: what libvirtd says of a domain panics nothing, what is not changed
+// stays, and what is written is what is read.
+func FuzzDomain(f *testing.F) {
+	m := mark{uuid: "u", birth: "b", disk: "d", generation: "g", protected: true, labels: map[string]string{"a": `<&">'`}}
+	f.Add(libvirttest.DomainXML("web", "u", m.text(), "/a.qcow2", "/b.qcow2"))
+	f.Add(libvirttest.DomainXML("web", "u", ""))
+	f.Add("<domain><uuid>u</uuid><memory>1</memory><memory unit='MB'>7</memory><vcpu current='1' cpuset='0-1'>2</vcpu><metadata/></domain>")
+	f.Add("<domain><metadata><a><b/></a><x:guest xmlns:x='urn:gated:libvirt:guest:1'/><guest/></metadata></domain>")
+	f.Add("<?xml version='1.0' encoding='latin1'?><domain><!-- --><memory unit='TiB'>99999999999</memory></domain>")
+	f.Fuzz(func(t *testing.T, text string) {
+		x, err := parseXML[domainXML](text)
+		same, err2 := edit(text, changes{})
+		if err2 == nil {
+			require.Equal(t, text, same)
+		}
+		if err != nil {
+			return
+		}
+		if most, current, err := x.memory(); err == nil {
+			require.GreaterOrEqual(t, most, int64(0))
+			require.GreaterOrEqual(t, current, int64(0))
+		}
+		if most, current, err := x.cpus(); err == nil {
+			require.LessOrEqual(t, current, most)
+			require.Positive(t, current)
+		}
+		if was, err := x.mark(); err == nil {
+			require.True(t, was.birth == "" || op.CheckName(was.birth) == nil)
+		}
+		m := m
+		m.uuid = x.UUID
+		edited, err := edit(text, changes{memory: 40960, cpus: 3, mark: &m})
+		if err != nil {
+			return
+		}
+		now, err := parseXML[domainXML](edited)
+		require.NoError(t, err, edited)
+		require.Equal(t, x.Name, now.Name)
+		require.Equal(t, x.Disks, now.Disks)
+		most, _, err := now.memory()
+		if err == nil {
+			require.Equal(t, int64(40960), most, edited)
+		}
+		if is, err := now.mark(); err == nil && op.CheckText("a uuid", x.UUID) == nil {
+			require.Equal(t, m, is, edited)
+		}
+	})
+}
+
+// FuzzSmallXML: volumes and snapshots.
+func FuzzSmallXML(f *testing.F) {
+	f.Add("<volume><name>v</name><key>/v</key><capacity unit='bytes'>1</capacity><target><path>/v</path></target></volume>")
+	f.Add("<domainsnapshot><name>s</name><memory snapshot='external'/><disks><disk name='vda' snapshot='internal'/></disks></domainsnapshot>")
+	f.Fuzz(func(t *testing.T, text string) {
+		if v, err := parseXML[volumeXML](text); err == nil {
+			if n, err := v.Capacity.bytes(); err == nil {
+				require.GreaterOrEqual(t, n, int64(0))
+			}
+		}
+		if s, err := parseXML[snapshotXML](text); err == nil && s.Memory.Snapshot == "external" {
+			require.True(t, s.external())
+		}
+	})
+}
+
+// FuzzGuard: the library gets whole replies alone, each once and in order.
+func FuzzGuard(f *testing.F) {
+	packet := make([]byte, headerSize+4)
+	binary.BigEndian.PutUint32(packet, headerSize+4)
+	binary.BigEndian.PutUint32(packet[programAt:], program)
+	packet[typeAt+3], packet[serialAt+3] = typeOfReply, 1
+	f.Add(packet)
+	f.Add(append(bytes.Clone(packet), packet...))
+	f.Add([]byte{0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		got, _ := io.ReadAll(&guard{Conn: replay{r: bytes.NewReader(said)}})
+		last := uint32(0)
+		for len(got) > 0 {
+			require.GreaterOrEqual(t, len(got), headerSize)
+			n := binary.BigEndian.Uint32(got)
+			require.GreaterOrEqual(t, n, uint32(headerSize))
+			require.LessOrEqual(t, int(n), len(got))
+			serial := binary.BigEndian.Uint32(got[serialAt:])
+			require.Greater(t, serial, last)
+			require.Contains(t, string(said), string(got[:n]))
+			last, got = serial, got[n:]
+		}
+	})
+}
+
+// replay is a connection that says something.
+type replay struct {
+	net.Conn
+	r io.Reader
+}
+
+func (r replay) Read(p []byte) (int, error) { return r.r.Read(p) }
+
+// FuzzBacking: the head of a file names an absolute path or nothing.
+func FuzzBacking(f *testing.F) {
+	head := append([]byte(qcowMagic), 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 4, 'b', 'a', 's', 'e')
+	f.Add(head)
+	f.Add(head[:18])
+	f.Fuzz(func(t *testing.T, file []byte) {
+		name := backingName(bytes.NewReader(file), "/dir")
+		require.True(t, name == "" || filepath.IsAbs(name) && filepath.Clean(name) == name, name)
+		if bytes.Equal(file, head) {
+			require.Equal(t, "/dir/base", name)
+		}
+	})
+}
