@@ -18,7 +18,7 @@ RELIABILITY_SOAK ?= 3m
 # of its own; without one Go's word for that. The same commit makes the same programs.
 VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
 
-.PHONY: build demo demo-libvirt needs test matrix lint fuzz linear soak reliability bench clean
+.PHONY: build demo demo-command demo-libvirt needs test matrix lint fuzz linear soak reliability bench clean
 
 # Static programs in bin/.
 build:
@@ -27,6 +27,10 @@ build:
 # What gated does, shown with real guests, processes and keys.
 demo: build
 	./scripts/demo.sh
+
+# A command behind the gate: a database of a real PostgreSQL, on a cluster of its own.
+demo-command: build
+	./scripts/demo-command.sh
 
 # The same story with real virtual machines and disks. It takes root, and a libvirtd of its own.
 demo-libvirt: build

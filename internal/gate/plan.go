@@ -98,6 +98,9 @@ func whereListed(kind string) string {
 	if kind == op.KindScope {
 		return "gated reservations shows the scopes' ids; one whose directory was made anew is another scope"
 	}
+	if kind == op.KindCommand {
+		return "gated commands lists what there is"
+	}
 	return "gated guests lists what there is"
 }
 

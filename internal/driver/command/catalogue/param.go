@@ -189,13 +189,13 @@ func Read(declared map[string]Param, given op.Params) (map[string]string, error)
 			return nil, op.Refuse(op.BadParams, "%s is not text", name).WithHint("numbers and truth values are written as text too: \"42\"")
 		}
 		if why := p.Refuses(v); why != "" {
-			return nil, op.Refuse(op.BadParams, "%s: %s %s", name, op.Shown(v), why)
+			return nil, op.Refuse(op.BadParams, "%s: %s %s", name, op.Shown(v), why).WithHint("%s is a %s", name, p)
 		}
 		out[name] = v
 	}
 	for _, name := range sorted(declared) {
 		if _, ok := out[name]; !ok {
-			return nil, op.Refuse(op.BadParams, "the parameter %s is missing", name).WithHint("it is a %s", declared[name])
+			return nil, op.Refuse(op.BadParams, "the parameter %s is missing", name).WithHint("%s is a %s", name, declared[name])
 		}
 	}
 	return out, nil
