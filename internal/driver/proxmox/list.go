@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -25,6 +26,7 @@ type lookedAt struct {
 type kept struct {
 	text  string // the row that it belongs to
 	round int64
+	name  string // as it was known last
 	guest *guest
 	err   error
 }
@@ -68,7 +70,15 @@ func (s *lookedAt) keep(r row, round int64, g *guest, err error) {
 		delete(s.guests, r.vmid)
 		return
 	}
-	s.guests[r.vmid] = kept{text: r.text, round: round, guest: g, err: err}
+	name := r.name
+	switch {
+	case g != nil:
+		name = g.name
+	case name == "":
+		// Of a node that is away, the list has no names.
+		name = s.guests[r.vmid].name
+	}
+	s.guests[r.vmid] = kept{text: r.text, round: round, name: name, guest: g, err: err}
 }
 
 func (s *lookedAt) get(r row) (kept, bool) {
@@ -81,7 +91,8 @@ func (s *lookedAt) get(r row) (kept, bool) {
 // List looks at every guest: one request for all, and some for each guest whose row
 // changed since the last list. Facts and Backups are empty. A guest that cannot be
 // vouched for is listed as Unknown with the reason as its one fact, and so is a
-// name that two have; one whose name is none of a target's is left out.
+// name that two have; one whose name is none of a target's is left out. Where there
+// is one whose name cannot be had, the error is Incomplete: it may be any.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	all, err := d.rows(ctx)
 	if err != nil {
@@ -94,13 +105,16 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 		return nil, err
 	}
 	byName := map[string][]listed{}
+	var nameless error
 	for _, r := range rows {
 		k, ok := d.seen.get(r)
 		if !ok || k.guest != nil && k.guest.template {
 			continue
 		}
-		l := listed{r, k.guest, k.err}
-		byName[l.name()] = append(byName[l.name()], l)
+		if k.name == "" && k.err != nil {
+			nameless = &driver.Incomplete{Why: op.AsRefusal(about(r, k.err)).Detail}
+		}
+		byName[k.name] = append(byName[k.name], listed{r, k.guest, k.err})
 	}
 	out := make([]op.Observed, 0, len(rows))
 	for name, claims := range byName {
@@ -109,7 +123,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
-	return out, nil
+	return out, nameless
 }
 
 // lookAt looks at guests, some side by side.
@@ -136,13 +150,6 @@ type listed struct {
 	row   row
 	guest *guest
 	err   error
-}
-
-func (l listed) name() string {
-	if l.guest != nil {
-		return l.guest.name
-	}
-	return l.row.name
 }
 
 // claimed is what is known of a name: its one guest, or why there is nothing to

@@ -213,8 +213,14 @@ func answer(w http.ResponseWriter, data any, refused *refusal) {
 	write(w, status, reason, body)
 }
 
-// write takes the connection over, for net/http has no way to write a reason.
+// write takes the connection over for an error, for net/http has no way to write a
+// reason. After any other answer the connection stays.
 func write(w http.ResponseWriter, status int, reason string, body []byte) {
+	if status == http.StatusOK {
+		w.Header().Set("Content-Type", "application/json;charset=UTF-8")
+		_, _ = w.Write(body)
+		return
+	}
 	conn, buffer, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return

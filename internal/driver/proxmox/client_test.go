@@ -1,0 +1,240 @@
+package proxmox
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+const secretLine = "gated@pve!gate=11111111-2222-4333-8444-555555555555\n"
+
+// served is a client of a server that answers everything with fn.
+func served(t *testing.T, fn http.HandlerFunc) (*client, *httptest.Server, Config) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(fn)
+	s.Config.ErrorLog = nil
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	cfg := Config{URL: s.URL, TokenFile: filepath.Join(dir, "token"), CAFile: filepath.Join(dir, "ca.pem"), Timeout: time.Minute}
+	require.NoError(t, os.WriteFile(cfg.TokenFile, []byte(secretLine), 0o600))
+	require.NoError(t, os.WriteFile(cfg.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o644))
+	c, err := newClient(cfg)
+	require.NoError(t, err)
+	return c, s, cfg
+}
+
+// Every answer but one of 2xx is an error, with what it says of the work: whether
+// it can have been done, and whether it may work later. The library alone takes a
+// 302, a 404 and a 595 for success.
+func TestAnswersThatAreErrors(t *testing.T) {
+	for status, c := range map[int]struct{ untouched, passing bool }{
+		302: {true, false}, 400: {true, false}, 401: {true, false}, 403: {true, false}, 404: {true, false}, 429: {true, true},
+		500: {true, false}, 501: {true, false}, 502: {false, false}, 503: {true, true}, 504: {false, false},
+		595: {true, true}, 596: {false, false}, 599: {false, false},
+	} {
+		api, _, _ := served(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"data":null,"errors":{"vmid":"wrong"}}`))
+		})
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+			_, err := api.send(t.Context(), method, "/x", values{"a": "b"})
+			require.True(t, isAnswered(err, status), "%d: %v", status, err)
+			require.ErrorContains(t, err, `{"vmid":"wrong"}`)
+			require.Equal(t, c.untouched, untouched(err), "%d", status)
+			require.Equal(t, c.passing, passing(err), "%d", status)
+			ended := worked("x", err)
+			require.Equal(t, !c.untouched, driver.IsUnknown(ended), "%d", status)
+			require.Equal(t, c.untouched && c.passing, driver.IsTransient(ended), "%d", status)
+			require.ErrorIs(t, unreachable(err), op.Unavailable)
+		}
+	}
+}
+
+// A redirect is not followed: the token would go along.
+func TestRedirect(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed") }))
+	defer other.Close()
+	api, _, _ := served(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
+	_, err := api.send(t.Context(), "POST", "/x", values{"a": "b"})
+	require.True(t, isAnswered(err, 307), "%v", err)
+}
+
+// Each request is sent once, whatever becomes of it, and ends with its deadline, in
+// the head of an answer or in its body.
+func TestEachRequestOnceAndInTime(t *testing.T) {
+	end := make(chan struct{})
+	defer close(end)
+	var mu sync.Mutex
+	sent := map[string]int{}
+	for _, where := range []string{"head", "body", "dropped"} {
+		api, _, _ := served(t, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			sent[where+r.Method]++
+			mu.Unlock()
+			if where == "dropped" {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err == nil {
+					_ = conn.Close()
+				}
+				return
+			}
+			if where == "body" {
+				_, _ = w.Write([]byte(`{"data":`))
+				_ = http.NewResponseController(w).Flush()
+			}
+			select {
+			case <-end:
+			case <-r.Context().Done():
+			}
+		})
+		for _, method := range []string{"POST", "PUT", "DELETE"} {
+			api.timeout = time.Minute
+			if where != "dropped" {
+				api.timeout = 100 * time.Millisecond
+			}
+			_, err := api.send(t.Context(), method, "/x", nil)
+			require.Error(t, err)
+			require.Equal(t, where != "dropped", strings.Contains(worded(err), "in time"), "%v", err)
+			require.True(t, driver.IsUnknown(worked("x", err)), "it may have been done: %v", err)
+			mu.Lock()
+			require.Equal(t, 1, sent[where+method], "%s %s", method, where)
+			mu.Unlock()
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	api, _, _ := served(t, func(http.ResponseWriter, *http.Request) {})
+	_, err := api.send(gone, "DELETE", "/x", nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// An answer has a length that somebody can hold, and is what it should be.
+func TestAnswersThatAreNone(t *testing.T) {
+	body := ""
+	api, _, _ := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+	fine := `{"data":[` + strings.Repeat(" ", maxAnswer-len(`{"data":[]}`)) + `]}`
+	for _, body = range []string{fine + " ", "<html>", `{"data":`, ``, `{"data":null}`, `{}`, `{"data":{}}`, `{"data":[1]}`, `{"data":[{"a":1,"a":2}]}`, `[]`, `null`} {
+		_, err := api.list(t.Context(), "/x", nil)
+		require.Error(t, err, "%.40q", body)
+	}
+	for _, body = range []string{fine, `{"data":[]}`} {
+		list, err := api.list(t.Context(), "/x", nil)
+		require.NoError(t, err)
+		require.Empty(t, list)
+	}
+	body = `{"data":{"a":1,"b":"2","c":true,"d":null,"e":{"f":1},"g":0.5}}`
+	o, err := api.get(t.Context(), "/x", nil)
+	require.NoError(t, err)
+	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "g": "0.5"}, o)
+}
+
+// Numbers reach the server as they were said, in a query and in a body.
+func TestParametersAreTexts(t *testing.T) {
+	var query, kind string
+	api, _, _ := served(t, func(w http.ResponseWriter, r *http.Request) {
+		query, kind = r.URL.RawQuery, r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"data":null}`))
+	})
+	_, err := api.send(t.Context(), "GET", "/x", values{"vmid": "999999999"})
+	require.NoError(t, err)
+	require.Equal(t, "vmid=999999999", query)
+	require.Equal(t, "PVEAPIToken="+strings.TrimSpace(secretLine), kind)
+	_, err = api.send(t.Context(), "DELETE", "/x", values{"vmid": "100000000"})
+	require.NoError(t, err)
+	require.Equal(t, "vmid=100000000", query)
+}
+
+// Only the pinned certificate is spoken to; before that, nothing is sent.
+func TestTrust(t *testing.T) {
+	var asked atomic.Int64
+	_, s, cfg := served(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); _, _ = w.Write([]byte(`{"data":{}}`)) })
+	_, err := newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, Fingerprint: "AB:CD"})
+	require.Error(t, err)
+	cfg.CAFile, cfg.Fingerprint = "", strings.TrimSuffix(strings.Repeat("AB:", 32), ":")
+	api, err := newClient(cfg)
+	require.NoError(t, err)
+	_, err = api.get(t.Context(), "/version", nil)
+	var pin *pinError
+	require.ErrorAs(t, err, &pin)
+	require.True(t, untouched(err), "nothing was sent")
+	require.True(t, driver.IsTransient(worked("x", err)))
+	cfg.Fingerprint = pin.got
+	api, err = newClient(cfg)
+	require.NoError(t, err)
+	for range 3 { // a connection that is resumed is looked at, too
+		_, err = api.get(t.Context(), "/version", nil)
+		require.NoError(t, err)
+		s.CloseClientConnections()
+	}
+	require.EqualValues(t, 3, asked.Load())
+	other := filepath.Join(t.TempDir(), "none.pem")
+	require.NoError(t, os.WriteFile(other, []byte("no certificate"), 0o644))
+	_, err = newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: other})
+	require.ErrorContains(t, err, "no certificate in PEM")
+	cfg.Fingerprint, cfg.CAFile, cfg.URL = "", "", "https://127.0.0.1:1"
+	require.ErrorIs(t, cfg.setDefaults(), op.BadParams)
+}
+
+// A secret that others can read is none.
+func TestTokenFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	require.NoError(t, os.WriteFile(file, []byte(secretLine), 0o600))
+	id, secret, err := readToken(file)
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(secretLine), id+"="+secret)
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o660, 0o602} {
+		require.NoError(t, os.Chmod(file, mode))
+		_, _, err = readToken(file)
+		require.ErrorIs(t, err, op.Conflict, "%#o", mode)
+	}
+	require.NoError(t, os.Chmod(file, 0o600))
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(file, link))
+	_, _, err = readToken(link)
+	require.Error(t, err)
+	_, _, err = readToken(dir)
+	require.ErrorIs(t, err, op.Conflict)
+	for _, text := range []string{"", "x", "gated@pve=secret-secret", secretLine + secretLine, " " + secretLine, "PVEAPIToken=" + secretLine} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, _, err = readToken(file)
+		require.ErrorIs(t, err, op.Malformed, "%q", text)
+		require.NotContains(t, fmt.Sprint(err), "1111")
+	}
+}
+
+func TestTaskIDs(t *testing.T) {
+	node, err := nodeOf("UPID:pve1:0000C5B2:00AB12CD:6912A0F3:qmdestroy:100:gated@pve!gate:")
+	require.NoError(t, err)
+	require.Equal(t, "pve1", node)
+	for _, bad := range []string{"", "UPID", "UPID:pve1:1:2:3:qmstart:100:root@pam", "UPID:a/../b:1:2:3:x:100:root@pam:", "XPID:pve1:1:2:3:x:100:root@pam:"} {
+		_, err := nodeOf(bad)
+		require.Error(t, err, bad)
+	}
+	require.NoError(t, ended("OK"))
+	require.NoError(t, ended("WARNINGS: 2"))
+	require.ErrorContains(t, ended("VM 100 not running"), "not running")
+	require.True(t, driver.IsUnknown(ended("")))
+	require.True(t, driver.IsUnknown(ended("unexpected status")))
+	require.Equal(t, "vm-100-2026-11-22T04-00-00Z", backupName("pbs:backup/vm/100/2026-11-22T04:00:00Z"))
+	require.Equal(t, "vzdump-qemu-100-2026_11_22-04_00_00.vma.zst", backupName("local:backup/vzdump-qemu-100-2026_11_22-04_00_00.vma.zst"))
+	require.Empty(t, backupName("local"))
+	require.Empty(t, backupName("local:backup/a b"))
+}

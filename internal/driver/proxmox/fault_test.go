@@ -1,0 +1,188 @@
+package proxmox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/op"
+)
+
+// A configuration that changes between the look and the change of the flag is
+// another than was looked at: its digest says so, and nothing is destroyed.
+func TestADigestThatIsOldDestroysNothing(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid := w.ours("victim")
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
+		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.FailBefore, Times: 1, Reason: "checksum missmatch (file change by other user?)"})
+		_, err := w.run(r.ID)
+		require.ErrorContains(t, err, "checksum")
+		require.True(t, w.Exists(vmid))
+		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+	})
+}
+
+// A DELETE that fails puts the protection back.
+func TestADestroyThatFailsProtectsAgain(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		for status, unknown := range map[int]bool{500: false, 595: false, 596: true} {
+			w := newWorld(t, kind)
+			vmid := w.ours("victim")
+			r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
+			w.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.FailBefore, Status: status, Reason: "no quorum"})
+			_, err := w.run(r.ID)
+			require.ErrorContains(t, err, "no quorum")
+			require.Equal(t, unknown, driver.IsUnknown(err), "%d", status)
+			require.True(t, w.Exists(vmid))
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+		}
+	})
+}
+
+// A task that fails leaves the guest; who asks is told that the flag is off.
+func TestADestroyWhoseTaskFails(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("victim")
+	r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
+	held := w.Hold("qmdestroy")
+	did, err := w.run(r.ID)
+	require.NoError(t, err)
+	require.NotEmpty(t, did.Task)
+	p, err := w.d.Task(t.Context(), did.Task)
+	require.NoError(t, err)
+	require.False(t, p.Done)
+	held.Fail("lvremove failed")
+	p, err = w.d.Task(t.Context(), did.Task)
+	require.NoError(t, err)
+	require.True(t, p.Done)
+	require.ErrorContains(t, p.Err, "lvremove failed")
+	require.ErrorContains(t, p.Err, "protection of it is off")
+	require.True(t, w.Exists(vmid))
+	require.Contains(t, fmt.Sprint(w.Look("victim").Facts), "own protection is off")
+	_, err = w.d.Task(t.Context(), strings.Replace(did.Task, ":0000", ":FFFF", 1))
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
+
+// What is signed is what was seen: whatever somebody does between the approval and
+// the run, by other hands, ends it before anything is done.
+func TestChangesBetweenApprovalAndRun(t *testing.T) {
+	changes := map[string]func(w *world, vmid int){
+		"a label in the mark": func(w *world, vmid int) { w.edit(vmid, `"labels":{}`, `"labels":{"tier":"prod"}`) },
+		"protected":           func(w *world, vmid int) { w.edit(vmid, `"protected":false`, `"protected":true`) },
+		"a tag":               func(w *world, vmid int) { w.Set(vmid, map[string]string{"tags": "prod"}) },
+		"rolled back":         func(w *world, vmid int) { w.Set(vmid, map[string]string{"parent": "s1"}) },
+		"a disk":              func(w *world, vmid int) { w.w.MoveDisk("bystander", "victim") },
+		"another one":         func(w *world, vmid int) { w.Remake(vmid, pvetest.Spec{Name: "victim"}) },
+		"renamed": func(w *world, vmid int) {
+			w.Set(vmid, map[string]string{map[string]string{"qemu": "name", "lxc": "hostname"}[w.Guest(vmid).Kind]: "other"})
+		},
+	}
+	either(t, func(t *testing.T, kind string) {
+		for name, change := range changes {
+			w := newWorld(t, kind)
+			w.w.Make("bystander")
+			vmid := w.ours("victim")
+			r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
+			change(w, vmid)
+			_, err := w.run(r.ID)
+			require.Error(t, err, name)
+			require.False(t, driver.IsUnknown(err), name)
+			require.True(t, w.Exists(vmid), name)
+			require.NotEqual(t, op.StateSucceeded, w.Step(r.ID).State, name)
+		}
+	})
+}
+
+// What becomes another one after the permit was used, right before the DELETE, is
+// not destroyed.
+func TestChangesUnderTheDestroy(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid := w.ours("victim")
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
+		stop := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.HangAfter, Times: 1})
+		ended := make(chan error)
+		go func() { _, err := w.run(r.ID); ended <- err }()
+		require.Eventually(t, func() bool { return stop.Met() == 1 && w.Guest(vmid).Config["protection"] == "0" }, time.Minute, 2*time.Millisecond)
+		w.Set(vmid, map[string]string{"tags": "prod"})
+		stop.Release()
+		require.ErrorIs(t, <-ended, op.StaleTarget)
+		require.True(t, w.Exists(vmid))
+	})
+}
+
+// A guest that Proxmox VE is busy with waits; its permit is not used.
+func TestLocks(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("victim")
+	r := w.Approved(drivertest.Hub, guestAsk("destroy", "victim"))
+	w.SetLock(vmid, "backup")
+	_, err := w.run(r.ID)
+	require.ErrorIs(t, err, op.Unavailable)
+	require.Equal(t, op.StateAuthorized, w.Step(r.ID).State)
+	w.SetLock(vmid, "")
+	w.Reconcile()
+	require.Equal(t, op.StateSucceeded, w.Step(r.ID).State)
+	require.False(t, w.Exists(vmid))
+}
+
+// A name that two have, and a guest whose node is away, are unknown; a template is
+// no guest; and none of them hides another guest.
+func TestWhatIsUnclearIsUnknown(t *testing.T) {
+	w := newWorld(t, "qemu", "pve1", "pve2")
+	w.w.Make("alone")
+	w.Make(pvetest.Spec{Name: "twice"})
+	w.Make(pvetest.Spec{Kind: "lxc", Name: "twice"})
+	w.Make(pvetest.Spec{Name: "away", Node: "pve2"})
+	w.Make(pvetest.Spec{Name: "broken", Config: map[string]string{"description": "gated: {}"}})
+	w.Make(pvetest.Spec{Name: "base", Config: map[string]string{"template": "1"}})
+	w.SetOffline("pve2", true)
+	list, err := w.d.List(t.Context())
+	require.NotEmpty(t, driver.Missing(err), "of a node that is away there are no names: any guest may be there")
+	require.NotContains(t, fmt.Sprint(list), "away")
+	w.SetOffline("pve2", false)
+	_, err = w.d.List(t.Context())
+	require.NoError(t, err)
+	w.SetOffline("pve2", true)
+	list, err = w.d.List(t.Context())
+	require.NoError(t, err, "the name is known from before")
+	state := map[string]string{}
+	for _, o := range list {
+		state[o.Target.Name] = o.Running
+		require.Equal(t, o.Running == "unknown", o.Incarnation == "", o.Target.Name)
+	}
+	require.Equal(t, map[string]string{"alone": "stopped", "twice": "unknown", "away": "unknown", "broken": "unknown"}, state)
+	for name, code := range map[string]op.Code{"twice": op.Conflict, "away": op.Unavailable, "broken": op.Unavailable} {
+		_, err := w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: name}))
+		require.ErrorIs(t, err, code, name)
+	}
+	_, err = w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "base"}))
+	require.ErrorIs(t, err, op.Unavailable, "the guest that is away may have any name")
+	w.SetOffline("pve2", false)
+	require.False(t, w.Look("base").Present)
+	require.True(t, w.Look("alone").Present)
+}
+
+// A clone of a scratch guest by other hands has its description and is nobody's
+// scratch; neither is it what a create that was cut off had made.
+func TestACopyIsNotOurs(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		made := w.Ask(drivertest.Builder, guestAsk("create", "scratch", "scratch", true))
+		w.Reconcile()
+		require.Equal(t, made.Birth, w.Look("scratch").Birth)
+		text := w.Guest(w.VMID("scratch")).Config["description"]
+		require.Contains(t, text, made.Birth)
+		w.Remove(w.VMID("scratch"))
+		w.Make(pvetest.Spec{Kind: kind, VMID: 700, Name: "scratch", Config: map[string]string{"description": text}})
+		require.Empty(t, w.Look("scratch").Birth)
+		w.Waiting(drivertest.Builder, guestAsk("destroy", "scratch"))
+	})
+}
