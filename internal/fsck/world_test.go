@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -285,11 +286,14 @@ func (w *world) record(id op.StepID, out gate.Outcome) {
 
 func (w *world) targetOf(id op.StepID) op.Target { return w.job(id.Job).Steps[id.Index-1].Target }
 
+// schemaOf is what the migrations make, made once.
+var schemaOf = sync.OnceValues(func() ([]store.Object, error) { return store.Schema(context.Background(), migrations()) })
+
 // check runs fsck beside the open store, as the program does.
 func check(t testing.TB, path string) (r fsck.Report) {
 	s, err := store.OpenReadOnly(t.Context(), path, store.Options{Migrations: migrations()})
 	require.NoError(t, err)
-	schema, err := store.Schema(t.Context(), migrations())
+	schema, err := schemaOf()
 	require.NoError(t, err)
 	require.NoError(t, s.View(t.Context(), func(tx *store.Tx) error { r, err = fsck.Checker{Schema: schema}.Run(tx); return err }))
 	require.NoError(t, s.Close())
