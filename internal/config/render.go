@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"text/template"
 
+	"gated/internal/driver/command/catalogue"
 	"gated/internal/policy"
 	"gated/internal/strictyaml"
 )
@@ -29,10 +30,12 @@ func Render(in Initial) ([]byte, error) {
 	err := tmpl.Execute(&b, struct {
 		Initial
 		TrashKeep, StopGrace, Interval, MaxValidity, ScratchMaxAge string
-		OpenPerSource, Workers                                     int
+		Timeout, ProbeTimeout                                      string
+		OpenPerSource, Workers, Output                             int
 		Canary                                                     Canary
 	}{in, short(DefaultTrashKeep), short(DefaultStopGrace), short(DefaultInterval), short(policy.MaxValidity),
-		short(policy.ScratchMaxAge), policy.OpenPerSource, DefaultWorkers,
+		short(policy.ScratchMaxAge), short(catalogue.DefaultTimeout), short(catalogue.DefaultProbeTimeout),
+		policy.OpenPerSource, DefaultWorkers, catalogue.MaxOutput,
 		Canary{DefaultCanaryDecisions, DefaultCanaryDays, DefaultCanaryMinimum, DefaultCanaryFloor}})
 	return b.Bytes(), err
 }
