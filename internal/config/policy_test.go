@@ -116,8 +116,8 @@ func TestParseOfRulesThatLoosen(t *testing.T) {
 
 		`rules: [{threshold: 1, role: ^""}]`:                                                               "an empty text",
 		`rules: [{threshold: 1, role: ^manager}]`:                                                          `there is no role "manager"`,
-		`rules: [{threshold: 1, role: ^recovery}]`:                                                         "the role recovery may not sign guest.",
-		`rules: [{threshold: 1, role: ^coordination}]`:                                                     "the role coordination may not sign guest.",
+		`rules: [{threshold: 1, role: ^recovery}]`:                                                         "the role recovery may not sign command.",
+		`rules: [{threshold: 1, role: ^coordination}]`:                                                     "the role coordination may not sign command.",
 		`rules: [{threshold: 1, role: ^coordination, op: trust.rotate}]`:                                   "the role coordination may not sign trust.rotate",
 		`rules: [{threshold: 1, role: ^recovery, op: guest.destroy}]`:                                      "the role recovery may not sign guest.destroy",
 		`rules: [{threshold: 1, role: ^Operational}]`:                                                      `there is no role "Operational"`,

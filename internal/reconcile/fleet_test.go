@@ -78,7 +78,7 @@ func (*fleet) Kind() string { return "guest" }
 func (f *fleet) List(context.Context) ([]op.Observed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.listing != nil {
+	if f.listing != nil && driver.Missing(f.listing) == "" {
 		return nil, f.listing
 	}
 	out := make([]op.Observed, 0, len(f.guests))
@@ -86,7 +86,7 @@ func (f *fleet) List(context.Context) ([]op.Observed, error) {
 		out = append(out, o)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Target.Name < out[j].Target.Name })
-	return out, nil
+	return out, f.listing
 }
 
 func (f *fleet) Observe(_ context.Context, l op.Look) (op.Observed, error) {

@@ -426,6 +426,41 @@ func TestADriverThatCannotListPlansNothing(t *testing.T) {
 	require.Equal(t, []DriverStatus{{Kind: "guest", Error: errBackend.Error()}}, w.r.Status().Drivers)
 }
 
+// Where one of several back ends is away, what is in no list is unknown: it is not
+// made, and not taken for gone. The rest goes on.
+func TestAnIncompleteListPlansNothingForWhatItLacks(t *testing.T) {
+	w := newWorld(t)
+	w.wish("[{name: a, state: running}, {name: b, state: running}]")
+	require.ElementsMatch(t, []string{"guest.create a", "guest.create b"}, w.fleet.took())
+	a := w.fleet.look("a")
+	w.fleet.remove("a")
+	w.fleet.change("b", func(o *op.Observed) { o.Running = stopped })
+	w.fleet.listing = &driver.Incomplete{Why: "the back end x is away"}
+	w.time.pass(time.Hour)
+	w.look()
+	require.Equal(t, []string{"guest.start b"}, w.fleet.took())
+	require.Equal(t, []Trouble{{guestTarget("a"), "the back end x is away"}}, w.r.Status().Unknown)
+	require.Equal(t, []DriverStatus{{Kind: "guest", Error: "the back end x is away"}}, w.r.Status().Drivers)
+
+	w.fleet.set(a) // it was there all the time
+	w.fleet.listing = nil
+	w.time.pass(time.Hour)
+	w.look()
+	require.Empty(t, w.fleet.took())
+	require.Empty(t, w.r.Status().Unknown)
+
+	w.fleet.remove("a")
+	w.fleet.listing = &driver.Incomplete{Why: "away again"}
+	w.time.pass(time.Hour)
+	w.look()
+	require.Empty(t, w.fleet.took())
+	w.fleet.listing = nil // and now it is known to be gone
+	w.time.pass(time.Hour)
+	w.look()
+	require.Equal(t, []string{"guest.create a"}, w.fleet.took())
+	require.Empty(t, w.r.Status().Unknown)
+}
+
 type panics struct{ *lines }
 
 func (panics) Read(context.Context) ([]SetDoc, error) { panic("boom") }
