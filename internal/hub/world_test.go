@@ -143,7 +143,7 @@ func (p *place) relay(envelopes ...api.Envelope) {
 	if err != nil {
 		panic(err)
 	}
-	p.on(hub.PathOperations, says("application/json; charset=utf-8", "", string(b)))
+	p.on(hub.PathOperations, says("application/json; charset=utf-8", `"`+op.SHA256(b)+`"`, string(b)))
 }
 
 // world is a gate over guests in memory, reconcile, a hub, the link between
