@@ -60,6 +60,7 @@ canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 				"web": {Argv: []string{"/bin/sh", "-c", "exit 0"}, User: "33", Env: map[string]string{"A": "1"}},
 				"db":  {Argv: []string{"/bin/db"}, User: "postgres", Env: map[string]string{}},
 			}},
+		HasLocal: true, NewGuests: "local",
 		Desired: config.Desired{Dir: "/etc/d", Interval: 10 * time.Second},
 		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, Commands: []string{"db", "web"}},
 		Workers: 9, Unseen: true, Canary: config.Canary{Decisions: 100, Days: 14, Minimum: 50, Floor: 15},

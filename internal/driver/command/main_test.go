@@ -9,5 +9,8 @@ import (
 
 func TestMain(m *testing.M) {
 	command.MaybeWatch()
+	if program := os.Getenv(daemonEnv); program != "" {
+		daemon(program)
+	}
 	os.Exit(m.Run())
 }
