@@ -53,6 +53,22 @@ func decodeObjects(b []byte) ([]object, error) {
 	return out, nil
 }
 
+// decodeTree reads an object of objects.
+func decodeTree(b []byte) (map[string]object, error) {
+	var tree map[string]map[string]jsontext.Value
+	if err := json.Unmarshal(b, &tree); err != nil {
+		return nil, fmt.Errorf("an answer that is no object of objects: %w", err)
+	}
+	out := make(map[string]object, len(tree))
+	for k, fields := range tree {
+		var err error
+		if out[k], err = scalars(fields); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // decodeText reads a string, or null, which is "".
 func decodeText(b []byte) (string, error) {
 	var s *string

@@ -2,16 +2,186 @@ package proxmox
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"gated/internal/driver"
+	"gated/internal/op"
 )
 
-// Check looks whether the cluster answers and has what the configuration names. It
-// changes nothing.
+// privilege is one that the token needs, and what for.
+type privilege struct {
+	name   string
+	on     string // "/vms", or "/storage" of the configured storages
+	why    string
+	backup bool // only where there are backups
+}
+
+var privileges = []privilege{
+	{"VM.Audit", "/vms", "to see guests: what it does not cover does not exist for the gate", false},
+	{"VM.Allocate", "/vms", "to create and destroy", false},
+	{"VM.Clone", "/vms", "to clone", false},
+	{"VM.Config.Options", "/vms", "for the mark, the labels and the protection", false},
+	{"VM.Config.Memory", "/vms", "for memory", false},
+	{"VM.Config.CPU", "/vms", "for cpus", false},
+	{"VM.Config.Disk", "/vms", "for disks", false},
+	{"VM.Config.Network", "/vms", "for the network of new guests", false},
+	{"VM.Config.HWType", "/vms", "for the disk controller of new machines", false},
+	{"VM.PowerMgmt", "/vms", "to start and stop", false},
+	{"VM.Snapshot", "/vms", "for snapshots", false},
+	{"VM.Snapshot.Rollback", "/vms", "to restore snapshots", false},
+	{"VM.Backup", "/vms", "for backups", true},
+	{"Datastore.Audit", "/storage", "to see storages", false},
+	{"Datastore.AllocateSpace", "/storage", "for disks and backups", false},
+	{"Datastore.Allocate", "/storage", "to delete backups", true},
+}
+
+// Check looks whether the cluster answers, whether the token may do what has to be
+// done, and whether what the configuration names is there. It changes nothing.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	o, err := d.api.get(ctx, "/version", nil)
 	if err != nil {
-		return []driver.Finding{{What: "reachable", State: driver.Bad, Detail: worded(err)}}
+		return []driver.Finding{unreached(err)}
 	}
-	return []driver.Finding{{What: "reachable", State: driver.OK, Detail: "Proxmox VE " + o["version"]}}
+	out := []driver.Finding{{What: "reachable", State: driver.OK, Detail: d.cfg.URL + " answers, and is trusted"}, version(o["version"])}
+	out = append(out, d.permissions(ctx)...)
+	out = append(out, d.places(ctx)...)
+	return append(out, d.templates(ctx)...)
+}
+
+func unreached(err error) driver.Finding {
+	f := driver.Finding{What: "reachable", State: driver.Bad, Detail: op.Shown(worded(err)), Hint: "see that proxmox.url is right and that pveproxy runs there"}
+	var pin *pinError
+	switch {
+	case errors.As(err, &pin):
+		f.What, f.Hint = "certificate", "if the node has a new certificate, put its fingerprint into proxmox.fingerprint: pvenode cert info"
+	case isAnswered(err, 401):
+		f.What, f.Hint = "token", "pveum user token list USER; put a new one into proxmox.token_file"
+	}
+	return f
+}
+
+// tried are the versions whose API the requests were checked against.
+const tried = "9."
+
+func version(v string) driver.Finding {
+	f := driver.Finding{What: "version", State: driver.OK, Detail: "Proxmox VE " + op.Shown(v)}
+	if !strings.HasPrefix(v, tried) {
+		f.State = driver.Note
+		f.Detail += "; the driver's requests were compared with the API of 9.1"
+		f.Hint = "try scripts/try-proxmox.sh on a test node of that version"
+	}
+	return f
+}
+
+// permissions finds the privileges that the token lacks, each by name.
+func (d *Driver) permissions(ctx context.Context) []driver.Finding {
+	data, err := d.api.send(ctx, "GET", "/access/permissions", nil)
+	held := map[string]object{}
+	if err == nil {
+		held, err = decodeTree(data)
+	}
+	if err != nil {
+		return []driver.Finding{{What: "permissions", State: driver.Note, Detail: "cannot be read: " + op.Shown(worded(err))}}
+	}
+	var out []driver.Finding
+	for _, p := range privileges {
+		if p.backup && d.cfg.BackupStorage == "" {
+			continue
+		}
+		paths := []string{"/", p.on}
+		if p.on == "/vms" && d.cfg.Pool != "" {
+			paths = append(paths, "/pool/"+d.cfg.Pool)
+		}
+		if p.on == "/storage" {
+			paths = append(paths, "/storage/"+d.storageFor(p))
+		}
+		f := driver.Finding{What: "permission " + p.name, State: driver.OK, Detail: "held"}
+		if !slices.ContainsFunc(paths, func(at string) bool { return held[at][p.name] != "" }) {
+			f.State, f.Detail = driver.Bad, "the token lacks it, "+p.why
+			f.Hint = fmt.Sprintf("pveum role modify Gated --append 1 --privs %s; pveum acl modify %s --tokens 'USER!NAME' --roles Gated", p.name, paths[len(paths)-1])
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (d *Driver) storageFor(p privilege) string {
+	if p.backup {
+		return d.cfg.BackupStorage
+	}
+	return d.cfg.Storage
+}
+
+// places looks for the node and the storages that the configuration names.
+func (d *Driver) places(ctx context.Context) []driver.Finding {
+	if d.cfg.Node == "" {
+		return []driver.Finding{{What: "node", State: driver.Note, Detail: "none is named: guests can be made as clones alone"}}
+	}
+	list, err := d.api.list(ctx, path("nodes", d.cfg.Node, "storage"), nil)
+	if err != nil {
+		return []driver.Finding{{What: "node " + d.cfg.Node, State: driver.Bad, Detail: op.Shown(worded(err)), Hint: "see proxmox.node in gated.yaml"}}
+	}
+	out := []driver.Finding{{What: "node " + d.cfg.Node, State: driver.OK, Detail: "answers"}}
+	for _, want := range []struct{ name, content string }{{d.cfg.Storage, ""}, {d.cfg.BackupStorage, "backup"}} {
+		if want.name == "" {
+			continue
+		}
+		f := driver.Finding{What: "storage " + want.name, State: driver.Bad, Detail: "the node has no such storage, or the token cannot see it",
+			Hint: "pvesm status on the node lists them"}
+		for _, o := range list {
+			if o["storage"] != want.name {
+				continue
+			}
+			f.State, f.Detail, f.Hint = driver.OK, "there, for "+op.Shown(o["content"]), ""
+			if want.content != "" && !slices.Contains(strings.Split(o["content"], ","), want.content) {
+				f.State, f.Detail, f.Hint = driver.Bad, "it is not for "+want.content, "pvesm set "+want.name+" --content "+want.content+",…"
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// templates looks at what new guests are copied from, and at what the gate cannot
+// name.
+func (d *Driver) templates(ctx context.Context) []driver.Finding {
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return []driver.Finding{{What: "guests", State: driver.Bad, Detail: op.AsRefusal(err).Detail}}
+	}
+	kinds, odd, free := map[int64]string{}, 0, d.cfg.Last-d.cfg.First+1
+	for _, r := range rows {
+		kinds[r.vmid] = r.kind
+		if r.vmid >= d.cfg.First && r.vmid <= d.cfg.Last {
+			free--
+		}
+		if !r.template && op.CheckName(r.name) != nil {
+			odd++
+		}
+	}
+	out := []driver.Finding{{What: "guests", State: driver.OK, Detail: fmt.Sprintf("%d are seen", len(rows))}}
+	if odd > 0 {
+		out = append(out, driver.Finding{What: "names", State: driver.Note,
+			Detail: fmt.Sprintf("%d of the guests have names that are none of a target; the gate does not have them", odd)})
+	}
+	if free <= 0 {
+		out = append(out, driver.Finding{What: "vmids", State: driver.Bad, Detail: "every number of the range is taken", Hint: "make proxmox.vmids larger"})
+	}
+	names := make([]string, 0, len(d.cfg.Templates))
+	for name := range d.cfg.Templates {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t := d.cfg.Templates[name]
+		if t.Clone != 0 && kinds[t.Clone] != t.Kind {
+			out = append(out, driver.Finding{What: "template " + name, State: driver.Bad,
+				Detail: strconv.FormatInt(t.Clone, 10) + " is no " + t.Kind + " that the token can see", Hint: "see proxmox.templates in gated.yaml"})
+		}
+	}
+	return out
 }

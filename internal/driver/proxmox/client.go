@@ -19,6 +19,7 @@ type values map[string]string
 // client sends requests, each once, with a deadline.
 type client struct {
 	api     *pve.Client
+	token   string // its id, without the secret
 	timeout time.Duration
 }
 
@@ -37,7 +38,7 @@ func newClient(cfg Config) (*client, error) {
 	}}
 	api := pve.NewClient(strings.TrimSuffix(cfg.URL, "/")+"/api2/json", pve.WithHTTPClient(own),
 		pve.WithAPIToken(id, secret), pve.WithUserAgent("gated"), pve.WithLogger(silent{}))
-	return &client{api: api, timeout: cfg.Timeout}, nil
+	return &client{api: api, token: id, timeout: cfg.Timeout}, nil
 }
 
 // silent is the library's log: it prints to standard error, and data too.

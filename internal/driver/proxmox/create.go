@@ -87,7 +87,7 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 	if d.cfg.Pool != "" {
 		v["pool"] = d.cfg.Pool
 	}
-	vmid, end, err := d.vmid(ctx, step.Target.Name)
+	vmid, end, err := d.vmid(ctx, d.cfg.Node, step.Target.Name)
 	if err != nil {
 		return action{}, err
 	}
@@ -96,9 +96,7 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 		end()
 		return action{}, err
 	}
-	act := d.asTask("create", http.MethodPost, path("nodes", d.cfg.Node, t.Kind), v)
-	act.end = end
-	return act, nil
+	return d.makes("create", path("nodes", d.cfg.Node, t.Kind), v, end), nil
 }
 
 // born is the mark of a guest that a step makes.
@@ -127,7 +125,7 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 		return action{}, err
 	}
 	v["protection"] = "1"
-	vmid, end, err := d.vmid(ctx, step.Target.Name)
+	vmid, end, err := d.vmid(ctx, src.node, step.Target.Name)
 	if err != nil {
 		return action{}, err
 	}
@@ -141,7 +139,7 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 	}
 	made := row{vmid: vmid, node: src.node, kind: src.kind, name: step.Target.Name}
 	return action{end: end, do: func(ctx context.Context) (driver.Result, error) {
-		task, err := d.api.start(ctx, http.MethodPost, src.path("clone"), request)
+		task, err := d.begin(ctx, src.path("clone"), request)
 		if err == nil {
 			err = d.wait(ctx, task)
 		}
@@ -214,7 +212,7 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 	if src.kind == lxc && src.status == Running {
 		return action{}, op.Refuse(op.Conflict, "guest/%s is a container that runs, and Proxmox VE copies none that does", src.name).WithHint("stop it first")
 	}
-	vmid, end, err := d.vmid(ctx, step.Target.Name)
+	vmid, end, err := d.vmid(ctx, src.node, step.Target.Name)
 	if err != nil {
 		return action{}, err
 	}
@@ -225,9 +223,7 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 		end()
 		return action{}, err
 	}
-	act := d.asTask("clone", http.MethodPost, src.path("clone"), request)
-	act.end = end
-	return act, nil
+	return d.makes("clone", src.path("clone"), request, end), nil
 }
 
 func (d *Driver) cloneRequest(src *guest, name string, m marker, text string) (values, error) {
@@ -266,7 +262,10 @@ const triedIDs = 64
 // vmid takes a free vmid of the range, the next after the one that was used last:
 // a number that was just given up is not used again at once. end gives it back to
 // other steps of this process.
-func (d *Driver) vmid(ctx context.Context, name string) (vmid int64, end func(), err error) {
+func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end func(), err error) {
+	if err := d.unfinished(ctx, node); err != nil {
+		return 0, nil, err
+	}
 	rows, err := d.rows(ctx)
 	if err != nil {
 		return 0, nil, err

@@ -27,6 +27,7 @@ type Driver struct {
 	taken  map[int64]bool   // vmids that are being used for new guests
 	recent map[string]int64 // vmids of guests that were made here, by name
 	next   int64            // from where to look for a free vmid
+	making map[string]bool  // tasks of this process that make guests
 }
 
 var _ driver.Backend = (*Driver)(nil)
@@ -41,7 +42,8 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First}
+	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
+		making: map[string]bool{}}
 	for _, spec := range op.Catalogue() {
 		if p, ok := preparers[spec.Name]; ok && p != nil && (cfg.BackupStorage != "" || !strings.Contains(spec.Name, "backup")) {
 			d.ops = append(d.ops, spec.Name)

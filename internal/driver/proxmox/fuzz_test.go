@@ -34,6 +34,11 @@ func FuzzAnswers(f *testing.F) {
 				}
 			}
 		}
+		if tree, err := decodeTree(b); err == nil {
+			for _, o := range tree {
+				require.NotNil(t, o)
+			}
+		}
 		o, err := decodeObject(b)
 		if err != nil {
 			return

@@ -1,0 +1,124 @@
+package proxmox_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/op"
+)
+
+// cloning is a world whose usual template is copied from a guest that is one.
+func cloning(t *testing.T, kind string) *world {
+	t.Helper()
+	w := newWorld(t, kind)
+	base := w.Make(pvetest.Spec{Kind: kind, Name: "base", Config: map[string]string{"template": "1", "tags": "base", "description": "of the template"}})
+	cfg := pveworld.Config(t, w.Cluster, kind)
+	cfg.Templates = map[string]proxmox.Template{"copied": {Kind: kind, Clone: int64(base)}}
+	w.use(cfg)
+	return w
+}
+
+func (w *world) use(cfg proxmox.Config) {
+	w.t.Helper()
+	var err error
+	w.d, err = proxmox.New(cfg)
+	require.NoError(w.t, err)
+	w.w.Driver = w.d
+	w.Use(w.d)
+}
+
+// A guest from a template is a copy of its own, set up as was wished, and ours.
+func TestCreateFromATemplate(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := cloning(t, kind)
+		s := w.Done(drivertest.Hub, guestAsk("create", "web", "memory", int64(96), "cpus", int64(2), "state", "running",
+			"labels", map[string]any{"tier": "test"}))
+		o := w.Look("web")
+		require.Equal(t, "running", o.Running)
+		require.Equal(t, s.Birth, o.Birth)
+		require.EqualValues(t, 96, o.Spec.Int("memory"))
+		require.EqualValues(t, 2, o.Spec.Int("cpus"))
+		require.Equal(t, map[string]string{"tier": "test"}, o.Spec.Labels("labels"))
+		require.Equal(t, "1", w.Guest(w.VMID("web")).Config["protection"])
+		require.Equal(t, "of the template", w.Guest(w.VMID("base")).Config["description"])
+	})
+}
+
+// What cannot be set up is taken away again, and only that.
+func TestCreateThatCannotBeSetUp(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := cloning(t, kind)
+		before := w.Volumes(0)
+		w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.FailBefore, Times: 1, Reason: "no"})
+		s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+		_, err := w.run(s.ID)
+		require.ErrorContains(t, err, "set the new guest up")
+		require.Zero(t, w.VMID("web"))
+		require.Equal(t, before, w.Volumes(0))
+	})
+}
+
+// A create that was cut off while Proxmox VE copies is not begun a second time.
+func TestACreateIsNotMadeTwice(t *testing.T) {
+	w := cloning(t, "qemu")
+	held := w.Hold("qmclone")
+	s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+	ended := make(chan error, 1)
+	go func() { _, err := w.run(s.ID); ended <- err }()
+	<-held.Came()
+	cfg := pveworld.Config(t, w.Cluster, "qemu")
+	again, err := proxmox.New(cfg) // as after a restart
+	require.NoError(t, err)
+	w.Use(again)
+	other := w.Ask(drivertest.Hub, guestAsk("create", "other"))
+	require.ErrorIs(t, w.Execute(other.ID), op.Unavailable)
+	held.Release()
+	require.NoError(t, <-ended)
+	require.Eventually(t, func() bool { return w.Execute(other.ID) == nil }, time.Minute, time.Millisecond)
+}
+
+// Numbers are taken in turn, within their range, and not again at once.
+func TestNumbersOfNewGuests(t *testing.T) {
+	w := newWorld(t, "qemu")
+	cfg := pveworld.Config(t, w.Cluster, "qemu")
+	cfg.First, cfg.Last = 200, 202
+	w.use(cfg)
+	w.Make(pvetest.Spec{VMID: 201, Name: "taken"})
+	require.Equal(t, 200, w.ours("a"))
+	w.Done(drivertest.Hub, guestAsk("destroy", "a"))
+	require.Equal(t, 202, w.ours("b"), "not the number that was just given up")
+	require.Equal(t, 200, w.ours("c"))
+	s := w.Ask(drivertest.Hub, guestAsk("create", "d"))
+	require.ErrorIs(t, w.Execute(s.ID), op.OverLimit)
+	for name, code := range map[string]op.Code{"a_b": op.BadParams, "a.": op.BadParams} {
+		s := w.Ask(drivertest.Hub, guestAsk("create", name))
+		require.ErrorIs(t, w.Execute(s.ID), code, name)
+	}
+	s = w.Ask(drivertest.Hub, guestAsk("create", "e", "template", "none"))
+	require.ErrorIs(t, w.Execute(s.ID), op.BadParams)
+}
+
+// A clone is a guest of its own that the gate made; what it was copied from stays.
+func TestClone(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		from := w.ours("from", "labels", map[string]any{"tier": "prod"}, "protected", true)
+		before := w.Look("from")
+		s := w.Done(drivertest.Hub, guestAsk("clone", "copy", "from", "from"))
+		after := w.Look("copy")
+		require.Equal(t, s.Birth, after.Birth)
+		require.NotEqual(t, before.Incarnation, after.Incarnation)
+		require.Equal(t, "prod", after.Labels["tier"])
+		require.False(t, after.Protected)
+		require.Equal(t, before.Fingerprint, w.Look("from").Fingerprint)
+		require.Equal(t, "1", w.Guest(from).Config["protection"])
+		miss := w.Ask(drivertest.Hub, guestAsk("clone", "more", "from", "nobody"))
+		require.ErrorIs(t, w.Execute(miss.ID), op.UnknownTarget)
+	})
+}
