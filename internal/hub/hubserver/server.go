@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -164,6 +165,10 @@ func (h *Hub) Handler() http.Handler {
 		}
 		if err := h.admit(w, r); err != nil {
 			h.refuse(w, err)
+			return
+		}
+		if path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect it
+			h.refuse(w, op.Refuse(op.UnknownTarget, "there is no such path"))
 			return
 		}
 		mux.ServeHTTP(w, r)
