@@ -11,6 +11,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/driver"
 	"gated/internal/op"
+	"gated/internal/reconcile"
 )
 
 // countGuests says how many guests there are. Where others than local have some,
@@ -88,3 +89,25 @@ func checkInto(out *api.Backend, check func() ([]driver.Finding, time.Time)) {
 
 // versionFinding is the finding whose detail is the version of a back end.
 const versionFinding = "version"
+
+// unknowns lists targets that cannot be looked at, at most maxTroubles. Those that
+// one reason keeps from it, as a back end that is away, are one line.
+func unknowns(list []reconcile.Trouble) (out []api.Health) {
+	count, first := map[string]int{}, map[string]op.Target{}
+	for _, u := range list {
+		if count[u.Why]++; count[u.Why] == 1 {
+			first[u.Why] = u.Target
+		}
+	}
+	for _, u := range list {
+		if u.Target != first[u.Why] || len(out) == maxTroubles {
+			continue
+		}
+		name := u.Target.String()
+		if more := count[u.Why] - 1; more > 0 {
+			name = fmt.Sprintf("%s and %d more", name, more)
+		}
+		out = append(out, api.Health{Name: name, Detail: "cannot be looked at: " + u.Why})
+	}
+	return out
+}

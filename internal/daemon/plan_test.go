@@ -11,6 +11,7 @@ import (
 	"gated/internal/desired"
 	"gated/internal/driver"
 	"gated/internal/op"
+	"gated/internal/reconcile"
 )
 
 // crowd is a driver with guests that all run, and counts how it is asked.
@@ -95,4 +96,41 @@ func TestPlanEndsWhenItsCallerLeaves(t *testing.T) {
 	_, err := p.plan(ctx, doc)
 	require.ErrorIs(t, err, op.Unavailable)
 	require.Equal(t, 1, asked)
+}
+
+// Targets that one reason keeps from being looked at are one line of status.
+func TestUnknownTargetsOfOneReason(t *testing.T) {
+	list := []reconcile.Trouble{{Target: op.Target{Kind: "guest", Name: "odd"}, Why: "two guests have one uuid"}}
+	for i := range 1000 {
+		list = append(list, reconcile.Trouble{Target: op.Target{Kind: "guest", Name: fmt.Sprintf("g%d", i)}, Why: "x is away"})
+	}
+	require.Equal(t, []api.Health{{Name: "guest/odd", Detail: "cannot be looked at: two guests have one uuid"},
+		{Name: "guest/g0 and 999 more", Detail: "cannot be looked at: x is away"}}, unknowns(list))
+	for i := range list {
+		list[i].Why = fmt.Sprint("reason ", i)
+	}
+	require.Len(t, unknowns(list), maxTroubles)
+}
+
+// away is a driver of which a back end is away.
+type away struct{ crowd }
+
+func (a *away) List(ctx context.Context) ([]op.Observed, error) {
+	all, _ := a.crowd.List(ctx)
+	return all, &driver.Incomplete{Why: "x is away"}
+}
+
+// What is in no list while a back end is away is planned as unknown, not as made.
+func TestPlanWhileABackEndIsAway(t *testing.T) {
+	c, doc := crowded(1, desired.Stopped)
+	doc.Guests = append(doc.Guests, desired.Guest{Name: "new", State: desired.Running}, desired.Guest{Name: "old", State: desired.Absent})
+	p := planner{gate: deadly{}, driver: &away{*c}, looks: planLooks}
+	got, err := p.plan(t.Context(), doc)
+	require.NoError(t, err)
+	require.Equal(t, api.ActionWaits, got.Guests[0].Action, "what is seen is planned")
+	for _, g := range got.Guests[1:] {
+		require.Equal(t, api.ActionError, g.Action)
+		require.Empty(t, g.Steps)
+		require.Equal(t, &api.Error{Code: op.Unavailable, Detail: "guest/" + g.Name + " is unknown: x is away"}, g.Error)
+	}
 }

@@ -106,9 +106,7 @@ func (d *daemon) troubles() []api.Health {
 		}
 		out = append(out, api.Health{Name: "driver of " + dr.Kind, OK: dr.OK, Detail: dr.Error})
 	}
-	for _, u := range r.Unknown[:min(len(r.Unknown), maxTroubles)] {
-		out = append(out, api.Health{Name: u.Target.String(), Detail: "cannot be looked at: " + u.Why})
-	}
+	out = append(out, unknowns(r.Unknown)...)
 	for _, c := range r.Conflicts[:min(len(r.Conflicts), maxTroubles)] {
 		out = append(out, api.Health{Name: c.Target.String(),
 			Detail: "stands in several sets, so none of their wishes counts: " + strings.Join(c.Sets, ", ")})
