@@ -16,7 +16,7 @@ import (
 const maxProbeLines = 200
 
 func (l *look) observed() op.Observed {
-	o := op.Observed{Target: l.target, Present: true, Incarnation: l.incarnation(), Running: "ready", Spec: l.spec(), Backend: "command"}
+	o := op.Observed{Target: l.target, Present: true, Incarnation: l.incarnation(), Spec: l.spec(), Backend: "command"}
 	if l.argv == nil {
 		o.Fingerprint = op.FingerprintOf([]byte("command\n" + string(o.Incarnation)))
 		o.Facts = append(l.declared(), l.machine()...)

@@ -145,6 +145,11 @@ func (p *pipes) start(j job) (*exec.Cmd, error) {
 		cmd.ExtraFiles = []*os.File{p.wardenOrders, p.wardenReport, r.image, j.program.image}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if !j.as.Own { // so that it can open /dev/stderr, which is this pipe
+		if err := p.wardenOutput.Chown(int(j.as.UID), int(j.as.GID)); err != nil {
+			return nil, err
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

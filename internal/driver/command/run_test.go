@@ -162,7 +162,7 @@ func TestProbesThatSayNothing(t *testing.T) {
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	did, err := b.does(`printf 'one\n'; printf 'two\n' >&2; printf '\033[31mred\007 \342\200\256 \377\ttab\r\nthree'`, nil)
+	did, err := b.does(`printf 'one\n'; printf 'two\n' > /dev/stderr; printf '\033[31mred\007 \342\200\256 \377\ttab\r\nthree'`, nil)
 	require.NoError(t, err)
 	require.Equal(t, "one\ntwo\n\\x1b[31mred\\x07 \\u{202e} \\xff\ttab\nthree", did.Output)
 	did, err = b.does(`echo begin; head -c 100000 /dev/zero; echo; echo end`, func(e *catalogue.Entry) { e.Output = 1000 })
