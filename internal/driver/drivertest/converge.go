@@ -1,11 +1,15 @@
 package drivertest
 
 import (
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/desired"
+	"gated/internal/gate"
 	"gated/internal/op"
 	"gated/internal/reconcile"
 )
@@ -32,6 +36,7 @@ var convergeCases = []spec{
 		}
 		require.NotEqual(c.t, before.Fingerprint, c.Look(Fresh).Fingerprint)
 	}},
+	{"desired state is reached, and stays", true, "", desiredStays},
 	{"a running one is reached in one pass", true, "Runs", func(c *one) {
 		c.w.Make(Victim)
 		c.Done(Hub, c.ask("start", Victim))
@@ -39,6 +44,49 @@ var convergeCases = []spec{
 		c.Done(Hub, c.ask("stop", Victim))
 		c.converged(desired.Guest{Name: Victim, State: desired.Stopped})
 	}},
+}
+
+// desiredStays has documents make a guest and change it: one job for each, and none
+// when all is looked at again.
+func desiredStays(c *one) {
+	if len(c.w.Create) > 0 {
+		return // a document cannot say what this back end needs
+	}
+	for i, wish := range c.w.Wishes {
+		text := "apiVersion: gated/v1\nhost: " + Host + "\nguests:\n  - name: " + Fresh + "\n    state: stopped\n" + document(wish)
+		_, err := c.PutSet(c.ctx, Daemon, "hub", "", []byte(text))
+		require.NoError(c.t, err)
+		for range 3 {
+			status := c.Reconcile(reconcile.NewAPI(c.Gate.Gate))
+			require.True(c.t, status.Sources[0].OK, status.Sources[0].Error)
+			require.Empty(c.t, status.Stopped)
+			jobs, err := c.Jobs(c.ctx, gate.JobFilter{})
+			require.NoError(c.t, err)
+			require.LessOrEqual(c.t, len(jobs), i+1, "%v is wished for again and again", wish)
+		}
+		want := desired.Guest{Name: Fresh, State: desired.Stopped, Fields: wish}
+		c.converged(want)
+	}
+}
+
+// document writes fields as a document of desired state has them.
+func document(fields op.Params) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch v := fields[name].(type) {
+		case int64:
+			unit := map[string]string{"memory": "MiB"}[name]
+			fmt.Fprintf(&b, "    %s: %d%s\n", name, v, unit)
+		case map[string]any:
+			fmt.Fprintf(&b, "    %s:\n", name)
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				fmt.Fprintf(&b, "      %s: %q\n", k, v[k])
+			}
+		default:
+			fmt.Fprintf(&b, "    %s: %#v\n", name, v)
+		}
+	}
+	return b.String()
 }
 
 // converged holds where nothing is left to do for a wish, in a look and in a list.

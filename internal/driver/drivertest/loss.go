@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -80,6 +81,23 @@ var lossCases = []spec{
 		require.Greater(c.t, len(now.Storage), len(was.Storage), "storage that a destroy would take is not named")
 		require.NotEqual(c.t, []any{was.Incarnation, was.Fingerprint}, []any{now.Incarnation, now.Fingerprint})
 		c.untouched(func() { c.Waiting(Builder, c.w.Taking(Fresh)) })
+	}},
+	{"storage that is moved in after an unsigned destroy was let through", true, "MoveDisk", func(c *one) {
+		c.made()
+		c.Done(Builder, c.creates(Fresh, "scratch", true))
+		s := c.Ask(Builder, c.w.Taking(Fresh))
+		require.Equal(c.t, op.StatePlanned, s.State, "%s", s.Verdict.Why)
+		c.w.MoveDisk(Bystander, Fresh)
+		c.untouched(func() {
+			err := c.Execute(s.ID)
+			if errors.Is(err, op.StaleTarget) {
+				return // its storage is a part of who it is
+			}
+			require.ErrorIs(c.t, err, op.PendingSignature)
+			r, err := c.Request(c.ctx, s.ID)
+			require.NoError(c.t, err)
+			require.NotEmpty(c.t, r.Facts, "operators are told nothing of what is asked for by now")
+		})
 	}},
 	{"storage that was there before is not taken over", true, "Leftover", func(c *one) {
 		c.made()

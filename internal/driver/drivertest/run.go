@@ -85,11 +85,16 @@ func (c *one) all() map[string]seen {
 	c.t.Helper()
 	out := map[string]seen{}
 	for _, name := range Names() {
-		o := c.Look(name)
-		o.Facts = nil
-		out[name] = seen{o, c.w.Content(name)}
+		out[name] = c.see(name)
 	}
 	return out
+}
+
+func (c *one) see(name string) seen {
+	c.t.Helper()
+	o := c.Look(name)
+	o.Facts = nil
+	return seen{o, c.w.Content(name)}
 }
 
 // untouched runs fn, after which every target is as it was.
@@ -103,9 +108,9 @@ func (c *one) untouched(fn func()) {
 // unharmed runs fn, which may do what it likes to all but the bystander.
 func (c *one) unharmed(fn func()) {
 	c.t.Helper()
-	before := c.all()[Bystander]
+	before := c.see(Bystander)
 	fn()
-	require.Equal(c.t, before, c.all()[Bystander], "the bystander was changed")
+	require.Equal(c.t, before, c.see(Bystander), "the bystander was changed")
 }
 
 // ask puts an operation together, with parameters as names and values.

@@ -1,8 +1,11 @@
 package drivertest
 
 import (
+	"sync"
+
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -60,6 +63,36 @@ var staleCases = []spec{
 			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
 		})
 	}},
+	{"another incarnation once the permit was used", true, "", func(c *one) {
+		c.made()
+		r := c.Approved(Hub, c.w.Taking(Victim))
+		p := c.Permitted(r.ID)
+		var other string
+		c.unharmed(func() {
+			c.meanwhile(p, func() { c.w.Remake(Victim); other = c.w.Content(Victim) })
+		})
+		require.NotEmpty(c.t, other, "nothing was dispatched")
+		require.Equal(c.t, other, c.w.Content(Victim), "what was destroyed is not what was signed")
+		require.True(c.t, c.Look(Victim).Present)
+	}},
+	{"a name that is taken once the permit was used", true, "", func(c *one) {
+		c.w.Make(Bystander)
+		s := c.Ask(Hub, c.creates(Fresh))
+		var others string
+		c.unharmed(func() {
+			c.meanwhile(c.Permitted(s.ID), func() {
+				c.w.Make(Fresh)
+				others = c.w.Content(Fresh)
+			})
+		})
+		require.NotEmpty(c.t, others, "nothing was dispatched")
+		require.Equal(c.t, others, c.w.Content(Fresh), "a create wrote over what others made")
+		// A back end that lets two have one name has both by now, and no look tells
+		// which is meant.
+		require.NotEqual(c.t, op.StateSucceeded, c.Step(s.ID).State)
+		o, err := c.Driver().Observe(c.ctx, op.At(c.w.Target(Fresh)))
+		require.True(c.t, err != nil || o.Birth != s.Birth)
+	}},
 	{"a name that is taken meanwhile", true, "", func(c *one) {
 		c.made()
 		s := c.Ask(Hub, c.creates(Fresh))
@@ -70,6 +103,20 @@ var staleCases = []spec{
 			require.Equal(c.t, op.StateRefused, c.Step(s.ID).State)
 		})
 	}},
+}
+
+// meanwhile runs a permit's step, and lets something happen between the commit that
+// dispatches it and the driver's hearing of that: the driver waits for it.
+func (c *one) meanwhile(p gate.Permit, fn func()) {
+	c.t.Helper()
+	var once sync.Once
+	c.Store.OnCommit(func() { once.Do(fn) })
+	did, err := c.w.Driver.Execute(c.ctx, p)
+	id := p.Step().ID
+	if err == nil && did.Task != "" {
+		require.NoError(c.t, c.SetTask(c.ctx, id, did.Task))
+	}
+	c.Reconcile()
 }
 
 // staleAtExecution changes a target after its destroy was approved: nothing

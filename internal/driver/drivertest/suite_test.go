@@ -29,6 +29,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		"does not ask":               "a permit that was used",
 		"does what it does not list": "an operation that the back end does not have",
 		"follows names":              "another incarnation between approval and execution",
+		"acts on the name":           "a name that is taken once the permit was used",
 		"covers no state":            "another state between approval and execution",
 		"covers data":                "data alone makes nothing stale",
 		"covers whether it runs":     "running is no part of what is signed",

@@ -135,6 +135,9 @@ func (d *toy) Execute(ctx context.Context, p gate.Permit) (driver.Result, error)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if again, _ := d.look(s.Target); again.Incarnation != now.Incarnation && !d.is("acts on the name") {
+		return driver.Result{}, op.Refuse(op.StaleTarget, "it became another one")
+	}
 	d.act(s)
 	return driver.Result{}, nil
 }

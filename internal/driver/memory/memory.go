@@ -135,6 +135,9 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.guests[step.Target.Name].Incarnation != now.Incarnation {
+		return driver.Result{}, op.Refuse(op.StaleTarget, "%s became another one", step.Target)
+	}
 	return driver.Result{}, act(d, step)
 }
 
