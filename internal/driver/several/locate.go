@@ -2,6 +2,7 @@ package several
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -33,7 +34,11 @@ func (d *Driver) locate(ctx context.Context, l op.Look) (int, op.Observed, error
 		return 0, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", l.Target)
 	}
 	if len(d.members) == 1 {
-		o, err := d.members[0].Observe(ctx, l)
+		m := d.members[0]
+		o, err := m.Observe(ctx, l)
+		if r := (*op.Refusal)(nil); err != nil && ctx.Err() == nil && isAway(err) && !errors.As(err, &r) {
+			err = m.away(reason(err))
+		}
 		return 0, o, err
 	}
 	answers := d.everywhere(ctx, l)

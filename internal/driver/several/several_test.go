@@ -1,6 +1,7 @@
 package several
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -277,4 +278,47 @@ func TestChecksAreSharedAndNotTooOften(t *testing.T) {
 	a.is(panicking)
 	found, _ := w.Check(t.Context(), "a")
 	require.Equal(t, driver.Bad, found[0].State)
+}
+
+// A single back end that is away is as one of several is.
+func TestASingleBackEndThatIsAway(t *testing.T) {
+	for what, m := range map[string]mode{"away": away, "panicking": panicking} {
+		t.Run(what, func(t *testing.T) {
+			w := newFakes(t, "only")
+			require.NoError(t, w.open())
+			w.all[0].Put("web", nil)
+			got, missing := w.listed()
+			require.Equal(t, map[string]string{"web": "stopped only"}, got)
+			require.Empty(t, missing)
+			w.all[0].is(m)
+			got, missing = w.listed()
+			require.Equal(t, map[string]string{"web": "unknown only"}, got)
+			require.Contains(t, missing, "the back end only is away")
+			_, err := w.look("web")
+			require.ErrorIs(t, err, op.Unavailable)
+			require.ErrorContains(t, err, "the back end only is away")
+			w.all[0].is(well)
+			got, missing = w.listed()
+			require.Equal(t, map[string]string{"web": "stopped only"}, got)
+			require.Empty(t, missing)
+			require.NoError(t, w.Close())
+		})
+	}
+}
+
+// A caller who leaves says nothing of the back end.
+func TestACallerWhoLeaves(t *testing.T) {
+	w, _, b := newWorld(t)
+	b.Put("db", nil)
+	b.is(stuck)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := w.List(gone)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = w.Observe(gone, op.At(guest("db")))
+	require.ErrorIs(t, err, context.Canceled)
+	b.is(well)
+	got, missing := w.listed()
+	require.Equal(t, map[string]string{"db": "stopped b"}, got)
+	require.Empty(t, missing)
 }
