@@ -38,6 +38,7 @@ func (b *bed) away() {
 
 // A libvirtd that hangs, that goes and that comes back.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	b := &bed{Libvirtd: libvirttest.Start(t), t: t}
 	b.d = b.open(Config{})
 	b.must("create", "web")

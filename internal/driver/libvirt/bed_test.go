@@ -44,7 +44,7 @@ var templates = map[string]Template{
 func (b *bed) open(c Config) *Driver {
 	b.t.Helper()
 	c.Socket = orElse(c.Socket, b.Socket)
-	c.StopGrace = orElse(c.StopGrace, 300*time.Millisecond)
+	c.StopGrace = orElse(c.StopGrace, 100*time.Millisecond)
 	c.Templates = templates
 	d, err := New(c)
 	require.NoError(b.t, err)
@@ -56,6 +56,7 @@ func (b *bed) open(c Config) *Driver {
 var beds = map[string]func(*bed){}
 
 func TestLibvirtd(t *testing.T) {
+	t.Parallel()
 	l := libvirttest.Start(t)
 	for name, test := range beds {
 		t.Run(name, func(t *testing.T) {

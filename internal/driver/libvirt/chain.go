@@ -3,11 +3,14 @@ package libvirt
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	golibvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,11 +26,15 @@ const (
 	jsonPrefix = "json:"
 )
 
-// backing returns the backing file of a qcow2 file, or "" where it has none or
-// the file cannot be read here. What a guest can write never says so of its own
-// disk: only files that are qcow2 to libvirt, and what they name, are read.
-func backing(path string) string {
+// backing returns the backing file of a qcow2 file, or "" where it has none. What
+// a guest can write never says so of its own disk: only files that are qcow2 to
+// libvirt, and what they name, are looked at. A file that may not be read here is
+// one that libvirtd is asked about, as far as it is in a pool.
+func backing(ctx context.Context, s *session, path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrPermission) {
+		return backingByPool(ctx, s, path)
+	}
 	if err != nil {
 		return ""
 	}
@@ -36,6 +43,24 @@ func backing(path string) string {
 		return ""
 	}
 	return backingName(f, filepath.Dir(path))
+}
+
+func backingByPool(ctx context.Context, s *session, path string) string {
+	text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) {
+		vol, err := lv.StorageVolLookupByPath(path)
+		if err != nil {
+			return "", err
+		}
+		return lv.StorageVolGetXMLDesc(vol, 0)
+	})
+	if err != nil {
+		return "" // in no pool; a connection that broke ends the whole look
+	}
+	x, err := parseXML[volumeXML](text)
+	if err != nil || !filepath.IsAbs(x.Backing.Path) {
+		return ""
+	}
+	return filepath.Clean(x.Backing.Path)
 }
 
 func backingName(f io.ReaderAt, dir string) string {
@@ -78,7 +103,10 @@ func (dom *domain) uses(ctx context.Context, s *session) (map[string]bool, error
 			if x.Driver.Type != formatQCOW2 && n == 0 {
 				break
 			}
-			path = backing(path)
+			path = backing(ctx, s, path)
+		}
+		if s.broken {
+			return nil, errAway
 		}
 	}
 	return out, nil

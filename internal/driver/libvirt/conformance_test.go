@@ -10,6 +10,7 @@ import (
 
 // The driver passes the suite of all drivers, with a real libvirtd.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	l := libvirttest.Start(t)
 	proxy := l.Proxy()
 	drivertest.Run(t, func(t *testing.T) drivertest.World { return libvirtworld.New(t, l, proxy) })

@@ -34,10 +34,12 @@ func (w *work) destroyNow(ctx context.Context) error {
 		}
 	}
 	var deleted []string
+	done := map[op.StorageID]bool{}
 	for _, k := range w.guest.disks {
-		if !k.deletable() || len(w.guest.users[k.target]) > 0 {
+		if !k.deletable() || len(w.guest.users[k.target]) > 0 || done[k.id] {
 			continue
 		}
+		done[k.id] = true
 		if err := w.deleteVolume(ctx, k); err != nil {
 			return fmt.Errorf("the disk %s (%s): %w; deleted before: %s", k.target, k.path, err, orElse(strings.Join(deleted, ", "), "none"))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"gated/internal/op"
 
@@ -111,6 +112,9 @@ func (d *Driver) lookUpVolume(ctx context.Context, s *session, k *disk) error {
 // the time at which that was made, anything else by the key that libvirt has for
 // the volume. A file that this daemon cannot see has its path alone.
 func identify(k disk) (op.StorageID, error) {
+	if !filepath.IsAbs(k.path) && k.volume != nil { // a pool of another host
+		return op.StorageID("libvirt:volume:" + k.volume.Key), nil
+	}
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, k.path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME|unix.STATX_TYPE, &st)
 	switch {

@@ -26,6 +26,9 @@ func (g *guest) facts() []op.Fact {
 	if g.xml.OS.NVRAM != "" {
 		add("firmware settings", "%s (go with a destroy)", g.xml.OS.NVRAM)
 	}
+	if g.keepsTPM() {
+		add("TPM", "emulated; its secrets go with a destroy")
+	}
 	add("backups", "none known; gated makes none here")
 	add("depends on it", "%s", g.dependentsText())
 	for _, line := range g.strange {

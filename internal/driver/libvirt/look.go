@@ -284,7 +284,7 @@ func (g *guest) params() op.Params {
 func (g *guest) storage() []op.StorageID {
 	ids := []op.StorageID{}
 	for _, k := range g.disks {
-		if k.deletable() {
+		if k.deletable() && !slices.Contains(ids, k.id) {
 			ids = append(ids, k.id)
 		}
 	}
@@ -297,8 +297,15 @@ func (g *guest) storage() []op.StorageID {
 	if g.xml.OS.NVRAM != "" {
 		ids = append(ids, op.StorageID("libvirt:nvram:"+g.xml.OS.NVRAM))
 	}
+	if g.keepsTPM() {
+		ids = append(ids, op.StorageID("libvirt:tpm:"+g.xml.UUID))
+	}
 	return ids
 }
+
+// keepsTPM holds for a guest with an emulated TPM, whose secrets go with the
+// definition.
+func (g *guest) keepsTPM() bool { return slices.Contains(g.xml.TPMs, tpmXML{emulator}) }
 
 // dependents are the guests that use one of its disks, or a disk on top of one.
 func (g *guest) dependents() []op.Target {
@@ -345,7 +352,7 @@ func (g *guest) fingerprint() op.Fingerprint {
 	}
 	p["cpus_text"] = g.xml.VCPU.Value + "/" + g.xml.VCPU.Current
 	p["disks"], p["snapshots"], p["dependents"], p["live"] = list(disks), list(snapshots), list(others), list(g.strange)
-	p["saved"], p["persistent"], p["nvram"] = g.saved, g.persistent, g.xml.OS.NVRAM
+	p["saved"], p["persistent"], p["nvram"], p["tpm"] = g.saved, g.persistent, g.xml.OS.NVRAM, g.keepsTPM()
 	return op.FingerprintOf(p.Canonical())
 }
 

@@ -24,6 +24,8 @@ func init() {
 	beds["media, and disks that are in no pool"] = notOurs
 	beds["what runs and is not configured"] = strangeDisk
 	beds["a saved state"] = saved
+	beds["a disk below, which may not be read"] = unreadableChain
+	beds["a disk that is in a guest twice"] = twiceInOne
 	beds["metadata that was copied, and metadata that is none"] = copied
 }
 
@@ -265,4 +267,28 @@ func copied(b *bed) {
 		}
 		b.Virsh("undefine", "odd")
 	}
+}
+
+// A file that may not be read here is asked about at libvirtd.
+func unreadableChain(b *bed) {
+	b.Plant("base", "", "")
+	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", b.Image("base"), b.Image("top"))
+	b.Virsh("pool-refresh", "default")
+	s, err := b.d.session(b.t.Context())
+	require.NoError(b.t, err)
+	defer b.d.release(s)
+	require.Equal(b.t, b.Image("base"), backingByPool(b.t.Context(), s, b.Image("top")))
+	require.Empty(b.t, backingByPool(b.t.Context(), s, b.Image("base")))
+	require.Empty(b.t, backingByPool(b.t.Context(), s, "/no/such/file"))
+	require.False(b.t, s.broken)
+}
+
+// One disk twice in a guest is one object.
+func twiceInOne(b *bed) {
+	b.Plant("web", "", "")
+	b.Virsh("undefine", "web")
+	b.Define(libvirttest.DomainXML("web", "", "", b.Image("web"), b.Image("web")))
+	require.Len(b.t, b.look("web").Storage, 1)
+	b.must("destroy", "web")
+	require.Empty(b.t, b.files())
 }

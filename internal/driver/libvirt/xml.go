@@ -21,7 +21,15 @@ type domainXML struct {
 		NVRAM string `xml:"nvram"`
 	} `xml:"os"`
 	Disks []diskXML `xml:"devices>disk"`
+	TPMs  []tpmXML  `xml:"devices>tpm>backend"`
 }
+
+type tpmXML struct {
+	Type string `xml:"type,attr"`
+}
+
+// emulator is the type of a TPM whose state is in files of libvirtd's.
+const emulator = "emulator"
 
 type sizeXML struct {
 	Unit  string `xml:"unit,attr"`

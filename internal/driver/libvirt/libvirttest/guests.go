@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -98,12 +99,12 @@ func (l *Libvirtd) Digest(paths ...string) string {
 // Clear ends and undefines every domain, and deletes every volume.
 func (l *Libvirtd) Clear() {
 	l.t.Helper()
-	for _, name := range strings.Fields(l.Virsh("list", "--name")) {
-		l.Virsh("destroy", name)
-	}
 	for _, name := range strings.Fields(l.Virsh("list", "--all", "--name")) {
-		l.Virsh("undefine", name, "--managed-save", "--snapshots-metadata", "--nvram")
+		// One that stands still cannot be destroyed, and a transient one not be
+		// undefined; what is left is asked for afterwards.
+		_ = exec.Command("virsh", "-q", "-c", l.URI, "destroy "+name+"; undefine "+name+" --managed-save --snapshots-metadata --nvram").Run()
 	}
+	require.Empty(l.t, l.Virsh("list", "--all", "--name"))
 	left, err := os.ReadDir(l.Images)
 	require.NoError(l.t, err)
 	for _, e := range left {

@@ -32,7 +32,7 @@ type host struct {
 // Config is that of the driver in tests: guests are tiny, emulated, and have
 // little time to shut down, which they do not hear of.
 func Config(socket string) libvirt.Config {
-	return libvirt.Config{Socket: socket, StopGrace: 300 * time.Millisecond, Timeout: 20 * time.Second,
+	return libvirt.Config{Socket: socket, StopGrace: 100 * time.Millisecond, Timeout: 20 * time.Second,
 		Templates: map[string]libvirt.Template{libvirt.DefaultTemplate: {Memory: 32, Disk: 16, Type: "qemu"}}}
 }
 
