@@ -2,6 +2,7 @@ package several
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -36,9 +37,9 @@ func TestEachGuestIsInOneBackEnd(t *testing.T) {
 	require.ErrorIs(t, err, op.UnknownTarget)
 }
 
-// Of a single back end that says its name, the list is passed on as it is: a round
-// over many guests costs nothing more.
-func TestASingleListIsPassedOn(t *testing.T) {
+// Of a single back end that says its name, the list is remembered as it is, without a
+// copy; one that does not say it gets it.
+func TestASingleListIsRemembered(t *testing.T) {
 	w := newFakes(t, "only")
 	f := w.all[0]
 	c := w.config()
@@ -321,4 +322,37 @@ func TestACallerWhoLeaves(t *testing.T) {
 	got, missing := w.listed()
 	require.Equal(t, map[string]string{"db": "stopped b"}, got)
 	require.Empty(t, missing)
+}
+
+// large is a back end with many guests, always the same.
+type large struct {
+	*fake
+	guests []op.Observed
+}
+
+func (l large) List(context.Context) ([]op.Observed, error) { return l.guests, nil }
+
+// However many guests a single back end has, to list them allocates the same few
+// times.
+func TestASingleListAllocatesNothingForGuests(t *testing.T) {
+	w := newFakes(t, "only")
+	listing := func(n int) float64 {
+		b := large{fake: w.all[0]}
+		for i := range n {
+			b.guests = append(b.guests, op.Observed{Target: guest(fmt.Sprint("g", i)), Present: true, Running: "stopped", Backend: "only"})
+		}
+		c := w.config()
+		c.Backends = []driver.Backend{b}
+		d, err := New(t.Context(), c)
+		require.NoError(t, err)
+		all, err := d.List(t.Context())
+		require.NoError(t, err)
+		require.True(t, n == 0 || &all[0] == &b.guests[0], "it is the very slice")
+		return testing.AllocsPerRun(100, func() {
+			if _, err := d.List(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	require.InDelta(t, listing(1), listing(10_000), 3)
 }
