@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
+	"gated/internal/config"
 	"gated/internal/desired"
 	"gated/internal/driver"
 	"gated/internal/op"
@@ -132,5 +133,15 @@ func TestPlanWhileABackEndIsAway(t *testing.T) {
 		require.Equal(t, api.ActionError, g.Action)
 		require.Empty(t, g.Steps)
 		require.Equal(t, &api.Error{Code: op.Unavailable, Detail: "guest/" + g.Name + " is unknown: x is away"}, g.Error)
+	}
+}
+
+// Every back end that a configuration can have is one that can be opened.
+func TestEveryBackEndHasAnOpener(t *testing.T) {
+	c := config.Config{HasLocal: true, Libvirt: &config.Libvirt{}, Proxmox: &config.Proxmox{}}
+	names := c.GuestBackends()
+	require.Len(t, guestOpeners, len(names))
+	for _, name := range names {
+		require.NotNil(t, guestOpeners[name], name)
 	}
 }

@@ -19,7 +19,7 @@ type Driver interface {
 
 	// List looks at every target that exists. An error means that nothing is
 	// known of any of them, and nothing is planned; but *Incomplete comes with
-	// those that could be seen.
+	// those that could be seen. What was returned is not changed afterwards, by nobody.
 	List(ctx context.Context) ([]op.Observed, error)
 
 	// Execute runs the permit's step. It looks at the target again, calls

@@ -36,6 +36,7 @@ type lane struct {
 	mu       sync.Mutex
 	underWay int
 	late     bool      // the last one that ended, or was given up, did not answer in time
+	since    time.Time // when that began
 	tried    time.Time // when the last try began
 }
 
@@ -80,16 +81,17 @@ func (l *lane) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.late {
-		l.tried = l.now()
+		l.since = l.now()
+		l.tried = l.since
 	}
 	l.late = true
 }
 
-// hangs reports whether the back end did not answer in time.
-func (l *lane) hangs() bool {
+// hangs reports whether the back end did not answer in time, and since when.
+func (l *lane) hangs() (since time.Time, late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.late
+	return l.since, l.late
 }
 
 // ask runs a look, and waits for it for as long as the lane says. The error is

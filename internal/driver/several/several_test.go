@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -355,4 +356,28 @@ func TestASingleListAllocatesNothingForGuests(t *testing.T) {
 		})
 	}
 	require.InDelta(t, listing(1), listing(10_000), 3)
+}
+
+// Since when a back end is away, or there, is said; also of one that is listed and
+// does not answer for one guest.
+func TestSinceWhen(t *testing.T) {
+	w, _, b := newWorld(t)
+	began := w.time
+	state := func() State { return w.States()[1] }
+	require.Equal(t, State{Name: "b", Kind: "guest", Since: began}, state())
+	w.time = w.time.Add(time.Minute)
+	b.is(away)
+	w.listed()
+	w.time = w.time.Add(time.Minute)
+	w.listed()
+	require.Equal(t, State{Name: "b", Kind: "guest", Since: began.Add(time.Minute), Away: "connection refused"}, state())
+	b.is(well)
+	w.listed()
+	require.Equal(t, State{Name: "b", Kind: "guest", Since: began.Add(2 * time.Minute)}, state())
+	w.time = w.time.Add(time.Minute)
+	b.is(hanging)
+	_, err := w.look("x")
+	require.ErrorIs(t, err, op.Unavailable)
+	require.Equal(t, began.Add(3*time.Minute), state().Since)
+	require.NotEmpty(t, state().Away)
 }

@@ -24,8 +24,8 @@ func (d *Driver) States() []State {
 		m.mu.Lock()
 		out[i] = State{Name: m.name, Kind: guestKind, Away: m.why, Since: m.since, Targets: len(m.last), NewGuests: i == d.makes}
 		m.mu.Unlock()
-		if out[i].Away == "" && m.looks.hangs() {
-			out[i].Away = reason(tooLate(lookPatience))
+		if since, late := m.looks.hangs(); late && out[i].Away == "" {
+			out[i].Away, out[i].Since = reason(tooLate(lookPatience)), since
 		}
 	}
 	return out
