@@ -41,7 +41,7 @@ const (
 func attacks() []attack {
 	return slices.Concat(signatureRows, fieldRows, touchRows, certificateRows, validityRows, trustRows(), trustFileRows, crowdRows, sizeRows, rotationRows, changedRulesRows,
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
-		crashRows, provenanceRows, desiredRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
+		crashRows, provenanceRows, desiredRows, hubRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
 		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, programRows, commandRows, squatRows,
 		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows)
 }
