@@ -111,19 +111,21 @@ func ask[T any](ctx context.Context, l *lane, look func(context.Context) (T, err
 	waiting, stopWaiting := l.limit(ctx, wait)
 	defer stopWaiting()
 	type found struct {
-		what T
-		err  error
+		what   T
+		err    error
+		inTime bool
 	}
 	ready := make(chan found, 1)
 	go func() {
 		defer cancel()
 		what, err := look(bounded)
-		l.leave(bounded.Err() == nil)
-		ready <- found{what, err}
+		f := found{what, err, bounded.Err() == nil}
+		l.leave(f.inTime)
+		ready <- f
 	}()
 	select {
 	case f := <-ready:
-		if f.err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		if f.err != nil && !f.inTime && ctx.Err() == nil {
 			l.giveUp()
 			return none, tooLate(l.patience)
 		}
