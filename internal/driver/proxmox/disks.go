@@ -26,8 +26,9 @@ func (d *Driver) prepareDiskCreate(_ context.Context, step op.Step, g *guest) (a
 	if g.kind == qemu {
 		return d.asTask("add the disk", http.MethodPost, g.path("config"), values{key: value, "digest": g.digest}), nil
 	}
-	// A container's configuration is changed by PUT alone, which makes no task.
-	return does(func(ctx context.Context) (driver.Result, error) {
+	// A container's configuration is changed by PUT alone, which makes no task; and
+	// Proxmox VE takes no new mount point for one that is protected.
+	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
 		return driver.Result{}, worked("add the mount point", d.configure(ctx, g, values{key: value + ",mp=/mnt/" + key}))
 	}), nil
 }

@@ -43,6 +43,9 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 			}
 		}
 	case "guest.backup-restore", "guest.backup-delete":
+		if d.cfg.BackupStorage == "" {
+			break // there is no such operation
+		}
 		b, ok := backupOf(all, l.Params.Str("backup"))
 		if !ok {
 			o.Missing = fmt.Sprintf("%s has no backup %s on %s", l.Target, l.Params.Str("backup"), d.cfg.BackupStorage)

@@ -1,0 +1,155 @@
+package proxmox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/op"
+)
+
+// signed asks for a step that needs a signature, signs it, and has it done.
+func (w *world) signed(a op.Ask) op.Step {
+	w.t.Helper()
+	r := w.Approved(drivertest.Hub, a)
+	w.Reconcile()
+	s := w.Step(r.ID)
+	require.Equal(w.t, op.StateSucceeded, s.State, "%s: %s %s", a.Op, s.Code, s.Detail)
+	return s
+}
+
+var secondDisk = map[string]string{"qemu": "scsi1", "lxc": "mp0"}
+
+// Deleting an attached disk is two steps; the flag is off between them alone, and
+// another disk stays.
+func TestDisksOfAProtectedGuest(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid, key := w.ours("web"), secondDisk[kind]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", key, "size", int64(1536)))
+		d, ok := w.Look("web").Disk(key)
+		require.True(t, ok)
+		require.EqualValues(t, 1536<<20, d.Size)
+		w.Write(vmid, key, []byte("to keep"))
+		s := w.signed(guestAsk("disk-detach", "web", "disk", key))
+		require.Contains(t, s.Detail, "unused0")
+		data, there := w.Data("local-lvm:vm-500-disk-1")
+		require.True(t, there)
+		require.Equal(t, "to keep", string(data))
+		w.signed(guestAsk("disk-delete", "web", "disk", "unused0"))
+		_, there = w.Data("local-lvm:vm-500-disk-1")
+		require.False(t, there)
+		w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", key, "size", int64(1024)))
+		w.signed(guestAsk("disk-delete", "web", "disk", key))
+		require.Len(t, w.Look("web").Disks, 1)
+		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+		_, err := w.Submit(drivertest.Hub, guestAsk("disk-delete", "web", "disk", key))
+		require.ErrorIs(t, err, op.UnknownTarget)
+	})
+}
+
+// Proxmox VE makes no disk smaller: that is said before anything is done.
+func TestResize(t *testing.T) {
+	w := newWorld(t, "qemu")
+	w.ours("web")
+	w.Done(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(2048)))
+	d, _ := w.Look("web").Disk("scsi0")
+	require.EqualValues(t, 2<<30, d.Size)
+	r := w.Approved(drivertest.Hub, guestAsk("disk-resize", "web", "disk", "scsi0", "size", int64(1024)))
+	w.ResetCounts()
+	require.ErrorIs(t, w.Execute(r.ID), op.BadParams)
+	require.Zero(t, w.Counts().Change)
+}
+
+// A container that runs does not let go of a mount point: nothing changes.
+func TestADiskThatIsHeld(t *testing.T) {
+	w := newWorld(t, "lxc")
+	vmid := w.ours("web")
+	w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", "mp0", "size", int64(1024)))
+	w.Done(drivertest.Hub, guestAsk("start", "web"))
+	before := w.Look("web")
+	r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "web", "disk", "mp0"))
+	_, err := w.run(r.ID)
+	require.ErrorIs(t, err, op.Conflict)
+	require.Equal(t, before.Fingerprint, w.Look("web").Fingerprint)
+	require.Empty(t, w.Guest(vmid).Pending)
+	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+}
+
+// A backup keeps older ones unless it is told otherwise; a restore is an overwrite,
+// after which the guest is another incarnation and has the flag.
+func TestBackups(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid := w.ours("web")
+		disk := map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind]
+		w.Write(vmid, disk, []byte("one"))
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		w.Advance(60)
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+		first := w.Look("web").Backups
+		require.Len(t, first, 2, "a backup that was not told to pruned another")
+		w.Write(vmid, disk, []byte("two"))
+		w.signed(guestAsk("backup-restore", "web", "backup", first[0]))
+		after := w.Look("web")
+		require.True(t, after.Present)
+		require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+		data := w.Volumes(vmid)
+		for _, v := range data {
+			require.NotEqual(t, "two", string(v.Data))
+		}
+		w.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 1})
+		w.Advance(60)
+		full := w.Do(drivertest.Hub, guestAsk("backup", "web"))
+		require.Equal(t, op.StateFailed, full.State, "where no more are kept, one that prunes nothing fails")
+		require.Equal(t, first, w.Look("web").Backups)
+		w.signed(guestAsk("backup", "web", "rotate", true))
+		last := w.Look("web").Backups
+		require.Len(t, last, 1)
+		w.signed(guestAsk("backup-delete", "web", "backup", last[0]))
+		require.Empty(t, w.Look("web").Backups)
+		_, err := w.Submit(drivertest.Hub, guestAsk("backup-restore", "web", "backup", first[0]))
+		require.ErrorIs(t, err, op.UnknownTarget)
+	})
+}
+
+// Without a storage for them there are no backups to ask for.
+func TestNoBackups(t *testing.T) {
+	w := newWorld(t, "qemu")
+	cfg := pveworld.Config(t, w.Cluster, "qemu")
+	cfg.BackupStorage = ""
+	w.use(cfg)
+	w.ours("web")
+	for _, verb := range []string{"backup", "backup-restore", "backup-delete"} {
+		kv := []any{"backup", "b"}
+		if verb == "backup" {
+			kv = nil
+		}
+		_, err := w.Submit(drivertest.Hub, guestAsk(verb, "web", kv...))
+		require.ErrorIs(t, err, op.UnknownOp)
+	}
+	require.Equal(t, "guest", w.d.Kind())
+	require.Equal(t, proxmox.Name, w.d.Name())
+}
+
+// A guest that does not hear a shutdown is switched off; one that runs is stopped
+// before it is destroyed.
+func TestPower(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid := w.ours("web", "state", "running")
+		w.SetDeaf(vmid, true)
+		w.Done(drivertest.Hub, guestAsk("stop", "web"))
+		require.False(t, w.Guest(vmid).Running)
+		w.Done(drivertest.Hub, guestAsk("stop", "web"))
+		w.Done(drivertest.Hub, guestAsk("restart", "web"))
+		require.True(t, w.Guest(vmid).Running)
+		w.Done(drivertest.Hub, guestAsk("start", "web"))
+		w.signed(guestAsk("destroy", "web"))
+		require.False(t, w.Exists(vmid))
+	})
+}
