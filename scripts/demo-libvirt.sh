@@ -6,6 +6,7 @@
 set -euo pipefail
 
 bin=${GATED_BIN:-$(cd "$(dirname "$0")/.." && pwd)/bin}
+PATH=$PATH:/usr/sbin:/sbin # where libvirtd is
 for program in libvirtd virsh qemu-img qemu-io qemu-system-x86_64 unshare ssh-keygen sha256sum; do
 	command -v "$program" >/dev/null || {
 		echo "demo-libvirt: $program is needed (Debian: apt-get install libvirt-daemon-system libvirt-daemon-driver-qemu qemu-system-x86 qemu-utils libvirt-clients openssh-client)" >&2

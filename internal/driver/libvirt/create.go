@@ -35,6 +35,7 @@ func (w *work) create(ctx context.Context) (action, error) {
 		}
 		id, err := identify(disk{path: where, volume: &vol})
 		if err != nil {
+			w.discard(ctx, vol)
 			return err
 		}
 		text := domainText(w.step, t, id, diskText(firstDisk, where, t.Format))
@@ -43,18 +44,27 @@ func (w *work) create(ctx context.Context) (action, error) {
 			dom, err = lv.DomainDefineXMLFlags(text, golibvirt.DomainDefineValidate)
 			return err
 		})
+		if err == nil && w.step.Params.Str("state") == running {
+			err = w.firstStart(ctx, dom)
+		}
 		if err != nil {
-			if !w.session.broken {
-				w.discard(ctx, vol)
-				w.begun = w.session.broken // nothing is left of it
-			}
-			return err
+			w.discard(ctx, vol)
 		}
-		if w.step.Params.Str("state") == running {
-			return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(dom) })
-		}
-		return nil
+		return err
 	}, nil
+}
+
+// firstStart starts what was made a moment ago; what does not start is not there.
+func (w *work) firstStart(ctx context.Context, dom golibvirt.Domain) error {
+	err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(dom) })
+	if err == nil || w.session.broken {
+		return err
+	}
+	if undo := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(dom, undefineAll) }); undo != nil {
+		w.session.close() // nobody knows what is there: leave its disk, too
+		return fmt.Errorf("%w; and it cannot be undefined: %w", err, undo)
+	}
+	return err
 }
 
 // domainText is the XML of a new domain.

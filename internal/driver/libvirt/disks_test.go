@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -191,6 +192,7 @@ func (b *bed) refusedOrFailed(verb, name string, kv ...any) {
 	_, _, err := b.try(verb, name, kv...)
 	require.Error(b.t, err)
 	require.NotErrorIs(b.t, err, errAway)
+	require.False(b.t, driver.IsUnknown(err), "it left everything as it was")
 	require.Equal(b.t, before, b.files())
 	require.False(b.t, b.look(name).Present)
 }
@@ -199,6 +201,7 @@ func createFails(b *bed) {
 	b.refusedOrFailed("create", "web", "template", "no-mach")
 	b.refused(op.BadParams, "create", "web", "template", "no-such")
 	b.refused(op.BadParams, "create", "web", "command", "sh")
+	b.refusedOrFailed("create", "web", "template", "no-net", "state", "running")
 	b.must("create", "net", "template", "no-net")
 	_, used, err := b.try("start", "net")
 	require.ErrorContains(b.t, err, "no-such-network")

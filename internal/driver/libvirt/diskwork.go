@@ -47,9 +47,8 @@ func (w *work) diskCreate(ctx context.Context) (action, error) {
 		err = w.do(ctx, func(lv *golibvirt.Libvirt) error {
 			return lv.DomainAttachDeviceFlags(w.guest.Domain, diskText(name, path, format), w.reach())
 		})
-		if err != nil && !w.session.broken {
+		if err != nil {
 			w.discard(ctx, vol)
-			w.begun = w.session.broken // nothing is left of it
 		}
 		return err
 	}, nil
@@ -146,7 +145,7 @@ func (w *work) diskDetach(context.Context) (action, error) {
 
 // detach takes a disk out of the definition.
 func (w *work) detach(ctx context.Context, k disk) error {
-	text := fmt.Sprintf(`<disk type='file' device='disk'><source file='%s'/><target dev='%s'/></disk>`, escape(k.path), escape(k.target))
+	text := fmt.Sprintf(`<disk type='file' device='disk'><target dev='%s'/></disk>`, escape(k.target)) // its name is what counts
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error {
 		return lv.DomainDetachDeviceFlags(w.guest.Domain, text, uint32(golibvirt.DomainDeviceModifyConfig))
 	})

@@ -53,20 +53,27 @@ func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, 
 		}
 		return err
 	})
-	if err != nil {
-		return vol, "", err
+	if err == nil {
+		where, err = call(ctx, w.session, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetPath(vol) })
 	}
-	where, err = call(ctx, w.session, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetPath(vol) })
+	if err != nil && vol.Name != "" {
+		w.discard(ctx, vol)
+	}
 	return vol, where, err
 }
 
-// discard deletes a volume that this step made. What cannot be deleted is said in
-// the log: nothing uses it.
+// discard deletes a volume that this step made and that nothing uses, after which
+// nothing is left of the step. What cannot be deleted is said in the log.
 func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol) {
-	err := w.long(context.WithoutCancel(ctx), func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(vol, 0) })
+	if w.session.broken {
+		return
+	}
+	err := w.do(context.WithoutCancel(ctx), func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(vol, 0) })
 	if err != nil {
 		w.cfg.Logger.Warn("a volume that no guest uses is left", "pool", vol.Pool, "volume", vol.Name, "err", err)
+		return
 	}
+	w.begun = false
 }
 
 // volumeName is the name of a disk's volume: by the birth token of its guest, and

@@ -46,7 +46,10 @@ mount --bind "$1/lib" /var/lib/libvirt
 mount --bind "$1/cache" /var/cache/libvirt
 mount --bind "$1/log" /var/log/libvirt
 mount --bind "$1/run" /run
-libvirtd & wait $!`
+/usr/sbin/libvirtd & wait $!`
+
+// daemonProgram is not in everybody's PATH.
+const daemonProgram = "libvirtd"
 
 const daemonConf = `unix_sock_dir = "%DIR%/sock"
 unix_sock_rw_perms = "0700"
@@ -68,10 +71,13 @@ security_driver = "none"
 // packages are missing or the user is not root.
 func Start(t testing.TB) *Libvirtd {
 	t.Helper()
-	for _, program := range []string{"libvirtd", "virsh", "qemu-img", "qemu-io", "qemu-system-x86_64", "unshare"} {
+	for _, program := range []string{"virsh", "qemu-img", "qemu-io", "qemu-system-x86_64", "unshare"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is missing: %s", program, Packages)
 		}
+	}
+	if _, err := os.Stat("/usr/sbin/" + daemonProgram); err != nil {
+		t.Skipf("%s is missing: %s", daemonProgram, Packages)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("a libvirtd of its own takes root: sudo -E go test")
