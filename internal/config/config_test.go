@@ -178,6 +178,13 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	b, err := config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"})
 	require.NoError(t, err)
 	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?[a-z_]+:)`).ReplaceAllString(string(b), "$1")
+	before, rest, _ := strings.Cut(all, "\nhub:\n")
+	section, after, _ := strings.Cut(rest, "\n\n")
+	hub, err := config.Parse("gated.yaml", []byte("host: h\nhub:\n"+section+"\n"))
+	require.NoError(t, err)
+	require.Equal(t, &config.Hub{URL: "https://hub.example.com:8442", CA: "/etc/gated/hub.crt", TokenFile: "/etc/gated/hub-token",
+		Interval: config.DefaultHubInterval, Timeout: config.DefaultHubTimeout, Report: config.DefaultHubReport}, hub.Hub)
+	all = before + "\n\n" + after // desired state comes from one place
 	c, err := config.Parse("gated.yaml", []byte(all))
 	require.NoError(t, err, all)
 	require.Equal(t, "/var/lib/my gated/guests", c.Local.Root)
