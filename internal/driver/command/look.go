@@ -73,11 +73,11 @@ func (d *Driver) look(ctx context.Context, l op.Look) (_ *look, err error) {
 	if seen.as, err = d.accountOf(e.User); err != nil {
 		return nil, err
 	}
-	if seen.program, err = load(e.Argv[0]); err != nil {
+	if seen.program, err = executable(e.Argv[0]); err != nil {
 		return nil, err
 	}
 	if e.Probe != nil {
-		if seen.probe, err = load(e.Probe[0]); err != nil {
+		if seen.probe, err = executable(e.Probe[0]); err != nil {
 			return nil, err
 		}
 	}

@@ -49,11 +49,11 @@ func (p *program) text() any {
 	return map[string]any{"path": p.path, "sha256": p.digest, "option": p.option, "reader": p.reader.text()}
 }
 
-// load copies an executable, follows a script to its interpreter, and seals both
+// executable copies an executable, follows a script to its interpreter, and seals both
 // copies. What cannot be run is refused as Unavailable, with why. The caller
 // closes it.
-func load(path string) (*program, error) {
-	p, head, err := loadFile(path)
+func executable(path string) (*program, error) {
+	p, head, err := openExecutable(path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func load(path string) (*program, error) {
 			WithHint("name an ELF program, or a script whose first line is #! and an absolute path")
 	}
 	p.option = option
-	p.reader, head, err = loadFile(interpreter)
+	p.reader, head, err = openExecutable(interpreter)
 	if err == nil && !bytes.HasPrefix(head, []byte("\x7fELF")) {
 		err = op.Refuse(op.Unavailable, "%s: its interpreter %s is no ELF program", path, interpreter)
 	}
@@ -81,8 +81,8 @@ func load(path string) (*program, error) {
 	return p, nil
 }
 
-// loadFile copies one file into memory, seals the copy, and only then hashes it.
-func loadFile(path string) (_ *program, head []byte, err error) {
+// openExecutable copies one file into memory, seals the copy, and only then hashes it.
+func openExecutable(path string) (_ *program, head []byte, err error) {
 	f, real, err := openProgram(path)
 	if err != nil {
 		return nil, nil, err

@@ -68,17 +68,18 @@ func TestEndings(t *testing.T) {
 		script  string
 		unknown bool
 		why     string
+		time    time.Duration
 	}{
-		"a status":            {"echo said; exit 3", false, "exit status 3"},
-		"a signal":            {"echo said; kill -KILL $$", true, "signal from elsewhere: killed"},
-		"a time that is over": {"echo said; sleep 1000", true, "took longer than 1s and was ended"},
-		"one that is deaf":    {"trap '' TERM; echo said; while :; do sleep 1000; done", true, "took longer than 1s and was ended"},
-		"one that hears":      {"trap 'echo heard; exit 0' TERM; echo said; while :; do sleep 0.02; done", true, "took longer than 1s and was ended"},
+		"a status":            {"echo said; exit 3", false, "exit status 3", time.Minute},
+		"a signal":            {"echo said; kill -KILL $$", true, "signal from elsewhere: killed", time.Minute},
+		"a time that is over": {"echo said; sleep 1000", true, "took longer than 3s and was ended", 3 * time.Second},
+		"one that is deaf":    {"trap '' TERM; echo said; while :; do sleep 1000; done", true, "took longer than 3s and was ended", 3 * time.Second},
+		"one that hears":      {"trap 'echo heard; exit 0' TERM; echo said; while :; do sleep 0.02; done", true, "took longer than 3s and was ended", 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			did, err := b.does(c.script, func(e *catalogue.Entry) { e.Timeout = time.Second })
+			did, err := b.does(c.script, func(e *catalogue.Entry) { e.Timeout = c.time })
 			require.Error(t, err)
 			require.Equal(t, c.unknown, driver.IsUnknown(err), "%v", err)
 			require.False(t, driver.IsTransient(err))
@@ -140,13 +141,16 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 func TestProbesThatSayNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for name, c := range map[string]struct{ script, why string }{
-		"hangs":           {"sleep 1000", "took longer than 1s"},
-		"prints too much": {"head -c 300 /dev/zero", "prints more than 256 bytes"},
-		"dies":            {"kill -SEGV $$", "was ended by segmentation fault"},
+	for name, c := range map[string]struct {
+		script, why string
+		time        time.Duration
+	}{
+		"hangs":           {"sleep 1000", "took longer than 100ms", 100 * time.Millisecond},
+		"prints too much": {"head -c 300 /dev/zero", "prints more than 256 bytes", time.Minute},
+		"dies":            {"kill -SEGV $$", "was ended by segmentation fault", time.Minute},
 	} {
 		b.entry("does", []string{"/bin/true"}, func(e *catalogue.Entry) {
-			e.Probe, e.ProbeTimeout, e.Output = []string{b.script("probe", "#!/bin/sh\n"+c.script+"\n")}, time.Second, 256
+			e.Probe, e.ProbeTimeout, e.Output = []string{b.script("probe", "#!/bin/sh\n"+c.script+"\n")}, c.time, 256
 		})
 		_, err := b.Observe(t.Context(), asking("does"))
 		require.ErrorIs(t, err, op.Unavailable, name)

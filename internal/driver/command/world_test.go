@@ -59,7 +59,7 @@ func (b *bench) give(path string) {
 }
 
 func (b *bench) driver() *command.Driver {
-	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: 200 * time.Millisecond})
+	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: time.Second})
 }
 
 func (b *bench) path(elem ...string) string {
