@@ -104,8 +104,11 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 			out.add("pool "+name, driver.Bad, err.Error(), "virsh pool-define-as "+name+" dir --target DIRECTORY; virsh pool-start "+name)
 			continue
 		}
-		var free uint64
-		if err := do(ctx, s, func(lv *golibvirt.Libvirt) (err error) { _, _, _, free, err = lv.StoragePoolGetInfo(pool); return err }); err != nil {
+		free, err := call(ctx, s, func(lv *golibvirt.Libvirt) (uint64, error) {
+			_, _, _, free, err := lv.StoragePoolGetInfo(pool)
+			return free, err
+		})
+		if err != nil {
 			return err
 		}
 		out.add("pool "+name, driver.OK, bytesText(int64(min(free, 1<<62)))+" free", "")

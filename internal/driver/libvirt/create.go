@@ -39,12 +39,10 @@ func (w *work) create(ctx context.Context) (action, error) {
 			return err
 		}
 		text := domainText(w.step, t, id, diskText(firstDisk, where, t.Format))
-		var dom golibvirt.Domain
-		err = w.do(ctx, func(lv *golibvirt.Libvirt) (err error) {
-			dom, err = lv.DomainDefineXMLFlags(text, golibvirt.DomainDefineValidate)
-			return err
+		dom, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.Domain, error) {
+			return lv.DomainDefineXMLFlags(text, golibvirt.DomainDefineValidate)
 		})
-		if err == nil && w.step.Params.Str("state") == running {
+		if w.mark(err) == nil && w.step.Params.Str("state") == running {
 			err = w.firstStart(ctx, dom)
 		}
 		if err != nil {

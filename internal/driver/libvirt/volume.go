@@ -35,25 +35,26 @@ func volumeText(name, format string, bytes int64) string {
 // newVolume makes a volume that nothing was in, or a copy of another of the pool,
 // of at least so many bytes.
 func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, format string, bytes int64, image string) (vol golibvirt.StorageVol, where string, err error) {
-	err = w.long(ctx, func(lv *golibvirt.Libvirt) (err error) {
+	// What an answer that comes too late holds is nobody's: it goes through the call.
+	vol, err = longCall(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StorageVol, error) {
 		if image == "" {
-			vol, err = lv.StorageVolCreateXML(pool, volumeText(name, format, bytes), 0)
-			return err
+			return lv.StorageVolCreateXML(pool, volumeText(name, format, bytes), 0)
 		}
 		from, err := lv.StorageVolLookupByName(pool, image)
 		if err != nil {
-			return err
+			return golibvirt.StorageVol{}, err
 		}
-		if vol, err = lv.StorageVolCreateXMLFrom(pool, volumeText(name, format, bytes), from, 0); err != nil {
-			return err
+		vol, err := lv.StorageVolCreateXMLFrom(pool, volumeText(name, format, bytes), from, 0)
+		if err != nil {
+			return golibvirt.StorageVol{}, err
 		}
 		_, capacity, _, err := lv.StorageVolGetInfo(vol)
 		if err == nil && capacity < uint64(bytes) {
 			err = lv.StorageVolResize(vol, uint64(bytes), 0)
 		}
-		return err
+		return vol, err
 	})
-	if err == nil {
+	if w.mark(err) == nil {
 		where, err = call(ctx, w.session, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetPath(vol) })
 	}
 	if err != nil && vol.Name != "" {
