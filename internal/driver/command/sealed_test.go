@@ -47,7 +47,11 @@ func (b *bench) rigged() map[string]string {
 // What is rewritten before the permit is used is stale, and nothing runs.
 func TestRewrittenBeforeItRuns(t *testing.T) {
 	for how, replace := range replacements {
-		for _, file := range []string{"script", "probe", "sh"} {
+		files := []string{"script"}
+		if how == "in place" {
+			files = []string{"script", "probe", "sh"}
+		}
+		for _, file := range files {
 			b := newBench(t)
 			news := b.rigged()
 			g := b.gate()
