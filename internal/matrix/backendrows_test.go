@@ -19,7 +19,11 @@ import (
 	"gated/internal/reconcile"
 )
 
-var backendRows = slices.Concat(staleRows, scratchRows, verbRows, wishRows, stopRows, brokenRows)
+// guestRows are about what is done to guests, and backendRows all rows.
+var (
+	guestRows   = slices.Concat(staleRows, scratchRows, verbRows, stopRows, brokenRows)
+	backendRows = slices.Concat(guestRows, wishRows)
+)
 
 func (s *stand) ask(verb, name string, kv ...any) op.Ask {
 	p := op.Params{}
@@ -315,7 +319,7 @@ var wishRows = []row{
 		code, detail, _ := strings.Cut(status.Sources[0].Error, ": ")
 		return op.Refuse(op.Code(code), "%s", detail)
 	}},
-	{id: "P11", what: "a hub asks for hundreds of destroys, again and again", want: op.OverLimit,
+	{id: "P11", what: "a hub asks for a hundred destroys, again and again", want: op.OverLimit,
 		policy: func(w *drivertest.World) {
 			if w.Policy.OpenPerSource == 0 {
 				w.Policy = matrixPolicy()
@@ -324,7 +328,7 @@ var wishRows = []row{
 		},
 		run: func(s *stand) error {
 			var text strings.Builder
-			for i := range 500 {
+			for i := range 100 {
 				fmt.Fprintf(&text, "  - {name: n%d, state: absent}\n", i)
 			}
 			text.WriteString("  - {name: victim, state: absent}\n  - {name: bystander, state: absent}\n")
