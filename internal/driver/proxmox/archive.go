@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"gated/internal/driver"
 	"gated/internal/op"
@@ -60,12 +61,13 @@ func (d *Driver) prepareBackupRestore(ctx context.Context, step op.Step, g *gues
 	}
 	v := values{"vmid": fmt.Sprint(g.vmid), "force": "1", "protection": "1"}
 	if g.kind == lxc {
+		// Of a machine, the archive says where its disks were; a container's go to the
+		// storage local where nothing is said.
 		v["ostemplate"], v["restore"] = b.volume, "1"
+		disk, _ := g.drive("rootfs")
+		v["storage"], _, _ = strings.Cut(disk.volume, ":")
 	} else {
 		v["archive"] = b.volume
-	}
-	if d.cfg.Storage != "" {
-		v["storage"] = d.cfg.Storage
 	}
 	return does(func(ctx context.Context) (driver.Result, error) {
 		now, err := d.unguard(ctx, g)

@@ -129,7 +129,11 @@ func (d *Driver) halt(ctx context.Context, g *guest) (*guest, error) {
 	if err != nil {
 		return nil, worked("stop", err)
 	}
-	return d.again(ctx, g)
+	now, err := d.again(ctx, g)
+	if err != nil {
+		return nil, fmt.Errorf("it was stopped; then: %w", err)
+	}
+	return now, nil
 }
 
 // destroy deletes a guest that stands still. DELETE takes no digest: what was looked
