@@ -218,7 +218,7 @@ func (w *world) open() {
 		},
 		ID: w.gate.ID(), Version: "test", StartedAt: w.now(), Now: w.now, Logger: log, Random: func() float64 { return 0.5 }})
 	w.r = reconcile.New(reconcile.Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.guests},
-		Sources: []reconcile.Source{w.link}, Host: testHost, Interval: 50 * time.Millisecond, Now: w.now, Logger: log})
+		Sources: []reconcile.Source{w.link}, Host: testHost, Interval: 200 * time.Millisecond, Now: w.now, Logger: log})
 	require.NoError(w.t, w.r.Recover(w.ctx))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

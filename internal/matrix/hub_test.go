@@ -31,8 +31,10 @@ func hubOf(w *world, answers map[string]http.HandlerFunc) *gatedhub.Link {
 	}))
 	w.t.Cleanup(s.Close)
 	return gatedhub.New(gatedhub.Config{URL: s.URL, Host: testHost, Interval: time.Minute, Timeout: time.Minute, Report: time.Hour, Gate: w.gate,
-		Standing: func(map[op.Target]bool, int) ([]reconcile.SetStanding, []reconcile.WishStanding, int) { return nil, nil, 0 },
-		ID:       w.gate.ID(), StartedAt: w.now(), Now: w.now, Logger: slog.New(slog.DiscardHandler)})
+		Standing: func(map[op.Target]bool, int) ([]reconcile.SetStanding, []reconcile.WishStanding, int) {
+			return nil, nil, 0
+		},
+		ID: w.gate.ID(), StartedAt: w.now(), Now: w.now, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // served answers with a document as a hub does.
