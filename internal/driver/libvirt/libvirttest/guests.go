@@ -99,14 +99,21 @@ func (l *Libvirtd) Digest(paths ...string) string {
 // Clear ends and undefines every domain, and deletes every volume.
 func (l *Libvirtd) Clear() {
 	l.t.Helper()
-	for _, name := range strings.Fields(l.Virsh("list", "--all", "--name")) {
+	if names := strings.Fields(l.Virsh("list", "--all", "--name")); len(names) > 0 {
+		commands := ""
+		for _, name := range names {
+			commands += "destroy " + name + "; undefine " + name + " --managed-save --snapshots-metadata --nvram; "
+		}
 		// One that stands still cannot be destroyed, and a transient one not be
 		// undefined; what is left is asked for afterwards.
-		_ = exec.Command("virsh", "-q", "-c", l.URI, "destroy "+name+"; undefine "+name+" --managed-save --snapshots-metadata --nvram").Run()
+		_ = exec.Command("virsh", "-q", "-c", l.URI, commands).Run()
+		require.Empty(l.t, l.Virsh("list", "--all", "--name"))
 	}
-	require.Empty(l.t, l.Virsh("list", "--all", "--name"))
 	left, err := os.ReadDir(l.Images)
 	require.NoError(l.t, err)
+	if len(left) == 0 {
+		return
+	}
 	for _, e := range left {
 		require.NoError(l.t, os.Remove(filepath.Join(l.Images, e.Name())))
 	}
