@@ -64,7 +64,9 @@ func TestAWeekWithoutAHub(t *testing.T) {
 			w.restart() // with the hub away
 		}
 	}
-	require.Equal(t, 7*12, w.place.count(hub.PathDesired)-polls-1, "it is asked each time, and once by the read at the start")
+	asked := w.place.count(hub.PathDesired) - polls
+	require.GreaterOrEqual(t, asked, 7*12, "it is asked each time")
+	require.LessOrEqual(t, asked, 7*12+1, "and perhaps once by the read at the start, if that comes first")
 	require.Equal(t, 7*12, w.place.count(hub.PathReport)-posts, "two hours are longer than the longest back-off")
 	require.Equal(t, []op.RequestID{id}, []op.RequestID{w.pending()[0].ID}, "what waits goes on waiting")
 	require.True(t, w.has("a"))
