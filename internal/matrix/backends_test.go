@@ -169,7 +169,7 @@ func newStand(t *testing.T, r row, w drivertest.World) *stand {
 	s := &stand{t: t, w: w, spent: map[op.RequestID]nonce.Fate{},
 		sources: func() []reconcile.Source { return nil }}
 	if r.ops != "" && !s.has(r.ops) {
-		t.Skipf("the back end has no guest.%s", r.ops)
+		t.Skipf("does not apply: the back end has no guest.%s", r.ops)
 	}
 	s.Gate = drivertest.NewGate(t, w)
 	return s

@@ -92,7 +92,7 @@ var partCases = []spec{
 func (c *one) has(verb string) {
 	c.t.Helper()
 	if !c.hasOp(verb) {
-		c.t.Skipf("the back end has no guest.%s", verb)
+		c.t.Skipf("does not apply: the back end has no guest.%s", verb)
 	}
 }
 

@@ -33,7 +33,7 @@ func Run(t *testing.T, world func(*testing.T) World) {
 			w := world(t)
 			w.complete(t)
 			if c.guests && !w.guests() {
-				t.Skipf("a %s is not made and destroyed through a gate", w.Driver.Kind())
+				t.Skipf("does not apply: a %s is not made and destroyed through a gate", w.Driver.Kind())
 			}
 			if c.needs != "" {
 				w.Needs(t, c.needs)

@@ -174,6 +174,6 @@ func (a Abilities) Needs(t testing.TB, ability string) {
 	case !has && why == "":
 		t.Fatalf("the world has no %s, and Lacks does not say why", ability)
 	case !has:
-		t.Skipf("no %s: %s", ability, why)
+		t.Skipf("does not apply: no %s: %s", ability, why)
 	}
 }
