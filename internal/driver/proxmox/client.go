@@ -34,7 +34,7 @@ func newClient(cfg Config) (*client, error) {
 		return nil, err
 	}
 	own := &http.Client{Transport: through, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("Proxmox VE answers with a redirect")
+		return errors.New("an answer of Proxmox VE is a redirect")
 	}}
 	api := pve.NewClient(strings.TrimSuffix(cfg.URL, "/")+"/api2/json", pve.WithHTTPClient(own),
 		pve.WithAPIToken(id, secret), pve.WithUserAgent("gated"), pve.WithLogger(silent{}))

@@ -53,10 +53,10 @@ func rowsOf(list []object) ([]row, error) {
 // guest is a guest of either kind in one normal form.
 type guest struct {
 	row
-	status   string // "running", "stopped" or what else Proxmox VE says
-	lock     string
-	pool, ha string
-	tags     []string
+	status string // "running", "stopped" or what else Proxmox VE says
+	lock   string
+	ha     string
+	tags   []string
 
 	uuid, genid, ctime string
 	drives             []drive // attached, in force or wished for, by key

@@ -71,7 +71,7 @@ func ended(status string) error {
 	case status == "", status == "unexpected status":
 		return driver.Unknown(errors.New("the task ended without saying how"))
 	}
-	return fmt.Errorf("Proxmox VE: %s", op.Shown(status))
+	return fmt.Errorf("the task of Proxmox VE ended with %s", op.Shown(status))
 }
 
 // The pace at which Execute asks how a task stands that is not a step's last.

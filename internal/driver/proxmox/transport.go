@@ -125,7 +125,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 func ParseFingerprint(s string) (pin [sha256.Size]byte, err error) {
 	pairs := strings.Split(s, ":")
 	if len(pairs) != sha256.Size {
-		return pin, errors.New("a fingerprint is 32 pairs of hex digits with colons between them, as in AB:CD:...")
+		return pin, errors.New("a fingerprint is 32 pairs of hex digits with colons between them, as in AB:CD:EF")
 	}
 	for i, pair := range pairs {
 		b, err := hex.DecodeString(pair)
