@@ -7,71 +7,16 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-bin=${GATED_BIN:-$root/bin}
 pg=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 if [ ! -x "$pg/initdb" ] || ! command -v ssh-keygen >/dev/null; then
 	echo "demo-command: a PostgreSQL server and ssh-keygen are needed (Debian: apt-get install postgresql openssh-client)" >&2
 	exit 1
 fi
 dir=$(mktemp -d /tmp/gated-demo-command.XXXXXX) # short: the path of a socket has 107 bytes
-state=$dir/state
+name=demo-command
+. "$root/scripts/story.sh"
 lib=$dir/lib # what would be /usr/local/lib/gated
-export GATED_SOCKET=$dir/gated.sock XDG_CONFIG_HOME=$dir/config # opsign's known gates
-unset GATED_HOST
-export PATH=$bin:$PATH
-daemon= cluster=
-
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-note() { printf '  %s\n' "$*"; }
-fail() { printf '\ndemo-command: FAILED: %s\n' "$*" >&2; exit 1; }
-
-# silent CODE COMMAND... runs a command, keeps what it printed, and checks its exit code.
-silent() {
-	local want=$1 got=0
-	shift
-	"$@" >"$dir/out" 2>&1 || got=$?
-	[ "$got" = "$want" ] && return
-	cat "$dir/out" >&2
-	fail "'$*' exited $got, not $want"
-}
-
-# expect CODE COMMAND... is silent and shows the command with what it printed; brief shows the last
-# lines only, as many as its first word says.
-expect() {
-	printf '  $ %s\n' "$(words "${@:2}")"
-	silent "$@"
-	sed "s|$dir|\$DEMO|g; s/^/    /" "$dir/out"
-}
-
-brief() {
-	local lines=$1
-	shift
-	printf '  $ %s\n' "$(words "${@:2}")"
-	silent "$@"
-	tail -n "$lines" "$dir/out" | sed "s|$dir|\$DEMO|g; s/^/    /"
-}
-
-words() { local w="$*"; printf '%s' "${w//$dir/\$DEMO}"; }
-printed() { grep -q -- "$1" "$dir/out" || fail "the last command did not print '$1'"; }
-field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$dir/out" | head -n 1; }
-
-start() {
-	gated serve --state "$state" --socket "$GATED_SOCKET" >>"$dir/daemon.log" 2>&1 &
-	daemon=$!
-	for _ in $(seq 200); do
-		if gated status >/dev/null 2>&1; then return; fi
-		kill -0 "$daemon" 2>/dev/null || { cat "$dir/daemon.log" >&2; fail "the daemon did not start"; }
-		sleep 0.05
-	done
-	fail "the daemon did not answer"
-}
-
-stop() {
-	[ -n "$daemon" ] || return 0
-	kill -TERM "$daemon" 2>/dev/null || true
-	wait "$daemon" || true
-	daemon=
-}
+cluster=
 
 # as_postgres runs a command as the owner of the cluster.
 if [ "$(id -u)" = 0 ]; then
@@ -86,20 +31,9 @@ sql() { as_postgres "$pg/psql" -XAtq -h "$dir/pg" -d "$1" -c "$2"; }
 databases() { sql postgres "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"; }
 sum() { as_postgres "$pg/pg_dump" -h "$dir/pg" "$1" | grep -v '^\\\(un\)\{0,1\}restrict ' | sha256sum; }
 
-cleanup() {
-	local code=$?
-	set +e
-	stop
+ended() {
 	[ -z "$cluster" ] || as_postgres "$pg/pg_ctl" -D "$dir/pg/data" -w -m immediate stop >/dev/null 2>&1
-	if [ "$code" != 0 ] && [ -f "$dir/daemon.log" ]; then
-		echo "--- the daemon's log ends with" >&2
-		tail -n 20 "$dir/daemon.log" >&2
-	fi
-	rm -rf "$dir"
-	exit "$code"
 }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
 
 say "1. A PostgreSQL with two databases, shop_old and shop"
 chmod 755 "$dir"

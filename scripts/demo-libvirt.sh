@@ -5,7 +5,7 @@
 # It works in a temporary directory and leaves nothing behind. Run it with: sudo make demo-libvirt
 set -euo pipefail
 
-bin=${GATED_BIN:-$(cd "$(dirname "$0")/.." && pwd)/bin}
+root=$(cd "$(dirname "$0")/.." && pwd)
 PATH=$PATH:/usr/sbin:/sbin # where libvirtd is
 for program in libvirtd virsh qemu-img qemu-io qemu-system-x86_64 unshare ssh-keygen sha256sum; do
 	command -v "$program" >/dev/null || {
@@ -15,47 +15,12 @@ for program in libvirtd virsh qemu-img qemu-io qemu-system-x86_64 unshare ssh-ke
 done
 [ "$(id -u)" = 0 ] || { echo "demo-libvirt: a libvirtd of its own takes root: sudo make demo-libvirt" >&2; exit 1; }
 dir=$(mktemp -d /tmp/gated-demo-libvirt.XXXXXX) # short: the path of a socket has 107 bytes
-state=$dir/state
+name=demo-libvirt
+. "$root/scripts/story.sh"
 images=$dir/images
 uri="qemu:///system?socket=$dir/sock/libvirt-sock"
-export GATED_SOCKET=$dir/gated.sock XDG_CONFIG_HOME=$dir/config # opsign's known gates
-unset GATED_HOST
-export PATH=$bin:$PATH
-daemon= libvirtd=
+libvirtd=
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-note() { printf '  %s\n' "$*"; }
-fail() { printf '\ndemo-libvirt: FAILED: %s\n' "$*" >&2; exit 1; }
-
-# silent CODE COMMAND... runs a command, keeps what it printed, and checks its exit code.
-silent() {
-	local want=$1 got=0
-	shift
-	"$@" >"$dir/out" 2>&1 || got=$?
-	[ "$got" = "$want" ] && return
-	cat "$dir/out" >&2
-	fail "'$*' exited $got, not $want"
-}
-
-# expect CODE COMMAND... is silent and shows the command with what it printed; brief shows the last
-# lines only, as many as its first word says.
-expect() {
-	printf '  $ %s\n' "$(words "${@:2}")"
-	silent "$@"
-	sed "s|$dir|\$DEMO|g; s/^/    /" "$dir/out"
-}
-
-brief() {
-	local lines=$1
-	shift
-	printf '  $ %s\n' "$(words "${@:2}")"
-	silent "$@"
-	tail -n "$lines" "$dir/out" | sed "s|$dir|\$DEMO|g; s/^/    /"
-}
-
-words() { local w="$*"; printf '%s' "${w//$dir/\$DEMO}"; }
-printed() { grep -q -- "$1" "$dir/out" || fail "the last command did not print '$1'"; }
-field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$dir/out" | head -n 1; }
 lv() { virsh -q -c "$uri" "$@"; }
 disk() { lv domblklist "$1" | awk '$1 == "vda" { print $2 }'; }
 sum() { sha256sum <"$1"; }
@@ -95,24 +60,6 @@ EOF
 	fail "libvirtd did not start"
 }
 
-start() {
-	gated serve --state "$state" --socket "$GATED_SOCKET" >>"$dir/daemon.log" 2>&1 &
-	daemon=$!
-	for _ in $(seq 200); do
-		if gated status >/dev/null 2>&1; then return; fi
-		kill -0 "$daemon" 2>/dev/null || { cat "$dir/daemon.log" >&2; fail "the daemon did not start"; }
-		sleep 0.05
-	done
-	fail "the daemon did not answer"
-}
-
-# stop PID ends a process of this script and waits for it.
-stop() {
-	[ -n "$1" ] || return 0
-	kill -TERM "$1" 2>/dev/null || true
-	wait "$1" || true
-}
-
 # end_libvirtd ends libvirtd, and with it every guest.
 end_libvirtd() {
 	[ -n "$libvirtd" ] || return 0
@@ -120,20 +67,7 @@ end_libvirtd() {
 	libvirtd=
 }
 
-cleanup() {
-	local code=$?
-	set +e
-	stop "$daemon"
-	end_libvirtd
-	if [ "$code" != 0 ] && [ -f "$dir/daemon.log" ]; then
-		echo "--- the daemon's log ends with" >&2
-		tail -n 20 "$dir/daemon.log" >&2
-	fi
-	rm -rf "$dir"
-	exit "$code"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+ended() { end_libvirtd; }
 
 say "1. A libvirtd with a storage pool, and a gate before it"
 start_libvirtd
@@ -246,6 +180,5 @@ note "web, which ended with that libvirtd, was started again"
 say "9. Every decision is in the audit log, and the log is whole"
 expect 0 gated audit verify --state "$state"
 expect 0 gated fsck --state "$state"
-stop "$daemon"
-daemon=
+stop
 say "Done: no disk was deleted that was not signed for."

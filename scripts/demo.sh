@@ -4,88 +4,19 @@
 # directory and leaves nothing behind. Run it with: make demo
 set -euo pipefail
 
-bin=${GATED_BIN:-$(cd "$(dirname "$0")/.." && pwd)/bin}
+root=$(cd "$(dirname "$0")/.." && pwd)
 for program in ssh-keygen sha256sum; do
 	command -v "$program" >/dev/null || { echo "demo: $program is needed (Debian: openssh-client, coreutils)" >&2; exit 1; }
 done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/gated-demo.XXXXXX")
-state=$dir/state
-export GATED_SOCKET=$dir/gated.sock XDG_CONFIG_HOME=$dir/config # opsign's known gates
-unset GATED_HOST
-export PATH=$bin:$PATH
-daemon=
+name=demo
+. "$root/scripts/story.sh"
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-note() { printf '  %s\n' "$*"; }
-fail() { printf '\ndemo: FAILED: %s\n' "$*" >&2; exit 1; }
-
-# silent CODE COMMAND... runs a command, keeps what it printed, and checks its exit code.
-silent() {
-	local want=$1 got=0
-	shift
-	"$@" >"$dir/out" 2>&1 || got=$?
-	[ "$got" = "$want" ] && return
-	cat "$dir/out" >&2
-	fail "'$*' exited $got, not $want"
-}
-
-# expect CODE COMMAND... is silent and shows the command with what it printed; brief shows the last
-# lines only, as many as its first word says.
-expect() {
-	printf '  $ %s\n' "$(words "${@:2}")"
-	silent "$@"
-	sed "s|$dir|\$DEMO|g; s/^/    /" "$dir/out"
-}
-
-brief() {
-	local lines=$1
-	shift
-	printf '  $ %s\n' "$(words "${@:2}")"
-	silent "$@"
-	tail -n "$lines" "$dir/out" | sed "s|$dir|\$DEMO|g; s/^/    /"
-}
-
-words() { local w="$*"; printf '%s' "${w//$dir/\$DEMO}"; }
-
-printed() { grep -q -- "$1" "$dir/out" || fail "the last command did not print '$1'"; }
-
-start() {
-	gated serve --state "$state" --socket "$GATED_SOCKET" >>"$dir/daemon.log" 2>&1 &
-	daemon=$!
-	for _ in $(seq 200); do
-		if gated status >/dev/null 2>&1; then return; fi
-		kill -0 "$daemon" 2>/dev/null || { cat "$dir/daemon.log" >&2; fail "the daemon did not start"; }
-		sleep 0.05
-	done
-	fail "the daemon did not answer"
-}
-
-stop() {
-	[ -n "$daemon" ] || return 0
-	kill -TERM "$daemon" 2>/dev/null || true
-	wait "$daemon" || true
-	daemon=
-}
-
-cleanup() {
-	local code=$?
-	set +e
-	stop
-	for process in $(pgrep -f "$dir"); do # guests outlive their daemon
+ended() { # guests outlive their daemon
+	for process in $(pgrep -f "$dir"); do
 		[ "$process" = $$ ] || kill -KILL "$process" 2>/dev/null
 	done
-	if [ "$code" != 0 ] && [ -f "$dir/daemon.log" ]; then
-		echo "--- the daemon's log ends with" >&2
-		tail -n 20 "$dir/daemon.log" >&2
-	fi
-	rm -rf "$dir"
-	exit "$code"
 }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-# field NAME prints a member of the last --json output; strings and numbers only.
-field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$dir/out" | head -n 1; }
 sum() { (cd "$state/guests" && find "$1/data" -type f ! -name ticks -exec sha256sum {} + | sort | sha256sum); }
 
 say "1. Keys, made with ssh-keygen: alice is an operator, mallory is nobody"
