@@ -111,7 +111,7 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 		if err != nil {
 			return err
 		}
-		out.add("pool "+name, driver.OK, bytesText(int64(min(free, 1<<62)))+" free", "")
+		out.add("pool "+name, driver.OK, driver.Size(int64(min(free, 1<<62)))+" free", "")
 	}
 	return nil
 }

@@ -97,24 +97,15 @@ func operations() []string { return slices.Sorted(maps.Keys(preparers)) }
 // prepare looks at the target, and refuses in telling words what Permit.Use would
 // refuse anyway.
 func (w *work) prepare(ctx context.Context, spec op.Spec, prepare func(*work, context.Context) (action, error)) (action, op.Observed, error) {
-	t := w.step.Target
-	g, now, err := w.look(ctx, w.session, t)
+	g, now, err := w.look(ctx, w.session, w.step.Target)
 	if err != nil {
 		return nil, now, err
-	}
-	switch {
-	case spec.Creates && now.Present:
-		return nil, now, op.Refuse(op.Conflict, "%s exists already", t)
-	case !spec.Creates && w.step.Incarnation != "" && w.step.Incarnation != now.Incarnation:
-		return nil, now, op.Refuse(op.StaleTarget, "%s is not the one that this step is for (%s)", t, w.step.Incarnation).At(op.StageBinding)
-	case !spec.Creates && !now.Present:
-		return nil, now, op.Refuse(op.UnknownTarget, "there is no %s", t)
 	}
 	if w.guest = g; g != nil {
 		now.Facts, now.Missing = g.facts(), g.missing(w.step.Look())
 	}
-	if now.Missing != "" {
-		return nil, now, op.Refuse(op.UnknownTarget, "%s", now.Missing)
+	if err := driver.Fits(spec, w.step, now); err != nil {
+		return nil, now, err
 	}
 	act, err := prepare(w, ctx)
 	return act, now, err

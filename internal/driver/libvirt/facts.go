@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -58,7 +59,7 @@ func choose(ok bool, yes, no string) string {
 func (g *guest) diskText(k disk) string {
 	var parts []string
 	if k.capacity > 0 {
-		parts = append(parts, fmt.Sprintf("%s (%s allocated)", bytesText(k.capacity), bytesText(k.allocated)))
+		parts = append(parts, fmt.Sprintf("%s (%s allocated)", driver.Size(k.capacity), driver.Size(k.allocated)))
 	} else {
 		parts = append(parts, "size not known")
 	}
@@ -138,17 +139,4 @@ func (g *guest) waitingText() string {
 		out = append(out, fmt.Sprintf("cpus %d, %d now", then, now))
 	}
 	return strings.Join(out, "; ")
-}
-
-// bytesText writes a size as people read it.
-func bytesText(n int64) string {
-	const units = "KMGTPE"
-	if n < 1024 {
-		return strconv.FormatInt(n, 10) + " B"
-	}
-	size, i := float64(n)/1024, 0
-	for size >= 1024 && i < len(units)-1 {
-		size, i = size/1024, i+1
-	}
-	return fmt.Sprintf("%.1f %ciB", size, units[i])
 }

@@ -49,7 +49,7 @@ func (d *Driver) execute(ctx context.Context, p permit) error {
 	if g != nil {
 		defer g.close()
 	}
-	if err := fits(spec, step, now); err != nil {
+	if err := driver.Fits(spec, step, now); err != nil {
 		return err
 	}
 	act, err := prepare(d, ctx, step, g)
@@ -66,21 +66,6 @@ func (d *Driver) execute(ctx context.Context, p permit) error {
 	err = act(ctx)
 	crashpoint.Here(crashpoint.Executed)
 	return worded(err)
-}
-
-// fits refuses what Permit.Use would refuse anyway, in its words, before a
-// preparer says something less telling about a guest that is another one.
-func fits(spec op.Spec, step op.Step, now op.Observed) error {
-	t := step.Target
-	switch {
-	case spec.Creates && now.Present:
-		return op.Refuse(op.Conflict, "%s exists already", t)
-	case !spec.Creates && step.Incarnation != "" && step.Incarnation != now.Incarnation:
-		return op.Refuse(op.StaleTarget, "%s is not the one that this step is for (%s)", t, step.Incarnation).At(op.StageBinding)
-	case !spec.Creates && !now.Present:
-		return op.Refuse(op.UnknownTarget, "there is no %s", t)
-	}
-	return nil
 }
 
 // action does a step's work after its permit was used.

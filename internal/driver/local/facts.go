@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
@@ -73,7 +74,7 @@ func (g *guest) dataFacts(ctx context.Context) ([]op.Fact, error) {
 	}
 	return []op.Fact{
 		{Name: "files", Text: atLeast + strconv.FormatInt(u.files, 10)},
-		{Name: "bytes", Text: fmt.Sprintf("%s%s (%s on disk)", atLeast, bytesText(u.apparent), bytesText(u.allocated))},
+		{Name: "bytes", Text: fmt.Sprintf("%s%s (%s on disk)", atLeast, driver.Size(u.apparent), driver.Size(u.allocated))},
 		{Name: "last write", Text: last},
 	}, nil
 }
@@ -148,16 +149,3 @@ func (d *Driver) undoFacts() []op.Fact {
 }
 
 func timeText(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
-
-// bytesText writes a size as people read it.
-func bytesText(n int64) string {
-	const units = "KMGTPE"
-	if n < 1024 {
-		return strconv.FormatInt(n, 10) + " B"
-	}
-	size, i := float64(n)/1024, 0
-	for size >= 1024 && i < len(units)-1 {
-		size, i = size/1024, i+1
-	}
-	return fmt.Sprintf("%.1f %ciB", size, units[i])
-}

@@ -302,13 +302,6 @@ func TestFacts(t *testing.T) {
 	require.Contains(t, text("limits"), "not limited")
 }
 
-func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB",
-		1 << 40: "1.0 TiB", 1<<63 - 1: "8.0 EiB"} {
-		require.Equal(t, want, bytesText(n))
-	}
-}
-
 func TestNewRefusesAnUnsoundRoot(t *testing.T) {
 	base := t.TempDir()
 	at := func(name string) Config {

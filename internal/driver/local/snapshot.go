@@ -48,7 +48,7 @@ func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) erro
 		return err
 	}
 	if need := u.allocated + reserve; need > free {
-		return op.Refuse(op.OverLimit, "a copy of %s needs %s and %s are free", what, bytesText(need), bytesText(free)).
+		return op.Refuse(op.OverLimit, "a copy of %s needs %s and %s are free", what, driver.Size(need), driver.Size(free)).
 			WithHint("delete a snapshot, or give the file system more room")
 	}
 	return nil

@@ -29,7 +29,7 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	}
 	g, now, err := d.look(ctx, step.Look())
 	if err == nil {
-		err = fits(spec, step, now)
+		err = driver.Fits(spec, step, now)
 	}
 	if err == nil && g != nil {
 		err = unlocked(step, g)
@@ -49,25 +49,6 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 		defer d.seen.forget(g.vmid)
 	}
 	return act.do(ctx)
-}
-
-// fits refuses what Permit.Use would refuse anyway, before a preparer says
-// something less telling about a guest that is another one.
-func fits(spec op.Spec, step op.Step, now op.Observed) error {
-	t := step.Target
-	switch {
-	case spec.Creates && now.Present:
-		return op.Refuse(op.Conflict, "%s exists already", t)
-	case !spec.Creates && step.Incarnation != "" && step.Incarnation != now.Incarnation:
-		return op.Refuse(op.StaleTarget, "%s is not the one that this step is for (%s)", t, step.Incarnation).At(op.StageBinding)
-	case !spec.Creates && !now.Present:
-		return op.Refuse(op.UnknownTarget, "there is no %s", t)
-	case now.Missing != "" && step.State == op.StateAuthorized:
-		return op.Refuse(op.StaleTarget, "%s", now.Missing).At(op.StageBinding)
-	case now.Missing != "":
-		return op.Refuse(op.UnknownTarget, "%s", now.Missing)
-	}
-	return nil
 }
 
 // unlocked refuses, for now, a guest that Proxmox VE is busy with. One that was
