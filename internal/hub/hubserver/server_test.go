@@ -54,6 +54,43 @@ func TestAFileThatIsBeingWritten(t *testing.T) {
 	require.Equal(t, "half of", w.desired("pve1").Sets["web"], "a clock that was set back holds nothing up")
 }
 
+// TestASetThatIsBeingReplaced is away for a moment, as with git checkout, rm and
+// cp, and an editor that keeps a backup: it is not withdrawn.
+func TestASetThatIsBeingReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.write(web, "pve1", "web.yaml")
+	w.write(web, "pve1", "db.yaml")
+	w.write("payload", "pve1", "operations", "1.json")
+	w.write("signature", "pve1", "operations", "1.json.sig")
+	relayed := func() string { return bodyOf(t, w.call("GET", hub.Path("pve1", hub.PathOperations), "")) }
+	before, operations := w.desired("pve1"), relayed()
+	at := func(elem ...string) string { return filepath.Join(append([]string{w.dir, "pve1"}, elem...)...) }
+	for name, away := range map[string]func() error{
+		"a backup": func() error { return os.Rename(at("web.yaml"), at("web.yaml~")) },
+		"a copy":   func() error { return os.Remove(at("db.yaml")) },
+		"a list":   func() error { return os.RemoveAll(at("operations")) },
+	} {
+		w.setClock(0)
+		require.NoError(t, away())
+		require.Equal(t, before, w.desired("pve1"), name)
+		require.Equal(t, operations, relayed(), name)
+		fresh, err := New(Config{Dir: w.dir, Listen: "127.0.0.1:0", Now: w.now, Logger: w.hub.Logger})
+		require.NoError(t, err)
+		require.Equal(t, 503, do(fresh, "GET", hub.Path("pve1", hub.PathDesired), "").StatusCode, "%s: nor by a hub that was just started", name)
+		require.NoError(t, fresh.site.root.Close())
+		w.write(web, "pve1", "web.yaml")
+		w.write(web, "pve1", "db.yaml")
+		w.write("payload", "pve1", "operations", "1.json")
+		w.write("signature", "pve1", "operations", "1.json.sig")
+		w.setClock(time.Minute)
+		require.Equal(t, before, w.desired("pve1"), name)
+	}
+	require.NoError(t, os.Remove(at("web.yaml")))
+	require.NoError(t, os.RemoveAll(at("operations")))
+	require.NotContains(t, w.desired("pve1").Sets, "web", "what stays away is withdrawn")
+	require.NotEqual(t, operations, relayed())
+}
+
 func TestWhatIsNotServed(t *testing.T) {
 	w := newWorld(t)
 	w.write(web, "pve1", "web.yaml")

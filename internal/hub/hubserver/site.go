@@ -21,8 +21,9 @@ import (
 	"gated/internal/op"
 )
 
-// settle is how long a file must have been left alone before it is served: it
-// may be half of one.
+// settle is how long a host's files and directories must have been left alone
+// before they are served: a file may be half of one, and one that is not there
+// may be about to come back under its name.
 const settle = time.Second
 
 // maxHosts is the most hosts of one directory.
@@ -56,12 +57,12 @@ type seen struct {
 
 // hostNames lists the hosts, sorted.
 func (s *site) hostNames() ([]string, error) {
-	list, err := s.list(".")
+	all, err := s.list(".")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, e := range list {
+	for _, e := range all.entries {
 		if e.IsDir() && hostName(e.Name()) {
 			out = append(out, e.Name())
 		}
@@ -152,7 +153,7 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.hosts[what+" "+host]
-	files, settled, err := s.look(dir, takes, most)
+	files, settled, err := s.look(host, dir, takes, most)
 	switch {
 	case err != nil:
 		return nil, err
@@ -165,7 +166,7 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	if err != nil {
 		return nil, err
 	}
-	again, settled, err := s.look(dir, takes, most)
+	again, settled, err := s.look(host, dir, takes, most)
 	if err != nil || !settled || !slices.Equal(files, again) {
 		return nil, cmp.Or(err, error(op.Refuse(op.Unavailable, "the files of %s changed while they were read", op.Shown(host))))
 	}
@@ -185,18 +186,27 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	return next, nil
 }
 
-// look lists the files of a directory, sorted, and says whether all of them have
-// been left alone for long enough.
-func (s *site) look(dir string, takes func(string) bool, most int) (files []seen, settled bool, err error) {
-	if dir == "" {
-		return nil, true, nil
-	}
-	list, err := s.list(dir)
+// look lists the files of a directory, sorted, and says whether all of them, the
+// directory and the host's own have been left alone for long enough. The age of
+// files alone says nothing of one that went a moment ago: to serve without it
+// would be to withdraw a set in the middle of a rename.
+func (s *site) look(host, dir string, takes func(string) bool, most int) (files []seen, settled bool, err error) {
+	of, err := s.list(host)
 	if err != nil {
 		return nil, false, err
 	}
-	settled, now, total := true, s.now(), int64(0)
-	for _, e := range list {
+	settled = s.alone(of.self)
+	if dir == "" {
+		return nil, settled, nil
+	}
+	if dir != host {
+		if of, err = s.list(dir); err != nil {
+			return nil, false, err
+		}
+		settled = settled && s.alone(of.self)
+	}
+	total := int64(0)
+	for _, e := range of.entries {
 		if !takes(e.Name()) {
 			continue
 		}
@@ -208,9 +218,7 @@ func (s *site) look(dir string, takes func(string) bool, most int) (files []seen
 			return nil, false, op.Refuse(op.NotAllowed, "%s is no regular file", op.Shown(path.Join(dir, e.Name())))
 		}
 		f := seenOf(info)
-		if age := now.Sub(f.touched); age < settle && age > -settle {
-			settled = false
-		}
+		settled = settled && s.alone(f)
 		if total += f.size; total > hub.MaxAnswer {
 			return nil, false, op.Refuse(op.Oversized, "the files of %s have more than %d bytes", op.Shown(dir), hub.MaxAnswer)
 		}
@@ -222,19 +230,37 @@ func (s *site) look(dir string, takes func(string) bool, most int) (files []seen
 	return files, settled, nil
 }
 
-// list returns what is in a directory, sorted by name.
-func (s *site) list(dir string) ([]fs.DirEntry, error) {
+// alone reports whether something has been left alone for long enough. What is
+// far in the future says that a clock was set back, and holds nothing up.
+func (s *site) alone(f seen) bool {
+	age := s.now().Sub(f.touched)
+	return age >= settle || age <= -settle
+}
+
+// listing is a directory and what is in it, sorted by name.
+type listing struct {
+	self    seen
+	entries []fs.DirEntry
+}
+
+// list reads a directory. It is looked at after its entries, so that what changes
+// while they are read shows in it.
+func (s *site) list(dir string) (listing, error) {
 	f, err := s.root.Open(dir)
 	if err != nil {
-		return nil, op.Refuse(op.Unavailable, "%v", err)
+		return listing{}, op.Refuse(op.Unavailable, "%v", err)
 	}
 	defer f.Close()
 	list, err := f.ReadDir(-1)
 	if err != nil {
-		return nil, op.Refuse(op.Unavailable, "%v", err)
+		return listing{}, op.Refuse(op.Unavailable, "%v", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return listing{}, op.Refuse(op.Unavailable, "%v", err)
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
-	return list, nil
+	return listing{self: seenOf(info), entries: list}, nil
 }
 
 func seenOf(info fs.FileInfo) seen {
