@@ -118,6 +118,9 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 		if a.Present && a.Incarnation == s.Incarnation {
 			return lie(s.Target.String() + " is still there")
 		}
+		if a.Lingers != "" {
+			return lie(a.Lingers)
+		}
 	case "guest.undelete":
 		wanted := s.Params.Str("incarnation")
 		if !a.Present || wanted != "" && a.Incarnation != op.Incarnation(wanted) {

@@ -21,13 +21,22 @@ type Look struct {
 	Target Target
 	Op     string // of the step; empty where there is none
 	Params Params
+	// Incarnation is the one that the step is for; empty where it is for none. A
+	// driver says then what became of it, where that is not what it found.
+	Incarnation Incarnation
 }
 
 // At is a look at a target for no step.
 func At(t Target) Look { return Look{Target: t} }
 
 // Look is a look at the step's target for the step.
-func (s Step) Look() Look { return Look{Target: s.Target, Op: s.Op, Params: s.Params} }
+func (s Step) Look() Look {
+	return Look{Target: s.Target, Op: s.Op, Params: s.Params, Incarnation: s.Incarnation}
+}
+
+// Afterwards is a look at what the step was for, once it has run: for its
+// incarnation, and not for what the step would do if it were to run again.
+func (s Step) Afterwards() Look { return Look{Target: s.Target, Incarnation: s.Incarnation} }
 
 // Observed is a driver's fresh look at one target.
 type Observed struct {
@@ -65,6 +74,10 @@ type Observed struct {
 	// Missing says, in a sentence for people, that what the step of the look is
 	// about is not in the target; empty where it is there.
 	Missing string
+	// Lingers says, in a sentence for people, that the incarnation of the look is
+	// still there, though its name is free or another's: it was renamed, or is
+	// known by something else now. Empty where the driver knows of none.
+	Lingers string
 	// Ops are the operations that the back end has for this target; nil is all of
 	// its kind.
 	Ops     []string

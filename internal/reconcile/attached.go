@@ -69,7 +69,7 @@ func (r *Reconciler) find(ctx context.Context, g guarded, a *attached) (out gate
 			return out, false, err
 		}
 	}
-	o, err := g.observe(ctx, a.step.Target)
+	o, err := g.observe(ctx, a.step.Afterwards())
 	if err != nil {
 		return out, false, err
 	}

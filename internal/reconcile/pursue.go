@@ -18,7 +18,7 @@ func (r *Reconciler) pursue(ctx context.Context, g guarded, t op.Target) bool {
 	if w == nil {
 		return true
 	}
-	o, err := g.observe(ctx, t)
+	o, err := g.observe(ctx, op.At(t))
 	r.mu.Lock()
 	m := r.target(t)
 	m.unknown = ""

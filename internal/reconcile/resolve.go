@@ -43,7 +43,7 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 	// one under its name says that it is gone.
 	"guest.destroy": func(s op.Step, o op.Observed) effect {
 		switch {
-		case s.Incarnation == "":
+		case s.Incarnation == "", o.Lingers != "":
 			return unseen
 		case !o.Present || o.Incarnation != s.Incarnation:
 			return done

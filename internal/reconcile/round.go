@@ -223,8 +223,9 @@ type guarded struct {
 	log *slog.Logger
 }
 
-func (g guarded) observe(ctx context.Context, t op.Target) (o op.Observed, err error) {
-	err = driver.Safely(g.log, "a look at "+t.String(), func() (err error) { o, err = g.Observe(ctx, op.At(t)); return err })
+func (g guarded) observe(ctx context.Context, l op.Look) (o op.Observed, err error) {
+	t := l.Target
+	err = driver.Safely(g.log, "a look at "+t.String(), func() (err error) { o, err = g.Observe(ctx, l); return err })
 	if err == nil && o.Present && t.Kind == wished && o.Running != running && o.Running != stopped {
 		err = op.Refuse(op.StaleTarget, "%s: %s", t, unknownWhy(o))
 	}

@@ -121,7 +121,7 @@ func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) 
 // outcome looks at the target afresh and says how a dispatched step ended: as
 // the driver says, or, where it does not know, as the target shows.
 func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, did driver.Result, err error) gate.Outcome {
-	after, lookErr := g.observe(ctx, step.Target)
+	after, lookErr := g.observe(ctx, step.Afterwards())
 	lost := driver.IsUnknown(err) || errors.Is(err, driver.ErrPanic) || wasCutOff(err)
 	switch {
 	case lost && lookErr != nil:
@@ -129,6 +129,9 @@ func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, did d
 	case lost:
 		out := Resolve(step, after)
 		out.Output = did.Output
+		if out.Unknown {
+			out.Detail = err.Error() + "; look at the target, then ask again"
+		}
 		return out
 	}
 	out := gate.Outcome{Err: err, Transient: driver.IsTransient(err), Detail: did.Detail, Output: did.Output}
