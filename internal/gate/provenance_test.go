@@ -55,6 +55,21 @@ func TestWhatEndsScratch(t *testing.T) {
 		"P16: foreign disk": func(op.Observed) {
 			w.back.change("tmp", func(o *op.Observed) { o.Storage = append(o.Storage, "disk:9") })
 		},
+		"adopted while it was known by something else": func(o op.Observed) {
+			w.back.change("tmp", func(o *op.Observed) { o.Incarnation += "+disk" })
+			require.NoError(t, w.gate.Adopt(w.ctx, "fleet", w.back.get("tmp")))
+			w.back.change("tmp", func(now *op.Observed) { now.Incarnation = o.Incarnation })
+		},
+		"protected while it was known by something else": func(o op.Observed) {
+			w.back.change("tmp", func(o *op.Observed) { o.Incarnation += "+disk" })
+			w.submitAs(neighbour, ask("guest.set-config", "tmp", "protected", true))
+			w.run()
+			require.True(t, w.back.get("tmp").Protected)
+			w.back.change("tmp", func(now *op.Observed) {
+				now.Incarnation, now.Protected = o.Incarnation, false
+				now.Spec["protected"] = false
+			})
+		},
 		"a dependent": func(op.Observed) {
 			w.back.change("tmp", func(o *op.Observed) { o.Dependent = []op.Target{{Kind: "guest", Name: "x"}} })
 		},

@@ -289,7 +289,8 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	return made, nil
 }
 
-// promoteBy ends scratch where the step showed an interest in the target.
+// promoteBy ends scratch where the step showed an interest in the target, or
+// changed what it is made of.
 func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	why := ""
 	switch {
@@ -297,12 +298,19 @@ func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 		why = "something was restored into it"
 	case s.Op == "guest.undelete":
 		why = "somebody brought it back"
+	case s.Op == "guest.disk-create", s.Op == "guest.disk-detach", s.Op == "guest.disk-delete":
+		why = "its disks were changed"
 	case after.Protected:
 		why = "it was protected"
 	default:
 		return nil
 	}
-	return g.promote(tx, "gate", s.Target, after.Incarnation, why)
+	if s.Incarnation != "" && s.Incarnation != after.Incarnation {
+		if err := g.promote(tx, "gate", s.Target, s.Incarnation, why); err != nil {
+			return err
+		}
+	}
+	return g.promoteSeen(tx, "gate", after, why)
 }
 
 // Refuse ends a step that its driver refused before it used the permit. A step

@@ -236,7 +236,13 @@ func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep *op.Ask) ([]op.S
 func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
 	var p *op.Provenance
 	err := g.view(ctx, func(tx *store.Tx) (err error) {
-		p, err = journal.ReadProvenance(tx, o.Incarnation)
+		if p, err = journal.ReadProvenance(tx, o.Incarnation); err != nil || p != nil {
+			return err
+		}
+		was, err := journal.MadeWith(tx, o.Birth)
+		if err == nil {
+			p, err = journal.ReadProvenance(tx, was)
+		}
 		return err
 	})
 	if err != nil || p == nil || p.ScratchEnded != "" || p.Creator == "desired:"+set {
@@ -244,7 +250,7 @@ func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
 	}
 	by := op.Requester{Source: op.SourceDesired, Set: set}
 	return g.decide(ctx, by, audit.Entry{Target: o.Target.String()}, func(tx *store.Tx) error {
-		return g.promote(tx, by.String(), o.Target, o.Incarnation, "desired state "+set+" mentions it")
+		return g.promoteSeen(tx, by.String(), o, "desired state "+set+" mentions it")
 	})
 }
 
@@ -263,6 +269,20 @@ func (g *Gate) promoteMade(tx *store.Tx, id op.StepID, why string) error {
 		}
 	}
 	return nil
+}
+
+// promoteSeen ends it for what is there now, and for what that was when this gate
+// made it: a back end may know the same guest by another identity while a disk
+// more is in it, and by the first one again when that is gone.
+func (g *Gate) promoteSeen(tx *store.Tx, by string, o op.Observed, why string) error {
+	if err := g.promote(tx, by, o.Target, o.Incarnation, why); err != nil {
+		return err
+	}
+	was, err := journal.MadeWith(tx, o.Birth)
+	if err != nil || was == "" || was == o.Incarnation {
+		return err
+	}
+	return g.promote(tx, by, o.Target, was, why)
 }
 
 // promote ends for ever that an incarnation may be destroyed unsigned.

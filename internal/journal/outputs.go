@@ -6,7 +6,8 @@ import (
 )
 
 // SchemaOutputs is the table of what steps printed. It is one of its own, so that
-// whoever reads steps does not read that.
+// whoever reads steps does not read that. The index finds what a create made by
+// the token that it gave it.
 const SchemaOutputs = `
 CREATE TABLE outputs(
 	job  INTEGER NOT NULL,
@@ -15,6 +16,7 @@ CREATE TABLE outputs(
 	PRIMARY KEY(job, idx),
 	FOREIGN KEY(job, idx) REFERENCES steps(job, idx)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_birth ON steps(birth) WHERE birth <> '';
 `
 
 // AddOutput keeps what a step printed that has just ended. There is one for each

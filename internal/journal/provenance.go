@@ -46,6 +46,19 @@ func EndScratch(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
 	return n == 1, err
 }
 
+// MadeWith returns the incarnation that a step of this gate made with a birth
+// token, "" where none did.
+func MadeWith(tx *store.Tx, birth string) (inc op.Incarnation, err error) {
+	if birth == "" {
+		return "", nil
+	}
+	err = tx.QueryRow(`SELECT incarnation FROM steps WHERE birth = ? AND birth <> '' AND incarnation <> '' LIMIT 1`, birth).Scan(&inc)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return inc, err
+}
+
 // MayEnd returns the incarnations made after t of which nobody has said yet that
 // they may not be destroyed unsigned.
 func MayEnd(tx *store.Tx, t time.Time) ([]op.Provenance, error) {
