@@ -56,6 +56,9 @@ func TestFacts(t *testing.T) {
 		{Name: "runs", Text: "/bin/a"}, {Name: "probe", Text: "one\n  two\n"}, {Name: "bytes", Text: "3\n"}}))
 	require.Equal(t, "a  \"x\\x20\\x20y\"\n", Facts("", []op.Fact{{Name: "a", Text: "x  y"}}), "one line is as strict as ever")
 	require.Empty(t, Facts("", nil))
+	long := strings.Repeat("x\n", 32<<10) + "the last"
+	require.Equal(t, "probe:\n"+strings.Repeat("  > x\n", 32<<10)+"  > the last\n", Facts("", []op.Fact{{Name: "probe", Text: long}}),
+		"what is signed is shown whole")
 }
 
 func TestOutputs(t *testing.T) {

@@ -12,9 +12,6 @@ import (
 	"gated/internal/op"
 )
 
-// maxProbeLines bounds the lines of a probe that are shown.
-const maxProbeLines = 200
-
 func (l *look) observed() op.Observed {
 	o := op.Observed{Target: l.target, Present: true, Incarnation: l.incarnation(), Spec: l.spec(), Backend: "command"}
 	if l.argv == nil {
@@ -115,8 +112,8 @@ func (p *program) facts(name string) []op.Fact {
 	return out
 }
 
-// probed says what the probe said, in one fact of as many lines. All of it is covered, also what
-// is too long to be shown here.
+// probed says what the probe said, in one fact of as many lines: all of it, for
+// all of it is signed. One that prints more than is shown was refused where it ran.
 func (l *look) probed() []op.Fact {
 	if l.answer == nil {
 		return nil
@@ -125,17 +122,11 @@ func (l *look) probed() []op.Fact {
 	if l.answer.status != 0 {
 		out = append(out, op.Fact{Name: "probe ended with", Text: "exit status " + strconv.Itoa(l.answer.status)})
 	}
-	lines := strings.Split(strings.TrimRight(shown(l.answer.output), "\n"), "\n")
-	if len(lines) == 1 && lines[0] == "" {
-		return append(out, op.Fact{Name: "probe says", Text: "nothing"})
+	said := strings.TrimRight(shown(l.answer.output), "\n")
+	if said == "" {
+		said = "nothing"
 	}
-	more := max(len(lines)-maxProbeLines, 0)
-	said := strings.Join(lines[:len(lines)-more], "\n")
-	out = append(out, op.Fact{Name: "probe says", Text: strings.ReplaceAll(said, "\t", "    ")})
-	if more > 0 {
-		out = append(out, op.Fact{Name: "probe says", Text: fmt.Sprintf("and %d lines more, which the signature covers too", more)})
-	}
-	return out
+	return append(out, op.Fact{Name: "probe says", Text: strings.ReplaceAll(said, "\t", "    ")})
 }
 
 // words writes an argv so that each word can be told from the next.

@@ -161,6 +161,21 @@ func TestProbesThatSayNothing(t *testing.T) {
 	}
 }
 
+// All that a signature covers is shown: to the last line of what a probe printed.
+func TestEveryLineOfAProbeIsShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	var want []string
+	for i := range 2400 {
+		want = append(want, "table "+strconv.Itoa(i)+": 0 rows")
+	}
+	want = append(want, "table customers: 9000000 rows")
+	require.NoError(t, os.WriteFile(b.path("says"), []byte(strings.Join(want, "\n")), 0o644))
+	b.entry("does", []string{"/bin/true"}, func(e *catalogue.Entry) { e.Probe = []string{"/bin/cat", b.path("says")} })
+	r := b.gate().Waiting(drivertest.Hub, op.Ask{Op: op.Run, Target: target("does"), Params: op.Params{}})
+	require.Equal(t, want, strings.Split(fact(op.Observed{Facts: r.Facts}, "probe says"), "\n"))
+}
+
 // What is printed is kept, bounded, in the order in which it came, and shows as
 // it is.
 func TestOutput(t *testing.T) {
