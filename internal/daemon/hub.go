@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"gated/internal/api"
@@ -57,6 +58,10 @@ func (d *daemon) hubHealth() []api.Health {
 		return nil
 	}
 	s, out := d.hub.Status(), []api.Health{}
+	if len(s.Missing) > 0 {
+		out = append(out, api.Health{Name: "sets of the hub", Detail: "the hub's last answer lacks " + strings.Join(s.Missing[:min(len(s.Missing), 10)], ", ") +
+			": what was wished before holds until the next answer, which withdraws what it lacks too"})
+	}
 	for _, part := range []struct {
 		name string
 		err  error

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,6 +82,7 @@ type Status struct {
 	ReadAt     time.Time // when the hub last answered a poll as it should; zero before the first
 	PolledAt   time.Time // when it was asked last
 	Err        error     // why its wishes rest now
+	Missing    []string  // sets that the last answer lacked for the first time; it is not acted on
 	Relayed    int       // operations that it relays
 	Refused    int       // of these, envelopes that were refused
 	Untried    int       // of these, not handed to the gate yet
@@ -161,7 +163,7 @@ func (l *Link) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Err = l.err
+	s.Err, s.Missing = l.err, slices.Clone(s.Missing)
 	if l.kept != nil {
 		s.Revision = l.kept.revision
 	}

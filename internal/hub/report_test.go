@@ -22,7 +22,7 @@ func TestReports(t *testing.T) {
 	w := newWorld(t)
 	w.place.wish("r1", "[{name: a, state: stopped}]")
 	w.round()
-	w.eventually(func() bool { w.round(); return w.place.last(t).Sets[0].Converged == 1 }, "it converges")
+	w.eventually(func() bool { w.round(); s := w.place.last(t).Sets; return len(s) == 1 && s[0].Converged == 1 }, "it converges")
 	n, seq := w.place.told(), w.place.last(t).Seq
 	require.Equal(t, int64(n), seq)
 	w.pass(9 * time.Minute)

@@ -48,21 +48,28 @@ func (l *Link) last() (docs []reconcile.SetDoc, ok bool, err error) {
 	return docs, l.polled, l.err
 }
 
-// poll asks for desired state. A poll that was cut off says nothing.
+// poll asks for desired state. A poll that was cut off says nothing, and one that
+// lacks a set for the first time changes nothing.
 func (l *Link) poll(ctx context.Context) {
 	l.polling.Lock()
 	defer l.polling.Unlock()
 	l.mu.Lock()
-	before, beforeErr := l.kept, l.err
+	before, beforeErr, doubted := l.kept, l.err, l.status.Missing
 	l.mu.Unlock()
 	next, err := l.fetch(ctx, before)
 	if ctx.Err() != nil {
 		return
 	}
+	missing := unconfirmed(before, next, doubted)
+	if missing != nil {
+		l.Logger.Warn("sets are missing in what the hub answered; they are withdrawn if the next answer lacks them too",
+			"hub", l.URL, "sets", strings.Join(missing, " "))
+		next = before // with its ETag: the hub is asked for what it has instead
+	}
 	l.mu.Lock()
 	now := l.Now()
 	first := !l.polled
-	l.polled, l.err, l.status.PolledAt = true, err, now
+	l.polled, l.err, l.status.PolledAt, l.status.Missing = true, err, now, missing
 	if err == nil {
 		l.kept, l.status.ReadAt = next, now
 	}
@@ -74,6 +81,30 @@ func (l *Link) poll(ctx context.Context) {
 		default:
 		}
 	}
+}
+
+// unconfirmed returns the sets that went missing in an answer, if one of them is
+// not among those that went missing in the answer before it: nil if the answer
+// can be believed. A set that is not there withdraws what waits for it, and a
+// hub that lists a directory in the middle of a rename, or half of it, says so
+// by mistake. next is nil where there was no answer: then nothing is confirmed
+// by the one after it.
+func unconfirmed(before, next *kept, doubted []string) []string {
+	if before == nil || next == nil || next == before {
+		return nil
+	}
+	var gone []string
+	fresh := false
+	for _, d := range before.docs {
+		if !slices.ContainsFunc(next.docs, func(n reconcile.SetDoc) bool { return n.Set == d.Set }) {
+			gone = append(gone, d.Set)
+			fresh = fresh || !slices.Contains(doubted, d.Set)
+		}
+	}
+	if !fresh {
+		return nil
+	}
+	return gone
 }
 
 func text(err error) string {
