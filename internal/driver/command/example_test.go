@@ -197,7 +197,7 @@ func TestExampleGitForcePush(t *testing.T) {
 	g := b.gate()
 	r, o := b.approved(g, ask)
 	says := fact(o, "probe says")
-	require.Contains(t, says, "origin has topic at "+old)
+	require.Contains(t, says, "the push goes to "+b.path("work", "remote")+"\ntopic is there at "+old+"\n")
 	require.Contains(t, says, "commits that would go: 1\n")
 	require.Contains(t, says, "alice: and of another")
 	require.Contains(t, says, "commits that would come: 0")
@@ -210,6 +210,49 @@ func TestExampleGitForcePush(t *testing.T) {
 	r, _ = b.approved(g, ask)
 	require.NoError(t, g.Execute(r.ID))
 	require.Equal(t, instead, git("-C", "remote", "rev-parse", "topic"))
+}
+
+// A push goes to pushurl, and not to where fetches come from: that is what is
+// looked at, shown and bound, and so is the hook that git runs before it.
+func TestExampleGitForcePushElsewhere(t *testing.T) {
+	needs(t, "/usr/bin/git", "git")
+	b := newBench(t)
+	git := b.repository()
+	git("-C", "repo", "push", "-q", "origin", "topic", "main")
+	git("clone", "-q", "--bare", "remote", "elsewhere")
+	git("clone", "-q", "--bare", "remote", "third")
+	b.example("git-force-push", b.workerName(), "/srv/git", b.path("work"))
+	old, instead := git("-C", "repo", "rev-parse", "topic"), git("-C", "repo", "rev-parse", "topic~1")
+	ask := asking("force-push", "repository", "repo", "branch", "topic", "expect", old, "commit", instead)
+	says := func() string { return fact(b.look(ask), "probe says") }
+	g := b.gate()
+	stale := func(change func(), then string) {
+		t.Helper()
+		r, _ := b.approved(g, ask)
+		change()
+		require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget)
+		require.Contains(t, says(), then)
+	}
+	elsewhere := b.path("work", "elsewhere")
+	stale(func() { git("-C", "repo", "remote", "set-url", "--push", "origin", elsewhere) }, "the push goes to "+elsewhere+"\n")
+	hook := b.path("work", "repo", ".git", "hooks", "pre-push")
+	stale(func() { b.as(worker, nil, "/bin/sh", "-c", "printf '#!/bin/sh\n' > "+hook+" && chmod +x "+hook) }, "git runs .git/hooks/pre-push before it")
+	stale(func() { b.as(worker, nil, "/bin/sh", "-c", "echo exit 0 >> "+hook) }, "git runs .git/hooks/pre-push before it")
+	r, _ := b.approved(g, ask)
+	require.NoError(t, g.Execute(r.ID))
+	require.Equal(t, instead, git("-C", "elsewhere", "rev-parse", "topic"))
+	require.Equal(t, old, git("-C", "remote", "rev-parse", "topic"))
+	require.Contains(t, says(), "topic is there at "+instead)
+
+	git("-C", "repo", "config", "url."+b.path("work", "third")+".insteadOf", elsewhere)
+	require.Contains(t, says(), "the push goes to "+b.path("work", "third")+"\ngit runs", "git's settings lead it elsewhere")
+	git("-C", "repo", "config", "url."+b.path("work", "remote")+".insteadOf", b.path("work", "third"))
+	require.Contains(t, says(), "what would go is not known")
+	git("-C", "repo", "remote", "set-url", "--push", "--add", "origin", b.path("work", "remote"))
+	require.Contains(t, says(), "more than one place")
+	git("-C", "repo", "config", "--replace-all", "remote.origin.pushurl", "https://git:sesame@127.0.0.1:1/x")
+	require.Contains(t, says(), "https://git:...@127.0.0.1:1/x")
+	require.NotContains(t, says(), "sesame")
 }
 
 func TestExampleBtrfsSubvolumeDelete(t *testing.T) {
