@@ -121,6 +121,9 @@ type OperationReport struct {
 // DecodeDesired reads an answer, which has to be for that host. It is strict as
 // api.DecodeBody is; every refusal is Malformed, Oversized or TargetMismatch.
 func DecodeDesired(b []byte, host string) (Desired, error) {
+	if err := desiredLimits.check(b); err != nil {
+		return Desired{}, err
+	}
 	var d Desired
 	if err := api.DecodeBody(b, &d); err != nil {
 		return Desired{}, err
@@ -138,9 +141,6 @@ func DecodeDesired(b []byte, host string) (Desired, error) {
 		return Desired{}, op.Refuse(op.Malformed, "there is no set").
 			WithHint("to wish for nothing, say so: a set with guests: []")
 	}
-	if len(d.Sets) > MaxSets {
-		return Desired{}, op.Refuse(op.Oversized, "there are %d sets, more than %d", len(d.Sets), MaxSets)
-	}
 	for name := range d.Sets {
 		if op.CheckName(name) != nil {
 			return Desired{}, op.Refuse(op.Malformed, "%q is not the name of a set", clip(name))
@@ -152,6 +152,9 @@ func DecodeDesired(b []byte, host string) (Desired, error) {
 // DecodeOperations reads an answer as DecodeDesired does. Of the envelopes
 // nothing is known yet but their number.
 func DecodeOperations(b []byte, host string) ([]api.Envelope, error) {
+	if err := operationsLimits.check(b); err != nil {
+		return nil, err
+	}
 	var o Operations
 	if err := api.DecodeBody(b, &o); err != nil {
 		return nil, err
@@ -159,14 +162,16 @@ func DecodeOperations(b []byte, host string) ([]api.Envelope, error) {
 	if err := forHost(o.Host, host); err != nil {
 		return nil, err
 	}
-	if len(o.Operations) > MaxOperations {
-		return nil, op.Refuse(op.Oversized, "there are %d operations, more than %d", len(o.Operations), MaxOperations)
-	}
 	return o.Operations, nil
 }
 
-// DecodeReport reads a report for that host, as strictly but for nulls.
+// DecodeReport reads a report for that host, as strictly but for nulls and for
+// members that a newer gate may add. Its lists are as long as a gate makes them,
+// or it is Oversized.
 func DecodeReport(b []byte, host string) (Report, error) {
+	if err := reportLimits.check(b); err != nil {
+		return Report{}, err
+	}
 	var r Report
 	if err := api.DecodeAnswer(b, &r); err != nil {
 		return Report{}, err

@@ -1,0 +1,92 @@
+package hub
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gated/internal/op"
+)
+
+// limits are the most members or elements by where they stand: "/a" is what
+// stands at the member a, "/a/*" the objects of the list there, all of them
+// together. What stands nowhere in it is skipped.
+type limits map[string]int
+
+// maxMembers bounds the members of the outermost object. None has as many.
+const maxMembers = 64
+
+var (
+	desiredLimits    = limits{"": maxMembers, "/sets": MaxSets}
+	operationsLimits = limits{"": maxMembers, "/operations": MaxOperations, "/operations/*": 8 * MaxOperations,
+		"/operations/*/signatures": op.MaxSignatures * MaxOperations}
+	reportLimits = limits{"": maxMembers, "/sets": MaxSets, "/guests": maxGuests, "/operations": maxReported}
+)
+
+// check counts, before anything is made of a document, and refuses as Oversized
+// what has too much of something: an element takes two bytes of JSON, and a
+// hundred of memory. A document that is broken is left to the decoder, which
+// comes no further than where it breaks; that allows for what it would refuse
+// earlier.
+func (l limits) check(b []byte) error {
+	c := counter{limits: l, seen: make(map[string]int, len(l)),
+		tokens: jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	c.value("")
+	if !c.over {
+		return nil
+	}
+	what := c.at[strings.LastIndexByte(c.at, '/')+1:]
+	if what == "" || what == "*" {
+		what = "members"
+	}
+	return op.Refuse(op.Oversized, "there are more than %d %s", l[c.at], what)
+}
+
+type counter struct {
+	limits
+	tokens *jsontext.Decoder
+	seen   map[string]int
+	over   bool
+	at     string // where there is too much
+}
+
+// value counts the next value, and reports whether there is more to count.
+func (c *counter) value(at string) bool {
+	kind := c.tokens.PeekKind()
+	if _, counts := c.limits[at]; !counts || kind != '{' && kind != '[' {
+		return c.tokens.SkipValue() == nil
+	}
+	if _, err := c.tokens.ReadToken(); err != nil {
+		return false
+	}
+	in := at + "/*"
+	for next := c.tokens.PeekKind(); next != '}' && next != ']'; next = c.tokens.PeekKind() {
+		if c.seen[at]++; c.seen[at] > c.limits[at] {
+			c.over, c.at = true, at
+			return false
+		}
+		if kind == '{' {
+			name, err := c.tokens.ReadToken()
+			if err != nil {
+				return false
+			}
+			in = c.below(at, name.String())
+		}
+		if !c.value(in) {
+			return false
+		}
+	}
+	_, err := c.tokens.ReadToken()
+	return err == nil
+}
+
+// below returns where a member stands: nowhere, if nothing is counted there.
+func (c *counter) below(at, name string) string {
+	if to := at + "/" + name; len(name) <= 32 {
+		if _, counts := c.limits[to]; counts {
+			return to
+		}
+	}
+	return "skipped"
+}
