@@ -79,11 +79,7 @@ func version(v string) driver.Finding {
 
 // permissions finds the privileges that the token lacks, each by name.
 func (d *Driver) permissions(ctx context.Context) []driver.Finding {
-	data, err := d.api.send(ctx, "GET", "/access/permissions", nil)
-	held := map[string]object{}
-	if err == nil {
-		held, err = decodeTree(data)
-	}
+	held, err := d.held(ctx)
 	if err != nil {
 		return []driver.Finding{{What: "permissions", State: driver.Note, Detail: "cannot be read: " + op.Shown(worded(err))}}
 	}
@@ -92,21 +88,57 @@ func (d *Driver) permissions(ctx context.Context) []driver.Finding {
 		if p.backup && d.cfg.BackupStorage == "" {
 			continue
 		}
-		paths := []string{"/", p.on}
-		if p.on == "/vms" && d.cfg.Pool != "" {
-			paths = append(paths, "/pool/"+d.cfg.Pool)
-		}
-		if p.on == "/storage" {
-			paths = append(paths, "/storage/"+d.storageFor(p))
-		}
 		f := driver.Finding{What: "permission " + p.name, State: driver.OK, Detail: "held"}
-		if !slices.ContainsFunc(paths, func(at string) bool { return held[at][p.name] != "" }) {
+		if !d.has(held, p) {
 			f.State, f.Detail = driver.Bad, "the token lacks it, "+p.why
-			f.Hint = fmt.Sprintf("pveum role modify Gated --append 1 --privs %s; pveum acl modify %s --tokens 'USER!NAME' --roles Gated", p.name, paths[len(paths)-1])
+			f.Hint = fmt.Sprintf("pveum role modify Gated --append 1 --privs %s; pveum acl modify %s --tokens 'USER!NAME' --roles Gated", p.name, d.place(p))
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// held asks for the token's privileges, by path. A value says whether it holds for
+// what is below the path, too.
+func (d *Driver) held(ctx context.Context) (map[string]object, error) {
+	data, err := d.api.send(ctx, "GET", "/access/permissions", nil)
+	if err != nil {
+		return nil, err
+	}
+	return decodeTree(data)
+}
+
+// has reports whether a privilege holds for the guests or the storage that it is
+// for: on the very place, or above it for all that is below.
+func (d *Driver) has(held map[string]object, p privilege) bool {
+	if at := d.place(p); at != p.on && held[at][p.name] != "" {
+		return true
+	}
+	return isTrue(held["/"][p.name]) || isTrue(held[p.on][p.name])
+}
+
+// place is the narrowest path that a privilege would do on.
+func (d *Driver) place(p privilege) string {
+	switch {
+	case p.on == "/storage":
+		return "/storage/" + d.storageFor(p)
+	case p.on == "/vms" && d.cfg.Pool != "":
+		return "/pool/" + d.cfg.Pool
+	}
+	return p.on
+}
+
+// sees refuses to make guests for a token that would not see them: their names would
+// look free.
+func (d *Driver) sees(ctx context.Context) error {
+	held, err := d.held(ctx)
+	if err != nil {
+		return unreachable(err)
+	}
+	if p := privileges[0]; !d.has(held, p) {
+		return op.Refuse(op.Unavailable, "the token lacks %s on %s, %s", p.name, d.place(p), p.why).WithHint("gated doctor says what to type")
+	}
+	return nil
 }
 
 func (d *Driver) storageFor(p privilege) string {

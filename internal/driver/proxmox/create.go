@@ -263,6 +263,9 @@ const triedIDs = 64
 // a number that was just given up is not used again at once. end gives it back to
 // other steps of this process.
 func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end func(), err error) {
+	if err := d.sees(ctx); err != nil {
+		return 0, nil, err
+	}
 	if err := d.unfinished(ctx, node); err != nil {
 		return 0, nil, err
 	}

@@ -18,10 +18,11 @@ const lookers = 8
 
 // Driver is safe for concurrent use.
 type Driver struct {
-	cfg  Config
-	api  *client
-	ops  []string
-	seen lookedAt
+	cfg   Config
+	api   *client
+	ops   []string
+	seen  lookedAt
+	known known
 
 	mu     sync.Mutex
 	taken  map[int64]bool   // vmids that are being used for new guests
@@ -42,7 +43,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
+	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, known: known{names: map[int64]string{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
 		making: map[string]bool{}}
 	for _, spec := range op.Catalogue() {
 		if p, ok := preparers[spec.Name]; ok && p != nil && (cfg.BackupStorage != "" || !strings.Contains(spec.Name, "backup")) {

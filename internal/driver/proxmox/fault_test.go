@@ -158,7 +158,7 @@ func TestWhatIsUnclearIsUnknown(t *testing.T) {
 		state[o.Target.Name] = o.Running
 		require.Equal(t, o.Running == "unknown", o.Incarnation == "", o.Target.Name)
 	}
-	require.Equal(t, map[string]string{"alone": "stopped", "twice": "unknown", "away": "unknown", "broken": "unknown"}, state)
+	require.Equal(t, map[string]string{"alone": "stopped", "twice": "unknown", "away": "unknown", "broken": "unknown", "base": "unknown"}, state)
 	for name, code := range map[string]op.Code{"twice": op.Conflict, "away": op.Unavailable, "broken": op.Unavailable} {
 		_, err := w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: name}))
 		require.ErrorIs(t, err, code, name)
@@ -166,7 +166,8 @@ func TestWhatIsUnclearIsUnknown(t *testing.T) {
 	_, err = w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "base"}))
 	require.ErrorIs(t, err, op.Unavailable, "the guest that is away may have any name")
 	w.SetOffline("pve2", false)
-	require.False(t, w.Look("base").Present)
+	_, err = w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "base"}))
+	require.ErrorIs(t, err, op.Conflict, "a template's name is not free: it may have been the guest")
 	require.True(t, w.Look("alone").Present)
 }
 

@@ -91,14 +91,18 @@ func (s *lookedAt) get(r row) (kept, bool) {
 // List looks at every guest: one request for all, and some for each guest whose row
 // changed since the last list. Facts and Backups are empty. A guest that cannot be
 // vouched for is listed as Unknown with the reason as its one fact, and so is a
-// name that two have; one whose name is none of a target's is left out. Where there
+// name that two have, or a template; one whose name is none of a target's is left out. Where there
 // is one whose name cannot be had, the error is Incomplete: it may be any.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	all, err := d.rows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows := slices.DeleteFunc(all, func(r row) bool { return r.template })
+	hidden, err := d.unlisted(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	rows := slices.DeleteFunc(slices.Clone(all), func(r row) bool { return r.template })
 	due, round := d.seen.due(rows)
 	d.lookAt(ctx, due, round)
 	if err := ctx.Err(); err != nil {
@@ -108,8 +112,11 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	var nameless error
 	for _, r := range rows {
 		k, ok := d.seen.get(r)
-		if !ok || k.guest != nil && k.guest.template {
+		if !ok {
 			continue
+		}
+		if k.guest != nil && k.guest.template {
+			k.guest, k.err = nil, isTemplate(k.name, r.vmid)
 		}
 		if k.name == "" && k.err != nil {
 			nameless = &driver.Incomplete{Why: op.AsRefusal(about(r, k.err)).Detail}
@@ -122,8 +129,23 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 			out = append(out, d.claimed(name, claims))
 		}
 	}
+	out = append(out, templates(all, byName)...)
+	if hidden != 0 {
+		nameless = &driver.Incomplete{Why: op.AsRefusal(unseen(hidden)).Detail}
+	}
 	slices.SortFunc(out, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
 	return out, nameless
+}
+
+// templates are the names that templates have and no guest: such a name is not
+// free, for somebody may have made the template of the guest.
+func templates(all []row, guests map[string][]listed) (out []op.Observed) {
+	for _, r := range all {
+		if r.template && len(guests[r.name]) == 0 && op.CheckName(r.name) == nil {
+			out = append(out, unknown(r.name, isTemplate(r.name, r.vmid)))
+		}
+	}
+	return out
 }
 
 // lookAt looks at guests, some side by side.

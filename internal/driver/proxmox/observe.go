@@ -30,6 +30,9 @@ func (d *Driver) rows(ctx context.Context) ([]row, error) {
 		return nil, unreachable(err)
 	}
 	rows, err := rowsOf(list)
+	for _, r := range rows {
+		d.known.keep(r.vmid, r.name)
+	}
 	return rows, unreachable(err)
 }
 
@@ -45,6 +48,9 @@ func (d *Driver) details(ctx context.Context, r row) (*guest, error) {
 			return nil, errGone
 		}
 		if !errors.Is(err, errMoved) || try > 0 {
+			if err == nil {
+				d.known.keep(g.vmid, g.name)
+			}
 			return g, unreachable(err)
 		}
 	}
@@ -96,8 +102,9 @@ func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 	d.mu.Unlock()
 	var found *guest
 	var nameless error // what has no name in the list, and cannot be asked for it
+	var template int64 // that has the name: somebody may have made it of the guest
 	for _, r := range rows {
-		if r.template || r.name != name && r.name != "" && r.vmid != recent {
+		if r.name != name && r.name != "" && r.vmid != recent {
 			continue
 		}
 		g, err := d.details(ctx, r)
@@ -112,17 +119,25 @@ func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 			continue
 		case err != nil:
 			return nil, about(r, err)
-		case g.template || g.name != name:
+		case g.name != name:
+			continue
+		case g.template:
+			template = g.vmid
 			continue
 		case found != nil:
 			return nil, twins(name, found.vmid, g.vmid)
 		}
 		found = g
 	}
-	if found == nil {
+	switch {
+	case found != nil:
+		return found, nil
+	case nameless != nil:
 		return nil, nameless
+	case template != 0:
+		return nil, isTemplate(name, template)
 	}
-	return found, nil
+	return nil, d.hidden(ctx, rows, name)
 }
 
 // stillThere tells a guest that was destroyed from one that moved to another node
@@ -141,6 +156,10 @@ func (d *Driver) stillThere(ctx context.Context, r row) error {
 func about(r row, err error) error {
 	refusal := op.AsRefusal(err)
 	return op.Refuse(refusal.Code, "guest %d on %s: %s", r.vmid, r.node, refusal.Detail).WithHint("%s", refusal.Hint)
+}
+
+func isTemplate(name string, vmid int64) error {
+	return op.Refuse(op.Conflict, "%s is the name of the template %d", name, vmid).WithHint("give the template another name in Proxmox VE")
 }
 
 func twins(name string, a, b int64) error {
@@ -165,10 +184,15 @@ func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, erro
 	if err != nil {
 		return nil, op.Observed{}, err
 	}
+	still, err := d.lingers(ctx, l, g)
+	if err != nil {
+		return nil, op.Observed{}, err
+	}
 	if g == nil {
-		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Ops: d.ops, Backend: Name}, nil
+		return nil, op.Observed{Target: t, Running: Absent, Fingerprint: fingerprintOfNothing(t.Name), Lingers: still, Ops: d.ops, Backend: Name}, nil
 	}
 	o := d.observed(g)
+	o.Lingers = still
 	err = d.regarding(ctx, l, g, &o)
 	return g, o, err
 }

@@ -45,6 +45,7 @@ type Cluster struct {
 	violations []string
 	expected   int // violations that a test asked for
 	privileges map[string]bool
+	narrow     bool // privileges are on / alone, and not for what is below
 	clock      int64
 	pid        int
 	random     *rand.Rand

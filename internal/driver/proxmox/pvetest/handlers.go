@@ -140,7 +140,9 @@ func resources(c *Cluster, r call) (any, *refusal) {
 	want := func(kind string) bool { return !r.has("type") || r.v["type"] == kind }
 	if want("vm") && c.privileges["VM.Audit"] {
 		for _, g := range c.sorted() {
-			rows = append(rows, c.resourceRow(g))
+			if !g.hidden {
+				rows = append(rows, c.resourceRow(g))
+			}
 		}
 	}
 	if want("node") {
@@ -192,9 +194,12 @@ func (c *Cluster) liveRow(g *guest) map[string]any {
 func permissions(c *Cluster, r call) (any, *refusal) {
 	held := map[string]any{}
 	for p := range c.privileges {
-		held[p] = 1
+		held[p] = flagOf(!c.narrow)
 	}
 	out := map[string]any{}
+	if c.narrow {
+		return map[string]any{"/": held}, nil
+	}
 	for _, path := range []string{"/", "/vms", "/storage", "/nodes"} {
 		if !r.has("path") || r.v["path"] == path {
 			out[path] = held

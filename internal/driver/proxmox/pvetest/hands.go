@@ -145,6 +145,10 @@ func (c *Cluster) SetRunning(vmid int, on bool) {
 // SetDeaf makes a guest ignore a shutdown, or hear it again.
 func (c *Cluster) SetDeaf(vmid int, deaf bool) { c.with(vmid, func(g *guest) { g.deaf = deaf }) }
 
+// Hide takes a guest out of the token's sight, as when it leaves the pool that the
+// token is for, or shows it again.
+func (c *Cluster) Hide(vmid int, hidden bool) { c.with(vmid, func(g *guest) { g.hidden = hidden }) }
+
 // SetNode moves a guest to another node, as a migration does.
 func (c *Cluster) SetNode(vmid int, node string) { c.with(vmid, func(g *guest) { g.node = node }) }
 

@@ -11,9 +11,20 @@ func (c *Cluster) Revoke(privileges ...string) {
 	}
 }
 
+// Narrow makes permissions say that the token has its privileges on "/" alone, and not
+// for what is below.
+func (c *Cluster) Narrow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.narrow = true
+}
+
 // permit refuses what the token has no privilege for. Privileges are held for
 // everything or not at all.
 func (c *Cluster) permit(r call) *refusal {
+	if g := c.guests[r.vmid()]; g != nil && g.hidden && strings.Contains(r.Path, "{vmid}") {
+		return &refusal{status: 403, reason: "Permission check failed (/vms/" + r.v["vmid"] + ", VM.Audit)"}
+	}
 	for _, need := range needs(r) {
 		if c.privileges[need] {
 			continue

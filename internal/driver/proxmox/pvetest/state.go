@@ -21,6 +21,7 @@ type guest struct {
 	running bool
 	since   int64 // of running
 	deaf    bool  // ignores a shutdown
+	hidden  bool  // from the token
 }
 
 type snap struct {

@@ -1,0 +1,152 @@
+package proxmox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/op"
+)
+
+var nameKey = map[string]string{"qemu": "name", "lxc": "hostname"}
+
+// A destroy whose request was lost is not done because the guest has another name,
+// or another disk: it is there.
+func TestALostDestroyOfWhatIsStillThere(t *testing.T) {
+	changes := map[string]func(*world, int){
+		"renamed": func(w *world, vmid int) {
+			w.Set(vmid, map[string]string{nameKey[w.Guest(vmid).Kind]: "web-old"})
+		},
+		"renamed, and another has the name": func(w *world, vmid int) {
+			w.Set(vmid, map[string]string{nameKey[w.Guest(vmid).Kind]: "web-old"})
+			w.Make(pvetest.Spec{Kind: w.Guest(vmid).Kind, Name: "web"})
+		},
+		"a disk more": func(w *world, vmid int) {
+			w.w.Make("other")
+			w.w.MoveDisk("other", "web")
+		},
+	}
+	either(t, func(t *testing.T, kind string) {
+		for name, change := range changes {
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+			w.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.DropBefore, Times: 1})
+			require.Error(t, w.Execute(r.ID), name)
+			change(w, vmid)
+			w.Reconcile()
+			require.Equal(t, op.StateInterrupted, w.Step(r.ID).State, "%s: %s", name, w.Step(r.ID).Detail)
+			require.True(t, w.Exists(vmid), name)
+		}
+	})
+}
+
+// Neither is one whose guest the token does not see any more: it stays open until
+// it can be seen.
+func TestALostDestroyOfWhatIsHidden(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("web")
+	was := w.Look("web").Incarnation
+	w.Hide(vmid, true)
+	cfg := pveworld.Config(t, w.Cluster, "qemu")
+	w.use(cfg) // a driver that never saw it
+	look := op.Look{Target: op.Target{Kind: "guest", Name: "web"}, Incarnation: was}
+	_, err := w.d.Observe(t.Context(), look)
+	require.ErrorIs(t, err, op.Unavailable)
+	w.Hide(vmid, false)
+	o, err := w.d.Observe(t.Context(), look)
+	require.NoError(t, err)
+	require.Empty(t, o.Lingers)
+	w.Remove(vmid)
+	o, err = w.d.Observe(t.Context(), look)
+	require.NoError(t, err)
+	require.False(t, o.Present)
+	require.Empty(t, o.Lingers)
+}
+
+// A guest that was seen and is not in the list any more is not gone while its
+// number is taken: its name is not free.
+func TestAGuestThatTheTokenCannotSee(t *testing.T) {
+	hide := map[string]func(*world, int){
+		"out of the pool": func(w *world, vmid int) { w.Hide(vmid, true) },
+		"no VM.Audit":     func(w *world, _ int) { w.Revoke("VM.Audit") },
+	}
+	either(t, func(t *testing.T, kind string) {
+		for name, hide := range hide {
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+			hide(w, vmid)
+			_, err := w.d.Observe(t.Context(), op.At(op.Target{Kind: "guest", Name: "web"}))
+			require.ErrorIs(t, err, op.Unavailable, name)
+			_, err = w.d.List(t.Context())
+			require.NotEmpty(t, driver.Missing(err), name)
+			require.ErrorIs(t, w.Execute(r.ID), op.Unavailable, name)
+			require.Equal(t, op.StateAuthorized, w.Step(r.ID).State, name)
+			_, err = w.Submit(drivertest.Hub, guestAsk("create", "web"))
+			require.ErrorIs(t, err, op.Unavailable, name)
+			w.Remove(vmid)
+			_, err = w.d.List(t.Context())
+			require.NoError(t, err, "%s: it is gone by now", name)
+			require.False(t, w.Look("web").Present)
+		}
+	})
+}
+
+// Many that are gone at once are asked for in some rounds.
+func TestManyGuestsThatAreGone(t *testing.T) {
+	w := newWorld(t, "qemu")
+	const guests = 40
+	for i := range guests {
+		w.Make(pvetest.Spec{VMID: 100 + i, Name: "g" + num(i)})
+	}
+	_, err := w.d.List(t.Context())
+	require.NoError(t, err)
+	for i := range guests {
+		w.Remove(100 + i)
+	}
+	for round := range 4 {
+		list, err := w.d.List(t.Context())
+		require.Empty(t, list)
+		require.Equal(t, round < 2, driver.Missing(err) != "", "round %d", round)
+	}
+}
+
+// A token that cannot see guests makes none, for it would not see what it made: nor
+// one whose privilege is on / without what is below.
+func TestNoCreateWithoutSight(t *testing.T) {
+	for name, blind := range map[string]func(*world){
+		"no VM.Audit":    func(w *world) { w.Revoke("VM.Audit") },
+		"not propagated": func(w *world) { w.Narrow() },
+	} {
+		w := newWorld(t, "qemu")
+		s := w.Ask(drivertest.Hub, guestAsk("create", "web"))
+		blind(w)
+		require.ErrorIs(t, w.Execute(s.ID), op.Unavailable, name)
+		require.Zero(t, w.VMID("web"), name)
+		require.Equal(t, op.StatePlanned, w.Step(s.ID).State, name)
+		require.Contains(t, check(t, w.d), "permission VM.Audit", name)
+	}
+}
+
+// A guest that somebody made a template of keeps its name.
+func TestAGuestThatBecameATemplate(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("web")
+	s := w.Ask(drivertest.Hub, guestAsk("create", "other"))
+	require.Equal(t, op.StatePlanned, s.State)
+	w.Set(vmid, map[string]string{"template": "1"})
+	_, err := w.Submit(drivertest.Hub, guestAsk("create", "web"))
+	require.ErrorIs(t, err, op.Conflict)
+	list, err := w.d.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, proxmox.Unknown, list[0].Running)
+	w.Make(pvetest.Spec{Name: "web"})
+	require.True(t, w.Look("web").Present, "a guest beside the template has the name")
+}
