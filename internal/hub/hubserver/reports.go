@@ -1,6 +1,7 @@
 package hubserver
 
 import (
+	"reflect"
 	"sync"
 	"time"
 
@@ -8,14 +9,14 @@ import (
 	"gated/internal/op"
 )
 
-// maxReports bounds, in bytes as they were sent, the reports of all hosts
-// together.
+// maxReports bounds, in bytes of memory, the reports of all hosts together.
 const maxReports = 64 << 20
 
 // told is the last report of one host.
 type told struct {
 	report hub.Report
 	body   []byte
+	kept   int       // bytes of memory, about
 	at     time.Time // when it came, by the hub's clock
 	since  time.Time // since when the host has or has not been as it is wished to be
 }
@@ -27,29 +28,47 @@ type reports struct {
 	bytes int
 }
 
+// weight returns how many bytes of memory it takes to keep a report, with the
+// bytes that it came as: no text is longer than it was sent, and an element of a
+// list may be as short as {}.
+func weight(r hub.Report, body []byte) int {
+	guest := reflect.TypeFor[hub.GuestReport]().Size() + reflect.TypeFor[time.Time]().Size()
+	lists := cap(r.Sets)*int(reflect.TypeFor[hub.SetReport]().Size()) + cap(r.Guests)*int(guest) +
+		cap(r.Operations)*int(reflect.TypeFor[hub.OperationReport]().Size())
+	return cap(body) + len(body) + lists + int(reflect.TypeFor[told]().Size())
+}
+
 // put keeps a report, unless a later one of the same daemon was kept already,
 // and returns whether it says something else than the one before, and which
-// operations it says something else of. What no longer fits is refused as
-// OverLimit.
+// operations it says something else of. One of a daemon of the same gate that was
+// started earlier is refused as Conflict: it was late, or two daemons have one
+// state. A daemon that was started in the hub's future holds nobody up: its clock
+// was wrong. What no longer fits is refused as OverLimit.
 func (r *reports) put(host string, report hub.Report, body []byte, now time.Time) (news bool, changed []hub.OperationReport, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.of[host]
 	size := 0
 	if before != nil {
-		size = len(before.body)
-		if before.report.StartedAt.Equal(report.StartedAt) && before.report.Gate == report.Gate && report.Seq < before.report.Seq {
+		size = before.kept
+		same := before.report.Gate == report.Gate
+		switch started := before.report.StartedAt; {
+		case same && report.StartedAt.Before(started) && !started.After(now):
+			return false, nil, op.Refuse(op.Conflict, "the last report of that gate is of a daemon that was started later").
+				WithHint("if the gate's clock was set back, start the hub again: it forgets reports")
+		case same && report.StartedAt.Equal(started) && report.Seq < before.report.Seq:
 			return false, nil, nil
 		}
 	}
-	if r.bytes-size+len(body) > maxReports {
+	kept := weight(report, body)
+	if r.bytes-size+kept > maxReports {
 		return false, nil, op.Refuse(op.OverLimit, "the reports of all hosts have more than %d bytes", maxReports)
 	}
-	next := &told{report: report, body: body, at: now, since: now}
+	next := &told{report: report, body: body, kept: kept, at: now, since: now}
 	if before != nil && converged(before.report) == converged(report) {
 		next.since = before.since
 	}
-	r.bytes += len(body) - size
+	r.bytes += kept - size
 	r.of[host] = next
 	if before == nil {
 		return true, report.Operations, nil

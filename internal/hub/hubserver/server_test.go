@@ -3,6 +3,7 @@ package hubserver
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,9 +154,19 @@ func TestReports(t *testing.T) {
 	old.Seq, old.Revision = 1, "one"
 	require.Equal(t, 204, w.report("pve1", old).StatusCode)
 	require.Contains(t, bodyOf(t, w.call("GET", path, "")), `"revision":"two"`, "a late one is not the last")
+	first.StartedAt, first.Seq = time.Unix(0, 0), 9
+	require.Equal(t, 409, w.report("pve1", first).StatusCode, "an older daemon")
+	require.Contains(t, bodyOf(t, w.call("GET", path, "")), `"revision":"two"`)
 	anew := hub.Report{Gate: "g", Seq: 1, StartedAt: time.Unix(2, 0), Revision: "three"}
 	require.Equal(t, 204, w.report("pve1", anew).StatusCode)
 	require.Contains(t, bodyOf(t, w.call("GET", path, "")), `"revision":"three"`)
+
+	first.Gate = "h"
+	require.Equal(t, 204, w.report("pve1", first).StatusCode, "another gate took its place")
+	anew.Gate, anew.StartedAt = "h", w.now().Add(time.Hour)
+	require.Equal(t, 204, w.report("pve1", anew).StatusCode)
+	anew.StartedAt = w.now().Add(-time.Hour)
+	require.Equal(t, 204, w.report("pve1", anew).StatusCode, "the one before had a wrong clock")
 
 	for _, c := range []struct {
 		path, body, kind string
@@ -170,18 +181,32 @@ func TestReports(t *testing.T) {
 	require.Contains(t, bodyOf(t, w.call("GET", path, "")), `"revision":"three"`)
 }
 
-// TestReportsAreBounded: all of them together.
+// TestReportsAreBounded: all of them together, by what it takes to keep them.
 func TestReportsAreBounded(t *testing.T) {
-	r := reports{of: map[string]*told{}}
-	body := make([]byte, hub.MaxReport)
-	for i := range maxReports / hub.MaxReport {
-		_, _, err := r.put(string(rune('a'+i)), hub.Report{}, body, time.Unix(0, 0))
-		require.NoError(t, err)
+	short := `{"host":"pve1","guests":[` + strings.Repeat("{},", 499) + `{}],"operations":[` + strings.Repeat("{},", 499) + `{}]}`
+	for name, body := range map[string][]byte{"long": make([]byte, hub.MaxReport), "short": []byte(short)} {
+		report := hub.Report{}
+		if name == "short" {
+			var err error
+			report, err = hub.DecodeReport(body, "pve1")
+			require.NoError(t, err)
+		}
+		r := reports{of: map[string]*told{}}
+		var err error
+		n := 0
+		for ; err == nil; n++ {
+			_, _, err = r.put(strconv.Itoa(n), report, body, time.Unix(0, 0))
+			require.Less(t, n, 1000, name)
+		}
+		require.ErrorIs(t, err, op.OverLimit, name)
+		require.Greater(t, n, 6, name)
+		require.LessOrEqual(t, r.bytes, maxReports, name)
+		least := cap(body) + len(report.Guests)*88 + len(report.Operations)*128
+		require.LessOrEqual(t, len(r.of)*least, r.bytes, "%s: nothing is counted as less than it takes", name)
+		report.Seq = 1
+		_, _, err = r.put("0", report, body, time.Unix(0, 0))
+		require.NoError(t, err, "one in the place of another")
 	}
-	_, _, err := r.put("more", hub.Report{}, body[:1], time.Unix(0, 0))
-	require.ErrorIs(t, err, op.OverLimit)
-	_, _, err = r.put("a", hub.Report{Seq: 1}, body, time.Unix(0, 0))
-	require.NoError(t, err, "one in the place of another")
 }
 
 func TestWhoIsLetIn(t *testing.T) {
