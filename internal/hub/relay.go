@@ -21,18 +21,19 @@ const (
 )
 
 // relays is what is remembered of relayed operations: those of the hub's last
-// list, and no others. Nothing of it must outlive the process: the gate knows
-// the payloads that it took.
+// list, and of those before it the last that were refused. Nothing of it must
+// outlive the process: the gate knows the payloads that it took.
 type relays struct {
 	etag string
 	list []*relayed // as the hub has it
+	gone forgone
 	err  error
 }
 
 // relayed is one operation of the hub's list.
 type relayed struct {
 	digest   string
-	envelope api.Envelope // until it was answered
+	envelope api.Envelope // that is in the list; empty once it is answered for good
 	payload  string       // digest of the payload; empty where it cannot be read
 	answered bool
 	refusal  *op.Refusal // how it was refused, nil for not
@@ -67,7 +68,8 @@ func (l *Link) relay(ctx context.Context) {
 	}
 }
 
-// fetchOperations takes in the hub's list. What is no more in it is forgotten.
+// fetchOperations takes in the hub's list. What is no more in it is forgotten,
+// but for what was refused.
 func (l *Link) fetchOperations(ctx context.Context) error {
 	a, err := l.hub.get(ctx, Path(l.Host, PathOperations), l.relays.etag)
 	if err != nil || a.same {
@@ -93,9 +95,18 @@ func (l *Link) fetchOperations(ctx context.Context) error {
 		taken[d] = true
 		r := known[d]
 		if r == nil {
-			r = &relayed{digest: d, envelope: e}
+			if r = l.relays.gone.take(d); r != nil {
+				r.again(e)
+			} else {
+				r = &relayed{digest: d, envelope: e}
+			}
 		}
 		next = append(next, r)
+	}
+	for _, r := range l.relays.list {
+		if !taken[r.digest] {
+			l.relays.gone.put(r)
+		}
 	}
 	l.relays.list, l.relays.etag = next, a.etag
 	return nil
@@ -123,7 +134,7 @@ func (l *Link) ask(ctx context.Context, r *relayed) {
 	if err != nil {
 		refusal := op.AsRefusal(err)
 		l.Gate.NoteRefused(ctx, l.by, "relayed operation", refusal)
-		r.answer(refusal)
+		r.answer(refusal, l.Now())
 		return
 	}
 	r.payload = op.SHA256(payload)
@@ -136,7 +147,7 @@ func (l *Link) ask(ctx context.Context, r *relayed) {
 		req, err := l.Gate.Request(ctx, id)
 		if err == nil && req.Step.State != op.StatePending {
 			r.request = id
-			r.answer(nil)
+			r.answer(nil, l.Now())
 			return
 		}
 	}
@@ -158,7 +169,7 @@ func (l *Link) ask(ctx context.Context, r *relayed) {
 		r.later(refusal, l.Now())
 		return
 	}
-	r.answer(refusal)
+	r.answer(refusal, l.Now())
 }
 
 // mayChange reports whether a refusal says that nothing could be decided, or not
@@ -167,8 +178,11 @@ func mayChange(c op.Code) bool {
 	return slices.Contains([]op.Code{op.Unavailable, op.Internal, op.OverLimit, op.NotYetValid}, c)
 }
 
-func (r *relayed) answer(refusal *op.Refusal) {
-	r.answered, r.refusal, r.envelope = true, refusal, api.Envelope{}
+// answer takes note of the gate's answer. When a refusal is due again matters
+// only if the hub takes the operation out of its list and puts it back.
+func (r *relayed) answer(refusal *op.Refusal, now time.Time) {
+	r.later(refusal, now)
+	r.answered, r.envelope = true, api.Envelope{}
 }
 
 func (r *relayed) later(refusal *op.Refusal, now time.Time) {

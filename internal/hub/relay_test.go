@@ -219,12 +219,14 @@ func TestAHundredThousandOperations(t *testing.T) {
 	r := w.place.last(t)
 	require.Len(t, r.Operations, 64)
 
-	// One that is taken out and put in again is.
+	// Nor when it is taken out and put in again.
 	w.place.relay()
 	w.round()
 	w.place.relay(list[0])
 	w.round()
-	require.Greater(t, w.refusals(), n)
+	require.Equal(t, 1, w.link.Status().Refused)
+	require.Equal(t, op.Malformed, w.operation().Code)
+	require.Equal(t, n, w.refusals())
 }
 
 // TestWhatCannotBeDecidedIsTriedAgain, less and less often.
