@@ -114,7 +114,7 @@ func openLocal(_ context.Context, d *daemon) (driver.Backend, func() error, erro
 }
 
 func openCommands(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
-	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser}), nil, nil
+	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser, Now: now}), nil, nil
 }
 
 func openLibvirt(_ context.Context, d *daemon) (driver.Backend, func() error, error) {

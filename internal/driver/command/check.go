@@ -30,7 +30,7 @@ func (d *Driver) Check(ctx context.Context) []driver.Finding {
 func (d *Driver) checkEntry(ctx context.Context, name string) driver.Finding {
 	t := op.Target{Kind: op.KindCommand, Name: name}
 	f := driver.Finding{What: t.String(), State: driver.OK}
-	seen, err := d.look(ctx, op.At(t))
+	seen, err := d.look(ctx, op.At(t), nil)
 	if err != nil {
 		f.State, f.Detail, f.Hint = driver.Bad, detail(err), op.AsRefusal(err).Hint
 		return f

@@ -19,11 +19,15 @@ type Config struct {
 	SingleUser bool                       // commands may run as the daemon's own user
 	Logger     *slog.Logger
 	Grace      time.Duration // from SIGTERM to SIGKILL; 0 is 5 s
+	// Now tells how old a file is whose digest a list may remember; nil remembers none.
+	Now func() time.Time
 }
 
 // Driver is safe for concurrent use.
 type Driver struct {
-	cfg Config
+	cfg         Config
+	looks, runs copies // the room for what they copy
+	digests     digests
 
 	// beforeRun is called between the permit's use and the start; tests alone set it.
 	beforeRun func()
@@ -40,7 +44,7 @@ func New(c Config) *Driver {
 	if c.Grace == 0 {
 		c.Grace = grace
 	}
-	return &Driver{cfg: c}
+	return &Driver{cfg: c, looks: copies{most: maxCopies}, runs: copies{most: maxCopies}, digests: digests{now: c.Now}}
 }
 
 // Kind returns "command".

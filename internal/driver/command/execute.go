@@ -19,7 +19,7 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	case step.Op != op.Run:
 		return driver.Result{}, op.Refuse(op.UnknownOp, "the command driver does not know %q", step.Op)
 	}
-	seen, err := d.look(ctx, step.Look())
+	seen, err := d.look(ctx, step.Look(), &d.runs)
 	if err != nil {
 		return driver.Result{}, err
 	}

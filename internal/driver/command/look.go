@@ -20,6 +20,8 @@ type look struct {
 
 	argv   []string // as it would run; nil for no step
 	answer *answer  // of the probe; nil without one, and for no step
+
+	giveBack func() // the room of the copies; nil without copies
 }
 
 // answer is what a probe said.
@@ -31,13 +33,16 @@ type answer struct {
 func (l *look) close() {
 	l.program.close()
 	l.probe.close()
+	if l.giveBack != nil {
+		l.giveBack()
+	}
 }
 
 // Observe looks at an entry. For a step it checks the parameters, runs the probe,
 // and what it says covers both. Refusals are BadParams, NotAllowed for one that
 // would run as gated itself, and Unavailable for one that cannot run.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
-	seen, err := d.look(ctx, l)
+	seen, err := d.look(ctx, l, &d.looks)
 	if err != nil {
 		return op.Observed{}, err
 	}
@@ -49,8 +54,8 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 }
 
 // look is Observe with what it looked at; nil of what the catalogue does not
-// have. The caller closes it.
-func (d *Driver) look(ctx context.Context, l op.Look) (_ *look, err error) {
+// have. Copies take of the room that is given. The caller closes it.
+func (d *Driver) look(ctx context.Context, l op.Look, room *copies) (_ *look, err error) {
 	if l.Target.Kind != d.Kind() {
 		return nil, op.Refuse(op.UnknownTarget, "%s is no command", l.Target)
 	}
@@ -73,13 +78,8 @@ func (d *Driver) look(ctx context.Context, l op.Look) (_ *look, err error) {
 	if seen.as, err = d.accountOf(e.User); err != nil {
 		return nil, err
 	}
-	if seen.program, err = executable(e.Argv[0]); err != nil {
+	if err = d.open(ctx, seen, l, room); err != nil {
 		return nil, err
-	}
-	if e.Probe != nil {
-		if seen.probe, err = executable(e.Probe[0]); err != nil {
-			return nil, err
-		}
 	}
 	if err = checkDir(e); err != nil {
 		return nil, err
@@ -94,6 +94,34 @@ func (d *Driver) look(ctx context.Context, l op.Look) (_ *look, err error) {
 		return nil, err
 	}
 	return seen, nil
+}
+
+// open reads the programs of a look: for a step into copies, which are what is
+// signed and run, and for none their digests alone, as they may be remembered.
+func (d *Driver) open(ctx context.Context, seen *look, l op.Look, all *copies) (err error) {
+	paths := []string{seen.entry.Argv[0]}
+	if seen.entry.Probe != nil {
+		paths = append(paths, seen.entry.Probe[0])
+	}
+	read := d.digests.hashed
+	if l.Op == op.Run {
+		var need room
+		for _, path := range paths {
+			n, err := weigh(path)
+			if err != nil {
+				return err
+			}
+			need += room(n)
+		}
+		if seen.giveBack, err = all.take(ctx, int64(need)); err != nil {
+			return err
+		}
+		read = need.copied
+	}
+	if seen.program, err = executable(paths[0], read); err == nil && len(paths) > 1 {
+		seen.probe, err = executable(paths[1], read)
+	}
+	return err
 }
 
 func checkDir(e catalogue.Entry) error {

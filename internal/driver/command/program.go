@@ -17,7 +17,7 @@ import (
 )
 
 // maxProgram bounds an executable in bytes.
-const maxProgram = 512 << 20
+const maxProgram = 128 << 20
 
 // program is an executable as it was read: itself and, of a script, what reads it.
 type program struct {
@@ -49,11 +49,13 @@ func (p *program) text() any {
 	return map[string]any{"path": p.path, "sha256": p.digest, "option": p.option, "reader": p.reader.text()}
 }
 
-// executable copies an executable, follows a script to its interpreter, and seals both
-// copies. What cannot be run is refused as Unavailable, with why. The caller
-// closes it.
-func executable(path string) (*program, error) {
-	p, head, err := openExecutable(path)
+// readFile reads one executable file: into a sealed copy, or for its digest alone.
+type readFile func(path string) (p *program, head []byte, err error)
+
+// executable reads an executable and follows a script to its interpreter. What
+// cannot be run is refused as Unavailable, with why. The caller closes it.
+func executable(path string, read readFile) (*program, error) {
+	p, head, err := read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func executable(path string) (*program, error) {
 			WithHint("name an ELF program, or a script whose first line is #! and an absolute path")
 	}
 	p.option = option
-	p.reader, head, err = openExecutable(interpreter)
+	p.reader, head, err = read(interpreter)
 	if err == nil && !bytes.HasPrefix(head, []byte("\x7fELF")) {
 		err = op.Refuse(op.Unavailable, "%s: its interpreter %s is no ELF program", path, interpreter)
 	}
@@ -81,33 +83,48 @@ func executable(path string) (*program, error) {
 	return p, nil
 }
 
-// openExecutable copies one file into memory, seals the copy, and only then hashes it.
-func openExecutable(path string) (_ *program, head []byte, err error) {
+// room is how many bytes of copies a look may still take: as many as were
+// measured before it began.
+type room int64
+
+// copied copies one file into memory, seals the copy, and only then hashes it.
+func (r *room) copied(path string) (_ *program, head []byte, err error) {
 	f, real, err := openProgram(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	image, err := sealedCopy(f)
+	image, n, err := sealedCopy(f, int64(*r))
 	if err != nil {
 		return nil, nil, op.Refuse(op.Unavailable, "%s cannot be copied: %v", path, err)
 	}
+	*r -= room(n)
 	p := &program{path: path, real: real, image: image}
-	hash := sha256.New()
-	if _, err = io.Copy(hash, io.NewSectionReader(image, 0, maxProgram)); err == nil {
-		head = make([]byte, headLength)
-		var n int
-		if n, err = image.ReadAt(head, 0); errors.Is(err, io.EOF) {
-			err = nil
-		}
-		head = head[:n]
-	}
-	if err != nil {
+	if p.digest, head, err = digestOf(image); err != nil {
 		p.close()
 		return nil, nil, op.Refuse(op.Unavailable, "the copy of %s cannot be read: %v", path, err)
 	}
-	p.digest = hex.EncodeToString(hash.Sum(nil))
 	return p, head, nil
+}
+
+// digestOf returns the SHA-256 of a file's content, in hex, and its beginning.
+func digestOf(f *os.File) (digest string, head []byte, err error) {
+	hash := sha256.New()
+	if _, err = io.Copy(hash, io.NewSectionReader(f, 0, maxProgram)); err != nil {
+		return "", nil, err
+	}
+	head, err = headOf(f)
+	return hex.EncodeToString(hash.Sum(nil)), head, err
+}
+
+// headOf returns as much of a file as the kernel looks at.
+func headOf(f *os.File) ([]byte, error) {
+	head := make([]byte, headLength)
+	n, err := f.ReadAt(head, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head[:n], err
 }
 
 // openProgram opens an executable file that nobody but root and the daemon's own
@@ -149,14 +166,15 @@ const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F
 // mfdExec says that the copy is to be executed (memfd_create(2), Linux 6.3).
 const mfdExec = 0x10
 
-func sealedCopy(f *os.File) (_ *os.File, err error) {
+// sealedCopy copies a file of at most so many bytes, and returns how many it has.
+func sealedCopy(f *os.File, most int64) (_ *os.File, n int64, err error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("gated-command", flags|mfdExec)
 	if errors.Is(err, unix.EINVAL) { // an older kernel
 		fd, err = unix.MemfdCreate("gated-command", flags)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	image := os.NewFile(uintptr(fd), "a sealed copy")
 	defer func() {
@@ -164,19 +182,20 @@ func sealedCopy(f *os.File) (_ *os.File, err error) {
 			_ = image.Close()
 		}
 	}()
-	if n, err := io.Copy(image, io.LimitReader(f, maxProgram+1)); err != nil {
-		return nil, err
-	} else if n > maxProgram {
-		return nil, fmt.Errorf("it is larger than %d bytes", maxProgram)
+	if n, err = io.Copy(image, io.LimitReader(f, most)); err != nil {
+		return nil, 0, err
 	}
-	if _, err := unix.FcntlInt(image.Fd(), unix.F_ADD_SEALS, seals); err != nil {
-		return nil, err
+	if more, _ := f.Read(make([]byte, 1)); more > 0 {
+		return nil, 0, errors.New("it grew while it was looked at")
+	}
+	if _, err = unix.FcntlInt(image.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, 0, err
 	}
 	got, err := unix.FcntlInt(image.Fd(), unix.F_GET_SEALS, 0)
 	if err == nil && got&seals != seals {
 		err = fmt.Errorf("it has the seals %#x", got)
 	}
-	return image, err
+	return image, n, err
 }
 
 // headLength is how much of a file the kernel looks at (BINPRM_BUF_SIZE).

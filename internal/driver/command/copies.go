@@ -1,0 +1,116 @@
+package command
+
+import (
+	"context"
+	"sync"
+
+	"gated/internal/op"
+)
+
+// maxCopies bounds the bytes of the copies that all looks hold together, and again
+// those that all runs do: a command that goes on for long keeps nobody from
+// looking. The largest look fits: a program, its interpreter, a probe and its.
+const maxCopies = 4 * maxProgram
+
+// copies counts the bytes of sealed copies that are held at once. Whoever wants
+// some asks once, for all of them, so that nobody holds a part and waits for the
+// rest.
+type copies struct {
+	mu      sync.Mutex
+	most    int64
+	held    int64
+	waiting []*place // in the order in which they came
+}
+
+// place is one who waits.
+type place struct {
+	bytes int64
+	free  chan struct{} // closed when they are his
+}
+
+// take waits until there is room for so many bytes, and returns what gives them
+// back. Unavailable says that ctx ended before, or that they never fit.
+func (c *copies) take(ctx context.Context, n int64) (giveBack func(), err error) {
+	c.mu.Lock()
+	if n > c.most {
+		c.mu.Unlock()
+		return nil, op.Refuse(op.Unavailable, "its programs have %d bytes, more than %d", n, c.most)
+	}
+	giveBack = sync.OnceFunc(func() { c.give(n) })
+	if len(c.waiting) == 0 && c.held+n <= c.most {
+		c.held += n
+		c.mu.Unlock()
+		return giveBack, nil
+	}
+	p := &place{n, make(chan struct{})}
+	c.waiting = append(c.waiting, p)
+	c.mu.Unlock()
+	select {
+	case <-p.free:
+		return giveBack, nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-p.free: // both are
+		return giveBack, nil
+	default:
+	}
+	for i := range c.waiting {
+		if c.waiting[i] == p {
+			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
+			break
+		}
+	}
+	c.admit()
+	return nil, op.Refuse(op.Unavailable, "too many programs are looked at just now: %v", ctx.Err())
+}
+
+func (c *copies) give(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held -= n
+	c.admit()
+}
+
+// admit lets in who waits, in order. The caller holds the lock.
+func (c *copies) admit() {
+	for len(c.waiting) > 0 && c.held+c.waiting[0].bytes <= c.most {
+		c.held += c.waiting[0].bytes
+		close(c.waiting[0].free)
+		c.waiting = c.waiting[1:]
+	}
+}
+
+// weigh returns how many bytes the copies of an executable take: its own, and of a
+// script those of its interpreter.
+func weigh(path string) (int64, error) {
+	n, head, err := sizeOf(path)
+	if err != nil {
+		return 0, err
+	}
+	interpreter, _, why := parseInterpreter(head)
+	if why != "" {
+		return n, nil // an ELF program, or executable says what is wrong with it
+	}
+	more, _, err := sizeOf(interpreter)
+	return n + more, err
+}
+
+func sizeOf(path string) (int64, []byte, error) {
+	f, _, err := openProgram(path)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, nil, op.Refuse(op.Unavailable, "%s cannot be looked at: %v", path, err)
+	}
+	head, err := headOf(f)
+	if err != nil {
+		return 0, nil, op.Refuse(op.Unavailable, "%s cannot be read: %v", path, err)
+	}
+	return info.Size(), head, nil
+}
