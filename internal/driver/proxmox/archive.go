@@ -78,6 +78,7 @@ func (d *Driver) prepareBackupRestore(ctx context.Context, step op.Step, g *gues
 		if err != nil {
 			d.guard(ctx, g)
 		}
+		d.owe(task, owed{vmid: g.vmid, before: g})
 		return driver.Result{Task: task}, worked("restore the backup", err)
 	}), nil
 }

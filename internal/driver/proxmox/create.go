@@ -96,7 +96,7 @@ func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (act
 		end()
 		return action{}, err
 	}
-	return d.makes("create", path("nodes", d.cfg.Node, t.Kind), v, end), nil
+	return d.makes("create", path("nodes", d.cfg.Node, t.Kind), v, vmid, end), nil
 }
 
 // born is the mark of a guest that a step makes.
@@ -188,7 +188,11 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	if err != nil {
 		return err
 	}
-	return d.wait(ctx, done.Task)
+	err = d.wait(ctx, done.Task)
+	if err != nil {
+		d.guard(ctx, g)
+	}
+	return err
 }
 
 // prepareClone copies a guest whole: its labels come along, its protection does not.
@@ -223,7 +227,7 @@ func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (acti
 		end()
 		return action{}, err
 	}
-	return d.makes("clone", src.path("clone"), request, end), nil
+	return d.makes("clone", src.path("clone"), request, vmid, end), nil
 }
 
 func (d *Driver) cloneRequest(src *guest, name string, m marker, text string) (values, error) {

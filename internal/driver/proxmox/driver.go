@@ -29,6 +29,7 @@ type Driver struct {
 	recent map[string]int64 // vmids of guests that were made here, by name
 	next   int64            // from where to look for a free vmid
 	making map[string]bool  // tasks of this process that make guests
+	owing  map[string]owed  // by task: what is done when it has ended
 }
 
 var _ driver.Backend = (*Driver)(nil)
@@ -44,7 +45,7 @@ func New(cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{cfg: cfg, api: api, seen: lookedAt{guests: map[int64]kept{}}, known: known{names: map[int64]string{}}, taken: map[int64]bool{}, recent: map[string]int64{}, next: cfg.First,
-		making: map[string]bool{}}
+		making: map[string]bool{}, owing: map[string]owed{}}
 	for _, spec := range op.Catalogue() {
 		if p, ok := preparers[spec.Name]; ok && p != nil && (cfg.BackupStorage != "" || !strings.Contains(spec.Name, "backup")) {
 			d.ops = append(d.ops, spec.Name)

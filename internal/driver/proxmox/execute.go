@@ -48,6 +48,15 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	if g != nil {
 		defer d.seen.forget(g.vmid)
 	}
+	if g.bare() {
+		if g, err = d.guarded(ctx, g); err == nil {
+			act, err = prepare(d, ctx, step, g)
+		}
+		if err != nil {
+			return driver.Result{}, err
+		}
+		defer act.end()
+	}
 	return act.do(ctx)
 }
 

@@ -20,6 +20,9 @@ import (
 // that the flag is as it was, as far as that can be had.
 func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 	if err := d.configure(ctx, g, values{"protection": "0"}); err != nil {
+		if !untouched(err) {
+			d.guard(ctx, g)
+		}
 		return nil, worked("take the protection off", err)
 	}
 	now, err := d.again(ctx, g)
@@ -69,13 +72,8 @@ func (d *Driver) guard(ctx context.Context, g *guest) {
 	if !g.protection && !g.marker.there {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
-	now, err := d.details(ctx, g.row)
-	if err != nil || now.incarnation() != g.incarnation() || now.protection {
-		return // it is another one, or nothing: not ours to touch
-	}
-	// A look at the guest shows whether it worked.
-	_ = d.configure(ctx, now, values{"protection": "1"})
+	// A look at the guest shows whether it worked, and the next step tries again.
+	_ = d.mend(context.WithoutCancel(ctx), g.row, g, true)
 }
 
 // without does work of some short requests with the flag off.
@@ -154,5 +152,6 @@ func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
 		d.guard(ctx, g)
 		return driver.Result{}, worked("destroy", err)
 	}
+	d.owe(task, owed{vmid: g.vmid, before: g})
 	return driver.Result{Task: task}, nil
 }

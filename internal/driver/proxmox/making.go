@@ -53,10 +53,11 @@ func (d *Driver) begin(ctx context.Context, path string, v values) (string, erro
 	return task, err
 }
 
-// makes is asTask for what makes a guest.
-func (d *Driver) makes(what, path string, v values, end func()) action {
+// makes is asTask for what makes a guest, which has the flag when that has ended.
+func (d *Driver) makes(what, path string, v values, vmid int64, end func()) action {
 	return action{end: end, do: func(ctx context.Context) (driver.Result, error) {
 		task, err := d.begin(ctx, path, v)
+		d.owe(task, owed{vmid: vmid})
 		return driver.Result{Task: task}, worked(what, err)
 	}}
 }

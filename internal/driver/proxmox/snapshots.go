@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -27,8 +28,15 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 	return d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil), nil
 }
 
-// prepareRestore rolls back: disks, and the configuration with its description, are
-// as they were when the snapshot was taken.
+// prepareRestore rolls back: disks and settings, tags and Proxmox VE's flag among
+// them, are as they were when the snapshot was taken. The description stays, as
+// Proxmox VE's source has it; should it not, the mark is put back.
 func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
-	return d.asTask("roll back", http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil), nil
+	return does(func(ctx context.Context) (driver.Result, error) {
+		task, err := d.api.start(ctx, http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil)
+		if g.marker.there {
+			d.owe(task, owed{vmid: g.vmid, before: g})
+		}
+		return driver.Result{Task: task}, worked("roll back", err)
+	}), nil
 }

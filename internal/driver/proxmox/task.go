@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,14 +30,32 @@ func typeOf(task string) string {
 	return ""
 }
 
+// numberOf returns the vmid in a task's id, which of a clone is that of its source;
+// 0 where there is none.
+func numberOf(task string) int64 {
+	parts := strings.Split(task, ":")
+	if len(parts) != 9 {
+		return 0
+	}
+	vmid, err := strconv.ParseInt(parts[6], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return vmid
+}
+
 // Task asks once how a task stands. UnknownTarget is one that Proxmox VE does not
-// know.
+// know. What the guest lacks when the task has ended, it gets before that is said.
 func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error) {
 	p, err := d.progress(ctx, task)
-	if err == nil && p.Err != nil && strings.HasSuffix(typeOf(task), "destroy") {
-		p.Err = fmt.Errorf("%w; if the guest is there, Proxmox VE's own protection of it is off", p.Err)
+	if err != nil || !p.Done {
+		return p, err
 	}
-	return p, err
+	// What cannot be put back now, the next step on the guest puts back.
+	if left := d.settle(ctx, task, p.Err != nil); left != nil && p.Err != nil {
+		p.Err = fmt.Errorf("%w; Proxmox VE's own protection of the guest may be off", p.Err)
+	}
+	return p, nil
 }
 
 func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, error) {
@@ -47,6 +67,8 @@ func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, er
 	switch {
 	case missing(err), isAnswered(err, 400):
 		return driver.Progress{}, op.Refuse(op.UnknownTarget, "Proxmox VE has no task %s", op.Shown(task))
+	case err != nil && d.left(ctx, node):
+		return driver.Progress{}, op.Refuse(op.UnknownTarget, "the node %s of the task is not in the cluster any more", node)
 	case err != nil:
 		return driver.Progress{}, unreachable(err)
 	case o["status"] == "running":
@@ -55,6 +77,12 @@ func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, er
 		return driver.Progress{}, op.Refuse(op.Unavailable, "Proxmox VE says %q of a task", op.Shown(o["status"]))
 	}
 	return driver.Progress{Done: true, Err: ended(o["exitstatus"])}, nil
+}
+
+// left reports whether a node is none of the cluster's. One that is away is.
+func (d *Driver) left(ctx context.Context, node string) bool {
+	list, err := d.api.list(ctx, path("nodes"), nil)
+	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(o object) bool { return o["node"] == node })
 }
 
 func isAnswered(err error, status int) bool {

@@ -3,6 +3,7 @@ package pvetest
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -160,6 +161,18 @@ func (c *Cluster) SetOffline(name string, offline bool) {
 	for _, n := range c.nodes {
 		if n.name == name {
 			n.offline = offline
+		}
+	}
+}
+
+// RemoveNode takes a node out of the cluster, with its guests.
+func (c *Cluster) RemoveNode(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = slices.DeleteFunc(c.nodes, func(n *node) bool { return n.name == name })
+	for vmid, g := range c.guests {
+		if g.node == name {
+			delete(c.guests, vmid)
 		}
 	}
 }

@@ -1,0 +1,112 @@
+package proxmox
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// owed is what a guest gets when a task of this process has ended: Proxmox VE's
+// flag, which a clone of an unmanaged guest does not have, and a rollback may take;
+// and the mark, if the task took it.
+type owed struct {
+	vmid   int64
+	before *guest // nil for one that the task makes
+}
+
+func (d *Driver) owe(task string, o owed) {
+	if task == "" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owing[task] = o
+}
+
+// settle gives a guest what it is owed by a task that ended. Of a task that an
+// earlier process began, its id says which guest it was for, but for a clone's. A
+// task that ended well and was a destroy has nobody to owe.
+func (d *Driver) settle(ctx context.Context, task string, failed bool) error {
+	d.mu.Lock()
+	o, ours := d.owing[task]
+	delete(d.owing, task)
+	d.mu.Unlock()
+	kind := typeOf(task)
+	isDestroy := strings.HasSuffix(kind, "destroy")
+	switch {
+	case isDestroy && !failed:
+		return nil
+	case ours:
+	case isDestroy, strings.HasSuffix(kind, "rollback"), strings.HasSuffix(kind, "restore"):
+		if o.vmid = numberOf(task); o.vmid == 0 {
+			return nil
+		}
+	default:
+		return nil
+	}
+	rows, err := d.rows(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.vmid == o.vmid {
+			return d.mend(ctx, r, o.before, isDestroy)
+		}
+	}
+	return nil
+}
+
+// mend looks at a guest and puts on it what belongs there. It tries a second time
+// where somebody else changed it under the first. Where same is asked for, another
+// incarnation than that of before is let alone.
+func (d *Driver) mend(ctx context.Context, r row, before *guest, same bool) error {
+	var err error
+	for range 2 {
+		var now *guest
+		now, err = d.details(ctx, r)
+		if errors.Is(err, errGone) {
+			return nil
+		}
+		if err != nil {
+			continue
+		}
+		if same && before != nil && now.incarnation() != before.incarnation() {
+			return nil
+		}
+		v := now.lacks(before)
+		if len(v) == 0 {
+			return nil
+		}
+		if err = d.configure(ctx, now, v); err == nil {
+			d.seen.forget(r.vmid)
+			return nil
+		}
+	}
+	return err
+}
+
+// lacks are the settings that bring back the mark of before, and the flag.
+func (g *guest) lacks(before *guest) values {
+	v := values{}
+	if before != nil && before.marker.there && !g.marker.params().Equal(before.marker.params()) {
+		if text, err := before.marker.in(g.text); err == nil {
+			v["description"] = text
+		}
+	}
+	if !g.protection && (g.marker.there || v["description"] != "" || before != nil && before.protection) {
+		v["protection"] = "1"
+	}
+	return v
+}
+
+// guarded returns the guest of a step with the flag on, where it has the mark and
+// lost the flag: to a crash, or to other hands.
+func (d *Driver) guarded(ctx context.Context, g *guest) (*guest, error) {
+	if err := d.configure(ctx, g, values{"protection": "1"}); err != nil {
+		return nil, worked("put the protection back", err)
+	}
+	return d.again(ctx, g)
+}
+
+// bare holds for a guest that lacks the flag and can get it.
+func (g *guest) bare() bool { return g != nil && g.marker.there && !g.protection && g.lock == "" }

@@ -1,0 +1,124 @@
+package proxmox_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/driver/proxmox/pveworld"
+	"gated/internal/op"
+)
+
+// A request that takes the flag off and whose answer is lost leaves it on.
+func TestAChangeOfTheFlagThatIsLost(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		for _, fault := range []pvetest.Fault{pvetest.DropAfter, pvetest.DropBefore} {
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+			w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: fault, Times: 1})
+			_, err := w.run(r.ID)
+			require.ErrorContains(t, err, "take the protection off")
+			require.True(t, w.Exists(vmid))
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+		}
+	})
+}
+
+// A process that did not begin a destroy puts the flag back, too, when that failed.
+func TestADestroyThatFailsAfterARestart(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid := w.ours("web")
+		r := w.Approved(drivertest.Hub, guestAsk("destroy", "web"))
+		held := w.Hold("")
+		did, err := w.run(r.ID)
+		require.NoError(t, err)
+		require.Equal(t, "0", w.Guest(vmid).Config["protection"])
+		held.Fail("lvremove failed")
+		w.use(pveworld.Config(t, w.Cluster, kind))
+		for range 2 {
+			p, err := w.d.Task(t.Context(), did.Task)
+			require.NoError(t, err)
+			require.ErrorContains(t, p.Err, "lvremove failed")
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+		}
+	})
+}
+
+// A guest with the mark that lost the flag to other hands, or to a crash, gets it
+// back with the next step. A look changes nothing.
+func TestTheNextStepPutsTheFlagBack(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		key := secondDisk[kind]
+		for _, ask := range []op.Ask{guestAsk("start", "web"), guestAsk("snapshot", "web", "snapshot", "s1"),
+			guestAsk("disk-create", "web", "disk", key, "size", int64(1024))} {
+			w := newWorld(t, kind)
+			vmid := w.ours("web")
+			w.SetProtection(vmid, false)
+			w.Look("web")
+			_, err := w.d.List(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "0", w.Guest(vmid).Config["protection"])
+			w.Done(drivertest.Hub, ask)
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"], ask.Op)
+		}
+	})
+}
+
+// A clone has the flag, whatever it was made of.
+func TestACloneHasTheFlag(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		w.Make(pvetest.Spec{Kind: kind, Name: "by-hand"})
+		w.Done(drivertest.Hub, guestAsk("clone", "copy", "from", "by-hand"))
+		require.Equal(t, "1", w.Guest(w.VMID("copy")).Config["protection"])
+		require.Empty(t, w.Guest(w.VMID("by-hand")).Config["protection"])
+	})
+}
+
+// A rollback to a time before the mark, or before the flag, keeps both, whether
+// Proxmox VE keeps the description or not. So does a backup.
+func TestTheMarkStays(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		for _, verb := range []string{"restore", "backup-restore"} {
+			w := newWorld(t, kind)
+			w.w.Make("web")
+			vmid := w.VMID("web")
+			ask := guestAsk("restore", "web", "snapshot", "before")
+			if verb == "restore" {
+				w.Done(drivertest.Hub, guestAsk("snapshot", "web", "snapshot", "before"))
+			} else {
+				w.Done(drivertest.Hub, guestAsk("backup", "web"))
+				ask = guestAsk("backup-restore", "web", "backup", w.Look("web").Backups[0])
+			}
+			w.Done(drivertest.Hub, guestAsk("set-config", "web", "labels", map[string]any{"tier": "prod"}, "protected", true))
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"])
+			w.Done(drivertest.Hub, guestAsk("set-config", "web", "protected", false))
+			w.signed(ask)
+			require.Equal(t, "1", w.Guest(vmid).Config["protection"], verb)
+			require.Equal(t, "prod", w.Look("web").Labels["tier"], verb)
+		}
+	})
+}
+
+// A node that left the cluster takes what is known of its tasks along; one that is
+// away does not.
+func TestATaskOfANodeThatLeft(t *testing.T) {
+	w := newWorld(t, "qemu", "pve1", "pve2")
+	w.Make(pvetest.Spec{Name: "web", Node: "pve2"})
+	s := w.Ask(drivertest.Hub, guestAsk("start", "web"))
+	did, err := w.run(s.ID)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(did.Task, "UPID:pve2:"))
+	w.SetOffline("pve2", true)
+	_, err = w.d.Task(t.Context(), did.Task)
+	require.ErrorIs(t, err, op.Unavailable)
+	w.RemoveNode("pve2")
+	w.Break(pvetest.Rule{Path: "/status", Fault: pvetest.FailBefore, Status: 595, Reason: "No route to host"})
+	_, err = w.d.Task(t.Context(), did.Task)
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
