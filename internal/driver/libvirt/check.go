@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gated/internal/driver"
+	"gated/internal/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
@@ -52,7 +53,7 @@ func (d *Driver) reachHint() string {
 	case errors.Is(err, fs.ErrPermission):
 		return "the daemon's user may not reach it: add it to the group libvirt"
 	}
-	return "is libvirtd hung, or the daemon's user not in the group libvirt?"
+	return "is libvirtd hung, the daemon's user not in the group libvirt, or does something else listen there?"
 }
 
 func (d *Driver) checkVersion(ctx context.Context, s *session, out *findings) error {
@@ -81,6 +82,11 @@ func (d *Driver) checkRights(ctx context.Context, s *session, out *findings) err
 	if errors.Is(err, errAway) {
 		return err
 	}
+	if said(err, golibvirt.ErrOperationDenied) || strings.HasSuffix(d.cfg.Socket, "-sock-ro") {
+		out.add("permissions", driver.Bad, d.cfg.Socket+" is the read-only socket: no guest can be changed through it",
+			"name the read-write one under libvirt.socket: "+DefaultSocket)
+		return nil
+	}
 	if err != nil && !said(err, golibvirt.ErrNoDomain) {
 		out.add("permissions", driver.Bad, "libvirtd refuses to show a domain: "+err.Error(), "use the read-write socket, "+DefaultSocket)
 		return nil
@@ -101,7 +107,7 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 			return err
 		}
 		if err != nil {
-			out.add("pool "+name, driver.Bad, err.Error(), "virsh pool-define-as "+name+" dir --target DIRECTORY; virsh pool-start "+name)
+			out.add("pool "+name, driver.Bad, err.Error(), poolHint(name, err))
 			continue
 		}
 		free, err := call(ctx, s, func(lv *golibvirt.Libvirt) (uint64, error) {
@@ -114,6 +120,15 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 		out.add("pool "+name, driver.OK, driver.Size(int64(min(free, 1<<62)))+" free", "")
 	}
 	return nil
+}
+
+// poolHint says how to bring a pool about: one that is not active is defined.
+func poolHint(name string, err error) string {
+	start := "virsh pool-start " + name + "; virsh pool-autostart " + name
+	if errors.Is(err, op.Unavailable) {
+		return start
+	}
+	return "virsh pool-define-as " + name + " dir --target DIRECTORY; " + start
 }
 
 // checkTemplates looks whether the machine can run what templates say.

@@ -1,0 +1,18 @@
+package libvirt
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+// A pool that is there and not active needs no definition.
+func TestPoolHint(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "virsh pool-start images; virsh pool-autostart images",
+		poolHint("images", op.Refuse(op.Unavailable, "the storage pool %q is not active", "images")))
+	require.Equal(t, "virsh pool-define-as images dir --target DIRECTORY; virsh pool-start images; virsh pool-autostart images",
+		poolHint("images", op.Refuse(op.Conflict, "libvirt has no storage pool %q", "images")))
+}
