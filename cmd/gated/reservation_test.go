@@ -89,7 +89,7 @@ const shownConflict = "src/a.go: r3 of builder (alive) has reserved src/** in /e
 
 func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 	t.Chdir(t.TempDir())
-	gone := make(chan struct{})
+	asked, gone := make(chan struct{}), make(chan struct{})
 	socket := standIn(t, map[string]http.HandlerFunc{
 		"POST /v1/reservations": func(_ http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
@@ -97,6 +97,7 @@ func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 			if err := errors.Join(err, api.DecodeBody(body, &in)); err != nil || in.WaitSeconds != 600 {
 				t.Errorf("%+v: %v", in, err)
 			}
+			close(asked)
 			<-r.Context().Done()
 			close(gone)
 		},
@@ -104,7 +105,8 @@ func TestWaitingSaysForWhomAndCanBeInterrupted(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	said, out := &lines{on: func(string) { cancel() }}, &lines{}
+	// Interrupted before it has asked, it would never ask.
+	said, out := &lines{on: func(string) { go func() { <-asked; cancel() }() }}, &lines{}
 	tl := testTool()
 	tl.Stdout, tl.Stderr = out, said
 	require.Equal(t, api.ExitRefused, tl.run(ctx, []string{"reserve", "src/a.go", "--wait", "10m", "--json", "--socket", socket}))

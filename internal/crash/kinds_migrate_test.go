@@ -57,6 +57,9 @@ func older(dir string, schema int) func(context.Context, *bench, *cell) error {
 		}
 		err = errors.Join(os.WriteFile(filepath.Join(at, "gated.db"), text, 0o600),
 			os.WriteFile(filepath.Join(at, "allowed_signers"), read(filepath.Join(dir, "allowed_signers")), 0o600))
+		if key, missing := os.ReadFile(filepath.Join(dir, "gate.key")); missing == nil { // since its heads are signed
+			err = errors.Join(err, os.WriteFile(filepath.Join(at, "gate.key"), key, 0o600))
+		}
 		if err != nil {
 			return err
 		}

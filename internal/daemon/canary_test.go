@@ -120,6 +120,7 @@ func TestCanaryPasses(t *testing.T) {
 	w.many("guest.create", 0, 5)
 	w.policy(base, "policy: {max_validity: 22h}\n")
 	require.Contains(t, w.canarySays(1).Detail, "5 decisions before the change are too few")
+	w.canaryTells(ended) // status learns of it after the log
 	require.True(t, w.health("canary").OK)
 
 	w.many("guest.create", 5, 10)
