@@ -25,7 +25,7 @@ func (t *tool) submitCommand() *cobra.Command {
 			return err
 		}
 		if wait {
-			if job, err = await(ctx, cl, job); err != nil {
+			if job, err = t.await(ctx, cl, job); err != nil {
 				return err
 			}
 		}
@@ -52,11 +52,12 @@ func awaited(ctx context.Context, cl *client.Client, job api.Job, done func(api.
 }
 
 // await waits until a job has ended or a step of it waits for a signature.
-func await(ctx context.Context, cl *client.Client, job api.Job) (api.Job, error) {
+func (t *tool) await(ctx context.Context, cl *client.Client, job api.Job) (api.Job, error) {
 	still := func(j api.Job) bool { return !j.State.Open() || waits(j) }
 	if still(job) {
 		return job, nil
 	}
+	defer t.sayHeld(ctx, cl, job.ID)()
 	return awaited(ctx, cl, job, still)
 }
 
@@ -86,7 +87,7 @@ func (t *tool) jobEnd(j api.Job) error {
 	}
 	code := api.ExitOfState(j.State)
 	if code != api.ExitDone && j.Error != nil {
-		t.SayWhy(j.Error.Err())
+		t.SayEnded(j.State, j.ID, j.Error)
 	}
 	return cli.Ended(code)
 }

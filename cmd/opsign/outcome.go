@@ -31,7 +31,7 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 		t.Say("%s", told(missingText(r, t.now()), t.Stderr))
 		return cli.Ended(api.ExitWaits)
 	case !r.State.Open() && r.State != op.StateSucceeded:
-		t.SayWhy(r.Error.Err())
+		t.SayEnded(r.State, r.Job, r.Error)
 	case t.JSON:
 	default:
 		t.Print("%s", told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))

@@ -38,3 +38,11 @@ var nextSteps = map[op.Code]string{
 	op.Internal:          "the daemon's log says more; whoever runs it should see this",
 	op.PendingSignature:  "opsign list shows what waits; an operator signs it with opsign approve ID",
 }
+
+// What to do about what was tried and did not succeed.
+const (
+	wordsTriedFailed = "it was tried, and this is how it ended; gated jobs %s shows what it printed, if anything: " +
+		"mend the cause, then ask again if it is still wanted"
+	wordsTriedCut = "it was begun, and may have done all, a part or nothing of it: " +
+		"look at what it did (gated jobs %s), then ask again if it is still wanted"
+)
