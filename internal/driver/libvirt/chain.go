@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,35 +18,63 @@ import (
 // maxChain is how many backing files are followed.
 const maxChain = 64
 
-// The head of a qcow2 file: magic, version, the offset and the length of the
-// backing file's name, big endian (QEMU's docs/interop/qcow2.txt).
+// The head of a qcow2 file, big endian: magic, version, the offset and the length
+// of the backing file's name; from version 3 on features and its own length; then
+// extensions, each a type, a length and data up to a multiple of eight bytes
+// (QEMU's docs/interop/qcow2.txt).
 const (
-	qcowMagic  = "QFI\xfb"
-	qcowHead   = 20
-	qcowName   = 1023 // the longest backing file name, in bytes
-	jsonPrefix = "json:"
+	qcowMagic     = "QFI\xfb"
+	qcowHead      = 20
+	qcowHead2     = 72   // of version 2
+	qcowHead3     = 104  // of version 3, up to its length
+	qcowName      = 1023 // the longest name of a file in it, in bytes
+	qcowHeads     = 1 << 16
+	qcowEnd       = 0
+	qcowFormatExt = 0xe2792aca // the format of the backing file
+	qcowDataExt   = 0x44415441 // the file that the data is in
+	qcowDataBit   = 1 << 2     // of the incompatible features: it has such a file
+	filePrefix    = "file:"
 )
 
-// backing returns the backing file of a qcow2 file, or "" where it has none. What
-// a guest can write never says so of its own disk: only files that are qcow2 to
-// libvirt, and what they name, are looked at. A file that may not be read here is
-// one that libvirtd is asked about, as far as it is in a pool.
-func backing(ctx context.Context, s *session, path string) string {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrPermission) {
-		return backingByPool(ctx, s, path)
-	}
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	return backingName(f, filepath.Dir(path))
+// head is what a qcow2 file says of other files.
+type head struct {
+	backing string // absolute; "" where it has none
+	format  string // of the backing file; "" where it is not said
+	data    string // absolute; "" where the data is in the file itself
 }
 
-func backingByPool(ctx context.Context, s *session, path string) string {
+// readHead reads the head of a file that is qcow2 to libvirt; what a guest can
+// write never says so of its own disk. A file that may not be read here is one
+// that libvirtd is asked about, as far as it is in a pool. One that is not there
+// says nothing. An error is what could not be found out.
+func readHead(ctx context.Context, s *session, path string) (head, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		below, err := backingByPool(ctx, s, path)
+		return head{backing: below}, err
+	case absentFile(err):
+		return head{}, nil
+	case err != nil:
+		return head{}, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return head{}, err
+	}
+	if m := info.Mode(); !m.IsRegular() && m.Type() != fs.ModeDevice {
+		return head{}, fmt.Errorf("%s is neither a file nor a disk", path)
+	}
+	return parseHead(f, filepath.Dir(path))
+}
+
+// absentFile holds for the error of a path with nothing at its end.
+func absentFile(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+func backingByPool(ctx context.Context, s *session, path string) (string, error) {
 	text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) {
 		vol, err := lv.StorageVolLookupByPath(path)
 		if err != nil {
@@ -54,94 +83,92 @@ func backingByPool(ctx context.Context, s *session, path string) string {
 		return lv.StorageVolGetXMLDesc(vol, 0)
 	})
 	if err != nil {
-		return "" // in no pool; a connection that broke ends the whole look
+		return "", fmt.Errorf("%s may not be read, and libvirtd does not know it: %w", path, err)
 	}
 	x, err := parseXML[volumeXML](text)
-	if err != nil || !filepath.IsAbs(x.Backing.Path) {
-		return ""
+	if err != nil || x.Backing.Path == "" {
+		return "", err
 	}
-	return filepath.Clean(x.Backing.Path)
+	return fileName(x.Backing.Path, filepath.Dir(path))
 }
 
-func backingName(f io.ReaderAt, dir string) string {
-	var head [qcowHead]byte
-	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[:4]) != qcowMagic {
-		return ""
+// parseHead reads the head of a file. What does not begin as qcow2 has none: QEMU
+// would not take it for a disk.
+func parseHead(f io.ReaderAt, dir string) (head, error) {
+	var h head
+	start := make([]byte, qcowHead)
+	if n, err := f.ReadAt(start, 0); n < len(start) || string(start[:4]) != qcowMagic {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return h, err
 	}
-	at, n := binary.BigEndian.Uint64(head[8:]), binary.BigEndian.Uint32(head[16:])
-	if at == 0 || n == 0 || n > qcowName || at > 1<<30 {
-		return ""
+	version := binary.BigEndian.Uint32(start[4:])
+	at, n := binary.BigEndian.Uint64(start[8:]), binary.BigEndian.Uint32(start[16:])
+	if at != 0 && n != 0 {
+		if n > qcowName || at > 1<<30 {
+			return h, errors.New("the name of its backing file cannot be read")
+		}
+		name := make([]byte, n)
+		if got, err := f.ReadAt(name, int64(at)); got < len(name) {
+			return h, fmt.Errorf("the name of its backing file cannot be read: %w", err)
+		}
+		var err error
+		if h.backing, err = fileName(string(name), dir); err != nil {
+			return h, err
+		}
 	}
-	name := make([]byte, n)
-	if _, err := f.ReadAt(name, int64(at)); err != nil {
-		return ""
+	if version < 2 {
+		return h, nil
 	}
-	text := strings.TrimPrefix(string(name), "file:")
-	if text == "" || strings.ContainsRune(text, 0) || strings.HasPrefix(text, jsonPrefix) || strings.Contains(text, "://") {
-		return ""
+	return h, h.extensions(f, version, dir)
+}
+
+// extensions reads what comes after the fields of the head.
+func (h *head) extensions(f io.ReaderAt, version uint32, dir string) error {
+	all := make([]byte, qcowHeads)
+	got, err := f.ReadAt(all, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	all = all[:got]
+	at, outside := qcowHead2, false
+	if version > 2 && len(all) >= qcowHead3 {
+		outside = binary.BigEndian.Uint64(all[72:])&qcowDataBit != 0
+		at = int(min(binary.BigEndian.Uint32(all[100:]), qcowHeads))
+	}
+	for at+8 <= len(all) {
+		kind, n := binary.BigEndian.Uint32(all[at:]), int(min(binary.BigEndian.Uint32(all[at+4:]), qcowHeads))
+		at += 8
+		if kind == qcowEnd || at+n > len(all) {
+			break
+		}
+		switch text := string(all[at : at+n]); kind {
+		case qcowFormatExt:
+			h.format = text
+		case qcowDataExt:
+			if h.data, err = fileName(text, dir); err != nil {
+				return err
+			}
+		}
+		at += (n + 7) &^ 7
+	}
+	if outside && h.data == "" {
+		return errors.New("its data is in another file, which it does not name")
+	}
+	return nil
+}
+
+// fileName is the absolute path of what a head names. What QEMU takes for
+// something else than the name of a file is an error: it is not followed.
+func fileName(text, dir string) (string, error) {
+	text = strings.TrimPrefix(text, filePrefix)
+	before, _, _ := strings.Cut(text, "/")
+	if text == "" || strings.ContainsRune(text, 0) || strings.Contains(before, ":") {
+		return "", fmt.Errorf("%q below it is not the name of a file, and is not followed", text)
 	}
 	if !filepath.IsAbs(text) {
 		text = filepath.Join(dir, text)
 	}
-	return filepath.Clean(text)
-}
-
-// uses are the paths that a domain's disks are on: of what it is configured
-// with, of what it runs with, and every backing file below.
-func (dom *domain) uses(ctx context.Context, s *session) (map[string]bool, error) {
-	out := map[string]bool{}
-	for _, x := range append(dom.xml.Disks, dom.live.Disks...) {
-		path, err := sourcePath(ctx, s, x)
-		if err != nil && s.broken {
-			return nil, err
-		}
-		if err != nil || path == "" {
-			continue
-		}
-		for n := 0; path != "" && n < maxChain && !out[filepath.Clean(path)]; n++ {
-			out[filepath.Clean(path)] = true
-			if x.Driver.Type != formatQCOW2 && n == 0 {
-				break
-			}
-			path = backing(ctx, s, path)
-		}
-		if s.broken {
-			return nil, errAway
-		}
-	}
-	return out, nil
-}
-
-// files indexes, by path, the domains that use it.
-type files map[string][]*domain
-
-func filesOf(ctx context.Context, s *session, all []*domain) (files, error) {
-	out := files{}
-	for _, dom := range all {
-		if dom.broken != nil {
-			continue
-		}
-		used, err := dom.uses(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		for path := range used {
-			out[path] = append(out[path], dom)
-		}
-	}
-	return out, nil
-}
-
-// others returns who else uses the disk: what is done to it would happen to them.
-func (f files) others(dom *domain, k disk) []*domain {
-	var out []*domain
-	if k.path == "" {
-		return nil
-	}
-	for _, other := range f[filepath.Clean(k.path)] {
-		if other.UUID != dom.UUID {
-			out = append(out, other)
-		}
-	}
-	return out
+	return filepath.Clean(text), nil
 }

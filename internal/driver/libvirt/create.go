@@ -58,7 +58,9 @@ func (w *work) firstStart(ctx context.Context, dom golibvirt.Domain) error {
 	if err == nil || w.session.broken {
 		return err
 	}
-	if undo := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(dom, undefineAll) }); undo != nil {
+	if undo := w.do(ctx, func(lv *golibvirt.Libvirt) error {
+		return lv.DomainUndefineFlags(dom, undefineAll|golibvirt.DomainUndefineKeepNvram)
+	}); undo != nil {
 		w.session.close() // nobody knows what is there: leave its disk, too
 		return fmt.Errorf("%w; and it cannot be undefined: %w", err, undo)
 	}

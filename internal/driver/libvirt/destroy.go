@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"gated/internal/op"
@@ -12,7 +13,16 @@ import (
 
 // undefineAll takes with the definition what nobody else could use.
 const undefineAll = golibvirt.DomainUndefineManagedSave | golibvirt.DomainUndefineSnapshotsMetadata |
-	golibvirt.DomainUndefineCheckpointsMetadata | golibvirt.DomainUndefineNvram
+	golibvirt.DomainUndefineCheckpointsMetadata
+
+// undefine says what goes with the definition: the firmware settings only where
+// their file is this guest's alone.
+func (g *guest) undefine() golibvirt.DomainUndefineFlagsValues {
+	if g.takesNVRAM() {
+		return undefineAll | golibvirt.DomainUndefineNvram
+	}
+	return undefineAll | golibvirt.DomainUndefineKeepNvram
+}
 
 func (w *work) destroy(context.Context) (action, error) {
 	for _, x := range w.guest.snapshots {
@@ -21,50 +31,91 @@ func (w *work) destroy(context.Context) (action, error) {
 				WithHint("merge it first (virsh blockcommit, virsh snapshot-delete --metadata)")
 		}
 	}
+	if err := w.guest.used.clear(); err != nil {
+		return nil, err
+	}
+	doomed, along := w.guest.doomed()
+	paths := map[string]string{}
+	for _, k := range doomed {
+		if err := w.guest.used.alone(w.guest.domain, k, along); err != nil {
+			return nil, op.Refuse(op.Conflict, "the disk %s of %s: %v", k.target, w.step.Target, err).WithHint("take that out of its definition first")
+		}
+		keys, err := keysOf(k.path)
+		if err != nil {
+			return nil, err
+		}
+		object, path := keys[len(keys)-1], filepath.Clean(k.path)
+		if was := paths[object]; was != "" && was != path {
+			return nil, op.Refuse(op.Conflict, "%s has one disk under two names: %s and %s", w.step.Target, was, path)
+		}
+		paths[object] = path
+	}
 	return w.destroyNow, nil
+}
+
+// doomed are the disks that a destroy deletes, by target too.
+func (g *guest) doomed() (all []disk, targets map[string]bool) {
+	targets = map[string]bool{}
+	for _, k := range g.disks {
+		if k.deletable() && len(g.users[k.target]) == 0 {
+			all, targets[k.target] = append(all, k), true
+		}
+	}
+	return all, targets
 }
 
 // destroyNow ends the guest, deletes the volumes that were seen, each if it is
 // still the same and nobody else's, and undefines the domain last: as long as
 // something of it is left, the guest is there for everybody to see.
 func (w *work) destroyNow(ctx context.Context) error {
-	if w.guest.active {
-		if err := w.powerOff(ctx); err != nil {
-			return err
-		}
+	if err := w.endForGood(ctx); err != nil {
+		return err
 	}
 	var deleted []string
 	done := map[op.StorageID]bool{}
-	for _, k := range w.guest.disks {
-		if !k.deletable() || len(w.guest.users[k.target]) > 0 || done[k.id] {
+	doomed, along := w.guest.doomed()
+	for _, k := range doomed {
+		if done[k.id] {
 			continue
 		}
 		done[k.id] = true
-		if err := w.deleteVolume(ctx, k); err != nil {
+		if err := w.deleteVolume(ctx, k, along); err != nil {
 			return fmt.Errorf("the disk %s (%s): %w; deleted before: %s", k.target, k.path, err, orElse(strings.Join(deleted, ", "), "none"))
 		}
 		deleted = append(deleted, k.target)
 	}
-	err := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(w.guest.Domain, undefineAll) })
-	if err != nil && !said(err, golibvirt.ErrNoDomain) { // a transient one is gone already
+	err := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(w.guest.Domain, w.guest.undefine()) })
+	if err != nil && !said(err, golibvirt.ErrNoDomain) { // somebody was quicker
 		return err
 	}
 	w.detail = "cannot be undone; disks deleted: " + orElse(strings.Join(deleted, ", "), "none")
 	return nil
 }
 
+// endForGood powers off a guest that runs. One without a definition gets one
+// before: it is there for everybody to see until its disks are gone.
+func (w *work) endForGood(ctx context.Context) error {
+	if !w.guest.active {
+		return nil
+	}
+	if err := w.keepDefinition(ctx); err != nil {
+		return err
+	}
+	return w.powerOff(ctx)
+}
+
 // deleteVolume deletes the volume of a disk that was seen, if it still is that
-// and no domain uses it.
-func (w *work) deleteVolume(ctx context.Context, k disk) error {
-	if err := w.unused(ctx, k); err != nil {
+// and nothing uses it but what goes along.
+func (w *work) deleteVolume(ctx context.Context, k disk, along map[string]bool) error {
+	if err := w.unused(ctx, k, along); err != nil {
 		return err
 	}
 	return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(*k.volume, 0) })
 }
 
-// unused refuses a volume that is another one than was seen, or that any domain
-// but this one uses.
-func (w *work) unused(ctx context.Context, k disk) error {
+// unused refuses a volume that is another one than was seen, or that something
+// uses beside this disk and those that go along.
+func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error {
 	now := disk{target: k.target, path: k.path, format: k.format}
 	if err := w.lookUpVolume(ctx, w.session, &now); err != nil {
 		return err
@@ -80,12 +131,12 @@ func (w *work) unused(ctx context.Context, k disk) error {
 	if err != nil {
 		return err
 	}
-	used, err := filesOf(ctx, w.session, all)
+	used, err := usesOf(ctx, w.session, all)
 	if err != nil {
 		return err
 	}
-	if others := used.others(w.guest.domain, k); len(others) > 0 {
-		return fmt.Errorf("%s uses it", op.Shown(others[0].Name))
+	if err := used.clear(); err != nil {
+		return err
 	}
-	return nil
+	return used.alone(w.guest.domain, k, along)
 }

@@ -40,17 +40,17 @@ func (k disk) deletable() bool { return k.volume != nil && !k.shared && !k.mediu
 
 // sourcePath returns the file or device of a disk, which for a volume of a pool
 // has to be asked for.
-func sourcePath(ctx context.Context, s *session, x diskXML) (string, error) {
+func sourcePath(ctx context.Context, s *session, x sourceXML) (string, error) {
 	switch {
-	case x.Source.File != "":
-		return x.Source.File, nil
-	case x.Source.Dev != "":
-		return x.Source.Dev, nil
-	case x.Source.Dir != "":
-		return x.Source.Dir, nil
-	case x.Source.Volume != "":
+	case x.File != "":
+		return x.File, nil
+	case x.Dev != "":
+		return x.Dev, nil
+	case x.Dir != "":
+		return x.Dir, nil
+	case x.Volume != "":
 		return call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) {
-			return lv.StorageVolGetPath(golibvirt.StorageVol{Pool: x.Source.Pool, Name: x.Source.Volume})
+			return lv.StorageVolGetPath(golibvirt.StorageVol{Pool: x.Pool, Name: x.Volume})
 		})
 	}
 	return "", nil
@@ -61,7 +61,7 @@ func (d *Driver) disk(ctx context.Context, s *session, x diskXML) (disk, error) 
 	k := disk{target: x.Target.Dev, format: x.Driver.Type, shared: x.ReadOnly != nil || x.Shareable != nil,
 		medium: x.Device != "" && x.Device != "disk" && x.Device != "lun", transient: x.Transient != nil}
 	var err error
-	if k.path, err = sourcePath(ctx, s, x); err != nil && !said(err, golibvirt.ErrNoStorageVol, golibvirt.ErrNoStoragePool) {
+	if k.path, err = sourcePath(ctx, s, x.Source); err != nil && !said(err, golibvirt.ErrNoStorageVol, golibvirt.ErrNoStoragePool) {
 		return k, err
 	}
 	if k.path == "" {
@@ -108,6 +108,12 @@ func (d *Driver) lookUpVolume(ctx context.Context, s *session, k *disk) error {
 	return nil
 }
 
+// statOf looks at what is at the end of a path.
+func statOf(path string) (st unix.Statx_t, err error) {
+	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME|unix.STATX_TYPE, &st)
+	return st, err
+}
+
 // identify tells a disk from another one under its path: a file by its inode and
 // the time at which that was made, anything else by the key that libvirt has for
 // the volume. A file that this daemon cannot see has its path alone.
@@ -115,8 +121,7 @@ func identify(k disk) (op.StorageID, error) {
 	if !filepath.IsAbs(k.path) && k.volume != nil { // a pool of another host
 		return op.StorageID("libvirt:volume:" + k.volume.Key), nil
 	}
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, k.path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME|unix.STATX_TYPE, &st)
+	st, err := statOf(k.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return op.StorageID("libvirt:missing:" + k.path), nil

@@ -79,8 +79,9 @@ func (w *work) mine(k disk) error {
 	case k.volume == nil:
 		return op.Refuse(op.Conflict, "the disk %s of %s is in no active pool of this libvirtd", k.target, w.step.Target).
 			WithHint("virsh pool-refresh, pool-start or pool-define-as make it one that gated can act on")
-	case len(w.guest.users[k.target]) > 0:
-		return op.Refuse(op.Conflict, "%s uses the disk %s of %s, too", op.Shown(w.guest.users[k.target][0].Name), k.target, w.step.Target)
+	}
+	if err := w.guest.used.alone(w.guest.domain, k, nil); err != nil {
+		return op.Refuse(op.Conflict, "the disk %s of %s: %v", k.target, w.step.Target, err)
 	}
 	return w.defined()
 }
@@ -104,6 +105,9 @@ func (w *work) diskResize(context.Context) (action, error) {
 	if size < k.capacity {
 		if k.format != formatRaw {
 			return nil, op.Refuse(op.BadParams, "the disk %s of %s is %s, which libvirt cannot cut", k.target, w.step.Target, k.format)
+		}
+		if err := w.guest.used.clear(); err != nil {
+			return nil, err
 		}
 		if err := w.still(); err != nil {
 			return nil, err
@@ -154,6 +158,9 @@ func (w *work) detach(ctx context.Context, k disk) error {
 func (w *work) diskDelete(context.Context) (action, error) {
 	k, err := w.own(w.step.Params.Str("disk"))
 	if err == nil {
+		err = w.guest.used.clear()
+	}
+	if err == nil {
 		err = w.noSnapshots()
 	}
 	if err == nil {
@@ -166,7 +173,7 @@ func (w *work) diskDelete(context.Context) (action, error) {
 		if err := w.detach(ctx, k); err != nil {
 			return err
 		}
-		return w.deleteVolume(ctx, k)
+		return w.deleteVolume(ctx, k, nil)
 	}, nil
 }
 

@@ -24,8 +24,8 @@ func (g *guest) facts() []op.Fact {
 	}
 	add("snapshots", "%s", g.snapshotsText())
 	add("saved state", "%s", choose(g.saved, "an image of its memory, from which the next start goes on (goes with a destroy)", "none"))
-	if g.xml.OS.NVRAM != "" {
-		add("firmware settings", "%s (go with a destroy)", g.xml.OS.NVRAM)
+	if path := g.xml.OS.NVRAM.path(); path != "" {
+		add("firmware settings", "%s (%s)", path, choose(g.takesNVRAM(), "go with a destroy", "stay: something else uses that file"))
 	}
 	if g.keepsTPM() {
 		add("TPM", "emulated; its secrets go with a destroy")
@@ -40,6 +40,9 @@ func (g *guest) facts() []op.Fact {
 	}
 	if g.active && !g.persistent {
 		add("definition", "transient: it was undefined while it runs, or never defined; left to others, it is gone when it stops")
+	}
+	for _, d := range g.used.doubts {
+		add("not known", "which files %s uses: %s; until it is, nothing is destroyed, wiped or restored", d.dom.Name, d.why)
 	}
 	add("remains", "%s", g.remainsText())
 	if waits := g.waitingText(); waits != "" {
@@ -100,7 +103,7 @@ func (g *guest) dependentsText() string {
 	if len(names) == 0 {
 		return "no other guest of this libvirtd"
 	}
-	return strings.Join(names, ", ") + ": shares a disk, or has one on top of one"
+	return strings.Join(names, ", ") + ": shares a disk, has one on top of one, or may"
 }
 
 // remainsText says what a destroy leaves behind.

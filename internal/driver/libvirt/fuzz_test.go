@@ -118,10 +118,13 @@ func FuzzBacking(f *testing.F) {
 	f.Add(head)
 	f.Add(head[:18])
 	f.Fuzz(func(t *testing.T, file []byte) {
-		name := backingName(bytes.NewReader(file), "/dir")
-		require.True(t, name == "" || filepath.IsAbs(name) && filepath.Clean(name) == name, name)
+		h, err := parseHead(bytes.NewReader(file), "/dir")
+		for _, name := range []string{h.backing, h.data} {
+			require.True(t, name == "" || filepath.IsAbs(name) && filepath.Clean(name) == name, name)
+		}
 		if bytes.Equal(file, head) {
-			require.Equal(t, "/dir/base", name)
+			require.NoError(t, err)
+			require.Equal(t, "/dir/base", h.backing)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 type domain struct {
 	golibvirt.Domain
 	xml        domainXML // persistent where there is one; what it is started from
+	names      []named   // files that it names outside of its disks, in either
 	live       domainXML // what runs; the zero value of what does not run
 	text       string    // of xml
 	active     bool
@@ -97,6 +98,7 @@ func (dom *domain) read(ctx context.Context, s *session) (err error) {
 		dom.broken = err
 		return nil
 	}
+	dom.names = namesIn(dom.text)
 	if dom.paused {
 		reason, err := call(ctx, s, func(lv *golibvirt.Libvirt) (int32, error) {
 			_, reason, err := lv.DomainGetState(dom.Domain, 0)
@@ -113,6 +115,7 @@ func (dom *domain) read(ctx context.Context, s *session) (err error) {
 			return err
 		}
 		dom.live, dom.broken = parseXML[domainXML](text)
+		dom.names = append(dom.names, namesIn(text)...)
 	}
 	return nil
 }

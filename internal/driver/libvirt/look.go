@@ -21,6 +21,7 @@ type guest struct {
 	strange   []string // disks that run and are not configured, or otherwise
 	snapshots []snapshotXML
 	users     map[string][]*domain // who else uses a disk, by its target
+	used      *uses
 }
 
 // The values of Observed.Running.
@@ -72,7 +73,7 @@ func (d *Driver) look(ctx context.Context, s *session, t op.Target) (*guest, op.
 	if err != nil {
 		return nil, op.Observed{}, err
 	}
-	used, err := filesOf(ctx, s, all)
+	used, err := usesOf(ctx, s, all)
 	if err != nil {
 		return nil, op.Observed{}, err
 	}
@@ -100,7 +101,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 		if err != nil {
 			return err
 		}
-		used, err := filesOf(ctx, s, all)
+		used, err := usesOf(ctx, s, all)
 		if err != nil {
 			return err
 		}
@@ -132,12 +133,12 @@ func (d *Driver) unreadable(dom *domain, err error) op.Observed {
 }
 
 // guest looks at the parts of a domain.
-func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used files) (*guest, error) {
+func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used *uses) (*guest, error) {
 	refuse := func(err error) error { return op.Refuse(op.Conflict, "guest/%s: %v", dom.Name, err) }
 	if dom.broken != nil {
 		return nil, refuse(dom.broken)
 	}
-	g := &guest{domain: dom, users: map[string][]*domain{}}
+	g := &guest{domain: dom, users: map[string][]*domain{}, used: used}
 	var err error
 	if g.mark, err = dom.xml.mark(); err != nil {
 		return nil, refuse(err)
@@ -151,7 +152,7 @@ func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used files)
 			return nil, err
 		}
 		g.disks = append(g.disks, k)
-		if others := used.others(dom, k); len(others) > 0 && !k.medium {
+		if others, _ := used.of(dom, k); len(others) > 0 && !k.medium {
 			g.users[k.target] = others
 		}
 	}
@@ -294,8 +295,8 @@ func (g *guest) storage() []op.StorageID {
 	if g.saved {
 		ids = append(ids, op.StorageID("libvirt:saved:"+g.xml.UUID))
 	}
-	if g.xml.OS.NVRAM != "" {
-		ids = append(ids, op.StorageID("libvirt:nvram:"+g.xml.OS.NVRAM))
+	if g.takesNVRAM() {
+		ids = append(ids, op.StorageID("libvirt:nvram:"+g.xml.OS.NVRAM.path()))
 	}
 	if g.keepsTPM() {
 		ids = append(ids, op.StorageID("libvirt:tpm:"+g.xml.UUID))
@@ -307,19 +308,33 @@ func (g *guest) storage() []op.StorageID {
 // definition.
 func (g *guest) keepsTPM() bool { return slices.Contains(g.xml.TPMs, tpmXML{emulator}) }
 
-// dependents are the guests that use one of its disks, or a disk on top of one.
+// takesNVRAM holds where a destroy takes the file of the firmware settings, which
+// a definition can name as it likes: it does if nothing else uses that.
+func (g *guest) takesNVRAM() bool {
+	path := g.xml.OS.NVRAM.path()
+	return path != "" && g.used.alone(g.domain, disk{target: "nvram", path: path}, nil) == nil
+}
+
+// dependents are the guests that use one of its disks, or a disk on top of one,
+// and those of which nobody can say what they use.
 func (g *guest) dependents() []op.Target {
 	var out []op.Target
-	for _, k := range g.disks {
-		for _, other := range g.users[k.target] {
+	add := func(all []*domain) {
+		for _, other := range all {
 			name := other.Name
 			if op.CheckName(name) != nil {
-				name = "uuid-" + other.xml.UUID // it has a name that a target cannot have
+				name = "uuid-" + uuidOf(other.UUID) // it has a name that a target cannot have
 			}
 			if t := (op.Target{Kind: "guest", Name: name}); !slices.Contains(out, t) {
 				out = append(out, t)
 			}
 		}
+	}
+	for _, k := range g.disks {
+		add(g.users[k.target])
+	}
+	if slices.ContainsFunc(g.disks, disk.deletable) {
+		add(g.used.doubtful(g.domain))
 	}
 	return out
 }
@@ -352,7 +367,7 @@ func (g *guest) fingerprint() op.Fingerprint {
 	}
 	p["cpus_text"] = g.xml.VCPU.Value + "/" + g.xml.VCPU.Current
 	p["disks"], p["snapshots"], p["dependents"], p["live"] = list(disks), list(snapshots), list(others), list(g.strange)
-	p["saved"], p["persistent"], p["nvram"], p["tpm"] = g.saved, g.persistent, g.xml.OS.NVRAM, g.keepsTPM()
+	p["saved"], p["persistent"], p["nvram"], p["tpm"] = g.saved, g.persistent, g.xml.OS.NVRAM.path(), g.keepsTPM()
 	return op.FingerprintOf(p.Canonical())
 }
 

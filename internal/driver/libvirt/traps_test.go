@@ -277,9 +277,14 @@ func unreadableChain(b *bed) {
 	s, err := b.d.session(b.t.Context())
 	require.NoError(b.t, err)
 	defer b.d.release(s)
-	require.Equal(b.t, b.Image("base"), backingByPool(b.t.Context(), s, b.Image("top")))
-	require.Empty(b.t, backingByPool(b.t.Context(), s, b.Image("base")))
-	require.Empty(b.t, backingByPool(b.t.Context(), s, "/no/such/file"))
+	below, err := backingByPool(b.t.Context(), s, b.Image("top"))
+	require.NoError(b.t, err)
+	require.Equal(b.t, b.Image("base"), below)
+	below, err = backingByPool(b.t.Context(), s, b.Image("base"))
+	require.NoError(b.t, err)
+	require.Empty(b.t, below)
+	_, err = backingByPool(b.t.Context(), s, "/no/such/file")
+	require.Error(b.t, err, "nobody knows what is below it")
 	require.False(b.t, s.broken)
 }
 

@@ -37,6 +37,9 @@ func (w *work) diskWipe(context.Context) (action, error) {
 // would write what it remembers of a disk back onto the empty one, so there must
 // be none.
 func (w *work) wiping(disks []disk) (action, error) {
+	if err := w.guest.used.clear(); err != nil {
+		return nil, err
+	}
 	if err := w.noSnapshots(); err != nil {
 		return nil, err
 	}
@@ -68,7 +71,7 @@ func (w *work) wiping(disks []disk) (action, error) {
 // too, without which it is no disk: it is made anew, empty, under the same name,
 // with the same size and without a backing file.
 func (w *work) empty(ctx context.Context, k disk) error {
-	if err := w.unused(ctx, k); err != nil {
+	if err := w.unused(ctx, k, nil); err != nil {
 		return err
 	}
 	err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.StorageVolWipe(*k.volume, 0) })

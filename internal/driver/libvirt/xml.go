@@ -18,10 +18,20 @@ type domainXML struct {
 	VCPU    vcpuXML   `xml:"vcpu"`
 	Marks   []markXML `xml:"metadata>guest"`
 	OS      struct {
-		NVRAM string `xml:"nvram"`
+		NVRAM nvramXML `xml:"nvram"`
 	} `xml:"os"`
 	Disks []diskXML `xml:"devices>disk"`
 	TPMs  []tpmXML  `xml:"devices>tpm>backend"`
+}
+
+// nvramXML is the file of a guest's firmware settings, in either form.
+type nvramXML struct {
+	Text   string    `xml:",chardata"`
+	Source sourceXML `xml:"source"`
+}
+
+func (n nvramXML) path() string {
+	return orElse(strings.TrimSpace(n.Text), orElse(n.Source.File, n.Source.Dev))
 }
 
 type tpmXML struct {
@@ -42,26 +52,39 @@ type vcpuXML struct {
 }
 
 type diskXML struct {
-	Type   string `xml:"type,attr"`
-	Device string `xml:"device,attr"`
-	Driver struct {
-		Type string `xml:"type,attr"`
-	} `xml:"driver"`
-	Source struct {
-		File     string `xml:"file,attr"`
-		Dev      string `xml:"dev,attr"`
-		Dir      string `xml:"dir,attr"`
-		Pool     string `xml:"pool,attr"`
-		Volume   string `xml:"volume,attr"`
-		Protocol string `xml:"protocol,attr"`
-		Name     string `xml:"name,attr"`
-	} `xml:"source"`
-	Target struct {
+	Type    string    `xml:"type,attr"`
+	Device  string    `xml:"device,attr"`
+	Driver  formatXML `xml:"driver"`
+	Source  sourceXML `xml:"source"`
+	Backing *storeXML `xml:"backingStore"` // as it was written, or found when the guest was started
+	Mirror  *storeXML `xml:"mirror"`       // where a copy of the disk goes to
+	Target  struct {
 		Dev string `xml:"dev,attr"`
 	} `xml:"target"`
 	ReadOnly  *struct{} `xml:"readonly"`
 	Shareable *struct{} `xml:"shareable"`
 	Transient *struct{} `xml:"transient"`
+}
+
+type formatXML struct {
+	Type string `xml:"type,attr"`
+}
+
+type sourceXML struct {
+	File     string `xml:"file,attr"`
+	Dev      string `xml:"dev,attr"`
+	Dir      string `xml:"dir,attr"`
+	Pool     string `xml:"pool,attr"`
+	Volume   string `xml:"volume,attr"`
+	Protocol string `xml:"protocol,attr"`
+	Name     string `xml:"name,attr"`
+}
+
+// storeXML is one layer below a disk.
+type storeXML struct {
+	Format  formatXML `xml:"format"`
+	Source  sourceXML `xml:"source"`
+	Backing *storeXML `xml:"backingStore"`
 }
 
 // volumeXML is what this driver reads of a volume's XML. Sizes are in bytes.
