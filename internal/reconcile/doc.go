@@ -136,6 +136,7 @@ type target struct {
 	stopped  []stop          // wishes that ended and are not to be asked for again
 	retry    *retry
 	hold     *retry    // of a step that is to be run again; its key is the step's id
+	held     *held     // why the step whose turn it is does not run
 	attached *attached // a dispatched step that is not recorded yet
 	unknown  string    // why it could not be looked at
 }
@@ -187,5 +188,5 @@ func (r *Reconciler) target(t op.Target) *target {
 // empty reports whether there is nothing to remember.
 func (m *target) empty() bool {
 	return !m.woken && !m.open && !m.look && !m.adopt && len(m.withdraw) == 0 && len(m.adopted) == 0 && len(m.stopped) == 0 &&
-		m.retry == nil && m.hold == nil && m.attached == nil && m.unknown == ""
+		m.retry == nil && m.hold == nil && m.held == nil && m.attached == nil && m.unknown == ""
 }

@@ -266,11 +266,16 @@ func TestTransientErrorsBackOff(t *testing.T) {
 	w.r.Wake(guestTarget("a"))
 	w.work()
 	require.Equal(t, 1, w.job(1).Steps[0].Attempts, "waking it does not shorten the wait")
+	why, next := w.r.HeldBack(w.job(1).Steps[0])
+	require.Contains(t, why, errBackend.Error())
+	require.True(t, next.After(w.r.Now()), "it is tried again")
 	fail = false
 	w.time.pass(firstDelay)
 	w.work()
 	require.Equal(t, []string{"guest.create a"}, w.fleet.took())
 	require.Equal(t, []string{"guest.create a succeeded"}, w.steps())
+	why, _ = w.r.HeldBack(w.job(1).Steps[0])
+	require.Empty(t, why)
 }
 
 func (w *world) job(id op.JobID) op.Job {
@@ -294,6 +299,8 @@ func TestSignedWorkWaitsForTheClock(t *testing.T) {
 	}
 	w.work()
 	require.Equal(t, op.StateAuthorized, w.job(1).Steps[0].State)
+	why, _ := w.r.HeldBack(w.job(1).Steps[0])
+	require.Equal(t, "signed work waits", why)
 	w.fleet.before = nil
 	w.time.pass(maxWait)
 	w.work()

@@ -90,7 +90,7 @@ var effects = map[string]func(op.Step, op.Observed) effect{
 	"guest.backup-delete": onSame(func(s op.Step, o op.Observed) effect {
 		return shown(!slices.Contains(o.Backups, s.Params.Str("backup")))
 	}),
-	// What a command did shows nowhere: a benign one runs again.
+	// What a command did shows nowhere.
 	op.Run: func(op.Step, op.Observed) effect { return unseen },
 	// The epoch goes up by one with each change; who made it tells this step's
 	// from one that root took over meanwhile.
@@ -165,14 +165,16 @@ func unlessAnother(fn func(op.Step, op.Observed) effect) func(op.Step, op.Observ
 //	another's under the name     failed            failed
 //
 // A destructive step never runs again, also where it seems not to have begun:
-// half of it may be done in a way that does not show.
+// half of it may be done in a way that does not show. Neither does a command,
+// also where its operator calls it benign: one that was cut off when its time was
+// over would be cut off again.
 func Resolve(s op.Step, o op.Observed) gate.Outcome {
 	e := unseen
 	if fn := effects[s.Op]; fn != nil {
 		e = fn(s, o)
 	}
 	out := gate.Outcome{After: &o}
-	benign := s.Verdict.Class == op.Benign
+	benign := s.Verdict.Class == op.Benign && s.Op != op.Run
 	switch {
 	case e == done:
 		out.Detail = "its end was not seen; the target shows that it was done"

@@ -21,6 +21,8 @@ func TestResolve(t *testing.T) {
 	other.Incarnation = "i2"
 	mine := there
 	mine.Birth = "b1"
+	lingers := nothing("g")
+	lingers.Lingers = "g is h now"
 	still := observed("g", stopped, params{"cpus": int64(1)})
 	snapped := there
 	snapped.Snapshots = []string{"s1"}
@@ -44,6 +46,9 @@ func TestResolve(t *testing.T) {
 		{"guest.undelete", params{"incarnation": "i1"}, nothing("g"), "nothing is there", again, interrupted},
 		{"guest.undelete", params{"incarnation": "i1"}, other, "another is there", failed, failed},
 		{"guest.undelete", params{}, there, "the name was free and is taken by what was in the trash", succeeded, succeeded},
+
+		{"guest.destroy", nil, lingers, "it is there under another name", again, interrupted},
+		{op.Run, nil, there, "its catalogue has it", interrupted, interrupted},
 
 		{"guest.start", nil, there, "it runs", succeeded, succeeded},
 		{"guest.start", nil, still, "it does not run", again, interrupted},

@@ -21,6 +21,11 @@ func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
 		return r.later(t, "run", err)
 	}
 	if !ok {
+		r.mu.Lock()
+		if m := r.targets[t]; m != nil {
+			m.held = nil // it ended, or waits for people
+		}
+		r.mu.Unlock()
 		r.whenDue(ctx, t)
 		return false
 	}
@@ -39,7 +44,12 @@ func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
 	case errors.Is(err, op.Conflict):
 		return false // it moved since; whoever moved it wakes the target
 	case err != nil:
-		return r.later(t, "run", err)
+		r.later(t, "run", err)
+		r.mu.Lock()
+		m := r.target(t)
+		m.heldBack(id, err, m.retry.until)
+		r.mu.Unlock()
+		return false
 	}
 	return r.run(ctx, g, permit)
 }
@@ -183,6 +193,7 @@ func (r *Reconciler) holdBack(step op.Step, err error, longest time.Duration) {
 	now := r.Now()
 	d := min(m.hold.again(step.ID.String(), now, r.Random()), longest)
 	m.hold.until = now.Add(d)
+	m.heldBack(step.ID, err, m.hold.until)
 	r.mu.Unlock()
 	r.queue.addAfter(step.Target, d)
 }
@@ -194,7 +205,7 @@ func (r *Reconciler) ended(s op.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.target(s.Target)
-	m.hold = nil
+	m.hold, m.held = nil, nil
 	w := r.wishes.wishes[s.Target]
 	if w == nil || w.conflict() || s.State.Open() {
 		return
