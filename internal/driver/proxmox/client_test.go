@@ -210,7 +210,11 @@ func TestTokenFile(t *testing.T) {
 	link := filepath.Join(dir, "link")
 	require.NoError(t, os.Symlink(file, link))
 	_, _, err = readToken(link)
-	require.Error(t, err)
+	require.ErrorIs(t, err, op.Conflict)
+	_, _, err = readToken(filepath.Join(dir, "missing"))
+	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorContains(t, err, "proxmox.token_file cannot be read: open ")
+	require.Contains(t, op.AsRefusal(err).Hint, "pveum user token add")
 	_, _, err = readToken(dir)
 	require.ErrorIs(t, err, op.Conflict)
 	for _, text := range []string{"", "x", "gated@pve=secret-secret", secretLine + secretLine, " " + secretLine, "PVEAPIToken=" + secretLine} {

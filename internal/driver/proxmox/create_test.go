@@ -122,3 +122,22 @@ func TestClone(t *testing.T) {
 		require.ErrorIs(t, w.Execute(miss.ID), op.UnknownTarget)
 	})
 }
+
+// A number that is used again is another guest's: what the gate made under it after a
+// restart is scratch as any, and shares no id of storage with the one before.
+func TestANumberThatIsUsedAgain(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		w.Done(drivertest.Builder, guestAsk("create", "first", "scratch", true))
+		vmid, first := w.VMID("first"), w.Look("first")
+		w.Done(drivertest.Builder, guestAsk("destroy", "first"))
+		w.use(pveworld.Config(t, w.Cluster, kind)) // as after a restart
+		w.Done(drivertest.Builder, guestAsk("create", "second", "scratch", true))
+		require.Equal(t, vmid, w.VMID("second"))
+		for _, id := range w.Look("second").Storage {
+			require.NotContains(t, first.Storage, id)
+		}
+		s := w.Ask(drivertest.Builder, guestAsk("destroy", "second"))
+		require.Equal(t, op.StatePlanned, s.State, s.Verdict.Why)
+	})
+}

@@ -38,9 +38,22 @@ func (g *guest) volumes() []string {
 	return slices.Compact(ids)
 }
 
-// storageID names a volume. Proxmox VE uses a volume's name again once it is free;
-// with the size, at least one of another size is another one.
-func storageID(d drive) op.StorageID { return op.StorageID(fmt.Sprintf("pve:%s:%d", d.volume, d.size)) }
+// storageID names a volume of the guest. Proxmox VE uses a volume's name again once
+// it is free, and so the number of a guest: with the size, at least one of another
+// size is another one, and with what no two guests have, one of another guest is.
+func (g *guest) storageID(d drive) op.StorageID {
+	return op.StorageID(fmt.Sprintf("pve:%s:%d:%s", d.volume, d.size, g.only()))
+}
+
+// only is what a guest has that none that had its number before had: a machine's
+// uuid, and of a container, which has nothing like it, the birth that this gate gave
+// it; empty for a container of other hands.
+func (g *guest) only() string {
+	if g.kind == lxc {
+		return g.birth()
+	}
+	return g.uuid
+}
 
 // storage is all that a destroy would take: volumes, attached or not, the drive
 // that was made for cloud-init, and snapshots.
@@ -48,11 +61,11 @@ func (g *guest) storage() []op.StorageID {
 	var ids []op.StorageID
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		if d.owned() || d.generated() {
-			ids = append(ids, storageID(d))
+			ids = append(ids, g.storageID(d))
 		}
 	}
 	for _, s := range g.snapshots {
-		ids = append(ids, op.StorageID(fmt.Sprintf("pve:%d:snapshot:%s", g.vmid, s.ident())))
+		ids = append(ids, op.StorageID(fmt.Sprintf("pve:%d:snapshot:%s:%s", g.vmid, s.ident(), g.only())))
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)

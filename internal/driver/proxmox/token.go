@@ -22,7 +22,9 @@ var tokenLine = regexp.MustCompile(`^([A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9
 func readToken(path string) (id, secret string, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", "", fmt.Errorf("proxmox.token_file: %w", err)
+		return "", "", op.Refuse(op.Conflict, "proxmox.token_file cannot be read: %v", err).
+			WithHint("write user@realm!name=secret there, as pveum user token add prints the two, with mode 0600 and the daemon's user as its owner; " +
+				"or take the section proxmox out of gated.yaml")
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()

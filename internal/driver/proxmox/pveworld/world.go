@@ -87,7 +87,8 @@ func Over(t testing.TB, c *pvetest.Cluster, kind string) drivertest.World {
 			Lie:        func() func() { return h.Break(pvetest.Rule{Fault: pvetest.Lie}).Release },
 			LoseAnswer: func() { h.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.DropAfter, Times: 1}) },
 			Twice:      func() { h.Break(pvetest.Rule{Fault: pvetest.Twice}) },
-			Lacks:      map[string]string{"NewIDs": "Proxmox VE gives a volume's name again when it is free"},
+			Lacks:      map[string]string{},
+			NewIDs:     true,
 		},
 	}
 	if kind == "qemu" {
@@ -158,10 +159,28 @@ func (h *hands) leftover(string) func() string {
 func (h *hands) objects() (ids []op.StorageID) {
 	for _, v := range h.Volumes(0) {
 		if v.VMID != 0 && v.Content != "backup" {
-			ids = append(ids, op.StorageID(fmt.Sprintf("pve:%s:%d", v.ID, v.Size)))
+			ids = append(ids, op.StorageID(fmt.Sprintf("pve:%s:%d:%s", v.ID, v.Size, h.owner(v))))
 		}
 	}
 	return ids
+}
+
+// owner is what only the guest has whose configuration names a volume; empty where
+// none does.
+func (h *hands) owner(v pvetest.Volume) string {
+	config := h.Guest(v.VMID).Config
+	for _, line := range config {
+		if !strings.HasPrefix(line, v.ID) {
+			continue
+		}
+		if uuid, is := strings.CutPrefix(config["smbios1"], "uuid="); is {
+			return uuid
+		}
+		_, rest, _ := strings.Cut(config["description"], `"birth":"`)
+		birth, _, _ := strings.Cut(rest, `"`)
+		return birth
+	}
+	return ""
 }
 
 func (h *hands) hang(at drivertest.Moment) func() {
