@@ -36,6 +36,38 @@ func TestTemplates(t *testing.T) {
 	require.NotNil(t, checkTemplate(append([]string{"/bin/x"}, make([]string, MaxWords)...)))
 }
 
+// No value stands where an interpreter, also one that a wrapper runs, could read it
+// as a program.
+func TestValuesAreNotPrograms(t *testing.T) {
+	for _, words := range [][]string{
+		{"/bin/sh", "-c", "echo {x}"}, {"/bin/sh", "{x}"}, {"/bin/sh", "-c", "-u", "echo {x}"}, {"/bin/sh", "-c", "--", "{x}"}, {"/bin/sh", "--", "{x}"},
+		{"/bin/bash", "--norc", "-c", "echo {x}"}, {"/bin/bash", "-c", "-x", "echo {x}"}, {"/bin/bash", "-c", "-x", "--", "{x}"},
+		{"/bin/bash", "--rcfile", "/etc/x", "-c", "{x}"}, {"/bin/bash", "--rcfile={x}", "/srv/script"}, {"/bin/bash", "-O", "{x}", "/srv/script"},
+		{"/usr/bin/awk", "{x}"}, {"/usr/bin/awk", "{{print}} {x}"}, {"/usr/bin/gawk", "{x}"}, {"/usr/bin/sed", "{x}"}, {"/usr/bin/sed", "-e", "-n", "{x}"},
+		{"/usr/bin/python3", "-Ic", "{x}"}, {"/usr/bin/python3.11", "-c", "{x}"}, {"/usr/bin/python3", "-m", "{x}"}, {"/usr/bin/python3", "/srv/{x}"},
+		{"/usr/bin/perl", "-E{x}"}, {"/usr/bin/perl", "-I", "/srv", "-e", "{x}"}, {"/usr/bin/perl5.36.0", "-ne{x}"},
+		{"/usr/bin/node", "--eval", "{x}"}, {"/usr/bin/node", "--eval={x}"}, {"/usr/bin/php", "-r", "{x}"}, {"/usr/bin/php8.2", "-r{x}"},
+		{"/usr/bin/env", "-S{x}"}, {"/usr/bin/env", "{x}"}, {"/usr/bin/env", "--", "{x}"}, {"/usr/bin/env", "-C", "/srv", "{x}"}, {"/usr/bin/env", "A={x}", "/bin/true"},
+		{"/usr/bin/env", "/bin/sh", "-c", "{x}"}, {"/usr/bin/env", "-c", "true", "{x}"},
+		{"/usr/bin/timeout", "5", "/bin/sh", "-c", "echo {x}"}, {"/usr/bin/timeout", "5", "{x}"}, {"/usr/bin/nice", "sh", "-c", "{x}"},
+		{"/usr/bin/xargs", "-I%", "{x}"}, {"/usr/bin/sudo", "-u", "{x}", "/bin/true"}, {"/usr/bin/ssh", "db1", "rm {x}"}, {"/bin/su", "-c", "true", "{x}"},
+		{"/bin/busybox", "sh", "-c", "{x}"}, {"/usr/bin/find", "/srv", "-exec", "sh", "-c", "rm {x}", ";"}, {"/usr/bin/kubectl", "exec", "pod", "--", "sh", "-c", "{x}"},
+	} {
+		f := checkTemplate(words)
+		require.NotNil(t, f, "%q", words)
+		require.Contains(t, f.Why, "it would be read as a program", "%q", words)
+		require.Contains(t, words[f.Word], "{x}")
+	}
+	for _, words := range [][]string{
+		{"/bin/sh", "-c", `echo "$1"`, "sh", "{x}"}, {"/bin/bash", "-euc", `echo "$1"`, "bash", "--x={x}"}, {"/bin/sh", "/srv/script", "{x}"},
+		{"/usr/bin/python3", "/srv/x.py", "--name={x}"}, {"/usr/bin/perl", "-e", "print @ARGV", "--", "{x}"}, {"/usr/bin/nice", "/usr/bin/git", "tag", "{x}"},
+		{"/usr/bin/timeout", "5", "/bin/sh", "-c", `echo "$1"`, "sh", "{x}"}, {"/usr/bin/env", "/bin/sh", "/srv/script", "{x}"},
+		{"/usr/bin/git", "-C", "{x}", "branch", "-D", "--", "{x}"}, {"/srv/script", "-c", "{x}"}, {"/usr/bin/find", "/srv", "-name", "{x}"}, {"/bin/sh", "-c", "echo"},
+	} {
+		require.Nil(t, checkTemplate(words), "%q", words)
+	}
+}
+
 // Where the dash of a value is an option's, it is refused: before -- alone.
 func TestDashes(t *testing.T) {
 	v := map[string]string{"a": "-x", "b": "x"}
@@ -114,4 +146,17 @@ func FuzzValue(f *testing.F) {
 		}
 		require.NotEmpty(t, Param{Type: String, Pattern: "a|bc", Max: 9}.Refuses("x"+v))
 	})
+}
+
+// A hint is a sentence, whatever the type.
+func TestHintsOfParams(t *testing.T) {
+	for want, p := range map[string]Param{
+		"n is an integer, 1 to 9": {Type: Integer, Min: 1, Max: 9}, "n is a path below /srv": {Type: Path, Below: "/srv"},
+		"n is one of a, b": {Type: Enum, Values: []string{"a", "b"}}, "n is true or false": {Type: Bool},
+		"n is a string that matches x, at most 3 bytes": {Type: String, Pattern: "x", Max: 3},
+	} {
+		_, err := Read(map[string]Param{"n": p}, op.Params{})
+		require.ErrorIs(t, err, op.BadParams)
+		require.Equal(t, want, op.AsRefusal(err).Hint)
+	}
 }

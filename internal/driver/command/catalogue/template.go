@@ -3,7 +3,6 @@ package catalogue
 import (
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -59,16 +58,8 @@ func split(word string) ([]part, string) {
 	return parts, ""
 }
 
-// interpreters take a word of their own after an option as a program.
-var interpreters = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "mksh": true, "ash": true,
-	"fish": true, "csh": true, "tcsh": true, "rbash": true, "busybox": true, "env": true, "su": true, "python": true, "perl": true,
-	"ruby": true, "node": true, "php": true, "awk": true, "lua": true}
-
-// programOption is an option after which they do: -c, -ec, -e.
-var programOption = regexp.MustCompile(`^-[a-zA-Z]*[ceE]$`)
-
 // checkTemplate checks what needs no parameters: the program is one absolute path,
-// and no value is what an interpreter reads as a program.
+// and no value stands where an interpreter could read it as a program.
 func checkTemplate(words []string) *Fault {
 	switch {
 	case len(words) == 0:
@@ -76,6 +67,7 @@ func checkTemplate(words []string) *Fault {
 	case len(words) > MaxWords:
 		return &Fault{-1, "there are too many words"}
 	}
+	from, until := programText(words)
 	for i, word := range words {
 		parts, why := split(word)
 		if why != "" {
@@ -90,17 +82,12 @@ func checkTemplate(words []string) *Fault {
 			return &Fault{0, "the program is not for a parameter to say"}
 		case i == 0 && (!filepath.IsAbs(word) || filepath.Clean(word) != word):
 			return &Fault{0, "the program is not an absolute path without . and .. and double slashes"}
-		case filled && programText(words, i):
-			return &Fault{i, `it would be read as a program; hand it over as a word of its own: [/bin/sh, -c, 'echo "$1"', sh, "{name}"]`}
+		case filled && from <= i && i < until:
+			return &Fault{i, "it would be read as a program, or could be: " + words[from-1] + ` comes before it; right after that stands a script's ` +
+				`absolute path, or -c and a program without parameters: [/bin/sh, -c, 'echo "$1"', sh, "{name}"]`}
 		}
 	}
 	return nil
-}
-
-// programText reports whether the word i is a program to an interpreter.
-func programText(words []string, i int) bool {
-	name := strings.TrimRight(filepath.Base(words[0]), "0123456789.")
-	return i > 0 && interpreters[name] && programOption.MatchString(words[i-1])
 }
 
 func placeholders(words []string) []string {
