@@ -84,6 +84,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 		f.State = Note
 		f.hint(op.Shown(strings.Join(s.Remedies, "; ")))
 	}
+	r.hub(s.Hub)
 	me, err := d.Caller(ctx)
 	if err != nil {
 		r.add(whatCaller, Bad, fmt.Sprintf(wordsNoCaller, short(err)))

@@ -34,10 +34,11 @@ type gate struct {
 	reserved               []api.Reserve
 	has                    []api.Backend
 	hasErr                 error
+	hub                    *api.Hub
 }
 
 func (g *gate) Status(context.Context) (api.Status, error) {
-	return api.Status{Isolation: "uid"}, g.statusErr
+	return api.Status{Isolation: "uid", Hub: g.hub}, g.statusErr
 }
 
 func (g *gate) Backends(context.Context) ([]api.Backend, error) { return g.has, g.hasErr }
