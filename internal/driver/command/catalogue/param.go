@@ -175,6 +175,18 @@ func (p Param) String() string {
 	}
 }
 
+// withArticle says in the middle of a sentence what a parameter may be.
+func (p Param) withArticle() string {
+	switch p.Type {
+	case String, Path:
+		return "a " + p.String()
+	case Integer:
+		return "an " + p.String()
+	default:
+		return p.String()
+	}
+}
+
 // Read checks what a caller says against what is declared: every parameter is
 // there, and no other. Refusals are BadParams and say which and why.
 func Read(declared map[string]Param, given op.Params) (map[string]string, error) {
@@ -189,13 +201,13 @@ func Read(declared map[string]Param, given op.Params) (map[string]string, error)
 			return nil, op.Refuse(op.BadParams, "%s is not text", name).WithHint("numbers and truth values are written as text too: \"42\"")
 		}
 		if why := p.Refuses(v); why != "" {
-			return nil, op.Refuse(op.BadParams, "%s: %s %s", name, op.Shown(v), why).WithHint("%s is a %s", name, p)
+			return nil, op.Refuse(op.BadParams, "%s: %s %s", name, op.Shown(v), why).WithHint("%s is %s", name, p.withArticle())
 		}
 		out[name] = v
 	}
 	for _, name := range sorted(declared) {
 		if _, ok := out[name]; !ok {
-			return nil, op.Refuse(op.BadParams, "the parameter %s is missing", name).WithHint("%s is a %s", name, declared[name])
+			return nil, op.Refuse(op.BadParams, "the parameter %s is missing", name).WithHint("%s is %s", name, declared[name].withArticle())
 		}
 	}
 	return out, nil
