@@ -238,8 +238,8 @@ func (g *Gate) fresh(ctx context.Context, s op.Step) error {
 func stale(s op.Step, o op.Observed) error {
 	switch {
 	case o.Incarnation != s.Incarnation:
-		return op.Refuse(op.StaleTarget, "%s is not the one that was meant: it was destroyed or made again since", s.Target).
-			At(op.StageBinding).WithHint("look at it again; a new request names the new one")
+		return op.Refuse(op.StaleTarget, "%s is not the one that was meant: %s", s.Target, another(s.Target)).
+			At(op.StageBinding).WithHint("%s", afterAnother(s.Target))
 	case o.Missing != "":
 		return op.Refuse(op.StaleTarget, "what %s is about has ended, or is not in %s any more", s.Op, s.Target).At(op.StageBinding)
 	case o.Fingerprint != s.Fingerprint:
@@ -253,6 +253,30 @@ func stale(s op.Step, o op.Observed) error {
 // over then: issued anew, it would ask about something else.
 func gone(s op.Step, o op.Observed) bool {
 	return o.Incarnation != s.Incarnation || o.Missing != ""
+}
+
+// another says how a target of that kind came to be another one.
+func another(t op.Target) string {
+	if t.Kind == op.KindCommand {
+		return "its program, interpreter, probe, user or entry in gated.yaml is another one now"
+	}
+	return "it was destroyed or made again since"
+}
+
+// afterAnother says what to do where a target is another one.
+func afterAnother(t op.Target) string {
+	if t.Kind == op.KindCommand {
+		return "see who changed it, and what gated commands " + t.Name + " shows now; then ask again, and what is there now is signed"
+	}
+	return "look at it again; a new request names the new one"
+}
+
+// overtaken says why a request is over whose step is gone.
+func overtaken(s op.Step, o op.Observed) string {
+	if s.Target.Kind == op.KindCommand && o.Incarnation != s.Incarnation {
+		return another(s.Target) + ": ask again if it is still wanted"
+	}
+	return "what it asks about is not what is there any more"
 }
 
 // afterChange says what to do where a target is not as it was signed for.

@@ -14,3 +14,9 @@ func (g *Gate) ReplaceTrust(ctx context.Context, trust *authz.Trust) error {
 	held := g.rules.Load()
 	return g.replace(ctx, rules{trust: trust, epoch: held.epoch + 1, policy: held.policy})
 }
+
+// How the gate words that a target is not what was meant.
+var (
+	Stale     = stale
+	Overtaken = overtaken
+)

@@ -90,7 +90,7 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 			return g.close(tx, r.Step, op.StateExpired, op.Expired, e)
 		case r.Offline || gone(r.Step, o):
 			e := about(audit.Superseded, "gate", r.Step)
-			e.Code, e.Detail = op.Superseded, "what it asks about is not what is there any more"
+			e.Code, e.Detail = op.Superseded, overtaken(r.Step, o)
 			return g.close(tx, r.Step, op.StateSuperseded, op.Superseded, e)
 		}
 		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })
