@@ -148,7 +148,9 @@ func TestBrokenSettingsAtStart(t *testing.T) {
 		"no YAML":               {conf, "host: [\n", op.Malformed, []string{conf + ":"}},
 		"another host":          {conf, "host: pve2\nsingle_user: true\n", op.TargetMismatch, []string{conf, "pve2", "pve1"}},
 		"a line without a role": {trust, "# mine\nalice@example.com ssh-ed25519 AAAA\n", op.Malformed, []string{trust, "line 2"}},
-		"a socket too long":     {conf, "host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", op.BadParams, []string{"no-such-group"}},
+		"a socket too long":     {conf, "host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", op.BadParams, []string{"no-such-group", "groupadd --system no-such-group"}},
+		"no token": {conf, "host: pve1\nsingle_user: true\nproxmox:\n  url: https://localhost:8006\n  token_file: /no/such/token\n  node: pve1\n  pool: gated\n" +
+			"  storage: local\n  fingerprint: " + strings.Repeat("AB:", 31) + "AB\n", op.Conflict, []string{"proxmox.token_file", "/no/such/token", "pveum user token add"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole := read(t, c.path)
