@@ -94,6 +94,9 @@ func (t *tool) showJob(j api.Job) error {
 		why := s.Detail
 		if s.Error != nil {
 			why = string(s.Error.Code) + ": " + s.Error.Detail
+			if s.RetryAt != nil {
+				why += wordsTriedAgain + cli.Moment(*s.RetryAt)
+			}
 		}
 		rows = append(rows, "  "+cli.Row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
 	}

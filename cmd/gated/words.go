@@ -443,6 +443,8 @@ const (
 	wordsJobOnly       = " (not in desired state)"
 	wordsStep          = "%s %s %s: %s\n"
 	wordsStepDetail    = "  %s\n"
+	wordsTriedAgain    = "; tried again at "
+	wordsStepHeld      = "%s %s %s cannot run now and is tried again: %s\n"
 	wordsStepWaits     = "%s %s %s waits for a signature: %s\n  opsign approve %s\n"
 	wordsStepOtherRole = "  opsign approve %s --role %s   # who is listed for %s\n"
 	wordsJobsHead      = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"

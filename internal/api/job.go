@@ -47,11 +47,12 @@ type Step struct {
 	Class       op.Class       `json:"class"`
 	Rule        string         `json:"rule"`
 	Why         string         `json:"why"`
-	Undoes      int            `json:"undoes"`           // the number of the step that this one takes back, or 0
-	Attempts    int            `json:"attempts"`         // how often a benign step was dispatched
-	Detail      string         `json:"detail"`           // what was done, for people
-	Output      string         `json:"output,omitempty"` // what it printed; in the answer about one job alone
-	Request     *string        `json:"request"`          // of a destructive step
+	Undoes      int            `json:"undoes"`             // the number of the step that this one takes back, or 0
+	Attempts    int            `json:"attempts"`           // how often a benign step was dispatched
+	Detail      string         `json:"detail"`             // what was done, for people
+	Output      string         `json:"output,omitempty"`   // what it printed; in the answer about one job alone
+	Request     *string        `json:"request"`            // of a destructive step
+	RetryAt     *time.Time     `json:"retry_at,omitempty"` // when an open step is tried again that error says could not run
 	Error       *Error         `json:"error"`
 	UpdatedAt   *time.Time     `json:"updated_at"`
 }
@@ -77,7 +78,7 @@ func JobOf(j op.Job) Job {
 func StepOf(s op.Step) Step {
 	out := Step{ID: s.ID.String(), Op: s.Op, Target: s.Target.String(), Incarnation: s.Incarnation, Params: params(s.Params),
 		State: s.State, Class: s.Verdict.Class, Rule: s.Verdict.Rule, Why: s.Verdict.Why, Undoes: s.Undoes,
-		Attempts: s.Attempts, Detail: s.Detail, Output: s.Output, Error: stepError(s), UpdatedAt: moment(s.UpdatedAt)}
+		Attempts: s.Attempts, Detail: s.Detail, Output: s.Output, Error: stepError(s), RetryAt: moment(s.RetryAt), UpdatedAt: moment(s.UpdatedAt)}
 	if s.Verdict.Class == op.Destructive || s.State == op.StatePending {
 		id := s.ID.String()
 		out.Request = &id

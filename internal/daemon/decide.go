@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"gated/internal/authz"
 	"gated/internal/gate"
@@ -10,16 +11,37 @@ import (
 )
 
 // Decider is a gate as the server sees it.
-type Decider struct{ *gate.Gate }
+type Decider struct {
+	*gate.Gate
+	// Held says why a step that may run does not, "" if nothing is known of that,
+	// and when it is tried again; nil where nothing runs steps.
+	Held func(op.Step) (why string, next time.Time)
+}
 
 // Jobs lists jobs.
 func (d Decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
 	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
 }
 
-// Job shows a job with what its steps printed.
+// Job shows a job with what its steps printed, and why one of them is held back.
 func (d Decider) Job(ctx context.Context, id op.JobID) (op.Job, error) {
-	return d.Gate.ShownJob(ctx, id)
+	j, err := d.Gate.ShownJob(ctx, id)
+	if err == nil && d.Held != nil {
+		for i := range j.Steps {
+			d.whyHeld(&j.Steps[i])
+		}
+	}
+	return j, err
+}
+
+// whyHeld fills in why a step that may run does not, and when it is tried again.
+func (d Decider) whyHeld(s *op.Step) {
+	if s.State != op.StatePlanned && s.State != op.StateAuthorized {
+		return
+	}
+	if why, next := d.Held(*s); why != "" {
+		s.Code, s.Detail, s.RetryAt = op.Unavailable, why, next
+	}
 }
 
 // Approve passes an envelope on.

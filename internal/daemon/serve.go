@@ -288,7 +288,7 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
-	c := server.Config{Gate: Decider{Gate: d.gate}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d, Backends: d.backends,
+	c := server.Config{Gate: Decider{Gate: d.gate, Held: d.reconciler().HeldBack}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d, Backends: d.backends,
 		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, hub: d.hubURL(),
 			reread: d.reconciler().Reread},
 		Canary: alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,

@@ -206,7 +206,10 @@ type Step struct {
 	Code        Code   // why it ended, or ""
 	Detail      string // the sentence that goes with Code, or what was done
 	Output      string // what it printed; read with a job that is shown alone
-	UpdatedAt   time.Time
+	// RetryAt is when a step that is held back is tried again; Code and Detail say
+	// why. Filled in for people, while it may run and does not; else zero.
+	RetryAt   time.Time
+	UpdatedAt time.Time
 }
 
 // Request is the one open question to operators that a destructive step has.
