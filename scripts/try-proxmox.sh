@@ -2,7 +2,8 @@
 # Tries the Proxmox VE driver on a real test node: makes, changes and destroys guests of its own through a gate of its
 # own, and checks each step. It touches no other guest: new guests get numbers of the given range that nobody has, names
 # that begin with gtry, and only those are changed or destroyed. It ends at the first step that is not what it says, with
-# exit code 1, and names what it left behind. gated and opsign are taken from GATED_BIN or bin/ (make build).
+# exit code 1, names what it left behind, and keeps the gate's state and log; it makes nothing where gated doctor finds
+# something bad in the cluster. gated and opsign are taken from GATED_BIN or bin/ (make build).
 set -euo pipefail
 
 usage() {
@@ -90,8 +91,10 @@ cleanup() {
 	if [ "$code" != 0 ]; then
 		[ -f "$dir/daemon.log" ] && tail -n 30 "$dir/daemon.log" >&2
 		[ "${#made[@]}" = 0 ] || echo "try-proxmox: guests that may be left behind on $node: ${made[*]}" >&2
+		echo "try-proxmox: the gate's state and log are kept in $dir" >&2
+	else
+		rm -rf "$dir"
 	fi
-	rm -rf "$dir"
 	exit "$code"
 }
 trap cleanup EXIT
@@ -147,7 +150,10 @@ start
 
 say "What the cluster says of itself"
 gated doctor --json >"$dir/out" 2>&1 || true
-grep -o '"what":"[^"]*","state":"[^"]*"' "$dir/out" | sed 's/^/      /' || true
+grep -o '"what":"[^"]*","state":"[^"]*"' "$dir/out" | grep proxmox >"$dir/found" || { cat "$dir/out" >&2; fail "gated doctor says nothing of the cluster"; }
+sed 's/^/      /' "$dir/found"
+# What doctor finds of hooks and agents is not about the cluster.
+if grep -q '"state":"bad"' "$dir/found"; then cat "$dir/out" >&2; fail "gated doctor finds something bad in the cluster: nothing was made"; fi
 
 whole() { # KIND: the life of one guest
 	local kind=$1 a=$run-$1 disk=$2 more=$3

@@ -50,9 +50,21 @@ func (d *Driver) locate(ctx context.Context, l op.Look) (int, op.Observed, error
 	case err != nil:
 		return 0, op.Observed{}, err
 	case owner >= 0:
-		return owner, answers[owner].o, answers[owner].err
+		return owner, lingering(answers[owner].o, answers), answers[owner].err
 	}
-	return d.place(ctx, l, answers)
+	i, o, err := d.place(ctx, l, answers)
+	return i, lingering(o, answers), err
+}
+
+// lingering adds to what one back end saw what another says of the incarnation of
+// the look: that it is still there, under another name.
+func lingering(o op.Observed, answers []answer) op.Observed {
+	for _, a := range answers {
+		if a.err == nil && o.Lingers == "" {
+			o.Lingers = a.o.Lingers
+		}
+	}
+	return o
 }
 
 // everywhere asks all back ends side by side.
@@ -81,7 +93,8 @@ func (m *member) observe(ctx context.Context, l op.Look) answer {
 // settle returns the one back end that has a target, -1 where it is known that
 // none has. What cannot be looked at there is there all the same.
 func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
-	var by, had []string
+	var by []string
+	var had []*member
 	owner, away := -1, error(nil)
 	for i, a := range answers {
 		m := d.members[i]
@@ -90,8 +103,9 @@ func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 			if away == nil {
 				away = a.err
 			}
-			if m.had(l.Target.Name) {
-				had = append(had, m.name)
+			// Nothing is known of what it had before the start: for a step it counts as having it.
+			if m.had(l.Target.Name) || l.Op != "" && m.neverListed() {
+				had = append(had, m)
 			}
 		case a.err != nil || a.o.Present:
 			by, owner = append(by, m.name), i
@@ -101,8 +115,7 @@ func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 	case len(by) > 1:
 		return 0, claimed(l.Target, by)
 	case len(by) == 1 && len(had) > 0:
-		return 0, op.Refuse(op.Unavailable, "%s is in %s, and was in %s, which is away: nobody can say which one is meant", l.Target, by[0], had[0]).
-			WithHint("it can be said when %s is back", had[0])
+		return 0, had[0].mayHave(l.Target, by[0])
 	case len(by) == 1:
 		return owner, nil
 	case away != nil:

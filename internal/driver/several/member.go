@@ -59,6 +59,8 @@ func (m *member) list(ctx context.Context) ([]op.Observed, error) {
 	if m.why == "" {
 		m.log.Warn("a back end is away", "backend", m.name, "error", err)
 		m.since = now
+	} else if m.why != why {
+		m.log.Info("a back end is away for another reason", "backend", m.name, "error", err)
 	}
 	m.why = why
 	return nil, errors.New(why)
@@ -86,6 +88,25 @@ func (m *member) had(name string) bool {
 	last := m.last
 	m.mu.Unlock()
 	return slices.ContainsFunc(last, func(o op.Observed) bool { return o.Target.Name == name })
+}
+
+// neverListed reports whether nothing is known of what the back end has: it was
+// away at the start, and ever since.
+func (m *member) neverListed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.listed.IsZero()
+}
+
+// mayHave refuses to say which guest a name means that another back end has, while
+// this one is away.
+func (m *member) mayHave(t op.Target, by string) error {
+	why := "was in " + m.name + ", which is away"
+	if m.neverListed() {
+		why = "may be in " + m.name + ", which is away since the start"
+	}
+	return op.Refuse(op.Unavailable, "%s is in %s, and %s: nobody can say which one is meant", t, by, why).
+		WithHint("it can be said when %s is back", m.name)
 }
 
 // remembered returns what was listed last, each as unknown for a reason.

@@ -2,6 +2,7 @@ package several
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -127,7 +128,10 @@ func ask[T any](ctx context.Context, l *lane, look func(context.Context) (T, err
 	case f := <-ready:
 		if f.err != nil && !f.inTime && ctx.Err() == nil {
 			l.giveUp()
-			return none, tooLate(l.patience)
+			if errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, context.Canceled) {
+				return none, tooLate(l.patience)
+			}
+			return none, f.err // why it could not be asked says more than how long that took
 		}
 		return f.what, f.err
 	case <-waiting.Done():

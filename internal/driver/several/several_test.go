@@ -2,6 +2,7 @@ package several
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,6 +94,50 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	require.ErrorContains(t, err, "guest/web is in a and in b")
 	w.all[1].is(away)
 	require.NoError(t, w.open(), "one that is away claims nothing")
+}
+
+// What a back end had before the start nobody knows that was away since: while it is,
+// a name that another one has means for a step either.
+func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
+	w := newFakes(t, "a", "b")
+	a, b := w.all[0], w.all[1]
+	a.Put("web", nil)
+	b.is(away)
+	require.NoError(t, w.open())
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	step := op.Look{Target: guest("web"), Op: "guest.destroy"}
+	_, err := w.Observe(t.Context(), step)
+	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorContains(t, err, "guest/web is in a, and may be in b, which is away since the start")
+	o, err := w.look("web")
+	require.NoError(t, err, "what is there can be seen")
+	require.Equal(t, "a", o.Backend)
+
+	b.is(well)
+	_, missing := w.listed()
+	require.Empty(t, missing)
+	b.is(away)
+	o, err = w.Observe(t.Context(), step)
+	require.NoError(t, err, "it was listed once, and had none of that name")
+	require.Equal(t, "a", o.Backend)
+}
+
+// An error that came too late says why, and not how long it took.
+func TestAnErrorThatCameLate(t *testing.T) {
+	first := true // the look's own bound is over at once, that of whoever waits is not
+	l := &lane{base: t.Context(), now: func() time.Time { return time.Time{} }, patience: time.Hour,
+		limit: func(parent context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(parent)
+			if first {
+				cancel()
+			}
+			first = false
+			return ctx, cancel
+		}}
+	_, err := ask(t.Context(), l, func(context.Context) (int, error) { return 0, errors.New("connect: no such file or directory") })
+	require.ErrorContains(t, err, "no such file or directory")
+	_, late := l.hangs()
+	require.True(t, late)
 }
 
 func TestManyClaimsAreCounted(t *testing.T) {
