@@ -3,6 +3,7 @@ package several
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -69,6 +70,11 @@ func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 			for range rapid.IntRange(0, 2).Draw(t, "other hands") {
 				any("into").Put(rapid.SampledFrom(names).Draw(t, "which"), nil)
 			}
+			for _, m := range d.members { // what was given up has ended: else it is away for a moment more
+				for m.looks.busy() || m.lists.busy() {
+					runtime.Gosched()
+				}
+			}
 			misbehave("now")
 			list, err := d.List(t.Context())
 			note()
@@ -102,6 +108,12 @@ func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 			}
 		}
 	})
+}
+
+func (l *lane) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.underWay > 0
 }
 
 func has(t *rapid.T, f *fake, name string) bool {
