@@ -97,6 +97,9 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	if out.Err != nil || out.Unknown {
 		return out
 	}
+	if s.Op == op.Run {
+		return out // what it did is nowhere to be seen, and its own program may be gone by now
+	}
 	if out.After == nil {
 		out.Unknown = true
 		out.Detail = "the target could not be looked at afterwards"
@@ -127,7 +130,7 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 			return lie(s.Target.String() + " is not what was in the trash")
 		}
 	default:
-		if !a.Present && s.Op != op.Run {
+		if !a.Present {
 			return lie(s.Target.String() + " is gone")
 		}
 		if a.Incarnation != s.Incarnation && !changesIdentity(s.Op) {
@@ -144,13 +147,12 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 func makesNew(name string) bool { return name == "guest.create" || name == "guest.clone" }
 
 // changesIdentity holds for what changes the storage that is a part of who a guest
-// is, where the back end has nothing better; and for a command, whose program may
-// be another by the time that it has run. What was signed was compared with what
+// is, where the back end has nothing better. What was signed was compared with what
 // was there when the permit was used.
 func changesIdentity(name string) bool {
 	switch name {
 	case "guest.restore", "guest.backup-restore", "guest.wipe", "guest.disk-wipe", "guest.disk-create", "guest.disk-detach",
-		"guest.disk-delete", op.Run:
+		"guest.disk-delete":
 		return true
 	}
 	return false
@@ -198,14 +200,18 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 		}
 		return g.endJob(tx, s)
 	}
-	if e.Made, err = g.remember(tx, &s, *out.After); err != nil {
+	var after op.Observed // nothing, of a command that cannot be looked at any more
+	if out.After != nil {
+		after = *out.After
+	}
+	if e.Made, err = g.remember(tx, &s, after); err != nil {
 		return err
 	}
 	e.Incarnation = s.Incarnation
 	if err := g.append(tx, e); err != nil {
 		return err
 	}
-	if err := g.promoteBy(tx, s, *out.After); err != nil {
+	if err := g.promoteBy(tx, s, after); err != nil {
 		return err
 	}
 	if s.Undoes == 0 && over(steps) {

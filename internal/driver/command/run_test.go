@@ -138,6 +138,30 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	require.NoError(t, err, "a look without a probe runs nothing")
 }
 
+// A command may take its own program away, or the paths that it was given: it has
+// run all the same.
+func TestWhatACommandTookIsNoFailure(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	require.NoError(t, os.MkdirAll(b.path("work", "a", "b"), 0o755))
+	b.give(b.path("work", "a"))
+	b.give(b.path("work", "a", "b"))
+	b.entry("gone", []string{"/bin/rm", "-r", "--", b.path("work", "a"), "{p}"}, func(e *catalogue.Entry) {
+		e.Params = map[string]catalogue.Param{"p": {Type: catalogue.Path, Below: b.path("work")}}
+	})
+	b.entry("own", []string{b.script("own", "#!/bin/sh\nexit 0\n")}, nil)
+	b.BeforeRun(func() { require.NoError(t, os.RemoveAll(b.path("own"))) })
+	require.NoError(t, os.WriteFile(b.path("work", "more"), nil, 0o666))
+	g := b.gate()
+	for _, l := range []op.Look{asking("own"), asking("gone", "p", "more")} {
+		r := g.Approved(drivertest.Hub, op.Ask{Op: l.Op, Target: l.Target, Params: l.Params})
+		g.Reconcile()
+		require.Equal(t, op.StateSucceeded, g.Step(r.ID).State, "%v: %s", l.Target, g.Step(r.ID).Detail)
+	}
+	_, err := b.Observe(t.Context(), op.At(target("own")))
+	require.ErrorIs(t, err, op.Unavailable)
+}
+
 func TestProbesThatSayNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
