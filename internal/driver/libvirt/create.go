@@ -35,7 +35,7 @@ func (w *work) create(ctx context.Context) (action, error) {
 		}
 		id, err := identify(disk{path: where, volume: &vol})
 		if err != nil {
-			w.discard(ctx, vol)
+			w.discard(ctx, vol, false)
 			return err
 		}
 		text := domainText(w.step, t, id, diskText(firstDisk, where, t.Format))
@@ -46,7 +46,7 @@ func (w *work) create(ctx context.Context) (action, error) {
 			err = w.firstStart(ctx, dom)
 		}
 		if err != nil {
-			w.discard(ctx, vol)
+			w.discard(ctx, vol, false)
 		}
 		return err
 	}, nil

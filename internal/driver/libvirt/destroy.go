@@ -2,8 +2,10 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gated/internal/op"
@@ -68,8 +70,10 @@ func (g *guest) doomed() (all []disk, targets map[string]bool) {
 // still the same and nobody else's, and undefines the domain last: as long as
 // something of it is left, the guest is there for everybody to see.
 func (w *work) destroyNow(ctx context.Context) error {
-	if err := w.endForGood(ctx); err != nil {
-		return err
+	if w.guest.active {
+		if err := w.powerOff(ctx); err != nil {
+			return err
+		}
 	}
 	var deleted []string
 	done := map[op.StorageID]bool{}
@@ -84,24 +88,57 @@ func (w *work) destroyNow(ctx context.Context) error {
 		}
 		deleted = append(deleted, k.target)
 	}
-	err := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(w.guest.Domain, w.guest.undefine()) })
-	if err != nil && !said(err, golibvirt.ErrNoDomain) { // somebody was quicker
-		return err
+	if err := w.undefine(ctx); err != nil {
+		return fmt.Errorf("%w; disks deleted before: %s", err, orElse(strings.Join(deleted, ", "), "none"))
 	}
 	w.detail = "cannot be undone; disks deleted: " + orElse(strings.Join(deleted, ", "), "none")
 	return nil
 }
 
-// endForGood powers off a guest that runs. One without a definition gets one
-// before: it is there for everybody to see until its disks are gone.
-func (w *work) endForGood(ctx context.Context) error {
-	if !w.guest.active {
-		return nil
-	}
-	if err := w.keepDefinition(ctx); err != nil {
+// undefine ends a guest whose disks are gone, if it has nothing that was not seen.
+func (w *work) undefine(ctx context.Context) error {
+	all, err := inventory(ctx, w.session)
+	if err != nil {
 		return err
 	}
-	return w.powerOff(ctx)
+	now, err := w.same(all)
+	if err != nil {
+		return err
+	}
+	used, err := usesOf(ctx, w.session, all)
+	if err != nil {
+		return err
+	}
+	g := &guest{domain: now, used: used}
+	if now.snapshots {
+		if g.snapshots, err = snapshotsOf(ctx, w.session, now.Domain); err != nil {
+			return err
+		}
+	}
+	if !sameDisks(now.xml.Disks, w.guest.xml.Disks) || now.saved && !w.guest.saved || !slices.EqualFunc(g.snapshots, w.guest.snapshots, snapshotXML.is) {
+		return errors.New("it has a disk, a snapshot or a saved state that was not seen before")
+	}
+	return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(now.Domain, g.undefine()) })
+}
+
+// same finds the guest among what there is now, and refuses one that has another
+// name, other settings of its firmware, or another mark: somebody may have
+// protected it.
+func (w *work) same(all []*domain) (*domain, error) {
+	for _, dom := range all {
+		if dom.UUID != w.guest.UUID {
+			continue
+		}
+		if dom.broken != nil {
+			return nil, dom.broken
+		}
+		m, err := dom.xml.mark()
+		if err == nil && (dom.Name != w.guest.Name || dom.xml.OS.NVRAM != w.guest.xml.OS.NVRAM || !m.is(w.guest.mark)) {
+			err = errors.New("it was changed meanwhile")
+		}
+		return dom, err
+	}
+	return nil, errors.New("it is gone")
 }
 
 // deleteVolume deletes the volume of a disk that was seen, if it still is that
@@ -129,6 +166,9 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 	}
 	all, err := inventory(ctx, w.session)
 	if err != nil {
+		return err
+	}
+	if _, err := w.same(all); err != nil {
 		return err
 	}
 	used, err := usesOf(ctx, w.session, all)

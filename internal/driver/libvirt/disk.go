@@ -59,7 +59,7 @@ func sourcePath(ctx context.Context, s *session, x sourceXML) (string, error) {
 // disk looks at one disk of a domain.
 func (d *Driver) disk(ctx context.Context, s *session, x diskXML) (disk, error) {
 	k := disk{target: x.Target.Dev, format: x.Driver.Type, shared: x.ReadOnly != nil || x.Shareable != nil,
-		medium: x.Device != "" && x.Device != "disk" && x.Device != "lun", transient: x.Transient != nil}
+		medium: x.medium(), transient: x.Transient != nil}
 	var err error
 	if k.path, err = sourcePath(ctx, s, x.Source); err != nil && !said(err, golibvirt.ErrNoStorageVol, golibvirt.ErrNoStoragePool) {
 		return k, err

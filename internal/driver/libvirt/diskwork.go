@@ -48,7 +48,7 @@ func (w *work) diskCreate(ctx context.Context) (action, error) {
 			return lv.DomainAttachDeviceFlags(w.guest.Domain, diskText(name, path, format), w.reach())
 		})
 		if err != nil {
-			w.discard(ctx, vol)
+			w.discard(ctx, vol, false)
 		}
 		return err
 	}, nil

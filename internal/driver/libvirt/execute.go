@@ -97,7 +97,7 @@ func operations() []string { return slices.Sorted(maps.Keys(preparers)) }
 // prepare looks at the target, and refuses in telling words what Permit.Use would
 // refuse anyway.
 func (w *work) prepare(ctx context.Context, spec op.Spec, prepare func(*work, context.Context) (action, error)) (action, op.Observed, error) {
-	g, now, err := w.look(ctx, w.session, w.step.Target)
+	g, now, err := w.look(ctx, w.session, w.step.Look())
 	if err != nil {
 		return nil, now, err
 	}

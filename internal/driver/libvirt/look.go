@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gated/internal/op"
 
@@ -38,7 +39,7 @@ const (
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	var o op.Observed
 	err := d.with(ctx, func(s *session) error {
-		g, seen, err := d.look(ctx, s, l.Target)
+		g, seen, err := d.look(ctx, s, l)
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,8 @@ func (d *Driver) with(ctx context.Context, fn func(*session) error) error {
 }
 
 // look is Observe without facts. The guest is nil if the name is free.
-func (d *Driver) look(ctx context.Context, s *session, t op.Target) (*guest, op.Observed, error) {
+func (d *Driver) look(ctx context.Context, s *session, l op.Look) (*guest, op.Observed, error) {
+	t := l.Target
 	if t.Kind != d.Kind() {
 		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
 	}
@@ -85,10 +87,28 @@ func (d *Driver) look(ctx context.Context, s *session, t op.Target) (*guest, op.
 		if err != nil {
 			return nil, op.Observed{}, err
 		}
-		return g, d.observed(g), nil
+		o := d.observed(g)
+		o.Lingers = lingers(all, l.Incarnation, o.Incarnation)
+		return g, o, nil
 	}
-	return nil, op.Observed{Target: t, Running: absent, Ops: d.ops, Backend: d.Name(),
+	return nil, op.Observed{Target: t, Running: absent, Ops: d.ops, Backend: d.Name(), Lingers: lingers(all, l.Incarnation, ""),
 		Fingerprint: op.FingerprintOf(op.Params{"name": t.Name, "incarnation": ""}.Canonical())}, nil
+}
+
+// lingers says what is left of an incarnation that is not what was found: the
+// domain with its UUID, under whatever name and with whatever disks.
+func lingers(all []*domain, wanted, found op.Incarnation) string {
+	rest, ours := strings.CutPrefix(string(wanted), "libvirt:")
+	uuid, _, _ := strings.Cut(rest, ":")
+	if !ours || wanted == found {
+		return ""
+	}
+	for _, dom := range all {
+		if strings.EqualFold(uuidOf(dom.UUID), uuid) {
+			return fmt.Sprintf("the domain %s is still there, as %s, and not as it was", uuid, op.Shown(dom.Name))
+		}
+	}
+	return ""
 }
 
 // List looks at every domain whose name a target can have, without facts. One

@@ -73,6 +73,9 @@ func (x domainXML) mark() (mark, error) {
 	return m, nil
 }
 
+// is holds for a mark that says the same.
+func (m mark) is(o mark) bool { return m.text() == o.text() }
+
 // text is the metadata element.
 func (m mark) text() string {
 	var b strings.Builder

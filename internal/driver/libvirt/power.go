@@ -71,7 +71,9 @@ func (w *work) keepDefinition(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.do(ctx, func(lv *golibvirt.Libvirt) error { _, err := lv.DomainDefineXMLFlags(text, 0); return err })
+	err = w.do(ctx, func(lv *golibvirt.Libvirt) error { _, err := lv.DomainDefineXMLFlags(text, 0); return err })
+	w.guest.persistent = err == nil
+	return err
 }
 
 // ends waits until the guest does not run, for as long as grace.
@@ -98,8 +100,13 @@ func (w *work) ends(ctx context.Context, grace time.Duration) (bool, error) {
 	}
 }
 
-// powerOff ends the guest's process. One that has ended already is no error.
+// powerOff ends the guest's process. One that has ended already is no error. One
+// without a definition gets one before: it is there for everybody to see then,
+// whatever becomes of the step.
 func (w *work) powerOff(ctx context.Context) error {
+	if err := w.keepDefinition(ctx); err != nil {
+		return err
+	}
 	err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainDestroyFlags(w.guest.Domain, 0) })
 	if said(err, golibvirt.ErrOperationInvalid, golibvirt.ErrNoDomain) {
 		return nil

@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gated/internal/op"
@@ -41,33 +42,89 @@ func (w *work) snapshot(context.Context) (action, error) {
 }
 
 // snapshotOf finds the step's snapshot, and refuses one with files of its own.
-func (w *work) snapshotOf() (golibvirt.DomainSnapshot, error) {
+func (w *work) snapshotOf() (snapshotXML, golibvirt.DomainSnapshot, error) {
 	name := w.step.Params.Str("snapshot")
 	for _, x := range w.guest.snapshots {
-		if x.Name == name && x.external() {
-			return golibvirt.DomainSnapshot{}, op.Refuse(op.Conflict, "the snapshot %s has files of its own", strconv.Quote(name)).
+		if x.Name != name {
+			continue
+		}
+		if x.external() {
+			return x, golibvirt.DomainSnapshot{}, op.Refuse(op.Conflict, "the snapshot %s has files of its own", strconv.Quote(name)).
 				WithHint("it was made by other hands; virsh blockcommit merges it")
 		}
+		return x, golibvirt.DomainSnapshot{Name: name, Dom: w.guest.Domain}, nil
 	}
-	return golibvirt.DomainSnapshot{Name: name, Dom: w.guest.Domain}, nil
+	return snapshotXML{}, golibvirt.DomainSnapshot{}, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", w.step.Target, name)
+}
+
+// unchanged refuses a guest or a snapshot that is not what was seen.
+func (w *work) unchanged(ctx context.Context, x snapshotXML) error {
+	all, err := inventory(ctx, w.session)
+	if err != nil {
+		return err
+	}
+	if _, err := w.same(all); err != nil {
+		return err
+	}
+	found, err := snapshotsOf(ctx, w.session, w.guest.Domain)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(found, x.is) {
+		return fmt.Errorf("the snapshot %s is another one than was seen, or gone", strconv.Quote(x.Name))
+	}
+	return nil
 }
 
 func (w *work) snapshotDelete(context.Context) (action, error) {
-	snap, err := w.snapshotOf()
+	x, snap, err := w.snapshotOf()
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
+		if err := w.unchanged(ctx, x); err != nil {
+			return err
+		}
 		return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainSnapshotDelete(snap, 0) })
 	}, nil
+}
+
+// rollsBack refuses a restore that would drop a disk from the definition, or take
+// back what is on a disk that is not this guest's alone.
+func (w *work) rollsBack(x snapshotXML) error {
+	if err := w.guest.used.clear(); err != nil {
+		return err
+	}
+	for _, was := range []*definitionXML{x.Domain, x.Inactive} {
+		if was == nil && x.Domain != nil {
+			continue // it stood still
+		}
+		if was == nil || !sameDisks(was.Disks, w.guest.xml.Disks) {
+			return op.Refuse(op.Conflict, "%s had other disks when the snapshot %s was made", w.step.Target, strconv.Quote(x.Name)).
+				WithHint("a restore would take back which disks it has, too: put in or detach disks first, so that they are those of then")
+		}
+	}
+	for _, d := range w.guest.xml.Disks {
+		if d.medium() || d.ReadOnly != nil {
+			continue
+		}
+		k, ok := w.guest.diskNamed(d.Target.Dev)
+		if !ok {
+			return op.Refuse(op.Conflict, "%s has a disk %s with nothing in it", w.step.Target, op.Shown(d.Target.Dev))
+		}
+		if err := w.mine(k); err != nil {
+			return err
+		}
+	}
+	return w.defined()
 }
 
 // restore puts disks and configuration back. Protection and labels are not the
 // snapshot's to give: they stay as they are.
 func (w *work) restore(context.Context) (action, error) {
-	snap, err := w.snapshotOf()
+	x, snap, err := w.snapshotOf()
 	if err == nil {
-		err = w.defined()
+		err = w.rollsBack(x)
 	}
 	if err != nil {
 		return nil, err
@@ -78,15 +135,46 @@ func (w *work) restore(context.Context) (action, error) {
 				return err
 			}
 		}
+		if err := w.unchanged(ctx, x); err != nil {
+			return err
+		}
 		if err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainRevertToSnapshot(snap, 0) }); err != nil {
 			return err
 		}
 		w.detail = "disks, memory and CPUs are those of the snapshot; labels and protection are as before"
-		active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.DomainIsActive(w.guest.Domain) })
-		if err != nil {
-			return err
-		}
-		w.guest.active = active != 0
-		return w.redefine(ctx, changes{mark: &w.guest.mark})
+		return w.remark(ctx, x)
 	}, nil
+}
+
+// remark puts the mark back that the guest had, where the snapshot's has taken its
+// place. Another one was written by somebody meanwhile, and stays.
+func (w *work) remark(ctx context.Context, x snapshotXML) error {
+	now := &domain{Domain: w.guest.Domain}
+	active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.DomainIsActive(w.guest.Domain) })
+	if err == nil {
+		err = now.read(ctx, w.session)
+	}
+	if err == nil {
+		err = now.broken
+	}
+	if err != nil {
+		return err
+	}
+	w.guest.active = active != 0
+	is, err := now.xml.mark()
+	if err != nil {
+		return err
+	}
+	for _, was := range []*definitionXML{x.Domain, x.Inactive} {
+		if was == nil {
+			continue
+		}
+		if m, err := (domainXML{UUID: was.UUID, Marks: was.Marks}).mark(); err == nil && m.is(is) {
+			return w.redefine(ctx, changes{mark: &w.guest.mark})
+		}
+	}
+	if !is.is(w.guest.mark) {
+		w.detail = "disks, memory and CPUs are those of the snapshot; labels and protection are as somebody set them meanwhile"
+	}
+	return nil
 }

@@ -152,7 +152,7 @@ func (b *bed) takesNothing(name string) {
 func unfollowed(b *bed) {
 	b.must("create", "scr")
 	path, over := b.Disks("scr")[0], b.Image("over")
-	for name, make := range map[string]func(){
+	for name, define := range map[string]func(){
 		"json": func() {
 			b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b",
 				`json:{"driver":"qcow2","file":{"driver":"file","filename":"`+path+`"}}`, over)
@@ -165,13 +165,13 @@ func unfollowed(b *bed) {
 				`'/><target dev='vda' bus='virtio'/></disk>`)
 		},
 		"nothing that can be opened as a file": func() {
-			require.NoError(b.t, os.Remove(over))
 			b.Run("mkfifo", over)
 			b.domain("real", on(over, "vda", "qcow2"))
 		},
 	} {
 		b.t.Log(name)
-		make()
+		require.NoError(b.t, os.RemoveAll(over))
+		define()
 		b.takesNothing("scr")
 		b.Virsh("undefine", "real")
 	}

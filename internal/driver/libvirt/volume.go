@@ -35,6 +35,7 @@ func volumeText(name, format string, bytes int64) string {
 // newVolume makes a volume that nothing was in, or a copy of another of the pool,
 // of at least so many bytes.
 func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, format string, bytes int64, image string) (vol golibvirt.StorageVol, where string, err error) {
+	was := w.begun
 	// What an answer that comes too late holds is nobody's: it goes through the call.
 	vol, err = longCall(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StorageVol, error) {
 		if image == "" {
@@ -58,14 +59,15 @@ func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, 
 		where, err = call(ctx, w.session, func(lv *golibvirt.Libvirt) (string, error) { return lv.StorageVolGetPath(vol) })
 	}
 	if err != nil && vol.Name != "" {
-		w.discard(ctx, vol)
+		w.discard(ctx, vol, was)
 	}
 	return vol, where, err
 }
 
 // discard deletes a volume that this step made and that nothing uses, after which
-// nothing is left of the step. What cannot be deleted is said in the log.
-func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol) {
+// the step has changed what it had before, and no more: was says whether that is
+// something. What cannot be deleted is said in the log.
+func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol, was bool) {
 	if w.session.broken {
 		return
 	}
@@ -74,7 +76,7 @@ func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol) {
 		w.cfg.Logger.Warn("a volume that no guest uses is left", "pool", vol.Pool, "volume", vol.Name, "err", err)
 		return
 	}
-	w.begun = false
+	w.begun = was
 }
 
 // volumeName is the name of a disk's volume: by the birth token of its guest, and

@@ -3,6 +3,7 @@ package libvirt
 import (
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -119,7 +120,37 @@ type snapshotXML struct {
 		Name     string `xml:"name,attr"`
 		Snapshot string `xml:"snapshot,attr"`
 	} `xml:"disks>disk"`
+	Domain   *definitionXML `xml:"domain"`         // that a restore takes back
+	Inactive *definitionXML `xml:"inactiveDomain"` // of a guest that ran: what it was to be started from next
 }
+
+// definitionXML is what this driver reads of a definition in a snapshot.
+type definitionXML struct {
+	UUID  string    `xml:"uuid"`
+	Marks []markXML `xml:"metadata>guest"`
+	Disks []diskXML `xml:"devices>disk"`
+}
+
+// is holds for what is the same snapshot, and not one that was made later under
+// the name.
+func (s snapshotXML) is(o snapshotXML) bool { return s.Name == o.Name && s.Created == o.Created }
+
+// sameDisks holds for two definitions with the same disks, whatever media they have.
+func sameDisks(a, b []diskXML) bool {
+	disks := func(all []diskXML) map[string]sourceXML {
+		out := map[string]sourceXML{}
+		for _, x := range all {
+			if !x.medium() {
+				out[x.Target.Dev] = x.Source
+			}
+		}
+		return out
+	}
+	return maps.Equal(disks(a), disks(b))
+}
+
+// medium holds for a drive whose medium can be taken out.
+func (x diskXML) medium() bool { return x.Device != "" && x.Device != "disk" && x.Device != "lun" }
 
 func (s snapshotXML) external() bool {
 	for _, d := range s.Disks {

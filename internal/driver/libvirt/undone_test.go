@@ -1,0 +1,139 @@
+package libvirt
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+
+	golibvirt "github.com/digitalocean/go-libvirt"
+)
+
+func init() {
+	beds["what lingers"] = lingering
+	beds["a guest without a definition, half destroyed"] = halfTransient
+	beds["a snapshot of other disks"] = otherDisks
+	beds["a restore over a disk of two guests"] = restoreShared
+	beds["a volume that is taken back after a change"] = takenBack
+	beds["changes while a step waits"] = changedMeanwhile
+}
+
+func (b *bed) lingers(name string, i op.Incarnation) string {
+	b.t.Helper()
+	o, err := b.d.Observe(b.t.Context(), op.Look{Target: target(name), Incarnation: i})
+	require.NoError(b.t, err)
+	return o.Lingers
+}
+
+func lingering(b *bed) {
+	b.must("create", "web")
+	b.must("disk-create", "web", "disk", "vdb", "size", int64(16))
+	i := b.look("web").Incarnation
+	require.Empty(b.t, b.lingers("web", i))
+	require.Empty(b.t, b.lingers("web", "pve:100"))
+	vda, vdb := b.Disks("web")[0], b.Disks("web")[1]
+	err := b.during(func() { b.domain("real", on(vdb, "vda", "qcow2")) }, "destroy", "web", op.Params{})
+	require.True(b.t, driver.IsUnknown(err), err)
+	require.NoFileExists(b.t, vda)
+	require.FileExists(b.t, vdb)
+	require.NotEqual(b.t, i, b.look("web").Incarnation)
+	require.Contains(b.t, b.lingers("web", i), "as web")
+	b.Virsh("domrename", "web", "db")
+	require.False(b.t, b.look("web").Present)
+	require.Contains(b.t, b.lingers("web", i), "as db")
+	b.must("destroy", "db")
+	require.Empty(b.t, b.lingers("web", i))
+	require.FileExists(b.t, vdb)
+}
+
+// Its definition comes first: a destroy that is cut off after the power leaves a
+// guest that everybody sees.
+func halfTransient(b *bed) {
+	b.must("create", "web", "state", "running")
+	b.must("disk-create", "web", "disk", "vdb", "size", int64(16))
+	i := b.look("web").Incarnation
+	vda := b.Disks("web")[0]
+	b.Virsh("undefine", "web")
+	err := b.during(func() { b.domain("real", on(vda, "vda", "qcow2")) }, "destroy", "web", op.Params{})
+	require.True(b.t, driver.IsUnknown(err), err)
+	o := b.look("web")
+	require.True(b.t, o.Present)
+	require.Equal(b.t, i, o.Incarnation)
+	require.Equal(b.t, stopped, o.Running)
+}
+
+func otherDisks(b *bed) {
+	b.must("create", "web")
+	b.must("snapshot", "web", "snapshot", "s")
+	b.must("disk-create", "web", "disk", "vdb", "size", int64(16))
+	b.keeps(b.Disks("web")[1], func() { b.refused(op.Conflict, "restore", "web", "snapshot", "s") })
+	require.Len(b.t, b.look("web").Disks, 2)
+	b.Virsh("detach-disk", "web", "vdb", "--config")
+	b.must("restore", "web", "snapshot", "s")
+}
+
+func restoreShared(b *bed) {
+	b.Plant("web", "", "")
+	b.must("snapshot", "web", "snapshot", "s")
+	b.domain("real", on(b.Image("web"), "vda", "qcow2"))
+	b.keeps(b.Image("web"), func() { b.refused(op.Conflict, "restore", "web", "snapshot", "s") })
+}
+
+// What a step had changed before, it has changed still.
+func takenBack(b *bed) {
+	s, err := b.d.session(b.t.Context())
+	require.NoError(b.t, err)
+	defer b.d.release(s)
+	for _, before := range []bool{false, true} {
+		w := &work{Driver: b.d, session: s, begun: before}
+		pool, err := w.pool(b.t.Context(), "default")
+		require.NoError(b.t, err)
+		vol, _, err := w.newVolume(b.t.Context(), pool, "v.qcow2", formatQCOW2, 1<<20, "")
+		require.NoError(b.t, err)
+		require.True(b.t, w.begun)
+		w.discard(b.t.Context(), vol, before)
+		require.Equal(b.t, before, driver.IsUnknown(w.worded(golibvirt.Error{Message: "no"})))
+		require.Empty(b.t, b.files())
+	}
+}
+
+var created = regexp.MustCompile(`<creationTime>[0-9]+</creationTime>`)
+
+func changedMeanwhile(b *bed) {
+	protect := func() {
+		b.Virsh("metadata", "web", "--uri", namespace, "--key", "gated", "--set", "<guest protected='yes'/>", "--config")
+	}
+	count := 0
+	again := func() { // libvirt counts the time of a snapshot in seconds, and takes what it is told
+		count++
+		text := created.ReplaceAllString(b.Virsh("snapshot-dumpxml", "web", "s"), fmt.Sprintf("<creationTime>%d</creationTime>", count))
+		b.Virsh("snapshot-create", "web", b.file("s.xml", text), "--redefine")
+	}
+	b.Plant("web", "", "")
+	b.must("snapshot", "web", "snapshot", "s")
+	for verb, params := range map[string]op.Params{"snapshot-delete": {"snapshot": "s"}, "restore": {"snapshot": "s"}} {
+		b.keeps(b.Image("web"), func() {
+			require.ErrorContains(b.t, b.during(protect, verb, "web", params), "changed meanwhile")
+		})
+		b.Virsh("metadata", "web", "--uri", namespace, "--remove", "--config")
+		require.ErrorContains(b.t, b.during(again, verb, "web", params), "is another one")
+		require.Equal(b.t, []string{"s"}, b.look("web").Snapshots)
+	}
+	b.keeps(b.Image("web"), func() {
+		require.ErrorContains(b.t, b.during(protect, "destroy", "web", op.Params{}), "changed meanwhile")
+	})
+	// A definition without disks: the undefine itself looks again.
+	b.domain("bare", "")
+	require.ErrorContains(b.t, b.during(func() {
+		b.Define(strings.Replace(b.Virsh("dumpxml", "bare"), "<devices>",
+			"<devices>"+on(b.file("late.qcow2", ""), "vda", "qcow2"), 1))
+	}, "destroy", "bare", op.Params{}), "not seen before")
+	require.True(b.t, b.look("bare").Present)
+	_, err := os.Stat(b.Image("web"))
+	require.NoError(b.t, err)
+}
