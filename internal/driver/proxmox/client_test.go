@@ -187,6 +187,9 @@ func TestTrust(t *testing.T) {
 	require.EqualValues(t, 3, asked.Load())
 	other := filepath.Join(t.TempDir(), "none.pem")
 	require.NoError(t, os.WriteFile(other, []byte("no certificate"), 0o644))
+	_, err = newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: other + ".missing"})
+	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorContains(t, err, "proxmox.ca_file cannot be read: ")
 	_, err = newClient(Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: other})
 	require.ErrorContains(t, err, "no certificate in PEM")
 	cfg.Fingerprint, cfg.CAFile, cfg.URL = "", "", "https://127.0.0.1:1"

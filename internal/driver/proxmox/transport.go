@@ -18,6 +18,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"gated/internal/op"
 )
 
 // transport is below the library, which takes every status but 400, 401, 403, 500
@@ -111,7 +113,8 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	}
 	text, err := os.ReadFile(cfg.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("proxmox.ca_file: %w", err)
+		return nil, op.Refuse(op.Conflict, "proxmox.ca_file cannot be read: %v", err).
+			WithHint("copy the node's /etc/pve/pve-root-ca.pem there, or pin its certificate with proxmox.fingerprint instead")
 	}
 	c.RootCAs = x509.NewCertPool()
 	if !c.RootCAs.AppendCertsFromPEM(text) {
