@@ -85,27 +85,37 @@ func untabbed(line string) string {
 	return b.String()
 }
 
-// cutAt cuts a line into parts of at most so many columns, at least one part.
-// Characters beyond ASCII may take two.
+// cutAt cuts a line into parts of at most so many columns, at least one part: at
+// blanks, which begin the next part, and inside a word only where it is longer
+// than that. Characters beyond ASCII may take two columns.
 func cutAt(line string, cols int) []string {
 	var parts []string
 	width, from := 0, 0
+	blankAt, widthThere := 0, 0 // the end of the last word, and the part's width until there
+	before := ' '
 	for i, r := range line {
 		w := 1
 		if r > unicode.MaxASCII {
 			w = 2
 		}
-		if width+w > cols {
-			parts = append(parts, line[from:i])
-			width, from = 0, i
+		if r == ' ' && before != ' ' {
+			blankAt, widthThere = i, width
+		}
+		before = r
+		for width+w > cols {
+			if blankAt <= from {
+				blankAt, widthThere = i, width
+			}
+			parts = append(parts, line[from:blankAt])
+			width, from = width-widthThere, blankAt
 		}
 		width += w
 	}
 	return append(parts, line[from:])
 }
 
-// Facts lays out facts in columns after indent, and those of several lines below
-// their names.
+// Facts lays out facts in columns after indent, and those of several lines, or of
+// one with blanks that would not show in a column, below their names.
 func Facts(indent string, facts []op.Fact) string {
 	var b strings.Builder
 	var rows []string
@@ -115,7 +125,7 @@ func Facts(indent string, facts []op.Fact) string {
 	}
 	for _, f := range facts {
 		text := strings.TrimRight(f.Text, "\n")
-		if !strings.Contains(text, "\n") {
+		if Inline(text) == text || !strings.Contains(text, "\n") && asShown(text) != text {
 			rows = append(rows, indent+Row(f.Name, text))
 			continue
 		}

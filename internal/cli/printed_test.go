@@ -26,6 +26,12 @@ func TestPrinted(t *testing.T) {
 		"été":                         "  > été\n",
 		strings.Repeat("x", 68) + "y": "  > " + strings.Repeat("x", 68) + "\n  | y\n",
 		strings.Repeat("x", 68):       "  > " + strings.Repeat("x", 68) + "\n",
+		// A line is cut at a blank, which the next part begins with; nothing is lost.
+		"ab " + strings.Repeat("x", 66) + " c": "  > ab\n  |  " + strings.Repeat("x", 66) + "\n  |  c\n",
+		strings.Repeat("x", 68) + "  y":        "  > " + strings.Repeat("x", 68) + "\n  |   y\n",
+		strings.Repeat("word ", 20):            "  > " + strings.TrimRight(strings.Repeat("word ", 13), " ") + "\n  | " + strings.TrimRight(strings.Repeat(" word", 7), " ") + "\n",
+		"  " + strings.Repeat("x", 67):         "  >   " + strings.Repeat("x", 66) + "\n  | x\n",
+		"a " + strings.Repeat("x", 69) + " b":  "  > a\n  |  " + strings.Repeat("x", 67) + "\n  | xx b\n",
 	} {
 		require.Equal(t, want, Printed("  ", text), "%q", text)
 	}
@@ -54,7 +60,8 @@ func TestPrintedHasMarks(t *testing.T) {
 func TestFacts(t *testing.T) {
 	require.Equal(t, "    runs  /bin/a\n    probe:\n      > one\n      >   two\n    bytes  3\n", Facts("    ", []op.Fact{
 		{Name: "runs", Text: "/bin/a"}, {Name: "probe", Text: "one\n  two\n"}, {Name: "bytes", Text: "3\n"}}))
-	require.Equal(t, "a  \"x\\x20\\x20y\"\n", Facts("", []op.Fact{{Name: "a", Text: "x  y"}}), "one line is as strict as ever")
+	require.Equal(t, "a:\n  > FATAL:  database\nb  \"x\\x20\\x20\\x1b\"\n",
+		Facts("", []op.Fact{{Name: "a", Text: "FATAL:  database\n"}, {Name: "b", Text: "x  \x1b"}}), "blanks show as they are, and nothing else does")
 	require.Empty(t, Facts("", nil))
 	long := strings.Repeat("x\n", 32<<10) + "the last"
 	require.Equal(t, "probe:\n"+strings.Repeat("  > x\n", 32<<10)+"  > the last\n", Facts("", []op.Fact{{Name: "probe", Text: long}}),
