@@ -77,6 +77,7 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 		}
 	}
 	d.tookRevoked(list, at, insist)
+	d.sayRevoked()
 	if err := d.adoptFirst(ctx, h); err != nil {
 		return err
 	}

@@ -205,18 +205,20 @@ func TestWithoutInotify(t *testing.T) {
 // the log.
 func TestWhatTheLogSaysOfRevokedKeys(t *testing.T) {
 	for body, want := range map[string][2]bool{
-		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: none, there is no /x"}`:                {true, false},
-		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: 0 in /x"}`:                             {true, false},
-		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: 10 in /x"}`:                            {true, true},
-		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: the revocation file cannot be read"}`:  {true, true},
-		`{"seq":1,"kind":"started","detail":"gated 0"}`:                                                    {true, false},
-		`{"seq":1,"kind":"trusted","detail":"0 keys revoked, sha256:"}`:                                    {true, false},
-		`{"seq":1,"kind":"trusted","detail":"10 keys revoked, sha256:00"}`:                                 {true, true},
-		`{"seq":1,"kind":"trusted","detail":"the revocation file cannot be read, so no signature counts"}`: {true, true},
-		`{"seq":1,"kind":"trusted","detail":"the file of signers was that of epoch 1"}`:                    {false, false},
-		`{"seq":1,"kind":"trusted","detail":`:                                                              {true, true},
-		`{"seq":1,"kind":"planned","params":{"labels":{"kind":"trusted"}}}`:                                {false, false},
-		`{"seq":1,"kind":"stopped"}`:                                                                       {false, false},
+		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: none, there is no /x"}`:                    {true, false},
+		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: 0 in /x"}`:                                 {true, false},
+		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: 10 in /x"}`:                                {true, true},
+		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: the revocation file cannot be read"}`:      {true, true},
+		`{"seq":1,"kind":"started","detail":"gated 1; revoked keys: ` + saysUnread + saysNever + `/x, which"}`: {true, false},
+		`{"seq":1,"kind":"trusted","detail":"` + saysUnread + saysNever + `/x, which"}`:                        {true, false},
+		`{"seq":1,"kind":"started","detail":"gated 0"}`:                                                        {true, false},
+		`{"seq":1,"kind":"trusted","detail":"0 keys revoked, sha256:"}`:                                        {true, false},
+		`{"seq":1,"kind":"trusted","detail":"10 keys revoked, sha256:00"}`:                                     {true, true},
+		`{"seq":1,"kind":"trusted","detail":"the revocation file cannot be read, so no signature counts"}`:     {true, true},
+		`{"seq":1,"kind":"trusted","detail":"the file of signers was that of epoch 1"}`:                        {false, false},
+		`{"seq":1,"kind":"trusted","detail":`:                                                                  {true, true},
+		`{"seq":1,"kind":"planned","params":{"labels":{"kind":"trusted"}}}`:                                    {false, false},
+		`{"seq":1,"kind":"stopped"}`: {false, false},
 	} {
 		known, revoked := tellsRevoked([]byte(body))
 		require.Equal(t, want, [2]bool{known, known && revoked}, body)

@@ -184,15 +184,19 @@ func (r *revocations) load(v verdict) (list *authz.Revoked, at stamp, ok bool) {
 func (r *revocations) took(list *authz.Revoked, at stamp, v verdict) {
 	var nobody *authz.Trust
 	r.list, r.taken, r.begun, r.refused = list, at, true, v == refuse
-	r.needed = list.Count() > 0 || nobody.WithRevoked(list).Blocked() != nil
+	never := r.required && !r.needed && at == stamp{} // it was named and never there, and nothing was revoked before
+	r.needed = list.Count() > 0 || !never && nobody.WithRevoked(list).Blocked() != nil
 }
 
 func (r *revocations) read() (*authz.Revoked, stamp) {
 	before := r.look()
 	text, err := readBounded(r.path, authz.MaxRevoked, 0)
-	if errors.Is(err, fs.ErrNotExist) && !r.required {
-		if r.needed {
+	if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case r.needed:
 			return r.absent(), stamp{}
+		case r.required:
+			return unreadable(saysNever+"%s, which revocation_file in gated.yaml names: make it, be it empty", r.path), stamp{}
 		}
 		return nil, stamp{}
 	}

@@ -219,6 +219,42 @@ func TestRevokedFileThatIsNamed(t *testing.T) {
 	w.halt()
 }
 
+// TestRevokedFileThatWasNeverThere locks the gate while it is named, and not when
+// it is not named any more: no key was revoked. Where one was, it goes on to.
+func TestRevokedFileThatWasNeverThere(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	conf := filepath.Join(w.state, "gated.yaml")
+	plain, named := read(t, conf), read(t, conf)+"revocation_file: "+w.revokedFile()+"\n"
+	say := func(text string) { require.NoError(t, os.WriteFile(conf, []byte(text), 0o600)) }
+	say(named)
+	w.serve()
+	id := w.waiting("web")
+	require.ErrorIs(t, w.approve(id), op.Unavailable)
+	require.Contains(t, w.health("revoked keys").Detail, "no key was revoked, and there is no "+w.revokedFile())
+	w.halt()
+	say(plain)
+	w.serve()
+	require.True(t, w.health("revoked keys").OK, w.health("revoked keys").Detail)
+	say(named)
+	w.hup()
+	require.False(t, w.health("revoked keys").OK)
+	w.halt()
+	say(plain)
+	w.serve()
+	require.True(t, w.health("revoked keys").OK, "a reload says it as a start does")
+	require.NoError(t, os.WriteFile(w.revokedFile(), []byte(w.fingerprint()+"\n"), 0o600))
+	w.trusted(2)
+	w.halt()
+	require.NoError(t, os.Remove(w.revokedFile()))
+	for _, text := range []string{named, plain} {
+		say(text)
+		w.serve()
+		require.Contains(t, w.health("revoked keys").Detail, "keys were revoked: put it back")
+		w.halt()
+	}
+}
+
 // TestRulesThatCannotBeMetShow in status, and are in force all the same.
 func TestRulesThatCannotBeMetShow(t *testing.T) {
 	w := newWorld(t)

@@ -15,16 +15,20 @@ const (
 	saysRevoked = "; revoked keys: "
 	saysNone    = "none, "
 	saysOlder   = "the file of signers "
+	// saysNever begins why a file that is named, and was never there, cannot be
+	// read, and saysUnread what that becomes: nothing was revoked before it.
+	saysNever  = "no key was revoked, and there is no "
+	saysUnread = "the revocation file cannot be read, so no signature counts: "
 )
 
 // startedDetail is the detail of the entry of a start.
 func startedDetail(revoked string) string { return "gated " + Version() + saysRevoked + revoked }
 
-// missedAtStart reports whether the default revocation file is not there,
+// missedAtStart reports whether the revocation file is not there,
 // although the log says that keys were revoked: a gate that began with none
 // then would take a lost file, or one that is being saved, for pardon.
 func (d *daemon) missedAtStart(ctx context.Context) (missed bool, err error) {
-	if d.revoked.required || d.revoked.look() != (stamp{}) {
+	if d.revoked.look() != (stamp{}) {
 		return false, nil
 	}
 	err = d.opened.store.View(ctx, func(tx *store.Tx) error {
@@ -58,10 +62,16 @@ func tellsRevoked(body []byte) (known, revoked bool) {
 	switch audit.Kind(e.Kind) {
 	case audit.Started:
 		_, says, told := strings.Cut(e.Detail, saysRevoked)
-		return true, told && !strings.HasPrefix(says, saysNone) && !strings.HasPrefix(says, "0 ")
+		return true, told && !strings.HasPrefix(says, saysNone) && !tellsNothing(says)
 	case audit.Trusted:
-		return !strings.HasPrefix(e.Detail, saysOlder), !strings.HasPrefix(e.Detail, "0 ")
+		return !strings.HasPrefix(e.Detail, saysOlder), !tellsNothing(e.Detail)
 	default:
 		return false, false // it was in a label
 	}
+}
+
+// tellsNothing reports whether what is said of revoked keys is that there are
+// none, or that a file which was just named is not there yet.
+func tellsNothing(says string) bool {
+	return strings.HasPrefix(says, "0 ") || strings.HasPrefix(says, saysUnread+saysNever)
 }
