@@ -117,6 +117,15 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 		if err != nil {
 			return err
 		}
+		dir, err := poolPath(ctx, s, pool)
+		if err != nil {
+			return err
+		}
+		if weakPlace(dir) {
+			out.add("pool "+name, driver.Note, dir+" keeps no birth times of files that this daemon can read: a disk cannot be told from a later one, and no guest is made there",
+				"another file system (ext4 with inodes of 256 bytes, XFS, Btrfs), or let the daemon search that directory")
+			continue
+		}
 		out.add("pool "+name, driver.OK, driver.Size(int64(min(free, 1<<62)))+" free", "")
 	}
 	return nil

@@ -28,12 +28,23 @@ func (w *work) create(ctx context.Context) (action, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir, err := poolPath(ctx, w.session, pool)
+	if err != nil {
+		return nil, err
+	}
+	if weakPlace(dir) {
+		return nil, op.Refuse(op.Conflict, "in the pool %s a disk cannot be told from a later one: %s keeps no birth times, and no generations that can be read", t.Pool, dir).
+			WithHint("use a pool on a file system that has them (ext4 with inodes of 256 bytes, XFS, Btrfs) and in a directory that the daemon may search")
+	}
 	return func(ctx context.Context) error {
 		vol, where, err := w.newVolume(ctx, pool, volumeName(w.step.Birth, firstDisk, t.Format), t.Format, t.Disk<<20, t.Image)
 		if err != nil {
 			return err
 		}
-		id, err := identify(disk{path: where, volume: &vol})
+		id, weak, err := identify(disk{path: where, volume: &vol})
+		if weak && err == nil {
+			err = fmt.Errorf("the new disk %s could not be told from a later one", where)
+		}
 		if err != nil {
 			w.discard(ctx, vol, false)
 			return err

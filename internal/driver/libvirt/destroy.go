@@ -157,7 +157,7 @@ func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error 
 	if err := w.lookUpVolume(ctx, w.session, &now); err != nil {
 		return err
 	}
-	id, err := identify(now)
+	id, _, err := identify(now)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type disk struct {
 	target    string // "vda"
 	path      string // of a file or a device; empty for what has none here
 	id        op.StorageID
+	weak      bool // another disk could come to have the id
 	format    string
 	capacity  int64 // bytes; 0 where it is not known
 	allocated int64 // bytes
@@ -71,7 +72,7 @@ func (d *Driver) disk(ctx context.Context, s *session, x diskXML) (disk, error) 
 	if err := d.lookUpVolume(ctx, s, &k); err != nil {
 		return k, err
 	}
-	k.id, err = identify(k)
+	k.id, k.weak, err = identify(k)
 	return k, err
 }
 
@@ -116,25 +117,70 @@ func statOf(path string) (st unix.Statx_t, err error) {
 
 // identify tells a disk from another one under its path: a file by its inode and
 // the time at which that was made, anything else by the key that libvirt has for
-// the volume. A file that this daemon cannot see has its path alone.
-func identify(k disk) (op.StorageID, error) {
+// the volume. A file that this daemon cannot see has its path alone. An id is weak
+// if another disk could come to have it.
+func identify(k disk) (id op.StorageID, weak bool, err error) {
 	if !filepath.IsAbs(k.path) && k.volume != nil { // a pool of another host
-		return op.StorageID("libvirt:volume:" + k.volume.Key), nil
+		return op.StorageID("libvirt:volume:" + k.volume.Key), false, nil
 	}
 	st, err := statOf(k.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return op.StorageID("libvirt:missing:" + k.path), nil
+		return op.StorageID("libvirt:missing:" + k.path), true, nil
 	case errors.Is(err, fs.ErrPermission):
-		return op.StorageID("libvirt:unseen:" + k.path), nil
+		return op.StorageID("libvirt:unseen:" + k.path), true, nil
 	case err != nil:
-		return "", &os.PathError{Op: "statx", Path: k.path, Err: err}
+		return "", true, &os.PathError{Op: "statx", Path: k.path, Err: err}
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
-		return op.StorageID(fmt.Sprintf("libvirt:file:%s@%d.%d.%09d", k.path, st.Ino, st.Btime.Sec, st.Btime.Nsec)), nil
+		id, weak = fileID(k.path, st, generation)
+		return id, weak, nil
 	}
 	if k.volume != nil {
-		return op.StorageID("libvirt:volume:" + k.volume.Key), nil
+		return op.StorageID("libvirt:volume:" + k.volume.Key), false, nil
 	}
-	return op.StorageID("libvirt:path:" + k.path), nil
+	return op.StorageID("libvirt:path:" + k.path), false, nil
+}
+
+// fileID is the id of a file. An inode is given to the next file when one is
+// deleted, so it is nothing by itself: the time at which the file was made tells
+// the two apart, or the generation of the inode where the file system has no such
+// times.
+func fileID(path string, st unix.Statx_t, generation func(string) (uint32, bool)) (id op.StorageID, weak bool) {
+	if st.Mask&unix.STATX_BTIME != 0 {
+		return op.StorageID(fmt.Sprintf("libvirt:file:%s@%d.%d.%09d", path, st.Ino, st.Btime.Sec, st.Btime.Nsec)), false
+	}
+	if n, ok := generation(path); ok {
+		return op.StorageID(fmt.Sprintf("libvirt:file:%s@%d.g%d", path, st.Ino, n)), false
+	}
+	return op.StorageID(fmt.Sprintf("libvirt:weak:%s@%d", path, st.Ino)), true
+}
+
+// getVersion is FS_IOC_GETVERSION of linux/fs.h where a long has 64 bits: what is
+// returned has 32 (ioctl_getversion of ext4 and others).
+const getVersion = 0x80087601
+
+// generation is that of the inode at the end of a path, as ext2 to ext4, XFS and
+// others count them; 0 is what a file system says that has none.
+func generation(path string) (uint32, bool) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = f.Close() }()
+	n, err := unix.IoctlGetUint32(int(f.Fd()), getVersion)
+	return n, err == nil && n != 0
+}
+
+// weakPlace holds for a directory in which files cannot be told from later ones.
+func weakPlace(dir string) bool {
+	st, err := statOf(dir)
+	if err != nil {
+		return !absentFile(err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return false // a pool of devices
+	}
+	_, weak := fileID(dir, st, generation)
+	return weak
 }

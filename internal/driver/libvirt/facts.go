@@ -19,6 +19,11 @@ func (g *guest) facts() []op.Fact {
 	for _, k := range g.disks {
 		facts = append(facts, op.Fact{Name: "disk " + op.Shown(k.target), Text: op.Shown(g.diskText(k))})
 	}
+	for _, k := range g.disks {
+		if k.weak && k.deletable() {
+			add("not sure", "whether %s is the disk that it was: its file system keeps no birth times, or may not be looked at", k.target)
+		}
+	}
 	if len(g.disks) == 0 {
 		add("disks", "none")
 	}

@@ -231,14 +231,22 @@ func snapshotsOf(ctx context.Context, s *session, dom golibvirt.Domain) ([]snaps
 
 // birth is the token of the step that made the guest. Whoever may define domains
 // can write it with the UUID that it belongs to; the disk that it was written for
-// cannot be made again.
+// cannot be made again. It counts while that is all that a destroy would take of
+// files: what other hands put in was not made by that step.
 func (g *guest) birth() string {
+	made := false
 	for _, k := range g.disks {
-		if string(k.id) == g.mark.disk {
-			return g.mark.birth
+		switch {
+		case string(k.id) == g.mark.disk && !k.weak:
+			made = true
+		case k.deletable():
+			return ""
 		}
 	}
-	return ""
+	if !made || g.takesNVRAM() {
+		return ""
+	}
+	return g.mark.birth
 }
 
 // incarnation names the guest in a way that no name, no UUID and no copied

@@ -26,6 +26,16 @@ func (w *work) pool(ctx context.Context, name string) (golibvirt.StoragePool, er
 	return pool, err
 }
 
+// poolPath is the directory of a pool, or whatever else it is in.
+func poolPath(ctx context.Context, s *session, pool golibvirt.StoragePool) (string, error) {
+	text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) { return lv.StoragePoolGetXMLDesc(pool, 0) })
+	if err != nil {
+		return "", err
+	}
+	x, err := parseXML[poolXML](text)
+	return x.Path, err
+}
+
 // volumeText is the XML of a new volume.
 func volumeText(name, format string, bytes int64) string {
 	return fmt.Sprintf(`<volume><name>%s</name><capacity unit='bytes'>%d</capacity><allocation unit='bytes'>0</allocation>`+

@@ -88,6 +88,12 @@ type storeXML struct {
 	Backing *storeXML `xml:"backingStore"`
 }
 
+// poolXML is what this driver reads of a pool's XML.
+type poolXML struct {
+	XMLName xml.Name `xml:"pool"`
+	Path    string   `xml:"target>path"`
+}
+
 // volumeXML is what this driver reads of a volume's XML. Sizes are in bytes.
 type volumeXML struct {
 	XMLName    xml.Name `xml:"volume"`
