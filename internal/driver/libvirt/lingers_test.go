@@ -1,0 +1,59 @@
+package libvirt_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
+	"gated/internal/driver/libvirt/libvirttest"
+	"gated/internal/driver/libvirt/libvirtworld"
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// afterwards is a driver after whose work other hands do something.
+type afterwards struct {
+	driver.Driver
+	do func()
+}
+
+func (a afterwards) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
+	did, err := a.Driver.Execute(ctx, p)
+	a.do()
+	return did, err
+}
+
+// A destroy that took one of two disks is no destroy, whatever the guest that is
+// left is called: the disk that is gone makes it another incarnation, and no other
+// guest.
+func TestHalfDestroyed(t *testing.T) {
+	t.Parallel()
+	l := libvirttest.Start(t)
+	proxy := l.Proxy()
+	for name, rename := range map[string]bool{"under its name": false, "renamed": true} {
+		t.Run(name, func(t *testing.T) {
+			l := l.For(t)
+			w := libvirtworld.New(t, l, proxy)
+			w.Make("web")
+			l.Virsh("vol-create-as", "default", "more.qcow2", "16M", "--format", "qcow2")
+			l.Virsh("attach-disk", "web", l.Image("more"), "vdb", "--config", "--subdriver", "qcow2")
+			l.Run("chattr", "+i", l.Image("more"))
+			defer func() { l.Run("chattr", "-i", l.Image("more")) }()
+			g := drivertest.NewGate(t, w)
+			g.Use(afterwards{w.Driver, func() {
+				if rename {
+					l.Virsh("domrename", "web", "db")
+				}
+			}})
+			before := g.Look("web").Incarnation
+			s := g.Do(drivertest.Hub, op.Ask{Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "web"}, Params: op.Params{}})
+			require.NoFileExists(t, l.Image("web"))
+			require.FileExists(t, l.Image("more"))
+			require.Equal(t, op.StateInterrupted, s.State, s.Detail)
+			require.NotEqual(t, before, g.Look("web").Incarnation)
+		})
+	}
+}
