@@ -77,7 +77,7 @@ func what(j api.Job) string {
 	if len(j.Steps) == 0 {
 		return ""
 	}
-	text := j.Steps[0].Op + " " + j.Steps[0].Target
+	text := cli.Inline(j.Steps[0].Op) + " " + cli.Asked(j.Steps[0].Target, j.Steps[0].Params)
 	if n := len(j.Steps) - 1; n > 0 {
 		text += " and " + count(n, "more step")
 	}

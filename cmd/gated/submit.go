@@ -96,7 +96,7 @@ func (t *tool) jobEnd(j api.Job) error {
 func (t *tool) sayWaits(j api.Job) {
 	for _, s := range j.Steps {
 		if s.State == op.StatePending {
-			t.Say(wordsStepWaits, op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(s.Why), op.Shown(s.ID))
+			t.Say(wordsStepWaits, op.Shown(s.ID), op.Shown(s.Op), cli.Asked(s.Target, s.Params), op.Shown(s.Why), op.Shown(s.ID))
 			for _, role := range otherRoles(s.Op) {
 				t.Say(wordsStepOtherRole, op.Shown(s.ID), op.Shown(string(role)), op.Shown(string(role)))
 			}

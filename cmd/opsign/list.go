@@ -62,7 +62,7 @@ func (t *tool) listRequests(requests []api.Request) error {
 		for i, s := range r.Signatures {
 			signed[i] = s.Principal
 		}
-		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, r.Target, strings.Join(r.RequestedBy, ","), cli.Moment(r.ExpiresAt),
+		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","), cli.Moment(r.ExpiresAt),
 			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
 	}
 	_, err := io.WriteString(t.Stdout, told(cli.Columns(rows...), t.Stdout))

@@ -50,6 +50,15 @@ type item struct {
 	exit     int
 }
 
+// name says which request an item is, safe to print. Those for one command differ in
+// what is asked of it.
+func (it *item) name() string {
+	if r := it.shown.request; r.Op == op.Run {
+		return cli.Inline(it.id) + " " + cli.Asked(r.Target, r.Params)
+	}
+	return cli.Inline(it.id)
+}
+
 // decision is what the operator did with a request.
 type decision string
 
@@ -137,7 +146,7 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 	}
 	if !r.decidable(it.shown.request) {
 		it.outcome, it.marked = sprint(wordsOutGone, cli.Inline(string(it.shown.request.State))), false
-		r.message += sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
+		r.message += sprint(wordsReviewOutcome, it.name(), it.outcome)
 		it.decision = skipped
 		r.at++
 		return false, nil

@@ -22,7 +22,7 @@ func (r *review) approve(ctx context.Context, it *item) error {
 	if err := r.screen.aside(func() error { return r.signItem(ctx, it) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
+	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
@@ -73,7 +73,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
+	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
@@ -160,7 +160,7 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 				}
 				continue
 			}
-			r.message += sprint(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
+			r.message += sprint(wordsReviewOutcome, it.name(), it.outcome)
 		}
 		return nil
 	})
@@ -194,7 +194,7 @@ func (r *review) failed(it *item, err error) error {
 	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
 		return err
 	}
-	r.message += sprint(wordsReviewOutcome, cli.Inline(it.id), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
+	r.message += sprint(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (r *review) summary(err error) error {
 			}
 			continue
 		}
-		r.Print(wordsReviewOutcome, cli.Inline(it.id), it.outcome)
+		r.Print(wordsReviewOutcome, it.name(), it.outcome)
 	}
 	if err != nil {
 		return err

@@ -67,3 +67,11 @@ func TestWorstExitCode(t *testing.T) {
 	r := &review{approval: approval{asker: &asker{tool: &tool{Tool: cli.Tool{Stdout: io.Discard}}}}}
 	require.ErrorIs(t, r.summary(io.ErrClosedPipe), io.ErrClosedPipe)
 }
+
+// Requests for one command differ in what is asked of it, and the summary says so.
+func TestReviewNamesWhatIsAskedOfACommand(t *testing.T) {
+	it := &item{id: "j2.1", shown: question{request: api.Request{Op: op.Run, Target: "command/drop-db", Params: op.Params{"database": "shop"}}}}
+	require.Equal(t, `j2.1 command/drop-db {"database":"shop"}`, it.name())
+	it.shown.request.Op = "guest.destroy"
+	require.Equal(t, "j2.1", it.name())
+}
