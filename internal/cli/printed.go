@@ -103,7 +103,7 @@ func cutAt(line string, cols int) []string {
 		}
 		before = r
 		for width+w > cols {
-			if blankAt <= from {
+			if r == ' ' || blankAt <= from {
 				blankAt, widthThere = i, width
 			}
 			parts = append(parts, line[from:blankAt])
