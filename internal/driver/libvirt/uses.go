@@ -191,11 +191,11 @@ func (f *follower) layer(ctx context.Context, slot string, x storeXML, depth int
 // follow follows what a file itself names below it.
 func (f *follower) follow(ctx context.Context, slot, path, format string, depth int) {
 	path = filepath.Clean(path)
-	if key := slot + "\x00" + format + "\x00" + path; f.seen[key] {
+	key := slot + "\x00" + format + "\x00" + path
+	if f.seen[key] {
 		return
-	} else {
-		f.seen[key] = true
 	}
+	f.seen[key] = true
 	if depth > maxChain {
 		f.doubt("%s has more than %d files below it", slot, maxChain)
 		return
