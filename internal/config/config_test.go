@@ -177,7 +177,7 @@ func TestRenderRoundTrips(t *testing.T) {
 func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	b, err := config.Render(config.Initial{Host: "h", State: "/var/lib/my gated"})
 	require.NoError(t, err)
-	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?[a-z_]+:)`).ReplaceAllString(string(b), "$1")
+	all := regexp.MustCompile(`(?m)^#([a-z ] *(?:- )?[a-z_-]+:)`).ReplaceAllString(string(b), "$1")
 	before, rest, _ := strings.Cut(all, "\nhub:\n")
 	section, after, _ := strings.Cut(rest, "\n\n")
 	hub, err := config.Parse("gated.yaml", []byte("host: h\nhub:\n"+section+"\n"))
@@ -210,9 +210,9 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands
-	least, err := config.Parse("gated.yaml", []byte("host: h\ncommands: {dropdb: {argv: [/bin/x]}}\n"))
+	least, err := config.Parse("gated.yaml", []byte("host: h\ncommands: {drop-db: {argv: [/bin/x]}}\n"))
 	require.NoError(t, err)
-	shown, plainly := c.Commands["dropdb"], least.Commands["dropdb"]
+	shown, plainly := c.Commands["drop-db"], least.Commands["drop-db"]
 	require.Equal(t, []any{plainly.Timeout, plainly.ProbeTimeout, plainly.Output, plainly.Benign}, []any{shown.Timeout, shown.ProbeTimeout, shown.Output, shown.Benign})
 	want.Commands = c.Commands // all else of it depends on the command
 	require.Len(t, c.Policy.Rules, 2)
