@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ const trialDeadline = 30 * time.Second
 func (t *tool) doctorCommand() *cobra.Command {
 	var scope string
 	var settings []string
+	var backends bool
 	c := t.command("doctor", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		p, err := place(c, scope)
 		if err != nil {
@@ -33,7 +35,12 @@ func (t *tool) doctorCommand() *cobra.Command {
 		}
 		d := doctor.Doctor{Place: p, Socket: where.Socket, Connect: t.doctorGate, Caller: t.caller,
 			Settings: t.agentSettings(p, settings), Home: t.hookHomeOf, Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
-		r := d.Run(c.Context())
+		d.Reserved = func(ctx context.Context) bool { return t.anyReserved(ctx, p) }
+		run := d.Run
+		if backends {
+			run = d.RunBackends
+		}
+		r := run(c.Context())
 		if t.JSON {
 			err = t.Emit(r)
 		} else {
@@ -45,6 +52,7 @@ func (t *tool) doctorCommand() *cobra.Command {
 		return err
 	})
 	scopeFlag(c, &scope)
+	c.Flags().BoolVar(&backends, "backends", false, flagDoctorBackends)
 	c.Flags().StringArrayVar(&settings, "agent-settings", nil, flagDoctorSettings)
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
 	return c
@@ -72,6 +80,18 @@ func (t *tool) caller(ctx context.Context) (api.Caller, error) {
 	}
 	defer cl.Close()
 	return cl.Self(ctx)
+}
+
+// anyReserved reports whether anybody holds anything in a place, as far as the
+// daemon says.
+func (t *tool) anyReserved(ctx context.Context, p api.Place) bool {
+	cl, err := t.Client()
+	if err != nil {
+		return false
+	}
+	defer cl.Close()
+	list, err := cl.Reservations(ctx, client.ReservationQuery{Scope: p.Path, Limit: 1})
+	return err == nil && len(list.Reservations) > 0
 }
 
 // agentSettings are the files of settings that count in a place: those that
@@ -111,14 +131,19 @@ func (t *tool) showDoctor(r doctor.Report) error {
 			}
 		}
 	}
-	t.Print(wordsBlind)
+	if len(r.Blind) > 0 {
+		t.Print(wordsBlind)
+	}
 	for _, b := range r.Blind {
 		t.Print(wordsBlindLine, b)
 	}
-	if r.Sound {
-		t.Print(wordsDoctorSound)
-	} else {
+	switch {
+	case !r.Sound:
 		t.Print(wordsDoctorUnsound)
+	case slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Setup != nil }):
+		t.Print(wordsDoctorSound)
+	default:
+		t.Print(wordsDoctorNothing)
 	}
 	return nil
 }

@@ -161,11 +161,11 @@ being run. What else is in the settings stays as it is, and a copy of them is ke
 	"hook uninstall": {"uninstall", "Take out what hook install put in", "What was there before is put back.",
 		"  gated hook uninstall --git"},
 	"hook status": {"status", "Say how often hooks could not check, and why", "", "  gated hook status"},
-	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying, and how the daemon's back ends are",
-		`Has the daemon check its back ends. Reserves a path that does not exist under a name of its own, runs each hook that is
+	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying, and how the daemon's back ends and its hub are",
+		`Has the daemon check its back ends, and says how it stands with its hub, if it polls one. Reserves a path that does not exist under a name of its own, runs each hook that is
 installed with it and with a free one, and takes away what it made. Changes no file of yours. Exits 1 if a hook does not block, if
-nothing is installed, or if anything else is wrong: a back end that is away, too.`,
-		"  gated doctor"},
+none is installed where something is reserved, or if anything else is wrong: a back end or the hub that is away, too.`,
+		"  gated doctor\n  gated doctor --backends"},
 	"hub": {"hub --dir DIR", "Serve desired state and signed operations to gates, and show what they report",
 		`The reference hub: DIR/HOST/*.yaml are the sets of the gate of that host, DIR/HOST/operations/NAME.json with NAME.json.sig
 what opsign sign wrote for it. It reads DIR and writes nothing; reports are kept in memory, and / is a page of them. What others can
@@ -274,6 +274,7 @@ const (
 	flagExitCode       = "refuse with exit code 2 and the reason on standard error, instead of JSON"
 	flagHookLines      = "how many of the last failures"
 	flagGitHooks       = "git's hooks pre-commit and pre-push, too"
+	flagDoctorBackends = "look at the daemon's back ends alone"
 	flagDoctorSettings = "a `FILE` of agents' settings to try, beside the usual ones; may be given again"
 	flagSharedHooks    = "also where git's hooks are in a directory that serves other repositories"
 	flagAgentSettings  = "the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)"
@@ -562,6 +563,7 @@ const (
 	wordsBlind         = "what no hook can see:\n"
 	wordsBlindLine     = "  - %s\n"
 	wordsDoctorSound   = "everything that is installed blocks\n"
+	wordsDoctorNothing = "nothing is wrong\n"
 	wordsDoctorUnsound = "NOT everything is right: see above\n"
 )
 
@@ -648,7 +650,7 @@ func sourceState(s api.SourceStatus) string {
 	text := count(s.Sets, "set") + ", not read yet"
 	switch {
 	case s.Error != nil:
-		text = fmt.Sprintf("%s: %s", s.Error.Code, s.Error.Detail)
+		text = s.Error.Detail
 	case s.ReadAt != nil:
 		text = count(s.Sets, "set") + ", read " + cli.Moment(*s.ReadAt)
 	}

@@ -33,11 +33,14 @@ type Doctor struct {
 	Socket string // of the daemon to look at; "" is the one that the environment names
 	// Connect returns the daemon of a socket, "" as above, asked with an agent's
 	// token or as the process itself.
-	Connect  func(socket, token string) (Gate, error)
-	Caller   func(context.Context) (api.Caller, error) // whom that of Socket takes the caller for, with the token that it has
-	Settings []string                                  // files of agents' settings that count here
-	Home     func(socket string) hook.Home             // of this user's hooks
-	Env      []string                                  // of a hook; no agent's token is ever taken from it
+	Connect func(socket, token string) (Gate, error)
+	Caller  func(context.Context) (api.Caller, error) // whom that of Socket takes the caller for, with the token that it has
+	// Reserved reports whether anybody holds anything in the directory, which hooks
+	// would have to keep; nil says that nobody does.
+	Reserved func(context.Context) bool
+	Settings []string                      // files of agents' settings that count here
+	Home     func(socket string) hook.Home // of this user's hooks
+	Env      []string                      // of a hook; no agent's token is ever taken from it
 	Now      func() time.Time
 	Deadline time.Duration // of one trial of a git hook; settings have their own
 }
@@ -50,6 +53,11 @@ func (d Doctor) Run(ctx context.Context) Report {
 	r := &Report{Scope: d.Place.Path, Findings: []Finding{}}
 	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
 	r.asked = len(trials) > 0
+	if !r.asked && d.Reserved != nil {
+		ctx, cancel := context.WithTimeout(ctx, asks)
+		r.hooks = d.Reserved(ctx) || r.hooks
+		cancel()
+	}
 	groups := bySocket(trials)
 	if d.daemon(ctx, r, groups) {
 		d.backends(ctx, r)
@@ -59,6 +67,22 @@ func (d Doctor) Run(ctx context.Context) Report {
 		d.tryAt(ctx, r, g)
 	}
 	r.conclude()
+	return *r
+}
+
+// RunBackends looks at the daemon's back ends alone.
+func (d Doctor) RunBackends(ctx context.Context) Report {
+	r := &Report{Scope: d.Place.Path, Findings: []Finding{}, Blind: []string{}}
+	asked, cancel := context.WithTimeout(ctx, asks)
+	_, where, err := d.status(asked, d.Socket)
+	cancel()
+	if err != nil {
+		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
+	} else {
+		r.Socket = where
+		d.backends(ctx, r)
+	}
+	r.weigh()
 	return *r
 }
 
@@ -145,6 +169,7 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 	}
 	var out []trial
 	for _, s := range states {
+		r.hooks = r.hooks || s.There && (s.Ours || s.Edited || s.Names)
 		what, path := whatGit+" "+s.Name, op.Shown(s.Path)
 		switch {
 		case !s.There:
@@ -179,6 +204,7 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 		if s.Off {
 			r.add(whatTools, Bad, fmt.Sprintf(wordsOff, path)).hint(hintOff)
 		}
+		r.hooks = r.hooks || len(s.Hooks) > 0
 		for _, h := range s.Hooks {
 			matchers = append(matchers, fmt.Sprintf("%q", h.Matcher))
 			if h.Lame != "" {

@@ -315,7 +315,13 @@ func TestWhatCannotBeTried(t *testing.T) {
 func TestWhatIsInstalled(t *testing.T) {
 	p := newPatient(t)
 	r := p.examine()
-	require.False(t, r.Sound, "nothing is")
+	require.True(t, r.Sound, "nothing is, and nobody needs one: %+v", r.Findings)
+	require.Equal(t, Note, r.of(whatTrial).State)
+	p.Reserved = func(context.Context) bool { return true }
+	r = p.examine()
+	require.False(t, r.Sound, "what is reserved is not kept")
+	require.Equal(t, Bad, r.of(whatTrial).State)
+	p.Reserved = nil
 	require.Equal(t, Note, r.of("git pre-commit").State)
 	require.Empty(t, p.reserved, "there was nothing to try")
 

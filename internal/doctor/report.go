@@ -57,14 +57,15 @@ func (s Setup) words() string {
 
 // Report is what was found.
 type Report struct {
-	Sound    bool        `json:"sound"` // something is installed, all of it blocks, and nothing is bad
+	Sound    bool        `json:"sound"` // nothing is bad: all that is installed blocks
 	Scope    string      `json:"scope"`
 	Socket   string      `json:"socket"` // where the daemon answered; empty: nowhere
 	Caller   *api.Caller `json:"caller"` // whom the daemon takes the caller for; null: nobody answered
 	Findings []Finding   `json:"findings"`
 	Hooks    hook.Status `json:"hooks"` // how the hooks of this user did before
 	Blind    []string    `json:"blind"` // what no hook can see
-	asked    bool        // some hook of gated's is installed
+	asked    bool        // some hook of gated's could be tried
+	hooks    bool        // some hook is installed, or should be: somebody reserved something here
 }
 
 func (r *Report) add(what string, s State, detail string) *Finding {
@@ -77,9 +78,17 @@ func (f *Finding) hint(text string) { f.Hint = text }
 // conclude adds what is to be said at the end.
 func (r *Report) conclude() {
 	r.Blind = blind
-	if !r.asked {
+	switch {
+	case !r.asked && r.hooks:
 		r.add(whatTrial, Bad, wordsNothing).hint(hintInstallGit)
+	case !r.asked:
+		r.add(whatTrial, Note, wordsNoHooks).hint(hintInstallGit)
 	}
+	r.weigh()
+}
+
+// weigh says whether anything is bad.
+func (r *Report) weigh() {
 	r.Sound = true
 	for _, f := range r.Findings {
 		r.Sound = r.Sound && f.State != Bad
