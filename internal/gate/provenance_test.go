@@ -60,6 +60,11 @@ func TestWhatEndsScratch(t *testing.T) {
 			require.NoError(t, w.gate.Adopt(w.ctx, "fleet", w.back.get("tmp")))
 			w.back.change("tmp", func(now *op.Observed) { now.Incarnation = o.Incarnation })
 		},
+		"adopted while nothing proved who made it": func(o op.Observed) {
+			w.back.change("tmp", func(o *op.Observed) { o.Incarnation, o.Birth, o.Marked = o.Incarnation+"+disk", "", o.Birth })
+			require.NoError(t, w.gate.Adopt(w.ctx, "fleet", w.back.get("tmp")))
+			w.back.change("tmp", func(now *op.Observed) { now.Incarnation, now.Birth = o.Incarnation, o.Birth })
+		},
 		"protected while it was known by something else": func(o op.Observed) {
 			w.back.change("tmp", func(o *op.Observed) { o.Incarnation += "+disk" })
 			w.submitAs(neighbour, ask("guest.set-config", "tmp", "protected", true))

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -239,7 +240,7 @@ func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
 		if p, err = journal.ReadProvenance(tx, o.Incarnation); err != nil || p != nil {
 			return err
 		}
-		was, err := journal.MadeWith(tx, o.Birth)
+		was, err := journal.MadeWith(tx, cmp.Or(o.Birth, o.Marked))
 		if err == nil {
 			p, err = journal.ReadProvenance(tx, was)
 		}
@@ -278,7 +279,7 @@ func (g *Gate) promoteSeen(tx *store.Tx, by string, o op.Observed, why string) e
 	if err := g.promote(tx, by, o.Target, o.Incarnation, why); err != nil {
 		return err
 	}
-	was, err := journal.MadeWith(tx, o.Birth)
+	was, err := journal.MadeWith(tx, cmp.Or(o.Birth, o.Marked))
 	if err != nil || was == "" || was == o.Incarnation {
 		return err
 	}

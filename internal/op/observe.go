@@ -49,6 +49,10 @@ type Observed struct {
 	// back end kept it; empty when it was made by other hands. The gate believes
 	// it only where its own journal issued that token.
 	Birth string
+	// Marked is the token that the back end keeps with the target where that does
+	// not prove who made it: a disk more is in it. It makes nothing benign; interest
+	// that somebody takes in the target ends the scratch of that birth.
+	Marked string
 
 	// Running is "running", "stopped" or, for what does not exist, "absent". It
 	// is never part of the fingerprint.

@@ -211,7 +211,7 @@ func snapshotsOf(ctx context.Context, s *session, dom golibvirt.Domain) ([]snaps
 }
 
 func (d *Driver) observed(g *guest) op.Observed {
-	o := op.Observed{Target: op.Target{Kind: d.Kind(), Name: g.Name}, Present: true, Incarnation: g.incarnation(), Birth: g.birth(),
+	o := op.Observed{Target: op.Target{Kind: d.Kind(), Name: g.Name}, Present: true, Incarnation: g.incarnation(), Birth: g.birth(), Marked: g.mark.birth,
 		Running: stopped, Spec: g.params(), Protected: g.mark.protected, Labels: g.mark.labels, Volatile: g.volatile(),
 		Storage: g.storage(), Ops: d.ops, Backend: d.Name(), Fingerprint: g.fingerprint(), Dependent: g.dependents()}
 	if g.active && !g.starting {
