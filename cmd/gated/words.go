@@ -162,9 +162,9 @@ being run. What else is in the settings stays as it is, and a copy of them is ke
 		"  gated hook uninstall --git"},
 	"hook status": {"status", "Say how often hooks could not check, and why", "", "  gated hook status"},
 	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying, and how the daemon's back ends and its hub are",
-		`Has the daemon check its back ends, and says how it stands with its hub, if it polls one. Reserves a path that does not exist under a name of its own, runs each hook that is
-installed with it and with a free one, and takes away what it made. Changes no file of yours. Exits 1 if a hook does not block, if
-none is installed where something is reserved, or if anything else is wrong: a back end or the hub that is away, too.`,
+		`Has the daemon check its back ends, and says how it stands with its hub, if it polls one. Reserves a path that does not exist
+under a name of its own, runs each hook that is installed with it and with a free one, and takes away what it made. Changes no file of
+yours. Exits 1 if a hook does not block, if none is installed where something is reserved, or if anything else is wrong: a back end or the hub that is away, too.`,
 		"  gated doctor\n  gated doctor --backends"},
 	"hub": {"hub --dir DIR", "Serve desired state and signed operations to gates, and show what they report",
 		`The reference hub: DIR/HOST/*.yaml are the sets of the gate of that host, DIR/HOST/operations/NAME.json with NAME.json.sig

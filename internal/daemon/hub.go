@@ -63,14 +63,36 @@ func (d *daemon) hubHealth() []api.Health {
 			": what was wished before holds until the next answer, which withdraws what it lacks too"})
 	}
 	for _, part := range []struct {
-		name string
-		err  error
-	}{{"relayed operations", s.RelayErr}, {"reports to the hub", s.ReportErr}} {
+		name       string
+		err        error
+		since, due time.Time
+	}{{"relayed operations", s.RelayErr, s.RelaySince, time.Time{}}, {"reports to the hub", s.ReportErr, s.ReportFrom, s.ReportDue}} {
 		if part.err != nil {
-			out = append(out, api.Health{Name: part.name, Detail: op.AsRefusal(part.err).Detail})
+			out = append(out, api.Health{Name: part.name, Detail: hubFault(op.AsRefusal(part.err).Detail, part.since, later(s.NextAt, part.due), now())})
 		}
 	}
 	return out
+}
+
+// hubFault says of what does not work with the hub since when it does not, and
+// when it is tried next. A time that has passed, and none, is that of a poll
+// which has not ended yet.
+func hubFault(what string, since, next, now time.Time) string {
+	at := "is tried now"
+	if next.After(now) {
+		at = "tried next at " + next.UTC().Format(time.RFC3339)
+	}
+	if since.IsZero() {
+		return what
+	}
+	return what + " (since " + since.UTC().Format(time.RFC3339) + ", " + at + ")"
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func atOrNone(at time.Time) *time.Time {

@@ -131,7 +131,11 @@ func (d *daemon) sources() []api.SourceStatus {
 			st.ReadAt = &at
 		}
 		if s.Error != "" {
-			st.Error = &api.Error{Code: op.Malformed, Detail: s.Error}
+			st.Error = &api.Error{Code: s.Code, Detail: s.Error}
+			if d.hub != nil { // it is the only source
+				link := d.hub.Status()
+				st.Error.Detail = hubFault(s.Error, link.ErrSince, link.NextAt, now())
+			}
 		}
 		out = append(out, st)
 	}

@@ -81,14 +81,19 @@ type Status struct {
 	Revision   string    // that was read last
 	ReadAt     time.Time // when the hub last answered a poll as it should; zero before the first
 	PolledAt   time.Time // when it was asked last
+	NextAt     time.Time // when it is asked next, or was to be; zero before Run has asked once
 	Err        error     // why its wishes rest now
+	ErrSince   time.Time // when that began, also if it was another reason then; zero without Err
 	Missing    []string  // sets that the last answer lacked for the first time; it is not acted on
 	Relayed    int       // operations that it relays
 	Refused    int       // of these, envelopes that were refused
 	Untried    int       // of these, not handed to the gate yet
 	RelayErr   error     // why operations could not be read
+	RelaySince time.Time // when that began; zero without RelayErr
 	ReportedAt time.Time // when it last took a report
 	ReportErr  error     // why it did not take the last one
+	ReportFrom time.Time // when that began; zero without ReportErr
+	ReportDue  time.Time // from when on a poll tries again; zero without ReportErr
 }
 
 // New returns a link that has not asked the hub anything yet.
@@ -127,8 +132,11 @@ func (l *Link) Run(ctx context.Context) error {
 	defer l.hub.close()
 	for {
 		l.Round(ctx)
-		due := make(chan struct{})
-		stop := l.After(Jitter(l.Interval, l.Random()), func() { close(due) })
+		due, wait := make(chan struct{}), Jitter(l.Interval, l.Random())
+		l.mu.Lock()
+		l.status.NextAt = l.Now().Add(wait)
+		l.mu.Unlock()
+		stop := l.After(wait, func() { close(due) })
 		select {
 		case <-ctx.Done():
 			stop()
@@ -150,11 +158,24 @@ func (l *Link) Round(ctx context.Context) {
 	for _, part := range []struct {
 		what string
 		do   func(context.Context)
-	}{{"a poll of the hub", l.poll}, {"relaying operations", l.relay}, {"a report to the hub", l.report}} {
+	}{{"a poll of the hub", l.pollAndHurry}, {"relaying operations", l.relay}, {"a report to the hub", l.report}} {
 		if ctx.Err() != nil {
 			return
 		}
 		_ = driver.Safely(l.Logger, part.what, func() error { part.do(ctx); return nil }) // it is logged
+	}
+}
+
+// pollAndHurry asks for desired state. A hub that answers again after it did not,
+// or not as it should, is told at once: what kept it from taking reports has most
+// likely ended, too. What waits because the gate could not decide it waits on: a
+// hub that fails every other time would else have the gate refuse, and log, the
+// same operation each time.
+func (l *Link) pollAndHurry(ctx context.Context) {
+	before := l.Status().Err
+	l.poll(ctx)
+	if before != nil && l.Status().Err == nil {
+		l.reports.wait, l.reports.due = 0, time.Time{}
 	}
 }
 
@@ -168,6 +189,18 @@ func (l *Link) Status() Status {
 		s.Revision = l.kept.revision
 	}
 	return s
+}
+
+// since returns when a fault began of which it was said that it began at from,
+// zero for none.
+func since(from time.Time, before, now error, at time.Time) time.Time {
+	switch {
+	case now == nil:
+		return time.Time{}
+	case before == nil:
+		return at
+	}
+	return from
 }
 
 // says logs what is wrong when it begins, changes or ends.

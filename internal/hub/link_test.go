@@ -128,6 +128,7 @@ func TestRun(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		require.Equal(t, 30*time.Second, <-waits, "half of the jitter")
 		require.Equal(t, before+i, w.place.count(hub.PathOperations))
+		require.Equal(t, w.now().Add(30*time.Second), w.link.Status().NextAt)
 		(<-fire)()
 	}
 	<-waits

@@ -57,6 +57,7 @@ func (l *Link) relay(ctx context.Context) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.status.RelaySince = since(l.status.RelaySince, before, err, l.Now())
 	l.status.RelayErr, l.status.Relayed, l.status.Refused, l.status.Untried = err, len(l.relays.list), 0, 0
 	for _, r := range l.relays.list {
 		switch {

@@ -69,7 +69,8 @@ func (l *Link) report(ctx context.Context) {
 // asked for one again before the next is due.
 func (l *Link) reported(now time.Time, unwanted bool, err error) {
 	p := &l.reports
-	l.says("reporting to the hub", p.err, err)
+	before := p.err
+	l.says("reporting to the hub", before, err)
 	p.err = err
 	if err == nil {
 		p.sent, p.at, p.wait, p.due = true, now, 0, time.Time{}
@@ -79,7 +80,8 @@ func (l *Link) reported(now time.Time, unwanted bool, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.status.ReportErr = err
+	l.status.ReportFrom = since(l.status.ReportFrom, before, err, now)
+	l.status.ReportErr, l.status.ReportDue = err, p.due
 	if err == nil && !unwanted {
 		l.status.ReportedAt = now
 	}

@@ -150,3 +150,31 @@ func TestTheLargestReport(t *testing.T) {
 	require.Equal(t, 100, r.OpsLeftOut)
 	require.False(t, bytes.Contains(b, []byte(long)))
 }
+
+// TestAReportIsTriedAtOnceWhenTheHubIsBack, and not sooner: a token that was put
+// right has ended both faults.
+func TestAReportIsTriedAtOnceWhenTheHubIsBack(t *testing.T) {
+	w := newWorld(t)
+	w.place.on(hub.PathDesired, status(401))
+	w.place.on(hub.PathOperations, status(401))
+	w.place.on(hub.PathReport, status(401))
+	for range 20 {
+		w.round()
+		w.pass(30 * time.Second)
+	}
+	s := w.link.Status()
+	require.Equal(t, []time.Time{noon, noon, noon}, []time.Time{s.ErrSince, s.RelaySince, s.ReportFrom}, "since the first time")
+	require.Greater(t, s.ReportDue.Sub(w.now()), time.Minute)
+	require.LessOrEqual(t, s.ReportDue.Sub(w.now()), 10*time.Minute)
+	tries := w.place.count(hub.PathReport)
+	w.place.on(hub.PathReport, status(204))
+	w.round()
+	require.Equal(t, tries, w.place.count(hub.PathReport), "it waits while nothing else works")
+	w.place.wish("r1", "[]")
+	w.place.relay()
+	w.round()
+	require.Equal(t, tries+1, w.place.count(hub.PathReport))
+	s = w.link.Status()
+	require.NoError(t, s.ReportErr)
+	require.Equal(t, []time.Time{{}, {}, {}, {}}, []time.Time{s.ErrSince, s.RelaySince, s.ReportFrom, s.ReportDue})
+}

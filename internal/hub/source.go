@@ -69,6 +69,7 @@ func (l *Link) poll(ctx context.Context) {
 	l.mu.Lock()
 	now := l.Now()
 	first := !l.polled
+	l.status.ErrSince = since(l.status.ErrSince, l.err, err, now)
 	l.polled, l.err, l.status.PolledAt, l.status.Missing = true, err, now, missing
 	if err == nil {
 		l.kept, l.status.ReadAt = next, now
@@ -128,7 +129,7 @@ func (l *Link) fetch(ctx context.Context, before *kept) (*kept, error) {
 	case a.same:
 		return before, nil
 	case a.none:
-		return nil, op.Refuse(op.UnknownTarget, "the hub has nothing for the host %q", l.Host).
+		return nil, op.Refuse(op.UnknownTarget, "the hub has nothing for the host %q, or the URL is not a hub's", l.Host).
 			WithHint("to wish for nothing, it says so: a set with guests: []")
 	}
 	d, err := DecodeDesired(a.body, l.Host)

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -25,7 +26,8 @@ type Status struct {
 type SourceStatus struct {
 	Name   string    `json:"name"`
 	OK     bool      `json:"ok"`
-	Error  string    `json:"error,omitempty"` // with file:line:column where it is about a document
+	Code   op.Code   `json:"code,omitempty"`  // of the error
+	Error  string    `json:"error,omitempty"` // the sentence alone, with file:line:column where it is about a document
 	Sets   int       `json:"sets"`
 	Guests int       `json:"guests"`
 	ReadAt time.Time `json:"read_at"`
@@ -115,7 +117,10 @@ func (r *Reconciler) Status() Status {
 func (st sourceState) status(name string) SourceStatus {
 	out := SourceStatus{Name: name, OK: st.err == nil && !st.readAt.IsZero(), Sets: len(st.docs), ReadAt: st.readAt}
 	if st.err != nil {
-		out.Error = st.err.Error()
+		out.Code, out.Error = op.CodeOf(st.err), st.err.Error()
+		if r := (*op.Refusal)(nil); errors.As(st.err, &r) {
+			out.Error = r.Detail // its text would say the code twice
+		}
 	}
 	for _, d := range st.docs {
 		out.Guests += len(d.Doc.Guests)
