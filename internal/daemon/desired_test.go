@@ -111,7 +111,8 @@ func TestDirectorySource(t *testing.T) {
 	}
 	require.Len(t, s.Sources, 1)
 	require.NotNil(t, s.Sources[0].Error)
-	require.Contains(t, s.Sources[0].Error.Detail, "b.yaml:1")
+	require.Regexp(t, "^[^ :]*b.yaml:1", s.Sources[0].Error.Detail, "the code is not said again")
+	require.Equal(t, op.Malformed, s.Sources[0].Error.Code)
 	g, err := w.client.Guest(t.Context(), "web")
 	require.NoError(t, err)
 	require.NotNil(t, g.Provenance)

@@ -66,7 +66,7 @@ func (d *daemon) hubHealth() []api.Health {
 		name       string
 		err        error
 		since, due time.Time
-	}{{"relayed operations", s.RelayErr, s.RelaySince, time.Time{}}, {"reports to the hub", s.ReportErr, s.ReportFrom, s.ReportDue}} {
+	}{{"relayed operations", s.RelayErr, s.RelaySince, time.Time{}}, {"reports to the hub", s.ReportErr, s.ReportSince, s.ReportDue}} {
 		if part.err != nil {
 			out = append(out, api.Health{Name: part.name, Detail: hubFault(op.AsRefusal(part.err).Detail, part.since, later(s.NextAt, part.due), now())})
 		}

@@ -47,6 +47,10 @@ func TestAHubIsTheOnlySource(t *testing.T) {
 	w.serve()
 	require.Len(t, w.status().Sources, 1, "what was put before is no source")
 	require.Equal(t, "hub", w.status().Sources[0].Name)
+	require.Eventually(t, func() bool { return w.status().Sources[0].Error != nil }, patience, 10*time.Millisecond)
+	fault := w.status().Sources[0].Error
+	require.Equal(t, op.UnknownTarget, fault.Code)
+	require.Regexp(t, `^the hub has nothing for the host "[^"]+", or the URL is not a hub's \(since [0-9TZ:-]+, (is tried now|tried next at [0-9TZ:-]+)\)$`, fault.Detail)
 	require.Equal(t, waits, pending(), "while the hub does not answer, nothing is withdrawn")
 	_, err = w.client.PutSet(t.Context(), "site", "", document("name: web"))
 	refused(t, err, op.Conflict, s.URL)

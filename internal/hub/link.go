@@ -77,23 +77,23 @@ type Link struct {
 
 // Status is how a link stands.
 type Status struct {
-	URL        string
-	Revision   string    // that was read last
-	ReadAt     time.Time // when the hub last answered a poll as it should; zero before the first
-	PolledAt   time.Time // when it was asked last
-	NextAt     time.Time // when it is asked next, or was to be; zero before Run has asked once
-	Err        error     // why its wishes rest now
-	ErrSince   time.Time // when that began, also if it was another reason then; zero without Err
-	Missing    []string  // sets that the last answer lacked for the first time; it is not acted on
-	Relayed    int       // operations that it relays
-	Refused    int       // of these, envelopes that were refused
-	Untried    int       // of these, not handed to the gate yet
-	RelayErr   error     // why operations could not be read
-	RelaySince time.Time // when that began; zero without RelayErr
-	ReportedAt time.Time // when it last took a report
-	ReportErr  error     // why it did not take the last one
-	ReportFrom time.Time // when that began; zero without ReportErr
-	ReportDue  time.Time // from when on a poll tries again; zero without ReportErr
+	URL         string
+	Revision    string    // that was read last
+	ReadAt      time.Time // when the hub last answered a poll as it should; zero before the first
+	PolledAt    time.Time // when it was asked last
+	NextAt      time.Time // when it is asked next, or was to be; zero before Run has asked once
+	Err         error     // why its wishes rest now
+	ErrSince    time.Time // when that began, also if it was another reason then; zero without Err
+	Missing     []string  // sets that the last answer lacked for the first time; it is not acted on
+	Relayed     int       // operations that it relays
+	Refused     int       // of these, envelopes that were refused
+	Untried     int       // of these, not handed to the gate yet
+	RelayErr    error     // why operations could not be read
+	RelaySince  time.Time // when that began; zero without RelayErr
+	ReportedAt  time.Time // when it last took a report
+	ReportErr   error     // why it did not take the last one
+	ReportSince time.Time // when that began; zero without ReportErr
+	ReportDue   time.Time // from when on a poll tries again; zero without ReportErr
 }
 
 // New returns a link that has not asked the hub anything yet.

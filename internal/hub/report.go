@@ -80,7 +80,7 @@ func (l *Link) reported(now time.Time, unwanted bool, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.status.ReportFrom = since(l.status.ReportFrom, before, err, now)
+	l.status.ReportSince = since(l.status.ReportSince, before, err, now)
 	l.status.ReportErr, l.status.ReportDue = err, p.due
 	if err == nil && !unwanted {
 		l.status.ReportedAt = now

@@ -163,7 +163,7 @@ func TestAReportIsTriedAtOnceWhenTheHubIsBack(t *testing.T) {
 		w.pass(30 * time.Second)
 	}
 	s := w.link.Status()
-	require.Equal(t, []time.Time{noon, noon, noon}, []time.Time{s.ErrSince, s.RelaySince, s.ReportFrom}, "since the first time")
+	require.Equal(t, []time.Time{noon, noon, noon}, []time.Time{s.ErrSince, s.RelaySince, s.ReportSince}, "since the first time")
 	require.Greater(t, s.ReportDue.Sub(w.now()), time.Minute)
 	require.LessOrEqual(t, s.ReportDue.Sub(w.now()), 10*time.Minute)
 	tries := w.place.count(hub.PathReport)
@@ -176,5 +176,5 @@ func TestAReportIsTriedAtOnceWhenTheHubIsBack(t *testing.T) {
 	require.Equal(t, tries+1, w.place.count(hub.PathReport))
 	s = w.link.Status()
 	require.NoError(t, s.ReportErr)
-	require.Equal(t, []time.Time{{}, {}, {}, {}}, []time.Time{s.ErrSince, s.RelaySince, s.ReportFrom, s.ReportDue})
+	require.Equal(t, []time.Time{{}, {}, {}, {}}, []time.Time{s.ErrSince, s.RelaySince, s.ReportSince, s.ReportDue})
 }
