@@ -90,6 +90,10 @@ func (m *member) observe(ctx context.Context, l op.Look) answer {
 	return answer{o, err}
 }
 
+// taking are the operations on a guest after which something may be gone.
+var taking = []string{"guest.destroy", "guest.wipe", "guest.restore", "guest.snapshot-delete", "guest.disk-resize", "guest.disk-wipe",
+	"guest.disk-detach", "guest.disk-delete", "guest.backup-restore", "guest.backup-delete"}
+
 // settle returns the one back end that has a target, -1 where it is known that
 // none has. What cannot be looked at there is there all the same.
 func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
@@ -103,8 +107,9 @@ func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 			if away == nil {
 				away = a.err
 			}
-			// Nothing is known of what it had before the start: for a step it counts as having it.
-			if m.had(l.Target.Name) || l.Op != "" && m.neverListed() {
+			// Nothing is known of what it had before the start: for a step that takes
+			// something it counts as having it.
+			if m.had(l.Target.Name) || slices.Contains(taking, l.Op) && m.neverListed() {
 				had = append(had, m)
 			}
 		case a.err != nil || a.o.Present:

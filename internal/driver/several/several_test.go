@@ -97,7 +97,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 }
 
 // What a back end had before the start nobody knows that was away since: while it is,
-// a name that another one has means for a step either.
+// a name that another one has means either for a step that takes something.
 func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
 	w := newFakes(t, "a", "b")
 	a, b := w.all[0], w.all[1]
@@ -109,6 +109,8 @@ func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
 	_, err := w.Observe(t.Context(), step)
 	require.ErrorIs(t, err, op.Unavailable)
 	require.ErrorContains(t, err, "guest/web is in a, and may be in b, which is away since the start")
+	_, err = w.Observe(t.Context(), op.Look{Target: guest("web"), Op: "guest.start"})
+	require.NoError(t, err, "the others go on")
 	o, err := w.look("web")
 	require.NoError(t, err, "what is there can be seen")
 	require.Equal(t, "a", o.Backend)
