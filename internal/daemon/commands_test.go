@@ -23,6 +23,13 @@ func (p programs) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	return op.Observed{Target: l.Target, Present: true, Incarnation: inc}, nil
 }
 
+func TestCommandsOfTheDaemonsOwnUserAreSaid(t *testing.T) {
+	require.Equal(t, remedies, remediesFor(nil))
+	all := remediesFor(map[string]catalogue.Entry{"a": {User: "postgres"}, "b": {}})
+	require.Len(t, all, len(remedies)+1)
+	require.Contains(t, all[len(remedies)], "command/b")
+}
+
 // The catalogue is shown whole, also where one of its programs is gone; nothing
 // of the environment is.
 func TestCommands(t *testing.T) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"gated/internal/api"
+	"gated/internal/driver/command/catalogue"
 	"gated/internal/gate"
 	"gated/internal/op"
 )
@@ -35,13 +37,25 @@ var remedies = []string{
 	"use operator keys that need a touch: any process of a user can use that user's ssh-agent",
 }
 
+// remediesFor adds what to do about commands of the catalogue that run as the
+// daemon's own user, which can change the gate.
+func remediesFor(entries map[string]catalogue.Entry) []string {
+	out := slices.Clone(remedies)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if entries[name].User == "" {
+			out = append(out, "name a user for command/"+name+": it runs as gated's own, and can change the gate itself")
+		}
+	}
+	return out
+}
+
 // Status says how the daemon is.
 func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	s := api.Status{Host: d.gate.Host(), Gate: d.gate.ID(), Version: Version(), UID: uint32(os.Geteuid()),
 		StartedAt: d.started.UTC(), Isolation: "uid", Remedies: []string{}, Health: d.health(), Sources: d.sources(),
 		Epoch: d.gate.Epoch(), Policy: d.gate.Policy().Digest(), Canary: d.canaryStatus(), Hub: d.hubStatus()}
 	if d.config.SingleUser {
-		s.Isolation, s.Remedies = "none", remedies
+		s.Isolation, s.Remedies = "none", remediesFor(d.config.Commands)
 	}
 	d.canarySoon()
 	counts, err := d.gate.Counts(ctx)
