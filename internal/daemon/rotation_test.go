@@ -300,7 +300,7 @@ func TestARotationThatWasCutOff(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, op.StateSucceeded, w.done(id))
 			w.halt()
-			db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db"))
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
 			require.NoError(t, err)
 			_, err = db.Exec(`UPDATE steps SET state = 'dispatched', code = '', detail = '' WHERE op = 'trust.rotate';
 				UPDATE jobs SET finished_at = 0`)

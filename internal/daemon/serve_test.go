@@ -226,7 +226,7 @@ func TestAuditOfStateDirectory(t *testing.T) { // H07
 	require.NoError(t, err)
 	require.Equal(t, w.status().AuditHead.Seq, head.Seq)
 	w.halt()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db"))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
 	require.NoError(t, err)
 	_, err = db.Exec(`DELETE FROM audit WHERE seq = 3`)
 	require.NoError(t, err)

@@ -18,10 +18,10 @@ import (
 
 const day = 24 * time.Hour
 
-// statement changes the database of a daemon that does not run.
+// statement changes the database, in which a daemon that runs may be at work.
 func (w *world) statement(text string, args ...any) {
 	w.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db"))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
 	require.NoError(w.t, err)
 	_, err = db.Exec(text, args...)
 	require.NoError(w.t, err)
