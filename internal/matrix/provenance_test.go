@@ -259,7 +259,5 @@ func inStatus(w *world, s reconcile.Status) error {
 	w.t.Helper()
 	require.Len(w.t, s.Sources, 1)
 	require.False(w.t, s.Sources[0].OK)
-	code, detail, ok := strings.Cut(s.Sources[0].Error, ": ")
-	require.True(w.t, ok, "%s", s.Sources[0].Error)
-	return op.Refuse(op.Code(code), "%s", detail)
+	return op.Refuse(s.Sources[0].Code, "%s", s.Sources[0].Error)
 }
