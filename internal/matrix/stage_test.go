@@ -3,6 +3,7 @@ package matrix_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/client"
 	"gated/internal/daemon"
@@ -220,11 +221,23 @@ func (a *actor) say(words string) (string, error) {
 // ends has an actor end, and waits until its process is gone.
 func (a *actor) ends() {
 	a.t.Helper()
-	_, err := fmt.Fprintln(a.conn, "exit")
+	fd, err := unix.PidfdOpen(a.pid, 0)
+	require.NoError(a.t, err)
+	defer unix.Close(fd)
+	_, err = fmt.Fprintln(a.conn, "exit")
 	require.NoError(a.t, err)
 	_, err = a.lines.ReadByte()
 	require.Error(a.t, err)
-	require.Eventually(a.t, func() bool { return syscall.Kill(a.pid, 0) != nil || zombie(a.pid) }, time.Minute, time.Millisecond)
+	// Its first thread may be gone while others are not: the pidfd tells of the last.
+	for n := 0; n == 0; {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Minute.Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			require.NoError(a.t, err)
+			require.Positive(a.t, n, "it does not end")
+		} else {
+			n = 0
+		}
+	}
 }
 
 func zombie(pid int) bool {
