@@ -24,6 +24,7 @@ type history struct {
 	needs    map[op.StepID]string // what rules asked beyond the catalogue
 	issued   map[op.StepID]issue  // what people were asked, last
 	printed  map[op.StepID][sha256.Size]byte
+	since    int64               // when the epoch began, in Unix seconds
 	trusts   map[int64]string    // the digest of each epoch of the trust file
 	wanted   map[op.JobID]string // who asks for a job, a line each, sorted
 	names    map[string]string   // each text of wanted once: most jobs share theirs
@@ -87,6 +88,7 @@ type tally struct {
 type when struct {
 	epoch int64 // of the trust file; 0 where the log does not know any
 	unix  int64 // Unix seconds
+	since int64 // when that epoch began, in Unix seconds
 }
 
 // making is what the log says of how an incarnation came to be.
@@ -183,7 +185,7 @@ func (c *check) learn(e audit.Entry) error {
 	c.put(e)
 	c.make(e)
 	if e.Kind == audit.Rotated {
-		c.log.trusts[e.Epoch], c.log.epoch = e.Digest, e.Epoch
+		c.log.trusts[e.Epoch], c.log.epoch, c.log.since = e.Digest, e.Epoch, e.Time.Unix()
 	}
 	c.log.believe(e)
 	switch e.Kind {

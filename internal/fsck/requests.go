@@ -27,6 +27,7 @@ type request struct {
 	signatureRows, proofRows []byte // JSON
 	signatures, proofs       []op.Signed
 	list                     *authz.Trust // that counted them, or nil
+	before                   *authz.Trust // the one in force just before, or nil
 	counted                  time.Time    // when
 	wrong                    []wrong      // what verify found
 }

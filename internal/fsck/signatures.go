@@ -102,7 +102,7 @@ func (h *history) sign(id op.StepID, e audit.Entry) {
 	}
 }
 
-func (h *history) now(e audit.Entry) when { return when{h.epoch, e.Time.Unix()} }
+func (h *history) now(e audit.Entry) when { return when{h.epoch, e.Time.Unix(), h.since} }
 
 // trusted returns the list of signers that counted a request's signatures, nil
 // where the log does not know which.
@@ -114,19 +114,32 @@ func (c *check) trusted(r *request) (err error) {
 	if w.epoch == 0 {
 		return nil
 	}
-	list, ok := c.lists[w.epoch]
-	if !ok {
-		v, err := journal.ReadTrustOf(c.tx, w.epoch)
-		if err != nil {
-			return err
-		}
-		if list, err = authz.LoadTrust(v.Text); err != nil || v.Epoch != w.epoch {
-			list = nil // trust says so
-		}
-		c.lists[w.epoch] = list
+	r.counted = time.Unix(w.unix, 0)
+	if r.list, err = c.listOf(w.epoch); err != nil || w.epoch == 1 || r.counted.Sub(time.Unix(w.since, 0)) > countTook {
+		return err
 	}
-	r.list, r.counted = list, time.Unix(w.unix, 0)
-	return nil
+	// A decision that was under way when the list was replaced went by the one
+	// before; such an approval is refused when its step would run.
+	r.before, err = c.listOf(w.epoch - 1)
+	return err
+}
+
+// listOf returns the list of an epoch, nil where it cannot be read: the rule of
+// the lists says so.
+func (c *check) listOf(epoch int64) (*authz.Trust, error) {
+	list, ok := c.lists[epoch]
+	if ok {
+		return list, nil
+	}
+	v, err := journal.ReadTrustOf(c.tx, epoch)
+	if err != nil {
+		return nil, err
+	}
+	if list, err = authz.LoadTrust(v.Text); err != nil || v.Epoch != epoch {
+		list = nil
+	}
+	c.lists[epoch] = list
+	return list, nil
 }
 
 // countTook is how long it may take from the moment for which signatures were
@@ -141,7 +154,7 @@ func (r *request) listed(s op.Signed) error {
 		return nil
 	}
 	err := r.list.Still(s, r.counted)
-	if err != nil && r.list.Still(s, r.counted.Add(-countTook)) == nil {
+	if err != nil && (r.list.Still(s, r.counted.Add(-countTook)) == nil || r.before != nil && r.before.Still(s, r.counted) == nil) {
 		err = nil
 	}
 	return err
