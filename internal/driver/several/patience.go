@@ -34,6 +34,7 @@ type lane struct {
 	now      func() time.Time
 	patience time.Duration
 
+	running  sync.WaitGroup // the looks, also those that nobody waits for
 	mu       sync.Mutex
 	underWay int
 	late     bool      // the last one that ended, or was given up, did not answer in time
@@ -117,7 +118,9 @@ func ask[T any](ctx context.Context, l *lane, look func(context.Context) (T, err
 		inTime bool
 	}
 	ready := make(chan found, 1)
+	l.running.Add(1)
 	go func() {
+		defer l.running.Done()
 		defer cancel()
 		what, err := look(bounded)
 		f := found{what, err, bounded.Err() == nil}

@@ -97,10 +97,28 @@ func refuseClaims(claims []claim) error {
 // Kind returns "guest".
 func (*Driver) Kind() string { return guestKind }
 
+// closing is how long Close waits for looks that are under way. One that hangs
+// meets a back end that is closed, and its answer is nobody's.
+const closing = 2 * time.Second
+
 // Close ends the looks that nobody waits for any more. The back ends are closed
 // by whoever opened them.
 func (d *Driver) Close() error {
 	d.stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, m := range d.members {
+			m.lists.running.Wait()
+			m.looks.running.Wait()
+		}
+	}()
+	waits, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	select {
+	case <-ended:
+	case <-waits.Done():
+	}
 	return nil
 }
 
