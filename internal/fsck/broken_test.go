@@ -2,6 +2,7 @@ package fsck_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,7 +114,8 @@ func TestWhoWasListed(t *testing.T) {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 2, Text: text, How: "test", At: c.wall})
 	}))
 	require.NoError(t, c.gate.Log(t.Context(), gate.RotatedEntry("test", authz.Rotation{Trust: next}, journal.TrustVersion{Epoch: 2})))
-	sound(t, c.path) // they were listed then
+	sound(t, c.path)         // they were listed then
+	c.pass(10 * time.Second) // what was under way then has ended
 	other := c.destroy("b")
 	c.approve(other) // the gate of this test has the old list: it should not have counted
 	require.NoError(t, c.store.Close())

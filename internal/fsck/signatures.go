@@ -115,7 +115,7 @@ func (c *check) trusted(r *request) (err error) {
 		return nil
 	}
 	r.counted = time.Unix(w.unix, 0)
-	if r.list, err = c.listOf(w.epoch); err != nil || w.epoch == 1 || r.counted.Sub(time.Unix(w.since, 0)) > countTook {
+	if r.list, err = c.listOf(w.epoch); err != nil || w.epoch == 1 || r.counted.Sub(time.Unix(w.since, 0)) > replaceTook {
 		return err
 	}
 	// A decision that was under way when the list was replaced went by the one
@@ -145,6 +145,10 @@ func (c *check) listOf(epoch int64) (*authz.Trust, error) {
 // countTook is how long it may take from the moment for which signatures were
 // verified to their entry: what is between is a transaction.
 const countTook = time.Minute
+
+// replaceTook is how long after the entry of a new list a decision may come that
+// was under way by the one before: the rest of its transaction.
+const replaceTook = 5 * time.Second
 
 // listed checks that whoever signed was listed for that role, with that key or by
 // that CA, when the signature was counted. Keys that were revoked by then are in
