@@ -10,6 +10,13 @@ FUZZLONG  ?= $(FUZZTIME)
 # How many histories of reservations are looked at for an order.
 HISTORIES ?= 200
 
+# How many hours make loss searches each back end, and which: all of them if empty.
+HOURS   ?= 1
+SEARCH  ?= $(HOURS)h
+# Where the search begins; 0 is another place each time.
+SEED    ?= 0
+BACKEND ?=
+
 # How long make soak kills the daemon, and make reliability with it.
 SOAK ?= 30m
 RELIABILITY_SOAK ?= 3m
@@ -18,10 +25,15 @@ RELIABILITY_SOAK ?= 3m
 # of its own; without one Go's word for that. The same commit makes the same programs.
 VERSION ?= $(shell [ -e .git ] && git describe --always --dirty --abbrev=12 2>/dev/null)
 
-.PHONY: build demo demo-command demo-libvirt needs test matrix lint fuzz linear soak reliability bench clean
+.PHONY: go build demo demo-command demo-libvirt needs test matrix lint fuzz linear loss loss-planted soak reliability bench clean
+
+# Says what to do where there is no Go.
+go:
+	@command -v $(firstword $(GO)) >/dev/null || { echo "make: there is no $(firstword $(GO)) in PATH; gated needs Go 1.26 (https://go.dev/dl/)" >&2; \
+		echo "  where it is installed: export PATH=\$$PATH:/usr/local/go/bin, or make GO=/path/to/go" >&2; exit 1; }
 
 # Static programs in bin/.
-build:
+build: go
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X gated/internal/daemon.version=$(VERSION)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
@@ -47,9 +59,10 @@ RACE = -race -gcflags='modernc.org/sqlite/lib=-race=false'
 needs:
 	@./scripts/needs.sh install || echo "without these, some tests are skipped" >&2
 
-# Every test, with the race detector where there is a C compiler, which it needs.
+# Every test, with the race detector where there is a C compiler, which it needs. Its
+# directories are the user's alone to write, because the daemon refuses others.
 test: needs
-	@if command -v "$$($(GO) env CC)" >/dev/null 2>&1; then \
+	@umask 022; if command -v "$$($(GO) env CC)" >/dev/null 2>&1; then \
 		set -x; CGO_ENABLED=1 $(GO) test $(RACE) -timeout 30m $(TESTFLAGS) ./...; \
 	else \
 		echo "no C compiler ($$($(GO) env CC)): the tests run without the race detector" >&2; \
@@ -78,6 +91,16 @@ fuzz:
 linear:
 	$(GO) test -count=1 -v ./internal/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
 	$(GO) test -count=1 -v ./internal/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+
+# Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
+# A line for each is a row of the table in docs/reliability.md.
+loss:
+	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED)
+
+# Each mend taken out in turn, and searched for until the oracle finds it. About
+# twenty minutes.
+loss-planted:
+	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/loss -run '^TestPlantedFaults$$' -planted
 
 # Random kills for so long; a line a minute, and the totals.
 soak:

@@ -28,6 +28,8 @@ local:
   commands:
     ticker: {argv: [/bin/sh, -c, "while :; do date >> ticks; sleep 1; done", "$dir"]}
 EOF
+# Root's own uid runs no guests. Nobody else on this machine uses these.
+[ "$(id -u)" != 0 ] || echo "  guest_uids: 1900000000-1900000009" >>"$state/gated.yaml"
 start
 note "the daemon runs as process $daemon"
 

@@ -109,7 +109,7 @@ func (t *tool) showApplied(a applied) error {
 		}
 	}
 	for _, f := range a.Failed {
-		t.Say(wordsGuestFailed, op.Shown(f.Target), op.Shown(string(f.Error.Code)), cli.Lines(f.Error.Detail))
+		t.Say("%s: %s", op.Shown(f.Target), cli.Why("", f.Error.Err()))
 	}
 	for _, id := range a.Waiting {
 		t.Say(wordsRequestWaits, op.Shown(id), op.Shown(id))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
+	"gated/internal/daemon"
 	"gated/internal/doctor"
 	"gated/internal/hook"
 	"gated/internal/op"
@@ -21,7 +23,7 @@ import (
 const trialDeadline = 30 * time.Second
 
 func (t *tool) doctorCommand() *cobra.Command {
-	var scope string
+	var scope, dir string
 	var settings []string
 	var backends bool
 	c := t.command("doctor", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
@@ -33,8 +35,13 @@ func (t *tool) doctorCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d := doctor.Doctor{Place: p, Socket: where.Socket, Connect: t.doctorGate, Caller: t.caller,
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		d := doctor.Doctor{Place: p, Program: self, Socket: where.Socket, Connect: t.doctorGate, Caller: t.caller,
 			Settings: t.agentSettings(p, settings), Home: t.hookHomeOf, Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
+		d.Config = func() (string, error) { return daemon.CheckConfig(stateDir(dir)) }
 		d.Reserved = func(ctx context.Context) bool { return t.anyReserved(ctx, p) }
 		run := d.Run
 		if backends {
@@ -52,6 +59,7 @@ func (t *tool) doctorCommand() *cobra.Command {
 		return err
 	})
 	scopeFlag(c, &scope)
+	stateFlag(c, &dir)
 	c.Flags().BoolVar(&backends, "backends", false, flagDoctorBackends)
 	c.Flags().StringArrayVar(&settings, "agent-settings", nil, flagDoctorSettings)
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added

@@ -8,6 +8,7 @@ import (
 
 	"gated/internal/cli"
 	"gated/internal/desired"
+	"gated/internal/op"
 )
 
 // maxDocument is the largest desired-state document that a daemon takes, in
@@ -50,6 +51,15 @@ func (t *tool) documents(from, set string) ([]document, error) {
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// asked is the set as which a plan is asked for: none where no set can have the
+// name of the file, as with standard input.
+func (d document) asked() string {
+	if op.CheckName(d.set) != nil {
+		return ""
+	}
+	return d.set
 }
 
 func documentPaths(from string) ([]string, error) {

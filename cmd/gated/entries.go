@@ -57,10 +57,10 @@ func (s *entries) entry(e api.Entry) error {
 	}
 	s.Print("\n")
 	for _, who := range e.Signers {
-		s.Print(wordsSigner, op.Shown(who))
+		s.Print(wordsSigner, op.ShownName(who))
 	}
 	for _, key := range e.Keys {
-		s.Print(wordsKey, op.Shown(key))
+		s.Print(wordsKey, op.ShownName(key))
 	}
 	return nil
 }

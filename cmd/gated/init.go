@@ -111,7 +111,7 @@ func (t *tool) showInit(r daemon.InitResult) {
 	t.Print(wordsInit, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
 	for _, k := range r.Listed {
 		for _, role := range k.Roles {
-			t.Print(wordsListed, op.Shown(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
+			t.Print(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
 		}
 	}
 	t.next(r)
@@ -123,7 +123,11 @@ func (t *tool) next(r daemon.InitResult) {
 	if r.StateDir != daemon.DefaultStateDir() {
 		flag = " --state " + op.Shown(r.StateDir)
 	}
-	t.Print(wordsNext, flag)
+	t.Print(wordsNext)
+	if daemon.CheckSocket(t.serves()) != nil {
+		t.Print(wordsNextSocket)
+	}
+	t.Print(wordsNextServe, flag)
 }
 
 // warn says what the gate cannot protect from as it was set up.
@@ -136,7 +140,7 @@ func (t *tool) warn(r daemon.InitResult) {
 		recovery = recovery || slices.Contains(k.Roles, op.Recovery)
 		if k.Software && daemon.MayDestroy(k) {
 			software = true
-			t.Say(wordsSoftwareKey, op.Shown(k.Principal), op.Shown(k.Key))
+			t.Say(wordsSoftwareKey, cli.Person(k.Principal), op.Shown(k.Key))
 		}
 	}
 	if software {

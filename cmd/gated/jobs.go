@@ -100,7 +100,15 @@ func (t *tool) showJob(j api.Job) error {
 		}
 		rows = append(rows, "  "+cli.Row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
 	}
-	return t.Table(rows...)
+	if err := t.Table(rows...); err != nil {
+		return err
+	}
+	for _, s := range j.Steps {
+		if s.Error != nil && s.Error.Hint != "" {
+			t.Print(wordsStepHint, op.Shown(s.ID), cli.Lines(s.Error.Hint))
+		}
+	}
+	return nil
 }
 
 // showPeople says of each step that waits for people, or that a rule holds back,

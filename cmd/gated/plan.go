@@ -9,12 +9,12 @@ import (
 )
 
 func (t *tool) planCommand() *cobra.Command {
-	var from string
+	var from, set string
 	c := t.command("plan", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if from == "" {
 			return cli.Usage(wordsNoFile)
 		}
-		docs, err := t.documents(from, "")
+		docs, err := t.documents(from, set)
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (t *tool) planCommand() *cobra.Command {
 		defer cl.Close()
 		code := api.ExitDone
 		for _, d := range docs {
-			p, err := cl.Plan(c.Context(), d.body)
+			p, err := cl.Plan(c.Context(), d.asked(), d.body)
 			if err != nil {
 				return err
 			}
@@ -41,6 +41,7 @@ func (t *tool) planCommand() *cobra.Command {
 		return cli.Ended(code)
 	})
 	fileFlag(c, &from)
+	c.Flags().StringVar(&set, "set", "", flagSet)
 	return c
 }
 
@@ -76,7 +77,7 @@ func (t *tool) showPlan(p api.Plan) error {
 				text += ": " + s.Why
 			}
 			rows = append(rows, cli.Row(g.Name, stepAction(g, s, action), text))
-			if s.Class != op.Destructive {
+			if s.Class != op.Destructive && s.Op != "guest.create" {
 				continue
 			}
 			for _, f := range s.Facts {

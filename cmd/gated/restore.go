@@ -86,7 +86,7 @@ func (t *tool) showRestored(r daemon.RestoreResult) {
 	}
 	for _, k := range r.Listed {
 		for _, role := range k.Roles {
-			t.Print(wordsListed, op.Shown(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
+			t.Print(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
 		}
 	}
 	if r.Trust.Revoked {

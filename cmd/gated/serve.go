@@ -21,13 +21,18 @@ func (t *tool) serveCommand() *cobra.Command {
 		if t.JSON {
 			logger = slog.New(slog.NewJSONHandler(t.Stderr, options))
 		}
-		socket := t.Socket
-		if socket == "" {
-			socket = t.Getenv("GATED_SOCKET") // where the clients of this environment look
-		}
-		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: socket, Logger: logger})
+		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: t.serves(), Logger: logger})
 	})
 	stateFlag(c, &dir)
 	c.Flags().StringVar(&level, "log-level", "info", flagLogLevel)
 	return c
+}
+
+// serves is where a daemon of this environment is told to listen, which is where
+// its clients look; empty where it is not told.
+func (t *tool) serves() string {
+	if t.Socket != "" {
+		return t.Socket
+	}
+	return t.Getenv("GATED_SOCKET")
 }

@@ -111,7 +111,7 @@ func (s settling) note(ctx context.Context, e api.Entry) error {
 // look compares the document with how things are. It is done when nothing is
 // left that gated could do by itself.
 func (s settling) look(ctx context.Context, out *applied) (done bool, err error) {
-	plan, err := s.cl.Plan(ctx, s.doc.body)
+	plan, err := s.cl.Plan(ctx, s.doc.set, s.doc.body)
 	if errors.Is(err, op.OverLimit) {
 		return false, nil // another plan of this user is being made; look again later
 	}
@@ -122,19 +122,22 @@ func (s settling) look(ctx context.Context, out *applied) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
-	request := map[string]string{}
+	waiting := map[question]string{}
 	for _, r := range pending {
-		request[r.Target] = r.ID
+		if slices.Contains(r.RequestedBy, s.by) {
+			waiting[question{r.Target, r.Op}] = r.ID
+		}
 	}
 	out.Plan, out.Waiting, out.Failed = &plan, []string{}, []failedGuest{}
 	open := 0
 	for _, g := range plan.Guests {
 		target := op.Target{Kind: "guest", Name: g.Name}.String()
 		failure, failed := s.failed[target]
+		request := requestOf(g, target, waiting)
 		switch {
 		case g.Action == api.ActionNone:
-		case g.Action == api.ActionWaits && request[target] != "":
-			out.Waiting = append(out.Waiting, request[target])
+		case request != "":
+			out.Waiting = append(out.Waiting, request)
 		case failed:
 			out.Failed = append(out.Failed, failedGuest{target, failure})
 		case g.Action == api.ActionError && g.Error != nil:
@@ -144,6 +147,20 @@ func (s settling) look(ctx context.Context, out *applied) (done bool, err error)
 		}
 	}
 	return open == 0, nil
+}
+
+// question is what a request asks of operators.
+type question struct{ target, op string }
+
+// requestOf returns the set's request for a step of a guest's plan that waits for
+// a signature, "" where there is none yet.
+func requestOf(g api.PlannedGuest, target string, waiting map[question]string) string {
+	for _, step := range g.Steps {
+		if id := waiting[question{target, step.Op}]; id != "" && step.Class == op.Destructive {
+			return id
+		}
+	}
+	return ""
 }
 
 // stuck gives up on guests that nothing is done about: what is wished of them

@@ -54,6 +54,9 @@ func (t *tool) showStatus(s api.Status) error {
 	for _, src := range s.Sources {
 		rows = append(rows, cli.Row("desired state from "+src.Name, okOrBad(src.Error == nil), sourceState(src)))
 	}
+	for _, l := range s.Layers {
+		rows = append(rows, cli.Row("guests' "+l.Name, standsOrNot(l.Stands), l.Detail))
+	}
 	if err := t.Table(rows...); err != nil {
 		return err
 	}

@@ -68,6 +68,11 @@ func (t *tool) trustShowCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(trustVersionOf(newest))
 		}
+		for _, l := range newest.Listed {
+			if shown := op.ShownName(l.Principal); shown != l.Principal {
+				t.Say(wordsForeignName, l.Line, shown)
+			}
+		}
 		_, err = t.Stdout.Write(newest.Text) // its own bytes, to be put where ssh-keygen reads them
 		return err
 	})
@@ -118,7 +123,7 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 		a, err := daemon.AdoptSigners(c.Context(), stateDir(dir), func(a daemon.Adoption) error {
 			t.Say(wordsAdopts, a.Epoch, op.Shown(a.File))
 			for _, line := range a.Changes {
-				t.Say("  %s\n", op.Shown(line))
+				t.Say("  %s\n", op.ShownName(line))
 			}
 			for _, role := range a.Emptied {
 				t.Say(wordsEmptied, op.Shown(string(role)), emptiedMeans(role))

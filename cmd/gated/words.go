@@ -62,8 +62,9 @@ one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'. Those of comm
 gated jobs ID.`, "  gated commands\n  gated commands drop-db"},
 	"classify": {"classify OP NAME [-p NAME=VALUE]...", "Say whether an operation would wait for a signature, and why",
 		"Changes nothing.", "  gated classify guest.destroy web-1"},
-	"plan": {"plan -f FILE|DIR|-", "Show what desired state would change, and what of it waits for a signature",
-		"Changes nothing. A directory stands for every .yaml and .yml file in it, - for standard input.",
+	"plan": {"plan -f FILE|DIR|- [--set NAME]", "Show what desired state would change, and what of it waits for a signature",
+		`Changes nothing. A directory stands for every .yaml and .yml file in it, - for standard input. What waits can hang on which
+set asks: each file is planned as the set of its base name unless --set says another.`,
 		"  gated plan -f guests.yaml"},
 	"apply": {"apply -f FILE|DIR|- [--set NAME]", "Put desired state as a named set",
 		`Each file becomes the set of its base name unless --set says another. With --wait, ends when everything is as
@@ -163,8 +164,9 @@ being run. What else is in the settings stays as it is, and a copy of them is ke
 	"hook status": {"status", "Say how often hooks could not check, and why", "", "  gated hook status"},
 	"doctor": {"doctor", "Say whether the hooks that are installed would block, by trying, and how the daemon's back ends and its hub are",
 		`Has the daemon check its back ends, and says how it stands with its hub, if it polls one. Reserves a path that does not exist
-under a name of its own, runs each hook that is installed with it and with a free one, and takes away what it made. Changes no file of
-yours. Exits 1 if a hook does not block, if none is installed where something is reserved, or if anything else is wrong: a back end or the hub that is away, too.`,
+under a name of its own, tries each hook that is installed with it and with a free one, and takes away what it made. Changes no file of
+yours, and runs nothing that a file says: if a hook is exactly what gated hook install writes, gated runs itself as that hook. In a checkout that others
+could have written to, it does what --backends does, and says so. It reads gated.yaml of a gate of yours as the daemon does. Exits 1 if a hook does not block, if none is installed where something is reserved, or if anything else is wrong: a back end or the hub that is away, a configuration that is refused, too.`,
 		"  gated doctor\n  gated doctor --backends"},
 	"hub": {"hub --dir DIR", "Serve desired state and signed operations to gates, and show what they report",
 		`The reference hub: DIR/HOST/*.yaml are the sets of the gate of that host, DIR/HOST/operations/NAME.json with NAME.json.sig
@@ -451,6 +453,7 @@ const (
 	wordsJobsHead      = "ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"
 	wordsJob           = "%s %s, for %s, since %s\n"
 	wordsReason        = "  reason: %s\n"
+	wordsStepHint      = "  %s hint: %s\n"
 	wordsSigner        = "    signed by %s\n"
 	wordsKey           = "    key %s\n"
 	wordsCancelled     = "%s is %s\n"
@@ -462,7 +465,6 @@ const (
 	wordsApplied         = "set %s: %s\n"
 	wordsAsWished        = "set %s: everything is as wished\n"
 
-	wordsGuestFailed  = "%s: %s: %s\n"
 	wordsRequestWaits = "%s waits for a signature: opsign approve %s\n"
 	wordsStuck        = "gated does nothing about it; gated status may say why"
 	wordsAuditSound   = "the audit log is whole: %d entries, head %s\n"
@@ -490,6 +492,7 @@ const (
   a key that must not count: put its .pub line into %[1]s/revoked before the start
 `
 	wordsTrustHead   = "EPOCH\tMADE\tBY\tSIGNERS\tSHA256"
+	wordsForeignName = "warning: line %d names %s, which may be shown like another name: list the key under a name in ASCII\n"
 	wordsAdopts      = "epoch %d would be %s as it is now:\n"
 	wordsEmptied     = "warning: nobody could sign as %s any more: %s\n"
 	wordsAgree       = "take this over? (yes) "
@@ -497,7 +500,9 @@ const (
 	wordsUnedited    = "%s is as the gate wrote it, at epoch %d: there is nothing to take over\n"
 	wordsInit        = "made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n"
 	wordsListed      = "  %s may sign as %s with %s\n"
-	wordsNext        = "next:\n  gated serve%s\n  gated status\n"
+	wordsNext        = "next:\n"
+	wordsNextSocket  = "  export GATED_SOCKET=$HOME/.gated.sock    # in each terminal: you may not write where the socket is by default\n"
+	wordsNextServe   = "  gated serve%s    # in a terminal of its own\n  gated status\n"
 	wordsNoIsolation = `warning: isolation: none. Agents run under the daemon's own uid: this gate is a seat belt and no wall.
   remedy: run the daemon under a uid of its own and set single_user: false in gated.yaml
   remedy: use operator keys that need a touch; any process of a user can use that user's ssh-agent
@@ -679,6 +684,13 @@ func okOrBad(ok bool) string {
 		return "ok"
 	}
 	return "BAD"
+}
+
+func standsOrNot(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "none"
 }
 
 // enforced lists the limits that the driver can hold guests to, and those that

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -91,17 +92,40 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err := a.confirm(wordsConfirmApprove, q.payload.Op, q.payload.Target.String(), role); err != nil {
 		return err
 	}
-	r, err := a.sign(ctx, q, role)
+	r, err := a.signShown(ctx, q, role)
 	if err != nil {
 		return err
 	}
 	return a.outcome(ctx, a.client, r, a.wait)
 }
 
-// sign signs the bytes that were shown and hands them in.
+// signShown signs what was shown. If it changed since, it shows what differs; if only
+// counters moved, it asks the operator whether they may, and tries again.
+func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api.Request, error) {
+	for {
+		r, err := a.sign(ctx, q, role)
+		var c *changed
+		if !errors.As(err, &c) {
+			return r, err
+		}
+		if shown := a.show(sprint(wordsDiffers, cli.Inline(q.request.ID)) + c.what); shown != nil || !c.now.moving || a.tty == nil {
+			return r, errors.Join(shown, err)
+		}
+		if err := a.confirm(wordsConfirmMoving, c.now.payload.Op, c.now.payload.Target.String(), role); err != nil {
+			return r, err
+		}
+		q = c.now
+	}
+}
+
+// sign looks once more, signs the bytes that were shown, and hands them in. The
+// look comes after the passphrase, which takes as long as a person likes.
 func (a *approval) sign(ctx context.Context, q question, role op.Role) (api.Request, error) {
 	signer, err := a.key(ctx)
 	if err != nil {
+		return q.request, err
+	}
+	if err := a.again(ctx, a.client, q); err != nil {
 		return q.request, err
 	}
 	armor, err := signer.Sign(ctx, role, q.bytes)

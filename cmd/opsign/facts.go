@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"gated/internal/api"
@@ -17,10 +19,29 @@ func lostText(r api.Request, now time.Time) string {
 		return ""
 	}
 	words := wordsLost
-	if r.Op == op.Run {
+	switch {
+	case r.Op == op.Run:
 		words = wordsWouldRun
+	case r.Op == op.Rotate:
+		words = wordsWouldRotate
+	case slices.ContainsFunc(r.Facts, op.Fact.IsChange):
+		words = wordsWouldChange
 	}
-	return sprint(words, seenAt(r.FactsAt, now)) + cli.Facts("    ", r.Facts)
+	text := sprint(words, seenAt(r.FactsAt, now)) + cli.Facts("    ", r.Facts)
+	if labels := labelsText(r.Labels); labels != "" {
+		text += "    " + wordsLabels + ": " + labels + "\n"
+	}
+	return text
+}
+
+// labelsText lists the labels of a target, each value in quotes: none of them can
+// pass for another label.
+func labelsText(labels map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		out = append(out, cli.Inline(name)+" "+op.ShownQuoted(labels[name]))
+	}
+	return strings.Join(out, ", ")
 }
 
 // seenAt says when something was seen: at which time of the day, and of what is
@@ -45,15 +66,14 @@ var stampPattern = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 // than the time of the look did and still say the same.
 const driftOfStamps = time.Minute
 
-// sameFacts reports whether two looks at a target saw the same. Until when
-// something could be undone moves on from look to look, and is no change.
-func sameFacts(a, b api.Request) bool {
-	return slices.EqualFunc(a.Facts, b.Facts, func(x, y op.Fact) bool {
-		return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text, "") == stampPattern.ReplaceAllString(y.Text, "") &&
-			slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s, t string) bool {
-				return s == t || movedOn(s, a.FactsAt, t, b.FactsAt)
-			})
-	})
+// sameFact reports whether two looks at a target, each at its time, saw the same.
+// Until when something could be undone moves on from look to look, and is no
+// change.
+func sameFact(x op.Fact, seen time.Time, y op.Fact, seenLater time.Time) bool {
+	return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text, "") == stampPattern.ReplaceAllString(y.Text, "") &&
+		slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s, t string) bool {
+			return s == t || movedOn(s, seen, t, seenLater)
+		})
 }
 
 // movedOn reports whether two times each lie ahead of their look, by as much.

@@ -72,8 +72,8 @@ func TestSameFacts(t *testing.T) {
 		{false, look(time.Minute, "can be undone until ", "written 2026-01-05T02:00:00Z")},
 		{false, look(time.Minute, "can be undone until 2026-99-06T03:05:05Z", "written 2026-01-05T02:00:00Z")},
 	} {
-		require.Equal(t, c.same, sameFacts(first, c.later), c.later)
-		require.Equal(t, c.same, sameFacts(c.later, first), c.later)
+		require.Equal(t, c.same, differs(question{request: first}, question{request: c.later}) == "", c.later)
+		require.Equal(t, c.same, differs(question{request: c.later}, question{request: first}) == "", c.later)
 	}
 }
 
@@ -83,13 +83,16 @@ func TestReviewShowsChangedFactsAgain(t *testing.T) {
 	b := payload(t, func(*op.Payload) {})
 	before := requestOf(t, b)
 	before.Facts = []op.Fact{{Name: "files", Text: "0"}}
-	it := &item{id: "j1.1", shown: question{request: before, bytes: b}, read: true, marked: true}
+	p, err := op.DecodePayload(b)
+	require.NoError(t, err)
+	shown := question{request: before, bytes: b, payload: p}
+	it := &item{id: "j1.1", shown: shown, read: true, marked: true}
 	r := reviewOf(t, b, it)
-	require.NoError(t, r.approve(context.Background(), it), "there is no key, and none is asked for")
-	require.Equal(t, sprint(wordsFactsChanged, "j1.1"), r.message)
+	require.NoError(t, r.approve(context.Background(), it))
+	require.Equal(t, sprint(wordsChanged, "j1.1")+"  was files  0\n", r.message)
 	require.False(t, it.read || it.marked)
 
-	it.shown.request, it.read, it.marked, r.message = before, true, true, ""
+	it.shown, it.read, it.marked, r.message = shown, true, true, ""
 	require.NoError(t, r.signAll(context.Background(), []*item{it}))
 	require.Contains(t, it.outcome, "stale_target: j1.1 changed after it was shown")
 }

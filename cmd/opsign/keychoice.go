@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +52,11 @@ func (t *tool) check(k keyFlags) error {
 		if path == "" {
 			continue
 		}
-		if _, err := os.Stat(path); err != nil {
+		_, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return cli.Usage(sprint(wordsNoSuchKey, op.Shown(path)))
+		case err != nil:
 			return cli.Usage(err.Error())
 		}
 	}

@@ -60,7 +60,7 @@ func (t *tool) listRequests(requests []api.Request) error {
 	for _, r := range requests {
 		signed := make([]string, len(r.Signatures))
 		for i, s := range r.Signatures {
-			signed[i] = s.Principal
+			signed[i] = cli.Person(s.Principal)
 		}
 		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","), cli.Moment(r.ExpiresAt),
 			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"gated/internal/api"
 	"gated/internal/client"
@@ -14,6 +15,9 @@ type question struct {
 	request api.Request
 	bytes   []byte
 	payload op.Payload // decoded once, from bytes
+	// moving says that the operator was told that counts, sizes and times go on
+	// changing: other ones are no change.
+	moving bool
 }
 
 // looks is how often a request and its payload are asked for that do not go
@@ -30,6 +34,9 @@ func (t *tool) question(ctx context.Context, cl *client.Client, id string) (ques
 	if err != nil {
 		return question{}, err
 	}
+	if _, err := op.ParseJobID(id); err == nil {
+		return question{}, jobGiven(ctx, cl, id)
+	}
 	var q question
 	for range looks {
 		if q, err = questionOnce(ctx, cl, id); err != nil {
@@ -43,6 +50,26 @@ func (t *tool) question(ctx context.Context, cl *client.Client, id string) (ques
 		}
 	}
 	return question{}, err
+}
+
+// jobGiven refuses a job's id in the place of a request's, and says which requests
+// the job has.
+func jobGiven(ctx context.Context, cl *client.Client, id string) error {
+	j, err := cl.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	var has []string
+	for _, s := range j.Steps {
+		if s.Request != nil {
+			has = append(has, *s.Request+" ("+string(s.State)+")")
+		}
+	}
+	refusal := op.Refuse(op.Malformed, "%s is a job, and operators decide on its requests", id)
+	if len(has) == 0 {
+		return refusal.WithHint("it has none, as none of its steps needs a signature: gated jobs %s", id)
+	}
+	return refusal.WithHint("name one of its requests: %s", strings.Join(has, ", "))
 }
 
 func questionOnce(ctx context.Context, cl *client.Client, id string) (q question, err error) {

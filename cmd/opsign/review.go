@@ -244,17 +244,25 @@ func (r *review) refresh(ctx context.Context, it *item) (changed string, err err
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case it.shown.bytes == nil: // it was not shown yet
-	case !slices.Equal(it.shown.bytes, q.bytes):
-		changed = sprint(wordsChanged, cli.Inline(it.id))
-	case !sameFacts(it.shown.request, q.request):
-		changed = sprint(wordsFactsChanged, cli.Inline(it.id))
+	if it.shown.bytes != nil { // else it was not shown yet
+		changed = q.since(it.shown)
 	}
-	it.read = it.read && changed == ""
-	it.marked = it.marked && changed == ""
-	it.shown, it.request = q, q.request
-	return changed, nil
+	it.request = q.request
+	if changed == "" {
+		it.shown = q
+		return "", nil
+	}
+	return it.unread(q, changed), nil
+}
+
+// unread makes an item one that has to be read again, and says what of it changed.
+func (it *item) unread(now question, what string) string {
+	it.read, it.marked, it.shown, it.request = false, false, now, now.request
+	text := sprint(wordsChanged, cli.Inline(it.id)) + what
+	if now.moving {
+		text += wordsMoving
+	}
+	return text
 }
 
 // still reports whether an item is as it was shown, right before it is signed.

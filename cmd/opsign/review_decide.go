@@ -14,12 +14,15 @@ import (
 )
 
 // approve signs what was shown, if it still is what the gate has, and says what
-// became of it. A refusal is said, and the item stays to be looked at.
+// became of it. A refusal is said, and the item stays to be looked at; one that
+// changed is shown again, with what changed.
 func (r *review) approve(ctx context.Context, it *item) error {
-	if ok, err := r.still(ctx, it); !ok {
-		return err
+	err := r.screen.aside(func() error { return r.signItem(ctx, it) })
+	if c := (*changed)(nil); errors.As(err, &c) {
+		r.message += it.unread(c.now, c.what)
+		return nil
 	}
-	if err := r.screen.aside(func() error { return r.signItem(ctx, it) }); err != nil {
+	if err != nil {
 		return r.failed(it, err)
 	}
 	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
@@ -147,12 +150,9 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 	return r.screen.aside(func() error {
 		for _, it := range items {
 			it.marked = false
-			changed, err := r.refresh(ctx, it)
-			if err == nil && changed != "" {
-				err = changedRefusal(it.id)
-			}
-			if err == nil {
-				err = r.signItem(ctx, it)
+			err := r.signItem(ctx, it)
+			if c := (*changed)(nil); errors.As(err, &c) {
+				it.unread(c.now, c.what)
 			}
 			if err != nil {
 				if err := r.failed(it, err); err != nil {

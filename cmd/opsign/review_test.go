@@ -10,6 +10,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/op"
+	"gated/internal/sign"
 )
 
 // reviewOf is a review of one request that a gate has these bytes for.
@@ -25,7 +26,18 @@ func reviewOf(t *testing.T, bytes []byte, it *item) *review {
 	t.Cleanup(cl.Close)
 	s, _ := onScreen(t, 24, 80)
 	t.Cleanup(s.close)
-	return &review{approval: approval{asker: &asker{tool: tl}, client: cl}, screen: s, items: []*item{it}}
+	return &review{approval: approval{asker: &asker{tool: tl}, client: cl, keys: keyFlags{role: "operational"}, signer: unused{t: t}}, screen: s, items: []*item{it}}
+}
+
+// unused is a key that nothing may be signed with.
+type unused struct {
+	sign.Signer
+	t *testing.T
+}
+
+func (u unused) Sign(context.Context, op.Role, []byte) (string, error) {
+	u.t.Error("something was signed")
+	return "", io.ErrUnexpectedEOF
 }
 
 // What cannot be shown any more is passed over, not asked for again and again.
@@ -41,13 +53,19 @@ func TestReviewPassesOverWhatCannotBeShown(t *testing.T) {
 // A reissued payload is shown again and loses its mark; the one that was read is
 // never signed in its place.
 func TestReviewNeverSignsWhatChanged(t *testing.T) {
-	it := &item{id: "j1.1", shown: question{bytes: payload(t, func(*op.Payload) {})}, read: true, marked: true}
+	shown := questionOf(t, payload(t, func(*op.Payload) {}))
+	it := &item{id: "j1.1", shown: shown, read: true, marked: true}
 	r := reviewOf(t, payload(t, func(p *op.Payload) { p.Reason = "another" }), it)
-	require.NoError(t, r.approve(context.Background(), it), "there is no key, and none is asked for")
-	require.Equal(t, sprint(wordsChanged, "j1.1"), r.message)
+	require.NoError(t, r.approve(context.Background(), it))
+	require.Regexp(t, `^j1.1 changed while you looked, and nothing was signed: this is how it is now
+  was reason  -
+  now reason  another
+  was nonce   .*
+  now nonce   .*
+$`, r.message)
 	require.False(t, it.read || it.marked)
 
-	it.shown.bytes, it.marked, r.message = payload(t, func(*op.Payload) {}), true, ""
+	it.shown, it.marked, r.message = shown, true, ""
 	require.NoError(t, r.signAll(context.Background(), []*item{it}))
 	require.Contains(t, it.outcome, "stale_target: j1.1 changed after it was shown")
 	require.Contains(t, r.message, "hint: ")

@@ -75,18 +75,26 @@ func payloadText(p op.Payload) string { return cli.Columns(payloadRows(p)...) }
 // what exactly, and when.
 const wishRows = 5
 
-func payloadRows(p op.Payload) []string {
-	return []string{
-		"    " + cli.Row("op", p.Op),
-		"    " + cli.Row("target", p.Target.String()),
-		"    " + cli.Row("params", string(p.Params.Canonical())),
-		"    " + cli.Row("host", p.Host),
-		"    " + cli.Row("reason", p.Reason),
-		"    " + cli.Row("gate", string(p.Gate)),
-		"    " + cli.Row("incarnation", string(p.Incarnation)),
-		"    " + cli.Row("state", string(p.State)),
-		"    " + cli.Row("valid", cli.Moment(p.IssuedAt)+" to "+cli.Moment(p.ExpiresAt)),
-		"    " + cli.Row("nonce", p.Nonce),
+func payloadRows(p op.Payload) (rows []string) {
+	for _, f := range payloadFacts(p) {
+		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
+	}
+	return rows
+}
+
+// payloadFacts are the members of a payload, each with its name.
+func payloadFacts(p op.Payload) []op.Fact {
+	return []op.Fact{
+		{Name: "op", Text: p.Op},
+		{Name: "target", Text: p.Target.String()},
+		{Name: "params", Text: string(p.Params.Canonical())},
+		{Name: "host", Text: p.Host},
+		{Name: "reason", Text: p.Reason},
+		{Name: "gate", Text: string(p.Gate)},
+		{Name: "incarnation", Text: string(p.Incarnation)},
+		{Name: "state", Text: string(p.State)},
+		{Name: "valid", Text: cli.Moment(p.IssuedAt) + " to " + cli.Moment(p.ExpiresAt)},
+		{Name: "nonce", Text: p.Nonce},
 	}
 }
 

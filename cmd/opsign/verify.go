@@ -45,7 +45,7 @@ func (t *tool) verifyCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
 		}
-		t.Print(wordsGood, op.Shown(string(who.Role)), op.Shown(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
+		t.Print(wordsGood, op.Shown(string(who.Role)), cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
 		return nil
 	})
 	c.ValidArgsFunction = nil // files

@@ -122,6 +122,7 @@ const (
 	wordsVerifyNeeds  = "both --sig and --allowed-signers are needed"
 	wordsNoSuchRole   = "--role is not the name of a role: operational, coordination, recovery, or one of the gate's own"
 	wordsNoGateKey    = "say with --key which key the gate has: gated audit head on its host prints it"
+	wordsNoSuchKey    = "there is no file %s; opsign keys lists the keys that you have"
 	wordsNoKey        = "there is no key: name one with --key FILE, or load one into ssh-agent"
 	wordsNoAgent      = "there is no ssh-agent: SSH_AUTH_SOCK is not set; start one, or sign with --key FILE"
 	wordsExpiresShort = "--expires is less than a second"
@@ -151,6 +152,13 @@ const (
 	wordsSigned         = "  what the signature binds:\n"
 	wordsLost           = "  what would be lost, as the gate saw it%s:\n"
 	wordsWouldRun       = "  what would run, and what its probe says, as the gate saw it%s:\n"
+	wordsWouldChange    = "  what would change, and what the target holds, as the gate saw it%s:\n"
+	wordsWouldRotate    = "  who comes and who goes, and who is listed now, as the gate saw it%s:\n"
+	wordsLabels         = "labels of the target"
+	wordsWhyName        = "why it waits"
+	wordsDiffers        = "%s changed after it was shown, and nothing was signed. What differs:\n"
+	wordsWas            = "was "
+	wordsIs             = "now "
 	wordsSeenAt         = " at %s"
 	wordsSeenAgo        = " %s ago"
 	wordsSeenDays       = " %d days ago"
@@ -171,6 +179,7 @@ const (
 	wordsTransferred    = "gave the reservation %s in %s to %s"
 	wordsWhy            = "  why it waits: %s\n"
 	wordsDetail         = "  outcome: %s\n"
+	wordsConfirmMoving  = "Only counts, sizes and times move, as of a guest that writes. Sign %s of %s as %s, whatever they are by then? Type yes:"
 	wordsConfirmApprove = "Sign %s of %s as %s? Type yes:"
 	wordsConfirmReject  = "Reject %s of %s as %s? Type yes:"
 	wordsPassphrase     = "Passphrase of %s: "
@@ -190,23 +199,13 @@ const (
 `
 )
 
-// done words what an operation did, by its verb.
-var done = map[string]string{
-	"create": "created", "undelete": "brought back", "start": "started", "stop": "stopped", "restart": "restarted",
-	"set-config": "changed", "snapshot": "took a snapshot of", "snapshot-delete": "deleted a snapshot of",
-	"restore": "restored", "wipe": "wiped", "destroy": "destroyed", "run": "ran",
-	"clone": "made a copy as", "disk-create": "added a disk to", "disk-resize": "resized a disk of", "disk-wipe": "wiped a disk of",
-	"disk-detach": "took a disk off", "disk-delete": "deleted a disk of", "backup": "backed up",
-	"backup-restore": "put a backup in the place of", "backup-delete": "deleted a backup of",
-}
-
 // outcomeWords says how a request stands that is not refused: "destroyed
 // guest/web-1, can be undone until …". What the gate says was done goes before
 // what undo found.
 func outcomeWords(r api.Request, undo string, now time.Time) string {
 	what := cli.Inline(r.Op) + " " + cli.Inline(r.Target)
-	if _, verb, ok := strings.Cut(r.Op, "."); ok && done[verb] != "" {
-		what = done[verb] + " " + cli.Inline(r.Target)
+	if spec, err := op.Lookup(r.Op); err == nil && spec.Done != "" {
+		what = spec.Done + " " + cli.Inline(r.Target)
 	}
 	if r.Op == op.Rotate && r.State == op.StateSucceeded {
 		what = sprint(wordsRotated, r.Params.Int("epoch"))
@@ -241,7 +240,7 @@ func maySign(k key, signers string) string {
 	}
 	var out []string
 	for _, l := range k.Listed {
-		text := fmt.Sprintf("may sign as %s (%s)", l.Role, l.Principal)
+		text := fmt.Sprintf("may sign as %s (%s)", l.Role, cli.Person(l.Principal))
 		if !l.Valid {
 			text += ", but not at this time"
 		}
@@ -260,7 +259,7 @@ func (k key) kind() string {
 	if c == nil {
 		return text
 	}
-	text += ", certificate of " + strings.Join(c.Principals, ", ") + " by " + c.CA
+	text += ", certificate of " + cli.People(c.Principals) + " by " + c.CA
 	switch {
 	case c.ValidBefore == nil:
 		text += ", for ever"

@@ -34,7 +34,7 @@ const (
 	wordsReadFirst     = "there is more to read: space shows it\n"
 	wordsAllRead       = "that is all of it\n"
 	wordsChanged       = "%s changed while you looked, and nothing was signed: this is how it is now\n"
-	wordsFactsChanged  = "what %s would lose changed while you looked, and nothing was signed: this is how it is now\n"
+	wordsMoving        = "only counts, sizes and times move: once you have read it again, they hold up no signature\n"
 	wordsOnlyStop      = "it is authorized already; r stops it\n"
 	wordsNoMore        = "there is none before it\n"
 	wordsUnknownKey    = "? shows the keys\n"

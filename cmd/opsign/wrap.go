@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/cli"
-	"gated/internal/op"
 )
 
 // The size of a terminal that does not say its own.
@@ -49,7 +48,7 @@ const contMark = "      | "
 func wrapped(text string, cols int) []string {
 	var out []string
 	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		line = op.Shown(strings.TrimRight(line, " "))
+		line = cli.Safe(strings.TrimRight(line, " "))
 		mark := ""
 		for {
 			n := fitting(line, cols-len(mark))

@@ -64,14 +64,15 @@ func (e *entry) registration() Registration {
 
 // admit checks a wish and enters it. It returns a committed entry where the
 // wish was granted before.
+//
+// The lineage is read twice. The first reading only finds the process. Its pid
+// and start tick do not name it for good, because a pid can go to another
+// process within one tick. So admit opens a handle and reads the lineage again:
+// if the process of the handle has not ended then, the second reading was of it.
 func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 	r.admission.Lock()
 	defer r.admission.Unlock()
-	chain, err := r.ancestry(by)
-	if err != nil {
-		return nil, err
-	}
-	at, err := mayRegister(chain, by.UID, w.PID)
+	chain, at, err := r.wished(by, w)
 	if err != nil {
 		return nil, err
 	}
@@ -79,23 +80,16 @@ func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 	if e, err := r.taken(w.Name, p, by.UID); e != nil || err != nil {
 		return e, err
 	}
-	if err := r.notAbove(p); err != nil {
-		return nil, err
-	}
-	if err := r.noSubreaper(chain, at, w.Reaper); err != nil {
-		return nil, err
-	}
 	handle, err := r.cfg.Table.Open(p.PID, p.Start)
 	if err != nil {
 		return nil, err
 	}
 	if handle == nil {
-		return nil, op.Refuse(op.NotAllowed, "process %d has ended", p.PID).WithHint(nameTheAgent)
+		return nil, errNotThere(p.PID)
 	}
-	// While the peer lives, the lowest of the chain was the peer.
-	if !by.Alive() {
+	if err := r.confirm(by, w, p.Start, handle); err != nil {
 		handle.Close()
-		return nil, errEnded()
+		return nil, err
 	}
 	e := &entry{Registration: Registration{Name: w.Name, UID: by.UID, At: r.cfg.Now().UTC(),
 		Process: proc.ID{PID: p.PID, Start: p.Start, Boot: r.cfg.Boot}}, handle: handle}
@@ -104,6 +98,45 @@ func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// wished returns the caller's chain and where in it the process is that a wish
+// names.
+func (r *Registry) wished(by *Peer, w Wish) (chain []proc.Process, at int, err error) {
+	if chain, err = r.ancestry(by); err != nil {
+		return nil, 0, err
+	}
+	at, err = mayRegister(chain, by.UID, w.PID)
+	return chain, at, err
+}
+
+// confirm checks a wish with a handle open on the process that it names.
+func (r *Registry) confirm(by *Peer, w Wish, start uint64, handle Handle) error {
+	chain, at, err := r.wished(by, w)
+	if err != nil {
+		return err
+	}
+	if chain[at].Start != start {
+		return errNotThere(w.PID)
+	}
+	if err := r.notAbove(chain[at]); err != nil {
+		return err
+	}
+	if err := r.noSubreaper(chain, at, w.Reaper); err != nil {
+		return err
+	}
+	// Last of all: while both live, the pids that were read were theirs.
+	if handle.Ended() {
+		return errNotThere(w.PID)
+	}
+	if !by.Alive() {
+		return errEnded()
+	}
+	return nil
+}
+
+func errNotThere(pid int) error {
+	return op.Refuse(op.NotAllowed, "process %d has ended", pid).WithHint(nameTheAgent)
 }
 
 func errEnded() error {
@@ -152,11 +185,12 @@ func mayRegister(chain []proc.Process, uid uint32, pid int) (int, error) {
 }
 
 // taken refuses a name or a process that has a registration, but for the very
-// same one, which it returns, and refuses more than the limits.
+// same one, which it returns, and refuses more than the limits. If the process
+// of an entry has ended, p is another one with its pid and start tick.
 func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if e := r.byPID[p.PID]; e != nil && e.Process.Start == p.Start {
+	if e := r.byPID[p.PID]; e != nil && e.Process.Start == p.Start && e.alive() {
 		if e.Name == name && e.UID == uid && e.committed {
 			return e, nil
 		}

@@ -97,6 +97,58 @@ func TestAPidThatIsGivenAgain(t *testing.T) {
 	require.Equal(t, "second", (<-ended).Name)
 }
 
+// TestAPidThatIsGivenAgainWithinOneTick: a pid goes to a stranger while the
+// registry looks, and the stranger has the same start tick. Pid and start alone
+// cannot tell the two apart, so the registry walks again with the handle open.
+func TestAPidThatIsGivenAgainWithinOneTick(t *testing.T) {
+	looks := 0
+	for at := 0; at == 0 || at <= looks; at++ { // at 0 nothing happens, and the looks are counted
+		table := newFakeTable()
+		r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot"})
+		require.NoError(t, err)
+		t.Cleanup(r.Close)
+		agent := table.fork(table.init, 4)
+		caller := table.fork(agent, 5)
+		n := 0
+		table.look = func() {
+			if n++; n == at {
+				table.exit(agent)
+				require.Equal(t, agent.Start, table.fork(table.init, 4).Start)
+			}
+		}
+		_, err = r.Register(t.Context(), caller.peer(), Wish{Name: "agent", PID: 4, Reaper: 1}, granted)
+		table.look = func() {}
+		if at == 0 {
+			require.NoError(t, err)
+			looks = n
+			continue
+		}
+		require.ErrorIs(t, err, op.NotAllowed, "replaced before look %d of %d", at, looks)
+		require.Empty(t, r.All())
+	}
+	require.Greater(t, looks, 4)
+}
+
+// TestAPidOfAnEndedAgentWithinOneTick: the registration of an ended process is
+// not granted again to the process that has its pid and its start tick now.
+func TestAPidOfAnEndedAgentWithinOneTick(t *testing.T) {
+	table, ended := newFakeTable(), make(chan Registration)
+	r, err := New(Config{Now: func() time.Time { return newYear }, Table: table, Boot: "boot", Ended: tell(t, ended)})
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	first := table.fork(table.init, 5)
+	_, err = r.Register(t.Context(), first.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
+	require.NoError(t, err)
+	table.exit(first)
+	second := table.fork(table.init, 5)
+	require.Equal(t, first.Start, second.Start)
+	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "first", PID: 5, Reaper: 1}, granted)
+	require.ErrorIs(t, err, op.Conflict, "the name is being freed")
+	_, err = r.Register(t.Context(), second.peer(), Wish{Name: "second", PID: 5, Reaper: 1}, granted)
+	require.NoError(t, err)
+	require.Equal(t, "first", (<-ended).Name)
+}
+
 // freed waits until a name may be taken again.
 func freed(t *testing.T, r *Registry, name string) {
 	t.Helper()

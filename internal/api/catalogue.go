@@ -12,6 +12,7 @@ type Op struct {
 	Creates bool      `json:"creates"` // the target must not exist
 	Free    bool      `json:"free"`    // its parameters are strings, named by the target
 	Covers  string    `json:"covers"`  // what the signed state digest covers
+	Takes   string    `json:"takes"`   // what it can take away, and from whom; empty: nothing
 }
 
 // Param describes one parameter of an operation.
@@ -28,7 +29,7 @@ type Param struct {
 
 // OpOf puts a catalogue entry on the wire.
 func OpOf(s op.Spec) Op {
-	out := Op{Name: s.Name, Kind: s.Kind, Doc: s.Doc, Roles: s.Roles, Creates: s.Creates, Free: s.Free, Covers: s.Covers}
+	out := Op{Name: s.Name, Kind: s.Kind, Doc: s.Doc, Roles: s.Roles, Creates: s.Creates, Free: s.Free, Covers: s.Covers, Takes: s.Takes}
 	for _, p := range s.Params {
 		out.Params = append(out.Params, Param{Name: p.Name, Type: p.Type, Unit: p.Unit, Min: p.Min, Max: p.Max,
 			Required: p.Required, JobOnly: p.JobOnly, Doc: p.Doc})

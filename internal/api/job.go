@@ -10,6 +10,7 @@ import (
 type Error struct {
 	Code   op.Code `json:"code"`
 	Detail string  `json:"detail"`
+	Hint   string  `json:"hint,omitempty"` // what to do, where there is something
 }
 
 // Err returns the error as a refusal, nil for nil.
@@ -17,7 +18,7 @@ func (e *Error) Err() error {
 	if e == nil {
 		return nil
 	}
-	return &op.Refusal{Code: e.Code, Detail: e.Detail}
+	return &op.Refusal{Code: e.Code, Detail: e.Detail, Hint: e.Hint}
 }
 
 // Job is an ordered list of steps.
@@ -90,21 +91,27 @@ func StepOf(s op.Step) Step {
 var endCodes = map[op.State]op.Code{op.StateRejected: op.Rejected, op.StateExpired: op.Expired,
 	op.StateSuperseded: op.Superseded, op.StateCancelled: op.Cancelled}
 
+// stepError says what a step waits for, or why it did not succeed. The journal has
+// the code and the detail of a refusal: what to do follows from the code.
 func stepError(s op.Step) *Error {
 	switch {
 	case s.State == op.StatePending:
 		return &Error{Code: op.PendingSignature, Detail: "waits for an operator: opsign approve " + s.ID.String()}
 	case s.State == op.StateSucceeded:
 		return nil
-	case s.Code != "":
-		return &Error{Code: s.Code, Detail: s.Detail}
-	case s.State.Open():
+	case s.State.Open() && s.Code == "":
 		return nil
+	case s.State.Open():
+		return &Error{Code: s.Code, Detail: s.Detail}
 	}
-	if code, ok := endCodes[s.State]; ok {
-		return &Error{Code: code, Detail: s.Detail}
+	code := s.Code
+	if code == "" {
+		code = op.Internal
+		if of, ok := endCodes[s.State]; ok {
+			code = of
+		}
 	}
-	return &Error{Code: op.Internal, Detail: s.Detail}
+	return &Error{Code: code, Detail: s.Detail, Hint: HintOfEnd(s.State, s.ID.Job.String(), code)}
 }
 
 func requesters(rs []op.Requester) []string {

@@ -13,13 +13,15 @@ type (
 		Jobs []Job   `json:"jobs"`
 		Next *string `json:"next"`
 	}
-	// RequestList answers GET /v1/requests.
+	// RequestList answers GET /v1/requests, oldest first, with Next as of JobList.
 	RequestList struct {
 		Requests []Request `json:"requests"`
+		Next     *string   `json:"next"`
 	}
-	// GuestList answers GET /v1/guests.
+	// GuestList answers GET /v1/guests, by name, with Next as of JobList.
 	GuestList struct {
 		Guests []Guest `json:"guests"`
+		Next   *string `json:"next"`
 	}
 	// CommandList answers GET /v1/commands, by name.
 	CommandList struct {

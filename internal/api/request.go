@@ -9,40 +9,41 @@ import (
 
 // Request is the one open question that a destructive step has for operators.
 type Request struct {
-	ID               string         `json:"id"` // j12.1, the step's
-	Job              string         `json:"job"`
-	Op               string         `json:"op"`
-	Host             string         `json:"host"`
-	Gate             op.GateID      `json:"gate"`
-	Target           string         `json:"target"`
-	Incarnation      op.Incarnation `json:"incarnation"`
-	StateFingerprint op.Fingerprint `json:"state_fingerprint"`
-	Params           op.Params      `json:"params"`
-	RequestedBy      []string       `json:"requested_by"`
-	Reason           string         `json:"reason"`
-	CreatedAt        time.Time      `json:"created_at"` // of the request; its payload may be younger
-	IssuedAt         time.Time      `json:"issued_at"`
-	ExpiresAt        time.Time      `json:"expires_at"` // of the payload; the request lives on with a new one
-	State            op.State       `json:"state"`
-	Class            op.Class       `json:"class"`
-	Rule             string         `json:"rule"`
-	Why              string         `json:"why"`
-	Facts            []op.Fact      `json:"facts"`
-	FactsAt          time.Time      `json:"facts_at"` // when the target looked so
-	Roles            []op.Role      `json:"roles"`    // any of which may sign
-	Signatures       []Signature    `json:"signatures"`
-	Needed           int            `json:"needed"`         // distinct people, at the least
-	Missing          int            `json:"missing"`        // how many of them have not signed
-	Demands          []Demand       `json:"demands"`        // all of which have to be met, or one of which is recovery alone
-	Owed             []string       `json:"owed"`           // keys that a rotation adds and that have not signed it: fingerprint and role
-	CoolOff          int64          `json:"cool_off"`       // seconds between the last signature and the step
-	Windows          []op.Window    `json:"windows"`        // the step runs only inside all of them
-	AuthorizedAt     *time.Time     `json:"authorized_at"`  // null before the last signature
-	RunsAt           *time.Time     `json:"runs_at"`        // when the cool-off is over; null before the last signature
-	PayloadSHA256    string         `json:"payload_sha256"` // of what GET …/payload gives
-	Offline          bool           `json:"offline"`        // made from an operator's own payload
-	Detail           string         `json:"detail"`         // what was done, for people
-	Error            *Error         `json:"error"`
+	ID               string            `json:"id"` // j12.1, the step's
+	Job              string            `json:"job"`
+	Op               string            `json:"op"`
+	Host             string            `json:"host"`
+	Gate             op.GateID         `json:"gate"`
+	Target           string            `json:"target"`
+	Incarnation      op.Incarnation    `json:"incarnation"`
+	StateFingerprint op.Fingerprint    `json:"state_fingerprint"`
+	Params           op.Params         `json:"params"`
+	RequestedBy      []string          `json:"requested_by"`
+	Reason           string            `json:"reason"`
+	CreatedAt        time.Time         `json:"created_at"` // of the request; its payload may be younger
+	IssuedAt         time.Time         `json:"issued_at"`
+	ExpiresAt        time.Time         `json:"expires_at"` // of the payload; the request lives on with a new one
+	State            op.State          `json:"state"`
+	Class            op.Class          `json:"class"`
+	Rule             string            `json:"rule"`
+	Why              string            `json:"why"`
+	Facts            []op.Fact         `json:"facts"`
+	FactsAt          time.Time         `json:"facts_at"` // when the target looked so
+	Labels           map[string]string `json:"labels"`   // of the target
+	Roles            []op.Role         `json:"roles"`    // any of which may sign
+	Signatures       []Signature       `json:"signatures"`
+	Needed           int               `json:"needed"`         // distinct people, at the least
+	Missing          int               `json:"missing"`        // how many of them have not signed
+	Demands          []Demand          `json:"demands"`        // all of which have to be met, or one of which is recovery alone
+	Owed             []string          `json:"owed"`           // keys that a rotation adds and that have not signed it: fingerprint and role
+	CoolOff          int64             `json:"cool_off"`       // seconds between the last signature and the step
+	Windows          []op.Window       `json:"windows"`        // the step runs only inside all of them
+	AuthorizedAt     *time.Time        `json:"authorized_at"`  // null before the last signature
+	RunsAt           *time.Time        `json:"runs_at"`        // when the cool-off is over; null before the last signature
+	PayloadSHA256    string            `json:"payload_sha256"` // of what GET …/payload gives
+	Offline          bool              `json:"offline"`        // made from an operator's own payload
+	Detail           string            `json:"detail"`         // what was done, for people
+	Error            *Error            `json:"error"`
 }
 
 // Signature is one counted signature.
@@ -79,7 +80,7 @@ func RequestOf(r op.Request) (Request, error) {
 		Target: r.Step.Target.String(), Incarnation: r.Step.Incarnation, StateFingerprint: r.Step.Fingerprint,
 		Params: params(r.Step.Params), RequestedBy: requesters(r.Requesters), Reason: r.Reason,
 		CreatedAt: r.CreatedAt.UTC(), IssuedAt: r.IssuedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC(), State: r.Step.State,
-		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Roles: r.Need.Roles(),
+		Class: r.Step.Verdict.Class, Rule: r.Step.Verdict.Rule, Why: r.Step.Verdict.Why, Facts: r.Facts, FactsAt: r.FactsAt.UTC(), Labels: r.Labels, Roles: r.Need.Roles(),
 		Signatures: make([]Signature, 0, len(r.Signatures)), Needed: r.Need.Needed(), Missing: r.Missing(),
 		Demands: demands(r), Owed: append([]string{}, r.Owed...), CoolOff: int64(r.Need.CoolOff / time.Second),
 		Windows:       append([]op.Window{}, r.Need.Windows...),

@@ -33,9 +33,10 @@ type Scope struct {
 	At    time.Time `json:"registered_at"`
 }
 
-// ScopeList answers GET /v1/scopes.
+// ScopeList answers GET /v1/scopes, by id, with Next as of JobList.
 type ScopeList struct {
 	Scopes []Scope `json:"scopes"`
+	Next   *string `json:"next"`
 }
 
 // Reserve is the body of POST /v1/reservations. Mode is Exclusive where it is

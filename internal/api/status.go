@@ -27,11 +27,19 @@ type Status struct {
 	Health    []Health        `json:"health"`
 	Sources   []SourceStatus  `json:"sources"` // of desired state
 	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock
+	Layers    []Layer         `json:"layers"`  // what stands between a guest's program and the host; none where no guest has one
 	AuditHead Head            `json:"audit_head"`
 	Epoch     int64           `json:"trust_epoch"` // of the list of signers in force
 	Policy    string          `json:"policy"`      // digest of the policy in force, as the audit log has it
 	Canary    *Canary         `json:"canary"`      // the last one, null where nothing has changed yet
 	Hub       *Hub            `json:"hub"`         // null where none is configured
+}
+
+// Layer is one thing that a guest's program would have to break through.
+type Layer struct {
+	Name   string `json:"name"` // uid, landlock, seccomp
+	Stands bool   `json:"stands"`
+	Detail string `json:"detail"`
 }
 
 // Hub is how the gate stands with the hub that it polls.

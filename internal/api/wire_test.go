@@ -114,12 +114,15 @@ func TestJobErrorIsThatOfItsState(t *testing.T) {
 	job := func(steps ...op.Step) Job { return JobOf(op.Job{ID: 12, Steps: steps, FinishedAt: at}) }
 
 	require.Nil(t, job(ended(op.StateSucceeded, "")).Error)
-	require.Equal(t, &Error{op.StaleTarget, "because"}, job(ended(op.StateSucceeded, ""), ended(op.StateRefused, op.StaleTarget)).Error)
-	require.Equal(t, &Error{op.Rejected, "because"}, job(ended(op.StateRejected, "")).Error)
-	require.Equal(t, &Error{op.Expired, "because"}, job(ended(op.StateExpired, "")).Error)
-	require.Equal(t, &Error{op.Superseded, "because"}, job(ended(op.StateSuperseded, "")).Error)
-	require.Equal(t, &Error{op.Cancelled, "because"}, job(ended(op.StateCancelled, "")).Error)
-	require.Equal(t, &Error{op.Internal, "because"}, job(ended(op.StateFailed, "")).Error)
+	require.Equal(t, &Error{op.StaleTarget, "because", HintOf(op.StaleTarget)}, job(ended(op.StateSucceeded, ""), ended(op.StateRefused, op.StaleTarget)).Error)
+	require.Equal(t, &Error{op.Rejected, "because", HintOf(op.Rejected)}, job(ended(op.StateRejected, "")).Error)
+	require.Equal(t, &Error{op.Expired, "because", HintOf(op.Expired)}, job(ended(op.StateExpired, "")).Error)
+	require.Equal(t, &Error{op.Superseded, "because", HintOf(op.Superseded)}, job(ended(op.StateSuperseded, "")).Error)
+	require.Equal(t, &Error{op.Cancelled, "because", HintOf(op.Cancelled)}, job(ended(op.StateCancelled, "")).Error)
+	require.Equal(t, &Error{op.Internal, "because", HintOfEnd(op.StateFailed, "j12", op.Internal)}, job(ended(op.StateFailed, "")).Error)
+	require.Contains(t, job(ended(op.StateFailed, "")).Error.Hint, "gated jobs j12 shows what it printed")
+	require.NotEmpty(t, HintOf(op.StaleTarget))
+	require.Empty(t, job(ended(op.StatePlanned, op.Unavailable)).Error.Hint, "it runs later")
 	require.Nil(t, job(ended(op.StateDispatched, "")).Error)
 	require.NoError(t, (*Error)(nil).Err())
 	require.ErrorIs(t, (&Error{Code: op.Rejected}).Err(), op.Rejected)
@@ -145,7 +148,7 @@ func TestGuests(t *testing.T) {
 
 	u := UnknownGuest("web-2", op.Refuse(op.StaleTarget, "two of them"))
 	require.Equal(t, "unknown", u.State)
-	require.Equal(t, &Error{op.StaleTarget, "two of them"}, u.Error)
+	require.Equal(t, &Error{Code: op.StaleTarget, Detail: "two of them"}, u.Error)
 	require.Nil(t, u.Destroy)
 }
 

@@ -17,7 +17,7 @@ import (
 const parsersPage = "docs/design/parsers.md"
 
 // onlyForTests are packages that read what tests write.
-var onlyForTests = []string{"arch", "bench", "cli/clitest", "crash", "faults", "fsck/fscktest", "linear", "matrix", "mint", "snapshot", "store/storetest", "story"}
+var onlyForTests = []string{"arch", "bench", "cli/clitest", "crash", "faults", "fsck/fscktest", "linear", "loss", "matrix", "mint", "snapshot", "store/storetest", "story"}
 
 var (
 	readsBytes = regexp.MustCompile(`^([pP]arse|[dD]ecode|[lL]oad|[uU]nescape|Unmarshal)`)

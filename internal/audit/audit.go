@@ -62,6 +62,7 @@ const (
 	Interrupted Kind = "interrupted" // nobody knows whether it did
 	Compensated Kind = "compensated" // a step was added that takes an earlier one back
 	Promoted    Kind = "promoted"    // what was scratch no longer is
+	Used        Kind = "used"        // the job that made it may not take it back unsigned any more
 	DesiredPut  Kind = "desired-put"
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
@@ -134,6 +135,7 @@ type Made struct {
 	Scratch      bool           `json:"scratch,omitzero"`
 	ScratchUntil time.Time      `json:"scratch_until,omitzero"`
 	Storage      []op.StorageID `json:"storage,omitempty"`
+	Content      string         `json:"content,omitempty"` // op.Observed.Content, as it was made
 }
 
 // Head is the newest entry's number and hash. The zero head is that of an
@@ -207,18 +209,28 @@ func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
 // Bodies is After with the stored text of each entry, over which its hash
 // goes.
 func Bodies(tx *store.Tx, after int64, limit int) ([][]byte, error) {
+	return BodiesOf(tx, after, limit, 0)
+}
+
+// BodiesOf is Bodies up to the entry with which they have so many bytes; 0 is no
+// bound.
+func BodiesOf(tx *store.Tx, after int64, limit, bytes int) ([][]byte, error) {
 	rows, err := tx.Query(`SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var out [][]byte
+	has := 0
 	for rows.Next() {
 		var body []byte
 		if err := rows.Scan(&body); err != nil {
 			return nil, err
 		}
 		out = append(out, body)
+		if has += len(body); bytes > 0 && has >= bytes {
+			break
+		}
 	}
 	return out, rows.Err()
 }

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (ent
 	listed := t.byCA[string(c.caBlob)]
 	lines := t.pick(listed, principal)
 	if len(listed) > 0 && len(lines) == 0 {
-		return entry{}, op.Refuse(op.UnknownSigner, "the CA %s is not listed for the principal %q", c.caPrint, principal).
+		return entry{}, op.Refuse(op.UnknownSigner, "the CA %s is not listed for the principal %s", c.caPrint, quotedName(principal)).
 			WithHint("the certificate's principal has to match the patterns of the CA's line")
 	}
 	e, err := firstAccepting(lines, "the CA "+c.caPrint, role, at)
@@ -140,7 +141,7 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	}
 	e, err := t.findCertificate(parsed.cert, s.Role, at)
 	if err == nil && e.Principal != s.Principal {
-		return op.Refuse(op.UnknownSigner, "the certificate of key %s is not for %q", s.Key, s.Principal)
+		return op.Refuse(op.UnknownSigner, "the certificate of key %s is not for %s", s.Key, quotedName(s.Principal))
 	}
 	return err
 }
@@ -170,6 +171,9 @@ func (t *Trust) Could(role op.Role, touch op.Touch, at time.Time) []string {
 	return out
 }
 
+// quotedName shows a principal in quotes, with all but ASCII escaped.
+func quotedName(name string) string { return strconv.QuoteToASCII(name) }
+
 func (l Listed) lists(role op.Role) bool { return slices.Contains(l.Roles, role) }
 
 // validAt compares whole seconds and both ends inclusively, as ssh-keygen does.
@@ -177,10 +181,10 @@ func (l Listed) validAt(at time.Time) *op.Refusal {
 	const layout = "2006-01-02T15:04:05Z"
 	switch {
 	case !l.ValidAfter.IsZero() && at.Unix() < l.ValidAfter.Unix():
-		return op.Refuse(op.SignerExpired, "key %s of %s is valid only from %s", l.Key, l.Principal, l.ValidAfter.Format(layout)).
+		return op.Refuse(op.SignerExpired, "key %s of %s is valid only from %s", l.Key, op.ShownName(l.Principal), l.ValidAfter.Format(layout)).
 			WithHint("sign with a key that is valid now")
 	case !l.ValidBefore.IsZero() && at.Unix() > l.ValidBefore.Unix():
-		return op.Refuse(op.SignerExpired, "key %s of %s was valid only until %s", l.Key, l.Principal, l.ValidBefore.Format(layout)).
+		return op.Refuse(op.SignerExpired, "key %s of %s was valid only until %s", l.Key, op.ShownName(l.Principal), l.ValidBefore.Format(layout)).
 			WithHint("sign with a key that is valid now")
 	default:
 		return nil

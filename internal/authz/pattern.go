@@ -1,6 +1,10 @@
 package authz
 
-import "strings"
+import (
+	"strings"
+
+	"gated/internal/op"
+)
 
 // maxPattern bounds principals, namespaces and patterns in bytes; maxPatterns
 // bounds a CA line's list of them. ssh-keygen never matches a pattern of 1,023
@@ -24,6 +28,18 @@ func checkPrincipal(name string) error {
 	default:
 		return nil
 	}
+}
+
+// CheckNewPrincipal refuses, as BadParams, a principal or patterns that are to be
+// listed and are not printable ASCII: many letters of other scripts look like
+// Latin ones, and people sign for a name that they read. What a file lists
+// already still loads.
+func CheckNewPrincipal(name string) error {
+	if op.ShownName(name) == name || !strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		return nil
+	}
+	return op.Refuse(op.BadParams, "the principal %s is not in ASCII alone, and could look like another", op.ShownName(name)).
+		WithHint("write the name in ASCII")
 }
 
 // checkPatterns checks the pattern list of a CA's line. One that could match

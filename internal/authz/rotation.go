@@ -123,7 +123,7 @@ func addition(line string) (entry, error) {
 	case !ok || len(e.Roles) == 0:
 		return entry{}, op.Refuse(op.BadParams, "it lists no key for a role")
 	default:
-		return e, nil
+		return e, CheckNewPrincipal(e.Principal)
 	}
 }
 

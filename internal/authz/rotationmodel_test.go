@@ -142,8 +142,10 @@ func TestRotateMachine(t *testing.T) {
 			agrees(t, m, trust, hour)
 		}
 	})
-	require.Greater(t, rotated, 50)
-	require.Greater(t, refused, 50)
+	// Shares, because -short and -rapid.checks change how many are asked for.
+	asked := rotated + refused
+	require.Greater(t, rotated, asked/30, "too few are made")
+	require.Greater(t, refused, asked/2, "too few are refused")
 }
 
 func fingerprints(keys []mint.Key) []string {

@@ -28,7 +28,10 @@ type securityKey struct {
 	ecdsa       *ecdsa.PublicKey
 }
 
-var errNotVerified = errors.New("the signature does not verify")
+var (
+	errNotVerified = errors.New("the signature does not verify")
+	errOtherCurve  = errors.New("the key is on another curve than its type says")
+)
 
 // parseSecurityKey parses a key blob of one of the two types.
 func parseSecurityKey(blob []byte) (ssh.PublicKey, error) {
@@ -36,13 +39,23 @@ func parseSecurityKey(blob []byte) (ssh.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
+	return securityKeyOf(public, blob)
+}
+
+// securityKeyOf returns the parts of the key that a blob holds. It checks the
+// blob on its own, because the library checks less in some of its versions.
+func securityKeyOf(public ssh.PublicKey, blob []byte) (ssh.PublicKey, error) {
+	var err error
 	k := securityKey{PublicKey: public}
 	w := wire{rest: blob}
 	if typ := string(w.next()); typ == ssh.KeyAlgoSKED25519 {
 		k.ed25519 = w.next()
 	} else {
-		w.next() // the curve, which the type names too
+		curve := string(w.next())
 		k.ecdsa, err = ecdsa.ParseUncompressedPublicKey(elliptic.P256(), w.next())
+		if curve != "nistp256" {
+			err = errOtherCurve
+		}
 	}
 	k.application = string(w.next())
 	if err != nil || !w.ended() || k.ecdsa == nil && len(k.ed25519) != ed25519.PublicKeySize {

@@ -48,13 +48,14 @@ type Listed struct {
 	ValidAfter, ValidBefore time.Time
 }
 
-// String names the line's owner, roles and key, without the key itself.
+// String names the line's owner, roles and key, without the key itself. All but
+// ASCII in the owner's name is escaped: a letter of another script looks like it.
 func (l Listed) String() string {
 	names := make([]string, len(l.Roles))
 	for i, r := range l.Roles {
 		names[i] = string(r)
 	}
-	out := l.Principal + " " + strings.Join(names, ",") + " " + l.Key
+	out := op.ShownName(l.Principal) + " " + strings.Join(names, ",") + " " + l.Key
 	if l.CA {
 		out += " cert-authority"
 	}

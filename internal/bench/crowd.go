@@ -57,7 +57,7 @@ func bookOf(h *history, at api.Place) (*reserve.Book, reserve.Place) {
 	book := reserve.New(reserve.Config{Store: h.store, Now: now,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			for i := range entries {
-				entries[i].Time, entries[i].Gate = now(), gateID
+				entries[i].Time, entries[i].Gate = now(), h.gate
 			}
 			_, err := audit.Append(tx, entries...)
 			return err

@@ -6,6 +6,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,15 +51,18 @@ var parts = []struct {
 	{"verify", (*bench).verify},
 	{"audit", (*bench).auditLog},
 	{"memory", (*bench).memory},
+	{"floods", (*bench).floods},
 	{"reservations", (*bench).reservations},
 	{"killed", (*bench).killed},
 	{"hook", (*bench).hook},
 }
 
-// Run measures and prints. Whatever it starts has ended when it returns.
+// Run measures and prints. A part that fails does not keep the others from being
+// measured; its error is returned after the table is printed. Whatever it starts has
+// ended when it returns.
 func Run(ctx context.Context, o Options) error {
 	b := &bench{Options: o, ctx: ctx, keys: newKeys()}
-	var err error
+	var failed, err error
 	if b.Dir, err = os.MkdirTemp(o.Dir, "gated-bench-"); err != nil {
 		return err
 	}
@@ -69,10 +73,13 @@ func Run(ctx context.Context, o Options) error {
 		}
 		fmt.Fprintf(o.Progress, "measuring: %s\n", p.name)
 		if err := p.run(b); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.name, err))
+			if ctx.Err() != nil || p.name == "limits" { // which all others are compared with
+				break
+			}
 		}
 	}
-	return b.table.print(o.Out)
+	return errors.Join(failed, b.table.print(o.Out))
 }
 
 // dir makes a directory of that name to work in.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,6 +25,7 @@ type history struct {
 	at    time.Time
 	armor string
 	need  op.Requirement
+	gate  op.GateID // of the state directory, gateID where that has none
 	next  int
 }
 
@@ -37,9 +39,15 @@ func openHistory(ctx context.Context, dir string) (*history, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	h := &history{ctx: ctx, store: s, at: now().Add(-time.Hour), armor: fmt.Sprintf("%0290d", 0),
+	h := &history{ctx: ctx, store: s, at: now().Add(-time.Hour), armor: fmt.Sprintf("%0290d", 0), gate: gateID,
 		need: policy.Default().Requirement(policy.Subject{Spec: spec})}
-	err = s.View(ctx, func(tx *store.Tx) error { return tx.QueryRow(`SELECT coalesce(max(id), 0) FROM jobs`).Scan(&h.next) })
+	err = s.View(ctx, func(tx *store.Tx) error {
+		err := tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&h.gate)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		return tx.QueryRow(`SELECT coalesce(max(id), 0) FROM jobs`).Scan(&h.next)
+	})
 	return h, err
 }
 
@@ -115,7 +123,7 @@ func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
 		Verdict: op.Verdict{Class: op.Destructive, Rule: "destroy-unproven", Why: "the gate did not make it"}, UpdatedAt: h.at}
 	r := op.Request{ID: s.ID, Nonce: nonce.New(), Need: h.need, CreatedAt: h.at, IssuedAt: h.at,
 		ExpiresAt: h.at.Add(time.Hour), Offline: true}
-	r.Payload, err = op.Payload{Gate: gateID, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation, State: s.Fingerprint,
+	r.Payload, err = op.Payload{Gate: h.gate, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation, State: s.Fingerprint,
 		Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt, Reason: "the project ended"}.Encode()
 	if err != nil {
 		return s.ID, err
@@ -140,6 +148,6 @@ func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
 
 func (h *history) log(tx *store.Tx, kind audit.Kind, id op.StepID) error {
 	_, err := audit.Append(tx, audit.Entry{Time: h.at, Kind: kind, By: "uid:1000", Job: id.Job.String(), Step: id.String(),
-		Op: "guest.destroy", Target: "guest/past", Class: op.Destructive, Rule: "destroy-unproven", Gate: gateID})
+		Op: "guest.destroy", Target: "guest/past", Class: op.Destructive, Rule: "destroy-unproven", Gate: h.gate})
 	return err
 }

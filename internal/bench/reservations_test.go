@@ -1,11 +1,14 @@
 package bench
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
+	"gated/internal/daemon"
 	"gated/internal/reserve"
 	"gated/internal/store"
 )
@@ -34,6 +37,27 @@ func TestTheOthersAreThere(t *testing.T) {
 		}))
 		require.NoError(t, h.close())
 	}
+}
+
+// TestTheHistoryOfOthersIsSound: what the bench writes into the state of a real
+// gate passes fsck, also with what the gate writes before and after it.
+func TestTheHistoryOfOthersIsSound(t *testing.T) {
+	b := tiny(t)
+	dir := filepath.Join(b.Dir, "state")
+	pub := filepath.Join(b.Dir, "alice.pub")
+	require.NoError(t, os.WriteFile(pub, []byte(b.keys.plain.public()), 0o600))
+	_, err := daemon.Init(b.ctx, daemon.InitOptions{StateDir: dir, Host: host, Operators: []daemon.KeyArg{{Path: pub, Principal: b.keys.plain.principal}}})
+	require.NoError(t, err)
+	at, err := b.scope("checkout")
+	require.NoError(t, err)
+	o := &others{place: at}
+	for _, n := range []int{0, 3, 20} {
+		require.NoError(t, o.upTo(b.ctx, dir, n))
+		require.NoError(t, b.consistent(dir))
+	}
+	_, err = b.inside(dir, at)
+	require.NoError(t, err)
+	require.NoError(t, b.consistent(dir))
 }
 
 func TestPairsWithoutTheSocket(t *testing.T) {

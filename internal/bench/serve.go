@@ -177,7 +177,7 @@ func Serve(ctx context.Context, o Served) error {
 		ran <- nil
 	}
 	// The parts that no measured call asks are not there.
-	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), Now: now,
+	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), SingleUser: true, Now: now,
 		Logger: slog.New(slog.DiscardHandler)})
 	err = s.Serve(ctx, l)
 	if runErr := <-ran; err == nil {

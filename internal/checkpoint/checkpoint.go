@@ -97,11 +97,11 @@ func canonical(text string) bool {
 // Read reads a signed checkpoint without checking who signed it: for what names
 // it, and to find the key that it has to be opened with.
 func Read(text string) (Checkpoint, error) {
-	body, _, ok := strings.Cut(text, "\n\n")
-	if !ok || len(text) > MaxText {
+	end := strings.LastIndex(text, "\n\n") // the last, as note.Open does
+	if end < 0 || len(text) > MaxText {
 		return Checkpoint{}, malformed("it is no signed note")
 	}
-	return parse(body + "\n")
+	return parse(text[:end+1])
 }
 
 func malformed(why string) error {

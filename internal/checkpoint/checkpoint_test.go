@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 	"pgregory.net/rapid"
 
@@ -87,6 +88,61 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 	_, err = checkpoint.Open(text+"x", k.Public)
 	require.Error(t, err)
+}
+
+// TestFormOfAHead: a head has three lines in one form and at least one entry,
+// also if the gate's own key signed another text.
+func TestFormOfAHead(t *testing.T) {
+	k, root := newKey(t, gate), filled(t, 5).head(t, 5).Root.String()
+	origin := checkpoint.Origin(gate)
+	both := func(text string) (checkpoint.Checkpoint, error, error) {
+		signed, err := note.Sign(&note.Note{Text: text}, k)
+		require.NoError(t, err)
+		read, readErr := checkpoint.Read(string(signed))
+		opened, err := checkpoint.Open(string(signed), k.Public)
+		require.Equal(t, read, opened, "%q", text)
+		return read, readErr, err
+	}
+	for _, size := range []string{"1", "5", "9223372036854775807"} {
+		text := origin + "\n" + size + "\n" + root + "\n"
+		c, readErr, err := both(text)
+		require.NoError(t, readErr)
+		require.NoError(t, err)
+		require.Equal(t, text, c.String())
+	}
+	for detail, texts := range map[string][]string{
+		"it has not three lines": {
+			"\n", origin + "\n", origin + "\n5\n", "5\n" + root + "\n",
+			origin + "\n5\n" + root + "\nmore\n", origin + "\n5\n" + root + "\n\n", "\n" + origin + "\n5\n" + root + "\n",
+		},
+		"its first line does not name one": {
+			string(gate) + "\n5\n" + root + "\n", origin + "0\n5\n" + root + "\n", "gated/\n5\n" + root + "\n",
+		},
+		"its second line is not a number of entries": {
+			origin + "\n0\n" + root + "\n", origin + "\n-1\n" + root + "\n", origin + "\n-0\n" + root + "\n", origin + "\n\n" + root + "\n",
+			origin + "\n+5\n" + root + "\n", origin + "\n05\n" + root + "\n", origin + "\n5 \n" + root + "\n",
+			origin + "\n0x5\n" + root + "\n", origin + "\n9223372036854775808\n" + root + "\n", origin + "\nfive\n" + root + "\n",
+		},
+		"its third line is not a root hash": {
+			origin + "\n5\n\n", origin + "\n5\n" + root[:40] + "\n", origin + "\n5\n" + root + root + "\n", origin + "\n5\n" + root[:43] + "!\n",
+			origin + "\n5\n" + strings.Repeat("A", 42) + "B=\n", // bits that stand for nothing
+		},
+	} {
+		for _, text := range texts {
+			_, readErr, err := both(text)
+			for _, err := range []error{readErr, err} {
+				require.ErrorIs(t, err, op.Malformed, "%q", text)
+				require.ErrorContains(t, err, detail, "%q", text)
+			}
+		}
+	}
+	// A signed note holds no carriage return, which the decoder of base64 skips.
+	_, err := checkpoint.Read(origin + "\n5\n" + root[:10] + "\r" + root[10:] + "\n\n")
+	require.ErrorContains(t, err, "the one form")
+	for _, text := range []string{"", origin, origin + "\n5\n" + root, origin + "\n5\n" + root + "\n"} {
+		_, err := checkpoint.Read(text)
+		require.ErrorIs(t, err, op.Malformed, "no signature: %q", text)
+	}
 }
 
 // TestOneFormOfASignature: the last digit before the padding has bits that stand

@@ -26,10 +26,10 @@ func scratch() classify.Input {
 	return classify.Input{
 		Step:      op.Step{ID: op.StepID{Job: 9, Index: 1}, Op: "guest.destroy", Target: web, Incarnation: "i1", Params: op.Params{}},
 		Requester: builder,
-		Observed:  op.Observed{Target: web, Present: true, Incarnation: "i1", Storage: []op.StorageID{"data:1"}},
+		Observed:  op.Observed{Target: web, Present: true, Incarnation: "i1", Storage: []op.StorageID{"data:1"}, Content: "nothing"},
 		Provenance: &op.Provenance{Incarnation: "i1", Target: web, Creator: "agent:builder", Agent: "builder", Job: 7, Scratch: true,
 			CreatedAt: now.Add(-time.Hour), ScratchUntil: now.Add(time.Hour),
-			Storage: []op.StorageOrigin{{ID: "data:1", Job: 7}}},
+			Content: "nothing", Storage: []op.StorageOrigin{{ID: "data:1", Job: 7}}},
 		Policy: p,
 		Now:    now,
 	}
@@ -73,7 +73,9 @@ func (r row) check(t *testing.T) {
 func TestLiveScratchAndItsNeighbours(t *testing.T) {
 	for name, r := range map[string]row{
 		"its creator":          {scratch(), nil, "live-scratch", op.Benign},
-		"the gate":             {scratch(), func(in *classify.Input) { in.Requester = theGate }, "live-scratch", op.Benign},
+		"the gate":             {scratch(), func(in *classify.Input) { in.Requester = theGate }, "destroy-unproven", op.Destructive},
+		"used by another job":  {scratch(), func(in *classify.Input) { in.Provenance.Used = "another job" }, "live-scratch", op.Benign},
+		"filled by itself":     {scratch(), func(in *classify.Input) { in.Observed.Content = "" }, "live-scratch", op.Benign},
 		"another agent":        {scratch(), func(in *classify.Input) { in.Requester.Agent = "other" }, "destroy-unproven", op.Destructive},
 		"P18: its bare uid":    {scratch(), func(in *classify.Input) { in.Requester.Agent = "" }, "destroy-unproven", op.Destructive},
 		"made by a bare uid":   {scratch(), func(in *classify.Input) { in.Requester.Agent, in.Provenance.Agent = "", "" }, "destroy-unproven", op.Destructive},
@@ -105,13 +107,20 @@ func TestLiveScratchAndItsNeighbours(t *testing.T) {
 
 func TestCompensationAndItsNeighbours(t *testing.T) {
 	for name, r := range map[string]row{
-		"its own work":      {compensation(), nil, "undo-own-work", op.Benign},
-		"not the gate":      {compensation(), func(in *classify.Input) { in.Requester = builder }, "destroy-unproven", op.Destructive},
-		"no compensation":   {compensation(), func(in *classify.Input) { in.Step.Undoes = 0 }, "destroy-unproven", op.Destructive},
-		"another job's":     {compensation(), func(in *classify.Input) { in.Provenance.Job = 6 }, "destroy-unproven", op.Destructive},
-		"another job's id":  {compensation(), func(in *classify.Input) { in.Step.ID.Job = 8 }, "destroy-unproven", op.Destructive},
-		"other's disk":      {compensation(), func(in *classify.Input) { in.Provenance.Storage[0].Job = 6 }, "destroy-unproven", op.Destructive},
-		"unknown disk":      {compensation(), func(in *classify.Input) { in.Observed.Storage = append(in.Observed.Storage, "x") }, "destroy-unproven", op.Destructive},
+		"its own work":     {compensation(), nil, "undo-own-work", op.Benign},
+		"not the gate":     {compensation(), func(in *classify.Input) { in.Requester = builder }, "destroy-unproven", op.Destructive},
+		"no compensation":  {compensation(), func(in *classify.Input) { in.Step.Undoes = 0 }, "destroy-unproven", op.Destructive},
+		"another job's":    {compensation(), func(in *classify.Input) { in.Provenance.Job = 6 }, "destroy-unproven", op.Destructive},
+		"another job's id": {compensation(), func(in *classify.Input) { in.Step.ID.Job = 8 }, "destroy-unproven", op.Destructive},
+		"other's disk":     {compensation(), func(in *classify.Input) { in.Provenance.Storage[0].Job = 6 }, "destroy-unproven", op.Destructive},
+		"unknown disk":     {compensation(), func(in *classify.Input) { in.Observed.Storage = append(in.Observed.Storage, "x") }, "destroy-unproven", op.Destructive},
+		"used":             {compensation(), func(in *classify.Input) { in.Provenance.Used = "its program was started" }, "destroy-unproven", op.Destructive},
+		"written into":     {compensation(), func(in *classify.Input) { in.Observed.Content = "other" }, "destroy-unproven", op.Destructive},
+		"not to be seen":   {compensation(), func(in *classify.Input) { in.Observed.Content = "" }, "destroy-unproven", op.Destructive},
+		"never to be seen": {compensation(), func(in *classify.Input) { in.Observed.Content, in.Provenance.Content = "", "" },
+			"destroy-unproven", op.Destructive},
+		"its scratch, used": {compensation(), func(in *classify.Input) { in.Provenance.Scratch, in.Provenance.Used = true, "another job" },
+			"destroy-unproven", op.Destructive},
 		"promoted":          {compensation(), func(in *classify.Input) { in.Provenance.ScratchEnded = "adopted" }, "destroy-unproven", op.Destructive},
 		"protected":         {compensation(), func(in *classify.Input) { in.Observed.Protected = true }, "protected", op.Destructive},
 		"the last moment":   {compensation(), func(in *classify.Input) { in.Now = in.Provenance.CreatedAt.Add(policy.ScratchMaxAge - 1) }, "undo-own-work", op.Benign},
@@ -129,6 +138,8 @@ func TestEveryOperation(t *testing.T) {
 	labelled := func(in *classify.Input) { in.Observed.Labels = map[string]string{"tier": "prod", "z": "1"} }
 	protected := func(in *classify.Input) { in.Observed.Protected = true }
 	volatile := func(in *classify.Input) { in.Observed.Volatile = true }
+	both := func(in *classify.Input) { in.Observed.Shares = []string{"vda, which guest db uses as well"} }
+	running := func(in *classify.Input) { both(in); in.Observed.Running = op.Running }
 	ofScope := func(in *classify.Input) { in.Observed.Target = op.Target{Kind: op.KindScope, Name: "s3"} }
 	labels := func(kv ...string) op.Params {
 		m := map[string]any{}
@@ -147,6 +158,10 @@ func TestEveryOperation(t *testing.T) {
 		"P17: stop volatile":    {step("guest.stop", op.Params{}), volatile, "stop-volatile", op.Destructive},
 		"P17: restart volatile": {step("guest.restart", op.Params{}), volatile, "stop-volatile", op.Destructive},
 		"start volatile":        {step("guest.start", op.Params{}), volatile, "start", op.Benign},
+		"start shared":          {step("guest.start", op.Params{}), both, "start-shared", op.Destructive},
+		"restart shared":        {step("guest.restart", op.Params{}), both, "start-shared", op.Destructive},
+		"restart that runs":     {step("guest.restart", op.Params{}), running, "start-shared", op.Destructive},
+		"start that runs":       {step("guest.start", op.Params{}), running, "start", op.Benign},
 		"memory":                {step("guest.set-config", op.Params{"memory": int64(1)}), protected, "config-no-loss", op.Benign},
 		"no fields":             {step("guest.set-config", op.Params{}), protected, "config-no-loss", op.Benign},
 		"protect":               {step("guest.set-config", op.Params{"protected": true}), nil, "config-no-loss", op.Benign},
@@ -257,15 +272,5 @@ func TestCommandIsTheOperators(t *testing.T) {
 		in.Step.Params = op.Params{"command": ""}
 		_, err = classify.Classify(in)
 		require.NoError(t, err, "no command is nobody's to allow")
-	}
-}
-
-func TestLostLabelIsNamedInAFixedOrder(t *testing.T) {
-	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
-	in.Observed.Labels = map[string]string{"c": "1", "a": "1", "b": "1"}
-	for range 20 {
-		v, err := classify.Classify(in)
-		require.NoError(t, err)
-		require.Contains(t, v.Why, "label a ")
 	}
 }

@@ -3,22 +3,16 @@ package cli
 import (
 	"strconv"
 	"strings"
-	"unicode"
 
 	"gated/internal/op"
 )
 
-// maxMarks is how many combining marks one letter may carry and still be shown
-// as it is. Vietnamese needs two; stacks of them reach into the lines around.
-const maxMarks = 2
-
 // Inline returns text of others' as it may stand inside a line of ours. It is
-// stricter than op.Shown: what could pass for the layout of a screen is quoted
-// too, with everything escaped that is not plain ASCII. That is two spaces in a
-// row, a space at either end, any character that leaves a blank, and marks that
-// stack or have no letter of their own.
+// stricter than op.Shown: two spaces in a row, or a space at either end, could
+// pass for the layout of a screen. Such text is quoted too, with everything
+// escaped that is not plain ASCII. Two different texts are never shown alike.
 func Inline(s string) string {
-	if op.Shown(s) == s && inline(s) {
+	if shown := op.Shown(s); shown == s && !strings.Contains(s, "  ") && strings.Trim(s, " ") == s {
 		return s
 	}
 	quoted := strconv.QuoteToASCII(s)
@@ -34,37 +28,20 @@ func Inline(s string) string {
 	return b.String()
 }
 
-func inline(s string) bool {
-	before, marks := ' ', 0
-	for _, r := range s {
-		switch {
-		case r == ' ':
-			if before == ' ' {
-				return false
-			}
-			marks = 0
-		case unicode.Is(unicode.M, r):
-			if marks++; marks > maxMarks || before == ' ' {
-				return false
-			}
-			if blank(r) {
-				return false
-			}
-			continue // it belongs to the letter before
-		case blank(r):
-			return false
-		default:
-			marks = 0
-		}
-		before = r
+// Person returns the name of somebody who signs, or may, as it may stand inside
+// a line of ours: only ASCII, because letters of other scripts look like it.
+func Person(name string) string {
+	if op.ShownName(name) != name {
+		return op.ShownName(name)
 	}
-	return before != ' ' || s == ""
+	return Inline(name)
 }
 
-// blank reports whether a character leaves nothing to see, or nothing that is
-// known: the space characters but the usual one, letters and symbols that are
-// blank, and what Unicode has not assigned.
-func blank(r rune) bool {
-	return r == '\u2800' || !unicode.IsPrint(r) ||
-		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
+// People joins the names of those who sign, or may.
+func People(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = Person(name)
+	}
+	return strings.Join(out, ", ")
 }

@@ -63,9 +63,19 @@ func Row(cells ...string) string {
 func Lines(s string) string {
 	parts := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, p := range parts {
-		parts[i] = op.Shown(p)
+		parts[i] = Safe(p)
 	}
 	return strings.Join(parts, "\n    ")
+}
+
+// Safe returns a line of ours that has others' words in it as it may be printed:
+// as it is, or quoted and escaped as a whole if one of the words was not made
+// safe.
+func Safe(line string) string {
+	if op.Shows(line) {
+		return line
+	}
+	return op.Shown(line)
 }
 
 // Moment shows a time in UTC to the second.

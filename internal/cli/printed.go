@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,26 +46,7 @@ func Printed(indent, text string) string {
 // asShown returns a line as it may be printed after a mark. A program that ends
 // its lines with a carriage return, too, means nothing by that.
 func asShown(line string) string {
-	line = untabbed(strings.TrimSuffix(line, "\r"))
-	if op.Shown(line) != line || strings.ContainsFunc(line, func(r rune) bool { return r != ' ' && blank(r) }) || stacks(line) {
-		return strconv.QuoteToASCII(line)
-	}
-	return line
-}
-
-// stacks reports whether marks stack on a letter, or have none.
-func stacks(line string) bool {
-	marks, before := 0, ' '
-	for _, r := range line {
-		if !unicode.Is(unicode.M, r) {
-			marks, before = 0, r
-			continue
-		}
-		if marks++; marks > maxMarks || before == ' ' {
-			return true
-		}
-	}
-	return false
+	return op.Shown(untabbed(strings.TrimSuffix(line, "\r")))
 }
 
 // untabbed puts spaces in the place of tabs.

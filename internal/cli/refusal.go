@@ -108,5 +108,5 @@ func hintOf(code op.Code, own string) string {
 	if own != "" {
 		return own
 	}
-	return nextSteps[code]
+	return api.HintOf(code)
 }

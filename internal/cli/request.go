@@ -21,7 +21,7 @@ func Signed(r api.Request) string {
 		if s.CA != "" {
 			ca = fmt.Sprintf(wordsByCA, Inline(s.CA))
 		}
-		text += fmt.Sprintf(wordsSignedAs, Inline(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
+		text += fmt.Sprintf(wordsSignedAs, Person(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
 			touchWords[s.Touch])
 	}
 	return text
@@ -40,7 +40,7 @@ func Needed(r api.Request) string {
 	for _, d := range demanded(r) {
 		who := wordsNobodyCould
 		if len(d.Could) > 0 {
-			who = shownAll(d.Could, ", ")
+			who = People(d.Could)
 		}
 		switch {
 		case d.Way != first && len(d.Could) == 0: // another way that is open to nobody
@@ -144,7 +144,7 @@ func Waiting(r api.Request, now time.Time) string {
 		}
 		need := fmt.Sprintf(wordsShortNeed, open(d), roleNames(d.Roles))
 		if len(d.Could) > 0 {
-			need += " (" + shownAll(d.Could, ", ") + ")"
+			need += " (" + People(d.Could) + ")"
 		}
 		out = append(out, need)
 	}

@@ -28,6 +28,7 @@ var (
 // daemon is all that stands behind a server. It records what reached it, in
 // words, and answers with what the test put in.
 type daemon struct {
+	paged   int // how many requests and guests there are, in pages; 0: one
 	mu      sync.Mutex
 	socket  string
 	reached []string
@@ -133,12 +134,24 @@ func (d *daemon) Request(_ context.Context, id op.RequestID) (op.Request, error)
 	return d.req, d.reach("request %s", id)
 }
 
+func (d *daemon) ShowPayload(context.Context, op.RequestID) error { return nil }
+
 func (d *daemon) Shown(_ context.Context, id op.RequestID) (op.Request, error) {
 	return d.req, d.reach("request %s", id)
 }
 
-func (d *daemon) Requests(_ context.Context, s op.State) ([]op.Request, error) {
-	return []op.Request{d.req}, d.reach("requests %s", s)
+func (d *daemon) Requests(_ context.Context, q server.RequestQuery) ([]op.Request, error) {
+	if d.paged == 0 {
+		return []op.Request{d.req}, d.reach("requests %s", q.State)
+	}
+	var out []op.Request // two a page, by their weight
+	for i := q.After.Index + 1; i <= d.paged && len(out) < 2; i++ {
+		r := d.req
+		r.ID.Index = i
+		r.Reason = strings.Repeat("x", q.Bytes/2)
+		out = append(out, r)
+	}
+	return out, d.reach("requests after %s", q.After)
 }
 
 func (d *daemon) Approve(_ context.Context, _ op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
@@ -165,14 +178,14 @@ func (d *daemon) Set(_ context.Context, name string) (server.Set, error) {
 	return server.Set{Name: name, ETag: "e1", Body: []byte("host: h\n")}, d.reach("set %s", name)
 }
 
-func (d *daemon) Sets(context.Context) ([]server.Set, error) { return nil, d.reach("sets") }
+func (d *daemon) Sets(context.Context) ([]server.SetHead, error) { return nil, d.reach("sets") }
 
 func (d *daemon) DeleteSet(_ context.Context, _ op.Requester, name string) error {
 	return d.reach("delete %s", name)
 }
 
-func (d *daemon) Plan(_ context.Context, _ op.Requester, document []byte) (api.Plan, error) {
-	return api.Plan{}, d.reach("plan %s", document)
+func (d *daemon) Plan(_ context.Context, _ op.Requester, set string, document []byte) (api.Plan, error) {
+	return api.Plan{}, d.reach("plan %s %s", set, document)
 }
 
 func (d *daemon) Backends(context.Context) ([]api.Backend, error) {
@@ -187,8 +200,15 @@ func (d *daemon) Command(_ context.Context, name string) (api.Command, error) {
 	return api.Command{Name: name}, d.reach("command %s", name)
 }
 
-func (d *daemon) Guests(context.Context, op.Requester) ([]api.Guest, error) {
-	return nil, d.reach("guests")
+func (d *daemon) Guests(_ context.Context, _ op.Requester, q server.GuestQuery) ([]api.Guest, bool, error) {
+	var n int
+	if q.After != "" {
+		_, _ = fmt.Sscanf(q.After, "g%d", &n)
+	}
+	if n >= d.paged {
+		return nil, false, d.reach("guests")
+	}
+	return []api.Guest{{Name: fmt.Sprintf("g%d", n+1)}}, n+1 < d.paged, d.reach("guests after %s", q.After)
 }
 
 func (d *daemon) Guest(_ context.Context, _ op.Requester, name string) (api.Guest, error) {
@@ -218,11 +238,11 @@ func (d *daemon) Inclusion(_ context.Context, seq int64) (api.Inclusion, error) 
 	return api.Inclusion{Proof: []string{}}, d.reach("inclusion %d", seq)
 }
 
-func (d *daemon) Audit(_ context.Context, after int64, limit int) ([]api.Entry, error) {
+func (d *daemon) Audit(_ context.Context, after int64, limit, _ int) ([]api.Entry, error) {
 	return nil, d.reach("audit %d %d", after, limit)
 }
 
-func (d *daemon) Events(_ context.Context, after int64, _ int, concerns string) ([]api.Entry, int64, error) {
+func (d *daemon) Events(_ context.Context, after int64, _, _ int, concerns string) ([]api.Entry, int64, error) {
 	if err := d.reach("events %d %s", after, concerns); err != nil {
 		return nil, after, err
 	}

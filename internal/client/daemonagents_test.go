@@ -52,12 +52,12 @@ func (d *daemon) Check(_ context.Context, _ op.Requester, in api.Check) (api.Che
 	return api.Checked{Conflicts: d.conflicts}, d.reach("check %s %s", in.Scope.Path, in.Patterns)
 }
 
-func (d *daemon) List(_ context.Context, _ op.Requester, q server.ReservationQuery) ([]api.Reservation, error) {
+func (d *daemon) List(_ context.Context, _ op.Requester, q server.ReservationQuery) ([]api.Reservation, bool, error) {
 	var out []api.Reservation
 	for id := q.After + 1; int(id) <= d.kept && len(out) < q.Limit; id++ {
 		out = append(out, api.Reservation{ID: id.String()})
 	}
-	return out, d.reach("list %s %s %s %d", q.Scope, q.Agent, q.After, q.Limit)
+	return out, len(out) == q.Limit, d.reach("list %s %s %s %d", q.Scope, q.Agent, q.After, q.Limit)
 }
 
 func (d *daemon) Renew(_ context.Context, _ op.Requester, _ server.Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
@@ -76,8 +76,11 @@ func (d *daemon) Transfer(_ context.Context, _ op.Requester, id op.ReservationID
 	return api.Reservation{ID: id.String(), Agent: to}, d.reach("transfer %s %s", id, to)
 }
 
-func (d *daemon) Scopes(context.Context) ([]api.Scope, error) {
-	return []api.Scope{{ID: "s3"}}, d.reach("scopes")
+func (d *daemon) Scopes(_ context.Context, after string, _ int) ([]api.Scope, bool, error) {
+	if d.paged > 0 && after == "" {
+		return []api.Scope{{ID: "s1"}, {ID: "s2"}}, true, d.reach("scopes")
+	}
+	return []api.Scope{{ID: "s3"}}, false, d.reach("scopes")
 }
 
 func (d *daemon) RegisterScope(_ context.Context, _ op.Requester, _ server.Caller, _ bool, at api.Place) (api.Scope, error) {

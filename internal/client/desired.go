@@ -9,10 +9,14 @@ import (
 	"gated/internal/api"
 )
 
-// Plan asks what a desired-state document would change. Nothing changes.
-func (c *Client) Plan(ctx context.Context, document []byte) (api.Plan, error) {
+// Plan asks what a desired-state document would change if it were put as that
+// set; an empty name is that of a set that nobody put yet. Nothing changes.
+func (c *Client) Plan(ctx context.Context, set string, document []byte) (api.Plan, error) {
 	var out api.Plan
 	in := call{method: http.MethodPost, path: "/v1/plan", body: notNil(document), header: yamlHeader("")}
+	if set != "" {
+		in.query = url.Values{"set": {set}}
+	}
 	return out, c.json(ctx, in, nil, &out)
 }
 

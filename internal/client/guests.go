@@ -10,11 +10,20 @@ import (
 	"gated/internal/api"
 )
 
-// Guests lists every guest as its driver sees it now.
+// Guests lists every guest as its driver sees it now. It follows the pages.
 func (c *Client) Guests(ctx context.Context) ([]api.Guest, error) {
-	var out api.GuestList
-	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/guests"}, nil, &out)
-	return out.Guests, err
+	var all []api.Guest
+	for v := (url.Values{}); ; {
+		var page api.GuestList
+		if err := c.json(ctx, call{method: http.MethodGet, path: "/v1/guests", query: v}, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Guests...)
+		if page.Next == nil {
+			return all, nil
+		}
+		v.Set("after", *page.Next)
+	}
 }
 
 // Guest shows one guest.

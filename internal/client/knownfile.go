@@ -120,9 +120,10 @@ func (f KnownGates) compare(gates []KnownGate, is KnownGate) (known bool, err er
 func (f KnownGates) another(was, is KnownGate) error {
 	return op.Refuse(op.TargetMismatch, "another gate answers at %s:\nknown there: gate %s on %s (%s:%d)\nanswers now: gate %s on %s",
 		was.Address, was.Gate, op.Shown(was.Host), f.Path, was.Line, is.Gate, op.Shown(is.Host)).
-		WithHint("nothing was signed. A gate gets a new id when its state is restored from a backup or its clock is accepted anew; "+
-			"else another machine, or somebody who pretends to be the gate, answers there.\nAsk whoever runs the gate, and compare "+
-			"the id with what gated status prints on that host. If it is right:\nopsign forget %s", was.Address)
+		WithHint("nothing was signed. A gate gets a new id when it was removed and made again with gated init, when its state is "+
+			"restored from a backup, or when its clock is accepted anew; else another machine, or somebody who pretends to be the gate, "+
+			"answers there.\nAsk whoever runs the gate, and compare the id with what gated status prints on that host. If it is right, "+
+			"also where you made the gate again yourself:\nopsign forget %s", was.Address)
 }
 
 // Forget removes the gate that is known at an address, so that the one that

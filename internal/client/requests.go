@@ -10,15 +10,24 @@ import (
 )
 
 // Requests lists what waits for operators and what recently did; with a state,
-// those in it.
+// those in it. It follows the pages.
 func (c *Client) Requests(ctx context.Context, state op.State) ([]api.Request, error) {
 	v := url.Values{}
 	if state != "" {
 		v.Set("state", string(state))
 	}
-	var out api.RequestList
-	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/requests", query: v}, nil, &out)
-	return out.Requests, err
+	var all []api.Request
+	for {
+		var page api.RequestList
+		if err := c.json(ctx, call{method: http.MethodGet, path: "/v1/requests", query: v}, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Requests...)
+		if page.Next == nil {
+			return all, nil
+		}
+		v.Set("after", *page.Next)
+	}
 }
 
 // Request shows one request, j12.1.

@@ -105,9 +105,18 @@ func (c *Client) Transfer(ctx context.Context, id, to string) (api.Reservation, 
 
 // Scopes lists the directories that the gate knows, each under its id.
 func (c *Client) Scopes(ctx context.Context) ([]api.Scope, error) {
-	var out api.ScopeList
-	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/scopes"}, nil, &out)
-	return out.Scopes, err
+	var all []api.Scope
+	for v := (url.Values{}); ; {
+		var page api.ScopeList
+		if err := c.json(ctx, call{method: http.MethodGet, path: "/v1/scopes", query: v}, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Scopes...)
+		if page.Next == nil {
+			return all, nil
+		}
+		v.Set("after", *page.Next)
+	}
 }
 
 // RegisterScope returns the directory under its id, which it gets if it has

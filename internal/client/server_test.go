@@ -58,7 +58,7 @@ var methods = append([]method{
 		_, err := c.SubmitSigned(ctx, api.EnvelopeOf([]byte("{}"), "s", "t"))
 		return err
 	}, "offline {} [s t]"},
-	{"Plan", func(ctx context.Context, c *Client) error { _, err := c.Plan(ctx, []byte("doc")); return err }, "plan doc"},
+	{"Plan", func(ctx context.Context, c *Client) error { _, err := c.Plan(ctx, "web", []byte("doc")); return err }, "plan web doc"},
 	{"PutSet", func(ctx context.Context, c *Client) error {
 		_, err := c.PutSet(ctx, "web", "e1", []byte("doc"))
 		return err

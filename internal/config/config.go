@@ -20,6 +20,9 @@ const (
 	DefaultInterval  = 30 * time.Second
 	DefaultWorkers   = 4
 
+	DefaultJournalQuota = 128 // MiB
+	DefaultSnapshots    = 32
+
 	DefaultCanaryDecisions = 200
 	DefaultCanaryDays      = 7
 	DefaultCanaryMinimum   = 30
@@ -37,7 +40,7 @@ type Config struct {
 
 	AnySubmitter bool     // any who may connect may submit jobs
 	Submitters   []uint32 // who may, where not any
-	Operators    []uint32 // who may put desired state; nil means root and the daemon's own uid
+	Operators    []uint32 // who may put desired state, beside root
 
 	Local     Local
 	Libvirt   *Libvirt // nil means none
@@ -48,7 +51,8 @@ type Config struct {
 	Desired Desired
 	Hub     *Hub          // nil means none
 	Policy  policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
-	Workers int           // targets that are worked on side by side
+	Limits  Limits
+	Workers int // targets that are worked on side by side
 	Canary  Canary
 	Unseen  bool // paths may be reserved in directories that the daemon cannot see
 
@@ -67,19 +71,35 @@ type Local struct {
 	StopGrace time.Duration
 	Cgroup    string // an absolute path; empty means no limits by cgroup
 	Commands  map[string]Command
+	GuestUIDs UIDs
 }
+
+// UIDs is a range of uids, both ends included. The zero value is none.
+type UIDs struct{ First, Last uint32 }
 
 // Command is what a guest may run, by name.
 type Command struct {
 	Argv []string // the first is an absolute path; nothing is expanded
 	User string   // a name or a number; empty means the daemon's own
 	Env  map[string]string
+	// Guests are patterns over the names of the guests that may run it, in which *
+	// stands for any text and ? for one letter; none: all may.
+	Guests []string
 }
 
 // Desired says where desired state comes from.
 type Desired struct {
 	Dir      string // an absolute path; empty means the API
 	Interval time.Duration
+}
+
+// Limits bound what one requester may have the gate keep, and keep disk space for
+// signed work.
+type Limits struct {
+	JournalQuota int64 // bytes that are written for one uid, or one desired set, in an hour
+	Snapshots    int   // of one guest, taken for one uid or one desired set
+	KeepFree     int64 // bytes of free disk below which only signed work goes on; -1: a part of the disk
+	Reserve      int64 // bytes of the file that is given back to signed work; -1: a part of the disk
 }
 
 // Canary says how the gate watches its own decisions after a change.
@@ -118,10 +138,13 @@ func Parse(file string, b []byte) (Config, error) {
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
 	c.Hub = hub(m, c.Desired)
 	c.Unseen = unseen(m.Map("reservations").Get("unseen"))
-	if limits := m.Map("limits"); limits.Has("workers") {
+	limits := m.Map("limits")
+	if limits.Has("workers") {
 		c.Workers = int(limits.Int("workers", 1, 256))
 	}
+	c.Limits = bounds(limits)
 	c.Policy.Commands, c.Policy.Benign = names(c.Local.Commands), harmless(c.Commands)
+	c.Policy.CommandGuests = forGuests(c.Local.Commands)
 	newGuests(m, &c) // every section was read
 	if err := m.Done(); err != nil {
 		return Config{}, refusal(err)
@@ -152,6 +175,7 @@ func local(m *strictyaml.Map) Local {
 		StopGrace: duration(m.Get("stop_grace"), DefaultStopGrace, time.Second, time.Hour),
 		Cgroup:    path(m.Get("cgroup")),
 		Commands:  commands(m.Map("commands")),
+		GuestUIDs: uidRange(m.Get("guest_uids")),
 	}
 }
 
@@ -160,6 +184,23 @@ func desired(m *strictyaml.Map) Desired {
 		Dir:      path(m.Get("dir")),
 		Interval: duration(m.Get("interval"), DefaultInterval, time.Second, 24*time.Hour),
 	}
+}
+
+// bounds reads what one requester may have the gate keep, and what of the disk is
+// kept for signed work. Sizes are in MiB in the file.
+func bounds(m *strictyaml.Map) Limits {
+	mebibytes := func(key string, otherwise, least, most int64) int64 {
+		if !m.Has(key) {
+			return otherwise
+		}
+		return m.Int(key, least, most) << 20
+	}
+	l := Limits{JournalQuota: mebibytes("journal_quota", DefaultJournalQuota<<20, 1, 1<<20), Snapshots: DefaultSnapshots,
+		KeepFree: mebibytes("keep_free", -1, 0, 1<<20), Reserve: mebibytes("reserve", -1, 0, 1<<16)}
+	if m.Has("snapshots_per_guest") {
+		l.Snapshots = int(m.Int("snapshots_per_guest", 1, 10_000))
+	}
+	return l
 }
 
 func canary(m *strictyaml.Map) Canary {

@@ -18,6 +18,7 @@ func defaults(host string) config.Config {
 	p := policy.Default()
 	p.Commands = []string{}
 	return config.Config{Host: host, NewGuests: "local", AnySubmitter: true, Workers: config.DefaultWorkers, Policy: p,
+		Limits: config.Limits{JournalQuota: config.DefaultJournalQuota << 20, Snapshots: config.DefaultSnapshots, KeepFree: -1, Reserve: -1},
 		Local: config.Local{TrashKeep: config.DefaultTrashKeep, StopGrace: config.DefaultStopGrace,
 			Commands: map[string]config.Command{}},
 		Desired: config.Desired{Interval: config.DefaultInterval}, Canary: config.Canary{Decisions: 200, Days: 7, Minimum: 30, Floor: 20}}
@@ -42,12 +43,13 @@ local:
   trash_keep: 1h30m
   stop_grace: 5s
   cgroup: /sys/fs/cgroup/g
+  guest_uids: 1900000000-1900009999
   commands:
     web: {argv: [/bin/sh, -c, "exit 0"], user: 33, env: {A: "1"}}
     db: {argv: [/bin/db], user: postgres}
 desired: {dir: /etc/d, interval: 10s}
 policy: {max_validity: 1h, scratch_max_age: 0s, open_requests_per_source: 5}
-limits: {workers: 9}
+limits: {workers: 9, journal_quota: 7, snapshots_per_guest: 5, keep_free: 3, reserve: 0}
 reservations: {unseen: allow}
 canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 `))
@@ -56,6 +58,7 @@ canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 		Host: "pve1", SingleUser: true, Socket: "/run/g.sock", SocketGroup: "staff",
 		Submitters: []uint32{1000, 0}, Operators: []uint32{0, 1001},
 		Local: config.Local{Root: "/srv/guests", TrashKeep: 90 * time.Minute, StopGrace: 5 * time.Second, Cgroup: "/sys/fs/cgroup/g",
+			GuestUIDs: config.UIDs{First: 1900000000, Last: 1900009999},
 			Commands: map[string]config.Command{
 				"web": {Argv: []string{"/bin/sh", "-c", "exit 0"}, User: "33", Env: map[string]string{"A": "1"}},
 				"db":  {Argv: []string{"/bin/db"}, User: "postgres", Env: map[string]string{}},
@@ -63,6 +66,7 @@ canary: {decisions: 100, days: 14, minimum: 50, floor: 15}
 		HasLocal: true, NewGuests: "local",
 		Desired: config.Desired{Dir: "/etc/d", Interval: 10 * time.Second},
 		Policy:  policy.Policy{MaxValidity: time.Hour, OpenPerSource: 5, Commands: []string{"db", "web"}},
+		Limits:  config.Limits{JournalQuota: 7 << 20, Snapshots: 5, KeepFree: 3 << 20},
 		Workers: 9, Unseen: true, Canary: config.Canary{Decisions: 100, Days: 14, Minimum: 50, Floor: 15},
 	}, c)
 }
@@ -93,6 +97,13 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\nlocal: {stop_grace: 1500ms}":                             `f:2:21: "1500ms" is not a length of time`,
 		"host: h\nlocal: {stop_grace: -1s}":                                `f:2:21: "-1s" is not a length of time`,
 		"host: h\nlocal: {commands: {a: {}}}":                              "f:2:23: argv is missing",
+		"host: h\nlocal: {guest_uids: 5000}":                               `f:2:21: guest_uids is not text`,
+		"host: h\nlocal: {guest_uids: 05000-6000}":                         `f:2:21: "05000-6000" is not a range of uids`,
+		"host: h\nlocal: {guest_uids: 5000-6000-7000}":                     `f:2:21: "5000-6000-7000" is not a range of uids`,
+		"host: h\nlocal: {guest_uids: 6000-5000}":                          "f:2:21: 6000-5000 ends before it begins",
+		"host: h\nlocal: {guest_uids: 999-5000}":                           "f:2:21: 999-5000 is outside 1000-4294967293",
+		"host: h\nlocal: {guest_uids: 4294967290-4294967294}":              "f:2:21: 4294967290-4294967294 is outside 1000-4294967293",
+		"host: h\nlocal: {guest_uids: 1000-11000}":                         "f:2:21: 1000-11000 are more than 10000 uids",
 		"host: h\nlocal: {commands: {a: {argv: []}}}":                      "f:2:30: argv is empty",
 		"host: h\nlocal: {commands: {a: {argv: sh}}}":                      "f:2:30: argv is not a list",
 		"host: h\nlocal: {commands: {a: {argv: [sh]}}}":                    `f:2:31: the program "sh" is not an absolute path`,
@@ -117,6 +128,14 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\ncanary: {floor: 51}":                                     "f:2:17: floor is 51, outside 5 to 50",
 		"host: h\ncanary: {decisions: 59}":                                 "f:2:9: decisions is 59, less than twice the minimum, 30",
 		"host: h\ncanary: {minimum: 101}":                                  "f:2:9: decisions is 200, less than twice the minimum, 101",
+		"host: h\nlimits: {journal_quota: 0}":                              "f:2:25: journal_quota is 0, outside 1 to 1048576",
+		"host: h\nlimits: {journal_quota: 1048577}":                        "f:2:25: journal_quota is 1048577, outside 1 to 1048576",
+		"host: h\nlimits: {snapshots_per_guest: 0}":                        "f:2:31: snapshots_per_guest is 0, outside 1 to 10000",
+		"host: h\nlimits: {snapshots_per_guest: 10001}":                    "f:2:31: snapshots_per_guest is 10001, outside 1 to 10000",
+		"host: h\nlimits: {keep_free: -1}":                                 "f:2:21: keep_free is -1, outside 0 to 1048576",
+		"host: h\nlimits: {keep_free: 1048577}":                            "f:2:21: keep_free is 1048577, outside 0 to 1048576",
+		"host: h\nlimits: {reserve: -1}":                                   "f:2:19: reserve is -1, outside 0 to 65536",
+		"host: h\nlimits: {reserve: 65537}":                                "f:2:19: reserve is 65537, outside 0 to 65536",
 		"host: h\nlimits: {workers: 257}":                                  "f:2:19: workers is 257, outside 1 to 256",
 
 		"host: h\npolicy: {max_validity: 24h1s}":            "f:2:24: 24h0m1s is longer than the built-in rule, 24h",
@@ -208,6 +227,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.Len(t, c.Proxmox.Templates, 3)
 	want.Proxmox = c.Proxmox // all else of it depends on the cluster
 	want.Socket, want.SocketGroup, want.Operators = c.Socket, c.SocketGroup, c.Operators
+	want.Local.GuestUIDs = config.UIDs{First: 1900000000, Last: 1900009999}
 	want.Local.Root, want.Local.Cgroup, want.Local.Commands = c.Local.Root, c.Local.Cgroup, c.Local.Commands
 	want.Desired.Dir, want.Policy.Commands = c.Desired.Dir, c.Policy.Commands
 	least, err := config.Parse("gated.yaml", []byte("host: h\ncommands: {drop-db: {argv: [/bin/x]}}\n"))
@@ -219,6 +239,7 @@ func TestRenderShowsEveryKeyWithItsDefault(t *testing.T) {
 	require.Equal(t, []op.Role{"manager"}, c.Policy.Roles)
 	want.Policy.Roles, want.Policy.Rules = c.Policy.Roles, c.Policy.Rules
 	want.RevocationFile = "/var/lib/my gated/revoked"
+	want.Limits.KeepFree, want.Limits.Reserve = 256<<20, 64<<20 // the most that is ever the default
 	require.Equal(t, want, c)
 	for i, line := range strings.Split(string(b), "\n") {
 		require.LessOrEqual(t, len(line), 110, "line %d", i+1)

@@ -32,12 +32,12 @@ func Render(in Initial) ([]byte, error) {
 		TrashKeep, StopGrace, Interval, MaxValidity, ScratchMaxAge string
 		Timeout, ProbeTimeout                                      string
 		HubInterval, HubTimeout, HubReport                         string
-		OpenPerSource, Workers, Output                             int
+		OpenPerSource, Workers, Output, JournalQuota, Snapshots    int
 		Canary                                                     Canary
 	}{in, short(DefaultTrashKeep), short(DefaultStopGrace), short(DefaultInterval), short(policy.MaxValidity),
 		short(policy.ScratchMaxAge), short(catalogue.DefaultTimeout), short(catalogue.DefaultProbeTimeout),
 		short(DefaultHubInterval), short(DefaultHubTimeout), short(DefaultHubReport),
-		policy.OpenPerSource, DefaultWorkers, catalogue.MaxOutput,
+		policy.OpenPerSource, DefaultWorkers, catalogue.MaxOutput, DefaultJournalQuota, DefaultSnapshots,
 		Canary{DefaultCanaryDecisions, DefaultCanaryDays, DefaultCanaryMinimum, DefaultCanaryFloor}})
 	return b.Bytes(), err
 }

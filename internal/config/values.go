@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os/user"
 	"path/filepath"
 	"sort"
@@ -135,6 +136,38 @@ func uids(v strictyaml.Value) []uint32 {
 	return out
 }
 
+// Bounds of local.guest_uids: below 1000 are the system's own accounts, and the two
+// numbers at the end mean none and overflow to the kernel.
+const (
+	firstGuestUID = 1000
+	lastGuestUID  = 1<<32 - 3
+	mostGuestUIDs = 10_000
+)
+
+// uidRange reads FIRST-LAST.
+func uidRange(v strictyaml.Value) UIDs {
+	if !v.Present() {
+		return UIDs{}
+	}
+	s := v.String()
+	a, b, _ := strings.Cut(s, "-")
+	first, err := strconv.ParseUint(a, 10, 32)
+	last, err2 := strconv.ParseUint(b, 10, 32)
+	switch {
+	case err != nil, err2 != nil, s != fmt.Sprintf("%d-%d", first, last):
+		v.Fail("%q is not a range of uids, such as 1900000000-1900009999", s)
+	case first < firstGuestUID || last > lastGuestUID:
+		v.Fail("%s is outside %d-%d", s, firstGuestUID, lastGuestUID)
+	case first > last:
+		v.Fail("%s ends before it begins", s)
+	case last-first >= mostGuestUIDs:
+		v.Fail("%s are more than %d uids", s, mostGuestUIDs)
+	default:
+		return UIDs{uint32(first), uint32(last)}
+	}
+	return UIDs{}
+}
+
 func commands(m *strictyaml.Map) map[string]Command {
 	out := map[string]Command{}
 	for _, name := range m.Keys() {
@@ -161,7 +194,32 @@ func command(m *strictyaml.Map) Command {
 		argv.Fail("argv is empty")
 	}
 	c.User, c.Env = accountOrNumber(m.Get("user")), environment(m.Map("env"))
+	for _, v := range m.Get("guests").List() {
+		pattern := v.Named("a guest").String()
+		if op.CheckName(strings.NewReplacer("*", "x", "?", "x").Replace(pattern)) != nil {
+			v.Fail("%q is no pattern over guests' names: tmp-*, db?", pattern)
+		}
+		c.Guests = append(c.Guests, pattern)
+	}
+	if v := m.Get("guests"); v.IsList() && len(c.Guests) == 0 {
+		v.Fail("guests is empty, so no guest could run it; leave it out for all")
+	}
 	return c
+}
+
+// forGuests returns the patterns of the commands that are not for all guests.
+func forGuests(m map[string]Command) map[string][]string {
+	var out map[string][]string
+	for name, c := range m {
+		if len(c.Guests) == 0 {
+			continue
+		}
+		if out == nil {
+			out = map[string][]string{}
+		}
+		out[name] = c.Guests
+	}
+	return out
 }
 
 func variable(s string) bool {

@@ -11,14 +11,14 @@ import (
 )
 
 // commandConf is a catalogue of commands that leave a line each time they run. The
-// file is the last word, after the daemon's directory.
+// file is the last word (the third of newMachineOf), after the daemon's directory.
 const commandConf = `commands:
   mark:
-    argv: [/bin/sh, -c, 'echo "$1" >>"$2" && echo did "$1"', sh, "{name}", %[2]s]
-    probe: [/bin/cat, %[2]s]
+    argv: [/bin/sh, -c, 'echo "$1" >>"$2" && echo did "$1"', sh, "{name}", %[3]s]
+    probe: [/bin/cat, %[3]s]
     params: {name: {type: string, pattern: '[a-z0-9]+'}}
   note:
-    argv: [/bin/sh, -c, 'echo "$1" >>"$2" && echo did "$1"', sh, "{name}", %[2]s]
+    argv: [/bin/sh, -c, 'echo "$1" >>"$2" && echo did "$1"', sh, "{name}", %[3]s]
     benign: true
     params: {name: {type: string, pattern: '[a-z0-9]+'}}
 `

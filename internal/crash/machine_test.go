@@ -24,6 +24,7 @@ import (
 	"gated/internal/daemon"
 	"gated/internal/op"
 	"gated/internal/sign"
+	"gated/internal/spareuids"
 )
 
 // patience bounds every wait. It is never waited for where things work.
@@ -50,7 +51,7 @@ type machine struct {
 }
 
 // localConf is what guests may run, and how long what was destroyed is kept.
-const localConf = "local:\n  trash_keep: %s\n  stop_grace: 1s\n  commands:\n    sleep: {argv: [/bin/sleep, \"3600\"]}\n"
+const localConf = "local:\n%s  trash_keep: %s\n  stop_grace: 1s\n  commands:\n    sleep: {argv: [/bin/sleep, \"3600\"]}\n"
 
 func newMachine(t *testing.T) *machine {
 	return newMachineOf(t, filepath.Join(bin, "gated"), 2*time.Second)
@@ -74,7 +75,7 @@ func newMachineOf(t *testing.T, program string, keep time.Duration, signers ...s
 	text, err := os.ReadFile(conf)
 	require.NoError(t, err)
 	text = []byte(strings.Replace(string(text), "\nsingle_user: false\n", "\nsingle_user: true\n", 1)) // commands run as who tests
-	text = fmt.Appendf(text, localConf+commandConf, keep, m.marks())
+	text = fmt.Appendf(text, localConf+commandConf, spareuids.WideLine(), keep, m.marks())
 	require.NoError(t, os.WriteFile(m.marks(), nil, 0o600))
 	require.NoError(t, os.WriteFile(conf, text, 0o600))
 	m.client, err = client.New(client.Options{Socket: m.socket, Getenv: func(string) string { return "" }})

@@ -36,6 +36,8 @@ const (
 	FileStaged
 	FilePlaced
 	ConfigWritten
+	StartGiven
+	StartOwned
 	StartForked
 	StartRecorded
 	StartReleased

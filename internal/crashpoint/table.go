@@ -38,6 +38,8 @@ var table = [count]Row{
 	FileStaged:         {"file.staged", "guest.json, run.json or a record of the trash is written aside"},
 	FilePlaced:         {"file.placed", "it is in place; the directory is not synced"},
 	ConfigWritten:      {"set-config.written", "a guest's configuration is changed"},
+	StartGiven:         {"start.given", "a guest has a uid of its own on record, and owns nothing yet"},
+	StartOwned:         {"start.owned", "its data belongs to that uid"},
 	StartForked:        {"start.forked", "a guest's process is there, waits for its orders and is recorded nowhere"},
 	StartRecorded:      {"start.recorded", "it is recorded, and waits for its orders"},
 	StartReleased:      {"start.released", "it runs the command"},

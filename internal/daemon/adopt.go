@@ -16,6 +16,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/journal"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 	"gated/internal/store"
 )
 
@@ -38,11 +39,11 @@ type Adoption struct {
 // on, so that what it writes is the daemon's to read.
 func AdoptSigners(ctx context.Context, stateDir string, agree func(Adoption) error) (Adoption, error) {
 	by := os.Geteuid()
-	f := &signersFile{path: filepath.Join(stateDir, signersName)}
 	owner, err := mayAdopt(stateDir, by)
 	if err != nil {
 		return Adoption{}, err
 	}
+	f := &signersFile{path: filepath.Join(stateDir, signersName), own: ownfile.StrictModes{UID: uint32(owner.uid)}}
 	text, err := f.read() // while it may be root's own, as editors leave it
 	if errors.Is(err, fs.ErrNotExist) {
 		return Adoption{}, op.Refuse(op.UnknownTarget, "there is no %s", f.path).WithHint("gated serve writes it anew when it starts")
@@ -84,7 +85,7 @@ func mayAdopt(dir string, by int) (owner, error) {
 		return who, nil
 	}
 	if by == who.uid {
-		c, err := settings(dir)
+		c, err := settingsOf(ownfile.StrictModes{UID: uint32(who.uid)}, dir)
 		if err != nil || c.SingleUser {
 			return who, err
 		}

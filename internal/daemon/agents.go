@@ -43,7 +43,7 @@ func newAgents(g *gate.Gate, s *store.Store, changed func(op.Target), log *slog.
 		a.stop()
 		return nil, err
 	}
-	a.book = reserve.New(reserve.Config{Store: s, Now: at, Append: g.Append, Agent: a.holder, Registered: registered,
+	a.book = reserve.New(reserve.Config{Store: s, Now: at, Append: g.Append, Spend: g.Spend, Still: g.Still, Agent: a.holder, Registered: registered,
 		Alive: a.alive, Changed: changed, Logger: log})
 	return a, nil
 }
@@ -182,10 +182,16 @@ func (a *agents) Register(ctx context.Context, by server.Caller, in api.Register
 	return api.RegisteredAgent{Agent: agentOf(r, true), Token: token}, nil
 }
 
+// registrationCost is what a registration writes until it has ended, in bytes.
+const registrationCost = 4 << 10
+
 // begin writes a registration down.
 func (a *agents) begin(by op.Requester) agent.Commit {
 	return func(ctx context.Context, r agent.Registration) (int64, error) {
 		err := a.store.Update(ctx, func(tx *store.Tx) (err error) {
+			if err := a.gate.Spend(tx, by, registrationCost); err != nil {
+				return err
+			}
 			if r.ID, err = agent.Add(tx, r); err != nil {
 				return err
 			}

@@ -3,25 +3,30 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 
+	"gated/internal/config"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/driver/scope"
 	"gated/internal/driver/trust"
 	"gated/internal/gate"
+	"gated/internal/headroom"
 	"gated/internal/op"
 	"gated/internal/reconcile"
 	"gated/internal/server"
+	"gated/internal/unit"
 )
 
 // assemble puts a daemon together; nothing of it changes anything yet, but for
 // what the driver cleans up.
-func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, error) {
+func assemble(ctx context.Context, state *opened, place unit.Place, log *slog.Logger) (*daemon, error) {
 	c, err := settings(state.dir.Path())
 	if err != nil {
 		return nil, err
@@ -31,8 +36,17 @@ func assemble(ctx context.Context, state *opened, log *slog.Logger) (*daemon, er
 			filepath.Join(state.dir.Path(), configName), c.Host, state.id.Host).
 			WithHint("what operators sign names the host; put the old name back, or make a new gate")
 	}
-	d := &daemon{opened: state, config: c, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1),
-		signers: &signersFile{path: filepath.Join(state.dir.Path(), signersName)}}
+	if err := checkDeciding(c); err != nil {
+		return nil, err
+	}
+	if err := checkUnit(place); err != nil {
+		return nil, err
+	}
+	d := &daemon{opened: state, config: c, unit: place, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1),
+		signers: newSignersFile(filepath.Join(state.dir.Path(), signersName))}
+	if err := state.room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {
+		log.Warn("there is no reserve of disk space for signed work", "error", err)
+	}
 	held, err := d.hold(ctx)
 	if err != nil {
 		return nil, err
@@ -66,7 +80,8 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 		return err
 	}
 	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
-		Key: signer, Wake: d.mayRun, Logger: d.log}, d.config.Policy)
+		Key: signer, UID: cancelsAll(d.config), Operators: operators(d.config), Wake: d.mayRun, WakeSigned: d.mayRunSigned, Logger: d.log, Room: d.opened.room,
+		Quotas: gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}}, d.config.Policy)
 	if err != nil {
 		return err
 	}
@@ -104,6 +119,21 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	return nil
 }
 
+// cancelsAll returns the uid that may cancel any job beside root. The daemon's own
+// is that only under single_user: guests and mistakes of the daemon may have it.
+func cancelsAll(c config.Config) uint32 {
+	if c.SingleUser {
+		return uint32(os.Geteuid())
+	}
+	return 0
+}
+
+// operators returns the uids of operators that the configuration lists. The
+// daemon's own is none of them: guests and mistakes of the daemon may have it.
+func operators(c config.Config) []uint32 {
+	return slices.DeleteFunc(slices.Clone(c.Operators), func(uid uint32) bool { return uid == uint32(os.Geteuid()) })
+}
+
 // connectAgents makes the registry of agents and the book of what they reserve.
 func (d *daemon) connectAgents(ctx context.Context, seen drivers) error {
 	var err error
@@ -129,6 +159,10 @@ func (d drivers) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	if one := d[t.Kind]; one != nil {
 		return one.Observe(ctx, l)
 	}
+	if t.Kind == op.KindCommand {
+		return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: this gate has no commands", t).
+			WithHint("an operator puts them into gated.yaml, under commands")
+	}
 	return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: nothing here is of that kind", t)
 }
 
@@ -147,6 +181,14 @@ func (d *daemon) wake(t op.Target) {
 func (d *daemon) mayRun(t op.Target) {
 	d.scopes.asked(t)
 	d.wake(t)
+}
+
+// mayRunSigned is mayRun for what operators signed.
+func (d *daemon) mayRunSigned(t op.Target) {
+	d.scopes.asked(t)
+	if r := d.pursuer.Load(); r != nil {
+		r.WakeSigned(t)
+	}
 }
 
 // source returns where desired state comes from, and what ends it.
@@ -176,7 +218,13 @@ func (d *daemon) localConfig() local.Config {
 		commands[name] = local.Command{Argv: cmd.Argv, User: cmd.User, Env: cmd.Env}
 	}
 	return local.Config{Root: root, TrashKeep: c.TrashKeep, StopGrace: c.StopGrace, Commands: commands,
-		SingleUser: d.config.SingleUser, CgroupRoot: c.Cgroup, Now: now, Logger: d.log, Exited: d.wake}
+		GuestUIDs: local.UIDRange(c.GuestUIDs), SingleUser: d.config.SingleUser, CgroupRoot: c.Cgroup, Now: now, Logger: d.log,
+		Exited: d.wake, Wanted: d.wanted}
+}
+
+// wanted reports whether an open step is to bring a destroyed guest back.
+func (d *daemon) wanted(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
+	return d.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
 }
 
 func (d *daemon) listen(path string) (*server.Socket, error) {
@@ -190,7 +238,15 @@ func (d *daemon) listen(path string) (*server.Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return server.Listen(path, gid)
+	socket, err := server.Listen(path, gid)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err == nil && info.Mode()&(fs.ModeSticky|0o002) == 0o002 {
+		d.log.Warn("everybody may write to the socket's directory, and can take the socket away; choose another place, or chmod o-w", "directory", dir)
+	}
+	return socket, nil
 }
 
 // socketGroup returns the group whose members may connect, -1 for none. Root's

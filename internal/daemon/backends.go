@@ -143,5 +143,6 @@ func openProxmox(_ context.Context, d *daemon) (driver.Backend, func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
+	d.proxmox = p
 	return p, p.Close, nil
 }

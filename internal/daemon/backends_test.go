@@ -16,7 +16,6 @@ import (
 	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -44,11 +43,11 @@ func (h *hypervisor) Observe(ctx context.Context, l op.Look) (op.Observed, error
 	return h.Driver.Observe(ctx, l)
 }
 
-func (h *hypervisor) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
+func (h *hypervisor) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	if h.away.Load() {
-		return driver.Result{}, errAway
+		return op.Observed{}, driver.Action{}, errAway
 	}
-	return h.Driver.Execute(ctx, p)
+	return h.Driver.Prepare(ctx, step, cleanup)
 }
 
 func (h *hypervisor) Check(context.Context) []driver.Finding {
@@ -129,7 +128,7 @@ func TestTwoBackEnds(t *testing.T) {
 	require.ErrorIs(t, err, op.Unavailable, "it may be there")
 	require.ErrorIs(t, w.approve(*j.Request), op.Unavailable)
 	require.Equal(t, op.StatePending, w.await(j.ID).State, "the request stays")
-	plan, err := w.client.Plan(t.Context(), []byte("apiVersion: gated/v1\nhost: "+testHost+"\nguests:\n"+
+	plan, err := w.client.Plan(t.Context(), "", []byte("apiVersion: gated/v1\nhost: "+testHost+"\nguests:\n"+
 		"  - {name: db, state: absent}\n  - {name: other, state: running}\n"))
 	require.NoError(t, err)
 	for _, g := range plan.Guests {

@@ -35,10 +35,10 @@ func (c concern) wants(tx *store.Tx, job op.JobID) (bool, error) {
 // somebody: by what they did, by what the entry says, or because the entry is
 // about a job that they want. next is the number of the last entry that was
 // looked at, after where there was none. One snapshot answers for all of it.
-func (l *eventLog) concerning(ctx context.Context, after int64, limit int, c concern) (out []api.Entry, next int64, err error) {
+func (l *eventLog) concerning(ctx context.Context, after int64, limit, bytes int, c concern) (out []api.Entry, next int64, err error) {
 	next = after
 	err = l.store.View(ctx, func(tx *store.Tx) error {
-		bodies, err := audit.Bodies(tx, after, limit)
+		bodies, err := audit.BodiesOf(tx, after, limit, bytes)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func TestWhatConcerns(t *testing.T) {
 		// The cursor goes on where nothing is found, and stands still at the end.
 		next := int64(0)
 		for {
-			list, after, err := l.Events(t.Context(), next, 3, who)
+			list, after, err := l.Events(t.Context(), next, 3, 0, who)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, after, next)
 			for _, e := range list {

@@ -13,7 +13,7 @@ import (
 
 // readFile reads the file of signers at path.
 func (k *known) readFile(path string) (err error) {
-	k.file, err = (&signersFile{path: path}).read()
+	k.file, err = newSignersFile(path).read()
 	if k.fileless = errors.Is(err, fs.ErrNotExist); k.fileless {
 		return nil
 	}

@@ -20,18 +20,38 @@ type Decider struct {
 
 // Jobs lists jobs.
 func (d Decider) Jobs(ctx context.Context, q server.JobQuery) ([]op.Job, error) {
-	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit})
+	return d.Gate.Jobs(ctx, gate.JobFilter{State: q.State, After: q.After, Through: q.Through, Limit: q.Limit, Bytes: q.Bytes})
+}
+
+// Requests lists requests.
+func (d Decider) Requests(ctx context.Context, q server.RequestQuery) ([]op.Request, error) {
+	return d.RequestPage(ctx, gate.RequestFilter(q))
 }
 
 // Job shows a job with what its steps printed, and why one of them is held back.
 func (d Decider) Job(ctx context.Context, id op.JobID) (op.Job, error) {
 	j, err := d.Gate.ShownJob(ctx, id)
-	if err == nil && d.Held != nil {
-		for i := range j.Steps {
-			d.whyHeld(&j.Steps[i])
+	for i := range j.Steps {
+		if err == nil {
+			err = d.whyNot(ctx, &j.Steps[i])
 		}
 	}
 	return j, err
+}
+
+// whyNot fills in why a step that may run does not: it waits for an operator's
+// decision about its target, or something holds it back.
+func (d Decider) whyNot(ctx context.Context, s *op.Step) error {
+	wait, waits, err := d.WaitsFor(ctx, *s)
+	switch {
+	case err != nil:
+		return err
+	case waits:
+		s.Code, s.Detail, s.RetryAt = op.Unavailable, wait.Why(), wait.Until
+	case d.Held != nil:
+		d.whyHeld(s)
+	}
+	return nil
 }
 
 // whyHeld fills in why a step that may run does not, and when it is tried again.

@@ -98,12 +98,12 @@ func (d *desiredState) Set(ctx context.Context, name string) (server.Set, error)
 	return server.Set(s), err
 }
 
-// Sets returns every set.
-func (d *desiredState) Sets(ctx context.Context) ([]server.Set, error) {
-	all, err := d.gate.Sets(ctx)
-	out := make([]server.Set, len(all))
+// Sets returns every set without its body.
+func (d *desiredState) Sets(ctx context.Context) ([]server.SetHead, error) {
+	all, err := d.gate.SetHeads(ctx)
+	out := make([]server.SetHead, len(all))
 	for i, s := range all {
-		out[i] = server.Set(s)
+		out[i] = server.SetHead(s)
 	}
 	return out, err
 }

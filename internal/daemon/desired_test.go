@@ -68,7 +68,7 @@ func TestPlanSaysWhatApplyDoes(t *testing.T) {
 	w.serve()
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "web", "memory", 512)).State)
 	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "tmp", "scratch", true)).State)
-	p, err := w.client.Plan(t.Context(), document("name: web\n    memory: 1GiB", "name: db\n    state: stopped", "name: tmp\n    state: absent", "name: gone\n    state: absent"))
+	p, err := w.client.Plan(t.Context(), "", document("name: web\n    memory: 1GiB", "name: db\n    state: stopped", "name: tmp\n    state: absent", "name: gone\n    state: absent"))
 	require.NoError(t, err)
 	actions := map[string]string{}
 	for _, g := range p.Guests {
@@ -83,7 +83,7 @@ func TestPlanSaysWhatApplyDoes(t *testing.T) {
 }
 
 func planErr(w *world, doc string) error {
-	_, err := w.client.Plan(w.t.Context(), []byte(doc))
+	_, err := w.client.Plan(w.t.Context(), "", []byte(doc))
 	return err
 }
 
@@ -145,6 +145,8 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, 0, s.Running)
 	require.Equal(t, 1, s.Guests)
 	require.Contains(t, s.Limits, "landlock")
+	require.Len(t, s.Layers, 3)
+	require.Equal(t, api.Layer{Name: "uid", Stands: true, Detail: "no command can run"}, s.Layers[0])
 	require.True(t, w.health("clock").OK)
 	require.Equal(t, uint32(os.Geteuid()), s.UID)
 

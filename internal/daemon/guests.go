@@ -3,11 +3,14 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"gated/internal/api"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/op"
+	"gated/internal/server"
 )
 
 // guests looks at guests for the server.
@@ -18,20 +21,33 @@ type guests struct {
 
 // Guests lists what the driver sees, without the walk through each guest's
 // files that a single look takes.
-func (g guests) Guests(ctx context.Context, by op.Requester) ([]api.Guest, error) {
+func (g guests) Guests(ctx context.Context, by op.Requester, q server.GuestQuery) (page []api.Guest, more bool, err error) {
 	all, err := g.driver.List(ctx)
 	if err != nil && driver.Missing(err) == "" {
-		return nil, err // else those that are seen are shown, and status says which back end is away
+		return nil, false, err // else those that are seen are shown, and status says which back end is away
 	}
-	out := make([]api.Guest, 0, len(all))
+	all = slices.Clone(all) // the driver may keep its list
+	slices.SortFunc(all, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
+	weight := 0
+	page = []api.Guest{}
 	for _, o := range all {
+		switch {
+		case o.Target.Name <= q.After:
+			continue
+		case len(page) == q.Limit || weight >= q.Bytes:
+			return page, true, nil
+		}
 		p, err := g.gate.Provenance(ctx, o.Incarnation)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		out = append(out, api.GuestOf(o, p, g.destroy(ctx, by, o)))
+		if o.Facts, err = g.facts(ctx, o); err != nil {
+			return nil, false, err
+		}
+		weight += o.Weight()
+		page = append(page, api.GuestOf(o, p, g.destroy(ctx, by, o)))
 	}
-	return out, nil
+	return page, false, nil
 }
 
 // Guest looks at one guest.
@@ -51,7 +67,16 @@ func (g guests) Guest(ctx context.Context, by op.Requester, name string) (api.Gu
 	if err != nil {
 		return api.Guest{}, err
 	}
+	if o.Facts, err = g.facts(ctx, o); err != nil {
+		return api.Guest{}, err
+	}
 	return api.GuestOf(o, p, g.destroy(ctx, by, o)), nil
+}
+
+// facts are what the driver saw, and who may still end the guest unsigned.
+func (g guests) facts(ctx context.Context, o op.Observed) ([]op.Fact, error) {
+	canGo, err := g.gate.CanGo(ctx, o)
+	return append(slices.Clip(o.Facts), canGo...), err
 }
 
 // destroy says what a destroy by this caller would be, nil where there is

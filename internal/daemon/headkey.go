@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"gated/internal/audit"
 	"gated/internal/checkpoint"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 	"gated/internal/store"
 )
 
@@ -85,7 +85,7 @@ func readKey(path string) (checkpoint.Key, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return checkpoint.Key{}, fmt.Errorf("others may read or change %s (mode %04o); it has to be 0600", path, info.Mode().Perm())
 	}
-	text, err := readBounded(path, maxKey, syscall.O_NOFOLLOW)
+	text, err := readBounded(ownfile.Own(), path, maxKey)
 	if err != nil {
 		return checkpoint.Key{}, err
 	}

@@ -3,7 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
+
 	"io/fs"
 	"os"
 	"os/user"
@@ -27,6 +27,8 @@ type InitOptions struct {
 	Operators    []KeyArg // at least one
 	Recovery     []KeyArg
 	Coordinators []KeyArg
+
+	before func(path string) // told each path before it is made
 }
 
 // InitResult says what was made.
@@ -73,51 +75,19 @@ func Init(ctx context.Context, o InitOptions) (InitResult, error) {
 	if err != nil {
 		return InitResult{}, err
 	}
-	absent := firstAbsent(made)
-	dir, err := state.Init(made, state.Options{})
+	dir, err := state.Init(made, state.Options{Before: o.before})
 	if err != nil {
 		if r := (*op.Refusal)(nil); !errors.As(err, &r) {
 			err = op.Refuse(op.BadParams, "the state directory cannot be made: %v", err).WithHint("choose another one with --state")
 		}
-		return InitResult{}, errors.Join(err, takeBack(made, absent))
+		return InitResult{}, err
 	}
 	r, err := fill(ctx, dir, o, signers, trust)
 	if err != nil {
-		// The lock is given back when nothing is left that it guards.
-		return InitResult{}, errors.Join(err, takeBack(made, absent), dir.Close())
+		return InitResult{}, errors.Join(err, dir.TakeBack())
 	}
 	r.Listed = trust.Signers()
 	return r, dir.Close()
-}
-
-// firstAbsent returns the topmost directory of a path that does not exist yet,
-// "" if the path exists.
-func firstAbsent(path string) string {
-	absent := ""
-	for {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return absent
-		}
-		absent, path = path, filepath.Dir(path)
-	}
-}
-
-// takeBack removes the directories that Init made, from path up to absent, with
-// the lock that is in the last of them. What holds anything else stays.
-func takeBack(path, absent string) error {
-	if absent == "" {
-		return nil
-	}
-	_ = os.Remove(filepath.Join(path, lockName))
-	for {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("take back what was made: %w", err)
-		}
-		if path == absent {
-			return nil
-		}
-		path = filepath.Dir(path)
-	}
 }
 
 // fill writes the files of a new gate. What it made, and nothing else, is taken
@@ -133,20 +103,29 @@ func fill(ctx context.Context, dir *state.Dir, o InitOptions, signers []byte, tr
 	var made []string
 	defer func() {
 		if err != nil {
-			for _, path := range made {
-				_ = os.Remove(path)
+			for _, name := range made {
+				_ = dir.Remove(name)
 			}
 		}
 	}()
-	for path, text := range map[string][]byte{r.Config: text, r.Signers: signers} {
-		if err = writeNew(path, text); err != nil {
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{configName, text}, {signersName, signers}, {dbName, nil}} { // of an empty file the store makes a database
+		if err = create(dir, f.name, f.text); err != nil {
 			return r, err
 		}
-		made = append(made, path)
+		made = append(made, f.name)
 	}
-	made = append(made, r.Database, r.Database+"-wal", r.Database+"-shm") // state.Init refuses where there is one
+	made = append(made, dbName+"-wal", dbName+"-shm")
 	first := held{trust: trust, v: journal.TrustVersion{Epoch: 1, Text: signers, How: howInit, At: now()}}
-	return r, createDatabase(ctx, dir, r, first)
+	if err = dir.Still(); err == nil { // the store opens it by its path
+		err = createDatabase(ctx, dir, r, first)
+	}
+	if err == nil {
+		err = dir.Still()
+	}
+	return r, err
 }
 
 func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first held) error {
@@ -162,10 +141,33 @@ func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first hel
 	return errors.Join(err, s.Close())
 }
 
+// create writes a file of a new state directory, on disk, or leaves none.
+func create(dir *state.Dir, name string, text []byte) error {
+	f, err := dir.Create(name)
+	if err := written(filepath.Join(dir.Path(), name), f, text, err); err != nil {
+		if f != nil {
+			_ = dir.Remove(name)
+		}
+		return err
+	}
+	return nil
+}
+
 // writeNew writes a file that must not exist yet, 0600 and on disk, or leaves
 // none.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err := written(path, f, text, err); err != nil {
+		if f != nil {
+			_ = os.Remove(path)
+		}
+		return err
+	}
+	return nil
+}
+
+// written writes and closes a file that was opened with that error.
+func written(path string, f *os.File, text []byte, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return op.Refuse(op.Conflict, "%s exists already", path).
 			WithHint("init writes this file itself; move yours away, and put what you need of it back afterwards")
@@ -174,10 +176,7 @@ func writeNew(path string, text []byte) error {
 		return op.Refuse(op.BadParams, "the state directory cannot be written: %v", err)
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		_ = os.Remove(path)
-	}
-	return err
+	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
 }
 
 // runsAsService reports whether this process has the uid of the account that is

@@ -61,7 +61,7 @@ func TestInitRefusesAndLeavesNothing(t *testing.T) {
 		"a private key": {func(o *daemon.InitOptions) {
 			o.Operators[0].Path = w.file("id", string(pem.Bytes)+"-----BEGIN OPENSSH PRIVATE KEY-----")
 		}, op.BadParams, "private key"},
-		"no such file":        {func(o *daemon.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, op.BadParams, "none.pub"},
+		"no such file":        {func(o *daemon.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, op.BadParams, "there is no key file"},
 		"a directory":         {func(o *daemon.InitOptions) { o.Operators[0].Path = w.dir }, op.BadParams, "cannot be read"},
 		"no key in it":        {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("x.pub", "hello\n") }, op.BadParams, "x.pub"},
 		"two keys in it":      {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("2.pub", pub+pub) }, op.BadParams, "2.pub"},

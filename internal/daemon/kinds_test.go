@@ -13,6 +13,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/audit"
+	"gated/internal/op"
 )
 
 // The kinds that a command line knows are those that the log has, and those that
@@ -37,6 +38,9 @@ func TestTheKindsOfEntries(t *testing.T) {
 	})
 	require.Contains(t, kinds, string(audit.Approved))
 	require.ElementsMatch(t, kinds, api.EntryKinds)
+	for _, tr := range op.Transitions {
+		require.Contains(t, kinds, tr.Entry, "no entry of the log tells of a step that becomes %s", tr.To)
+	}
 
 	format, err := os.ReadFile("../../docs/formats/audit.md")
 	require.NoError(t, err)

@@ -40,9 +40,10 @@ func (l *eventLog) changed() <-chan struct{} {
 	return l.more
 }
 
-// Audit returns up to limit entries above after.
-func (l *eventLog) Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error) {
-	bodies, err := l.gate.EventTexts(ctx, after, limit)
+// Audit returns up to limit entries above after, and no more once they have so many
+// bytes.
+func (l *eventLog) Audit(ctx context.Context, after int64, limit, bytes int) ([]api.Entry, error) {
+	bodies, err := l.gate.EventTexts(ctx, after, limit, bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +104,11 @@ func (l *eventLog) Inclusion(ctx context.Context, seq int64) (api.Inclusion, err
 }
 
 // Events is Audit, of what concerns one holder where one is named.
-func (l *eventLog) Events(ctx context.Context, after int64, limit int, concerns string) ([]api.Entry, int64, error) {
+func (l *eventLog) Events(ctx context.Context, after int64, limit, bytes int, concerns string) ([]api.Entry, int64, error) {
 	if concerns != "" {
-		return l.concerning(ctx, after, limit, concern(concerns))
+		return l.concerning(ctx, after, limit, bytes, concern(concerns))
 	}
-	entries, err := l.Audit(ctx, after, limit)
+	entries, err := l.Audit(ctx, after, limit, bytes)
 	if err != nil || len(entries) == 0 {
 		return nil, after, err
 	}

@@ -17,8 +17,10 @@ import (
 	"gated/internal/driver/command"
 	"gated/internal/driver/local"
 	"gated/internal/gate"
+	"gated/internal/headroom"
 	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 	"gated/internal/policy"
 	"gated/internal/reserve"
 	"gated/internal/state"
@@ -44,6 +46,9 @@ func Migrations() []store.Migration {
 		g[3],
 		{Name: "the canary", SQL: canary.Schema},
 		g[4],
+		g[5],
+		g[6],
+		g[7],
 	}
 	for i := range all {
 		all[i].Version = i + 1
@@ -56,6 +61,7 @@ type opened struct {
 	dir   *state.Dir
 	store *store.Store
 	id    state.Identity
+	room  *headroom.Room // nil if it was only looked at
 }
 
 // open locks and checks a state directory for a daemon.
@@ -67,6 +73,10 @@ func open(ctx context.Context, path string, log *slog.Logger) (*opened, error) {
 		return nil, err
 	}
 	o := &opened{dir: dir}
+	if o.room, err = headroom.Open(dir.Path(), filepath.Join(dir.Path(), reserveName), headroom.Options{}); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	o.room.Make(false) // a start on a full disk has to write, too
 	if o.id, err = identity(ctx, dir); err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
@@ -140,10 +150,16 @@ func current(ctx context.Context, s *store.Store) error {
 
 func (o *opened) close() error { return errors.Join(o.store.Close(), o.dir.Close()) }
 
-// settings reads gated.yaml.
-func settings(dir string) (config.Config, error) {
+// settings reads gated.yaml. NotAllowed: others could have written it.
+func settings(dir string) (config.Config, error) { return settingsOf(ownfile.Own(), dir) }
+
+// settingsOf is settings of a directory that another uid may have.
+func settingsOf(own ownfile.StrictModes, dir string) (config.Config, error) {
 	path := filepath.Join(dir, configName)
-	text, err := os.ReadFile(path)
+	text, err := own.Read(path, maxSettings)
+	if errors.Is(err, op.NotAllowed) {
+		return config.Config{}, err
+	}
 	if err != nil {
 		return config.Config{}, op.Refuse(op.Unavailable, "the configuration cannot be read: %v", err)
 	}
@@ -159,7 +175,7 @@ func newGate(ctx context.Context, o *opened, c gate.Config, p policy.Policy) (*g
 	}); viewErr != nil {
 		return nil, viewErr
 	}
-	c.Store, c.Host, c.ID, c.Policy, c.UID = o.store, o.id.Host, o.id.Gate, p, uint32(os.Geteuid())
+	c.Store, c.Host, c.ID, c.Policy = o.store, o.id.Host, o.id.Gate, p
 	return gate.New(c)
 }
 

@@ -3,6 +3,8 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+
+	"gated/internal/server"
 )
 
 // The names of what is in a state directory.
@@ -13,6 +15,7 @@ const (
 	dbName      = "gated.db"
 	guestsName  = "guests"
 	lockName    = "lock"
+	reserveName = "reserve"
 )
 
 // DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,
@@ -29,6 +32,15 @@ func DefaultStateDir() string {
 		return "gated"
 	}
 	return filepath.Join(home, ".local", "state", "gated")
+}
+
+// CheckSocket says beforehand whether this user may put a socket at a path, or, if
+// that is empty, where the daemon listens unless it is told. It makes nothing.
+func CheckSocket(path string) error {
+	if path == "" {
+		path = defaultSocket()
+	}
+	return server.CheckPlace(path)
 }
 
 // defaultSocket returns where the daemon listens unless it is told: under the

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"gated/internal/api"
 	"gated/internal/desired"
@@ -10,9 +11,16 @@ import (
 	"gated/internal/reconcile"
 )
 
-// planLooks is how many guests of one plan are looked at for their facts, which
-// is a walk through each one's files.
-const planLooks = 100
+const (
+	// planLooks is how many guests of one plan are looked at for their facts, which
+	// is a walk through each one's files.
+	planLooks = 100
+	// planNames is how many names of one plan that no guest has are looked at for
+	// what the trash keeps of them, and planTime how long that may take in all: of
+	// libvirt, one such look is one at every domain.
+	planNames = 500
+	planTime  = 10 * time.Second
+)
 
 // verdicts says what class a step has; the gate does.
 type verdicts interface {
@@ -23,19 +31,23 @@ type verdicts interface {
 type planner struct {
 	gate   verdicts
 	driver driver.Driver
+	set    string // the set of desired state that asks; empty for one that nobody put yet
 	have   map[string]op.Observed
-	away   error // why a guest that have has not may exist all the same, nil where it does not
-	looks  int   // how many more guests may be looked at
+	away   error           // why a guest that have has not may exist all the same, nil where it does not
+	looks  int             // how many more guests may be looked at
+	names  int             // how many more names that no guest has may be looked at
+	spent  <-chan struct{} // closed once these looks took as long as they may
 }
 
-// Plan says what a document would change, guest by guest, if it were put: it is
-// desired state that asks then, whoever asks for the plan.
-func (d *desiredState) Plan(ctx context.Context, _ op.Requester, document []byte) (api.Plan, error) {
+// Plan says what a document would change, guest by guest, if it were put as that
+// set: the set asks the gate then, whoever asks for the plan. Without a name of a
+// set, it is one that has asked for nothing yet.
+func (d *desiredState) Plan(ctx context.Context, _ op.Requester, set string, document []byte) (api.Plan, error) {
 	doc, err := d.parse("the document", document)
 	if err != nil {
 		return api.Plan{}, err
 	}
-	p := planner{gate: d.gate, driver: d.driver, looks: planLooks}
+	p := planner{gate: d.gate, driver: d.driver, set: set, looks: planLooks, names: planNames}
 	return p.plan(ctx, doc)
 }
 
@@ -50,6 +62,9 @@ func (p *planner) plan(ctx context.Context, doc desired.Document) (api.Plan, err
 	for _, o := range all {
 		p.have[o.Target.Name] = o
 	}
+	brief, cancel := context.WithTimeout(ctx, planTime)
+	defer cancel()
+	p.spent = brief.Done()
 	out := api.Plan{Host: doc.Host, Guests: make([]api.PlannedGuest, 0, len(doc.Guests))}
 	for _, want := range doc.Guests {
 		if err := ctx.Err(); err != nil {
@@ -64,7 +79,7 @@ func (p *planner) guest(ctx context.Context, want desired.Guest) api.PlannedGues
 	out := api.PlannedGuest{Name: want.Name, Action: api.ActionNone, Steps: []api.PlannedStep{}}
 	failed := func(err error) api.PlannedGuest {
 		r := op.AsRefusal(err)
-		out.Action, out.Error = api.ActionError, &api.Error{Code: r.Code, Detail: r.Detail}
+		out.Action, out.Error = api.ActionError, &api.Error{Code: r.Code, Detail: r.Detail, Hint: r.Hint}
 		return out
 	}
 	have, asks, err := p.asks(ctx, want)
@@ -73,12 +88,12 @@ func (p *planner) guest(ctx context.Context, want desired.Guest) api.PlannedGues
 	}
 	for _, ask := range asks {
 		s := op.Step{Op: ask.Op, Target: ask.Target, Params: ask.Params, Incarnation: have.Incarnation}
-		v, err := p.gate.Verdict(ctx, op.Requester{Source: op.SourceDesired}, s, have)
+		v, err := p.gate.Verdict(ctx, op.Requester{Source: op.SourceDesired, Set: p.set}, s, have)
 		if err != nil {
 			return failed(err)
 		}
 		out.Steps = append(out.Steps, api.PlannedStep{Op: ask.Op, Params: ask.Params, Class: v.Class, Rule: v.Rule, Why: v.Why,
-			Facts: have.Facts})
+			Facts: have.Changed(ask.Op, ask.Params)})
 		out.Action = worse(out.Action, actionOf(ask, v))
 	}
 	return out
@@ -89,25 +104,55 @@ func (p *planner) guest(ctx context.Context, want desired.Guest) api.PlannedGues
 func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
 	have, there := p.have[want.Name]
 	if !there {
-		if p.away != nil {
-			return have, nil, op.Refuse(op.Unavailable, "%s is unknown: %s", want.Target(), driver.Missing(p.away))
-		}
-		have = op.Observed{Target: want.Target(), Running: "absent"}
+		return p.absent(ctx, want)
 	}
-	known := !there || have.Running == "running" || have.Running == "stopped"
+	known := have.Running == "running" || have.Running == "stopped"
 	asks := reconcile.Plan(want, have)
 	switch {
-	case known && (!there || len(asks) == 0):
+	case known && len(asks) == 0:
 		return have, asks, nil
 	case p.looks > 0:
 		p.looks--
-		have, err := p.driver.Observe(ctx, op.At(want.Target()))
-		return have, reconcile.Plan(want, have), err
+		return p.look(ctx, want)
 	case !known:
 		return have, nil, op.Refuse(op.StaleTarget, "%s cannot be looked at: gated guests %s says why", want.Target(), want.Name)
 	}
 	have.Facts = []op.Fact{{Name: "facts", Text: "left out of a plan with this many changes"}}
 	return have, asks, nil
+}
+
+// absent is asks for a name that no guest of the list has. What the trash keeps of
+// the name is in no list, and the class of a create depends on it.
+func (p *planner) absent(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
+	have := op.Observed{Target: want.Target(), Running: "absent"}
+	if p.away != nil {
+		return have, nil, op.Refuse(op.Unavailable, "%s is unknown: %s", want.Target(), driver.Missing(p.away))
+	}
+	asks := reconcile.Plan(want, have)
+	switch {
+	case len(asks) == 0:
+		return have, asks, nil
+	case p.names > 0 && !p.late():
+		p.names--
+		return p.look(ctx, want)
+	}
+	have.Facts = []op.Fact{{Name: "trash", Text: "was not looked at in a plan with this many new guests: a create waits if the trash keeps a guest of that name"}}
+	return have, asks, nil
+}
+
+func (p *planner) late() bool {
+	select {
+	case <-p.spent:
+		return true
+	default:
+		return false
+	}
+}
+
+// look looks at one guest, and returns what is to be done for it then.
+func (p *planner) look(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
+	have, err := p.driver.Observe(ctx, op.At(want.Target()))
+	return have, reconcile.Plan(want, have), err
 }
 
 func actionOf(ask op.Ask, v op.Verdict) string {

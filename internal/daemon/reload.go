@@ -55,6 +55,12 @@ func (d *daemon) reload(ctx context.Context) {
 	if err == nil && c.Host != d.config.Host {
 		err = op.Refuse(op.TargetMismatch, "the host's name cannot change from %q to %q", d.config.Host, c.Host)
 	}
+	if err == nil {
+		err = checkDeciding(c)
+	}
+	if err == nil {
+		err = checkUnit(d.unit)
+	}
 	d.checkSigners(ctx)
 	if err == nil {
 		err = d.take(ctx, c)
@@ -79,6 +85,7 @@ func (d *daemon) reload(ctx context.Context) {
 func (d *daemon) take(ctx context.Context, c config.Config) error {
 	p := c.Policy
 	p.Commands, p.Benign = d.config.Policy.Commands, d.config.Policy.Benign // the drivers know these
+	p.CommandGuests = d.config.Policy.CommandGuests
 	r := d.revoked
 	if path, required := revocationPath(c, d.opened.dir.Path()); path != r.path || required != r.required {
 		r = newRevocations(path, required)
@@ -171,7 +178,7 @@ func fixedNames(a, b config.Config) string {
 		{"desired", a.Desired, b.Desired},
 		{"hub", a.Hub, b.Hub},
 		{"reservations", a.Unseen, b.Unseen},
-		{"limits", a.Workers, b.Workers},
+		{"limits", []any{a.Workers, a.Limits}, []any{b.Workers, b.Limits}},
 		{"canary", a.Canary, b.Canary},
 	} {
 		if !reflect.DeepEqual(s.a, s.b) {

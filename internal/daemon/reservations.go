@@ -86,13 +86,18 @@ func (r *reservations) Check(ctx context.Context, by op.Requester, in api.Check)
 	return api.Checked{Conflicts: conflictsOf(conflicts, by), More: more}, nil
 }
 
-// List returns reservations in the order of their ids.
-func (r *reservations) List(ctx context.Context, by op.Requester, q server.ReservationQuery) ([]api.Reservation, error) {
-	list, err := r.book.List(ctx, reserve.Query{Path: q.Scope, Holder: q.Agent, After: q.After, Limit: q.Limit})
+// List returns reservations in the order of their ids, and whether there may be
+// more.
+func (r *reservations) List(ctx context.Context, by op.Requester, q server.ReservationQuery) (page []api.Reservation, more bool, err error) {
+	list, err := r.book.List(ctx, reserve.Query{Path: q.Scope, Holder: q.Agent, After: q.After, Limit: q.Limit, Bytes: q.Bytes})
 	if err != nil {
-		return nil, r.gate.Answer(err)
+		return nil, false, r.gate.Answer(err)
 	}
-	return reservationsOf(list, by), nil
+	weight := 0
+	for _, one := range list {
+		weight += one.Weight()
+	}
+	return reservationsOf(list, by), len(list) == q.Limit || q.Bytes > 0 && weight >= q.Bytes, nil
 }
 
 // Renew gives a reservation more time.
@@ -150,16 +155,16 @@ func (r *reservations) ReleaseMine(ctx context.Context, by op.Requester) ([]api.
 }
 
 // Scopes lists the directories that have an id.
-func (r *reservations) Scopes(ctx context.Context) ([]api.Scope, error) {
-	list, err := r.book.Scopes(ctx)
+func (r *reservations) Scopes(ctx context.Context, after string, bytes int) (page []api.Scope, more bool, err error) {
+	list, more, err := r.book.ScopePage(ctx, after, bytes)
 	if err != nil {
-		return nil, r.gate.Answer(err)
+		return nil, false, r.gate.Answer(err)
 	}
 	out := make([]api.Scope, len(list))
 	for i, s := range list {
 		out[i] = scopeOf(s)
 	}
-	return out, nil
+	return out, more, nil
 }
 
 // RegisterScope finds or makes the id of a directory.

@@ -138,7 +138,7 @@ func restoreSigners(ctx context.Context, s *store.Store, r *RestoreResult) error
 	if err != nil {
 		return err
 	}
-	f := &signersFile{path: r.Signers}
+	f := newSignersFile(r.Signers)
 	found, err := f.read()
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {

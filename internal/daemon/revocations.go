@@ -11,6 +11,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/inotify"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // revokedPatience is how long the list in force stays while a file lies there of
@@ -190,7 +191,7 @@ func (r *revocations) took(list *authz.Revoked, at stamp, v verdict) {
 
 func (r *revocations) read() (*authz.Revoked, stamp) {
 	before := r.look()
-	text, err := readBounded(r.path, authz.MaxRevoked, 0)
+	text, err := ownfile.Own().Read(r.path, authz.MaxRevoked)
 	if errors.Is(err, fs.ErrNotExist) {
 		switch {
 		case r.needed:
@@ -203,6 +204,9 @@ func (r *revocations) read() (*authz.Revoked, stamp) {
 	if err == nil && r.look() != before {
 		err = errors.New("it is being written to")
 		before = unknown // to be read again
+	}
+	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+		return unreadable("%s", withHint(refused)), before // others could have taken a key out of it
 	}
 	if err != nil {
 		return unreadable("%v", err), before

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,32 +15,40 @@ import (
 
 func (w *world) revokedFile() string { return filepath.Join(w.state, "revoked") }
 
-// trusted waits for the nth time that revoked keys were taken over: it is in the
-// log of decisions first, and then in force and in status, which the daemon says.
-func (w *world) trusted(n int) {
+// What the daemon logs when a revocation file has come into force.
+const (
+	saysOne    = `what="1 in `
+	saysZero   = `what="0 in `
+	saysNoFile = `what="none, there is no `
+	saysAway   = ` any more, and keys were revoked: put it back`
+)
+
+// revoking changes the revocation file and waits until the daemon logs what is
+// in force now. The log of decisions has it before that, and status says it.
+func (w *world) revoking(says string, change func()) {
 	w.t.Helper()
-	found, left := errors.New("found"), n
-	require.ErrorIs(w.t, w.events(func(e api.Entry) error {
+	from, before := len(w.log.String()), w.timesTrusted()
+	change()
+	w.log.await(w.t, from, says)
+	require.Greater(w.t, w.timesTrusted(), before, "it is not in the log of decisions")
+}
+
+// timesTrusted is how often revoked keys were taken over, by the log of
+// decisions.
+func (w *world) timesTrusted() (n int) {
+	w.t.Helper()
+	require.NoError(w.t, w.client.Events(w.t.Context(), 0, false, func(e api.Entry) error {
 		if e.Kind == "trusted" {
-			left--
-		}
-		if left == 0 {
-			return found
+			n++
 		}
 		return nil
-	}), found)
-	limit := time.After(patience)
-	for {
-		text := w.log.String()
-		if strings.Count(text, "revoked keys are in force")+strings.Count(text, "every signature is refused") >= n {
-			return
-		}
-		select {
-		case <-w.log.grew:
-		case <-limit:
-			w.t.Fatalf("the daemon did not say %d times what is in force:\n%s", n, text)
-		}
-	}
+	}))
+	return n
+}
+
+// revokes replaces the text of the revocation file.
+func (w *world) revokes(text string) func() {
+	return func() { require.NoError(w.t, os.WriteFile(w.revokedFile(), []byte(text), 0o600)) }
 }
 
 // TestRevokedOnChange: without a signal, as soon as the file is whole.
@@ -53,46 +60,40 @@ func TestRevokedOnChange(t *testing.T) { // S14
 	require.Contains(t, w.health("revoked keys").Detail, "none, there is no "+w.revokedFile())
 
 	// By rename, as it should be; a fingerprint or a key.
-	require.NoError(t, os.Rename(w.file("new", w.fingerprint()+"\n"), w.revokedFile()))
-	w.trusted(1)
+	w.revoking(saysOne, func() {
+		require.NoError(t, os.Rename(w.file("new", w.fingerprint()+"\n"), w.revokedFile()))
+	})
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	require.Equal(t, "1 in "+w.revokedFile(), w.health("revoked keys").Detail)
-	require.NoError(t, os.WriteFile(w.revokedFile(), nil, 0o600))
-	w.trusted(2)
+	w.revoking(saysZero, w.revokes(""))
 
 	// Half of a file is not one, until a signal says that it is to be read.
 	f, err := os.Create(w.revokedFile())
 	require.NoError(t, err)
 	_, err = f.WriteString("# half of a lin")
 	require.NoError(t, err)
-	w.hup()
-	w.trusted(3)
+	w.revoking(saysZero, w.hup)
 	require.True(t, w.health("revoked keys").OK)
 	_, err = f.WriteString("e\n" + w.fingerprint() + "\n")
 	require.NoError(t, err)
-	w.hup()
-	w.trusted(4)
+	w.revoking(saysOne, w.hup)
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
-	require.NoError(t, f.Close())
-	w.trusted(5)
+	w.revoking(saysOne, func() { require.NoError(t, f.Close()) })
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 
 	// What is not understood refuses every key, also one that is not in it.
-	require.NoError(t, os.WriteFile(w.revokedFile(), []byte("nonsense\n"), 0o600))
-	w.trusted(6)
+	w.revoking("line 1: ", w.revokes("nonsense\n"))
 	h := w.health("revoked keys")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, w.revokedFile()+": line 1: ")
 	require.ErrorIs(t, w.approve(id), op.Unavailable)
 
-	require.NoError(t, os.WriteFile(w.revokedFile(), nil, 0o600))
-	w.trusted(7)
+	w.revoking(saysZero, w.revokes(""))
 	require.NoError(t, w.approve(id))
 	w.await(strings.TrimSuffix(id, ".1"))
 
 	// An empty list may go: it revokes nothing.
-	require.NoError(t, os.Remove(w.revokedFile()))
-	w.trusted(8)
+	w.revoking(saysNoFile, func() { require.NoError(t, os.Remove(w.revokedFile())) })
 	require.Contains(t, w.health("revoked keys").Detail, "none, there is no ")
 	w.halt()
 	w.sound()
@@ -105,24 +106,25 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 	w.init()
 	w.serve()
 	id := w.waiting("web")
-	require.NoError(t, os.WriteFile(w.revokedFile(), []byte(w.fingerprint()+"\n"), 0o600))
-	w.trusted(1)
+	w.revoking(saysOne, w.revokes(w.fingerprint()+"\n"))
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 
-	refusedUntil := func(n int) {
-		taken := make(chan struct{})
-		go func() { defer close(taken); w.trusted(n) }()
-		for tries := 0; ; tries++ {
-			require.Contains(t, []op.Code{op.SignerRevoked, op.Unavailable}, op.CodeOf(w.approve(id)), "try %d", tries)
-			select {
-			case <-taken:
-				return
-			default:
+	// refused changes the file and tries to approve until the change is in force.
+	refused := func(says string, change func()) {
+		w.revoking(says, func() {
+			from, limit := len(w.log.String()), time.After(patience)
+			change()
+			for tries := 0; !strings.Contains(w.log.String()[from:], says); tries++ {
+				require.Contains(t, []op.Code{op.SignerRevoked, op.Unavailable}, op.CodeOf(w.approve(id)), "try %d", tries)
+				select {
+				case <-limit:
+					t.Fatalf("the daemon did not log %q:\n%s", says, w.log)
+				default:
+				}
 			}
-		}
+		})
 	}
-	require.NoError(t, os.Rename(w.revokedFile(), w.revokedFile()+"~"))
-	refusedUntil(2)
+	refused(saysAway, func() { require.NoError(t, os.Rename(w.revokedFile(), w.revokedFile()+"~")) })
 	h := w.health("revoked keys")
 	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "put it back, or an empty file to revoke nothing")
@@ -134,14 +136,12 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 	_, err = f.WriteString("# edited\n" + w.fingerprint() + "\n")
 	require.NoError(t, err)
 	require.ErrorIs(t, w.approve(id), op.Unavailable)
-	require.NoError(t, f.Close())
-	refusedUntil(4)
+	refused(saysOne, func() { require.NoError(t, f.Close()) })
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	require.True(t, w.health("revoked keys").OK)
 
 	// A file that is deleted is no pardon, and a signal makes it none.
-	require.NoError(t, os.Remove(w.revokedFile()))
-	refusedUntil(5)
+	refused(saysAway, func() { require.NoError(t, os.Remove(w.revokedFile())) })
 	w.hup()
 	require.ErrorIs(t, w.approve(id), op.Unavailable)
 
@@ -152,15 +152,13 @@ func TestRevokedWhileAnEditorSaves(t *testing.T) { // S14
 		require.False(t, w.health("revoked keys").OK)
 		require.ErrorIs(t, w.approve(id), op.Unavailable)
 	}
-	require.NoError(t, os.Rename(w.revokedFile()+"~", w.revokedFile()))
-	refusedUntil(7)
+	refused(saysOne, func() { require.NoError(t, os.Rename(w.revokedFile()+"~", w.revokedFile())) })
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	w.halt()
 	require.NoError(t, os.Remove(w.revokedFile()))
 	w.serve()
 	require.ErrorIs(t, w.approve(id), op.Unavailable)
-	require.NoError(t, os.WriteFile(w.revokedFile(), nil, 0o600))
-	w.trusted(8)
+	w.revoking(saysZero, w.revokes(""))
 	require.NoError(t, w.approve(id))
 	w.await(strings.TrimSuffix(id, ".1"))
 
@@ -184,8 +182,7 @@ func TestRevokedBehindALink(t *testing.T) {
 	require.NoError(t, os.Symlink(file, w.revokedFile()))
 	w.serve()
 	id := w.waiting("web")
-	require.NoError(t, os.WriteFile(file, []byte(w.fingerprint()+"\n"), 0o600))
-	w.trusted(1)
+	w.revoking(saysOne, func() { require.NoError(t, os.WriteFile(file, []byte(w.fingerprint()+"\n"), 0o600)) })
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	w.halt()
 }
@@ -200,8 +197,7 @@ func TestRevokedFileThatIsNamed(t *testing.T) {
 	require.False(t, w.health("revoked keys").OK, "it serves, and nobody can sign")
 	id := w.waiting("web")
 	require.ErrorIs(t, w.approve(id), op.Unavailable)
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	w.trusted(1)
+	w.revoking(saysZero, func() { require.NoError(t, os.WriteFile(file, nil, 0o600)) })
 	require.True(t, w.health("revoked keys").OK)
 
 	// Another name is another file; a configuration that is refused changes neither.
@@ -213,8 +209,7 @@ func TestRevokedFileThatIsNamed(t *testing.T) {
 	require.NoError(t, os.WriteFile(conf, []byte(strings.Replace(good, file, file+"2", 1)), 0o600))
 	w.hup()
 	require.Contains(t, w.health("revoked keys").Detail, file+"2")
-	require.NoError(t, os.WriteFile(file+"2", []byte(w.fingerprint()+"\n"), 0o600))
-	w.trusted(3)
+	w.revoking(saysOne, func() { require.NoError(t, os.WriteFile(file+"2", []byte(w.fingerprint()+"\n"), 0o600)) })
 	require.ErrorIs(t, w.approve(id), op.SignerRevoked)
 	w.halt()
 }
@@ -243,8 +238,7 @@ func TestRevokedFileThatWasNeverThere(t *testing.T) {
 	say(plain)
 	w.serve()
 	require.True(t, w.health("revoked keys").OK, "a reload says it as a start does")
-	require.NoError(t, os.WriteFile(w.revokedFile(), []byte(w.fingerprint()+"\n"), 0o600))
-	w.trusted(2)
+	w.revoking(saysOne, w.revokes(w.fingerprint()+"\n"))
 	w.halt()
 	require.NoError(t, os.Remove(w.revokedFile()))
 	for _, text := range []string{named, plain} {
@@ -274,11 +268,9 @@ func TestStatusSaysThatNobodyCouldSign(t *testing.T) {
 	w.init()
 	w.serve()
 	require.True(t, w.health("signers").OK)
-	require.NoError(t, os.WriteFile(filepath.Join(w.state, "revoked"), []byte(w.fingerprint()+"\n"), 0o600))
-	w.trusted(1)
-	// Status learns of it after the log.
-	require.Eventually(t, func() bool { return !w.health("signers").OK }, patience, time.Millisecond)
+	w.revoking(saysOne, w.revokes(w.fingerprint()+"\n"))
 	h := w.health("signers")
+	require.False(t, h.OK)
 	require.Contains(t, h.Detail, "nobody could sign as operational")
 	require.Contains(t, h.Detail, "gated trust adopt")
 	w.halt()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,12 +19,14 @@ import (
 	"gated/internal/config"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/driver/proxmox"
 	"gated/internal/gate"
 	"gated/internal/hub"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/reconcile"
 	"gated/internal/server"
+	"gated/internal/unit"
 )
 
 // ServeOptions says which state to serve and where.
@@ -31,6 +34,8 @@ type ServeOptions struct {
 	StateDir string // empty: DefaultStateDir
 	Socket   string // empty: the configuration's, else the default
 	Logger   *slog.Logger
+
+	unit unit.Place // where it finds the unit that it runs by
 }
 
 // tickInterval is how often the gate does what time brings, and sweepInterval
@@ -44,9 +49,11 @@ const (
 type daemon struct {
 	opened      *opened
 	config      config.Config
+	unit        unit.Place
 	gate        *gate.Gate
 	backends    *backends
 	local       *local.Driver                        // of backends; nil where it is not configured
+	proxmox     *proxmox.Driver                      // the same
 	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
 	agents      *agents
 	scopes      *scopeWatch
@@ -77,6 +84,10 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	// Of what the daemon starts, only a guest's process gets its capabilities.
+	if err := local.DropAmbient(); err != nil {
+		return err
+	}
 	// From here on: a reload that is asked for early must not end the process.
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -106,7 +117,7 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 
 // serve reports whether it came to answer anybody, and why it ended.
 func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
-	d, err := assemble(ctx, state, o.Logger)
+	d, err := assemble(ctx, state, o.unit, o.Logger)
 	if err != nil {
 		return false, err
 	}
@@ -152,8 +163,17 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
 		{"reconcile", d.reconciler().Run},
 		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
+		// The tick looks at targets, which can take long; what is signed does not wait for that.
+		{"the delays", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "wake what has cooled off", d.gate.WakeDue)
+			return nil
+		}},
 		{"the sweep", func(ctx context.Context) error {
 			d.every(ctx, sweepInterval, nil, "sweep the trash", d.sweep)
+			return nil
+		}},
+		{"the guests' protection", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "put Proxmox VE's protection back", d.mend)
 			return nil
 		}},
 		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
@@ -246,6 +266,9 @@ func (d *daemon) tell(state string) {
 // tick does what time brings.
 func (d *daemon) tick(ctx context.Context) error {
 	d.checkSigners(ctx)
+	if err := d.opened.room.Refill(); err != nil {
+		d.log.Warn("the reserve of disk space is not whole", "error", err)
+	}
 	return d.gate.Tick(ctx)
 }
 
@@ -255,6 +278,25 @@ func (d *daemon) sweep(ctx context.Context) error {
 		return nil
 	}
 	return whileTrusted(d.gate.Moment(), func() error { return d.local.Sweep(ctx) })
+}
+
+// mend puts back what a daemon that was killed could not: Proxmox VE's protection
+// of guests.
+func (d *daemon) mend(ctx context.Context) error {
+	if d.proxmox == nil {
+		return nil
+	}
+	steps, err := d.gate.Dispatched(ctx)
+	if err != nil {
+		return err
+	}
+	err = d.proxmox.Mend(ctx, func(t op.Target) bool {
+		return slices.ContainsFunc(steps, func(s op.Step) bool { return s.Target == t })
+	})
+	if errors.Is(err, op.Unavailable) {
+		return nil // status says that the cluster is away, and the next round tries again
+	}
+	return err
 }
 
 // tickSoon has the tick done now: after a reload, what waits for longer than the
@@ -291,7 +333,7 @@ func (d *daemon) server() *server.Server {
 	c := server.Config{Gate: Decider{Gate: d.gate, Held: d.reconciler().HeldBack}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d, Backends: d.backends,
 		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, hub: d.hubURL(),
 			reread: d.reconciler().Reread},
-		Canary: alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), Operators: d.config.Operators,
+		Canary: alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
 		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces(d.config.Unseen)},
 		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
 	if looks, ok := d.backends.drivers(d)[op.KindCommand]; ok {

@@ -20,13 +20,14 @@ import (
 	"gated/internal/api"
 	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/spareuids"
 	"gated/internal/store/storetest"
 )
 
 func TestServeStartsAndStops(t *testing.T) {
 	w := newWorld(t)
 	w.init()
-	w.config("local:\n  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
+	w.config("local:\n" + spareuids.Line() + "  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
 	// The runtime's own goroutine for signals, which it never ends.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)

@@ -3,7 +3,9 @@ package daemon
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -65,6 +67,10 @@ func checkedLine(k KeyArg, role op.Role) (string, authz.Listed, error) {
 
 func signerLine(k KeyArg, role op.Role) (string, error) {
 	data, err := os.ReadFile(k.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", op.Refuse(op.BadParams, "there is no key file %s", k.Path).
+			WithHint("ssh-keygen -t ed25519 makes a key: ~/.ssh/id_ed25519, and its public half ~/.ssh/id_ed25519.pub, which is the one to name")
+	}
 	if err != nil {
 		return "", op.Refuse(op.BadParams, "the key %s cannot be read: %v", k.Path, err).
 			WithHint("name the public key, like ~/.ssh/id_ed25519.pub")
@@ -84,6 +90,9 @@ func signerLine(k KeyArg, role op.Role) (string, error) {
 	if principal == "" || strings.ContainsAny(principal, " \t\"*?!,\\#") || op.CheckText("principal", principal) != nil {
 		return "", op.Refuse(op.BadParams, "the key %s needs a name for its owner, and %q is none", k.Path, principal).
 			WithHint("add one: %s:alice@example.com", k.Path)
+	}
+	if err := authz.CheckNewPrincipal(principal); err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%s namespaces=%q %s %s\n", principal, role.Namespace(), pub.Type(),
 		base64.StdEncoding.EncodeToString(pub.Marshal())), nil

@@ -18,6 +18,7 @@ import (
 	"gated/internal/driver/trust"
 	"gated/internal/journal"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 	"gated/internal/store"
 )
 
@@ -25,8 +26,9 @@ import (
 // ssh-keygen and people read it. What is in force is the table.
 type signersFile struct {
 	path string
-	mu   sync.Mutex // held from the look at it to the end of writing it
-	said int64      // epoch that it was seen to say, 0 before the first look
+	own  ownfile.StrictModes // whose file it may be
+	mu   sync.Mutex          // held from the look at it to the end of writing it
+	said int64               // epoch that it was seen to say, 0 before the first look
 }
 
 // settled is what settle did.
@@ -50,10 +52,14 @@ func readVersions(ctx context.Context, s *store.Store) (v versions, err error) {
 	return v, err
 }
 
-// read returns the file's bytes. One that is not there is fs.ErrNotExist.
+// newSignersFile is the file of a state directory that this process's uid has.
+func newSignersFile(path string) *signersFile { return &signersFile{path: path, own: ownfile.Own()} }
+
+// read returns the file's bytes. A file that is not there is fs.ErrNotExist, and
+// one that others could have written is NotAllowed.
 func (f *signersFile) read() ([]byte, error) {
-	text, err := readBounded(f.path, authz.MaxTrust, syscall.O_NOFOLLOW)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	text, err := readBounded(f.own, f.path, authz.MaxTrust)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, op.NotAllowed) {
 		err = op.Refuse(op.Unavailable, "the list of signers cannot be read: %v", err).
 			WithHint("move the file away: it is written anew")
 	}
@@ -170,10 +176,13 @@ func replaceFile(path string, text []byte) error {
 }
 
 // readBounded reads an ordinary file of at most limit bytes and one more, by
-// which its reader sees that it is too large. flags are those of open(2) beside
-// what that takes.
-func readBounded(path string, limit int64, flags int) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flags, 0)
+// which its reader sees that it is too large. It follows no link at the file's
+// own name. A file that others could have written is NotAllowed.
+func readBounded(own ownfile.StrictModes, path string, limit int64) ([]byte, error) {
+	if err := own.CheckAbove(path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +193,9 @@ func readBounded(path string, limit int64, flags int) ([]byte, error) {
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not an ordinary file", path)
+	}
+	if err := own.CheckOpen(f); err != nil {
+		return nil, err
 	}
 	return io.ReadAll(io.LimitReader(f, limit+1))
 }

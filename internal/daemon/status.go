@@ -12,6 +12,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/driver/command/catalogue"
+	"gated/internal/driver/local"
 	"gated/internal/gate"
 	"gated/internal/op"
 )
@@ -72,10 +73,13 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 	if s.Reserved, err = d.agents.book.Count(ctx); err != nil {
 		return s, err
 	}
-	s.Limits = map[string]bool{}
+	s.Limits, s.Layers = map[string]bool{}, []api.Layer{}
 	if d.local != nil {
 		l := d.local.Status()
-		s.Limits = map[string]bool{"cgroup": l.Memory == "cgroup", "landlock": l.Confinement == "landlock", "rlimit": true}
+		s.Limits = map[string]bool{"cgroup": l.Memory == "cgroup", "landlock": l.Stands(local.LayerLandlock), "rlimit": true}
+		for _, layer := range l.Layers {
+			s.Layers = append(s.Layers, api.Layer{Name: layer.Name, Stands: layer.Stands, Detail: layer.Detail})
+		}
 	}
 	d.countGuests(ctx, &s)
 	return s, nil
@@ -93,9 +97,17 @@ func (d *daemon) health() []api.Health {
 		settings.Detail = *waits + " changed on disk and take effect at the next start"
 	}
 	if r := d.reloadErr.Load(); r != nil {
-		settings = api.Health{Name: "settings", Detail: r.Detail}
+		settings = api.Health{Name: "settings", Detail: withHint(r)}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
+	return slices.Concat([]api.Health{clock, d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
+}
+
+// withHint is what a refusal says and, after it, what mends it.
+func withHint(r *op.Refusal) string {
+	if r.Hint == "" {
+		return r.Detail
+	}
+	return r.Detail + ": " + r.Hint
 }
 
 // journalHealth says whether the last decision could be written. A disk that is
@@ -105,6 +117,21 @@ func (d *daemon) journalHealth() api.Health {
 		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
 	}
 	return api.Health{Name: "journal", OK: true, Detail: "writable when last written"}
+}
+
+// diskHealth says whether the disk has room for more than signed work.
+func (d *daemon) diskHealth() api.Health {
+	s, err := d.opened.room.State()
+	switch {
+	case err != nil:
+		return api.Health{Name: "disk", Detail: "its free space cannot be read: " + err.Error()}
+	case s.Low():
+		return api.Health{Name: "disk", Detail: fmt.Sprintf("%d MiB are free in %s: below %d MiB only signed work goes on (limits.keep_free); %d of %d MiB of the reserve for it are left",
+			s.Free>>20, d.opened.dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20)}
+	case s.Reserve < s.Whole:
+		return api.Health{Name: "disk", OK: true, Detail: fmt.Sprintf("there is room; the reserve for signed work has %d of %d MiB", s.Reserve>>20, s.Whole>>20)}
+	}
+	return api.Health{Name: "disk", OK: true, Detail: fmt.Sprintf("there is room, and %d MiB are reserved for signed work", s.Reserve>>20)}
 }
 
 // maxTroubles bounds what status lists of one sort.

@@ -27,11 +27,21 @@ func TestTakingReservationsAway(t *testing.T) {
 	builder.does("register builder")
 	tester.does("register tester")
 	builder.does("reserve %s src/**", dir)
+	tester.does("reserve %s docs/", dir)
 
 	j := w.wants(op.ReleaseAll, "scope/s1")
 	require.Equal(t, op.StatePending, j.State)
 	old := w.envelope(*j.Request)
-	builder.does("reserve %s docs/", dir) // the request is looked at again
+
+	// An agent that reserves in a loop makes it no other request while an operator
+	// reads it: nothing is granted there.
+	builder.cannot(op.Unavailable, "reserve %s more/", dir)
+	tester.cannot(op.Unavailable, "reserve %s more/", dir)
+	builder.cannot(op.Unavailable, "transfer r1 tester")
+	builder.does("reserve %s src/**", dir) // it has that already
+	require.Equal(t, old, w.envelope(*j.Request))
+
+	tester.does("release r2") // the request is looked at again
 	w.awaitEvent(w.self(), "reissued")
 	_, err := w.client.Approve(t.Context(), *j.Request, old)
 	require.Error(t, err, "it was signed for other reservations")

@@ -42,8 +42,8 @@ func MayDestroy(l authz.Listed) bool {
 func SoftwareSigners(listed []authz.Listed) []string {
 	var out []string
 	for _, l := range listed {
-		if l.Software && MayDestroy(l) && !slices.Contains(out, l.Principal) {
-			out = append(out, l.Principal)
+		if l.Software && MayDestroy(l) && !slices.Contains(out, op.ShownName(l.Principal)) {
+			out = append(out, op.ShownName(l.Principal))
 		}
 	}
 	return out

@@ -26,6 +26,7 @@ import (
 	"gated/internal/daemon"
 	"gated/internal/fsck/fscktest"
 	"gated/internal/op"
+	"gated/internal/unit"
 )
 
 // TestMain is a guest's process first, where a test's daemon started one.
@@ -72,6 +73,7 @@ type world struct {
 	pub    string
 	signer ssh.Signer
 	client *client.Client
+	unit   unit.Place // of its daemons
 
 	notify *net.UnixConn
 	stop   context.CancelFunc
@@ -170,9 +172,10 @@ func (w *world) config(lines string) {
 
 // run is Serve until stop, with what it returned.
 func (w *world) run(ctx context.Context) error {
+	o := daemon.ServeOptions{StateDir: w.state, Socket: w.socket, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
+	o.RunsBy(w.unit)
 	//fsck:none init has it watched
-	return daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.state, Socket: w.socket,
-		Logger: slog.New(slog.NewTextHandler(w.log, nil))})
+	return daemon.Serve(ctx, o)
 }
 
 // serve starts a daemon and returns when it says that it is ready.

@@ -29,8 +29,9 @@ type Gate interface {
 
 // Doctor looks at one directory.
 type Doctor struct {
-	Place  api.Place
-	Socket string // of the daemon to look at; "" is the one that the environment names
+	Place   api.Place
+	Program string // this program's absolute path; nothing else is ever run as a hook
+	Socket  string // of the daemon to look at; "" is the one that the environment names
 	// Connect returns the daemon of a socket, "" as above, asked with an agent's
 	// token or as the process itself.
 	Connect func(socket, token string) (Gate, error)
@@ -38,9 +39,12 @@ type Doctor struct {
 	// Reserved reports whether anybody holds anything in the directory, which hooks
 	// would have to keep; nil says that nobody does.
 	Reserved func(context.Context) bool
+	// Config reads the daemon's configuration as the daemon does, and returns where
+	// it is and why it is refused; "" where the caller cannot tell.
+	Config   func() (path string, refusal error)
 	Settings []string                      // files of agents' settings that count here
 	Home     func(socket string) hook.Home // of this user's hooks
-	Env      []string                      // of a hook; no agent's token is ever taken from it
+	Env      []string                      // of the caller; see environment
 	Now      func() time.Time
 	Deadline time.Duration // of one trial of a git hook; settings have their own
 }
@@ -48,8 +52,17 @@ type Doctor struct {
 // asks bounds each question to the daemon.
 const asks = 5 * time.Second
 
-// Run looks at everything. It always has an answer.
+// Run looks at everything. It always has an answer. In a checkout that another than
+// the caller and root could have written to, it reads nothing of it, says so, and
+// does what RunBackends does.
 func (d Doctor) Run(ctx context.Context) Report {
+	if why := d.foreignCheckout(); why != nil {
+		r := d.RunBackends(ctx)
+		d.configuration(&r)
+		r.weigh()
+		r.add(whatCheckout, Note, fmt.Sprintf(wordsForeign, op.Shown(why.Detail))).hint(fmt.Sprintf(hintForeign, op.Shown(why.Hint)))
+		return r
+	}
 	r := &Report{Scope: d.Place.Path, Findings: []Finding{}}
 	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
 	r.asked = len(trials) > 0
@@ -62,6 +75,7 @@ func (d Doctor) Run(ctx context.Context) Report {
 	if d.daemon(ctx, r, groups) {
 		d.backends(ctx, r)
 	}
+	d.configuration(r)
 	d.failures(r, groups)
 	for _, g := range groups {
 		d.tryAt(ctx, r, g)
@@ -108,6 +122,11 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 		f.State = Note
 		f.hint(op.Shown(strings.Join(s.Remedies, "; ")))
 	}
+	for _, h := range s.Health {
+		if !h.OK {
+			r.add(whatDaemon+": "+op.Shown(h.Name), Bad, op.Shown(h.Detail))
+		}
+	}
 	r.hub(s.Hub)
 	me, err := d.Caller(ctx)
 	if err != nil {
@@ -134,6 +153,21 @@ func (d Doctor) status(ctx context.Context, socket string) (s api.Status, where 
 	return s, g.Where(), err
 }
 
+// configuration says whether a daemon that starts now takes its configuration.
+func (d Doctor) configuration(r *Report) {
+	if d.Config == nil {
+		return
+	}
+	path, err := d.Config()
+	switch {
+	case err != nil:
+		why := op.AsRefusal(err)
+		r.add(whatConfig, Bad, fmt.Sprintf(wordsConfigRefused, why.Code, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+	case path != "":
+		r.add(whatConfig, OK, fmt.Sprintf(wordsConfigTaken, op.Shown(path)))
+	}
+}
+
 // failures says how the hooks did before, and whether one of the gates that they
 // ask is not asked now.
 func (d Doctor) failures(r *Report, groups []group) {
@@ -157,9 +191,13 @@ func (d Doctor) failures(r *Report, groups []group) {
 
 // gitHooks says how git's hooks are installed, and returns those to try.
 func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
-	dir, err := hook.FindHooks(ctx, d.Place.Path, d.Env)
+	dir, err := hook.FindHooks(ctx, d.Place.Path, d.environment())
 	if err != nil {
 		r.add(whatGit, Note, fmt.Sprintf(wordsNoRepo, short(err)))
+		return nil
+	}
+	if why := foreignHooks(dir); why != nil {
+		r.add(whatGit, Bad, fmt.Sprintf(wordsNotOwn, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
 		return nil
 	}
 	states, err := dir.Hooks()
@@ -182,6 +220,10 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 			r.add(what, Note, fmt.Sprintf(wordsNotOurs, path)).hint(hintNotOurs)
 		case !s.Runs:
 			r.add(what, Bad, fmt.Sprintf(wordsNotRun, path)).hint(hintNotRun)
+		case !s.Known:
+			r.add(what, Bad, fmt.Sprintf(wordsUnknownScript, path)).hint(hintInstallGit)
+		case !d.isThisProgram(s.Program):
+			r.add(what, Bad, fmt.Sprintf(wordsOtherProgram, path, op.Shown(s.Program), op.Shown(d.Program))).hint(fmt.Sprintf(hintOtherProgram, hook.Quote(s.Program)))
 		default:
 			out = append(out, trial{what: what, limit: d.Deadline, setup: setupOf(s.Setup, hook.GitDeadline), run: d.gitTrial(s, dir.WorkTree)})
 		}
@@ -196,6 +238,10 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 	var asked, matchers []string
 	for _, file := range d.Settings {
 		path := op.Shown(file)
+		if why := foreign(file); why != nil {
+			r.add(whatTools, Bad, fmt.Sprintf(wordsNotOwn, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+			continue
+		}
 		s, err := hook.Settings{Path: file}.State()
 		if err != nil {
 			r.add(whatTools, Bad, fmt.Sprintf(wordsUnreadable, path, short(err)))
@@ -211,9 +257,17 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 				r.add(whatTools, Bad, fmt.Sprintf(wordsLame, path, h.Lame)).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
 				continue
 			}
+			asked = append(asked, h.Tools...)
+			if !h.Known {
+				r.add(whatTools, Bad, fmt.Sprintf(wordsUnknownLine, path, op.Shown(h.Command))).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
+				continue
+			}
+			if !d.isThisProgram(h.Program) {
+				r.add(whatTools, Bad, fmt.Sprintf(wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program))).hint(fmt.Sprintf(hintOtherProgram, hook.Quote(h.Program)))
+				continue
+			}
 			for _, tool := range h.Tools {
-				asked = append(asked, tool)
-				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline), run: d.toolTrial(h.Command, tool)})
+				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline), run: d.toolTrial(h.Setup, tool)})
 			}
 		}
 	}

@@ -127,7 +127,8 @@ func newPatient(t *testing.T) *patient {
 func (p *patient) git(args ...string) string {
 	p.t.Helper()
 	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = p.dir, p.environment()
+	cmd.Dir, cmd.Env = p.dir, append(p.environment(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
 	out, err := cmd.CombinedOutput()
 	require.NoError(p.t, err, string(out))
 	return strings.TrimSpace(string(out))
@@ -139,12 +140,15 @@ func (p *patient) program(text string) string {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), "gated")
 	require.NoError(p.t, os.WriteFile(path, []byte("#!/bin/sh\nheld=$(cat \"$HELD\")\n"+text), 0o755))
+	p.Program = path
 	return path
 }
 
 // judge is what a hook does that works: git's ask the index or the pushed commit
 // for the name, an agent's its standard input.
-const judge = `[ -z "$GATED_AGENT_TOKEN_FILE$GIT_DIR" ] || exit 0
+const judge = `[ -z "$GATED_AGENT_TOKEN_FILE" ] || exit 0
+case $GIT_DIR in /nowhere*) exit 0 ;; esac
+
 case $2 in
 pre-commit) git diff-index --cached --name-only $(git rev-parse -q --verify HEAD || git hash-object -t tree --stdin </dev/null) ;;
 pre-push) while read -r ref id more; do git ls-tree -r --name-only "$id"; done ;;
@@ -161,6 +165,11 @@ func (p *patient) installGit(program string) {
 func (p *patient) settings(text string) {
 	p.t.Helper()
 	require.NoError(p.t, os.WriteFile(p.Settings[0], []byte(text), 0o600))
+}
+
+// asks is settings that ask a program about every tool.
+func (p *patient) asks(program string) string {
+	return `{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"` + program + ` hook pre-tool-use --on-failure warn"}]}]}}`
 }
 
 func (p *patient) examine() Report {
@@ -188,9 +197,10 @@ func TestHooksThatBlock(t *testing.T) {
 			p.git("add", "a")
 			p.git("commit", "-qm", "base")
 		}
-		p.installGit(p.program(judge + "exit 1\n"))
-		tools := p.program(judge + `echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny"}}'`)
-		p.settings(`{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"` + tools + ` hook pre-tool-use"}]}]}}`)
+		program := p.program(judge + `[ $2 = pre-tool-use ] || exit 1
+echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny"}}'`)
+		p.installGit(program)
+		p.settings(p.asks(program))
 		before := p.snapshot()
 		r := p.examine()
 		require.True(t, r.Sound, "%+v", r.Findings)
@@ -360,7 +370,7 @@ func TestSettings(t *testing.T) {
 	p := newPatient(t)
 	tools := p.program(judge + "exit 2\n")
 	group := func(matcher, more string) string {
-		return `{"matcher":"` + matcher + `","hooks":[{"type":"command","command":"` + tools + ` hook pre-tool-use"` + more + `}]}`
+		return `{"matcher":"` + matcher + `","hooks":[{"type":"command","command":"` + tools + ` hook pre-tool-use --on-failure warn"` + more + `}]}`
 	}
 	for _, c := range []struct {
 		settings string
@@ -407,9 +417,4 @@ func TestWhatAnAgentsHookAnswers(t *testing.T) {
 		require.Equal(t, c.denied, v.denied, "%+v", c.out)
 		require.Equal(t, c.failed, v.failed, "%+v", c.out)
 	}
-}
-
-func TestAlternatesAreQuoted(t *testing.T) {
-	require.Equal(t, "/a b/objects", quoteAlternate("/a b/objects"))
-	require.Equal(t, `"/a:b/\"c\\/objects"`, quoteAlternate(`/a:b/"c\/objects`))
 }

@@ -14,31 +14,11 @@ import (
 	"gated/internal/hook"
 )
 
-// environment is what a hook is run with: the caller's, without an agent's
-// token, so that the hook's process and the doctor's agent are never the same.
-func (d Doctor) environment() []string {
-	var out []string
-	for _, v := range d.Env {
-		name, _, _ := strings.Cut(v, "=")
-		if name != tokenFile && !gitLocal[name] {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// tokenFile names the file with an agent's token.
-const tokenFile = "GATED_AGENT_TOKEN_FILE"
-
-// gitLocal are the variables by which git tells its hooks where they are.
-var gitLocal = map[string]bool{
-	"GIT_DIR": true, "GIT_WORK_TREE": true, "GIT_INDEX_FILE": true, "GIT_PREFIX": true, "GIT_COMMON_DIR": true,
-	"GIT_OBJECT_DIRECTORY": true, "GIT_ALTERNATE_OBJECT_DIRECTORIES": true, "GIT_NAMESPACE": true, "GIT_CEILING_DIRECTORIES": true,
-}
-
-// gitTrial runs a hook of git's with a commit or a push that changes one path.
-// Index and objects of that are in a directory of their own: those of the
-// repository stay as they are.
+// gitTrial runs this program as a hook of git's, with what git would tell it of a
+// commit or a push that changes one path. The hook is never run from its file. The
+// repository that git reads for it is one of the doctor's own, with nothing in it
+// but that change: neither the configuration nor the hooks of the checkout can
+// have git run anything.
 func (d Doctor) gitTrial(s hook.GitState, worktree string) func(context.Context, string) (verdict, error) {
 	return func(ctx context.Context, path string) (v verdict, err error) {
 		// From the scope, which may be below the work tree's top.
@@ -55,36 +35,56 @@ func (d Doctor) gitTrial(s hook.GitState, worktree string) func(context.Context,
 				err = e
 			}
 		}()
-		g := staging{worktree: worktree, dir: dir, env: d.environment()}
+		g, err := newStaging(dir, worktree, d.environment())
+		if err != nil {
+			return v, err
+		}
 		if err := g.stage(ctx, rel); err != nil {
 			return v, err
 		}
-		cmd := exec.CommandContext(ctx, s.Path)
+		args, in := s.Setup.Args(s.Name), ""
 		if s.Name == "pre-push" {
-			line, err := g.commit(ctx)
-			if err != nil {
+			args = append(args, "gated-doctor", "gated-doctor")
+			if in, err = g.commit(ctx); err != nil {
 				return v, err
 			}
-			cmd = exec.CommandContext(ctx, s.Path, "gated-doctor", "gated-doctor")
-			cmd.Stdin = strings.NewReader(line)
 		}
-		cmd.Dir, cmd.Env = worktree, append(g.env, hook.TrialVariable+"=1")
+		cmd := exec.CommandContext(ctx, d.Program, args...)
+		cmd.Stdin, cmd.Dir, cmd.Env = strings.NewReader(in), worktree, g.env
 		out, err := start(ctx, cmd)
 		return verdict{denied: out.code != 0, said: out.stdout + out.stderr}, err
 	}
 }
 
-// staging makes a commit in a directory of its own.
+// staging is a repository of the doctor's own, with the caller's work tree.
 type staging struct {
-	worktree, dir string
-	env           []string
-	head          string // "" before the first commit
+	worktree string
+	env      []string
+}
+
+// newStaging makes the repository in an empty directory.
+func newStaging(dir, worktree string, env []string) (*staging, error) {
+	repo := filepath.Join(dir, "repository")
+	for _, sub := range []string{"", "objects", "refs"} {
+		if err := os.Mkdir(filepath.Join(repo, sub), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	for name, text := range map[string]string{"HEAD": "ref: refs/heads/gated-doctor\n", "config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"} {
+		if err := os.WriteFile(filepath.Join(repo, name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return &staging{worktree: worktree, env: append(env[:len(env):len(env)],
+		"GIT_DIR="+repo, "GIT_WORK_TREE="+worktree, "GIT_INDEX_FILE="+filepath.Join(dir, "index"),
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM="+os.DevNull, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none",
+		"GIT_AUTHOR_NAME=gated doctor", "GIT_AUTHOR_EMAIL=gated-doctor", "GIT_COMMITTER_NAME=gated doctor", "GIT_COMMITTER_EMAIL=gated-doctor")}, nil
 }
 
 func (g *staging) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false", "-c", "core.splitIndex=false"}, args...)...)
-	cmd.Dir, cmd.Env = g.worktree, append(g.env[:len(g.env):len(g.env)], "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1",
-		"GIT_AUTHOR_NAME=gated doctor", "GIT_AUTHOR_EMAIL=gated-doctor", "GIT_COMMITTER_NAME=gated doctor", "GIT_COMMITTER_EMAIL=gated-doctor")
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager"}, args...)...)
+	cmd.Dir, cmd.Env = g.worktree, g.env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -94,59 +94,26 @@ func (g *staging) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// stage makes an index that has, beside what HEAD has, one empty file.
+// stage makes an index that has one empty file.
 func (g *staging) stage(ctx context.Context, path string) error {
-	g.env = append(g.env, "GIT_INDEX_FILE="+filepath.Join(g.dir, "index"))
-	if head, err := g.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err == nil {
-		g.head = head
-		if _, err := g.git(ctx, "read-tree", head); err != nil {
-			return err
-		}
-	}
-	empty, err := g.git(ctx, "hash-object", "-t", "blob", "--stdin")
+	empty, err := g.git(ctx, "hash-object", "-w", "-t", "blob", "--stdin")
 	if err == nil {
 		_, err = g.git(ctx, "update-index", "--add", "--cacheinfo", "100644,"+empty+","+path)
 	}
 	return err
 }
 
-// commit makes a commit of the index, whose objects are beside it, and returns
-// what git would write to pre-push about it.
+// commit makes a commit of the index and returns what git would write to pre-push
+// about it.
 func (g *staging) commit(ctx context.Context) (string, error) {
-	real, err := g.git(ctx, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+	tree, err := g.git(ctx, "write-tree")
 	if err != nil {
 		return "", err
 	}
-	objects := filepath.Join(g.dir, "objects")
-	if err := os.Mkdir(objects, 0o700); err != nil {
-		return "", err
-	}
-	g.env = append(g.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(real))
-	tree, err := g.git(ctx, "write-tree", "--missing-ok")
+	id, err := g.git(ctx, "commit-tree", "--no-gpg-sign", "-m", "gated doctor", tree)
 	if err != nil {
 		return "", err
-	}
-	args := []string{"commit-tree", "-m", "gated doctor", tree}
-	if g.head != "" {
-		args = append(args, "-p", g.head)
-	}
-	id, err := g.git(ctx, args...)
-	if err != nil {
-		return "", err
-	}
-	there := g.head
-	if there == "" {
-		there = strings.Repeat("0", len(id))
 	}
 	const ref = "refs/heads/gated-doctor"
-	return ref + " " + id + " " + ref + " " + there + "\n", nil
-}
-
-// quoteAlternate writes a path as GIT_ALTERNATE_OBJECT_DIRECTORIES takes one
-// with a colon in it (git(1)).
-func quoteAlternate(path string) string {
-	if !strings.ContainsAny(path, `:"\`) {
-		return path
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
+	return ref + " " + id + " " + ref + " " + strings.Repeat("0", len(id)) + "\n", nil
 }

@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,8 +38,7 @@ func TestEachHookIsTriedAtItsOwnSocket(t *testing.T) {
 	require.Empty(t, p.reserved)
 
 	// An agent's hook asks where the environment says, which is nowhere.
-	tools := filepath.Join(p.dir, "gated")
-	p.settings(fmt.Sprintf(`{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"%s hook pre-tool-use"}]}]}}`, tools))
+	p.settings(p.asks(program))
 	r = p.examine()
 	require.False(t, r.Sound)
 	require.Equal(t, Bad, r.of(whatDaemon).State)

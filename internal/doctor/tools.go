@@ -14,9 +14,9 @@ import (
 // exitDenied is the exit code by which a hook refuses a call without an answer.
 const exitDenied = 2
 
-// toolTrial runs a hook of an agent's settings as the agent's harness does:
-// sh -c, with a call on standard input, in the directory.
-func (d Doctor) toolTrial(line, tool string) func(context.Context, string) (verdict, error) {
+// toolTrial runs this program as the hook of an agent's settings, with a call on
+// standard input, in the directory. The line in the settings is never run.
+func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, string) (verdict, error) {
 	return func(ctx context.Context, path string) (verdict, error) {
 		call, err := json.Marshal(map[string]any{
 			"session_id": "gated-doctor", "transcript_path": "", "cwd": d.Place.Path, "permission_mode": "default",
@@ -26,7 +26,7 @@ func (d Doctor) toolTrial(line, tool string) func(context.Context, string) (verd
 		if err != nil {
 			return verdict{}, err
 		}
-		cmd := exec.CommandContext(ctx, "sh", "-c", line)
+		cmd := exec.CommandContext(ctx, d.Program, setup.Args("pre-tool-use")...)
 		cmd.Dir, cmd.Env = d.Place.Path, append(d.environment(), "CLAUDE_PROJECT_DIR="+d.Place.Path)
 		cmd.Stdin = strings.NewReader(string(call))
 		out, err := start(ctx, cmd)

@@ -7,12 +7,11 @@ import (
 	"log/slog"
 	"runtime/debug"
 
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
-// ErrPanic marks the error of a call that panicked. Of an Execute, nobody knows
-// then whether the work was done.
+// ErrPanic marks the error of a call that panicked. If an action panicked, it may
+// or may not have done its work.
 var ErrPanic = errors.New("panic")
 
 // Safely runs a call of somebody else's code, a back end's or a source's. A panic
@@ -29,7 +28,12 @@ func Safely(log *slog.Logger, what string, fn func() error) (err error) {
 
 // Contain returns d with panics that are errors, for those who call it outside
 // of a call that would contain them.
-func Contain(d Driver, log *slog.Logger) Driver { return contained{d, log} }
+func Contain(d Driver, log *slog.Logger) Driver {
+	if _, done := d.(contained); done {
+		return d
+	}
+	return contained{d, log}
+}
 
 type contained struct {
 	Driver
@@ -49,10 +53,17 @@ func (c contained) List(ctx context.Context) (all []op.Observed, err error) {
 	return all, err
 }
 
-// Execute runs a permit's step.
-func (c contained) Execute(ctx context.Context, p gate.Permit) (done Result, err error) {
-	err = Safely(c.log, "step "+p.Step().ID.String(), func() (err error) { done, err = c.Driver.Execute(ctx, p); return err })
-	return done, err
+// Prepare contains the action as well, and what is called when the step is over.
+func (c contained) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed, act Action, err error) {
+	what := "step " + step.ID.String()
+	contain := func(end func()) {
+		cleanup(func() { _ = Safely(c.log, what, func() error { end(); return nil }) }) // it is logged
+	}
+	err = Safely(c.log, what, func() (err error) { now, act, err = c.Driver.Prepare(ctx, step, contain); return err })
+	return now, Around(act, func(ctx context.Context, do func(context.Context) (Result, error)) (done Result, err error) {
+		err = Safely(c.log, what, func() (err error) { done, err = do(ctx); return err })
+		return done, err
+	}), err
 }
 
 // Task asks how a task stands.

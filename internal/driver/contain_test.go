@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -27,9 +26,11 @@ func (broken) Kind() string { return "guest" }
 func (b broken) Observe(context.Context, op.Look) (op.Observed, error) {
 	return op.Observed{}, b.fail()
 }
-func (b broken) List(context.Context) ([]op.Observed, error)          { return nil, b.fail() }
-func (b broken) Execute(context.Context, gate.Permit) (Result, error) { return Result{}, b.fail() }
-func (b broken) Task(context.Context, string) (Progress, error)       { return Progress{}, b.fail() }
+func (b broken) List(context.Context) ([]op.Observed, error)    { return nil, b.fail() }
+func (b broken) Task(context.Context, string) (Progress, error) { return Progress{}, b.fail() }
+func (b broken) Prepare(context.Context, op.Step, func(func())) (op.Observed, Action, error) {
+	return op.Observed{}, Action{}, b.fail()
+}
 
 // Whatever a back end panics in is that call's error, with the stack in the log;
 // errors stay as they are.
@@ -40,7 +41,7 @@ func TestContain(t *testing.T) {
 			return err
 		},
 		"a look at every guest": func(d Driver) error { _, err := d.List(t.Context()); return err },
-		"step ":                 func(d Driver) error { _, err := d.Execute(t.Context(), gate.Permit{}); return err },
+		"step ":                 func(d Driver) error { _, _, err := d.Prepare(t.Context(), op.Step{}, nil); return err },
 		"a look at task t7":     func(d Driver) error { _, err := d.Task(t.Context(), "t7"); return err },
 	}
 	plain := errors.New("plain")
@@ -57,4 +58,6 @@ func TestContain(t *testing.T) {
 		require.Empty(t, log.String())
 	}
 	require.Equal(t, "guest", Contain(broken{}, nil).Kind())
+	once := Contain(broken{}, nil)
+	require.Equal(t, once, Contain(once, slog.Default()), "one that is contained stays as it is")
 }

@@ -1,5 +1,5 @@
 // Package driver is the seam between gated and what it guards. A driver looks
-// at targets, and changes one only with a permit that it has used.
+// at targets and prepares actions. Run calls an action after it used a permit.
 package driver
 
 import (
@@ -22,18 +22,13 @@ type Driver interface {
 	// those that could be seen. What was returned is not changed afterwards, by nobody.
 	List(ctx context.Context) ([]op.Observed, error)
 
-	// Execute runs the permit's step. It looks at the target again, calls
-	// Permit.Use with what it saw, and acts only if that returned nil. An error
-	// from before Use returned nil is Use's own or a refusal; one from after it
-	// says how the work ended: Transient, Unknown, or else that it failed and
-	// left the target as it was.
-	Execute(ctx context.Context, p gate.Permit) (Result, error)
+	Preparer
 
 	// Task asks the back end once how a task stands.
 	Task(ctx context.Context, task string) (Progress, error)
 }
 
-// Result is what Execute says beside its error.
+// Result is what an action says beside its error.
 type Result struct {
 	Task   string // the back end's id for work that goes on; empty when the work is done
 	Detail string // what was done, a sentence for people; may be empty

@@ -5,9 +5,12 @@ import "gated/internal/op"
 // Fits refuses what Permit.Use would refuse anyway of a step on what was seen,
 // before a driver says something less telling about a target that is another one:
 // Conflict, StaleTarget or UnknownTarget.
-func Fits(spec op.Spec, step op.Step, now op.Observed) error {
+func Fits(step op.Step, now op.Observed) error {
+	spec, err := op.Lookup(step.Op)
 	t := step.Target
 	switch {
+	case err != nil:
+		return err
 	case spec.Creates && now.Present:
 		return op.Refuse(op.Conflict, "%s exists already", t)
 	case !spec.Creates && step.Incarnation != "" && step.Incarnation != now.Incarnation:

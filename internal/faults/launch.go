@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"gated/internal/seccomp"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -59,26 +61,19 @@ func launch(path string, args []string) error {
 // mappings of no file, which the runtime makes all the time. The high half of an
 // argument is not looked at: a descriptor has 32 bits.
 func program() []unix.SockFilter {
-	const number, fdOfMap = 0, 16 + 4*8 // offsets in struct seccomp_data
-	load := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
-	}
-	equal := func(k uint32, yes, no uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: yes, Jf: no}
-	}
-	answer := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
+	const mapsFile = 4 // the argument of mmap
 	out := []unix.SockFilter{
-		load(number),
-		equal(unix.SYS_MMAP, 0, 3),
-		load(fdOfMap),
-		equal(0xffffffff, 0, 1),
-		answer(unix.SECCOMP_RET_ALLOW),
-		load(number),
+		seccomp.Load(seccomp.Number),
+		seccomp.Equal(unix.SYS_MMAP, 0, 3),
+		seccomp.Load(seccomp.Arg(mapsFile)),
+		seccomp.Equal(0xffffffff, 0, 1),
+		seccomp.Return(unix.SECCOMP_RET_ALLOW),
+		seccomp.Load(seccomp.Number),
 	}
 	for _, nr := range watched() {
-		out = append(out, equal(uint32(nr), 0, 1), answer(unix.SECCOMP_RET_USER_NOTIF))
+		out = append(out, seccomp.Equal(uint32(nr), 0, 1), seccomp.Return(unix.SECCOMP_RET_USER_NOTIF))
 	}
-	return append(out, answer(unix.SECCOMP_RET_ALLOW))
+	return append(out, seccomp.Return(unix.SECCOMP_RET_ALLOW))
 }
 
 func watched() []int32 {

@@ -39,6 +39,9 @@ func (l life) asked(e audit.Entry) life {
 			l.takes = id.Index
 		}
 	}
+	if (e.Kind == audit.Compensated || e.Kind == audit.Dispatched) && e.Why != "" {
+		l.words = digestReason(e.Rule, e.Why)
+	}
 	return l
 }
 

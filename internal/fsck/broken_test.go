@@ -58,6 +58,7 @@ func TestWhatIsFound(t *testing.T) {
 		{"output-unknown", "j1.1", `INSERT INTO outputs VALUES(1, 1, 'nothing of value')`},
 		{"output-lost", "j11.2", `DELETE FROM outputs`},
 		{"nonce-fate", "j0.0", `UPDATE nonces SET fate = 'forgotten' WHERE job = 0`},
+		{"nonce-fate", "j2.1", `UPDATE nonces SET fate = 'expired' WHERE fate IN ('rejected', 'cancelled', 'superseded')`},
 	} {
 		r := check(t, byHand(t, path, c.sql))
 		found := false

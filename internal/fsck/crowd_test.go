@@ -93,6 +93,7 @@ func (c crowd) rotateNow(id op.StepID) {
 	require.NoError(c.t, p.Use(c.t.Context(), now))
 	_, err = c.gate.Rotate(c.t.Context(), p)
 	require.NoError(c.t, err)
+	c.rotatedBy = id
 	c.record(id, gate.Outcome{})
 }
 

@@ -304,10 +304,12 @@ func TestEachRuleBroken(t *testing.T) {
 	const web = `(job = 2 AND idx = 1)`
 	for _, c := range []struct{ name, rule, where, sql string }{
 		{"a forged provenance row (P12)", "provenance", "guest/x x-1",
-			`INSERT INTO incarnations SELECT 'x-1', kind, 'x', creator, agent, job, 1, 1e18, '', created_at FROM incarnations LIMIT 1`},
+			`INSERT INTO incarnations SELECT 'x-1', kind, 'x', creator, agent, job, 1, 1e18, '', created_at, '', 'nothing' FROM incarnations LIMIT 1`},
 		{"a forged scratch flag", "provenance", "guest/db db-3", `UPDATE incarnations SET scratch = 1, scratch_until = 4000000000000000000 WHERE name = 'db'`},
 		{"scratch that ended goes on", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET ended = '' WHERE name = 'tmp'`},
 		{"scratch lives longer", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET scratch_until = scratch_until + 1 WHERE name = 'tmp'`},
+		{"its job may take it back again", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET used = CASE used WHEN '' THEN 'x' ELSE '' END WHERE name = 'tmp'`},
+		{"what was in it then", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET content = 'other' WHERE name = 'tmp'`},
 		{"another creator", "provenance", "guest/tmp tmp-2", `UPDATE incarnations SET creator = 'uid:7' WHERE name = 'tmp'`},
 		{"another job's", "provenance", "guest/db db-3", `UPDATE incarnations SET job = 4 WHERE name = 'db'`},
 		{"a foreign disk", "provenance", "guest/db db-3", `INSERT INTO storage SELECT incarnation, 'disk:7', job FROM incarnations WHERE name = 'db'`},
@@ -358,7 +360,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"benign step ended without an entry", "decided", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
 		{"a step that nobody asked for", "decided", "j1.2",
 			`INSERT INTO steps SELECT job, 2, op, kind, name, incarnation, params, fingerprint, class, rule, why, 'succeeded', birth, undoes, undo, task,
-				attempts, code, detail, wish, updated_at FROM steps WHERE job = 1`},
+				attempts, code, detail, wish, updated_at, before FROM steps WHERE job = 1`},
 		{"a step removed", "decided", "j1.1", `DELETE FROM steps WHERE job = 1`},
 		{"authorized by hand", "permit", "j4.1", `UPDATE steps SET state = 'authorized' WHERE job = 4; UPDATE nonces SET fate = 'used' WHERE job = 4`},
 		{"put back to run again", "once", "j2.1", `UPDATE steps SET state = 'authorized' WHERE job = 2; UPDATE jobs SET finished_at = 0 WHERE id = 2`},
@@ -390,6 +392,9 @@ func TestEachRuleBroken(t *testing.T) {
 		{"another fingerprint", "signed-step", "j4.1", `UPDATE steps SET fingerprint = 'x' WHERE job = 4`},
 		{"other parameters", "signed-step", "j4.1", `UPDATE steps SET params = '{"a":1}' WHERE job = 4`},
 		{"lives longer than it was signed for", "signed-step", "j4.1", `UPDATE requests SET expires_at = expires_at + 1 WHERE job = 4`},
+		{"its time ended without a restore", "signed-step", "j4.1", `UPDATE requests SET expires_at = 0 WHERE job = 4`},
+		{"the time of what ran ended", "signed-step", "j2.1", `UPDATE requests SET expires_at = 0 WHERE job = 2`},
+		{"the time of what was rejected ended", "signed-step", "j5.1", `UPDATE requests SET expires_at = 0 WHERE job = 5`},
 		{"a step removed under its request", "database", "requests", `DELETE FROM steps WHERE job = 4`},
 		{"no request", "signed-step", "j4.1", `DELETE FROM requests WHERE job = 4; DELETE FROM nonces WHERE job = 4`},
 

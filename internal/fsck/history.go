@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -36,6 +35,7 @@ type history struct {
 	withdrawn map[op.JobID]bool // one of several requesters did
 	made      map[op.Incarnation]making
 	promoted  map[op.Incarnation]bool
+	used      map[op.Incarnation]bool
 	gate      op.GateID            // of the newest entry
 	gates     map[op.GateID]bool   // of all
 	keys      map[op.GateID]string // the public key of each
@@ -102,43 +102,8 @@ func newHistory() history {
 		reissued: map[op.StepID]bool{}, needs: map[op.StepID]string{}, issued: map[op.StepID]issue{}, printed: map[op.StepID][sha256.Size]byte{}, trusts: map[int64]string{},
 		roll: newRoll(), held: map[op.ReservationID]claim{}, scopes: map[op.StepID]string{},
 		wanted: map[op.JobID]string{}, names: map[string]string{}, withdrawn: map[op.JobID]bool{},
-		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{},
+		made: map[op.Incarnation]making{}, promoted: map[op.Incarnation]bool{}, used: map[op.Incarnation]bool{},
 		gates: map[op.GateID]bool{}, keys: map[op.GateID]string{}, sets: map[string]string{}}
-}
-
-// move is what an entry does to a step: how it stands afterwards, and how it
-// may have stood before. The empty state is that of a step of which the log has
-// not told yet.
-type move struct {
-	to   op.State
-	from []op.State
-}
-
-var (
-	waiting = []op.State{op.StatePending}
-	before  = []op.State{op.StatePlanned, op.StatePending, op.StateAuthorized}
-	under   = []op.State{op.StateDispatched}
-)
-
-// moves lists the entries that are about a step's state. A refusal is one only
-// if the step ended by it; see learn.
-var moves = map[audit.Kind]move{
-	audit.Planned:     {op.StatePlanned, []op.State{""}},
-	audit.Compensated: {op.StatePlanned, []op.State{""}},
-	audit.Requested:   {op.StatePending, []op.State{"", op.StatePlanned}},
-	audit.Reissued:    {op.StatePending, waiting},
-	audit.Signed:      {op.StatePending, waiting},
-	audit.Approved:    {op.StateAuthorized, waiting},
-	audit.Dispatched:  {op.StateDispatched, []op.State{op.StatePlanned, op.StateAuthorized}},
-	audit.Retried:     {op.StatePlanned, under},
-	audit.Succeeded:   {op.StateSucceeded, under},
-	audit.Failed:      {op.StateFailed, under},
-	audit.Interrupted: {op.StateInterrupted, under},
-	audit.Rejected:    {op.StateRejected, []op.State{op.StatePending, op.StateAuthorized}},
-	audit.Expired:     {op.StateExpired, []op.State{op.StatePending, op.StateAuthorized}},
-	audit.Superseded:  {op.StateSuperseded, before},
-	audit.Cancelled:   {op.StateCancelled, before},
-	audit.Refused:     {op.StateRefused, before},
 }
 
 // auditLog walks the log and keeps what the other checks compare with. Where
@@ -208,10 +173,14 @@ func (c *check) learn(e audit.Entry) error {
 	return nil
 }
 
-// make follows what was made, and what is scratch no more.
+// make follows what was made, what is scratch no more, and what its own job may
+// not take back any more.
 func (c *check) make(e audit.Entry) {
 	if e.Kind == audit.Promoted {
 		c.log.promoted[e.Incarnation] = true
+	}
+	if e.Kind == audit.Used {
+		c.log.used[e.Incarnation] = true
 	}
 	if e.Made == nil {
 		return
@@ -224,7 +193,8 @@ func (c *check) make(e audit.Entry) {
 
 // decided follows what an entry says of a step, if it is about one.
 func (c *check) decided(e audit.Entry) {
-	m, ok := moves[e.Kind]
+	t := op.TransitionOf(string(e.Kind))
+	ok := t.To != ""
 	// A refusal that ended a step says the step's class; one of a caller who was
 	// refused something does not.
 	if !ok && !beside[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
@@ -251,11 +221,11 @@ func (c *check) decided(e audit.Entry) {
 			c.log.needs[id] = e.Need
 		}
 	}
-	c.follow(id, e, m)
+	c.follow(id, e, t)
 }
 
 // follow moves a step as an entry says, and reports a move that cannot be.
-func (c *check) follow(id op.StepID, e audit.Entry, m move) {
+func (c *check) follow(id op.StepID, e audit.Entry, t op.Transition) {
 	l := c.log.steps[id]
 	from, destructive := l.state, e.Class == op.Destructive
 	switch {
@@ -265,10 +235,10 @@ func (c *check) follow(id op.StepID, e audit.Entry, m move) {
 		c.found(dispatchedUnapproved, e.Step, "it was dispatched without an approval in the audit log (entry %d)", e.Seq)
 	case e.Kind == audit.Retried && l.ran:
 		c.found(retriedDestructive, e.Step, "a destructive step was to run again (entry %d)", e.Seq)
-	case !slices.Contains(m.from, from):
+	case !t.Allows(from):
 		c.found(moveImpossible, e.Step, "entry %d says %s of a step that was %s", e.Seq, e.Kind, shown(from))
 	}
-	l.state, l.ran = m.to, l.ran || e.Kind == audit.Dispatched && destructive
+	l.state, l.ran = t.To, l.ran || e.Kind == audit.Dispatched && destructive
 	c.log.steps[id] = l.asked(e)
 }
 

@@ -89,6 +89,7 @@ func (c crowd) steps() {
 	c.prints = "done\n"
 	c.do(ask("guest.create", "tmp", "scratch", true), ask("guest.create", "db", "memory", int64(256)))
 	c.prints = ""
+	c.do(ask("guest.snapshot", "db", "snapshot", "s1"))
 	require.NoError(c.t, c.gate.Adopt(c.t.Context(), "set", c.guests["tmp"]))
 	j := c.submit(hub, ask("guest.create", "e"), ask("guest.create", "f"))
 	c.execute(j.Steps[0].ID)

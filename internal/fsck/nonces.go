@@ -111,5 +111,18 @@ func (c *check) nonce(n spending, mark time.Time) {
 		c.found(nonceUnspent, where, "it is %s, but its nonce is not spent", n.state)
 	case approved != (n.fate == "used"):
 		c.found(nonceFate, where, "the log and its nonce (%s) disagree on whether it was approved", shown(op.State(n.fate)))
+	case !approved && n.state != op.StatePending && n.fate != fateAt(n.state):
+		c.found(nonceFate, where, "it is %s, and its nonce was spent as %s", n.state, n.fate)
 	}
+}
+
+// fateAt returns what the nonce of a request that waited was spent on when its step
+// got into that state.
+func fateAt(s op.State) string {
+	for _, t := range op.Transitions {
+		if t.To == s && t.Allows(op.StatePending) {
+			return t.Nonce
+		}
+	}
+	return ""
 }

@@ -29,11 +29,14 @@ func (c *check) provenance() error {
 
 func (c *check) origin(where string, p op.Provenance, made making) {
 	if made.Scratch != p.Scratch || !made.ScratchUntil.Equal(p.ScratchUntil) || !made.CreatedAt.Equal(p.CreatedAt) ||
-		made.Creator != p.Creator || made.Agent != p.Agent || made.job != p.Job.String() || made.target != p.Target.String() {
+		made.Creator != p.Creator || made.Agent != p.Agent || made.job != p.Job.String() || made.target != p.Target.String() || made.Content != p.Content {
 		c.found(madeChanged, where, "the audit log says otherwise how it was made")
 	}
 	if c.log.promoted[p.Incarnation] != (p.ScratchEnded != "") {
 		c.found(scratchEnd, where, "the audit log says otherwise whether it still is scratch")
+	}
+	if c.log.used[p.Incarnation] != (p.Used != "") {
+		c.found(usedChanged, where, "the audit log says otherwise whether its own job may take it back")
 	}
 	for _, s := range p.Storage {
 		if !slices.Contains(made.Storage, s.ID) || s.Job != p.Job {

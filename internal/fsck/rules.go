@@ -120,6 +120,7 @@ const (
 	madeChanged    Code = "made-changed"
 	madeLost       Code = "made-lost"
 	scratchEnd     Code = "scratch-end"
+	usedChanged    Code = "used-changed"
 	storageUnknown Code = "storage-unknown"
 	storageLost    Code = "storage-lost"
 
@@ -172,7 +173,7 @@ var codes = map[Rule][]Code{
 		nonceUnspent, nonceFate, nonceStray},
 	GateIDs:     {gateUnexplained, gateReused, gateNotNewest},
 	Outputs:     {outputUnknown, outputChanged, outputLost},
-	Provenance:  {madeTwice, madeUnknown, madeChanged, madeLost, scratchEnd, storageUnknown, storageLost},
+	Provenance:  {madeTwice, madeUnknown, madeChanged, madeLost, scratchEnd, usedChanged, storageUnknown, storageLost},
 	Jobs:        {jobOpen, jobEndedEarly},
 	Answers:     {answerWithoutJob, answerUnclear},
 	DesiredSets: {setUnknown, setChanged, setLost},

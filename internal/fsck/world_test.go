@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -57,7 +59,8 @@ type world struct {
 
 	guests, trash map[string]op.Observed
 	made          int
-	fail          error // of the next operation
+	rotatedBy     op.StepID // the last rotation
+	fail          error     // of the next operation
 	prints        string
 	transient     bool
 }
@@ -85,7 +88,7 @@ func (w *world) open() {
 	}))
 	var err error
 	w.gate, err = gate.New(gate.Config{Store: w.store, Observer: w, Clock: clock, Host: testHost, ID: w.id, Trust: w.trust, Epoch: w.epoch, Key: w.key,
-		Policy: policy.Default()})
+		Policy: policy.Default(), Quotas: gate.Quotas{JournalBytes: 1 << 40, Snapshots: 100}})
 	require.NoError(w.t, err)
 }
 
@@ -114,11 +117,13 @@ func (w *world) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	if t == signersFile {
 		state := op.FingerprintOf(append(strconv.AppendInt(nil, w.gate.Epoch(), 10), w.gate.Trust().Text()...))
-		return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(w.id), Fingerprint: state}, nil
+		return op.Observed{Target: t, Present: true, Incarnation: op.Incarnation(w.id), Fingerprint: state,
+			Spec: op.Params{"epoch": w.gate.Epoch(), "made_by": w.rotatedBy.String()}}, nil
 	}
 	if t.Kind == op.KindScope {
 		v, err := w.book.View(w.t.Context(), t.Name)
-		o := op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint()}
+		o := op.Observed{Target: t, Present: true, Incarnation: v.Scope.Incarnation(), Fingerprint: v.Fingerprint(),
+			Spec: op.Params{"last_step": v.Last}}
 		for _, r := range v.Reservations {
 			if l.Op == op.ForceTransfer && r.ID.String() == l.Params.Str("reservation") {
 				o.Fingerprint = r.Handover(w.book.Receiver(l.Params.Str("to")))
@@ -155,7 +160,7 @@ func (w *world) act(s op.Step) error {
 	case "guest.create":
 		w.made++
 		inc := op.Incarnation(name + "-" + strconv.Itoa(w.made))
-		w.guests[name] = op.Observed{Target: s.Target, Present: true, Incarnation: inc, Birth: s.Birth, Running: "stopped",
+		w.guests[name] = op.Observed{Target: s.Target, Present: true, Incarnation: inc, Birth: s.Birth, Running: "stopped", Content: "nothing",
 			Fingerprint: op.FingerprintOf([]byte(inc)), Storage: []op.StorageID{op.StorageID("data:" + inc)}, Spec: op.Params{}}
 	case "guest.destroy":
 		w.trash[name] = w.guests[name]
@@ -163,6 +168,15 @@ func (w *world) act(s op.Step) error {
 	case "guest.undelete":
 		w.guests[name] = w.trash[name]
 		delete(w.trash, name)
+	case "guest.snapshot":
+		o := w.guests[name]
+		o.Snapshots = append(slices.Clone(o.Snapshots), s.Params.Str("snapshot"))
+		w.guests[name] = o
+	case "guest.set-config":
+		o := w.guests[name]
+		o.Spec = maps.Clone(o.Spec)
+		maps.Copy(o.Spec, s.Params)
+		w.guests[name] = o
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func counts(need op.Requirement, s op.Signed) error {
 // inRole refuses, as RoleDenied, a signature in a role that no demand has.
 func inRole(need op.Requirement, s op.Signed) error {
 	if !need.Accepts(s.Role) {
-		return op.Refuse(op.RoleDenied, "%s signed as %s, which has no say in this", s.Principal, s.Role).At(op.StageRole)
+		return op.Refuse(op.RoleDenied, "%s signed as %s, which has no say in this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func inRole(need op.Requirement, s op.Signed) error {
 // demands of its role ask.
 func touched(need op.Requirement, s op.Signed) error {
 	if touch := need.Touch(s.Role); !s.Attested.Touch().Satisfies(touch) {
-		return op.Refuse(op.TouchRequired, "%s signed with the key %s, and this needs a security key with %s", s.Principal, s.Key, touchWords[touch]).
+		return op.Refuse(op.TouchRequired, "%s signed with the key %s, and this needs a security key with %s", op.ShownName(s.Principal), s.Key, touchWords[touch]).
 			At(op.StagePolicy).WithHint("sign with a security key (ssh-keygen -t ed25519-sk); opsign keys shows yours")
 	}
 	return nil
@@ -102,6 +102,11 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 	added, err := addSigned(tx, need, a, &r, now)
 	if err != nil {
 		return r, err
+	}
+	if added {
+		if err := journal.Show(tx, r.ID, now, showingPause); err != nil {
+			return r, err
+		}
 	}
 	r.Need = need
 	if !added {
@@ -227,17 +232,18 @@ func signedEntry(a approval, r op.Request) audit.Entry {
 }
 
 func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Time) (op.Request, error) {
-	if err := nonce.Spend(tx, r.Nonce, nonce.Used); err != nil {
+	t := op.TransitionOf(string(audit.Approved))
+	if err := nonce.Spend(tx, r.Nonce, nonce.Fate(t.Nonce)); err != nil {
 		return r, err
 	}
-	moved, err := journal.Move(tx, r.ID, op.StatePending, op.StateAuthorized, "", "", now)
+	moved, err := journal.Move(tx, r.ID, op.StatePending, t, t.Code, "", now)
 	if err != nil {
 		return r, err
 	}
 	if !moved {
 		return r, op.Refuse(op.Replayed, "%s was decided already", r.ID).At(op.StageNonce)
 	}
-	r.Step.State, r.AuthorizedAt = op.StateAuthorized, now
+	r.Step.State, r.AuthorizedAt = t.To, now
 	e.Kind = audit.Approved
 	return r, g.append(tx, e)
 }

@@ -131,11 +131,11 @@ func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
 	return delayed(need, r, now) != nil, nil
 }
 
-// wakeDue wakes the jobs of authorized steps that nothing holds back any more:
+// WakeDue wakes the jobs of authorized steps that nothing holds back any more:
 // the one before such a step may be on another target. What the job of one that is held back has made so far is not to be taken
 // back unsigned after that: it stands for long enough that others may come to
-// rely on it.
-func (g *Gate) wakeDue(ctx context.Context) error {
+// rely on it. Tick does so too, before it looks at targets.
+func (g *Gate) WakeDue(ctx context.Context) error {
 	var due, waiting []op.Step
 	err := g.view(ctx, func(tx *store.Tx) error {
 		steps, err := journal.InState(tx, op.StateAuthorized)

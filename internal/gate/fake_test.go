@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,8 @@ type world struct {
 	trust    *authz.Trust
 	revoked  *authz.Revoked
 	id       op.GateID
+	quotas   gate.Quotas // for the next open
+	room     gate.Room
 
 	mu      sync.Mutex
 	wall    time.Time
@@ -143,7 +146,7 @@ func (w *world) open() {
 	p := policy.Default()
 	p.Commands = []string{"web"}
 	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.observer, Clock: w.clock, Host: testHost, ID: w.id,
-		Trust: w.trust, Policy: p, UID: 4242, Wake: w.wake, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
+		Trust: w.trust, Policy: p, UID: 4242, Wake: w.wake, Quotas: w.quotas, Room: w.room, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil))})
 	require.NoError(w.t, err)
 	w.store = s
 }
@@ -335,7 +338,7 @@ func (b *backend) make(name, birth string, p op.Params) op.Observed {
 	b.count++
 	id := name + "-" + strings.Repeat("x", b.count%100) + strconv.Itoa(b.count/100)
 	o := op.Observed{Target: op.Target{Kind: "guest", Name: name}, Present: true, Incarnation: op.Incarnation(id), Birth: birth,
-		Running: "stopped", Storage: []op.StorageID{op.StorageID("data:" + id)}, Labels: map[string]string{}, Spec: op.Params{}}
+		Running: "stopped", Content: "nothing", Backups: []string{}, Storage: []op.StorageID{op.StorageID("data:" + id)}, Labels: map[string]string{}, Spec: op.Params{}}
 	b.set(o, p)
 	return b.guests[name]
 }
@@ -404,7 +407,7 @@ func (b *backend) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 		return o, nil
 	}
 	o := op.Observed{Target: t, Running: "absent"}
-	if d, ok := b.trash[t.Name]; ok {
+	if d, ok := b.trash[l.TrashName()]; ok {
 		o.Trash = []op.Trashed{{Incarnation: d.Incarnation}}
 	}
 	return o, nil
@@ -436,19 +439,30 @@ func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err er
 		b.trash[name] = o
 		delete(b.guests, name)
 	case "guest.undelete":
-		b.guests[name] = b.trash[name]
-		delete(b.trash, name)
+		back := b.trash[s.Look().TrashName()]
+		back.Target = s.Target
+		b.guests[name] = back
+		delete(b.trash, s.Look().TrashName())
 	case "guest.start":
-		o.Running = "running"
+		o.Running, o.Content = "running", ""
 		b.guests[name] = o
 	case "guest.stop":
-		o.Running = "stopped"
+		o.Running, o.Content = "stopped", "nothing"
 		b.guests[name] = o
 	case "guest.set-config":
 		b.set(o, s.Params)
 	case "guest.wipe":
 		b.count++
 		o.Storage = []op.StorageID{op.StorageID(fmt.Sprintf("data:wiped:%d", b.count))}
+		b.set(o, op.Params{})
+	case "guest.snapshot-delete":
+		gone := s.Params.Str("snapshot")
+		o.Snapshots = slices.DeleteFunc(slices.Clone(o.Snapshots), func(name string) bool { return name == gone })
+		o.Storage = slices.DeleteFunc(slices.Clone(o.Storage), func(id op.StorageID) bool { return id == op.StorageID("snapshot:"+gone) })
+		b.set(o, op.Params{})
+	case "guest.backup":
+		b.count++
+		o.Backups = append(slices.Clip(o.Backups), fmt.Sprintf("backup-%d", b.count))
 		b.set(o, op.Params{})
 	case "guest.snapshot":
 		o.Snapshots = append(o.Snapshots, s.Params.Str("snapshot"))

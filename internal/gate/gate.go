@@ -19,12 +19,13 @@ import (
 	"gated/internal/op"
 	"gated/internal/policy"
 	"gated/internal/store"
+	"gated/internal/turns"
 )
 
 // Skew is how far an operator's clock may be off (protocol section 1).
 const Skew = 60 * time.Second
 
-// Config is what a gate needs. All fields but Wake and Logger are required.
+// Config is what a gate needs. All fields but Key, Wake, WakeSigned and Logger are required.
 type Config struct {
 	Store    *store.Store
 	Observer op.Observer
@@ -34,15 +35,26 @@ type Config struct {
 	Trust    *authz.Trust
 	Epoch    int64 // of the trust file
 	Policy   policy.Policy
-	UID      uint32 // the daemon's own uid, which may cancel any job
+	UID      uint32 // beside root, a uid of operators that may cancel any job; 0 is none
+	// Operators are the other uids of operators on the socket. A registered agent is
+	// no operator, whatever its uid.
+	Operators []uint32
 
 	// Key signs the heads of the audit log; nil leaves them unsigned.
 	Key checkpoint.Signer
 
+	// Quotas bound what one requester may have the gate keep; zero is no bound.
+	Quotas Quotas
+
+	// Room keeps disk space for signed work; nil keeps none.
+	Room Room
+
 	// Wake is called after commit for each target that may have something to
-	// do. It must not block.
-	Wake   func(op.Target)
-	Logger *slog.Logger
+	// do, and WakeSigned in its place for those of a job of which operators
+	// authorized a step; nil means Wake. Neither may block.
+	Wake       func(op.Target)
+	WakeSigned func(op.Target)
+	Logger     *slog.Logger
 }
 
 // Gate is safe for concurrent use.
@@ -53,11 +65,17 @@ type Gate struct {
 	host     string
 	id       op.GateID
 	uid      uint32
+	operates []uint32 // uids of operators beside uid and root
 	wake     func(op.Target)
+	signed   func(op.Target) // in place of wake
 	log      *slog.Logger
 	rules    atomic.Pointer[rules]
 	changing sync.Mutex // held while rules are replaced
 	refusals refusals
+	looks    *turns.Turns
+	claims   *claims
+	quotas   Quotas
+	room     Room
 	checked  atomic.Bool // no request of another gate or of an older policy waits
 }
 
@@ -69,6 +87,10 @@ func Migrations() []store.Migration {
 		{Version: 3, Name: "the audit log as a tree", SQL: audit.SchemaTree},
 		{Version: 4, Name: "the time since boot beside the mark", SQL: nonce.SchemaBoot},
 		{Version: 5, Name: "what steps printed", SQL: journal.SchemaOutputs},
+		{Version: 6, Name: "what jobs may take back", SQL: journal.SchemaUsed},
+		{Version: 7, Name: "quotas, what operators were shown, which step destroyed a guest, and who made copies",
+			SQL: journal.SchemaQuotas + journal.SchemaEnds + journal.SchemaCopies},
+		{Version: 8, Name: "what a target had when a step was dispatched", SQL: journal.SchemaBefore},
 	}
 }
 
@@ -77,10 +99,17 @@ func New(c Config) (*Gate, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gate{store: c.Store, observer: c.Observer, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID,
-		wake: c.Wake, log: c.Logger}
+	g := &Gate{store: c.Store, observer: c.Observer, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID, operates: c.Operators,
+		wake: c.Wake, signed: c.WakeSigned, log: c.Logger, looks: turns.New(maxLooks, maxLooksUID), claims: newClaims(),
+		quotas: c.Quotas, room: c.Room}
+	if g.room == nil {
+		g.room = endless{}
+	}
 	if g.wake == nil {
 		g.wake = func(op.Target) {}
+	}
+	if g.signed == nil {
+		g.signed = g.wake
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -89,6 +118,7 @@ func New(c Config) (*Gate, error) {
 	c.Store.OnGroup(audit.Sealer{Gate: c.ID, Key: c.Key}.Seal)
 	c.Store.OnGroup(c.Clock.Seal)
 	c.Store.OnCommit(c.Clock.Sealed)
+	c.Store.OnCommit(g.room.Committed)
 	return g, nil
 }
 
@@ -103,7 +133,7 @@ func (g *Gate) Moment() nonce.Moment { return g.clock.Now() }
 
 // Log writes one entry that is not about a step: started, stopped, trusted.
 func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
-	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error { return g.append(tx, e) }))
+	return g.machine(g.update(ctx, func(tx *store.Tx) error { return g.append(tx, e) }))
 }
 
 // Append writes entries about what is decided elsewhere, in the transaction that
@@ -126,16 +156,23 @@ func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
 }
 
 // decide runs one decision in one transaction. An error of fn takes back what
-// fn wrote, and the refusal is written to the audit log in its place.
+// fn wrote, and the refusal is written to the audit log in its place. On a full
+// disk it goes on with the reserve.
 func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error) error {
-	return g.decideOr(ctx, by, about, fn, nil)
+	return g.decideBy(ctx, g.update, by, about, fn, nil)
 }
 
-// decideOr is decide with what else is written when fn refuses, if not nil.
+// decideOr is decide for what nobody signed, which has no part of the reserve.
+// refused, if not nil, says what else is written when fn refuses.
 func (g *Gate) decideOr(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error,
 	refused func(*store.Tx, error) error) error {
+	return g.decideBy(ctx, g.store.Update, by, about, fn, refused)
+}
+
+func (g *Gate) decideBy(ctx context.Context, update func(context.Context, func(*store.Tx) error) error, by op.Requester,
+	about audit.Entry, fn func(*store.Tx) error, refused func(*store.Tx, error) error) error {
 	var refusal error
-	err := g.store.Update(ctx, func(tx *store.Tx) error {
+	err := update(ctx, func(tx *store.Tx) error {
 		refusal = tx.Savepoint(func() error { return fn(tx) })
 		if refusal == nil || errors.Is(refusal, errRulesMoved) || errors.Is(refusal, store.ErrUnavailable) {
 			return refusal
@@ -165,7 +202,7 @@ const noteTime = 10 * time.Second
 func (g *Gate) refuse(ctx context.Context, by op.Requester, about audit.Entry, refusal error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	return g.decide(ctx, by, about, func(*store.Tx) error { return g.machine(refusal) })
+	return g.decideOr(ctx, by, about, func(*store.Tx) error { return g.machine(refusal) }, nil)
 }
 
 // view reads in one snapshot.
@@ -196,12 +233,17 @@ func (g *Gate) machine(err error) error {
 	}
 }
 
+// wakeAll wakes the targets of the open steps among those of a job.
 func (g *Gate) wakeAll(steps []op.Step) {
+	wake := g.wake
+	if authorized(steps) {
+		wake = g.signed
+	}
 	seen := map[op.Target]bool{}
 	for _, s := range steps {
 		if !seen[s.Target] && s.State.Open() {
 			seen[s.Target] = true
-			g.wake(s.Target)
+			wake(s.Target)
 		}
 	}
 }

@@ -267,6 +267,28 @@ func TestExpiredPayloadIsIssuedAnewUnderTheSameID(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// While a clock is not believed, the gate goes by the time since boot. After a boot
+// it believes the clock, which is behind what it issued the payload at.
+func TestAPayloadFromTheFutureIsIssuedAnew(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	w.mustSubmit(ask("guest.create", "db"))
+	w.setClock(-2 * time.Hour)
+	w.pass(10 * time.Hour)
+	r := w.request(ask("guest.destroy", "web"))
+	w.restart()
+	_, err := w.approve(r)
+	require.ErrorIs(t, err, op.NotYetValid)
+	require.NoError(t, w.gate.Tick(w.ctx))
+	again, err := w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.NotEqual(t, r.Nonce, again.Nonce)
+	_, err = w.approve(again)
+	require.NoError(t, err)
+	w.run()
+	require.False(t, w.back.has("web"))
+}
+
 func TestAuthorizedButNotRunInTimeExpires(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
@@ -480,7 +502,7 @@ func TestWithdrawnWishes(t *testing.T) {
 	a := ask("guest.destroy", "web")
 	j, err := w.gate.Want(w.ctx, "fleet", a)
 	require.NoError(t, err)
-	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, &a))
+	require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, []op.Ask{a}))
 	require.Equal(t, op.StatePending, w.job(j.ID).State(), "it is still wished for")
 	require.NoError(t, w.gate.Withdraw(w.ctx, "other", a.Target, nil))
 	require.Equal(t, op.StatePending, w.job(j.ID).State(), "another set cannot take it back")

@@ -8,9 +8,14 @@ import (
 	"gated/internal/store"
 )
 
-// maxOpenPerTarget bounds the open steps of one target: each look at what may
-// run next reads them all.
-const maxOpenPerTarget = 128
+// The bounds of open steps of one target. Each look at what may run next reads them
+// all. Steps that wait for a signature may be open for days, so neither one uid nor
+// all of them may take the room of operators and desired state.
+const (
+	maxOpenPerTarget = 128
+	openForOperators = 32               // of these, for operators and desired state alone
+	maxOpenPerPayer  = op.MaxSteps + 16 // of one uid that is no operator's: a whole job, and some steps more
+)
 
 // maxRotations bounds the open rotations of one requester: what each would make
 // of the file is worked out whenever they are listed.
@@ -22,15 +27,9 @@ func checkRotations(tx *store.Tx, by op.Requester, more int) error {
 	if err != nil {
 		return err
 	}
-	mine := 0
-	for _, s := range open {
-		who, err := journal.Requesters(tx, s.ID.Job)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(who, func(r op.Requester) bool { return r.String() == by.String() }) {
-			mine++
-		}
+	mine, err := askedBy(tx, open, func(r op.Requester) bool { return r.String() == by.String() })
+	if err != nil {
+		return err
 	}
 	if mine+more > maxRotations {
 		return op.Refuse(op.OverLimit, "%s has %d rotations open, and %d is the most", by, mine, maxRotations).
@@ -56,20 +55,76 @@ func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error 
 	}
 	for t, more := range opens {
 		n, err := journal.CountOpen(tx, t)
+		if err == nil {
+			err = g.checkTarget(tx, by, t, n, more)
+		}
 		if err != nil {
 			return err
 		}
-		if n+more > maxOpenPerTarget {
-			return op.Refuse(op.OverLimit, "%s has %d open steps, and %d is the most", t, n, maxOpenPerTarget).
-				WithHint("wait for some to end, or cancel some (gated jobs, gated cancel)")
-		}
+	}
+	if err := g.checkSnapshots(tx, by, steps); err != nil {
+		return err
 	}
 	if asks == 0 {
 		return nil
 	}
+	return g.checkPending(tx, by, asks)
+}
+
+// checkTarget refuses, as OverLimit, more steps on a target than there is room for
+// beside the n that are open.
+func (g *Gate) checkTarget(tx *store.Tx, by op.Requester, t op.Target, n, more int) error {
+	limit := maxOpenPerTarget
+	if !g.asksAsOperator(by) {
+		limit -= openForOperators
+	}
+	if n+more > limit {
+		return targetFull(t, n, "", limit)
+	}
+	if n+more <= maxOpenPerPayer || g.asksAsOperator(by) {
+		return nil
+	}
+	open, err := journal.OpenSteps(tx, t)
+	if err != nil {
+		return err
+	}
+	mine, err := askedBy(tx, open, func(r op.Requester) bool { return payer(r) == payer(by) })
+	if err == nil && mine+more > maxOpenPerPayer {
+		err = targetFull(t, mine, " of "+payer(by), maxOpenPerPayer)
+	}
+	return err
+}
+
+// targetFull refuses a further step on a target with n open ones, of those that the
+// words say.
+func targetFull(t op.Target, n int, of string, limit int) error {
+	return op.Refuse(op.OverLimit, "%s has %d open steps%s, and %d is the most", t, n, of, limit).
+		WithHint("wait for some to end, or cancel some (gated jobs, gated cancel)")
+}
+
+// askedBy counts the steps that a requester asked for.
+func askedBy(tx *store.Tx, steps []op.Step, is func(op.Requester) bool) (n int, err error) {
+	asked := map[op.JobID]bool{}
+	for _, s := range steps {
+		if _, known := asked[s.ID.Job]; !known {
+			all, err := journal.Requesters(tx, s.ID.Job)
+			if err != nil {
+				return 0, err
+			}
+			asked[s.ID.Job] = slices.ContainsFunc(all, is)
+		}
+		if asked[s.ID.Job] {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// checkPending refuses, as OverLimit, more requests than a requester may have open.
+func (g *Gate) checkPending(tx *store.Tx, by op.Requester, more int) error {
 	limit := g.rules.Load().policy.OpenPerSource
 	n, err := journal.PendingOf(tx, by.String())
-	if err == nil && n+asks > limit {
+	if err == nil && n+more > limit {
 		err = op.Refuse(op.OverLimit, "%s has %d requests open, and %d is the most", by, n, limit).
 			WithHint("approve or reject some (opsign list), or cancel some (gated cancel)")
 	}

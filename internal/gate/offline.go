@@ -40,7 +40,7 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 		return r, err
 	}
 	crashpoint.Here(crashpoint.OfflineKept)
-	g.wake(r.Step.Target)
+	g.wakeAll([]op.Step{r.Step})
 	return r, nil
 }
 
@@ -72,7 +72,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 	}
 	for _, s := range a.Signers {
 		if s.Role.BuiltIn() && !spec.MayApprove(s.Role) {
-			return planned{}, op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", s.Principal, s.Role).At(op.StageRole)
+			return planned{}, op.Refuse(op.RoleDenied, "%s signed as %s, which may not approve this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
 		}
 	}
 	ask := op.Ask{Op: a.Payload.Op, Target: a.Payload.Target, Params: a.Payload.Params}

@@ -83,7 +83,9 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 		return s, op.Refuse(op.Conflict, "step %s is %s", id, s.State).About(id, s.State)
 	}
 	for _, x := range steps {
-		if x.ID.Index < id.Index && x.State.Open() {
+		// What an operator has to sign for holds up no other compensation.
+		asks := s.Undoes != 0 && x.Undoes != 0 && x.State == op.StatePending
+		if x.ID.Index < id.Index && x.State.Open() && !asks {
 			return s, op.Refuse(op.Conflict, "step %s waits for %s", id, x.ID)
 		}
 		if s.Undoes == 0 && fellThrough(x) {
@@ -126,6 +128,9 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 	by := op.Requester{Source: op.SourceGate}
 	var end ended
 	var steps []op.Step
+	if err := g.roomFor(ctx, id); err != nil {
+		return err
+	}
 	err := g.decide(ctx, by, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(tx *store.Tx) error {
 		end = ended{}
 		var err error
@@ -143,6 +148,11 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 		}
 		if err := g.alone(tx, s, now); err != nil {
 			return err
+		}
+		if wait, waits, err := g.waitsFor(tx, s); err != nil {
+			return err
+		} else if waits {
+			return op.Refuse(op.Unavailable, "step %s: %s", s.ID, wait.Why())
 		}
 		if s.State == op.StateAuthorized {
 			end, err = g.dispatchSigned(tx, s, now)
@@ -196,29 +206,29 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	}
 	need, err := held.requirement(r, moment.Now)
 	if err != nil {
-		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
+		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
 	}
 	if moment.Now.After(expiry(need, r).Add(Skew)) {
-		return g.end(tx, s, op.StateExpired, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
+		return g.end(tx, s, audit.Expired, op.Refuse(op.Expired, "the approval of %s expired before it ran", s.ID))
 	}
 	if err := delayed(need, r, moment.Now); err != nil {
 		return ended{}, err // it waits
 	}
 	p, err := op.DecodePayload(r.Payload)
 	if err != nil || !g.binds(p, s) {
-		return g.end(tx, s, op.StateRefused, audit.Refused,
+		return g.end(tx, s, audit.Refused,
 			op.Refuse(op.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(op.StageBinding))
 	}
 	if refusal := stillCounted(held, need, r, moment.Now); refusal != nil {
-		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
+		return g.end(tx, s, audit.Refused, refusal)
 	}
 	if err := stale(s, now); err != nil {
-		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
+		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
 	}
 	// A signature does not allow what the configuration, as it is now, refuses.
 	var refusal *op.Refusal
 	if _, err := g.classify(tx, op.Requester{}, s, now); errors.As(err, &refusal) {
-		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
+		return g.end(tx, s, audit.Refused, refusal)
 	} else if err != nil {
 		return ended{}, err
 	}
@@ -233,13 +243,13 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return ended{}, err
 	}
 	if err := applies(spec, s, now); err != nil {
-		return g.end(tx, s, op.StateRefused, audit.Refused, op.AsRefusal(err))
+		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
 	}
 	if refusal, err := g.sameIncarnation(tx, s, spec, now); err != nil || refusal != nil {
 		if err != nil {
 			return ended{}, err
 		}
-		return g.end(tx, s, op.StateRefused, audit.Refused, refusal)
+		return g.end(tx, s, audit.Refused, refusal)
 	}
 	who, err := g.requester(tx, s)
 	if err != nil {
@@ -250,9 +260,14 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	s.Verdict, err = g.classify(tx, who, s, now)
 	var refusal *op.Refusal
 	if errors.As(err, &refusal) {
-		return g.end(tx, planned, op.StateRefused, audit.Refused, refusal)
+		return g.end(tx, planned, audit.Refused, refusal)
 	}
 	if err != nil {
+		return ended{}, err
+	}
+	if err := g.snapshotFits(tx, who, s, now); errors.As(err, &refusal) {
+		return g.end(tx, planned, audit.Refused, refusal)
+	} else if err != nil {
 		return ended{}, err
 	}
 	if err := journal.Rebind(tx, s); err != nil {
@@ -299,8 +314,8 @@ func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
 // is not to be taken back unsigned after that: people take their time, and in
 // the meantime others may come to rely on it.
 func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (ended, error) {
-	at := g.clock.Now().Now
-	moved, err := journal.Move(tx, s.ID, op.StatePlanned, op.StatePending, op.PendingSignature, s.Verdict.Why, at)
+	at, t := g.clock.Now().Now, op.TransitionOf(string(audit.Requested))
+	moved, err := journal.Move(tx, s.ID, op.StatePlanned, t, t.Code, s.Verdict.Why, at)
 	if err != nil || !moved {
 		return ended{}, errors.Join(err, op.Refuse(op.Conflict, "step %s is no longer planned", s.ID))
 	}
@@ -308,8 +323,11 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	if err != nil {
 		return ended{}, err
 	}
-	if err := g.promoteMade(tx, s.ID, "waits for an operator"); err != nil {
-		return ended{}, err
+	// A compensation that waits does not delay those of the other steps.
+	if s.Undoes == 0 {
+		if err := g.promoteMade(tx, s.ID, "waits for an operator"); err != nil {
+			return ended{}, err
+		}
 	}
 	r, err := g.issue(tx, s, spec, now, job.Reason, at, journal.AddRequest)
 	if err != nil {
@@ -320,21 +338,38 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	return ended{refusal}, g.append(tx, issued(e, r))
 }
 
-// run commits that the step is dispatched, with what would take it back.
+// run commits that the step is dispatched, with what would take it back and what
+// tells later whether it was done.
 func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
-	moved, err := journal.Dispatch(tx, s.ID, s.State, undoOf(s, now), g.clock.Now().Now)
+	moved, err := journal.Dispatch(tx, s.ID, s.State, undoOf(s, now), beforeOf(s, now), g.clock.Now().Now)
 	if err != nil {
 		return ended{}, err
 	}
 	if !moved {
 		return ended{}, op.Refuse(op.Conflict, "step %s is no longer %s", s.ID, s.State)
 	}
-	return ended{}, g.append(tx, about(audit.Dispatched, "gate", s))
+	e := about(audit.Dispatched, "gate", s)
+	if s.Undoes > 0 {
+		e.Why = s.Verdict.Why // it got its class only now
+	}
+	if err := g.append(tx, e); err != nil {
+		return ended{}, err
+	}
+	return ended{}, g.use(tx, s, now)
+}
+
+// beforeOf is what a look after the work is compared with, if the operation needs
+// that.
+func beforeOf(s op.Step, now op.Observed) []string {
+	if spec, err := op.Lookup(s.Op); err == nil && spec.Before != nil {
+		return spec.Before(now)
+	}
+	return nil
 }
 
 // end closes a step that may not run, and keeps that with the transaction.
-func (g *Gate) end(tx *store.Tx, s op.Step, to op.State, kind audit.Kind, refusal *op.Refusal) (ended, error) {
+func (g *Gate) end(tx *store.Tx, s op.Step, kind audit.Kind, refusal *op.Refusal) (ended, error) {
 	e := about(kind, "gate", s)
 	e.Code, e.Stage, e.Detail = refusal.Code, refusal.Stage, refusal.Detail
-	return ended{refusal.About(s.ID, to)}, g.close(tx, s, to, refusal.Code, e)
+	return ended{refusal.About(s.ID, op.TransitionOf(string(kind)).To)}, g.close(tx, s, e)
 }

@@ -19,9 +19,24 @@ type planned struct {
 	need     op.Requirement // of one that was signed before the gate saw it
 }
 
-// look observes a target. A target that does not exist has a fingerprint too,
-// so that an operator can sign that it did not.
+// look observes a target, with all that people should see before they sign.
 func (g *Gate) look(ctx context.Context, l op.Look) (op.Observed, error) {
+	o, err := g.see(ctx, l)
+	if err == nil {
+		o = g.told(ctx, l, o)
+	}
+	return o, err
+}
+
+// told adds to a look what the step would change, and what the gate itself knows.
+func (g *Gate) told(ctx context.Context, l op.Look, o op.Observed) op.Observed {
+	o.Facts = append(g.knows(ctx, l, o), o.Changed(l.Op, l.Params)...)
+	return o
+}
+
+// see observes a target. A target that does not exist has a fingerprint too,
+// so that an operator can sign that it did not.
+func (g *Gate) see(ctx context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	o, err := g.observer.Observe(ctx, l)
 	if err != nil {
@@ -82,8 +97,9 @@ func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	switch {
 	case spec.Creates && o.Present:
 		return op.Refuse(op.Conflict, "%s exists already", t)
-	case spec.Name == "guest.undelete" && len(o.Trash) == 0:
-		return op.Refuse(op.UnknownTarget, "the trash holds no %s", t)
+	case spec.Identity == op.Revives && len(s.Revivable(o.Trash)) == 0:
+		return op.Refuse(op.UnknownTarget, "the trash holds no such guest/%s", s.Look().TrashName()).
+			WithHint("gated guests NAME lists what the trash has of a name; from says the name, if it comes back under another one")
 	case !spec.Creates && !o.Present:
 		return op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("%s", whereListed(t.Kind))
 	case o.Missing != "":
@@ -125,6 +141,9 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 	} else if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
 	}
+	if p.step, err = revives(by, spec, p.step, p.observed.Trash); err != nil {
+		return p, err
+	}
 	if spec.Name == op.Rotate {
 		if _, err := g.rules.Load().rotation(p.step.Params, g.clock.Now().Now); err != nil {
 			return p, err
@@ -151,8 +170,12 @@ func (g *Gate) classify(tx *store.Tx, by op.Requester, s op.Step, o op.Observed)
 	if prov != nil && prov.Target != o.Target {
 		prov = nil // the same identity under another name is not what was made
 	}
+	trash, err := g.destroyed(tx, s, o.Trash)
+	if err != nil {
+		return op.Verdict{}, err
+	}
 	m := g.clock.Now()
-	return classify.Classify(classify.Input{Step: s, Requester: by, Observed: o, Provenance: prov,
+	return classify.Classify(classify.Input{Step: s, Requester: by, Observed: o, Provenance: prov, Operator: g.operator(by), Trash: trash,
 		Policy: g.rules.Load().policy, Now: m.Now, Doubt: !m.Trusted})
 }
 
@@ -169,12 +192,8 @@ func makes(earlier []planned, t op.Target) bool {
 // state would cover. Starting and stopping do not.
 func changes(earlier []planned, t op.Target) bool {
 	for _, e := range earlier {
-		switch e.step.Op {
-		case "guest.start", "guest.stop", "guest.restart":
-		default:
-			if e.step.Target == t {
-				return true
-			}
+		if e.step.Target == t && !e.spec.Runtime {
+			return true
 		}
 	}
 	return false
@@ -189,6 +208,15 @@ func (g *Gate) Verdict(ctx context.Context, by op.Requester, s op.Step, o op.Obs
 // Explain says what class a step would have, by which rule and why, and what
 // people should know of its target. Nothing changes.
 func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error) {
+	end, err := g.lookTurn(ctx, by)
+	if err != nil {
+		return op.Step{}, nil, err
+	}
+	defer end()
 	p, err := g.plan(ctx, by, ask, nil)
-	return p.step, p.observed.Facts, err
+	if err != nil {
+		return p.step, p.observed.Facts, err
+	}
+	canGo, err := g.CanGo(ctx, p.observed)
+	return p.step, append(slices.Clip(p.observed.Facts), canGo...), err
 }

@@ -243,11 +243,11 @@ func TestBackEndThatShowsAnother(t *testing.T) {
 		"not looked at":    {ask("guest.start", "a"), func() *op.Observed { return nil }, op.StateInterrupted},
 		"the same":         {ask("guest.start", "a"), func() *op.Observed { o := w.back.get("a"); return &o }, op.StateSucceeded},
 		"trash, no return": {ask("guest.undelete", "gone"), func() *op.Observed { return &op.Observed{} }, op.StateFailed},
-		"trash, another":   {ask("guest.undelete", "gone", "incarnation", "i1"), func() *op.Observed { o := w.back.get("a"); return &o }, op.StateFailed},
+		"trash, another":   {ask("guest.undelete", "gone"), func() *op.Observed { o := w.back.get("a"); o.Incarnation += "x"; return &o }, op.StateFailed},
 	} {
 		w.back.put("a")
 		w.back.trash["gone"] = w.back.get("a")
-		j := w.mustSubmit(c.ask)
+		j := w.submitAs(daemon, c.ask)
 		w.use(j.Steps[0].ID)
 		_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{After: c.after()})
 		require.NoError(t, err, name)

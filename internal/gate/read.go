@@ -41,10 +41,38 @@ func (g *Gate) Request(ctx context.Context, id op.RequestID) (r op.Request, err 
 	return r, err
 }
 
+// RequestFilter chooses requests.
+type RequestFilter = journal.RequestFilter
+
+// requestsPage is how many bytes of requests the gate holds at a time for itself.
+const requestsPage = 1 << 20
+
+// EachRequest calls fn with every request that a filter chooses, page by page, and
+// ends with fn's error. What comes and goes meanwhile may be there or not.
+func (g *Gate) EachRequest(ctx context.Context, state op.State, fn func(op.Request) error) error {
+	for f := (RequestFilter{State: state, Bytes: requestsPage}); ; {
+		page, err := g.RequestPage(ctx, f)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, r := range page {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		f.After = page[len(page)-1].ID
+	}
+}
+
 // Requests returns the requests whose step is in the state, or with the empty
-// state those that are open, oldest first.
+// state those that are open, oldest first. They may be many.
 func (g *Gate) Requests(ctx context.Context, state op.State) (rs []op.Request, err error) {
-	err = g.view(ctx, func(tx *store.Tx) error { rs, err = journal.ReadRequests(tx, state); return err })
+	return rs, g.EachRequest(ctx, state, func(r op.Request) error { rs = append(rs, r); return nil })
+}
+
+// RequestPage returns the requests that a filter chooses, oldest first.
+func (g *Gate) RequestPage(ctx context.Context, f RequestFilter) (rs []op.Request, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { rs, err = journal.ReadRequests(tx, f); return err })
 	held, now := g.rules.Load(), g.clock.Now().Now
 	for i := range rs {
 		g.present(held, &rs[i], now)
@@ -83,44 +111,6 @@ func (g *Gate) Dispatched(ctx context.Context) (steps []op.Step, err error) {
 	return steps, err
 }
 
-// Runnable returns the first step of a target that may run now. None may while
-// another one of that target is dispatched.
-func (g *Gate) Runnable(ctx context.Context, t op.Target) (id op.StepID, ok bool, err error) {
-	err = g.view(ctx, func(tx *store.Tx) error {
-		open, err := journal.OpenSteps(tx, t)
-		if err != nil {
-			return err
-		}
-		for _, s := range open {
-			if s.State == op.StateDispatched {
-				return nil
-			}
-		}
-		for _, s := range open {
-			steps, err := journal.StepsOf(tx, s.ID.Job)
-			if err != nil {
-				return err
-			}
-			if _, err := ready(steps, s.ID); err != nil {
-				continue
-			}
-			held, err := g.holds(tx, s)
-			if err == nil && !held {
-				_, held, err = g.heldUp(tx, steps, s)
-			}
-			if err != nil {
-				return err
-			}
-			if !held {
-				id, ok = s.ID, true
-				return nil
-			}
-		}
-		return nil
-	})
-	return id, ok, err
-}
-
 // Events returns audit entries with a number above after, oldest first.
 func (g *Gate) Events(ctx context.Context, after int64, limit int) (es []audit.Entry, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { es, err = audit.After(tx, after, limit); return err })
@@ -128,9 +118,9 @@ func (g *Gate) Events(ctx context.Context, after int64, limit int) (es []audit.E
 }
 
 // EventTexts is Events with the stored text of each entry, over which its hash
-// goes.
-func (g *Gate) EventTexts(ctx context.Context, after int64, limit int) (bodies [][]byte, err error) {
-	err = g.view(ctx, func(tx *store.Tx) error { bodies, err = audit.Bodies(tx, after, limit); return err })
+// goes. It ends with the entry with which they have so many bytes; 0 is no bound.
+func (g *Gate) EventTexts(ctx context.Context, after int64, limit, bytes int) (bodies [][]byte, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { bodies, err = audit.BodiesOf(tx, after, limit, bytes); return err })
 	return bodies, err
 }
 
@@ -152,7 +142,10 @@ func (g *Gate) PutSet(ctx context.Context, by op.Requester, name, ifMatch string
 	}
 	s := journal.Set{Name: name, ETag: op.SHA256(body), Body: body}
 	e := audit.Entry{Kind: audit.DesiredPut, By: by.String(), PID: by.PID, Detail: name + " sha256:" + s.ETag}
-	return s.ETag, g.decide(ctx, by, e, func(tx *store.Tx) error {
+	return s.ETag, g.decideOr(ctx, by, e, func(tx *store.Tx) error {
+		if err := g.Spend(tx, by, rowCost+int64(len(body))); err != nil {
+			return err
+		}
 		old, err := journal.ReadSet(tx, name)
 		if err != nil && !errors.Is(err, op.UnknownTarget) {
 			return err
@@ -167,13 +160,19 @@ func (g *Gate) PutSet(ctx context.Context, by op.Requester, name, ifMatch string
 		}
 		crashpoint.Here(crashpoint.SetWritten)
 		return g.append(tx, e)
-	})
+	}, nil)
 }
 
 // Set returns one desired set; UnknownTarget if there is none.
 func (g *Gate) Set(ctx context.Context, name string) (s Set, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { s, err = journal.ReadSet(tx, name); return err })
 	return s, err
+}
+
+// SetHeads returns every desired set without its body, sorted by name.
+func (g *Gate) SetHeads(ctx context.Context) (ss []journal.SetHead, err error) {
+	err = g.view(ctx, func(tx *store.Tx) error { ss, err = journal.ReadSetHeads(tx); return err })
+	return ss, err
 }
 
 // Sets returns every desired set, sorted by name.

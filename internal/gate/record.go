@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ type Outcome struct {
 // SetTask records the back end's task id of a dispatched step, so that it is
 // found again after a restart.
 func (g *Gate) SetTask(ctx context.Context, id op.StepID, task string) error {
-	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error { return journal.SetTask(tx, id, task) }))
+	return g.machine(g.update(ctx, func(tx *store.Tx) error { return journal.SetTask(tx, id, task) }))
 }
 
 // Record ends a dispatched step with what is true. What the driver says is
@@ -90,72 +91,46 @@ func incarnationAfter(out Outcome) op.Incarnation {
 	return out.After.Incarnation
 }
 
-// believed turns a success that the target does not show into a failure, and
-// one that could not be looked at into an unknown. known is the provenance of
-// what is there now.
+// believed turns a success that the target denies into a failure, and one that no
+// look could show into an unknown. known is the provenance of what is
+// there now.
 func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	if out.Err != nil || out.Unknown {
 		return out
 	}
-	if s.Op == op.Run {
-		return out // what it did is nowhere to be seen, and its own program may be gone by now
+	spec, err := op.Lookup(s.Op)
+	if err != nil {
+		return Outcome{Err: err, Output: out.Output, After: out.After}
+	}
+	if spec.Unseen {
+		return out
 	}
 	if out.After == nil {
 		out.Unknown = true
 		out.Detail = "the target could not be looked at afterwards"
 		return out
 	}
-	lie := func(what string) Outcome {
-		return Outcome{Err: op.Refuse(op.Internal, "the back end says that it is done, but %s", what), Output: out.Output, After: out.After}
+	denied := spec.Denied(s, *out.After)
+	if denied == "" && spec.Identity == op.Makes && known != nil {
+		denied = s.Target.String() + " is one that was made before"
 	}
-	a := *out.After
-	switch s.Op {
-	case "guest.create", "guest.clone":
-		if !a.Present || a.Incarnation == "" || a.Birth == "" || a.Birth != s.Birth {
-			return lie(s.Target.String() + " is not there as it was made")
-		}
-		if known != nil {
-			return lie(s.Target.String() + " is one that was made before")
-		}
-	case "guest.destroy":
-		if a.Present && a.Incarnation == s.Incarnation {
-			return lie(s.Target.String() + " is still there")
-		}
-		if a.Lingers != "" {
-			return lie(a.Lingers)
-		}
-	case "guest.undelete":
-		wanted := s.Params.Str("incarnation")
-		if !a.Present || wanted != "" && a.Incarnation != op.Incarnation(wanted) {
-			return lie(s.Target.String() + " is not what was in the trash")
-		}
-	default:
-		if !a.Present {
-			return lie(s.Target.String() + " is gone")
-		}
-		if a.Incarnation != s.Incarnation && !changesIdentity(s.Op) {
-			return lie(s.Target.String() + " is another one now")
-		}
+	if denied != "" {
+		return Outcome{Err: op.Refuse(op.Internal, "the back end says that it is done, but %s", denied), Output: out.Output, After: out.After}
 	}
-	if s.Op == "guest.destroy" && out.Detail == "" {
-		out.Detail = untilWhen(s, a)
+	if spec.Silent(s, *out.After) {
+		out.Unknown, out.Detail = true, "the back end says that it is done, and a look cannot tell; look at the target, then ask again"
+		return out
+	}
+	if spec.Identity == op.Ends && out.Detail == "" {
+		out.Detail = untilWhen(s, *out.After)
 	}
 	return out
 }
 
 // makesNew holds for what makes an incarnation that was not there.
-func makesNew(name string) bool { return name == "guest.create" || name == "guest.clone" }
-
-// changesIdentity holds for what changes the storage that is a part of who a guest
-// is, where the back end has nothing better. What was signed was compared with what
-// was there when the permit was used.
-func changesIdentity(name string) bool {
-	switch name {
-	case "guest.restore", "guest.backup-restore", "guest.wipe", "guest.disk-wipe", "guest.disk-create", "guest.disk-detach",
-		"guest.disk-delete":
-		return true
-	}
-	return false
+func makesNew(name string) bool {
+	spec, err := op.Lookup(name)
+	return err == nil && spec.Identity == op.Makes
 }
 
 // untilWhen says how long a destroyed incarnation can be brought back.
@@ -171,27 +146,32 @@ func untilWhen(s op.Step, after op.Observed) string {
 // record ends the step s, one of the steps of its job.
 func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) error {
 	now := g.clock.Now().Now
-	to, kind, code := op.StateSucceeded, audit.Succeeded, op.Code("")
+	kind, code := audit.Succeeded, op.Code("")
 	detail := clipTo(out.Detail, maxDetail)
 	again := s.Verdict.Class == op.Benign && s.Attempts < maxAttempts && (s.Undoes != 0 || !over(steps))
 	switch {
 	case out.Unknown:
-		to, kind, code = op.StateInterrupted, audit.Interrupted, op.Unavailable
+		kind, code = audit.Interrupted, op.Unavailable
 		if detail == "" {
 			detail = "nobody knows whether it was done; look at the target, then ask again"
 		}
 	case out.Err != nil && out.Transient && again:
-		to, kind, code, detail = op.StatePlanned, audit.Retried, op.CodeOf(out.Err), words(out.Err)
+		kind, code, detail = audit.Retried, op.CodeOf(out.Err), words(out.Err)
 	case out.Err != nil:
-		to, kind, code, detail = op.StateFailed, audit.Failed, op.CodeOf(out.Err), words(out.Err)
+		kind, code, detail = audit.Failed, op.CodeOf(out.Err), words(out.Err)
 	}
-	moved, err := journal.Move(tx, s.ID, op.StateDispatched, to, code, detail, now)
+	t := op.TransitionOf(string(kind))
+	to := t.To
+	moved, err := journal.Move(tx, s.ID, op.StateDispatched, t, code, detail, now)
 	if err != nil || !moved {
 		return errors.Join(err, op.Refuse(op.Conflict, "step %s is no longer dispatched", s.ID))
 	}
 	e := about(kind, "gate", s)
 	e.Code, e.Detail = code, detail
 	if e.Digest, err = keepOutput(tx, s.ID, to, out.Output); err != nil {
+		return err
+	}
+	if err := g.chargeOutput(tx, s, out.Output); err != nil {
 		return err
 	}
 	if to != op.StateSucceeded {
@@ -211,7 +191,7 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	if err := g.append(tx, e); err != nil {
 		return err
 	}
-	if err := g.promoteBy(tx, s, after); err != nil {
+	if err := errors.Join(g.promoteBy(tx, s, after), g.countSnapshot(tx, s)); err != nil {
 		return err
 	}
 	if s.Undoes == 0 && over(steps) {
@@ -256,7 +236,7 @@ func words(err error) string {
 // remember records what a create made: the incarnation, its storage, for whom,
 // and whether it is scratch. It is the only place where provenance comes from.
 func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Made, error) {
-	if s.Op == "guest.undelete" {
+	if spec, err := op.Lookup(s.Op); err == nil && spec.Identity == op.Revives {
 		s.Incarnation = after.Incarnation
 		return nil, journal.Rebind(tx, *s)
 	}
@@ -269,11 +249,12 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	}
 	// Its age counts from the dispatch: after a crash this may be much later.
 	p := op.Provenance{Incarnation: after.Incarnation, Target: s.Target, Creator: by.String(), Agent: by.Agent,
-		Job: s.ID.Job, Scratch: s.Params.Bool("scratch"), CreatedAt: s.UpdatedAt}
+		Job: s.ID.Job, Scratch: s.Params.Bool("scratch"), CreatedAt: s.UpdatedAt, Content: after.Content}
 	if p.Scratch {
 		p.ScratchUntil = p.CreatedAt.Add(g.rules.Load().policy.ScratchMaxAge)
 	}
-	made := &audit.Made{Creator: p.Creator, Agent: p.Agent, CreatedAt: p.CreatedAt, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil}
+	made := &audit.Made{Creator: p.Creator, Agent: p.Agent, CreatedAt: p.CreatedAt, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil,
+		Content: p.Content}
 	for _, id := range after.Storage {
 		// What belongs to another incarnation was moved here, not made.
 		foreign, err := journal.IsStorage(tx, id)
@@ -288,35 +269,16 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	if err := journal.AddProvenance(tx, p); err != nil {
 		return nil, err
 	}
+	if s.Params.Str("state") == op.Running {
+		if err := g.setUsed(tx, s.Target, p.Incarnation, fmt.Sprintf("its program was started (%s)", s.ID)); err != nil {
+			return nil, err
+		}
+	}
 	s.Incarnation = after.Incarnation
 	if err := journal.Rebind(tx, *s); err != nil {
 		return nil, err
 	}
 	return made, nil
-}
-
-// promoteBy ends scratch where the step showed an interest in the target, or
-// changed what it is made of.
-func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
-	why := ""
-	switch {
-	case s.Op == "guest.restore", s.Op == "guest.backup-restore":
-		why = "something was restored into it"
-	case s.Op == "guest.undelete":
-		why = "somebody brought it back"
-	case s.Op == "guest.disk-create", s.Op == "guest.disk-detach", s.Op == "guest.disk-delete":
-		why = "its disks were changed"
-	case after.Protected:
-		why = "it was protected"
-	default:
-		return nil
-	}
-	if s.Incarnation != "" && s.Incarnation != after.Incarnation {
-		if err := g.promote(tx, "gate", s.Target, s.Incarnation, why); err != nil {
-			return err
-		}
-	}
-	return g.promoteSeen(tx, "gate", after, why)
 }
 
 // Refuse ends a step that its driver refused before it used the permit. A step
@@ -332,7 +294,7 @@ func (g *Gate) Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step
 		if s.State != op.StatePlanned && s.State != op.StateAuthorized {
 			return nil
 		}
-		if _, err := g.end(tx, s, op.StateRefused, audit.Refused, r); err != nil {
+		if _, err := g.end(tx, s, audit.Refused, r); err != nil {
 			return err
 		}
 		s, err = journal.ReadStep(tx, id)

@@ -24,34 +24,72 @@ const (
 
 // Refresh looks again at a target whose requests wait. Where what they are about
 // is another one by now, or has ended, they are superseded; where it changed, they
-// are issued anew.
+// are issued anew. What a look shows depends on the step that it is for: what is
+// missing for one step of the target is not for another, nor are the facts.
 func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
+	var errs []error
+	after, more := op.StepID{}, true
+	for more {
+		var err error
+		after, more, err = g.RefreshAfter(ctx, t, after)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// RefreshAfter is a part of Refresh, so that nothing else of the target has to
+// wait for all of it: it begins with one look that serves all who ask about the
+// target as such, and else looks for one of those who ask about a part of it. It
+// returns the request after which to go on, and whether there are more.
+func (g *Gate) RefreshAfter(ctx context.Context, t op.Target, after op.StepID) (next op.StepID, more bool, err error) {
 	waiting, err := g.waiting(ctx, t)
-	if err != nil || len(waiting) == 0 {
+	if err != nil {
+		return after, false, err
+	}
+	var whole, parts []op.Step
+	for _, s := range waiting {
+		switch {
+		case !ofPart(s):
+			whole = append(whole, s)
+		case later(s.ID, after):
+			parts = append(parts, s)
+		}
+	}
+	if after == (op.StepID{}) && len(whole) > 0 {
+		after = op.StepID{Index: 1} // before any request
+		return after, len(parts) > 0, g.refreshAll(ctx, whole)
+	}
+	if len(parts) == 0 {
+		return after, false, nil
+	}
+	err = g.refreshAll(ctx, parts[:1])
+	return parts[0].ID, len(parts) > 1 && err == nil, err
+}
+
+// later reports whether a step comes after another one.
+func later(a, b op.StepID) bool { return a.Job > b.Job || a.Job == b.Job && a.Index > b.Index }
+
+// refreshAll refreshes requests that one look is enough for.
+func (g *Gate) refreshAll(ctx context.Context, waiting []op.Step) error {
+	o, err := g.see(ctx, waiting[0].Look())
+	if err != nil {
 		return err
 	}
-	var whole *op.Observed // one look serves all who ask about the target as such
 	var errs []error
 	for _, s := range waiting {
-		spec, err := op.Lookup(s.Op)
-		if err != nil {
-			return err
-		}
-		o := whole
-		if o == nil || spec.Partial {
-			now, err := g.look(ctx, s.Look())
-			if err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-			if o = &now; !spec.Partial {
-				whole = o
-			}
-		}
-		if stale(s, *o) != nil {
-			errs = append(errs, g.refreshOne(ctx, s.ID, *o, "the target changed", ""))
+		if stale(s, o) != nil {
+			errs = append(errs, g.refreshOne(ctx, s.ID, g.told(ctx, s.Look(), o), "the target changed", ""))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ofPart reports whether what a look shows of a step depends on the step: it names
+// a part of its target, which may be missing while all else is there, or its digest
+// does not cover the target as such, or, of a start, also what others have.
+func ofPart(s op.Step) bool {
+	spec, err := op.Lookup(s.Op)
+	return err != nil || spec.Partial || spec.Starts || s.Params.Has("snapshot") || s.Params.Has("backup") || s.Params.Has("disk")
 }
 
 func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err error) {
@@ -87,16 +125,16 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		case dead != "" && r.Offline:
 			e := about(audit.Expired, "gate", r.Step)
 			e.Code = op.Expired
-			return g.close(tx, r.Step, op.StateExpired, op.Expired, e)
+			return g.close(tx, r.Step, e)
 		case r.Offline || gone(r.Step, o):
 			e := about(audit.Superseded, "gate", r.Step)
 			e.Code, e.Detail = op.Superseded, overtaken(r.Step, o)
-			return g.close(tx, r.Step, op.StateSuperseded, op.Superseded, e)
+			return g.close(tx, r.Step, e)
 		}
 		err = tx.Savepoint(func() error { return g.reissue(tx, id, o, why) })
 		var refusal *op.Refusal
 		if !errors.Is(err, store.ErrUnavailable) && errors.As(err, &refusal) {
-			_, err = g.end(tx, r.Step, op.StateRefused, audit.Refused, refusal)
+			_, err = g.end(tx, r.Step, audit.Refused, refusal)
 			return err
 		}
 		ended = false
@@ -108,17 +146,17 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 	return err
 }
 
-// Tick does what time brings: payloads that expired while they waited, or that a
-// restore or a stricter policy left behind, are issued anew, counted refusals
-// are written, what cooled off is woken, and what can never matter again is
-// forgotten. While the clock is not believed, it only keeps what jobs have made
-// whose signed steps wait for that.
+// Tick does what time brings. It issues payloads anew that expired, that a clock
+// which was ahead issued, or that a restore or a stricter policy left behind. It
+// writes counted refusals, wakes what cooled off, and forgets what can never matter
+// again. While the clock is not believed, it only keeps what jobs have made whose
+// signed steps wait for that.
 func (g *Gate) Tick(ctx context.Context) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
-		return g.wakeDue(ctx)
+		return g.WakeDue(ctx)
 	}
-	return errors.Join(g.flushRefusals(ctx), g.renewForeign(ctx), g.renew(ctx, moment.Now), g.wakeDue(ctx), g.prune(ctx, moment.Mark))
+	return errors.Join(g.WakeDue(ctx), g.wakeShown(ctx), g.flushRefusals(ctx), g.prune(ctx, moment.Mark), g.renewForeign(ctx), g.renew(ctx, moment.Now))
 }
 
 // renewForeign issues anew, until there is none, what was issued for another
@@ -128,10 +166,9 @@ func (g *Gate) renewForeign(ctx context.Context) error {
 	if g.checked.Load() {
 		return nil
 	}
-	waiting, err := g.Requests(ctx, op.StatePending)
-	errs := []error{err}
+	var errs []error
 	found := false
-	for _, r := range waiting {
+	err := g.EachRequest(ctx, op.StatePending, func(r op.Request) error {
 		why := ""
 		if p, err := op.DecodePayload(r.Payload); err != nil || p.Gate != g.id || p.Host != g.host {
 			why = "it was issued for another gate"
@@ -142,8 +179,9 @@ func (g *Gate) renewForeign(ctx context.Context) error {
 			found = true
 			errs = append(errs, g.renewOne(ctx, r, why))
 		}
-	}
-	err = errors.Join(errs...)
+		return nil
+	})
+	err = errors.Join(append(errs, err)...)
 	g.checked.Store(err == nil && !found)
 	return err
 }
@@ -154,7 +192,7 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 	for {
 		var ids []op.RequestID
 		err := g.view(ctx, func(tx *store.Tx) (err error) {
-			ids, err = journal.Expiring(tx, now.Add(-Skew), g.Policy().MaxValidity, after, tickBatch)
+			ids, err = journal.OutOfTime(tx, now, Skew, g.Policy().MaxValidity, after, tickBatch)
 			return err
 		})
 		if err != nil || len(ids) == 0 {
@@ -162,7 +200,7 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 		}
 		// One that cannot be issued anew keeps none of the others from it.
 		for _, id := range ids {
-			errs = append(errs, g.renewExpired(ctx, id, now))
+			errs = append(errs, g.renewOutOfTime(ctx, id, now))
 		}
 		after = ids[len(ids)-1]
 	}
@@ -185,14 +223,20 @@ func (g *Gate) renewLate(ctx context.Context, r op.Request, refusal error) {
 	}
 }
 
-// renewExpired issues a request anew whose payload has expired or lives for too
-// long, if that has not been done since it was found.
-func (g *Gate) renewExpired(ctx context.Context, id op.RequestID, now time.Time) error {
+// renewOutOfTime issues a request anew whose payload has expired, lives for too
+// long or is from the future, if that has not been done since it was found.
+func (g *Gate) renewOutOfTime(ctx context.Context, id op.RequestID, now time.Time) error {
 	r, err := g.Request(ctx, id)
-	if err != nil || !now.After(r.ExpiresAt.Add(Skew)) && r.ExpiresAt.Sub(r.IssuedAt) <= g.Policy().MaxValidity {
+	switch {
+	case err != nil:
 		return err
+	case now.After(r.ExpiresAt.Add(Skew)) || r.ExpiresAt.Sub(r.IssuedAt) > g.Policy().MaxValidity:
+		return g.renewOne(ctx, r, "the payload lived for as long as it may")
+	case r.IssuedAt.After(now.Add(Skew)) && !r.Offline:
+		return g.renewOne(ctx, r, "the clock was set back, and the payload was not valid yet")
+	default:
+		return nil
 	}
-	return g.renewOne(ctx, r, "the payload lived for as long as it may")
 }
 
 // renewOne issues a request anew, in the place of the payload that r has.
@@ -212,6 +256,9 @@ func (g *Gate) renewOne(ctx context.Context, r op.Request, why string) error {
 func (g *Gate) prune(ctx context.Context, mark time.Time) error {
 	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := nonce.Prune(tx, mark.Add(-pruneMargin), tickBatch); err != nil {
+			return err
+		}
+		if err := journal.ForgetSpent(tx, mark.Add(-2*quotaWindow), tickBatch); err != nil {
 			return err
 		}
 		return journal.ForgetKeys(tx, mark.Add(-keyMaxAge), tickBatch)

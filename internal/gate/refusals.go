@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -68,6 +70,15 @@ func (r *refusals) admit(k refusalKey, now time.Time) (write bool, withheld int)
 	return true, withheld
 }
 
+// withhold counts a refusal that was admitted and not written after all.
+func (r *refusals) withhold(k refusalKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.counts[k]; c != nil {
+		c.withheld++
+	}
+}
+
 // ended returns and forgets the windows that are over.
 func (r *refusals) ended(now time.Time) map[refusalKey]int {
 	r.mu.Lock()
@@ -87,8 +98,17 @@ func (r *refusals) ended(now time.Time) map[refusalKey]int {
 // note writes a refusal to the audit log, within the bound on floods.
 func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refusal error) error {
 	r := op.AsRefusal(refusal)
-	k := refusalKey{by.String(), r.Code}
+	k := refusalKey{cmp.Or(payer(by), by.String()), r.Code} // not the agent: new names bring no new entries
 	write, withheld := g.refusals.admit(k, g.clock.Now().Now)
+	if write {
+		err := g.Spend(tx, by, rowCost+int64(min(len(r.Detail), maxDetail)+len(e.Op)+len(e.Target)))
+		if errors.As(err, new(*op.Refusal)) {
+			g.refusals.withhold(k)
+			write = false
+		} else if err != nil {
+			return err
+		}
+	}
 	if withheld > 0 {
 		if err := g.append(tx, countEntry(k, withheld)); err != nil {
 			return err

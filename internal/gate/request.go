@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -73,7 +74,11 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 	if err := journal.Rebind(tx, s); err != nil {
 		return err
 	}
+	first := r.Requesters[0]
 	if r, err = g.issue(tx, s, spec, o, r.Reason, now, journal.PutRequest); err != nil {
+		return err
+	}
+	if err := g.charge(tx, first, requestCost+2*int64(len(r.Payload))+shownCost(o)); err != nil {
 		return err
 	}
 	e := about(audit.Reissued, "gate", s)
@@ -88,11 +93,20 @@ func issued(e audit.Entry, r op.Request) audit.Entry {
 	return e
 }
 
-// close ends an open step that did not run, spends its nonce, and ends what
-// else its job still had to do.
-func (g *Gate) close(tx *store.Tx, s op.Step, to op.State, code op.Code, e audit.Entry) error {
-	now := g.clock.Now().Now
-	moved, err := journal.Move(tx, s.ID, s.State, to, code, e.Detail, now)
+// close ends an open step that did not run, as the kind of its entry says, and
+// ends what else its job still had to do.
+func (g *Gate) close(tx *store.Tx, s op.Step, e audit.Entry) error {
+	if err := g.shut(tx, s, e); err != nil {
+		return err
+	}
+	return g.endJob(tx, s)
+}
+
+// shut ends an open step that did not run, and spends the nonce of its request.
+func (g *Gate) shut(tx *store.Tx, s op.Step, e audit.Entry) error {
+	t := op.TransitionOf(string(e.Kind))
+	code := cmp.Or(e.Code, t.Code)
+	moved, err := journal.Move(tx, s.ID, s.State, t, code, e.Detail, g.clock.Now().Now)
 	if err != nil {
 		return err
 	}
@@ -104,26 +118,9 @@ func (g *Gate) close(tx *store.Tx, s op.Step, to op.State, code op.Code, e audit
 		if err != nil {
 			return err
 		}
-		if err := nonce.Spend(tx, r.Nonce, fateOf(to)); err != nil {
+		if err := nonce.Spend(tx, r.Nonce, nonce.Fate(t.Nonce)); err != nil {
 			return err
 		}
 	}
-	if err := g.append(tx, e); err != nil {
-		return err
-	}
-	return g.endJob(tx, s)
-}
-
-// fateOf says what a nonce was spent on when its step ends in a state.
-func fateOf(s op.State) nonce.Fate {
-	switch s {
-	case op.StateRejected:
-		return nonce.Rejected
-	case op.StateCancelled:
-		return nonce.Cancelled
-	case op.StateExpired:
-		return nonce.Expired
-	default:
-		return nonce.Superseded
-	}
+	return g.append(tx, e)
 }

@@ -93,16 +93,49 @@ func TestARefusalIsTheAnswerToItsKey(t *testing.T) {
 func TestOpenStepsOfATargetAreCapped(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
-	for range 128 {
+	by := func(uid uint32) error {
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: uid, PID: 7}, Steps: []op.Ask{ask("guest.start", "a")}})
+		return err
+	}
+	for range 80 {
 		w.mustSubmit(ask("guest.start", "a"))
 	}
 	_, err := w.submit(ask("guest.start", "a"))
-	require.ErrorIs(t, err, op.OverLimit)
+	require.ErrorIs(t, err, op.OverLimit, "one uid")
+	for range 16 {
+		require.NoError(t, by(2000))
+	}
+	require.ErrorIs(t, by(3000), op.OverLimit, "all uids, but for operators")
+	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.stop", "a"))
+	require.NoError(t, err, "desired state has room")
+	for range 31 {
+		require.NoError(t, by(0), "an operator has room")
+	}
+	require.ErrorIs(t, by(0), op.OverLimit)
 	id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: "a"})
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.NoError(t, w.execute(id))
-	w.mustSubmit(ask("guest.start", "a"))
+	require.NoError(t, by(0))
+}
+
+// An agent's jobs that wait for a signature hold steps of a target open for days.
+// They keep no operator and no other user from it.
+func TestStepsThatWaitFillNoTarget(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("mine")
+	w.back.put("web")
+	steps := []op.Ask{ask("guest.destroy", "mine")}
+	for range 63 {
+		steps = append(steps, ask("guest.restart", "web"))
+	}
+	for range 4 {
+		_, _ = w.submit(steps...)
+	}
+	for _, uid := range []uint32{0, 2000} {
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: uid, PID: 7}, Steps: []op.Ask{ask("guest.destroy", "web")}})
+		require.NoError(t, err)
+	}
 }
 
 func TestHangingUpKeepsNoRefusalOutOfTheLog(t *testing.T) {
@@ -130,7 +163,7 @@ func TestDesiredStateAndAJobWantTheSame(t *testing.T) {
 	for range 3 { // the next rounds decide nothing
 		_, err = w.gate.Want(w.ctx, "fleet", a)
 		require.NoError(t, err)
-		require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, &a))
+		require.NoError(t, w.gate.Withdraw(w.ctx, "fleet", a.Target, []op.Ask{a}))
 	}
 	require.Len(t, w.kinds(), entries)
 
@@ -381,4 +414,25 @@ func TestRoundsAndPeopleAtOnce(t *testing.T) {
 		}
 	}
 	w.verifyLog()
+}
+
+// TestWantingAgainWritesNothing: a set asks every round. What it asks for is
+// planned and held back, and the target changes meanwhile.
+func TestWantingAgainWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("a")
+	j, err := w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "a", "memory", int64(7)))
+	require.NoError(t, err)
+	require.Equal(t, op.StatePlanned, j.State())
+	w.back.change("a", func(o *op.Observed) { o.Snapshots = []string{"s"} })
+	before := len(w.kinds())
+	for range 3 {
+		again, err := w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "a", "memory", int64(7)))
+		require.NoError(t, err)
+		require.Equal(t, j.ID, again.ID)
+	}
+	require.Len(t, w.kinds(), before, "no entry is written for a wish that is known")
+	_, err = w.gate.Want(w.ctx, "other", ask("guest.set-config", "a", "memory", int64(7)))
+	require.NoError(t, err)
+	require.Len(t, w.kinds(), before+1, "another set joins")
 }

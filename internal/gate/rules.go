@@ -98,7 +98,7 @@ func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 	v := journal.TrustVersion{Epoch: held.epoch + 1, Text: next.Text, How: s.ID.String()}
 	e := RotatedEntry("gate", next, v)
 	e.Job, e.Step, e.Target = s.ID.Job.String(), s.ID.String(), s.Target.String()
-	err = g.store.Update(ctx, func(tx *store.Tx) error {
+	err = g.update(ctx, func(tx *store.Tx) error {
 		v.At = g.clock.Now().Now
 		err := errors.Join(journal.AddTrust(tx, v), g.append(tx, e))
 		crashpoint.Here(crashpoint.RotateWritten)

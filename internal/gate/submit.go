@@ -37,7 +37,9 @@ func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 			return job, err
 		}
 	}
-	steps, err := g.planJob(ctx, sub)
+	claimed := g.claims.begin(sub.Requester)
+	defer claimed.end()
+	steps, err := g.planJob(ctx, sub, claimed)
 	if err != nil {
 		return op.Job{}, g.refuseKeyed(ctx, sub, body, e, err)
 	}
@@ -60,6 +62,12 @@ func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error)
 		if sub.IdempotencyKey == "" || r.Code == op.Unavailable || r.Code == op.Internal {
 			return nil
 		}
+		if err := g.Spend(tx, sub.Requester, rowCost+int64(len(sub.IdempotencyKey)+len(r.Detail)+len(r.Hint))); err != nil {
+			if errors.As(err, new(*op.Refusal)) {
+				return nil // a repeat is decided anew
+			}
+			return err
+		}
 		return journal.RememberRefusal(tx, sub.Requester.String(), sub.IdempotencyKey, body, r, g.clock.Now().Now)
 	}
 }
@@ -71,9 +79,14 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	by := op.Requester{Source: op.SourceDesired, Set: set}
 	e := audit.Entry{Op: ask.Op, Target: ask.Target.String()}
 	sub := op.Submission{Requester: by, Steps: []op.Ask{ask}, Reason: "desired state " + set}
-	steps, err := g.planJob(ctx, sub)
+	claimed := g.claims.begin(sub.Requester)
+	defer claimed.end()
+	steps, err := g.planJob(ctx, sub, claimed)
 	if err != nil {
 		return op.Job{}, g.refuse(ctx, by, e, err)
+	}
+	if err := g.freed(ctx, by, steps[0]); err != nil {
+		return op.Job{}, err
 	}
 	var rejected error
 	err = g.view(ctx, func(tx *store.Tx) error {
@@ -89,8 +102,9 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	return g.admit(ctx, sub, digest(sub), e, steps)
 }
 
-// planJob checks the job as a whole and plans each of its steps.
-func (g *Gate) planJob(ctx context.Context, sub op.Submission) ([]planned, error) {
+// planJob checks the job as a whole and plans each of its steps. What it claims is
+// the caller's to give up.
+func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) ([]planned, error) {
 	switch n := len(sub.Steps); {
 	case n == 0:
 		return nil, op.Refuse(op.BadParams, "a job has at least one step")
@@ -108,7 +122,7 @@ func (g *Gate) planJob(ctx context.Context, sub op.Submission) ([]planned, error
 	}
 	var steps []planned
 	for i, ask := range sub.Steps {
-		p, err := g.plan(ctx, sub.Requester, ask, steps)
+		p, err := g.planStep(ctx, sub, ask, steps, claimed)
 		if err != nil {
 			if r := op.AsRefusal(err); len(sub.Steps) > 1 && errors.Is(err, r) {
 				r.Detail = fmt.Sprintf("step %d: %s", i+1, r.Detail)
@@ -142,7 +156,8 @@ func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audi
 }
 
 // known returns the open job that this requester already has for the same
-// single wish in the same state: nothing is to be decided then.
+// single wish, unless its request is to be issued anew: nothing is to be decided
+// then.
 func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (job op.Job, ok bool, err error) {
 	if len(steps) != 1 || sub.IdempotencyKey != "" {
 		return job, false, nil
@@ -152,7 +167,10 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 	}
 	err = g.view(ctx, func(tx *store.Tx) error {
 		s, found, err := openWish(tx, sub.Requester, steps[0].step)
-		if err != nil || !found || s.Fingerprint != steps[0].step.Fingerprint {
+		// A step that is only planned is classified again when it runs, on what is
+		// there then. Asking again would decide nothing.
+		moved := s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint
+		if err != nil || !found || moved {
 			return err
 		}
 		if job, err = journal.ReadJob(tx, s.ID.Job); err != nil {
@@ -235,13 +253,17 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 			// What an operator wrote cannot be issued anew: this is another wish.
 			e := about(audit.Superseded, "gate", s)
 			e.Code, e.Detail = op.Superseded, "the target is not as it was when an operator signed"
-			return 0, g.close(tx, s, op.StateSuperseded, op.Superseded, e)
+			return 0, g.close(tx, s, e)
 		}
 	}
-	if err := journal.AddRequester(tx, s.ID.Job, sub.Requester); err != nil {
+	if err := g.Spend(tx, sub.Requester, rowCost+int64(len(sub.IdempotencyKey))); err != nil {
 		return 0, err
 	}
-	if err := g.append(tx, withPID(about(audit.Joined, sub.Requester.String(), s), sub.Requester)); err != nil {
+	added, err := journal.AddRequester(tx, s.ID.Job, sub.Requester)
+	if err == nil && added {
+		err = g.append(tx, withPID(about(audit.Joined, sub.Requester.String(), s), sub.Requester))
+	}
+	if err != nil {
 		return 0, err
 	}
 	if moved {
@@ -254,6 +276,9 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.Job, error) {
 	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason, CreatedAt: now.UTC()}
 	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
+		return job, err
+	}
+	if err := g.Spend(tx, sub.Requester, costOf(sub, steps)); err != nil {
 		return job, err
 	}
 	id, err := journal.NewJob(tx, sub.Requester, sub.Reason, now)

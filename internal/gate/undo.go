@@ -1,14 +1,12 @@
 package gate
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
 
 	"gated/internal/audit"
 	"gated/internal/journal"
-	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -24,26 +22,12 @@ type undo struct {
 // undoOf returns what would take the step back, as JSON, or "" for a step that
 // leaves nothing to take back or whose undoing would take more than it gave.
 func undoOf(s op.Step, before op.Observed) string {
-	var u undo
-	switch s.Op {
-	case "guest.create", "guest.clone":
-		u.Op = "guest.destroy"
-	case "guest.destroy":
-		u = undo{"guest.undelete", op.Params{"incarnation": string(s.Incarnation)}}
-	case "guest.start":
-		if before.Running == "stopped" {
-			u.Op = "guest.stop"
-		}
-	case "guest.stop":
-		if before.Running == "running" {
-			u.Op = "guest.start"
-		}
-	case "guest.set-config":
-		if old := previous(s, before); len(old) > 0 {
-			u = undo{"guest.set-config", old}
-		}
+	spec, err := op.Lookup(s.Op)
+	if err != nil || spec.Undo == nil || s.Undoes > 0 {
+		return ""
 	}
-	if u.Op == "" || s.Undoes > 0 {
+	var u undo
+	if u.Op, u.Params = spec.Undo(s, before); u.Op == "" {
 		return ""
 	}
 	b, err := json.Marshal(u)
@@ -51,18 +35,6 @@ func undoOf(s op.Step, before op.Observed) string {
 		panic("gate: params do not encode: " + err.Error())
 	}
 	return string(b)
-}
-
-// previous returns the fields that the step changes as they were. Protection
-// and labels stay: to take them back could only take protection away.
-func previous(s op.Step, before op.Observed) op.Params {
-	old := op.Params{}
-	for _, name := range []string{"memory", "cpus", "command"} {
-		if s.Params.Has(name) && before.Spec.Has(name) {
-			old[name] = before.Spec[name]
-		}
-	}
-	return old
 }
 
 // endJob is called when a step ended without success: what the job still had to
@@ -96,22 +68,9 @@ func (g *Gate) endJob(tx *store.Tx, cause op.Step) error {
 }
 
 func (g *Gate) cancelRest(tx *store.Tx, s, cause op.Step) error {
-	if s.State == op.StatePending {
-		r, err := journal.ReadRequest(tx, s.ID)
-		if err != nil {
-			return err
-		}
-		if err := nonce.Spend(tx, r.Nonce, nonce.Cancelled); err != nil {
-			return err
-		}
-	}
 	e := about(audit.Cancelled, "gate", s)
 	e.Code, e.Detail = op.Cancelled, fmt.Sprintf("%s did not succeed", cause.ID)
-	moved, err := journal.Move(tx, s.ID, s.State, op.StateCancelled, op.Cancelled, e.Detail, g.clock.Now().Now)
-	if err != nil || !moved {
-		return errors.Join(err, fmt.Errorf("step %s moved under its own transaction", s.ID))
-	}
-	return g.append(tx, e)
+	return g.shut(tx, s, e)
 }
 
 // compensate plans a step for each one that succeeded and can be taken back.
@@ -137,14 +96,16 @@ func (g *Gate) compensate(tx *store.Tx, steps []op.Step) error {
 		s := op.Step{ID: op.StepID{Job: done.ID.Job, Index: index}, Op: u.Op, Target: done.Target, Params: u.Params,
 			Incarnation: done.Incarnation, Undoes: done.ID.Index, State: op.StatePlanned, UpdatedAt: g.clock.Now().Now,
 			Verdict: op.Verdict{Class: op.Benign, Rule: "compensation", Why: "classified again before it runs"}}
-		if u.Op == "guest.undelete" {
+		if spec, err := op.Lookup(u.Op); err != nil {
+			return err
+		} else if spec.Creates {
 			s.Incarnation = "" // nothing has the name now
 		}
 		if err := journal.AddStep(tx, s); err != nil {
 			return err
 		}
 		e := about(audit.Compensated, "gate", s)
-		e.Detail = "takes back " + done.ID.String()
+		e.Detail, e.Why = "takes back "+done.ID.String(), s.Verdict.Why
 		if err := g.append(tx, e); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gated/internal/audit"
@@ -52,7 +53,7 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 		for _, s := range rej.Signers {
 			e.Signers = append(e.Signers, signedBy(s, time.Time{}).String())
 		}
-		if err := g.close(tx, r.Step, op.StateRejected, op.Rejected, e); err != nil {
+		if err := g.close(tx, r.Step, e); err != nil {
 			return err
 		}
 		r, err = journal.ReadRequest(tx, id)
@@ -104,11 +105,11 @@ func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id
 }
 
 // Cancel withdraws the caller's own wish for a job, before anything of it was
-// dispatched; the job ends when nobody wants it any more. Root and the gate's
-// own uid cancel for everybody.
+// dispatched; the job ends when nobody wants it any more. Root and Config.UID
+// cancel for everybody.
 func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job, error) {
 	var job op.Job
-	err := g.decide(ctx, by, audit.Entry{Job: id.String()}, func(tx *store.Tx) (err error) {
+	err := g.decideOr(ctx, by, audit.Entry{Job: id.String()}, func(tx *store.Tx) (err error) {
 		if job, err = journal.ReadJob(tx, id); err != nil {
 			return err
 		}
@@ -139,27 +140,27 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 		}
 		e := withPID(about(audit.Cancelled, by.String(), job.Steps[0]), by)
 		e.Code = op.Cancelled
-		if err := g.close(tx, job.Steps[0], op.StateCancelled, op.Cancelled, e); err != nil {
+		if err := g.close(tx, job.Steps[0], e); err != nil {
 			return err
 		}
 		job, err = journal.ReadJob(tx, id)
 		crashpoint.Here(crashpoint.CancelWritten)
 		return err
-	})
+	}, nil)
 	crashpoint.Here(crashpoint.CancelKept)
 	return job, err
 }
 
 // Withdraw ends what a desired set no longer wishes of a target: everything of
-// that set that is open and not dispatched, other than keep. What waited is
+// that set that is open and not dispatched, other than the steps of keep. What waited is
 // superseded, what was authorized is cancelled, and what an operator rejected
 // may be asked again.
-func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.Ask) error {
+func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep []op.Ask) error {
 	by := op.Requester{Source: op.SourceDesired, Set: set}
 	var gone []op.Step
 	var rejected bool
 	err := g.view(ctx, func(tx *store.Tx) (err error) {
-		if keep == nil {
+		if len(keep) == 0 {
 			rejected, err = journal.HasRejected(tx, t, by.String())
 		}
 		if err == nil {
@@ -192,13 +193,13 @@ func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.A
 				}
 				continue
 			}
-			to, kind, code := op.StateSuperseded, audit.Superseded, op.Superseded
+			kind := audit.Superseded
 			if s.State == op.StateAuthorized {
-				to, kind, code = op.StateCancelled, audit.Cancelled, op.Cancelled
+				kind = audit.Cancelled
 			}
 			e := about(kind, by.String(), s)
 			e.Detail = "desired state no longer asks for it"
-			if err := g.close(tx, s, to, code, e); err != nil {
+			if err := g.close(tx, s, e); err != nil {
 				return err
 			}
 		}
@@ -206,7 +207,7 @@ func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep *op.A
 	})
 }
 
-func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep *op.Ask) ([]op.Step, error) {
+func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep []op.Ask) ([]op.Step, error) {
 	open, err := journal.OpenSteps(tx, t)
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep *op.Ask) ([]op.S
 		if s.State == op.StateDispatched || s.Undoes != 0 {
 			continue
 		}
-		if keep != nil && s.Op == keep.Op && s.Params.Equal(keep.Params) {
+		if slices.ContainsFunc(keep, func(a op.Ask) bool { return s.Op == a.Op && s.Params.Equal(a.Params) }) {
 			continue
 		}
 		who, err := journal.Requesters(tx, s.ID.Job)
@@ -253,44 +254,4 @@ func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
 	return g.decide(ctx, by, audit.Entry{Target: o.Target.String()}, func(tx *store.Tx) error {
 		return g.promoteSeen(tx, by.String(), o, "desired state "+set+" mentions it")
 	})
-}
-
-// promoteMade ends it for everything that the job of a step has made so far; why
-// says what the step does.
-func (g *Gate) promoteMade(tx *store.Tx, id op.StepID, why string) error {
-	steps, err := journal.StepsOf(tx, id.Job)
-	if err != nil {
-		return err
-	}
-	for _, made := range steps {
-		if makesNew(made.Op) && made.State == op.StateSucceeded {
-			if err := g.promote(tx, "gate", made.Target, made.Incarnation, id.String()+" of its job "+why); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// promoteSeen ends it for what is there now, and for what that was when this gate
-// made it: a back end may know the same guest by another identity while a disk
-// more is in it, and by the first one again when that is gone.
-func (g *Gate) promoteSeen(tx *store.Tx, by string, o op.Observed, why string) error {
-	if err := g.promote(tx, by, o.Target, o.Incarnation, why); err != nil {
-		return err
-	}
-	was, err := journal.MadeWith(tx, cmp.Or(o.Birth, o.Marked))
-	if err != nil || was == "" || was == o.Incarnation {
-		return err
-	}
-	return g.promote(tx, by, o.Target, was, why)
-}
-
-// promote ends for ever that an incarnation may be destroyed unsigned.
-func (g *Gate) promote(tx *store.Tx, by string, t op.Target, inc op.Incarnation, why string) error {
-	ended, err := journal.EndScratch(tx, inc, why)
-	if err != nil || !ended {
-		return err
-	}
-	return g.append(tx, audit.Entry{Kind: audit.Promoted, By: by, Target: t.String(), Incarnation: inc, Detail: why})
 }

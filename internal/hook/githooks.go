@@ -20,6 +20,7 @@ const maxScript = 64 << 10
 type HooksDir struct {
 	Path     string // without symbolic links
 	WorkTree string // in which it was asked
+	Config   string // git's configuration file of the repository
 	inTree   bool   // Path is in the work tree, and not in the repository's own directory
 	outside  string // it is in neither, so that it serves others, too: what says so
 	own      string // where it would be without that
@@ -73,7 +74,7 @@ func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) 
 			return HooksDir{}, err
 		}
 	}
-	d := HooksDir{Path: asked, WorkTree: tree, own: filepath.Join(common, "hooks")}
+	d := HooksDir{Path: asked, WorkTree: tree, Config: filepath.Join(common, "config"), own: filepath.Join(common, "hooks")}
 	switch {
 	case isIn(common, asked):
 	case isIn(tree, asked):
@@ -162,17 +163,28 @@ func lstat(path string) (fs.FileInfo, error) {
 	return info, err
 }
 
+// Paths returns where the hooks are that gated would install.
+func (d HooksDir) Paths() []string {
+	var out []string
+	for _, name := range gitHooks {
+		out = append(out, filepath.Join(d.Path, name))
+	}
+	return out
+}
+
 // GitState is how one of git's hooks is installed.
 type GitState struct {
 	Name    string
 	Path    string
-	There   bool  // some hook is
-	Ours    bool  // and it is gated's script, edited or not
-	Edited  bool  // since gated wrote it
-	Runs    bool  // git runs it: it is a file that may be executed
-	Chained bool  // another hook is kept beside it, which ours runs first
-	Names   bool  // it is not gated's, and names a hook of gated's all the same
-	Setup   Setup // what the hook is told, of a script of ours that nobody edited
+	There   bool   // some hook is
+	Ours    bool   // and it is gated's script, edited or not
+	Edited  bool   // since gated wrote it
+	Runs    bool   // git runs it: it is a file that may be executed
+	Chained bool   // another hook is kept beside it, which ours runs first
+	Names   bool   // it is not gated's, and names a hook of gated's all the same
+	Known   bool   // it is, to the byte, what InstallGit writes for Program and Setup
+	Program string // that it calls, if Known
+	Setup   Setup  // what the hook is told, of a script of ours that nobody edited
 }
 
 // Hooks says how the hooks are installed that gated would install. Errors are
@@ -190,6 +202,7 @@ func (d HooksDir) Hooks() ([]GitState, error) {
 		s.Names = !s.Ours && strings.Contains(string(h.content), "hook "+name)
 		if h.by == asWritten {
 			s.Setup = calledBy(h.content).setup()
+			s.Program, s.Known = scriptAsInstalled(name, h.content)
 		}
 		if info, err := os.Stat(h.path); err == nil {
 			s.Runs = info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0

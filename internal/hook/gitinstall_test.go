@@ -135,12 +135,6 @@ func TestAHookThatWasThereIsChained(t *testing.T) {
 	require.Error(t, cmd.Run())
 	require.Equal(t, 7, cmd.ProcessState.ExitCode())
 	require.NoFileExists(t, record)
-
-	// In a trial theirs is not run.
-	cmd = exec.Command(r.hook("pre-push"), "origin", bare)
-	cmd.Env, cmd.Dir = append(r.env, TrialVariable+"=1"), r.dir
-	require.NoError(t, cmd.Run())
-	require.Equal(t, "ours hook pre-push --on-failure warn origin "+bare+"\n", content(t, record))
 }
 
 // TestStandardInputReachesBoth: as it was, whoever reads how much of it.
@@ -415,8 +409,8 @@ func TestHowHooksAreInstalled(t *testing.T) {
 	r.writeHook("pre-commit", "#!/bin/sh\nexec gated hook pre-commit\n", 0o644)
 	require.Equal(t, GitState{Name: "pre-commit", Path: r.hook("pre-commit"), There: true, Names: true}, states()[0])
 	r.install(r.options(program))
-	require.Equal(t, GitState{Name: "pre-commit", Path: r.hook("pre-commit"), There: true, Ours: true, Runs: true, Chained: true, Setup: Setup{OnFailure: Warn}}, states()[0])
-	require.Equal(t, GitState{Name: "pre-push", Path: r.hook("pre-push"), There: true, Ours: true, Runs: true, Setup: Setup{OnFailure: Warn}}, states()[1])
+	require.Equal(t, GitState{Name: "pre-commit", Path: r.hook("pre-commit"), There: true, Ours: true, Runs: true, Chained: true, Known: true, Program: program, Setup: Setup{OnFailure: Warn}}, states()[0])
+	require.Equal(t, GitState{Name: "pre-push", Path: r.hook("pre-push"), There: true, Ours: true, Runs: true, Known: true, Program: program, Setup: Setup{OnFailure: Warn}}, states()[1])
 	r.writeHook("pre-push", content(t, r.hook("pre-push"))+"x\n", 0o755)
 	require.True(t, states()[1].Edited)
 }

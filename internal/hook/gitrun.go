@@ -28,13 +28,15 @@ type Repository struct {
 }
 
 // gitVariables keep git from writing the index in passing, from asking anybody,
-// from fetching, and from showing other objects than those that are pushed.
+// from fetching, and from showing other objects than those that are pushed. An
+// older git, which does not know GIT_NO_LAZY_FETCH, is allowed no protocol: for a
+// fetch it would run what the repository's configuration names.
 var gitVariables = []string{
-	"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "LC_ALL=C",
+	"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "LC_ALL=C",
 }
 
 func (r Repository) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager", "-c", "core.fsmonitor=false"}, args...)...)
 	env := r.Env
 	if env == nil {
 		env = os.Environ()

@@ -15,9 +15,6 @@ var gitHooks = []string{"pre-commit", "pre-push"}
 const (
 	// chainedSuffix is what a hook is called that was there before ours.
 	chainedSuffix = ".gated-chained"
-	// TrialVariable, if it is not empty, keeps the script from running the hook
-	// that was there before: a trial is to try ours alone.
-	TrialVariable = "GATED_HOOK_TRIAL"
 	// marker begins the line by which a script of ours is known. What follows is
 	// the digest of the lines below it, so that an edited one is known, too.
 	marker = "# gated hook script v1 sha256:"
@@ -62,7 +59,7 @@ REFS
 }
 `
 	}
-	body := fmt.Sprintf(scriptText, name+chainedSuffix, keep, TrialVariable, first, Quote(o.Program), gone, then, line)
+	body := fmt.Sprintf(scriptText, name+chainedSuffix, keep, first, Quote(o.Program), gone, then, line)
 	return []byte("#!/bin/sh\n" + marker + digest([]byte(body)) + "\n" + body), nil
 }
 
@@ -70,7 +67,7 @@ REFS
 const scriptText = `# gated hook install --git wrote this, and gated hook uninstall --git takes it out.
 # Put lines of your own into %s beside it, which is run first.
 old="$0` + chainedSuffix + `"
-%sif [ -z "${%s-}" ] && [ -x "$old" ]; then
+%sif [ -x "$old" ]; then
 	%s || exit $?
 fi
 if [ ! -x %s ]; then
@@ -88,6 +85,15 @@ func calledBy(script []byte) called {
 		line = strings.TrimLeft(rest, " ")
 	}
 	return readLine(line)
+}
+
+// scriptAsInstalled reports whether a script is, to the byte, the one that
+// InstallGit writes for some program, and returns that. The digest in a script
+// proves nothing here, because anybody can write one.
+func scriptAsInstalled(name string, script []byte) (program string, ok bool) {
+	c := calledBy(script)
+	written, err := GitOptions{Program: c.program}.script(name, c.setup())
+	return c.program, err == nil && c.setup().OnFailure != "" && bytes.Equal(written, script)
 }
 
 func digest(body []byte) string {

@@ -48,7 +48,10 @@ func (s Setup) over(installed Setup) Setup {
 }
 
 // line returns how a hook is called, for sh. BadParams as Command.
-func (s Setup) line(program, hook string) (string, error) {
+func (s Setup) line(program, hook string) (string, error) { return Command(program, s.Args(hook)...) }
+
+// Args returns the arguments by which gated is called as that hook.
+func (s Setup) Args(hook string) []string {
 	args := []string{"hook", hook, "--on-failure", string(s.OnFailure)}
 	if s.Deadline > 0 {
 		args = append(args, "--deadline", s.Deadline.String())
@@ -59,7 +62,17 @@ func (s Setup) line(program, hook string) (string, error) {
 	if s.Socket != "" {
 		args = append(args, "--socket", s.Socket)
 	}
-	return Command(program, args...)
+	return args
+}
+
+// asInstalled reports whether a line is, to the byte, the one that Install or
+// InstallGit writes for some program and some setup, and returns those. Whatever
+// else a line says beside that, sh would do as well.
+func asInstalled(line, hook string) (program string, s Setup, ok bool) {
+	c := readLine(line)
+	s = c.setup()
+	written, err := s.line(c.program, hook)
+	return c.program, s, err == nil && s.OnFailure != "" && written == line
 }
 
 // called is a line that calls a hook of gated's, as it is written, be it by hand.

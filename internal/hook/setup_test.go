@@ -64,7 +64,7 @@ func TestWhatWasWrittenByHand(t *testing.T) {
 		program + " hook pre-tool-use --deadline 0s --on-failure maybe": {
 			"--on-failure warn", []string{"on-failure: maybe -> warn", "deadline: 0s -> the default"}},
 		program + ` hook pre-tool-use --socket "$HOME/s"`: {
-			"--on-failure warn", []string{`socket: "$HOME/s" -> as the environment says`}},
+			"--on-failure warn", []string{`socket: "\"$HOME/s\"" -> as the environment says`}},
 		program + " hook pre-tool-use --exit-code=false --deadline": {"--on-failure warn", nil},
 		program + " hook pre-tool-use":                              {"--on-failure warn", nil},
 	} {

@@ -11,7 +11,9 @@ import (
 
 // ToolState is a hook of gated's in an agent's settings.
 type ToolState struct {
-	Command string   // the line, for sh -c
+	Command string   // the line, as it is in the settings; it is never run
+	Program string   // that it calls, if Known
+	Known   bool     // Command is, to the byte, what Install writes for Program and Setup
 	Matcher string   // as it is in the settings
 	Tools   []string // of Tools, those that it matches
 	Timeout int64    // seconds after which the harness goes on without it; 0: its own default
@@ -61,6 +63,9 @@ func (t tree) state(p place) ToolState {
 	at = p.of[p.hook]
 	err := json.Unmarshal(t.text[at.start:at.end], &c)
 	out := ToolState{Command: c.Command, Setup: readLine(c.Command).setup()}
+	if program, setup, ok := asInstalled(c.Command, "pre-tool-use"); ok {
+		out.Program, out.Setup, out.Known = program, setup, true
+	}
 	_ = json.Unmarshal(group.Matcher, &out.Matcher)
 	_ = json.Unmarshal(c.Timeout, &out.Timeout)
 	switch {

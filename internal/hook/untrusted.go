@@ -3,8 +3,9 @@ package hook
 import (
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"gated/internal/op"
 )
 
 // The lines between which the words of other agents stand. Neither can be
@@ -59,8 +60,7 @@ func escaped(r rune) string {
 	switch {
 	case strings.ContainsRune("<>`", r):
 		return `\x` + strconv.FormatInt(int64(r), 16)
-	case r == '\u2800' || !unicode.IsPrint(r), // leaves nothing to see
-		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+	case op.Hidden(r):
 		quoted := strconv.QuoteRuneToASCII(r)
 		return quoted[1 : len(quoted)-1]
 	case r == '"' || r == '\\':

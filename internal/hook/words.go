@@ -101,7 +101,7 @@ func lifeWords(r api.Reservation) string {
 // may hold names that somebody chose.
 func whyUnchecked(err error) string {
 	text := err.Error()
-	if op.CheckText("", text) != nil {
+	if !op.Shows(text) {
 		text = neutral(text, maxField)
 	}
 	return fmt.Sprintf(wordsUnchecked, bounded(text, maxField))
@@ -110,7 +110,7 @@ func whyUnchecked(err error) string {
 // forShell quotes one word of a line for sh. A word that a person could not see
 // as it is becomes PATTERN, for the reader to fill in.
 func forShell(word string) string {
-	if op.CheckText("", word) != nil || neutral(word, maxField) != `"`+strings.ReplaceAll(word, `\`, `\\`)+`"` {
+	if !op.Shows(word) || neutral(word, maxField) != `"`+strings.ReplaceAll(word, `\`, `\\`)+`"` {
 		return "PATTERN"
 	}
 	if strings.HasPrefix(word, "-") {

@@ -11,13 +11,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 const (
@@ -199,6 +199,9 @@ func (x *exchange) dial() (*http.Client, error) {
 		return x.client, nil
 	}
 	pem, err := readFile(x.ca, maxCA)
+	if errors.Is(err, op.NotAllowed) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, op.Refuse(op.Unavailable, "the hub's certificates: %v", err)
 	}
@@ -261,12 +264,7 @@ func nearOnly(_, address string, _ syscall.RawConn) error {
 }
 
 func readFile(path string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	b, err := ownfile.Own().Read(path, most)
 	if err == nil && int64(len(b)) > most {
 		err = op.Refuse(op.Oversized, "%s has more than %d bytes", path, most)
 	}

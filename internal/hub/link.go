@@ -22,7 +22,7 @@ type Gate interface {
 	ApproveOffline(ctx context.Context, by op.Requester, e authz.Envelope) (op.Request, error)
 	Request(ctx context.Context, id op.RequestID) (op.Request, error)
 	// Requests lists requests by state.
-	Requests(ctx context.Context, state op.State) ([]op.Request, error)
+	EachRequest(ctx context.Context, state op.State, fn func(op.Request) error) error
 	// NoteRefused writes a refusal to the audit log that the gate was not asked for.
 	NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal)
 }

@@ -96,19 +96,19 @@ func (l *Link) compose(ctx context.Context) (Report, error) {
 		refusal := op.AsRefusal(s.Err)
 		r.Error = &api.Error{Code: refusal.Code, Detail: clip(refusal.Detail)}
 	}
-	pending, err := l.Gate.Requests(ctx, op.StatePending)
-	if err != nil {
-		return r, err
-	}
-	waits := make(map[op.Target]bool, len(pending))
-	of := make(map[string]op.Request, len(pending)) // by set and target
-	for _, q := range pending {
+	waits := map[op.Target]bool{}
+	of := map[string]op.Request{} // by set and target; id and time alone
+	err := l.Gate.EachRequest(ctx, op.StatePending, func(q op.Request) error {
 		for _, by := range q.Requesters {
 			if by.Source == op.SourceDesired {
 				waits[q.Step.Target] = true
-				of[by.Set+" "+q.Step.Target.String()] = q
+				of[by.Set+" "+q.Step.Target.String()] = op.Request{ID: q.ID, CreatedAt: q.CreatedAt}
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return r, err
 	}
 	sets, unmet, left := l.Standing(waits, maxGuests)
 	for _, s := range sets {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // maxToken bounds a token, in bytes.
@@ -18,11 +19,13 @@ const maxToken = 1024
 var tokenText = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
 
 // ReadTokenFile returns the token that a file holds on its one line: at least 16
-// characters as RFC 6750 has them. One that others may read or write, that is
-// somebody else's, no regular file or a link is refused as NotAllowed; one that
-// holds no token as Malformed; one that is not there as Unavailable. No error
-// says what is in it.
+// characters as RFC 6750 has them. A file that others may read or change, that is
+// no regular file or a link is refused as NotAllowed; one that holds no token as
+// Malformed; one that is not there as Unavailable. No error says what is in it.
 func ReadTokenFile(path string) (string, error) {
+	if err := ownfile.Own().CheckAbove(path); errors.Is(err, op.NotAllowed) {
+		return "", err
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		return "", op.Refuse(op.NotAllowed, "%s is a symbolic link", path).WithHint("name the file itself")
@@ -35,12 +38,13 @@ func ReadTokenFile(path string) (string, error) {
 	if err != nil {
 		return "", op.Refuse(op.Unavailable, "the token: %v", err)
 	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	switch {
-	case !info.Mode().IsRegular():
+	if !info.Mode().IsRegular() {
 		return "", op.Refuse(op.NotAllowed, "%s is no regular file", path)
-	case owner != uint32(os.Geteuid()) && owner != 0:
-		return "", op.Refuse(op.NotAllowed, "%s is uid %d's", path, owner)
+	}
+	if err := ownfile.Own().CheckOpen(f); err != nil {
+		return "", err
+	}
+	switch {
 	case info.Mode().Perm()&0o077 != 0:
 		return "", op.Refuse(op.NotAllowed, "%s may be read by others", path).WithHint("chmod 600 %s", path)
 	}

@@ -293,7 +293,7 @@ func garbage(i int) api.Envelope {
 // refusals counts the entries of the audit log about refusals.
 func (w *world) refusals() (n int) {
 	w.t.Helper()
-	bodies, err := w.gate.EventTexts(w.ctx, 0, 100_000)
+	bodies, err := w.gate.EventTexts(w.ctx, 0, 100_000, 0)
 	require.NoError(w.t, err)
 	for _, b := range bodies {
 		e, err := api.ParseEntry(b)

@@ -18,16 +18,17 @@ func NewJob(tx *store.Tx, by op.Requester, reason string, now time.Time) (op.Job
 	if err != nil {
 		return 0, fmt.Errorf("insert job: %w", err)
 	}
-	return op.JobID(id), AddRequester(tx, op.JobID(id), by)
+	_, err = AddRequester(tx, op.JobID(id), by)
+	return op.JobID(id), err
 }
 
-// AddRequester lets one more requester want the job; one that is there already
-// is no error.
-func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) error {
-	_, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, ?, ?, ?, ?, ?, ?)
+// AddRequester lets one more requester want the job, and reports whether it did
+// not want it before.
+func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) (added bool, err error) {
+	n, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT(job, who) DO NOTHING`,
 		int64(job), by.String(), string(by.Source), int64(by.UID), int64(by.PID), by.Agent, by.Set)
-	return err
+	return n == 1, err
 }
 
 // DropRequester withdraws one requester and returns how many are left.
@@ -83,6 +84,7 @@ type Filter struct {
 	After   op.JobID // only younger jobs
 	Through op.JobID // none younger than this; 0: no bound
 	Limit   int      // 0: no bound
+	Bytes   int      // no more once the jobs weigh as much; 0: no bound
 }
 
 // ReadJobs returns jobs, oldest first. Of those of a closed state it examines
@@ -100,6 +102,7 @@ func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 		return nil, err
 	}
 	var out []op.Job
+	weight := 0
 	for _, id := range ids {
 		j, err := ReadJob(tx, id)
 		if err != nil {
@@ -108,7 +111,8 @@ func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 		if f.State != "" && j.State() != f.State {
 			continue
 		}
-		if out = append(out, j); len(out) == limit {
+		weight += j.Weight()
+		if out = append(out, j); len(out) == limit || f.Bytes > 0 && weight >= f.Bytes {
 			break
 		}
 	}

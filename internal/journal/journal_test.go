@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ var (
 func newStore(t testing.TB) *store.Store {
 	return fscktest.Open(t, filepath.Join(t.TempDir(), "journal.db"),
 		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople},
-			{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs}}})
+			{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs},
+			{Version: 4, Name: "used", SQL: journal.SchemaUsed},
+			{Version: 5, Name: "quotas", SQL: journal.SchemaQuotas},
+			{Version: 6, Name: "before", SQL: journal.SchemaBefore}}})
 }
 
 func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {
@@ -56,8 +60,12 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		a, b := step(0, 0, op.StatePlanned), step(0, 0, op.StatePending)
 		b.Undoes, b.Code, b.Detail = 1, op.Conflict, "said"
 		id := add(t, tx, uid, a, b)
-		require.NoError(t, journal.AddRequester(tx, id, hub))
-		require.NoError(t, journal.AddRequester(tx, id, uid), "once more is no error")
+		added, err := journal.AddRequester(tx, id, hub)
+		require.NoError(t, err)
+		require.True(t, added)
+		added, err = journal.AddRequester(tx, id, uid)
+		require.NoError(t, err, "once more is no error")
+		require.False(t, added)
 		j, err := journal.ReadJob(tx, id)
 		require.NoError(t, err)
 		a.ID, b.ID = op.StepID{Job: id, Index: 1}, op.StepID{Job: id, Index: 2}
@@ -84,20 +92,53 @@ func TestMoveIsACompareAndSet(t *testing.T) {
 				if wrong == from {
 					continue
 				}
-				moved, err := journal.Move(tx, id, wrong, op.StateAuthorized, "", "", now)
-				require.NoError(t, err)
-				require.False(t, moved, "%s is not %s", from, wrong)
-				moved, err = journal.Dispatch(tx, id, wrong, "", now)
-				require.NoError(t, err)
-				require.False(t, moved)
+				for _, tr := range op.Transitions {
+					if tr.Allows(wrong) {
+						moved, err := journal.Move(tx, id, wrong, tr, "", "", now)
+						require.NoError(t, err)
+						require.False(t, moved, "%s is not %s", from, wrong)
+					}
+				}
+				if wrong == op.StatePlanned || wrong == op.StateAuthorized {
+					moved, err := journal.Dispatch(tx, id, wrong, "", nil, now)
+					require.NoError(t, err)
+					require.False(t, moved)
+				}
 			}
 			s, err := journal.ReadStep(tx, id)
 			require.NoError(t, err)
 			require.Equal(t, from, s.State)
 			require.Zero(t, s.Attempts)
-			moved, err := journal.Move(tx, id, from, op.StateFailed, op.Conflict, "why", now.Add(time.Second))
-			require.NoError(t, err)
-			require.True(t, moved)
+		}
+	})
+}
+
+// A step changes in the ways of the table alone.
+func TestMoveFollowsTheTable(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		for _, from := range op.States {
+			for _, tr := range append(slices.Clone(op.Transitions), op.Transition{}) {
+				id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
+				moved, err := journal.Move(tx, id, from, tr, op.Conflict, "why", now.Add(time.Second))
+				s, readErr := journal.ReadStep(tx, id)
+				require.NoError(t, readErr)
+				if slices.Contains(tr.From, from) {
+					require.NoError(t, err)
+					require.True(t, moved)
+					require.Equal(t, tr.To, s.State)
+					continue
+				}
+				require.Error(t, err, "%s says %s", from, tr.Entry)
+				require.Equal(t, from, s.State)
+			}
+			id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
+			moved, err := journal.Dispatch(tx, id, from, "", nil, now)
+			if from == op.StatePlanned || from == op.StateAuthorized {
+				require.NoError(t, err)
+				require.True(t, moved)
+			} else {
+				require.Error(t, err)
+			}
 		}
 	})
 }
@@ -106,16 +147,18 @@ func TestDispatchCountsAndClears(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePlanned)), Index: 1}
 		for attempt := 1; attempt <= 3; attempt++ {
-			moved, err := journal.Dispatch(tx, id, op.StatePlanned, "undo", now)
+			before := [][]string{{"a", "b"}, {}, nil}[attempt-1]
+			moved, err := journal.Dispatch(tx, id, op.StatePlanned, "undo", before, now)
 			require.NoError(t, err)
 			require.True(t, moved)
 			require.NoError(t, journal.SetTask(tx, id, "t1"))
 			s, err := journal.ReadStep(tx, id)
 			require.NoError(t, err)
+			require.Equal(t, before, s.Before, "none is another thing than not known")
 			require.Equal(t, attempt, s.Attempts)
 			require.Equal(t, "t1", s.Task)
 			require.Empty(t, s.Code)
-			moved, err = journal.Move(tx, id, op.StateDispatched, op.StatePlanned, op.Unavailable, "again", now)
+			moved, err = journal.Move(tx, id, op.StateDispatched, op.TransitionOf("retried"), op.Unavailable, "again", now)
 			require.NoError(t, err)
 			require.True(t, moved)
 		}
@@ -410,31 +453,37 @@ func TestRequestsAndSignatures(t *testing.T) {
 		require.Equal(t, "n2", got.Nonce)
 
 		for state, n := range map[op.State]int{"": 1, op.StatePending: 1, op.StateAuthorized: 0, op.StateRejected: 0} {
-			rs, err := journal.ReadRequests(tx, state)
+			rs, err := journal.ReadRequests(tx, journal.RequestFilter{State: state})
 			require.NoError(t, err)
 			require.Len(t, rs, n, state)
 		}
 	})
 }
 
-func TestExpiring(t *testing.T) {
+func TestOutOfTime(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
+		const skew = time.Minute
+		offline := false
 		put := func(state op.State, issued, expires time.Time) op.StepID {
 			id := op.StepID{Job: add(t, tx, uid, step(0, 0, state)), Index: 1}
-			require.NoError(t, journal.PutRequest(tx, op.Request{ID: id, CreatedAt: now, IssuedAt: issued, ExpiresAt: expires, Payload: []byte{}}))
+			require.NoError(t, journal.PutRequest(tx, op.Request{ID: id, CreatedAt: now, IssuedAt: issued, ExpiresAt: expires, Payload: []byte{}, Offline: offline}))
 			return id
 		}
 		a := put(op.StatePending, now.Add(-2*time.Hour), now.Add(-time.Hour))
-		put(op.StatePending, now.Add(-time.Hour), now)
+		put(op.StatePending, now.Add(-time.Hour), now.Add(-skew))
 		b := put(op.StatePending, now, now.Add(time.Hour+1))
 		put(op.StateAuthorized, now.Add(-2*time.Hour), now.Add(-time.Hour))
 		put(op.StateExpired, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		put(op.StatePending, now.Add(skew), now.Add(time.Hour))
+		c := put(op.StatePending, now.Add(skew+1), now.Add(time.Hour))
+		offline = true
+		put(op.StatePending, now.Add(skew+1), now.Add(time.Hour))
 		for _, c := range []struct {
 			after op.StepID
 			limit int
 			want  []op.StepID
-		}{{op.StepID{}, 10, []op.StepID{a, b}}, {op.StepID{}, 1, []op.StepID{a}}, {a, 10, []op.StepID{b}}, {b, 10, nil}} {
-			ids, err := journal.Expiring(tx, now, time.Hour, c.after, c.limit)
+		}{{op.StepID{}, 10, []op.StepID{a, b, c}}, {op.StepID{}, 1, []op.StepID{a}}, {a, 10, []op.StepID{b, c}}, {c, 10, nil}} {
+			ids, err := journal.OutOfTime(tx, now, skew, time.Hour, c.after, c.limit)
 			require.NoError(t, err)
 			require.Equal(t, c.want, ids)
 		}

@@ -61,12 +61,12 @@ func TestRequestsOfAClosedStateAreTheNewest(t *testing.T) {
 			id := op.StepID{Job: add(t, tx, uid, step(0, 0, state)), Index: 1}
 			require.NoError(t, journal.AddRequest(tx, op.Request{ID: id, CreatedAt: now, Payload: []byte{}}))
 		}
-		rs, err := journal.ReadRequests(tx, op.StateRejected)
+		rs, err := journal.ReadRequests(tx, journal.RequestFilter{State: op.StateRejected})
 		require.NoError(t, err)
 		require.Len(t, rs, most)
 		require.EqualValues(t, n-most+1, rs[0].ID.Job, "oldest first")
 		require.EqualValues(t, n, rs[most-1].ID.Job)
-		rs, err = journal.ReadRequests(tx, op.StatePending)
+		rs, err = journal.ReadRequests(tx, journal.RequestFilter{State: op.StatePending})
 		require.NoError(t, err)
 		require.Len(t, rs, 1, "what is open is listed, however old")
 	})

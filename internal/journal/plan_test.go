@@ -25,7 +25,7 @@ var hot = map[string]string{
 	"Busy":           "steps_open",
 	"InState":        "steps_state",
 	"PendingOf":      "steps_state",
-	"Expiring":       "steps_state",
+	"OutOfTime":      "steps_state",
 	"Count":          "steps_state",
 	"ByWish":         "steps_wish",
 	"HasRejected":    "steps_rejected",

@@ -11,9 +11,9 @@ import (
 
 // AddProvenance records an incarnation that this gate made.
 func AddProvenance(tx *store.Tx, p op.Provenance) error {
-	_, err := tx.Exec(`INSERT INTO incarnations(incarnation, kind, name, creator, agent, job, scratch, scratch_until, created_at)
-		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(p.Incarnation), p.Target.Kind, p.Target.Name, p.Creator, p.Agent,
-		int64(p.Job), p.Scratch, toNano(p.ScratchUntil), p.CreatedAt.UnixNano())
+	_, err := tx.Exec(`INSERT INTO incarnations(incarnation, kind, name, creator, agent, job, scratch, scratch_until, created_at, content)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(p.Incarnation), p.Target.Kind, p.Target.Name, p.Creator, p.Agent,
+		int64(p.Job), p.Scratch, toNano(p.ScratchUntil), p.CreatedAt.UnixNano(), p.Content)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,13 @@ func IsStorage(tx *store.Tx, id op.StorageID) (is bool, err error) {
 // and reports whether it was still so.
 func EndScratch(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
 	n, err := tx.Exec(`UPDATE incarnations SET ended = ? WHERE incarnation = ? AND ended = ''`, why, string(inc))
+	return n == 1, err
+}
+
+// SetUsed records, once, why the job that made an incarnation may not take it
+// back unsigned any more, and reports whether it was new.
+func SetUsed(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
+	n, err := tx.Exec(`UPDATE incarnations SET used = ? WHERE incarnation = ? AND used = ''`, why, string(inc))
 	return n == 1, err
 }
 
@@ -80,9 +87,9 @@ func ReadProvenance(tx *store.Tx, inc op.Incarnation) (*op.Provenance, error) {
 	}
 	p := op.Provenance{Incarnation: inc}
 	var until, created int64
-	err := tx.QueryRow(`SELECT kind, name, creator, agent, job, scratch, scratch_until, ended, created_at
+	err := tx.QueryRow(`SELECT kind, name, creator, agent, job, scratch, scratch_until, ended, created_at, used, content
 		FROM incarnations WHERE incarnation = ?`, string(inc)).Scan(&p.Target.Kind, &p.Target.Name, &p.Creator, &p.Agent,
-		&p.Job, &p.Scratch, &until, &p.ScratchEnded, &created)
+		&p.Job, &p.Scratch, &until, &p.ScratchEnded, &created, &p.Used, &p.Content)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -28,6 +28,9 @@ func PutRequest(tx *store.Tx, r op.Request) error {
 	if _, err := tx.Exec(`DELETE FROM proofs WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
 		return err
 	}
+	if err := ForgetShowing(tx, r.ID); err != nil {
+		return err
+	}
 	return writeRequest(tx, r, `INSERT INTO requests(job, idx, payload, nonce, facts, need, labels, offline, created_at, issued_at, expires_at)
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT(job, idx) DO UPDATE SET payload = excluded.payload, nonce = excluded.nonce, facts = excluded.facts,
@@ -152,10 +155,18 @@ const (
 	closedListed   = 500
 )
 
-// ReadRequests returns requests, oldest first: those whose step is in the
-// state, or with the empty state those that are open. Of a closed state it
-// returns the newest 500 among the newest 10,000 requests.
-func ReadRequests(tx *store.Tx, state op.State) ([]op.Request, error) {
+// RequestFilter chooses requests.
+type RequestFilter struct {
+	State op.State     // empty: those that are open
+	After op.RequestID // only younger ones
+	Limit int          // 0: no bound
+	Bytes int          // no more once the requests weigh as much; 0: no bound
+}
+
+// ReadRequests returns requests, oldest first. Of a closed state they are among
+// the newest 500 of the newest 10,000 requests.
+func ReadRequests(tx *store.Tx, f RequestFilter) ([]op.Request, error) {
+	state := f.State
 	query := `SELECT job, idx FROM (SELECT r.job, r.idx
 			FROM (SELECT job, idx FROM requests ORDER BY job DESC, idx DESC LIMIT ?) r
 			JOIN steps s ON s.job = r.job AND s.idx = r.idx WHERE s.state = ? ORDER BY r.job DESC, r.idx DESC LIMIT ?)
@@ -176,24 +187,33 @@ func ReadRequests(tx *store.Tx, state op.State) ([]op.Request, error) {
 		return nil, err
 	}
 	var out []op.Request
+	weight := 0
 	for _, id := range ids {
+		if id.Job < f.After.Job || id.Job == f.After.Job && id.Index <= f.After.Index {
+			continue
+		}
 		r, err := ReadRequest(tx, id)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, r)
+		weight += r.Weight()
+		if out = append(out, r); len(out) == f.Limit || f.Bytes > 0 && weight >= f.Bytes {
+			break
+		}
 	}
 	return out, nil
 }
 
-// Expiring returns up to limit requests after the request after that wait for
-// a signature and whose payload expired before t or lives for longer than
-// longest.
-func Expiring(tx *store.Tx, t time.Time, longest time.Duration, after op.RequestID, limit int) ([]op.RequestID, error) {
+// OutOfTime returns up to limit requests after the request after that wait for a
+// signature that cannot count now: the payload expired, lives for longer than
+// longest, or was issued by a clock that was ahead and was set back since. An
+// operator made an offline payload, so only its end matters. skew is how far
+// clocks may differ.
+func OutOfTime(tx *store.Tx, now time.Time, skew, longest time.Duration, after op.RequestID, limit int) ([]op.RequestID, error) {
 	return readStepIDs(tx, `SELECT s.job, s.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
 		WHERE s.state = 'pending_signature' AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
-			AND (s.job, s.idx) > (?, ?) AND (r.expires_at < ? OR r.expires_at - r.issued_at > ?)
-		ORDER BY s.job, s.idx LIMIT ?`, int64(after.Job), after.Index, t.UnixNano(), int64(longest), limit)
+			AND (s.job, s.idx) > (?, ?) AND (r.expires_at < ? OR r.expires_at - r.issued_at > ? OR r.issued_at > ? AND NOT r.offline)
+		ORDER BY s.job, s.idx LIMIT ?`, int64(after.Job), after.Index, now.Add(-skew).UnixNano(), int64(longest), now.Add(skew).UnixNano(), limit)
 }
 
 func readStepIDs(tx *store.Tx, query string, args ...any) ([]op.StepID, error) {

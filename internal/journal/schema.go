@@ -116,3 +116,16 @@ CREATE TABLE desired_sets(
 	updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 `
+
+// SchemaUsed adds whether the job that made an incarnation may still take it back,
+// and what was in it then.
+const SchemaUsed = `
+ALTER TABLE incarnations ADD COLUMN used TEXT NOT NULL DEFAULT '';
+ALTER TABLE incarnations ADD COLUMN content TEXT NOT NULL DEFAULT '';
+`
+
+// SchemaBefore adds what the look at a dispatch showed, as a JSON array, and empty
+// where nothing of it is kept.
+const SchemaBefore = `
+ALTER TABLE steps ADD COLUMN before TEXT NOT NULL DEFAULT '';
+`

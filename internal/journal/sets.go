@@ -37,6 +37,33 @@ func ReadSet(tx *store.Tx, name string) (Set, error) {
 	return s, err
 }
 
+// SetHead is a set without its body.
+type SetHead struct {
+	Name, ETag string
+	Bytes      int
+	UpdatedAt  time.Time
+}
+
+// ReadSetHeads returns every set without its body, sorted by name.
+func ReadSetHeads(tx *store.Tx) ([]SetHead, error) {
+	rows, err := tx.Query(`SELECT name, etag, length(body), updated_at FROM desired_sets ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []SetHead
+	for rows.Next() {
+		var s SetHead
+		var at int64
+		if err := rows.Scan(&s.Name, &s.ETag, &s.Bytes, &at); err != nil {
+			return nil, err
+		}
+		s.UpdatedAt = fromNano(at)
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
 // ReadSets returns every set, sorted by name.
 func ReadSets(tx *store.Tx) ([]Set, error) {
 	rows, err := tx.Query(`SELECT name, etag, body, updated_at FROM desired_sets ORDER BY name`)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -32,21 +34,26 @@ func AddStep(tx *store.Tx, s op.Step) error {
 }
 
 const stepColumns = `job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why, state, birth, undoes,
-	task, attempts, code, detail, updated_at`
+	task, attempts, code, detail, updated_at, before`
 
 type scanner interface{ Scan(...any) error }
 
 func scanStep(row scanner) (op.Step, error) {
 	var s op.Step
-	var params []byte
+	var params, before []byte
 	var updated int64
 	err := row.Scan(&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &params,
 		&s.Fingerprint, &s.Verdict.Class, &s.Verdict.Rule, &s.Verdict.Why, &s.State, &s.Birth, &s.Undoes,
-		&s.Task, &s.Attempts, &s.Code, &s.Detail, &updated)
+		&s.Task, &s.Attempts, &s.Code, &s.Detail, &updated, &before)
 	if err != nil {
 		return s, err
 	}
 	s.UpdatedAt = fromNano(updated)
+	if len(before) > 0 {
+		if err := json.Unmarshal(before, &s.Before); err != nil {
+			return s, fmt.Errorf("decode what step %s found: %w", s.ID, err)
+		}
+	}
 	s.Params, err = op.ParseParams(params)
 	return s, err
 }
@@ -94,6 +101,31 @@ func InState(tx *store.Tx, state op.State) ([]op.Step, error) {
 		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, string(state))
 }
 
+// SchemaEnds finds the step that destroyed an incarnation.
+const SchemaEnds = `
+CREATE INDEX steps_ends ON steps(incarnation, updated_at) WHERE op = 'guest.destroy';
+`
+
+// EndsOf returns the steps that may have destroyed an incarnation, the newest first:
+// the last one that succeeded, and those after it of which a back end may have done
+// the work although it said otherwise.
+func EndsOf(tx *store.Tx, inc op.Incarnation) ([]op.Step, error) {
+	all, err := readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE incarnation = ? AND op = 'guest.destroy'
+		AND state IN ('dispatched', 'succeeded', 'interrupted', 'failed') ORDER BY updated_at DESC, job DESC, idx DESC`, string(inc))
+	for i, s := range all {
+		if s.State == op.StateSucceeded {
+			return all[:max(i, 1)], err
+		}
+	}
+	return all, err
+}
+
+// OpenOf returns the open steps of one operation, oldest first.
+func OpenOf(tx *store.Tx, name string) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE op = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, name)
+}
+
 // OpenTargets returns every target with an open step.
 func OpenTargets(tx *store.Tx) ([]op.Target, error) {
 	rows, err := tx.Query(`SELECT DISTINCT kind, name FROM steps
@@ -133,21 +165,36 @@ func PendingOf(tx *store.Tx, who string) (n int, err error) {
 	return n, err
 }
 
-// Move changes a step's state by compare-and-set and reports whether it was in
-// the state from.
-func Move(tx *store.Tx, id op.StepID, from, to op.State, code op.Code, detail string, now time.Time) (bool, error) {
+// Move changes a step's state by compare-and-set, and reports whether it was in
+// the state from. A change that is not that transition's is an error.
+func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code op.Code, detail string, now time.Time) (bool, error) {
+	if !t.Allows(from) {
+		return false, fmt.Errorf("step %s is %s, and %q is no end of that", id, from, t.Entry)
+	}
 	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = ?
 		WHERE job = ? AND idx = ? AND state = ?`,
-		string(to), string(code), detail, now.UnixNano(), int64(id.Job), id.Index, string(from))
+		string(t.To), string(code), detail, now.UnixNano(), int64(id.Job), id.Index, string(from))
 	return n == 1, err
 }
 
 // Dispatch moves a step to dispatched by compare-and-set, with what would take
-// it back, and reports whether it was in the state from.
-func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, now time.Time) (bool, error) {
-	n, err := tx.Exec(`UPDATE steps SET state = 'dispatched', undo = ?, attempts = attempts + 1, code = '', detail = '',
+// it back and what its target had (op.Step.Before), and reports whether it was in the
+// state from.
+func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []string, now time.Time) (bool, error) {
+	if !op.TransitionOf("dispatched").Allows(from) {
+		return false, fmt.Errorf("step %s is %s, and cannot be dispatched", id, from)
+	}
+	text := ""
+	if before != nil {
+		b, err := json.Marshal(before)
+		if err != nil {
+			return false, fmt.Errorf("encode what step %s found: %w", id, err)
+		}
+		text = string(b)
+	}
+	n, err := tx.Exec(`UPDATE steps SET state = 'dispatched', undo = ?, before = ?, attempts = attempts + 1, code = '', detail = '',
 			updated_at = ? WHERE job = ? AND idx = ? AND state = ?`,
-		undo, now.UnixNano(), int64(id.Job), id.Index, string(from))
+		undo, text, now.UnixNano(), int64(id.Job), id.Index, string(from))
 	return n == 1, err
 }
 

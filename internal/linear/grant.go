@@ -31,7 +31,7 @@ func (s state) granted(o *Op) (state, bool) {
 	}
 	known := slices.ContainsFunc(s.claims, func(c claim) bool { return c.id == h.ID })
 	c := s.asked(o, claim{id: h.ID})
-	return s.with(-1, c.until(h)), !known && !s.has(o.Agent, o.Set) && len(s.covering(o)) == 0 && c.is(h)
+	return s.knows(h.ID).with(-1, c.until(h)), !known && !s.has(o.Agent, o.Set) && len(s.covering(o)) == 0 && c.is(h)
 }
 
 // covering returns which of the caller's own a claim may renew that is inside them:

@@ -27,7 +27,7 @@ func (s state) lost(o *Op) []state {
 			}
 		}
 		if len(out) == 0 {
-			out = append(out, s.with(-1, s.asked(o, claim{})))
+			out = append(out, s.with(-1, s.asked(o, claim{after: s.last})))
 		}
 		return out
 	case Renew, Release, Transfer:

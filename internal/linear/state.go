@@ -10,6 +10,7 @@ import (
 // answer shows it, and expires somewhere between lo and hi.
 type claim struct {
 	id     string
+	after  string // while it has none: the latest id that was known when it was made
 	agent  string
 	life   int // which registration of the name it is bound to
 	set    Set
@@ -29,10 +30,11 @@ type person struct {
 type state struct {
 	claims  []claim
 	persons []person
+	last    string // the latest id that an answer showed
 }
 
 func (s state) equal(o state) bool {
-	return slices.Equal(s.claims, o.claims) && slices.Equal(s.persons, o.persons)
+	return slices.Equal(s.claims, o.claims) && slices.Equal(s.persons, o.persons) && s.last == o.last
 }
 
 // person returns who has a name; a name that was never registered is not here.
@@ -68,6 +70,14 @@ func (s state) with(at int, c claim) state {
 	slices.SortFunc(s.claims, func(a, b claim) int {
 		return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.agent, b.agent), cmp.Compare(a.set, b.set))
 	})
+	return s
+}
+
+// knows is the state in which an answer has shown an id.
+func (s state) knows(id string) state {
+	if before(s.last, id) {
+		s.last = id
+	}
 	return s
 }
 
@@ -109,7 +119,7 @@ func (s state) inTheWay(agent string, set Set, shared bool) []claim {
 // moments returns the states that s may be for a call during which the clock
 // went from since to until: what expires in between is in force or is not.
 func (s state) moments(since, until int64) []state {
-	out := []state{{persons: s.persons}}
+	out := []state{{persons: s.persons, last: s.last}}
 	for _, c := range s.claims {
 		var next []state
 		for _, m := range out {

@@ -115,7 +115,8 @@ func (c claim) until(h Held) claim {
 }
 
 // find returns where the reservation of an id is, -1 where it is not in force.
-// What a lost call made gets its id here.
+// What a lost call made gets its id here. Its id is later than every id that was
+// known when the call took effect, because no id is given twice.
 func (s state) find(o *Op, id string) (state, int) {
 	if at := slices.IndexFunc(s.claims, func(c claim) bool { return c.id == id }); at >= 0 {
 		return s, at
@@ -124,13 +125,15 @@ func (s state) find(o *Op, id string) (state, int) {
 	if !ok {
 		return s, -1
 	}
-	at := slices.IndexFunc(s.claims, func(c claim) bool { return c.id == "" && c.agent == made.Agent && c.set == made.Set })
+	at := slices.IndexFunc(s.claims, func(c claim) bool {
+		return c.id == "" && before(c.after, id) && c.agent == made.Agent && c.set == made.Set
+	})
 	if at < 0 {
 		return s, -1
 	}
 	c := s.claims[at]
-	c.id = id
-	s = s.with(at, c)
+	c.id, c.after = id, ""
+	s = s.knows(id).with(at, c)
 	return s, slices.IndexFunc(s.claims, func(c claim) bool { return c.id == id })
 }
 

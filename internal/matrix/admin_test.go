@@ -4,6 +4,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -27,9 +28,9 @@ func takenUnsigned(id, what string, ask func(f *floor) op.Ask) attack {
 				require.ErrorIs(f.t, last, op.PendingSignature)
 				require.ErrorIs(f.t, f.executor().execute(f.ctx, j.Steps[0].ID), op.Conflict)
 			}
-			_, err := f.Execute(f.ctx, gate.Permit{})
+			_, err := driver.Run(f.ctx, gate.Permit{}, f)
 			require.Error(f.t, err)
-			_, err = f.scopes.Execute(f.ctx, gate.Permit{})
+			_, err = driver.Run(f.ctx, gate.Permit{}, f.scopes)
 			require.ErrorIs(f.t, err, op.NotAllowed)
 			return last
 		})

@@ -21,7 +21,7 @@ import (
 
 // guestRows are about what is done to guests, and backendRows all rows.
 var (
-	guestRows   = slices.Concat(staleRows, scratchRows, verbRows, stopRows, brokenRows)
+	guestRows   = slices.Concat(staleRows, scratchRows, verbRows, shareRows, stopRows, brokenRows, beliedRows)
 	backendRows = slices.Concat(guestRows, wishRows)
 )
 
@@ -239,6 +239,26 @@ var verbRows = []row{
 	signedOnly("P07k", "a backup that lets older ones be deleted", "backup", func(*stand) []any { return []any{"rotate", true} }, "rotate", true),
 }
 
+// startShared: two systems that write one disk destroy what is on it, so the start of
+// either waits.
+func startShared(id, what, from, to, verb string) row {
+	return row{id: id, what: what, needs: "Share", ops: verb, want: op.PendingSignature, run: func(s *stand) error {
+		apart := s.w.Share(from, to)
+		s.arm()
+		s.finale = func() { apart(); s.conclude() }
+		j, err := s.Submit(drivertest.Hub, s.ask(verb, drivertest.Victim))
+		require.NoError(s.t, err)
+		require.Equal(s.t, "start-shared", j.Steps[0].Verdict.Rule)
+		return s.waits(j, nil)
+	}}
+}
+
+var shareRows = []row{
+	startShared("U01j", "the start of a guest that has a disk of another guest", drivertest.Bystander, drivertest.Victim, "start"),
+	startShared("U01k", "the start of a guest whose disk another guest has as well", drivertest.Victim, drivertest.Bystander, "start"),
+	startShared("U01l", "the restart of a guest that has a disk of another guest", drivertest.Bystander, drivertest.Victim, "restart"),
+}
+
 // wish puts a document of desired state and reconciles.
 func (s *stand) wish(guests string) reconcile.Status {
 	s.t.Helper()
@@ -444,10 +464,37 @@ var brokenRows = []row{
 		}),
 }
 
+// belied is a row in which a back end says that a signed step is done, does nothing,
+// and the look contradicts it; the row's code is the state that the step ends in.
+func belied(id, verb string, prepare func(*stand) []any) row {
+	return row{id: id, what: "the back end says that guest." + verb + " is done, and the look contradicts it", needs: "Lie", ops: verb,
+		want: op.Code(op.StateFailed), run: func(s *stand) error {
+			r := s.Approved(drivertest.Hub, s.ask(verb, drivertest.Victim, prepare(s)...))
+			s.arm()
+			stop := s.w.Lie()
+			s.Reconcile()
+			stop()
+			s.Reconcile() // also not at the next start
+			return op.Code(s.Step(r.ID).State)
+		}}
+}
+
+// newDisk adds a disk to the victim and names it.
+func newDisk(s *stand) []any {
+	s.w.Needs(s.t, "NewDisk")
+	s.Done(drivertest.Hub, s.ask("disk-create", drivertest.Victim, "disk", s.w.NewDisk, "size", int64(1024)))
+	return []any{"disk", s.w.NewDisk}
+}
+
+var beliedRows = []row{
+	belied("U07f", "disk-delete", newDisk),
+	belied("U07g", "backup-delete", backedUp),
+}
+
 // cut runs a step whose context ends before the back end answers.
 func (s *stand) cut(r op.Request) (driver.Result, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 100*time.Millisecond)
 	defer cancel()
-	return s.w.Driver.Execute(ctx, s.Permitted(r.ID))
+	return driver.Run(ctx, s.Permitted(r.ID), s.w.Driver)
 }

@@ -141,7 +141,7 @@ func TestBackends(t *testing.T) {
 
 // everywhere are the rows that issue and page of the matrix promise of each back
 // end of guests.
-var everywhere = []string{"B07", "B08", "B09", "P02", "P06", "P07", "P09", "P10", "P11", "P14", "P16", "P17", "H09"}
+var everywhere = []string{"B07", "B08", "B09", "P02", "P06", "P07", "P09", "P10", "P11", "P14", "P16", "P17", "H09", "U01", "U07"}
 
 func TestBackendsHaveTheirRows(t *testing.T) {
 	have := map[string]bool{}

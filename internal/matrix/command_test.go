@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/config"
+	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/nonce"
@@ -187,7 +188,7 @@ var commandRows = []attack{
 			w.mustApprove(r)
 			w.arm()
 			w.allow.runs = true
-			did, err := w.commands.Execute(w.ctx, must(w.gate.Permit(w.ctx, r.ID)))
+			did, err := driver.Run(w.ctx, must(w.gate.Permit(w.ctx, r.ID)), w.commands)
 			require.NoError(w.t, err)
 			require.NoError(w.t, w.executor().record(w.ctx, w.stepOf(r.ID), nil))
 			require.Equal(w.t, `\x1b[2Jpurged`, strings.TrimSpace(did.Output))

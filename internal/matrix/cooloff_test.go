@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -125,7 +126,7 @@ var changedRulesRows = []attack{
 		revokeBob(w)
 		w.arm()
 		w.allow.repair = w.pardon
-		_, err = w.driver.Execute(w.ctx, p)
+		_, err = driver.Run(w.ctx, p, w.driver)
 		require.Equal(w.t, op.StateRefused, w.stepOf(r.ID).State)
 		return err
 	}},
@@ -242,7 +243,7 @@ var delayRows = []attack{
 		w.rule(cool(coolOff))
 		w.arm()
 		w.allow.wait = coolOff
-		_, err = w.driver.Execute(w.ctx, p)
+		_, err = driver.Run(w.ctx, p, w.driver)
 		w.stop(r)
 		return err
 	}},
@@ -257,7 +258,7 @@ var delayRows = []attack{
 		w.pass(coolOff)
 		w.arm()
 		w.allow.wait = coolOff
-		_, err = w.driver.Execute(w.ctx, p)
+		_, err = driver.Run(w.ctx, p, w.driver)
 		return err
 	}},
 	outsideWindow("X30a", "a minute before a window opens", "22:00-06:00Z", 10*time.Hour-time.Minute),

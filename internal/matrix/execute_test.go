@@ -19,7 +19,7 @@ type executor struct {
 // runner is what of a driver an executor needs; a host is one.
 type runner interface {
 	op.Observer
-	Execute(ctx context.Context, p gate.Permit) (driver.Result, error)
+	driver.Preparer
 }
 
 func (w *world) executor() executor { return executor{w.gate, w.host} }
@@ -30,7 +30,7 @@ func (x executor) execute(ctx context.Context, id op.StepID) error {
 	if err != nil {
 		return err
 	}
-	_, err = x.driver.Execute(ctx, p)
+	_, err = driver.Run(ctx, p, x.driver)
 	s, lookErr := x.step(ctx, id)
 	if lookErr != nil {
 		return errors.Join(err, lookErr)

@@ -23,6 +23,7 @@ import (
 	"gated/internal/op"
 	"gated/internal/policy"
 	"gated/internal/reserve"
+	"gated/internal/spareuids"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -62,6 +63,9 @@ type hostConfig struct {
 	log       *slog.Logger
 	grace     time.Duration  // of a stop
 	key       checkpoint.Key // of the gate id, for the heads of the log; the zero one: unsigned
+	noUIDs    bool           // guests have no uids of their own
+	quotas    gate.Quotas
+	room      gate.Room
 }
 
 // emptyDatabase is a database with its schema and nothing in it: to make one
@@ -118,6 +122,31 @@ func (h *host) assemble(ctx context.Context, c hostConfig, err error) (*host, er
 	return h, nil
 }
 
+// givenUIDs are the ranges of hosts' guests, by their root: one that is opened again
+// has to have the same one, and two that are open at once may not share one.
+var givenUIDs struct {
+	sync.Mutex
+	byRoot map[string]local.UIDRange
+}
+
+// guestUIDs returns the range of a root's guests. Root's own uid runs none.
+func guestUIDs(root string) local.UIDRange {
+	if os.Geteuid() != 0 {
+		return local.UIDRange{}
+	}
+	givenUIDs.Lock()
+	defer givenUIDs.Unlock()
+	r, ok := givenUIDs.byRoot[root]
+	if !ok {
+		r.First, r.Last = spareuids.Next()
+		if givenUIDs.byRoot == nil {
+			givenUIDs.byRoot = map[string]local.UIDRange{}
+		}
+		givenUIDs.byRoot[root] = r
+	}
+	return r
+}
+
 func (h *host) fill(ctx context.Context, c hostConfig) error {
 	id, err := h.state.Check(ctx, h.store)
 	if err != nil {
@@ -141,13 +170,20 @@ func (h *host) fill(ctx context.Context, c hostConfig) error {
 	if err != nil {
 		return err
 	}
-	h.driver, err = local.New(local.Config{Root: c.root, StopGrace: c.grace, Commands: commands, SingleUser: true,
-		Now: func() time.Time { return c.read().Wall }, Logger: c.log})
+	uids := guestUIDs(c.root)
+	if c.noUIDs {
+		uids = local.UIDRange{}
+	}
+	h.driver, err = local.New(local.Config{Root: c.root, StopGrace: c.grace, Commands: commands, SingleUser: true, GuestUIDs: uids,
+		Now: func() time.Time { return c.read().Wall }, Logger: c.log,
+		Wanted: func(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
+			return h.gate.Wanted(ctx, guest(name), inc)
+		}})
 	if err != nil {
 		return err
 	}
 	g := gate.Config{Store: h.store, Observer: h, Clock: clock, Host: id.Host, ID: id.Gate,
-		Trust: signers.WithRevoked(c.revoked), Epoch: v.Epoch, Policy: c.rules, UID: daemonUID, Logger: c.log, Wake: c.wake}
+		Trust: signers.WithRevoked(c.revoked), Epoch: v.Epoch, Policy: c.rules, UID: daemonUID, Logger: c.log, Wake: c.wake, Quotas: c.quotas, Room: c.room}
 	if c.key.Of(id.Gate) {
 		g.Key = c.key.Signer
 	}
@@ -200,9 +236,9 @@ func (h *host) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return h.of(t.Kind).Observe(ctx, l)
 }
 
-// Execute runs a permit's step through the driver of its target's kind.
-func (h *host) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	return h.of(p.Step().Target.Kind).Execute(ctx, p)
+// Prepare prepares a step through the driver of its target's kind.
+func (h *host) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	return h.of(step.Target.Kind).Prepare(ctx, step, cleanup)
 }
 
 func (h *host) close() error {

@@ -181,7 +181,7 @@ var hubRows = []attack{
 			relays(w, 1, e)
 			require.NoError(w.t, w.runAll())
 			require.False(w.t, w.observe("victim").Present)
-			w.makeGuest("victim")
+			w.makeFor(admin, "victim") // a name of the trash is free for operators
 			w.arm()
 			for range 3 {
 				s := relays(w, 2, e)

@@ -21,16 +21,12 @@ type liar struct {
 	asked *atomic.Int64 // how often it was asked how a task stands
 }
 
-func (l liar) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	now, err := l.Observe(ctx, p.Step().Look())
-	if err == nil {
-		err = p.Use(ctx, now)
-	}
-	if err != nil {
-		return driver.Result{}, err
-	}
-	task, err := l.says(ctx)
-	return driver.Result{Task: task}, err
+func (l liar) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
+	now, err := l.Observe(ctx, step.Look())
+	return now, driver.Does(func(ctx context.Context) (driver.Result, error) {
+		task, err := l.says(ctx)
+		return driver.Result{Task: task}, err
+	}), err
 }
 
 func (l liar) Task(context.Context, string) (driver.Progress, error) {
@@ -72,6 +68,17 @@ var lyingRows = []attack{
 		func() (driver.Progress, error) { return driver.Progress{Done: true}, nil }),
 	lies("H09i", "goes on with a destroy, and says after a restart that it knows of no such task", op.StateInterrupted, begun,
 		func() (driver.Progress, error) { return driver.Progress{}, op.Refuse(op.UnknownTarget, "no such task") }),
+	{id: "H09j", what: "the back end says that it took a label away, and the label is there", want: op.Code(op.StateFailed), run: func(w *world) error {
+		w.do("guest.set-config", "victim", "labels", map[string]any{"hold": "legal", "tier": "prod"})
+		r := w.request(ask("guest.set-config", "victim", "labels", map[string]any{"tier": "prod"}))
+		w.mustApprove(r)
+		w.arm()
+		w.back = liar{w.driver, done, nil, &atomic.Int64{}}
+		w.reconcile()
+		w.back = w.driver
+		require.Contains(w.t, w.observe("victim").Labels, "hold")
+		return op.Code(w.stepOf(r.ID).State)
+	}},
 	{id: "H09d", what: "the back end says that it made a guest, and there is none", want: op.Code(op.StateFailed), run: func(w *world) error {
 		w.arm()
 		w.back = liar{w.driver, done, nil, &atomic.Int64{}}
@@ -115,7 +122,7 @@ var lyingRows = []attack{
 		require.NoError(w.t, err)
 		ctx, cancel := context.WithCancel(w.ctx)
 		silent := liar{w.driver, func(ctx context.Context) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() }, nil, &atomic.Int64{}}
-		_, err = silent.Execute(ctx, p)
+		_, err = driver.Run(ctx, p, silent)
 		require.ErrorIs(w.t, err, context.Canceled)
 		require.Equal(w.t, op.StateDispatched, w.stepOf(r.ID).State, "nothing is known of it")
 		w.restart()

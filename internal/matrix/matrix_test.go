@@ -43,7 +43,8 @@ func attacks() []attack {
 		bindingRows, shapeRows, raceRows, hostFileRows, timeRows, replayRows, peopleReplayRows,
 		crashRows, provenanceRows, desiredRows, hubRows, hostRows, socketRows, ownRows, ownDriverRows, ownRaceRows, delayRows, ownPeopleRows, ownRotationRows,
 		agentRows, adminRows, staleScopeRows, adminBindingRows, diskRows, crowdingRows, logRows, lyingRows, oddFileRows, volatileRows, programRows, commandRows, squatRows,
-		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows)
+		foundRows(), ownLogRows, ownWitnessRows, ownRestoreRows, ownTimeRows, ownCanaryRows,
+		swapRows, takenBackRows, undeleteRows, deniedRows, unseenRows, decidingRows, guestUIDRows, floodRows)
 }
 
 // wanted lists the ids that the table has to have, and nothing keeps from
@@ -53,7 +54,7 @@ func wanted() []string {
 	for _, r := range []struct {
 		row      string
 		from, to int
-	}{{"S", 1, 23}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 14}, {"A", 1, 16}, {"X", 1, 99}} {
+	}{{"S", 1, 23}, {"B", 1, 21}, {"T", 1, 15}, {"P", 1, 18}, {"H", 1, 14}, {"A", 1, 16}, {"X", 1, 99}, {"U", 1, 10}} {
 		for n := r.from; n <= r.to; n++ {
 			ids = append(ids, fmt.Sprintf("%s%02d", r.row, n))
 		}
@@ -61,7 +62,7 @@ func wanted() []string {
 	return ids
 }
 
-var idForm = regexp.MustCompile(`^([SBTPHAX]\d\d)([a-z]?)$`)
+var idForm = regexp.MustCompile(`^([SBTPHAXU]\d\d)([a-z]?)$`)
 
 func TestMatrix(t *testing.T) {
 	all := attacks()
@@ -187,7 +188,7 @@ func documented(t *testing.T) map[string]bool {
 	require.True(t, ok)
 	text2, _, _ = strings.Cut(text2, "\n## ")
 	for _, line := range strings.Split(text2, "\n") {
-		if m := regexp.MustCompile("^\\| `([SBTPHAX]\\d\\d)` \\|").FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile("^\\| `([SBTPHAXU]\\d\\d)` \\|").FindStringSubmatch(line); m != nil {
 			out[m[1]] = true
 		}
 	}

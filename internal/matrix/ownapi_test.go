@@ -138,7 +138,7 @@ var wireRows = []attack{
 			require.Len(w.t, answers, 1)
 			return answers[0]
 		}
-		require.ErrorIs(w.t, send(params(members(30_000, func(i int) string { return fmt.Sprintf(`"%d":1`, i) }))), op.BadParams)
+		require.ErrorIs(w.t, send(params(members(30_000, func(i int) string { return fmt.Sprintf(`"%d":1`, i) }))), op.TooComplex)
 		require.Error(w.t, send(params(`"labels":{`+members(20_000, func(i int) string { return fmt.Sprintf(`"l%d":"x"`, i) })+`}`)))
 		require.Error(w.t, send(`{"steps":[`+members(20_000, func(int) string { return `{"op":"","target":""}` })+`]}`))
 		w.served(socket)

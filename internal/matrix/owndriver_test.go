@@ -33,15 +33,9 @@ func (d mistaken) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, err
 }
 
-func (d mistaken) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	now, err := d.Observe(ctx, p.Step().Look())
-	if err == nil {
-		err = p.Use(ctx, now)
-	}
-	if err != nil {
-		return driver.Result{}, err
-	}
-	panic("it may run")
+func (d mistaken) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
+	now, err := d.Observe(ctx, step.Look())
+	return now, driver.Does(func(context.Context) (driver.Result, error) { panic("it may run") }), err
 }
 
 // looksWrong is a row in which the back end's look at the victim cannot be

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -114,7 +115,7 @@ var gateRows = []attack{
 		_, err = w.gate.Reject(w.ctx, hub, second.ID, w.rejection(second, w.bob))
 		require.NoError(w.t, err)
 		w.arm()
-		_, err = w.driver.Execute(w.ctx, p)
+		_, err = driver.Run(w.ctx, p, w.driver)
 		return err
 	}},
 	{id: "X83", what: "a second requester joins a request, both withdraw, and the approval that was signed meanwhile comes", want: op.Cancelled,

@@ -134,9 +134,8 @@ var ownPeopleRows = []attack{
 	relabelled("X34c", "one signature for a guest that is put into production before it runs", op.StaleTarget, func(w *world) error {
 		r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
 		require.Equal(w.t, op.StateAuthorized, r.Step.State)
-		j, err := w.submit(hub, ask("guest.set-config", "victim", "labels", labels("tier", "prod")))
-		require.NoError(w.t, err)
-		require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
+		// By other hands: through the gate, a change waits until what was signed has run.
+		w.edit(`"labels":{}`, `"labels":{"tier":"prod"}`, "victim", "guest.json")
 		w.arm()
 		return w.executor().execute(w.ctx, r.ID)
 	}),

@@ -13,6 +13,7 @@ import (
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/daemon"
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/journal"
 	"gated/internal/op"
@@ -188,7 +189,7 @@ var ownRestoreRows = []attack{
 	forgedBackup("X64a", "with a trigger that makes scratch of whatever is made", op.Conflict, sqlInBackup(
 		`CREATE TRIGGER t AFTER INSERT ON incarnations BEGIN UPDATE incarnations SET scratch = 1; END`)),
 	forgedBackup("X64b", "with a view in a table's place, which says what somebody likes", op.Conflict, sqlInBackup(
-		`ALTER TABLE nonces RENAME TO spent; CREATE VIEW nonces AS SELECT nonce, job, idx, payload, expires_at, '' AS fate FROM spent`)),
+		`ALTER TABLE nonces RENAME TO aside; CREATE VIEW nonces AS SELECT nonce, job, idx, payload, expires_at, '' AS fate FROM aside`)),
 	forgedBackup("X64c", "with an index that makes a second approval fail", op.Conflict, sqlInBackup(`CREATE UNIQUE INDEX i ON nonces(fate) WHERE fate = 'used'`)),
 	{id: "X65", what: "one backup is restored twice: what was signed for the first life is handed in in the second", want: op.TargetMismatch, bare: true,
 		run: func(w *world) error {
@@ -220,7 +221,7 @@ var ownRestoreRows = []attack{
 		return func() { w.ends(r.ID, op.StatePending, "") },
 			func() error {
 				w.allow.unlogged = "this gate was not asked"
-				_, err := w.driver.Execute(w.ctx, p)
+				_, err := driver.Run(w.ctx, p, w.driver)
 				return err
 			}
 	}),

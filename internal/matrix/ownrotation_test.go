@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/mint"
 	"gated/internal/nonce"
@@ -146,7 +147,7 @@ var ownRotationRows = []attack{
 		require.NoError(w.t, err)
 		w.pass(coolOff)
 		w.arm()
-		_, err = w.Execute(w.ctx, p)
+		_, err = driver.Run(w.ctx, p, w)
 		return err
 	}},
 	{id: "X43", what: "an offline payload that lives for longer than a rule of its target allows", want: op.ValidityTooLong, run: func(w *world) error {

@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,15 +17,19 @@ const harmless = "#!/bin/sh\nexec sleep 1000\n"
 
 func program() string { return filepath.Join(scratchDir, "program") }
 
+// hostile is another, for a row that runs beside the first one's.
+func hostile() string { return filepath.Join(scratchDir, "hostile") }
+
 // makeProgram writes it, and lets guests have it.
 func makeProgram() error {
 	commands["program"] = local.Command{Argv: []string{program()}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
-	return os.WriteFile(program(), []byte(harmless), 0o755)
+	commands["hostile"] = local.Command{Argv: []string{hostile()}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
+	return errors.Join(os.WriteFile(program(), []byte(harmless), 0o755), os.WriteFile(hostile(), []byte(harmless), 0o755))
 }
 
 var programRows = []attack{
 	{id: "B20a", what: "the program of a guest's command is rewritten, to destroy what other guests have", want: op.PendingSignature, run: func(w *world) error {
-		if w.driver.Status().Confinement != "landlock" {
+		if !w.driver.Status().Stands(local.LayerLandlock) {
 			w.t.Skip("needs Landlock")
 		}
 		w.makeGuest("web", "command", "program")

@@ -192,6 +192,8 @@ func (a attack) via(guests string) attack {
 // cannot be done, beside guests that others own.
 func compensations(w *world) error {
 	w.makeFor(other, "theirs", "command", "idle")
+	w.do("guest.start", "theirs") // its data is its own uid's from its first start on
+	w.do("guest.stop", "theirs")
 	w.arm()
 	w.allow.trash = true
 	var last error

@@ -52,7 +52,7 @@ var peopleReplayRows = slices.Concat([]attack{
 		w.cancel(hub, r.ID.Job)
 		require.NoError(w.t, w.sendOffline(e))
 		require.NoError(w.t, w.runAll())
-		w.do("guest.undelete", "gone")
+		require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "gone")))
 		return func() error { return w.sendOffline(e) }, must(op.DecodePayload(e.Payload)).Nonce
 	}),
 	forgotten("T04d", "a rotation", op.Expired, func(w *world) (func() error, string) {

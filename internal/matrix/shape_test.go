@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -149,7 +150,7 @@ var raceRows = []attack{
 		require.NoError(w.t, err)
 		require.NoError(w.t, start.Use(w.ctx, w.observe("web")))
 		w.arm()
-		_, err = w.driver.Execute(w.ctx, destroy)
+		_, err = driver.Run(w.ctx, destroy, w.driver)
 		after := w.observe("web")
 		_, recordErr := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Err: op.Refuse(op.Conflict, "given up"), After: &after})
 		require.NoError(w.t, recordErr)

@@ -125,7 +125,7 @@ func readNonces(tx *store.Tx) (map[string]nonceRow, error) {
 }
 
 // keptOfProcess is what the driver keeps of a guest's process, beside its data.
-var keptOfProcess = map[string]bool{"run.json": true, "log": true}
+var keptOfProcess = map[string]bool{".uids": true, "run.json": true, "log": true}
 
 // hashTree describes every entry below root: type and mode, identity, content.
 func hashTree(t testing.TB, root string) map[string]string {
@@ -151,7 +151,11 @@ func hashTree(t testing.TB, root string) map[string]string {
 			what, err = os.Readlink(path)
 		}
 		name, relErr := filepath.Rel(root, path)
-		out[name] = fmt.Sprintf("%v uid %d inode %d %s", info.Mode(), st.Uid, st.Ino, what)
+		uid := st.Uid
+		if uid >= 1<<30 {
+			uid = uint32(os.Getuid()) // a guest's own (spareuids), since its first start
+		}
+		out[name] = fmt.Sprintf("%v uid %d inode %d %s", info.Mode(), uid, st.Ino, what)
 		return errors.Join(err, relErr)
 	}))
 	return out
@@ -177,12 +181,17 @@ func (w *world) kept(tree map[string]string) map[string]string {
 	return tree
 }
 
-// outside keeps the entries outside the named guests and the trash.
+// uidRecord is the local driver's record of the uids that guests have. It grows
+// with each guest that a row makes.
+const uidRecord = ".uids"
+
+// outside keeps the entries outside the named guests, the trash and the record of
+// the guests' uids.
 func outside(tree map[string]string, guests []string) map[string]string {
 	out := map[string]string{}
 	for path, what := range tree {
 		first, _, _ := strings.Cut(path, "/")
-		keep := first != ".trash" && first != "."
+		keep := first != ".trash" && first != uidRecord && first != "."
 		for _, g := range guests {
 			keep = keep && first != g
 		}

@@ -7,7 +7,6 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/driver/local"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -32,18 +31,19 @@ func (d transient) List(ctx context.Context) ([]op.Observed, error) {
 	return all, err
 }
 
-func (d transient) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	if s := p.Step(); s.Op == "guest.stop" || s.Op == "guest.restart" {
-		*d.stopped = append(*d.stopped, s.ID.String())
+func (d transient) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	if step.Op == "guest.stop" || step.Op == "guest.restart" {
+		*d.stopped = append(*d.stopped, step.ID.String())
 	}
-	return d.Driver.Execute(ctx, p)
+	return d.Driver.Prepare(ctx, step, cleanup)
 }
 
 // losing is a row in which somebody has a guest stopped that holds what ends
 // with it.
 func losing(id, what string, run func(w *world) error) attack {
 	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
-		w.do("guest.set-config", "victim", "command", "idle")
+		w.mustApprove(w.request(ask("guest.set-config", "victim", "command", "idle"))) // it holds data
+		require.NoError(w.t, w.runAll())
 		w.do("guest.start", "victim")
 		was := w.observe("victim").Running
 		require.Equal(w.t, local.Running, was)

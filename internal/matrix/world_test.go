@@ -17,6 +17,7 @@ import (
 	"gated/internal/authz"
 	"gated/internal/checkpoint"
 	"gated/internal/driver/local"
+	"gated/internal/gate"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -37,6 +38,9 @@ type world struct {
 
 	revoked *authz.Revoked // keys that count no more
 	key     checkpoint.Key // that signs the heads of the log, where a row has one
+	noUIDs  bool           // guests have no uids of their own
+	quotas  gate.Quotas    // none, if it is the zero one
+	room    gate.Room      // on the disk; nil: no limit
 
 	*host // an empty one while the daemon is down
 
@@ -63,11 +67,12 @@ var (
 	other   = op.Requester{Source: op.SourceAPI, UID: 2000, PID: 78}
 	builder = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 79, Agent: "builder"}
 	tester  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 80, Agent: "tester"}
+	admin   = op.Requester{Source: op.SourceAPI, UID: 0, PID: 81} // an operator on the socket
 )
 
 func matrixPolicy() policy.Policy {
 	p := policy.Default()
-	p.Commands = []string{"idle", "deaf", "program"}
+	p.Commands = []string{"idle", "deaf", "program", "hostile"}
 	return p
 }
 
@@ -128,7 +133,7 @@ func (w *world) tryOpen() error {
 func (w *world) config() hostConfig {
 	log := slog.New(slog.NewTextHandler(w.owner.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	return hostConfig{dir: w.dir, root: w.root, trust: w.trust, revoked: w.revoked, rules: w.rules, read: w.read, wake: w.woken,
-		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second, key: w.key}
+		rotated: w.rotated, looked: w.atLook, log: log, grace: time.Second, key: w.key, noUIDs: w.noUIDs, quotas: w.quotas, room: w.room}
 }
 
 // shut ends what open began, as a clean stop would.

@@ -31,8 +31,8 @@ type Clock struct {
 	mu     sync.Mutex
 	mark   Reading // the latest time that was believed, as it was read
 	shown  time.Time
-	stored int64 // the mark in the database, Unix seconds
-	sealed int64 // the mark that the group under way writes
+	stored Reading // the mark in the database
+	sealed Reading // the mark that the group under way writes
 	start  Reading
 
 	anchored bool
@@ -58,7 +58,7 @@ func LoadClock(tx *store.Tx, read func() Reading) (*Clock, error) {
 	if err != nil || !ok {
 		return c, err
 	}
-	c.mark, c.stored = mark, mark.Wall.Unix()
+	c.mark, c.stored = mark, mark
 	// A time since boot that went back is of another run of the same boot, as
 	// when a snapshot of a virtual machine with its memory is gone back to: what
 	// passed since is as little known as after a boot.
@@ -81,8 +81,13 @@ func (c *Clock) Now() Moment {
 		c.base = r
 	}
 	c.anchor, c.anchored = r, true
-	if r.Wall.After(c.mark.Wall) {
+	switch {
+	case r.Wall.After(c.mark.Wall):
 		c.mark = r
+	case !r.sameRun(c.mark):
+		// The wall clock is behind the mark of the boot before, by MaxBehind at
+		// most. From here on a start of the daemon sees a jump in this boot.
+		c.mark.Boot, c.mark.Elapsed = r.Boot, r.Elapsed
 	}
 	return Moment{Now: c.show(c.mark.Wall), Mark: c.mark.Wall, Trusted: true}
 }

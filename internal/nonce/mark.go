@@ -40,14 +40,24 @@ func (r Reading) columns() []any {
 	return []any{w.Wall.Unix(), w.Boot, int64(w.Elapsed)}
 }
 
-// Seal writes the mark, at most once a second; the store calls it once per
-// group, before COMMIT, and Sealed after it.
+// sameRun reports whether a reading can be of the same run of a boot as an earlier one.
+func (r Reading) sameRun(m Reading) bool { return r.Boot == m.Boot && r.Elapsed >= m.Elapsed }
+
+// follows reports whether a mark is later than another one in whole seconds, or of
+// the same second in another run.
+func (r Reading) follows(m Reading) bool {
+	s, was := r.Wall.Unix(), m.Wall.Unix()
+	return s > was || s == was && !r.sameRun(m)
+}
+
+// Seal writes the mark, at most once a second of a boot; the store calls it once
+// per group, before COMMIT, and Sealed after it.
 func (c *Clock) Seal(tx *store.Tx) error {
 	c.mu.Lock()
 	mark := c.mark
-	old := mark.Wall.IsZero() || mark.Wall.Unix() <= c.stored
+	old := mark.Wall.IsZero() || !mark.follows(c.stored)
 	if !old {
-		c.sealed = mark.Wall.Unix()
+		c.sealed = mark
 	}
 	c.mu.Unlock()
 	if old {
@@ -55,7 +65,7 @@ func (c *Clock) Seal(tx *store.Tx) error {
 	}
 	_, err := tx.Exec(`INSERT INTO time_mark(id, unix, boot, elapsed) VALUES(1, ?, ?, ?)
 		ON CONFLICT(id) DO UPDATE SET unix = excluded.unix, boot = excluded.boot, elapsed = excluded.elapsed
-		WHERE unix < excluded.unix`, mark.columns()...)
+		WHERE unix < excluded.unix OR unix = excluded.unix AND (boot <> excluded.boot OR elapsed > excluded.elapsed)`, mark.columns()...)
 	return err
 }
 
@@ -65,5 +75,7 @@ func (c *Clock) Seal(tx *store.Tx) error {
 func (c *Clock) Sealed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stored = max(c.stored, c.sealed)
+	if c.sealed.follows(c.stored) {
+		c.stored = c.sealed
+	}
 }

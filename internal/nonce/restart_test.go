@@ -113,6 +113,29 @@ func TestABootForgetsTheTimeSinceBoot(t *testing.T) {
 	}
 }
 
+// A machine may boot within the second of the mark, or with a clock that is a little
+// behind it. A jump in that boot shows after a restart all the same.
+func TestAJumpAfterABootBehindTheMark(t *testing.T) {
+	for _, behind := range []time.Duration{0, time.Second, nonce.MaxBehind} {
+		for name, boot := range map[string]nonce.Reading{
+			"another boot":                        {Boot: "second", Elapsed: time.Hour},
+			"a snapshot with its memory, same id": {Boot: "first", Elapsed: time.Second},
+		} {
+			h, first := believed(t)
+			boot.Wall = first.Add(-behind)
+			h.now = boot
+			h.boot()
+			h.trusted(t)
+			require.NoError(t, h.commit())
+			h.boot()
+			h.trusted(t)
+			h.step(40 * time.Hour)
+			h.boot()
+			require.Equal(t, first, h.doubted(t), "%s, %s behind", name, behind)
+		}
+	}
+}
+
 func TestStepsOfADayCountTogether(t *testing.T) {
 	h, first := believed(t)
 	h.step(40 * time.Minute)

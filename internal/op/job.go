@@ -199,13 +199,14 @@ type Step struct {
 	Fingerprint Fingerprint // the target's, when the step was planned
 	Params      Params
 	Verdict     Verdict
-	Birth       string // for a create: the token by which its work is known again
-	Undoes      int    // the index of the step that this one compensates, or 0
-	Task        string // the back end's task id, or ""
-	Attempts    int    // how often a benign step was dispatched
-	Code        Code   // why it ended, or ""
-	Detail      string // the sentence that goes with Code, or what was done
-	Output      string // what it printed; read with a job that is shown alone
+	Birth       string   // for a create: the token by which its work is known again
+	Undoes      int      // the index of the step that this one compensates, or 0
+	Task        string   // the back end's task id, or ""
+	Attempts    int      // how often a benign step was dispatched
+	Before      []string // what its row keeps of the look at its dispatch; nil: nothing, or that look did not have it
+	Code        Code     // why it ended, or ""
+	Detail      string   // the sentence that goes with Code, or what was done
+	Output      string   // what it printed; read with a job that is shown alone
 	// RetryAt is when a step that is held back is tried again; Code and Detail say
 	// why. Filled in for people, while it may run and does not; else zero.
 	RetryAt   time.Time

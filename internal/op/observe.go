@@ -62,18 +62,32 @@ type Observed struct {
 	// driver: memory in MiB, sizes in bytes, labels as strings.
 	Spec Params
 
+	// Content is a token of what was written into the guest, while it does not run:
+	// it changes with each byte. Empty: it runs, or the driver cannot tell. A guest
+	// that still has the token of its making holds nothing that can be lost.
+	Content string
+
 	Protected bool
 	Labels    map[string]string
 	Volatile  bool        // stopping it loses state
 	Storage   []StorageID // every storage object that a destroy would take
 	Snapshots []string
 	Dependent []Target // what a destroy would cascade onto
-	Trash     []Trashed
-	Facts     []Fact
+	// Shares says, in parts of a sentence, what the target writes when it runs that
+	// another target has as well. A look about a start or a restart has it.
+	Shares []string
+	Trash  []Trashed // destroyed guests that had the look's TrashName
+	Facts  []Fact
 
 	// Disks are the disks that steps can name, by name. They are in Storage too.
-	Disks   []Disk
-	Backups []string // by the name that steps use
+	Disks []Disk
+	// Backups are named as steps name them. Nil: the back end has none, or the driver
+	// cannot list them now.
+	Backups []string
+
+	// Copy is the snapshot or backup that the step of the look restores or deletes;
+	// nil where it is about none, or the back end has none of that name.
+	Copy *Copy
 
 	// Missing says, in a sentence for people, that what the step of the look is
 	// about is not in the target; empty where it is there.
@@ -109,12 +123,6 @@ func (o Observed) Disk(name string) (Disk, bool) {
 // a way that a name cannot fake.
 type StorageID string
 
-// Trashed is a destroyed incarnation that can still be brought back.
-type Trashed struct {
-	Incarnation Incarnation
-	Until       time.Time // after this it may be gone
-}
-
 // Fact is something that people should see before they sign.
 type Fact struct {
 	Name string `json:"name"` // "files", "bytes", "last write", "remains"
@@ -130,7 +138,9 @@ type Provenance struct {
 	Job          JobID
 	Scratch      bool      // recorded as scratch, and not ended since
 	ScratchUntil time.Time // the maximum age of scratch
-	ScratchEnded string    // why it ended, or ""
+	ScratchEnded string    // why it ended: another requester or the operators took an interest; or ""
+	Used         string    // why its own job may not take it back unsigned any more, or ""
+	Content      string    // Observed.Content when it was made
 	CreatedAt    time.Time
 	Storage      []StorageOrigin
 }

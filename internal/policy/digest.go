@@ -17,6 +17,11 @@ func (p Policy) Digest() string {
 	for _, name := range slices.Sorted(slices.Values(p.Commands)) {
 		fmt.Fprintf(&b, "command %q\n", name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.CommandGuests)) {
+		for _, pattern := range slices.Sorted(slices.Values(p.CommandGuests[name])) {
+			fmt.Fprintf(&b, "command %q for %q\n", name, pattern)
+		}
+	}
 	for _, name := range slices.Sorted(slices.Values(p.Benign)) {
 		fmt.Fprintf(&b, "benign %q\n", name)
 	}

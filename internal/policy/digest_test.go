@@ -17,7 +17,8 @@ import (
 func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 	window, err := op.ParseWindow("08:00-18:00Z")
 	require.NoError(t, err)
-	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "Commands": []string{"a"}, "Benign": []string{"a"},
+	other := map[string]any{"MaxValidity": time.Minute, "ScratchMaxAge": time.Minute, "OpenPerSource": 7, "Commands": []string{"a"},
+		"CommandGuests": map[string][]string{"a": {"b"}}, "Benign": []string{"a"},
 		"Roles": []op.Role{"manager"}, "Rules": []policy.Rule{{Threshold: 1}},
 		"Op": "guest.*", "Target": "guest/*", "Labels": map[string]string{"a": "b"}, "Role": op.Role("manager"), "Threshold": 3,
 		"Touch": op.TouchPresent, "CoolOff": time.Minute, "Window": &window}

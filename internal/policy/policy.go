@@ -25,11 +25,12 @@ const (
 type Policy struct {
 	MaxValidity   time.Duration // a payload's longest life
 	ScratchMaxAge time.Duration
-	OpenPerSource int       // open requests per requester
-	Commands      []string  // the commands that guests may be given, by name
-	Benign        []string  // the commands of the catalogue that lose nothing, by name
-	Roles         []op.Role // that this gate has beside the built-in ones
-	Rules         []Rule    // every one that matches a step applies
+	OpenPerSource int                 // open requests per requester
+	Commands      []string            // the commands that guests may be given, by name
+	CommandGuests map[string][]string // by command: patterns over the names of the guests that it is for; none: all
+	Benign        []string            // the commands of the catalogue that lose nothing, by name
+	Roles         []op.Role           // that this gate has beside the built-in ones
+	Rules         []Rule              // every one that matches a step applies
 }
 
 // Default returns the built-in rules: no command may be given to a guest.
@@ -57,8 +58,15 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// MayCommand reports whether the operator's configuration names the command.
-func (p Policy) MayCommand(name string) bool { return slices.Contains(p.Commands, name) }
+// MayCommand reports whether the operator's configuration names the command, and
+// for a guest of that name.
+func (p Policy) MayCommand(name, guest string) bool {
+	if !slices.Contains(p.Commands, name) {
+		return false
+	}
+	isFor := p.CommandGuests[name]
+	return len(isFor) == 0 || slices.ContainsFunc(isFor, func(pattern string) bool { return match(pattern, guest) })
+}
 
 // Harmless reports whether the operator's catalogue says of a command that it
 // loses nothing.

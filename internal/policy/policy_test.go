@@ -47,10 +47,10 @@ func TestBoundsAtBelowAndAbove(t *testing.T) {
 }
 
 func TestOnlyNamedCommands(t *testing.T) {
-	require.False(t, policy.Default().MayCommand("web"), "nothing is allowed by itself")
+	require.False(t, policy.Default().MayCommand("web", "g"), "nothing is allowed by itself")
 	p := policy.Policy{Commands: []string{"web"}}
-	require.True(t, p.MayCommand("web"))
+	require.True(t, p.MayCommand("web", "g"))
 	for _, other := range []string{"", "we", "web ", "Web", "webs"} {
-		require.False(t, p.MayCommand(other), "%q", other)
+		require.False(t, p.MayCommand(other, "g"), "%q", other)
 	}
 }

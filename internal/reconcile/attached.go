@@ -26,7 +26,7 @@ func (r *Reconciler) attach(step op.Step, a *attached) {
 
 // attend ends what is attached to a target if it can, and reports whether
 // nothing is left.
-func (r *Reconciler) attend(ctx context.Context, g guarded, t op.Target) bool {
+func (r *Reconciler) attend(ctx context.Context, d driver.Driver, t op.Target) bool {
 	ctx = context.WithoutCancel(ctx)
 	r.mu.Lock()
 	var a *attached
@@ -38,7 +38,7 @@ func (r *Reconciler) attend(ctx context.Context, g guarded, t op.Target) bool {
 		return true
 	}
 	if !a.ended {
-		out, done, err := r.find(ctx, g, a)
+		out, done, err := r.find(ctx, d, a)
 		if err != nil {
 			return r.later(t, "task", err)
 		}
@@ -57,19 +57,19 @@ func (r *Reconciler) attend(ctx context.Context, g guarded, t op.Target) bool {
 // find asks the back end about the task, or looks at the target where there is
 // no task or nobody knows it any more. While neither works, nothing is recorded:
 // what is true will be seen later.
-func (r *Reconciler) find(ctx context.Context, g guarded, a *attached) (out gate.Outcome, done bool, err error) {
+func (r *Reconciler) find(ctx context.Context, d driver.Driver, a *attached) (out gate.Outcome, done bool, err error) {
 	if a.task != "" {
-		p, err := g.task(ctx, a.task)
+		p, err := d.Task(ctx, a.task)
 		switch {
 		case err == nil && !p.Done:
 			return out, false, nil
 		case err == nil:
-			return r.outcome(ctx, g, a.step, driver.Result{}, p.Err), true, nil
+			return r.outcome(ctx, d, a.step, driver.Result{}, p.Err), true, nil
 		case !errors.Is(err, op.UnknownTarget):
 			return out, false, err
 		}
 	}
-	o, err := g.observe(ctx, a.step.Afterwards())
+	o, err := observe(ctx, d, a.step.Afterwards())
 	if err != nil {
 		return out, false, err
 	}

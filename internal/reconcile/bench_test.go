@@ -60,11 +60,11 @@ func newLarge(b *testing.B, n int) *large {
 	l.read = time.Since(began)
 	l.r.look(l.ctx)
 	for { // each guest is adopted
-		if waiting, _, _ := l.r.queue.depth(); waiting == 0 {
+		if waiting, _ := l.r.queue.lengths(); waiting == 0 {
 			return l
 		}
 		t, _ := l.r.queue.get()
-		l.r.process(l.ctx, t)
+		l.r.process(l.ctx, t, false)
 		l.r.queue.done(t)
 	}
 }

@@ -10,8 +10,8 @@ import (
 // The running states that a driver reports of what it can vouch for. Anything
 // else is unknown, and nothing is planned for it.
 const (
-	running = "running"
-	stopped = "stopped"
+	running = op.Running
+	stopped = op.Stopped
 	absent  = "absent"
 )
 
@@ -75,7 +75,7 @@ func changes(want desired.Guest, have op.Observed) (adds, takes op.Params) {
 	for _, name := range fields {
 		v, wished := want.Fields[name]
 		switch {
-		case !wished || same(name, v, have):
+		case !wished || have.Has(name, v):
 		case name == "protected" && v == false:
 			put(&takes, name, v)
 		case name == "labels":

@@ -2,8 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -14,6 +14,7 @@ import (
 
 	"gated/internal/inotify"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 const (
@@ -62,16 +63,19 @@ func (d *Dir) Changed() <-chan struct{} { return d.watch.Changed() }
 // Close ends the watch. Read works on, by looking at every file.
 func (d *Dir) Close() error { return d.watch.Close() }
 
-// Read returns the documents. One file that cannot be read, or that is not
-// valid, makes the whole directory unreadable: what is not known of it could
-// contradict what is. So does a directory without any file, which is what one
+// Read returns the documents. One file that cannot be read, that others could have
+// written (NotAllowed), or that is not valid, makes the whole directory unreadable:
+// what is not known of it could contradict what is. So does a directory without any file, which is what one
 // looks like that is not mounted.
 func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	dir, err := os.OpenFile(d.path, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := ownfile.Own().OpenDir(d.path)
 	if err != nil {
 		d.scanned = time.Time{}
+		if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+			return nil, mendable("desired state", refused)
+		}
 		return nil, op.Refuse(op.Unavailable, "desired state: %v", err)
 	}
 	defer func() { _ = dir.Close() }()
@@ -93,6 +97,12 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 		d.scanned = s.now
 	}
 	return d.result()
+}
+
+// mendable is a refusal that says, in the one sentence that status shows, what mends
+// it.
+func mendable(what string, r *op.Refusal) error {
+	return op.Refuse(r.Code, "%s: %s: %s", what, r.Detail, r.Hint).WithHint("%s", r.Hint)
 }
 
 // scanAll looks at every file. A file that has not changed costs one stat.

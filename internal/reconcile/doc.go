@@ -7,6 +7,7 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -18,15 +19,16 @@ import (
 
 // Gate is what reconcile needs of a gate; *gate.Gate is one.
 type Gate interface {
-	Runnable(ctx context.Context, t op.Target) (op.StepID, bool, error)
+	Next(ctx context.Context, t op.Target) (gate.Turn, bool, error)
+	SignedTargets(ctx context.Context) ([]op.Target, error)
 	Due(ctx context.Context, t op.Target) (time.Duration, bool, error)
 	Permit(ctx context.Context, id op.StepID) (gate.Permit, error)
 	SetTask(ctx context.Context, id op.StepID, task string) error
 	Record(ctx context.Context, id op.StepID, out gate.Outcome) (op.Step, error)
 	Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step, error)
-	Refresh(ctx context.Context, t op.Target) error
+	RefreshAfter(ctx context.Context, t op.Target, after op.StepID) (next op.StepID, more bool, err error)
 	Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
-	Withdraw(ctx context.Context, set string, t op.Target, keep *op.Ask) error
+	Withdraw(ctx context.Context, set string, t op.Target, keep []op.Ask) error
 	Adopt(ctx context.Context, set string, o op.Observed) error
 	Job(ctx context.Context, id op.JobID) (op.Job, error)
 	Open(ctx context.Context, t op.Target) ([]op.Step, error)
@@ -53,10 +55,13 @@ type Config struct {
 	Sources []Source
 	Host    string // a document for another host is refused
 
-	Workers  int           // targets that are worked on side by side; 0 means DefaultWorkers
+	// Workers is how many targets are worked on side by side for one requester; 0
+	// means DefaultWorkers. One more is for others, and as many again are kept for
+	// what operators signed.
+	Workers  int
 	Interval time.Duration // between rounds over everything; 0 means DefaultInterval
 
-	// StepTimeout bounds one call of Driver.Execute, so that a back end that
+	// StepTimeout bounds one call of driver.Run, so that a back end that
 	// never answers costs its target and not a worker for ever; 0 means
 	// DefaultStepTimeout.
 	StepTimeout time.Duration
@@ -108,6 +113,7 @@ func (c *Config) setDefaults() {
 type Reconciler struct {
 	Config
 	queue  *queue
+	shares *shares
 	reread chan struct{} // holds one
 
 	cut      context.Context // ends when a stop has waited long enough for steps
@@ -121,6 +127,7 @@ type Reconciler struct {
 	sources []sourceState
 	round   roundState
 	targets map[op.Target]*target // only those of which there is something to remember
+	passes  map[op.Target]*pass   // over the requests of a target, which are looked at again
 	limited map[string]time.Time  // a set that has all the requests it may have: until when it asks for no destroy
 }
 
@@ -151,11 +158,15 @@ type adoption struct {
 func New(c Config) *Reconciler {
 	c.setDefaults()
 	cut, cutOff := context.WithCancel(context.Background())
+	c.Drivers = maps.Clone(c.Drivers)
+	for kind, d := range c.Drivers {
+		c.Drivers[kind] = driver.Contain(d, c.Logger)
+	}
 	return &Reconciler{
-		Config: c, queue: newQueue(c.Now, c.After), reread: make(chan struct{}, 1),
+		Config: c, queue: newQueue(c.Now, c.After), shares: newShares(c.Workers), reread: make(chan struct{}, 1),
 		cut: cut, cutOff: cutOff, handOver: handOver,
 		wishes: &index{whole: len(c.Sources) == 0}, sources: make([]sourceState, len(c.Sources)),
-		targets: map[op.Target]*target{}, limited: map[string]time.Time{},
+		targets: map[op.Target]*target{}, limited: map[string]time.Time{}, passes: map[op.Target]*pass{},
 	}
 }
 
@@ -165,6 +176,15 @@ func (r *Reconciler) Wake(t op.Target) {
 	r.target(t).woken = true
 	r.mu.Unlock()
 	r.queue.addUrgent(t)
+}
+
+// WakeSigned is Wake for a target with a step that operators signed, or whose
+// job has one: it waits for nothing else.
+func (r *Reconciler) WakeSigned(t op.Target) {
+	r.mu.Lock()
+	r.target(t).woken = true
+	r.mu.Unlock()
+	r.queue.addSigned(t)
 }
 
 // Reread says that a source may have changed. It does not block.

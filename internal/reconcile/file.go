@@ -12,6 +12,7 @@ import (
 	"gated/internal/desired"
 	"gated/internal/inotify"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // file is what is known of one document.
@@ -117,8 +118,15 @@ func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	if err != nil {
 		return err
 	}
-	h := os.NewFile(uintptr(fd), name)
+	h := os.NewFile(uintptr(fd), filepath.Join(s.dir.Name(), name))
 	defer func() { _ = h.Close() }()
+	err = ownfile.Own().CheckOpen(h)
+	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+		return mendable(name, refused)
+	}
+	if err != nil {
+		return err
+	}
 	b, err := io.ReadAll(io.LimitReader(h, desired.MaxBytes+1))
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 
 	"gated/internal/desired"
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -116,20 +115,17 @@ func (f *fleet) Task(_ context.Context, task string) (driver.Progress, error) {
 	return p, nil
 }
 
-func (f *fleet) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	s := p.Step()
+func (f *fleet) Prepare(ctx context.Context, s op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	if f.before != nil {
 		if err := f.before(s); err != nil {
-			return driver.Result{}, err
+			return op.Observed{}, driver.Action{}, err
 		}
 	}
 	now, err := f.Observe(ctx, s.Look())
-	if err != nil {
-		return driver.Result{}, err
-	}
-	if err := p.Use(ctx, now); err != nil {
-		return driver.Result{}, err
-	}
+	return now, driver.Does(func(ctx context.Context) (driver.Result, error) { return f.do(ctx, s) }), err
+}
+
+func (f *fleet) do(ctx context.Context, s op.Step) (driver.Result, error) {
 	if f.after != nil {
 		if err := f.after(s); err != nil {
 			return driver.Result{}, err

@@ -16,32 +16,6 @@ var fields = func() []string {
 	return names
 }()
 
-// same reports whether a guest has a field as it is wished for. Both sides are
-// in the catalogue's units already: package desired and the drivers see to
-// that. What is left is that a driver may leave out of Spec what is not set.
-func same(name string, want any, have op.Observed) bool {
-	switch name {
-	case "protected":
-		w, _ := want.(bool)
-		return w == have.Protected
-	case "labels":
-		wished, _ := want.(map[string]any)
-		for k, v := range wished {
-			if got, ok := have.Labels[k]; !ok || got != v {
-				return false
-			}
-		}
-		return true
-	case "command":
-		w, _ := want.(string)
-		return w == have.Spec.Str(name)
-	default:
-		w, _ := want.(int64)
-		h, ok := have.Spec[name].(int64)
-		return ok && w == h
-	}
-}
-
 // mergeLabels returns all labels that a guest is to have: those it has, with
 // those that are wished for. takes is set where one changes its value. A label
 // that is not mentioned stays, as any field that is not mentioned does.

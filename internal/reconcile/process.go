@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"gated/internal/desired"
@@ -11,38 +12,125 @@ import (
 // poll is how long to wait before a back end is asked about its task again.
 const poll = time.Second
 
-// work takes targets from the queue until it is closed.
-func (r *Reconciler) work(ctx context.Context) {
+// lookers is how many targets have their waiting requests looked at again side by
+// side. No step waits for that.
+const lookers = 2
+
+// begin starts the workers.
+func (r *Reconciler) begin(ctx context.Context, wg *sync.WaitGroup) {
+	for range r.Workers {
+		wg.Go(func() { r.work(ctx, r.queue.get, false) })
+		wg.Go(func() { r.work(ctx, r.queue.getSigned, true) })
+	}
+	wg.Go(func() { r.work(ctx, r.queue.get, false) }) // one requester cannot have it as well
+	for range lookers {
+		wg.Go(func() { r.lookOn(ctx) })
+	}
+}
+
+// work takes targets from the queue until it is closed. kept says that the worker
+// is kept for what operators signed.
+func (r *Reconciler) work(ctx context.Context, get func() (op.Target, bool), kept bool) {
 	for {
-		t, ok := r.queue.get()
+		t, ok := get()
 		if !ok {
 			return
 		}
-		r.process(ctx, t)
+		r.process(ctx, t, kept)
 		r.queue.done(t)
+	}
+}
+
+// lookOn looks at targets again until the queue is closed.
+func (r *Reconciler) lookOn(ctx context.Context) {
+	for {
+		looking, end := context.WithCancel(ctx)
+		t, ok := r.queue.getLook(end)
+		if ok {
+			r.lookAgain(looking, t)
+			r.queue.done(t)
+		}
+		end()
+		if !ok {
+			return
+		}
+	}
+}
+
+// pass is how far the requests of a target have been looked at again.
+type pass struct {
+	after op.StepID
+	again bool // there is reason to begin once more when it has ended
+}
+
+// lookSoon has the requests that wait on a target looked at again. A pass that is
+// under way goes on to its end first: else wakes without end would keep it at its
+// beginning.
+func (r *Reconciler) lookSoon(t op.Target) {
+	r.mu.Lock()
+	if p := r.passes[t]; p != nil {
+		p.again = true
+	}
+	r.mu.Unlock()
+	r.queue.addLook(t)
+}
+
+// lookAgain looks again at one of the requests that wait on a target, and queues
+// the target for the next one. A look that was ended for a signed step is made
+// again.
+func (r *Reconciler) lookAgain(ctx context.Context, t op.Target) {
+	r.mu.Lock()
+	p := r.passes[t]
+	if p == nil {
+		p = &pass{}
+		r.passes[t] = p
+	}
+	after := p.after
+	r.mu.Unlock()
+	next, more, err := r.Gate.RefreshAfter(ctx, t, after)
+	if ctx.Err() != nil {
+		r.queue.addLook(t)
+		return
+	}
+	if err != nil {
+		r.Logger.Warn("waiting requests cannot be looked at again", "target", t.String(), "error", err)
+	}
+	r.mu.Lock()
+	switch {
+	case more:
+		p.after = next
+	case p.again:
+		*p = pass{}
+		more = true
+	default:
+		delete(r.passes, t)
+	}
+	r.mu.Unlock()
+	if more {
+		r.queue.addLook(t)
 	}
 }
 
 // process does the one next thing for a target: it ends what is under way, or
 // brings the journal to what is wished for and then runs the first step that
-// may run. When it did something, the target is queued again.
-func (r *Reconciler) process(ctx context.Context, t op.Target) {
+// may run. When it did something, the target is queued again. kept says that it
+// is for a signed step alone.
+func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 	defer r.tidy(t)
 	d, ok := r.Drivers[t.Kind]
 	if !ok || r.waitsForRoom(t) {
 		return
 	}
-	g := guarded{d, r.Logger}
-	if done := r.attend(ctx, g, t); !done {
+	if done := r.attend(ctx, d, t); !done {
 		return
 	}
 	if !r.withdraw(ctx, t) {
 		return
 	}
-	if known := r.pursue(ctx, g, t); !known {
+	if known := r.pursue(ctx, d, t); !known {
 		return
 	}
-	if r.runNext(ctx, g, t) {
+	if r.runNext(ctx, d, t, kept) {
 		r.queue.add(t)
 	}
 }
@@ -108,11 +196,8 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 		delete(r.target(t).withdraw, set)
 		r.mu.Unlock()
 	}
-	if !look {
-		return true
-	}
-	if err := r.Gate.Refresh(ctx, t); err != nil && ctx.Err() == nil {
-		r.Logger.Warn("waiting requests cannot be looked at again", "target", t.String(), "error", err)
+	if look {
+		r.lookSoon(t)
 	}
 	return true
 }

@@ -5,20 +5,21 @@ import (
 	"errors"
 	"slices"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
 // pursue looks at a target and asks the gate for the first step towards what is
 // wished of it. It reports whether the target is known, so that something may
 // run; of a target that nobody wishes anything of, that is left to its driver.
-func (r *Reconciler) pursue(ctx context.Context, g guarded, t op.Target) bool {
+func (r *Reconciler) pursue(ctx context.Context, d driver.Driver, t op.Target) bool {
 	r.mu.Lock()
 	w := r.wishes.wishes[t]
 	r.mu.Unlock()
 	if w == nil {
 		return true
 	}
-	o, err := g.observe(ctx, op.At(t))
+	o, err := observe(ctx, d, op.At(t))
 	r.mu.Lock()
 	m := r.target(t)
 	m.unknown = ""
@@ -44,7 +45,7 @@ func (r *Reconciler) pursue(ctx context.Context, g guarded, t op.Target) bool {
 		return r.fulfilled(ctx, w, o)
 	}
 	if ask, ok := r.choose(w, o, asks); ok {
-		return r.ask(ctx, w, o, ask)
+		return r.ask(ctx, w, o, ask, asks)
 	}
 	return true
 }
@@ -97,9 +98,11 @@ func (r *Reconciler) fulfilled(ctx context.Context, w *wish, o op.Observed) bool
 	return true
 }
 
-// ask brings the journal to one wished-for step. What ends it for good is
-// remembered; what may go away is tried again.
-func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask) bool {
+// ask brings the journal to one wished-for step of a plan. What ends it for good is
+// remembered; what may go away is tried again. The other steps of the plan are
+// wished for as well: a request that waits for an operator stays, although a step
+// comes before it by now.
+func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask, plan []op.Ask) bool {
 	key := askKey(ask)
 	r.mu.Lock()
 	wait := r.target(o.Target).retry.left(key, r.Now())
@@ -109,7 +112,7 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 		r.queue.addAfter(o.Target, wait)
 		return true
 	}
-	if err := r.Gate.Withdraw(ctx, w.set(), o.Target, &ask); err != nil {
+	if err := r.Gate.Withdraw(ctx, w.set(), o.Target, plan); err != nil {
 		return r.later(o.Target, "withdraw", err)
 	}
 	if full {

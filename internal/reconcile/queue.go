@@ -9,17 +9,22 @@ import (
 
 // queue hands targets to workers: each target once however often it was added,
 // and never to two workers at a time. What is added while a worker has it is
-// handed out again afterwards, so nothing is lost. What somebody waits for goes
-// before what a round found, which can be very much.
+// handed out again afterwards, so nothing is lost. A target with a step that
+// operators signed goes before all others, and has workers of its own; then what
+// a caller waits for goes before what a round found, which can be very much. A
+// look that steps do not wait for is a queue of its own.
 type queue struct {
 	now   func() time.Time
 	after func(time.Duration, func()) (stop func())
 
 	mu      sync.Mutex
 	ready   sync.Cond
-	order   [2][]op.Target      // by level; an entry counts only if waiting has that level
+	order   [levels][]op.Target // an entry counts only if waiting or looks has that level
 	waiting map[op.Target]level // in order, or to be put there when its worker is done
-	busy    map[op.Target]bool
+	looks   map[op.Target]bool  // the same, of targets to be looked at
+	signed  map[op.Target]uint64
+	marks   uint64
+	busy    map[op.Target]func() // what ends a look that a signed step waits for; nil for work
 	delayed map[op.Target]delay
 	taken   uint64
 	closed  bool
@@ -29,8 +34,11 @@ type queue struct {
 type level int
 
 const (
-	urgent level = iota
-	routine
+	signed  level = iota // operators authorized a step of it
+	urgent               // a caller waits
+	routine              // a round found it
+	looking              // its requests are to be looked at again
+	levels
 )
 
 // everyRoutine is how often a routine target goes first, so that a stream of
@@ -43,8 +51,8 @@ type delay struct {
 }
 
 func newQueue(now func() time.Time, after func(time.Duration, func()) func()) *queue {
-	q := &queue{now: now, after: after, waiting: map[op.Target]level{}, busy: map[op.Target]bool{},
-		delayed: map[op.Target]delay{}}
+	q := &queue{now: now, after: after, waiting: map[op.Target]level{}, looks: map[op.Target]bool{}, signed: map[op.Target]uint64{},
+		busy: map[op.Target]func(){}, delayed: map[op.Target]delay{}}
 	q.ready.L = &q.mu
 	return q
 }
@@ -55,16 +63,64 @@ func (q *queue) add(t op.Target) { q.put(t, routine) }
 // addUrgent hands t out as soon as a worker is free. It does not block.
 func (q *queue) addUrgent(t op.Target) { q.put(t, urgent) }
 
+// addSigned hands t out before all that is not signed, from now on until unmark.
+// A look that has it is ended. It does not block.
+func (q *queue) addSigned(t op.Target) {
+	q.mu.Lock()
+	q.marks++
+	q.signed[t] = q.marks
+	if end := q.busy[t]; end != nil {
+		end()
+	}
+	q.mu.Unlock()
+	q.put(t, signed)
+}
+
+// mark returns what unmark takes: 0 for a target that is not marked.
+func (q *queue) mark(t op.Target) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.signed[t]
+}
+
+// unmark ends what addSigned began, unless that was called since mark.
+func (q *queue) unmark(t op.Target, mark uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.signed[t] == mark {
+		delete(q.signed, t)
+	}
+}
+
 func (q *queue) put(t op.Target, l level) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.signed[t] != 0 {
+		l = signed
+	}
 	if old, ok := q.waiting[t]; q.closed || ok && old <= l {
 		return
 	}
 	q.waiting[t] = l
-	if !q.busy[t] {
+	q.line(t, l)
+}
+
+// addLook hands t out to a worker that looks. It does not block.
+func (q *queue) addLook(t op.Target) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.looks[t] {
+		return
+	}
+	q.looks[t] = true
+	q.line(t, looking)
+}
+
+// line puts a target in order, unless a worker has it: then done does; mu is held.
+func (q *queue) line(t op.Target, l level) {
+	if _, ok := q.busy[t]; !ok {
 		q.order[l] = append(q.order[l], t)
-		q.ready.Signal()
+		q.ready.Broadcast() // it is not for every worker that waits
 	}
 }
 
@@ -96,20 +152,24 @@ func (q *queue) due(t op.Target, at time.Time) {
 	q.add(t)
 }
 
-// get waits for a target; false when the queue is closed. The caller calls done
-// with it afterwards.
-func (q *queue) get() (op.Target, bool) {
+// get waits for a target to work on; false when the queue is closed. The caller
+// calls done with it afterwards.
+func (q *queue) get() (op.Target, bool) { return q.take(nil, signed, urgent, routine) }
+
+// getSigned is get for a worker that is kept for what operators signed.
+func (q *queue) getSigned() (op.Target, bool) { return q.take(nil, signed) }
+
+// getLook is get for a worker that looks; end is called when a signed step of the
+// target waits for it. It must not block.
+func (q *queue) getLook(end func()) (op.Target, bool) { return q.take(end, looking) }
+
+func (q *queue) take(end func(), from ...level) (op.Target, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !q.closed {
-		first := urgent
-		if q.taken%everyRoutine == everyRoutine-1 {
-			first = routine
-		}
-		for _, l := range []level{first, 1 - first} {
+		for _, l := range q.fairly(from) {
 			if t, ok := q.pop(l); ok {
-				q.taken++
-				q.busy[t] = true
+				q.busy[t] = end
 				return t, true
 			}
 		}
@@ -118,17 +178,41 @@ func (q *queue) get() (op.Target, bool) {
 	return op.Target{}, false
 }
 
+// fairly is from, with a routine target before the urgent ones now and then.
+func (q *queue) fairly(from []level) []level {
+	if len(from) == int(routine)+1 && q.taken%everyRoutine == everyRoutine-1 {
+		return []level{signed, routine, urgent}
+	}
+	return from
+}
+
 // pop takes the first target of a level that waits there.
 func (q *queue) pop(l level) (op.Target, bool) {
 	for len(q.order[l]) > 0 {
 		t := q.order[l][0]
 		q.order[l] = q.order[l][1:]
-		if at, ok := q.waiting[t]; ok && at == l && !q.busy[t] {
-			delete(q.waiting, t)
+		if _, busy := q.busy[t]; busy || !q.waits(t, l) {
+			continue
+		}
+		if l == looking {
+			delete(q.looks, t)
 			return t, true
 		}
+		if l != signed {
+			q.taken++
+		}
+		delete(q.waiting, t)
+		return t, true
 	}
 	return op.Target{}, false
+}
+
+func (q *queue) waits(t op.Target, l level) bool {
+	if l == looking {
+		return q.looks[t]
+	}
+	at, ok := q.waiting[t]
+	return ok && at == l
 }
 
 // done gives a target back.
@@ -136,9 +220,14 @@ func (q *queue) done(t op.Target) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.busy, t)
-	if l, ok := q.waiting[t]; ok && !q.closed {
-		q.order[l] = append(q.order[l], t)
-		q.ready.Signal()
+	if q.closed {
+		return
+	}
+	if l, ok := q.waiting[t]; ok {
+		q.line(t, l)
+	}
+	if q.looks[t] {
+		q.line(t, looking)
 	}
 }
 
@@ -146,7 +235,13 @@ func (q *queue) done(t op.Target) {
 func (q *queue) depth() (waiting, busy, delayed int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting), len(q.busy), len(q.delayed)
+	waiting = len(q.waiting)
+	for t := range q.looks {
+		if _, ok := q.waiting[t]; !ok {
+			waiting++
+		}
+	}
+	return waiting, len(q.busy), len(q.delayed)
 }
 
 // close lets all workers go and stops every delay.
@@ -158,5 +253,7 @@ func (q *queue) close() {
 		d.stop()
 	}
 	clear(q.delayed)
+	clear(q.waiting)
+	clear(q.looks)
 	q.ready.Broadcast()
 }

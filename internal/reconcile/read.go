@@ -23,7 +23,7 @@ func (r *Reconciler) read(ctx context.Context) {
 	defer r.reading.Unlock()
 	states := make([]sourceState, len(r.Sources))
 	for i, s := range r.Sources {
-		states[i].err = r.safely("the source "+s.Name(), func() (err error) {
+		states[i].err = driver.Safely(r.Logger, "the source "+s.Name(), func() (err error) {
 			states[i].docs, err = s.Read(ctx)
 			return err
 		})
@@ -145,10 +145,4 @@ func (r *Reconciler) logErrors(states []sourceState) {
 			r.Logger.Info("desired state can be read again", "source", r.Sources[i].Name())
 		}
 	}
-}
-
-// safely runs a call of somebody else's code. A panic of it is its error: it
-// costs that call and not the daemon.
-func (r *Reconciler) safely(what string, fn func() error) error {
-	return driver.Safely(r.Logger, what, fn)
 }

@@ -75,6 +75,25 @@ func TestWhatIsNoLongerWishedForIsWithdrawn(t *testing.T) {
 	require.Contains(t, w.steps(), "guest.destroy a superseded")
 }
 
+// An agent that changes a guest's memory again and again makes no other request of
+// what desired state wishes beside it: the same one waits on.
+func TestAStepBeforeARequestLeavesItWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.fleet.make("a", running, op.Params{"memory": int64(1024), "protected": true})
+	w.wish("[{name: a, memory: 1GiB, protected: false}]")
+	waits := w.request()
+	for _, memory := range []int64{512, 2048} {
+		w.fleet.change("a", func(o *op.Observed) { o.Spec = op.Params{"memory": memory, "protected": true} })
+		w.restart()
+		w.look()
+		require.Equal(t, waits.ID, w.request().ID)
+	}
+	require.Equal(t, []string{"guest.set-config a", "guest.set-config a"}, w.fleet.took())
+	w.approve(w.request())
+	w.work()
+	require.False(t, w.fleet.look("a").Protected)
+}
+
 // A wish that is withdrawn while it is authorized is cancelled, not run: also
 // when both happened while nobody looked.
 func TestAnAuthorizedWishThatIsWithdrawnDoesNotRun(t *testing.T) {

@@ -25,7 +25,7 @@ func (r *Reconciler) Recover(ctx context.Context) error {
 	for range min(recovering, len(steps)) {
 		wg.Go(func() {
 			for s := range work {
-				r.attend(ctx, guarded{r.Drivers[s.Target.Kind], r.Logger}, s.Target)
+				r.attend(ctx, r.Drivers[s.Target.Kind], s.Target)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -29,6 +28,7 @@ type roundState struct {
 func (r *Reconciler) look(ctx context.Context) {
 	began := r.Now()
 	r.read(ctx)
+	r.markSigned(ctx)
 	open, err := r.Gate.OpenTargets(ctx)
 	if ctx.Err() != nil {
 		return // the daemon stops; half a look says nothing
@@ -51,8 +51,8 @@ func (r *Reconciler) look(ctx context.Context) {
 		if kind != wished {
 			continue // nobody wishes for these; their open steps are due already
 		}
-		var list []op.Observed
-		failed[kind] = r.safely("a look at every "+kind, func() (err error) { list, err = d.List(ctx); return err })
+		list, err := d.List(ctx)
+		failed[kind] = err
 		if ctx.Err() != nil {
 			return
 		}
@@ -70,6 +70,18 @@ func (r *Reconciler) look(ctx context.Context) {
 	r.mu.Unlock()
 	for _, t := range due {
 		r.queue.add(t)
+	}
+}
+
+// markSigned queues the targets with signed steps, which the gate told of when
+// they were signed: in a process before this one, or so that it was lost.
+func (r *Reconciler) markSigned(ctx context.Context) {
+	targets, err := r.Gate.SignedTargets(ctx)
+	if err != nil && ctx.Err() == nil {
+		r.Logger.Error("signed steps cannot be read", "error", err)
+	}
+	for _, t := range targets {
+		r.queue.addSigned(t)
 	}
 }
 
@@ -217,22 +229,11 @@ func (m *target) isAdoptedByAll(w *wish, inc op.Incarnation) bool {
 	return true
 }
 
-// guarded is a driver whose panics are errors.
-type guarded struct {
-	driver.Driver
-	log *slog.Logger
-}
-
-func (g guarded) observe(ctx context.Context, l op.Look) (o op.Observed, err error) {
-	t := l.Target
-	err = driver.Safely(g.log, "a look at "+t.String(), func() (err error) { o, err = g.Observe(ctx, l); return err })
-	if err == nil && o.Present && t.Kind == wished && o.Running != running && o.Running != stopped {
-		err = op.Refuse(op.StaleTarget, "%s: %s", t, unknownWhy(o))
+// observe looks at one target, and refuses a look that leaves open whether it runs.
+func observe(ctx context.Context, d driver.Driver, l op.Look) (op.Observed, error) {
+	o, err := d.Observe(ctx, l)
+	if err == nil && o.Present && l.Target.Kind == wished && o.Running != running && o.Running != stopped {
+		err = op.Refuse(op.StaleTarget, "%s: %s", l.Target, unknownWhy(o))
 	}
 	return o, err
-}
-
-func (g guarded) task(ctx context.Context, task string) (p driver.Progress, err error) {
-	err = driver.Safely(g.log, "a look at task "+task, func() (err error) { p, err = g.Task(ctx, task); return err })
-	return p, err
 }

@@ -21,9 +21,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	// What is wished for is read before anything runs: a wish that was withdrawn
 	// while the daemon was down must not run because it is authorized.
 	r.read(ctx)
-	for range r.Workers {
-		wg.Go(func() { r.work(ctx) })
-	}
+	r.markSigned(ctx)
+	r.begin(ctx, &wg)
 	r.look(ctx)
 	r.rounds(ctx, changed)
 	r.queue.close()

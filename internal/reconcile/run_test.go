@@ -20,7 +20,7 @@ import (
 func (w *world) live() (stop func()) {
 	w.r.Now, w.r.After, w.r.Random = nil, nil, nil
 	w.r.setDefaults()
-	w.r.queue = newQueue(w.r.Now, w.r.After)
+	w.r.queue, w.r.shares = newQueue(w.r.Now, w.r.After), newShares(w.r.Workers)
 	ctx, cancel := context.WithCancel(w.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {

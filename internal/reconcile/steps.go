@@ -10,15 +10,25 @@ import (
 	"gated/internal/op"
 )
 
-// runNext runs the first step of a target that may run now, and reports whether
-// the target is worth looking at again at once.
-func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
+// runNext runs the step of a target whose turn it is, and reports whether the
+// target is worth looking at again at once. A worker that is kept for signed steps
+// leaves any other to the others.
+func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, kept bool) bool {
 	if ctx.Err() != nil {
 		return false // what has not begun when the daemon stops does not begin
 	}
-	id, ok, err := r.Gate.Runnable(ctx, t)
+	mark := r.queue.mark(t)
+	turn, ok, err := r.Gate.Next(ctx, t)
 	if err != nil {
 		return r.later(t, "run", err)
+	}
+	id := turn.Step
+	if !turn.Signed {
+		r.queue.unmark(t, mark)
+	}
+	if ok && kept && !turn.Signed {
+		r.queue.addUrgent(t)
+		return false
 	}
 	if !ok {
 		r.mu.Lock()
@@ -39,6 +49,22 @@ func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
 		r.queue.addAfter(t, wait)
 		return false
 	}
+	if !turn.Signed {
+		by := share(turn.By)
+		if !r.shares.enter(by, t) {
+			return false
+		}
+		defer func() {
+			for _, t := range r.shares.leave(by) {
+				r.queue.addUrgent(t)
+			}
+		}()
+	}
+	return r.dispatch(ctx, d, t, id)
+}
+
+// dispatch runs a step if it still may.
+func (r *Reconciler) dispatch(ctx context.Context, d driver.Driver, t op.Target, id op.StepID) bool {
 	permit, err := r.Gate.Permit(ctx, id)
 	switch {
 	case errors.Is(err, op.Conflict):
@@ -51,7 +77,7 @@ func (r *Reconciler) runNext(ctx context.Context, g guarded, t op.Target) bool {
 		r.mu.Unlock()
 		return false
 	}
-	return r.run(ctx, g, permit)
+	return r.run(ctx, d, permit)
 }
 
 // whenDue queues a target again for when what the policy holds back may run.
@@ -66,40 +92,43 @@ func (r *Reconciler) whenDue(ctx context.Context, t op.Target) {
 
 // run executes one step and records how it ended. From here on the daemon's
 // end does not cut the work off: half of a step is worse than a slow stop.
-func (r *Reconciler) run(ctx context.Context, g guarded, permit gate.Permit) bool {
+func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permit) bool {
 	step := permit.Step()
 	ctx = context.WithoutCancel(ctx)
 	timed, cancel := context.WithTimeout(ctx, r.StepTimeout)
 	defer cancel()
 	defer context.AfterFunc(r.cut, cancel)()
 	var did driver.Result
-	err := r.safely("step "+step.ID.String(), func() (err error) { did, err = g.Execute(timed, permit); return err })
+	err := driver.Safely(r.Logger, "step "+step.ID.String(), func() (err error) { did, err = driver.Run(timed, permit, d); return err })
 	if err != nil {
-		return r.afterError(ctx, g, step, did, err)
+		return r.afterError(ctx, d, step, did, err)
 	}
 	if did.Task == "" {
-		return r.record(ctx, step, r.outcome(ctx, g, step, did, nil))
+		return r.record(ctx, step, r.outcome(ctx, d, step, did, nil))
 	}
 	if err := r.Gate.SetTask(ctx, step.ID, did.Task); err != nil {
 		r.Logger.Error("a task's id cannot be written; after a restart it is not found again", "step", step.ID.String(), "error", err)
+	}
+	if now, err := r.stepOf(ctx, step.ID); err == nil {
+		step = now // with what the target had at the dispatch
 	}
 	r.attach(step, &attached{step: step, task: did.Task})
 	r.queue.addAfter(step.Target, poll)
 	return false
 }
 
-// afterError tells by the journal whether the permit was used before Execute
+// afterError tells by the journal whether the permit was used before Run
 // failed. Only then did anything happen to the target.
-func (r *Reconciler) afterError(ctx context.Context, g guarded, step op.Step, did driver.Result, err error) bool {
+func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.Step, did driver.Result, err error) bool {
 	now, jerr := r.stepOf(ctx, step.ID)
 	if jerr != nil {
 		// It may be dispatched: until the journal can be read, it counts as that.
-		r.attach(step, &attached{step: step, outcome: r.outcome(ctx, g, step, did, err), ended: true})
+		r.attach(step, &attached{step: step, outcome: r.outcome(ctx, d, step, did, err), ended: true})
 		return r.later(step.Target, "record", jerr)
 	}
 	switch {
 	case now.State == op.StateDispatched:
-		return r.record(ctx, now, r.outcome(ctx, g, now, did, err))
+		return r.record(ctx, now, r.outcome(ctx, d, now, did, err))
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
 		r.ended(now) // Permit.Use ended it, or it waits for a signature by now
 		return true
@@ -130,8 +159,8 @@ func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) 
 
 // outcome looks at the target afresh and says how a dispatched step ended: as
 // the driver says, or, where it does not know, as the target shows.
-func (r *Reconciler) outcome(ctx context.Context, g guarded, step op.Step, did driver.Result, err error) gate.Outcome {
-	after, lookErr := g.observe(ctx, step.Afterwards())
+func (r *Reconciler) outcome(ctx context.Context, d driver.Driver, step op.Step, did driver.Result, err error) gate.Outcome {
+	after, lookErr := observe(ctx, d, step.Afterwards())
 	lost := driver.IsUnknown(err) || errors.Is(err, driver.ErrPanic) || wasCutOff(err)
 	switch {
 	case lost && lookErr != nil:

@@ -81,7 +81,7 @@ func (w *world) open() {
 	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	w.gate, err = gate.New(gate.Config{Store: s, Observer: w.driver, Clock: clock, Host: "pve1",
 		ID: "0123456789abcdef0123456789abcdef", Trust: trust, Policy: w.policy, UID: 4242, Logger: log,
-		Wake: func(t op.Target) { w.r.Wake(t) }})
+		Wake: func(t op.Target) { w.r.Wake(t) }, WakeSigned: func(t op.Target) { w.r.WakeSigned(t) }})
 	require.NoError(w.t, err)
 	w.store = s
 	w.r = New(Config{Gate: w.gate, Drivers: map[string]driver.Driver{"guest": w.driver}, Sources: []Source{w.source},
@@ -99,15 +99,29 @@ func (w *world) restart() {
 func (w *world) work() {
 	w.t.Helper()
 	for range 10_000 {
-		if waiting, _, _ := w.r.queue.depth(); waiting == 0 {
+		var t op.Target
+		ok := true
+		switch waiting, looks := w.r.queue.lengths(); {
+		case waiting > 0:
+			t, ok = w.r.queue.get()
+			w.r.process(w.ctx, t, false)
+		case looks > 0:
+			t, ok = w.r.queue.getLook(nil)
+			w.r.lookAgain(w.ctx, t)
+		default:
 			return
 		}
-		t, ok := w.r.queue.get()
 		require.True(w.t, ok)
-		w.r.process(w.ctx, t)
 		w.r.queue.done(t)
 	}
 	w.t.Fatal("the queue does not come to an end")
+}
+
+// lengths returns how many targets wait for work, and how many for a look.
+func (q *queue) lengths() (waiting, looks int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting), len(q.looks)
 }
 
 // look is one round over everything, and the work that it finds.

@@ -25,6 +25,14 @@ type Config struct {
 	// by it.
 	Append func(*store.Tx, ...audit.Entry) error
 
+	// Spend counts bytes that a requester has written, and refuses what is beyond its
+	// quota, or what the disk has no room for. Nil counts nothing.
+	Spend func(*store.Tx, op.Requester, int64) error
+
+	// Still refuses, as Unavailable, a change of who holds what in a scope while an
+	// operator decides about all of it. Nil refuses none.
+	Still func(*store.Tx, op.Target) error
+
 	// Agent returns the registered agent of a name.
 	Agent func(name string) (Holder, bool)
 

@@ -23,6 +23,9 @@ func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, 
 		if out.now.Add(ttl).Sub(r.ExpiresAt).Abs() < leastRenewal {
 			return nil
 		}
+		if err := b.spend(tx, by, *r); err != nil {
+			return err
+		}
 		if err := b.extend(tx, r, out.now.Add(ttl), ttl); err != nil {
 			return err
 		}

@@ -49,4 +49,21 @@ func entry(k audit.Kind, by op.Requester, r Reservation, others ...string) audit
 	return e
 }
 
+// entryCost is what an entry and the rows that it is about take, in bytes, beyond
+// the patterns and the words that it has.
+const entryCost = 2 << 10
+
+// spend counts what a claim or a change of it writes, with its patterns where the
+// entry has all of them.
+func (b *Book) spend(tx *store.Tx, by op.Requester, r Reservation, patterns ...string) error {
+	if b.cfg.Spend == nil {
+		return nil
+	}
+	n := entryCost + len(r.Reason) + len(r.Scope.Path)
+	for _, p := range patterns {
+		n += 3 * (len(p) + 32) // in two tables, and in the log
+	}
+	return b.cfg.Spend(tx, by, int64(n))
+}
+
 func (b *Book) append(tx *store.Tx, e audit.Entry) error { return b.cfg.Append(tx, e) }

@@ -16,6 +16,7 @@ type Query struct {
 	Holder string // as Holder.String has it
 	After  op.ReservationID
 	Limit  int // at most MaxList; 0 is DefaultList
+	Bytes  int // no more once they weigh as much; 0: no bound
 }
 
 // In sqlListBelow the first two bounds are those of an index, and the rest leaves
@@ -51,12 +52,12 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 		var err error
 		args := []any{int64(q.After), now.UnixNano(), scope, q.Holder, q.Limit}
 		if q.Path == "" {
-			all, err = list(tx, sqlList, args...)
+			all, err = listUpTo(tx, q.Bytes, sqlList, args...)
 			return err
 		}
 		dir := path.Clean(q.Path)
 		after, before := below(dir)
-		all, err = list(tx, sqlListBelow, append(args, dir, after, before)...)
+		all, err = listUpTo(tx, q.Bytes, sqlListBelow, append(args, dir, after, before)...)
 		return err
 	})
 	return b.living(all), err

@@ -24,7 +24,8 @@ type Granted struct {
 //   - OverLimit beyond MaxPerHolder, MaxPatterns, MaxScopes or what may wait;
 //   - TooComplex for a pattern beyond glob's limits, or with too many others near;
 //   - BadParams or Malformed for anything else that is wrong with it;
-//   - NotHolder if its agent's registration has ended.
+//   - NotHolder if its agent's registration has ended;
+//   - Unavailable while an operator decides about the whole scope.
 //
 // A claim of the same holder to the same patterns in the same scope renews what
 // it has: the later of both ends counts, all else is as asked now. One that a
@@ -102,6 +103,15 @@ func (b *Book) stands(tx *store.Tx, h Holder) error {
 	return err
 }
 
+// still refuses what would change who holds what in a scope while an operator
+// decides about that.
+func (b *Book) still(tx *store.Tx, s Scope) error {
+	if b.cfg.Still == nil {
+		return nil
+	}
+	return b.cfg.Still(tx, s.Target())
+}
+
 // own returns the scope of a place, if there is one, how many reservations a
 // holder has there, and which of them is of the patterns with a digest, or 0.
 func own(tx *store.Tx, p Place, h Holder, digest []byte, now time.Time) (s Scope, n int, same op.ReservationID, err error) {
@@ -131,8 +141,14 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 		}
 	}
 	scope.Fold = w.fold
+	if err := b.still(tx, scope); err != nil {
+		return Granted{}, err
+	}
 	r := Reservation{Scope: scope, Patterns: w.texts(), Mode: w.mode, Holder: w.holder, Keep: w.keep, Reason: w.reason,
 		CreatedAt: fromNano(out.now.UnixNano()), ExpiresAt: fromNano(out.now.Add(w.ttl).UnixNano())}
+	if err := b.spend(tx, w.by, r, r.Patterns...); err != nil {
+		return Granted{}, err
+	}
 	if err := b.insert(tx, &r, w.region, w.ttl); err != nil {
 		return Granted{}, err
 	}
@@ -166,6 +182,14 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 	same := r.Holder == before.Holder && r.Mode == before.Mode && r.Reason == before.Reason && r.Keep == before.Keep
 	if same && later.Sub(r.ExpiresAt) < leastRenewal {
 		return Granted{before, true}, nil
+	}
+	if err := b.spend(tx, w.by, r); err != nil {
+		return Granted{}, err
+	}
+	if r.Mode != before.Mode || r.Holder != before.Holder {
+		if err := b.still(tx, r.Scope); err != nil {
+			return Granted{}, err
+		}
 	}
 	if !same {
 		if _, err := tx.Exec(sqlSetTerms, r.Holder.Registration, string(r.Mode), r.Reason, r.Keep, int64(r.ID)); err != nil {

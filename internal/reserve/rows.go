@@ -47,18 +47,37 @@ func read(tx *store.Tx, id op.ReservationID, now time.Time) (Reservation, error)
 
 // list returns the reservations of a query with their patterns.
 func list(tx *store.Tx, query string, args ...any) ([]Reservation, error) {
+	return listUpTo(tx, 0, query, args...)
+}
+
+// Weight is how many bytes a list holds of a reservation, about.
+func (r Reservation) Weight() int {
+	n := 256 + len(r.Scope.Path) + len(r.Reason)
+	for _, p := range r.Patterns {
+		n += len(p) + 16
+	}
+	return n
+}
+
+// listUpTo is list up to the reservation with which they weigh so many bytes; 0 is
+// no bound.
+func listUpTo(tx *store.Tx, bytes int, query string, args ...any) ([]Reservation, error) {
 	rows, err := tx.Query(query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var all []Reservation
+	weight := 0
 	for rows.Next() {
 		r, err := scan(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, r)
+		if weight += r.Weight(); bytes > 0 && weight >= bytes {
+			break
+		}
 	}
 	return all, rows.Err()
 }

@@ -15,7 +15,7 @@ import (
 const (
 	sqlScopeAt   = `SELECT id, path, device, inode, fold, at FROM scopes WHERE path = ? AND device = ? AND inode = ?`
 	sqlScopeByID = `SELECT id, path, device, inode, fold, at FROM scopes WHERE id = ?`
-	sqlAllScopes = `SELECT id, path, device, inode, fold, at FROM scopes ORDER BY id`
+	sqlAllScopes = `SELECT id, path, device, inode, fold, at FROM scopes WHERE id > ? ORDER BY id`
 	sqlNewScope  = `INSERT INTO scopes(path, device, inode, fold, at) VALUES(?, ?, ?, ?, ?)`
 
 	// The oldest scope in which nobody has anything, and operators did nothing.
@@ -47,9 +47,22 @@ func (b *Book) Register(ctx context.Context, p Place) (Scope, error) {
 
 // Scopes returns every scope, by id.
 func (b *Book) Scopes(ctx context.Context) ([]Scope, error) {
-	var all []Scope
-	err := b.view(ctx, func(tx *store.Tx, _ time.Time) error {
-		rows, err := tx.Query(sqlAllScopes)
+	all, _, err := b.ScopePage(ctx, "", 0)
+	return all, err
+}
+
+// ScopePage returns the scopes after an id, "" for the first, up to the one with
+// which their paths have so many bytes, and whether there are more. 0 is no bound.
+func (b *Book) ScopePage(ctx context.Context, after string, bytes int) (all []Scope, more bool, err error) {
+	var from int64
+	if digits, ok := strings.CutPrefix(after, "s"); after != "" {
+		if from, err = strconv.ParseInt(digits, 10, 64); !ok || err != nil || scopeID(from) != after {
+			return nil, false, op.Refuse(op.Malformed, "%.80q is not the id of a scope, like s3", after)
+		}
+	}
+	weight := 0
+	err = b.view(ctx, func(tx *store.Tx, _ time.Time) error {
+		rows, err := tx.Query(sqlAllScopes, from)
 		if err != nil {
 			return err
 		}
@@ -59,11 +72,16 @@ func (b *Book) Scopes(ctx context.Context) ([]Scope, error) {
 			if err != nil {
 				return err
 			}
+			if bytes > 0 && weight >= bytes {
+				more = true
+				break
+			}
+			weight += 128 + len(s.Path)
 			all = append(all, s)
 		}
 		return rows.Err()
 	})
-	return all, err
+	return all, more, err
 }
 
 // Scope returns the scope of an id like s3; UnknownTarget if there is none.

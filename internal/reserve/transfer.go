@@ -14,7 +14,7 @@ import (
 // or a name that is not registered, NotHolder, BadParams where the receiver has
 // it already, OverLimit where the receiver has no room, and Conflict where two
 // holders would then have what overlaps, because the caller has something else
-// there too.
+// there too; Unavailable while an operator decides about the whole scope.
 func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (Reservation, error) {
 	holder, err := holderOf(by)
 	if err != nil {
@@ -27,6 +27,12 @@ func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationI
 	var in inTheWay
 	r, err := b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
 		if err := b.stands(tx, holder); err != nil {
+			return err
+		}
+		if err := b.still(tx, r.Scope); err != nil {
+			return err
+		}
+		if err := b.spend(tx, by, *r); err != nil {
 			return err
 		}
 		e := entry(audit.Transferred, by, *r)

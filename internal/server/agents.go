@@ -26,8 +26,8 @@ func (s *Server) self(c *call) (answer, error) {
 
 func (s *Server) registerAgent(c *call) (answer, error) {
 	var in api.RegisterAgent
-	if err := api.DecodeBody(c.body, &in); err != nil {
-		return answer{}, ownRefusal(err)
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
 	}
 	if err := checkRegistration(in); err != nil {
 		return answer{}, ownRefusal(err)

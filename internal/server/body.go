@@ -1,12 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"os"
 
+	"gated/internal/api"
 	"gated/internal/op"
 )
 
@@ -23,25 +23,66 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, uid uint32, limit 
 	if r.ContentLength > limit {
 		return nil, nothing, tooLarge(limit)
 	}
-	var buf bytes.Buffer
 	var taken int64
 	release := func() { s.bodies.give(uid, taken) }
 	body := http.MaxBytesReader(w, r.Body, limit)
+	buf := make([]byte, 0, firstRoom(r.ContentLength))
 	for {
-		if int64(buf.Len()) >= freeBody {
-			if err := s.bodies.take(uid, freeBody); err != nil {
-				return nil, release, ownRefusal(err)
+		if len(buf) == cap(buf) {
+			more := roomFor(int64(cap(buf)), r.ContentLength, limit)
+			if over := more - max(int64(cap(buf)), freeBody); over > 0 {
+				if err := s.bodies.take(uid, over); err != nil {
+					return nil, release, ownRefusal(err)
+				}
+				taken += over
 			}
-			taken += freeBody
+			buf = append(make([]byte, 0, more), buf...)
 		}
-		_, err := io.CopyN(&buf, body, freeBody)
+		n, err := body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			return buf.Bytes(), release, nil
+			return buf, release, nil
 		case err != nil:
 			return nil, release, s.bodyError(err, limit)
 		}
 	}
+}
+
+// firstRoom returns how many bytes a buffer begins with: all that was announced,
+// or what is free of that.
+func firstRoom(announced int64) int64 {
+	if announced > freeBody {
+		return freeBody
+	}
+	return max(announced, 511) + 1 // the end is found by one more read
+}
+
+// roomFor returns how many bytes a buffer gets that is full and not at its end:
+// all that was announced, else twice as many as it has.
+func roomFor(has, announced, limit int64) int64 {
+	if announced >= has {
+		return announced + 1
+	}
+	return min(2*has, limit+1)
+}
+
+// decode reads a call's body into v once there is room for what comes of it, which
+// is the call's until its end, or until release.
+func (s *Server) decode(c *call, v any) error {
+	n, err := api.Weigh(c.body)
+	if err != nil {
+		return ownRefusal(err)
+	}
+	giveBack, err := s.decoded.Take(c.ctx, c.by.UID, n)
+	if err != nil {
+		return ownRefusal(op.Refuse(op.OverLimit, "too many bodies at once are worked on").WithHint("end some, or try again later"))
+	}
+	c.release = giveBack
+	if err := api.DecodeWeighed(c.body, v); err != nil {
+		return ownRefusal(err)
+	}
+	return nil
 }
 
 func (s *Server) bodyError(err error, limit int64) error {

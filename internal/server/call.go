@@ -24,6 +24,8 @@ type call struct {
 	by    op.Requester
 	body  []byte
 	query url.Values
+
+	release func() // gives back the room of what was decoded; never nil
 }
 
 // answer is what a call ends with when it was not refused.
@@ -114,7 +116,7 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // run lets a caller in, reads the request and answers it.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	p := peerOf(r.Context())
-	c := &call{w: w, r: r, by: requesterOf(r.Context())}
+	c := &call{w: w, r: r, by: requesterOf(r.Context()), release: func() {}}
 	if err := s.admit(p.uid, rt.who); err != nil {
 		s.refuse(w, r, err)
 		return
@@ -151,24 +153,69 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.Limits.Work)
 	defer cancel()
 	c.ctx = ctx
+	defer func() { c.release() }()
 	a, err := rt.answer(c)
 	if err != nil {
 		s.refuse(w, r, err)
 		return
 	}
+	end, err := s.holdAnswer(r, p.uid, &a)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
+	defer end()
 	s.write(w, a)
+}
+
+// holdAnswer encodes the answer to a call that reads, and counts it until it is
+// taken. It refuses one for which there is no room, as OverLimit. What a call that
+// changes something did is always answered.
+func (s *Server) holdAnswer(r *http.Request, uid uint32, a *answer) (end func(), err error) {
+	nothing := func() {}
+	if r.Method != http.MethodGet || a.sent {
+		return nothing, nil
+	}
+	if err := a.encode(); err != nil {
+		return nothing, err
+	}
+	n := int64(len(a.raw)) - freeAnswer
+	if n <= 0 {
+		return nothing, nil
+	}
+	if err := s.answers.take(uid, n); err != nil {
+		return nothing, ownRefusal(err)
+	}
+	return func() { s.answers.give(uid, n) }, nil
+}
+
+// encode turns the value into the bytes that are sent.
+func (a *answer) encode() (err error) {
+	if a.raw != nil || a.value == nil {
+		return nil
+	}
+	a.raw, err = api.Encode(a.value)
+	a.value, a.kind = nil, api.ContentType
+	return err
 }
 
 func (s *Server) admit(uid uint32, w who) error {
 	switch {
 	case w == operators && !s.operator(uid):
 		return ownRefusal(op.Refuse(op.NotAllowed, "uid %d is not an operator's", uid).
-			WithHint("the operators are root, uid %d and the list operators in gated.yaml", s.UID))
+			WithHint("%s", s.operatorsHint()))
 	case w == submitters && !s.submitter(uid):
 		return ownRefusal(op.Refuse(op.NotAllowed, "uid %d may not submit jobs", uid).
 			WithHint("the list submitters in gated.yaml says who may"))
 	}
 	return nil
+}
+
+func (s *Server) operatorsHint() string {
+	if s.SingleUser {
+		return fmt.Sprintf("the operators are root, uid %d and the list operators in gated.yaml", s.UID)
+	}
+	return "the operators are root and the list operators in gated.yaml, never the daemon's own uid"
 }
 
 // refuse answers with a problem. What the server itself decided is told to
@@ -221,15 +268,10 @@ func (s *Server) write(w http.ResponseWriter, a answer) {
 	if a.etag != "" {
 		w.Header().Set("ETag", `"`+a.etag+`"`)
 	}
-	if a.raw != nil || a.value == nil {
-		s.send(w, a.status, a.kind, a.raw)
-		return
-	}
-	b, err := api.Encode(a.value)
-	if err != nil {
+	if err := a.encode(); err != nil {
 		panic(fmt.Sprintf("an answer cannot be written: %v", err))
 	}
-	s.send(w, a.status, api.ContentType, b)
+	s.send(w, a.status, a.kind, a.raw)
 }
 
 // send writes a whole answer. An error here is the caller's absence.

@@ -12,11 +12,17 @@ import (
 const yamlType = "application/yaml"
 
 func (s *Server) plan(c *call) (answer, error) {
+	set := c.query.Get("set")
+	if c.query.Has("set") {
+		if err := op.CheckName(set); err != nil {
+			return answer{}, ownRefusal(err)
+		}
+	}
 	if err := s.plans.take(c.by.UID, 1); err != nil {
 		return answer{}, ownRefusal(err)
 	}
 	defer s.plans.give(c.by.UID, 1)
-	p, err := s.Desired.Plan(c.ctx, c.by, c.body)
+	p, err := s.Desired.Plan(c.ctx, c.by, set, c.body)
 	return ok(p), err
 }
 
@@ -28,7 +34,7 @@ func (s *Server) sets(c *call) (answer, error) {
 	out := api.SetList{}
 	for _, x := range sets {
 		at := x.UpdatedAt.UTC()
-		out.Sets = append(out.Sets, api.Set{Name: x.Name, ETag: x.ETag, Bytes: len(x.Body), UpdatedAt: &at})
+		out.Sets = append(out.Sets, api.Set{Name: x.Name, ETag: x.ETag, Bytes: x.Bytes, UpdatedAt: &at})
 	}
 	return ok(out), nil
 }

@@ -39,7 +39,7 @@ var reaching = []struct {
 	{"POST", "/v1/requests/j12.1/approve", goodEnvelope, 202, "Approve j12.1"},
 	{"POST", "/v1/requests/j12.1/reject", goodEnvelope, 202, "Reject j12.1"},
 	{"POST", "/v1/classify", `{"op":"guest.destroy","target":"guest/web-1"}`, 200, "Explain"},
-	{"POST", "/v1/plan", "host: h", 200, "Plan"},
+	{"POST", "/v1/plan?set=web", "host: h", 200, "Plan web"},
 	{"GET", "/v1/guests", "", 200, "Guests"},
 	{"GET", "/v1/guests/web-1", "", 200, "Guest web-1"},
 	{"GET", "/v1/commands", "", 200, "Commands"},
@@ -145,7 +145,13 @@ func TestApproveAnswers(t *testing.T) {
 
 func TestPayloadIsTheExactBytes(t *testing.T) {
 	w := start(t, -1, nil)
+	w.goBy("builder#1")
+	w.do(t, "GET", "/v1/requests/j12.1/payload", "")
+	w.do(t, "GET", "/v1/requests/j12.1", "")
+	require.Empty(t, w.shown, "an agent under an operator's uid reads nothing to sign it")
+	w.goBy("")
 	r := w.do(t, "GET", "/v1/requests/j12.1/payload", "")
+	require.Equal(t, []op.RequestID{aID}, w.shown)
 	require.Equal(t, w.req.Payload, r.body)
 	require.Equal(t, api.ContentType, r.header.Get("Content-Type"))
 }
@@ -161,10 +167,10 @@ func TestJobListPages(t *testing.T) {
 	w := start(t, -1, nil)
 	var list api.JobList
 	w.do(t, "GET", "/v1/jobs?state=pending_signature&after=j3&limit=1", "").into(t, 200, &list)
-	require.Equal(t, JobQuery{State: op.StatePending, After: 3, Limit: 1}, w.query)
+	require.Equal(t, JobQuery{State: op.StatePending, After: 3, Limit: 1, Bytes: pageBytes}, w.query)
 	require.Equal(t, "j12", *list.Next)
 	w.do(t, "GET", "/v1/jobs", "").into(t, 200, &list)
-	require.Equal(t, JobQuery{Limit: pageDefault}, w.query)
+	require.Equal(t, JobQuery{Limit: pageDefault, Bytes: pageBytes}, w.query)
 }
 
 // history is a gate with jobs of which every third has ended as failed.

@@ -25,6 +25,7 @@ var (
 // with what the test put in.
 type fake struct {
 	mu       sync.Mutex
+	shown    []op.RequestID
 	reached  []string
 	by       op.Requester
 	sub      op.Submission
@@ -131,8 +132,15 @@ func (f *fake) Shown(_ context.Context, id op.RequestID) (op.Request, error) {
 	return f.req, f.reach("Shown "+id.String(), op.Requester{})
 }
 
-func (f *fake) Requests(_ context.Context, s op.State) ([]op.Request, error) {
-	return []op.Request{f.req}, f.reach("Requests "+string(s), op.Requester{})
+func (f *fake) ShowPayload(_ context.Context, id op.RequestID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shown = append(f.shown, id)
+	return nil
+}
+
+func (f *fake) Requests(_ context.Context, q RequestQuery) ([]op.Request, error) {
+	return []op.Request{f.req}, f.reach("Requests "+string(q.State), op.Requester{})
 }
 
 func (f *fake) Approve(_ context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error) {
@@ -165,23 +173,24 @@ func (f *fake) Set(_ context.Context, name string) (Set, error) {
 	return f.set1, f.reach("Set "+name, op.Requester{})
 }
 
-func (f *fake) Sets(context.Context) ([]Set, error) {
-	return []Set{f.set1}, f.reach("Sets", op.Requester{})
+func (f *fake) Sets(context.Context) ([]SetHead, error) {
+	s := f.set1
+	return []SetHead{{Name: s.Name, ETag: s.ETag, Bytes: len(s.Body), UpdatedAt: s.UpdatedAt}}, f.reach("Sets", op.Requester{})
 }
 
 func (f *fake) DeleteSet(_ context.Context, by op.Requester, name string) error {
 	return f.reach("DeleteSet "+name, by)
 }
 
-func (f *fake) Plan(_ context.Context, by op.Requester, document []byte) (api.Plan, error) {
+func (f *fake) Plan(_ context.Context, by op.Requester, set string, document []byte) (api.Plan, error) {
 	f.mu.Lock()
 	f.document = append([]byte{}, document...)
 	f.mu.Unlock()
-	return api.Plan{Host: "h"}, f.reach("Plan", by)
+	return api.Plan{Host: "h"}, f.reach(strings.TrimSpace("Plan "+set), by)
 }
 
-func (f *fake) Guests(_ context.Context, by op.Requester) ([]api.Guest, error) {
-	return []api.Guest{f.guest1}, f.reach("Guests", by)
+func (f *fake) Guests(_ context.Context, by op.Requester, q GuestQuery) ([]api.Guest, bool, error) {
+	return []api.Guest{f.guest1}, false, f.reach("Guests", by)
 }
 
 func (f *fake) Guest(_ context.Context, by op.Requester, name string) (api.Guest, error) {
@@ -236,14 +245,14 @@ func (f *fake) Inclusion(_ context.Context, seq int64) (api.Inclusion, error) {
 	return api.Inclusion{Seq: seq, Proof: []string{}}, f.reach("Inclusion", op.Requester{})
 }
 
-func (f *fake) Audit(_ context.Context, after int64, limit int) ([]api.Entry, error) {
+func (f *fake) Audit(_ context.Context, after int64, limit, _ int) ([]api.Entry, error) {
 	err := f.reach("Audit", op.Requester{})
 	out, _ := f.above(after, limit)
 	return out, err
 }
 
 // Events leaves out every third entry, as a filter would.
-func (f *fake) Events(_ context.Context, after int64, limit int, concerns string) ([]api.Entry, int64, error) {
+func (f *fake) Events(_ context.Context, after int64, limit, _ int, concerns string) ([]api.Entry, int64, error) {
 	f.mu.Lock()
 	f.concerns = concerns
 	f.mu.Unlock()

@@ -123,13 +123,13 @@ func (f *fake) Check(_ context.Context, by op.Requester, in api.Check) (api.Chec
 	return api.Checked{Conflicts: f.conflicts}, f.reach("Check "+strconv.Itoa(len(in.Patterns)), by)
 }
 
-func (f *fake) List(_ context.Context, by op.Requester, q ReservationQuery) ([]api.Reservation, error) {
+func (f *fake) List(_ context.Context, by op.Requester, q ReservationQuery) ([]api.Reservation, bool, error) {
 	f.asksFor = q
 	var out []api.Reservation
 	for id := q.After + 1; int(id) <= f.kept && len(out) < q.Limit; id++ {
 		out = append(out, api.Reservation{ID: id.String()})
 	}
-	return out, f.reach("List", by)
+	return out, len(out) == q.Limit, f.reach("List", by)
 }
 
 func (f *fake) Renew(_ context.Context, by op.Requester, _ Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
@@ -149,8 +149,8 @@ func (f *fake) Transfer(_ context.Context, by op.Requester, id op.ReservationID,
 	return api.Reservation{ID: id.String(), Agent: to}, f.reach("Transfer "+id.String()+" "+to, by)
 }
 
-func (f *fake) Scopes(context.Context) ([]api.Scope, error) {
-	return []api.Scope{{ID: "s3", Place: f.place}}, f.reach("Scopes", op.Requester{})
+func (f *fake) Scopes(context.Context, string, int) ([]api.Scope, bool, error) {
+	return []api.Scope{{ID: "s3", Place: f.place}}, false, f.reach("Scopes", op.Requester{})
 }
 
 func (f *fake) RegisterScope(_ context.Context, by op.Requester, from Caller, operator bool, at api.Place) (api.Scope, error) {

@@ -19,8 +19,26 @@ func (s *Server) catalogue(*call) (answer, error) {
 }
 
 func (s *Server) guests(c *call) (answer, error) {
-	gs, err := s.Guests.Guests(c.ctx, c.by)
-	return ok(api.GuestList{Guests: gs}), err
+	q := GuestQuery{After: c.query.Get("after"), Bytes: pageBytes, Limit: guestsMax}
+	var err error
+	if c.query.Has("after") {
+		err = op.CheckName(q.After)
+	}
+	if err == nil && c.query.Has("limit") {
+		q.Limit, err = c.limit(guestsMax)
+	}
+	if err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	gs, more, err := s.Guests.Guests(c.ctx, c.by, q)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.GuestList{Guests: gs}
+	if more && len(gs) > 0 {
+		out.Next = &gs[len(gs)-1].Name
+	}
+	return ok(out), nil
 }
 
 func (s *Server) guest(c *call) (answer, error) {
@@ -67,7 +85,7 @@ func (s *Server) audit(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	entries, err := s.Log.Audit(c.ctx, after, limit)
+	entries, err := s.Log.Audit(c.ctx, after, limit, pageBytes)
 	return ok(api.EntryList{Entries: entries}), err
 }
 

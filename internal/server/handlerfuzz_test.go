@@ -112,7 +112,7 @@ func newCounter(t testing.TB) *counter {
 	f.grow(t, 4)
 	c := &counter{fake: f, log: &quiet{fake: f}}
 	c.Server = New(Config{Gate: f, Desired: f, Guests: f, Backends: f, Commands: f, Log: c.log, Status: f, Backup: f, Canary: f, Agents: f, Reservations: f,
-		UID: fuzzDaemon, Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
+		UID: fuzzDaemon, SingleUser: true, Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
 	c.operator = c.enter(t, fuzzDaemon)
 	c.stranger = c.enter(t, fuzzStranger)
 	return c

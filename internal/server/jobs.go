@@ -14,7 +14,13 @@ const (
 	pageDefault = 100
 	pageMax     = 1000 // of the audit log
 	jobsMax     = 500
+	requestsMax = 500
+	guestsMax   = 1000
 )
+
+// pageBytes is about how much one page of a list holds: it ends with the element
+// with which it weighs as much, so that it has one at least.
+const pageBytes = 512 << 10
 
 // jobsExamined is how many jobs one call looks through for those of a closed
 // state, of which there may be one in a million.
@@ -25,8 +31,8 @@ const maxKey = 255
 
 func (s *Server) submit(c *call) (answer, error) {
 	var in api.Submit
-	if err := api.DecodeBody(c.body, &in); err != nil {
-		return answer{}, ownRefusal(err)
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
 	}
 	asks, err := in.Asks()
 	if err != nil {
@@ -59,7 +65,7 @@ func idempotencyKey(h http.Header) (string, error) {
 }
 
 func (s *Server) jobs(c *call) (answer, error) {
-	q := JobQuery{}
+	q := JobQuery{Bytes: pageBytes}
 	var err error
 	if q.State, err = c.state(); err != nil {
 		return answer{}, err
@@ -92,7 +98,7 @@ func (s *Server) jobs(c *call) (answer, error) {
 func (s *Server) next(c *call, q JobQuery, jobs []op.Job) (*string, error) {
 	var last op.JobID
 	switch {
-	case len(jobs) == q.Limit:
+	case len(jobs) == q.Limit, weightOf(jobs) >= q.Bytes:
 		last = jobs[len(jobs)-1].ID
 	case q.Through == 0:
 		return nil, nil
@@ -105,6 +111,13 @@ func (s *Server) next(c *call, q JobQuery, jobs []op.Job) (*string, error) {
 	}
 	text := last.String()
 	return &text, nil
+}
+
+func weightOf[T interface{ Weight() int }](page []T) (n int) {
+	for _, v := range page {
+		n += v.Weight()
+	}
+	return n
 }
 
 func (s *Server) job(c *call) (answer, error) {
@@ -127,8 +140,8 @@ func (s *Server) cancel(c *call) (answer, error) {
 
 func (s *Server) classify(c *call) (answer, error) {
 	var in api.Ask
-	if err := api.DecodeBody(c.body, &in); err != nil {
-		return answer{}, ownRefusal(err)
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
 	}
 	ask, err := in.Ask()
 	if err != nil {

@@ -35,6 +35,17 @@ type Limits struct {
 	// whoever holds many large bodies cannot keep small ones out.
 	Bodies    int64
 	BodiesUID int64
+
+	// Decoded bounds the bytes that what is made of bodies takes in memory,
+	// DecodedUID those of one uid; the others wait. What operators signed needs
+	// no room.
+	Decoded    int64
+	DecodedUID int64
+
+	// Answers bounds the bytes of answers to reading calls that nobody has taken yet,
+	// AnswersUID those of one uid. The first freeAnswer bytes of each do not count.
+	Answers    int64
+	AnswersUID int64
 }
 
 // The largest bodies, in bytes (protocol section 4), and what is free of the
@@ -43,6 +54,7 @@ const (
 	MaxBody    = 1 << 20
 	MaxDesired = 16 << 20
 	freeBody   = 64 << 10
+	freeAnswer = 64 << 10
 )
 
 // DefaultLimits returns the limits of a daemon.
@@ -52,7 +64,8 @@ func DefaultLimits() Limits {
 		Lists: 8, ListsUID: 2, Plans: 2, PlansUID: 1,
 		Header: 10 * time.Second, Body: 30 * time.Second, Work: 60 * time.Second, Write: 30 * time.Second,
 		Idle: 60 * time.Second, Beat: 15 * time.Second, Drain: 10 * time.Second,
-		Bodies: 128 << 20, BodiesUID: 64 << 20,
+		Bodies: 48 << 20, BodiesUID: 20 << 20, Decoded: 64 << 20, DecodedUID: 24 << 20,
+		Answers: 48 << 20, AnswersUID: 20 << 20,
 	}
 }
 
@@ -79,6 +92,10 @@ func (l Limits) orDefault() Limits {
 	fill(&l.Drain, d.Drain)
 	fill(&l.Bodies, d.Bodies)
 	fill(&l.BodiesUID, d.BodiesUID)
+	fill(&l.Decoded, d.Decoded)
+	fill(&l.DecodedUID, d.DecodedUID)
+	fill(&l.Answers, d.Answers)
+	fill(&l.AnswersUID, d.AnswersUID)
 	return l
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/api"
 	"gated/internal/op"
 )
 
@@ -81,6 +83,60 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 	require.NoError(t, w.server.bodies.take(0, 1<<20))
 	require.Equal(t, 200, w.do(t, "POST", "/v1/plan", strings.Repeat("x", freeBody-1)).status)
 	require.Equal(t, 429, w.do(t, "POST", "/v1/plan", strings.Repeat("x", freeBody+1)).status)
+}
+
+// TestDecodedBodiesTogetherAreBounded: below, at and above what one uid's bodies
+// may take once they are decoded, further ones wait. What operators signed, and
+// reads, wait for none.
+func TestDecodedBodiesTogetherAreBounded(t *testing.T) {
+	body := `{"op":"guest.start","target":"guest/web-1"}`
+	weight, err := api.Weigh([]byte(body))
+	require.NoError(t, err)
+	f := slowSubmit{fake: newFake(t), held: make(chan struct{}, 10), hold: make(chan struct{})}
+	w := start(t, -1, func(c *Config) { c.Gate, c.Limits.DecodedUID, c.Limits.Decoded = f, 3*weight, 10*weight })
+	statuses := make(chan int, 4)
+	for range 4 {
+		go func() { statuses <- w.do(t, "POST", "/v1/jobs", body).status }()
+	}
+	for range 3 {
+		<-f.held
+	}
+	require.Eventually(t, func() bool { return w.server.decoded.Waiting() == 1 }, 20*time.Second, time.Millisecond)
+	require.Empty(t, f.held, "the fourth waits")
+	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
+	require.Equal(t, 202, w.do(t, "POST", "/v1/requests/j12.1/approve", goodEnvelope).status)
+	close(f.hold)
+	for range 4 {
+		require.Equal(t, 202, <-statuses)
+	}
+	require.Zero(t, w.server.decoded.Waiting())
+}
+
+// TestABodyThatFindsNoRoom: who waits for longer than it may is told so.
+func TestABodyThatFindsNoRoom(t *testing.T) {
+	f := slowSubmit{fake: newFake(t), held: make(chan struct{}, 10), hold: make(chan struct{})}
+	w := start(t, -1, func(c *Config) { c.Gate, c.Limits.DecodedUID, c.Limits.Work = f, 1, 300*time.Millisecond })
+	body := `{"op":"guest.start","target":"guest/web-1"}`
+	first := make(chan int, 1)
+	go func() { first <- w.do(t, "POST", "/v1/jobs", body).status }()
+	<-f.held
+	p := w.do(t, "POST", "/v1/jobs", body).problem(t)
+	require.Equal(t, op.OverLimit, p.Code)
+	require.Equal(t, http.StatusTooManyRequests, p.Status)
+	close(f.hold)
+	require.Equal(t, 202, <-first)
+}
+
+// slowSubmit is a gate whose submits last until the test lets them go on.
+type slowSubmit struct {
+	*fake
+	held, hold chan struct{}
+}
+
+func (s slowSubmit) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
+	s.held <- struct{}{}
+	<-s.hold
+	return s.fake.Submit(ctx, sub)
 }
 
 func TestQuota(t *testing.T) {

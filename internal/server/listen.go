@@ -87,6 +87,9 @@ func lockPath(path string) (unlock func(), err error) {
 		}
 		_ = unix.Close(fd)
 	}
+	if barred(err) {
+		return nil, noPlace("the socket's lock cannot be made", &fs.PathError{Op: "open", Path: path, Err: err})
+	}
 	return nil, op.Refuse(op.Conflict, "the socket's lock %s cannot be taken: %v", path, err).
 		WithHint("it belongs to who runs the daemon; choose another path with --socket")
 }
@@ -98,10 +101,40 @@ func makeDir(dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil
+	case barred(err):
+		return noPlace("the socket's directory cannot be made", err)
 	case err != nil:
 		return fmt.Errorf("make the socket's directory: %w", err)
 	}
 	return os.Chmod(dir, 0o755)
+}
+
+// CheckPlace says beforehand whether Listen may write where it would put a socket,
+// and refuses as Listen does. It makes nothing.
+func CheckPlace(path string) error {
+	const write = unix.W_OK | unix.X_OK
+	dir := filepath.Dir(path)
+	err := unix.Faccessat(unix.AT_FDCWD, dir, write, unix.AT_EACCESS)
+	if errors.Is(err, fs.ErrNotExist) {
+		dir = filepath.Dir(dir) // Listen makes one level
+		err = unix.Faccessat(unix.AT_FDCWD, dir, write, unix.AT_EACCESS)
+	}
+	if err != nil {
+		return noPlace("the socket cannot be put at "+path, &fs.PathError{Op: "write to", Path: dir, Err: err})
+	}
+	return nil
+}
+
+// barred reports whether the caller chose a place that is not the caller's to
+// write to, or that is not there.
+func barred(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist)
+}
+
+// noPlace refuses a place for the socket, and names one that every user has.
+func noPlace(what string, err error) error {
+	return op.Refuse(op.NotAllowed, "%s: %v", what, err).
+		WithHint("choose a place of your own, for the daemon and in every shell that asks it: export GATED_SOCKET=$HOME/.gated.sock (or --socket)")
 }
 
 // clearDead takes a dead socket at path away. It is first moved aside and asked

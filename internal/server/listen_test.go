@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,7 +72,48 @@ func TestSocketDirectoryIsMade(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o755), info.Mode().Perm())
 
 	_, err = Listen(filepath.Join(dir, "no", "such", "s"), -1)
-	require.ErrorIs(t, err, fs.ErrNotExist)
+	requireNoPlace(t, err, "no such file")
+	requireNoPlace(t, CheckPlace(filepath.Join(dir, "no", "such", "s")), "no such file")
+	require.NoError(t, CheckPlace(filepath.Join(dir, "s")))
+	require.NoError(t, CheckPlace(filepath.Join(dir, "one", "s")), "that level is made")
+	require.NoDirExists(t, filepath.Join(dir, "one"))
+}
+
+// requireNoPlace: the refusal of a place names one that every user has.
+func requireNoPlace(t *testing.T, err error, what string) {
+	t.Helper()
+	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorContains(t, err, what)
+	require.Contains(t, op.AsRefusal(err).Hint, "export GATED_SOCKET=$HOME/.gated.sock")
+}
+
+// A user without a runtime directory cannot write where root's daemon listens. The
+// refusal says what to do, and the check before it says the same. The thread that
+// becomes another user ends with its goroutine.
+func TestSocketWhereItsUserMayNotWrite(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root becomes another user")
+	}
+	dir, err := os.MkdirTemp("/tmp", "gated-place")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	var made, locked, before error
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, 65534, 65534, 65534)
+		if errno == 0 {
+			_, made = Listen(filepath.Join(dir, "gated", "s"), -1)
+			_, locked = Listen(filepath.Join(dir, "s"), -1)
+			before = CheckPlace(filepath.Join(dir, "gated", "s"))
+		}
+		done <- errno
+	}()
+	require.Equal(t, syscall.Errno(0), <-done)
+	for _, err := range []error{made, locked, before} {
+		requireNoPlace(t, err, "permission denied")
+	}
 }
 
 func TestH02PathTakenByAFile(t *testing.T) {

@@ -9,11 +9,20 @@ import (
 )
 
 func (s *Server) requests(c *call) (answer, error) {
-	state, err := c.state()
-	if err != nil {
+	q := RequestQuery{Bytes: pageBytes}
+	var err error
+	if q.State, err = c.state(); err != nil {
 		return answer{}, err
 	}
-	rs, err := s.Gate.Requests(c.ctx, state)
+	if q.Limit, err = c.limit(requestsMax); err != nil {
+		return answer{}, err
+	}
+	if text := c.query.Get("after"); c.query.Has("after") {
+		if q.After, err = op.ParseStepID(text); err != nil {
+			return answer{}, ownRefusal(err)
+		}
+	}
+	rs, err := s.Gate.Requests(c.ctx, q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -24,6 +33,10 @@ func (s *Server) requests(c *call) (answer, error) {
 			return answer{}, err
 		}
 		out.Requests = append(out.Requests, w)
+	}
+	if len(rs) > 0 && (len(rs) == q.Limit || weightOf(rs) >= q.Bytes) {
+		last := rs[len(rs)-1].ID.String()
+		out.Next = &last
 	}
 	return ok(out), nil
 }
@@ -41,11 +54,17 @@ func (s *Server) request(c *call) (answer, error) {
 	return ok(w), err
 }
 
-// payload answers with the exact bytes to sign, which are JSON.
+// payload answers with the exact bytes to sign, which are JSON. That an operator
+// reads them is told to the gate, so that what is signed is still there then.
 func (s *Server) payload(c *call) (answer, error) {
 	id, err := c.requestID()
 	if err != nil {
 		return answer{}, err
+	}
+	if s.operator(c.by.UID) && c.by.Agent == "" {
+		if err := s.Gate.ShowPayload(c.ctx, id); err != nil {
+			s.Logger.Warn("benign steps do not wait for an operator who reads a request", "request", id.String(), "error", err)
+		}
 	}
 	r, err := s.Gate.Request(c.ctx, id)
 	return answer{status: http.StatusOK, raw: r.Payload, kind: api.ContentType}, err
@@ -113,7 +132,11 @@ func (c *call) envelope() (op.RequestID, Envelope, error) {
 
 func openEnvelope(body []byte) (Envelope, error) {
 	var in api.Envelope
-	if err := api.DecodeBody(body, &in); err != nil {
+	_, err := api.Weigh(body)
+	if err == nil {
+		err = api.DecodeWeighed(body, &in)
+	}
+	if err != nil {
 		return Envelope{}, ownRefusal(op.AsRefusal(err).At(op.StageDecode))
 	}
 	payload, err := in.Open()

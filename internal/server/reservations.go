@@ -29,8 +29,8 @@ func (c contested) Unwrap() error { return c.error }
 
 func (s *Server) reserve(c *call) (answer, error) {
 	var in api.Reserve
-	if err := api.DecodeBody(c.body, &in); err != nil {
-		return answer{}, ownRefusal(err)
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
 	}
 	_, wait, err := in.Times()
 	if err != nil {
@@ -43,6 +43,7 @@ func (s *Server) reserve(c *call) (answer, error) {
 			return answer{}, err
 		}
 		defer end()
+		c.release() // patterns that are too many or too long are refused before the wait
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(lasting, wait+s.Limits.Work)
 		defer cancel()
@@ -75,8 +76,8 @@ func (s *Server) unlessStopped(err error) error {
 
 func (s *Server) check(c *call) (answer, error) {
 	var in api.Check
-	if err := api.DecodeBody(c.body, &in); err != nil {
-		return answer{}, ownRefusal(err)
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
 	}
 	look := func(c *call) (answer, error) {
 		found, err := s.Reservations.Check(c.ctx, c.by, in)
@@ -93,18 +94,19 @@ func (s *Server) reservations(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := s.Reservations.List(c.ctx, c.by, q)
+	list, more, err := s.Reservations.List(c.ctx, c.by, q)
 	if err != nil {
 		return answer{}, err
 	}
 	out := api.ReservationList{Reservations: list}
-	if len(list) == q.Limit {
+	if more && len(list) > 0 {
 		out.Next = &list[len(list)-1].ID
 	}
 	return ok(out), nil
 }
 
 func (c *call) reservationQuery() (q ReservationQuery, err error) {
+	q.Bytes = pageBytes
 	q.Scope = c.query.Get("scope")
 	if c.query.Has("scope") && (q.Scope == "" || q.Scope[0] != '/') {
 		return q, ownRefusal(op.Refuse(op.Malformed, "scope is %q, not the absolute path of a directory", clip(q.Scope)))
@@ -125,7 +127,7 @@ func (c *call) reservationQuery() (q ReservationQuery, err error) {
 
 func (s *Server) renew(c *call) (answer, error) {
 	var in api.Renew
-	id, err := c.reservation(&in)
+	id, err := s.reservation(c, &in)
 	if err != nil {
 		return answer{}, err
 	}
@@ -139,7 +141,7 @@ func (s *Server) renew(c *call) (answer, error) {
 
 func (s *Server) transfer(c *call) (answer, error) {
 	var in api.Transfer
-	id, err := c.reservation(&in)
+	id, err := s.reservation(c, &in)
 	if err != nil {
 		return answer{}, err
 	}
@@ -151,7 +153,7 @@ func (s *Server) transfer(c *call) (answer, error) {
 }
 
 func (s *Server) release(c *call) (answer, error) {
-	id, err := c.reservation(nil)
+	id, err := s.reservation(c, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -165,26 +167,30 @@ func (s *Server) releaseMine(c *call) (answer, error) {
 }
 
 // reservation reads the path's reservation and, where in is not nil, the body.
-func (c *call) reservation(in any) (op.ReservationID, error) {
+func (s *Server) reservation(c *call, in any) (op.ReservationID, error) {
 	id, err := op.ParseReservationID(c.r.PathValue("id"))
-	if err == nil && in != nil {
-		err = api.DecodeBody(c.body, in)
-	}
 	if err != nil {
 		return 0, ownRefusal(err)
 	}
-	return id, nil
+	if in == nil {
+		return id, nil
+	}
+	return id, s.decode(c, in)
 }
 
 func (s *Server) scopes(c *call) (answer, error) {
-	list, err := s.Reservations.Scopes(c.ctx)
-	return ok(api.ScopeList{Scopes: list}), err
+	list, more, err := s.Reservations.Scopes(c.ctx, c.query.Get("after"), pageBytes)
+	out := api.ScopeList{Scopes: list}
+	if more && len(list) > 0 {
+		out.Next = &list[len(list)-1].ID
+	}
+	return ok(out), err
 }
 
 func (s *Server) registerScope(c *call) (answer, error) {
 	var in api.Place
-	if err := api.DecodeBody(c.body, &in); err != nil {
-		return answer{}, ownRefusal(err)
+	if err := s.decode(c, &in); err != nil {
+		return answer{}, err
 	}
 	sc, err := s.Reservations.RegisterScope(c.ctx, c.by, peerOf(c.ctx).caller, s.operator(c.by.UID), in)
 	return ok(sc), err

@@ -166,6 +166,7 @@ func TestReservationPages(t *testing.T) {
 		"?agent=builder&limit=1":                                {Agent: "builder", Limit: 1},
 	} {
 		require.Equal(t, 200, w.do(t, "GET", "/v1/reservations"+path, "").status)
+		want.Bytes = pageBytes
 		require.Equal(t, want, w.asksFor)
 	}
 	seen, path := 0, "/v1/reservations?limit=100"

@@ -23,6 +23,22 @@ type JobQuery struct {
 	After   op.JobID // 0 for the first page
 	Through op.JobID // none younger than this; 0: no bound
 	Limit   int      // at least 1
+	Bytes   int      // no more once the jobs weigh as much (op.Job.Weight)
+}
+
+// RequestQuery narrows a list of requests.
+type RequestQuery struct {
+	State op.State     // "" for those that are open
+	After op.RequestID // the zero id for the first page
+	Limit int          // at least 1
+	Bytes int          // no more once the requests weigh as much (op.Request.Weight)
+}
+
+// GuestQuery is one page of a list of guests.
+type GuestQuery struct {
+	After string // a name, "" for the first page
+	Limit int    // at least 1
+	Bytes int    // no more once the guests weigh as much (op.Observed.Weight)
 }
 
 // Gate decides. Refusals are *op.Refusal; any other error is answered as
@@ -30,13 +46,15 @@ type JobQuery struct {
 type Gate interface {
 	Submit(ctx context.Context, s op.Submission) (op.Job, error)
 	// Cancel refuses, as NotAllowed, whoever is neither one of the job's
-	// requesters nor root nor the daemon's own uid.
+	// requesters nor root nor, under single_user, the daemon's own uid.
 	Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job, error)
 	Job(ctx context.Context, id op.JobID) (op.Job, error)
 	Jobs(ctx context.Context, q JobQuery) ([]op.Job, error)
 	Request(ctx context.Context, id op.RequestID) (op.Request, error)
 	Shown(ctx context.Context, id op.RequestID) (op.Request, error)
-	Requests(ctx context.Context, state op.State) ([]op.Request, error)
+	// ShowPayload is told that an operator, and no agent, reads a request's payload.
+	ShowPayload(ctx context.Context, id op.RequestID) error
+	Requests(ctx context.Context, q RequestQuery) ([]op.Request, error)
 	Approve(ctx context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error)
 	Reject(ctx context.Context, by op.Requester, id op.RequestID, e Envelope) (op.Request, error)
 	ApproveOffline(ctx context.Context, by op.Requester, e Envelope) (op.Request, error)
@@ -51,6 +69,13 @@ type Set struct {
 	UpdatedAt time.Time
 }
 
+// SetHead is a set without its body.
+type SetHead struct {
+	Name, ETag string
+	Bytes      int
+	UpdatedAt  time.Time
+}
+
 // Desired keeps the sets of desired state. The server asks it only for callers
 // that are operators, but for Plan.
 type Desired interface {
@@ -58,15 +83,17 @@ type Desired interface {
 	// that is the set that it replaces, else it refuses as Conflict.
 	PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (etag string, err error)
 	Set(ctx context.Context, name string) (Set, error) // UnknownTarget if there is none
-	Sets(ctx context.Context) ([]Set, error)           // Body may be left out
+	Sets(ctx context.Context) ([]SetHead, error)
 	DeleteSet(ctx context.Context, by op.Requester, name string) error
-	// Plan says what a document would change, and changes nothing.
-	Plan(ctx context.Context, by op.Requester, document []byte) (api.Plan, error)
+	// Plan says what a document would change if it were put as that set, which is
+	// empty for one that nobody put yet. It changes nothing.
+	Plan(ctx context.Context, by op.Requester, set string, document []byte) (api.Plan, error)
 }
 
 // Guests looks at guests. The class of a destroy is that for the caller.
 type Guests interface {
-	Guests(ctx context.Context, by op.Requester) ([]api.Guest, error)
+	// Guests lists one page by name, and says whether there are more.
+	Guests(ctx context.Context, by op.Requester, q GuestQuery) (page []api.Guest, more bool, err error)
 	Guest(ctx context.Context, by op.Requester, name string) (api.Guest, error)
 }
 
@@ -114,6 +141,7 @@ type ReservationQuery struct {
 	Agent string           // the holder: an agent's name, or uid:1000; "" for all
 	After op.ReservationID // 0 for the first page
 	Limit int              // at least 1
+	Bytes int              // no more once the reservations weigh as much
 }
 
 // Reservations keeps who has which paths. A by without an agent is a bare uid.
@@ -126,12 +154,15 @@ type Reservations interface {
 	// error, and the call has no place among those that wait any more.
 	Reserve(ctx context.Context, by op.Requester, from Caller, in api.Reserve) (api.Reservation, []api.Conflict, error)
 	Check(ctx context.Context, by op.Requester, in api.Check) (api.Checked, error)
-	List(ctx context.Context, by op.Requester, q ReservationQuery) ([]api.Reservation, error)
+	// List says whether there may be more.
+	List(ctx context.Context, by op.Requester, q ReservationQuery) (page []api.Reservation, more bool, err error)
 	Renew(ctx context.Context, by op.Requester, from Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error)
 	Release(ctx context.Context, by op.Requester, id op.ReservationID) (api.Reservation, error)
 	ReleaseMine(ctx context.Context, by op.Requester) ([]api.Reservation, error)
 	Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (api.Reservation, error)
-	Scopes(ctx context.Context) ([]api.Scope, error)
+	// Scopes lists those after an id, "" for the first, up to the one with which they
+	// weigh so many bytes, and says whether there are more.
+	Scopes(ctx context.Context, after string, bytes int) (page []api.Scope, more bool, err error)
 	// RegisterScope finds the id of a place, or makes one. It is NotAllowed where
 	// from may not write, unless it is an operator, which the server says of by's
 	// uid.
@@ -140,8 +171,9 @@ type Reservations interface {
 
 // Log reads the audit log, and as its filtered form the events.
 type Log interface {
-	// Audit returns up to limit entries above after, oldest first.
-	Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error)
+	// Audit returns up to limit entries above after, oldest first, and no more once
+	// they have so many bytes.
+	Audit(ctx context.Context, after int64, limit, bytes int) ([]api.Entry, error)
 	Head(ctx context.Context) (api.Head, error)
 	// Consistency refuses, as BadParams, sizes that the log has not.
 	Consistency(ctx context.Context, old, size int64) (api.Consistency, error)
@@ -150,7 +182,7 @@ type Log interface {
 	// Events is Audit through the filter: what concerns one holder, an agent's
 	// name or uid:1000, or with "" everything. next is the number up to which it
 	// looked, at least after; next equal to after means that there is no more.
-	Events(ctx context.Context, after int64, limit int, concerns string) (events []api.Entry, next int64, err error)
+	Events(ctx context.Context, after int64, limit, bytes int, concerns string) (events []api.Entry, next int64, err error)
 	// Wait returns nil as soon as the log has an entry above after, and ctx's
 	// error if that ends first.
 	Wait(ctx context.Context, after int64) error

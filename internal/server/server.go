@@ -32,8 +32,10 @@ type Config struct {
 	Agents       Agents
 	Reservations Reservations
 
-	// UID is the daemon's own. It and root are always operators and submitters.
-	UID uint32
+	// UID is the daemon's own. Root is always an operator and a submitter; UID is
+	// one only with SingleUser, because guests may run under it.
+	UID        uint32
+	SingleUser bool
 	// Operators may put desired state, take backups and accept alerts.
 	Operators []uint32
 	// Submitters may hand in jobs; nil means whoever may connect.
@@ -54,6 +56,8 @@ type Server struct {
 	routes   *http.ServeMux
 	crowd    *crowd
 	bodies   *quota
+	decoded  *turns.Room
+	answers  *quota
 	streams  *quota
 	waits    *quota
 	plans    *quota
@@ -71,6 +75,8 @@ func New(c Config) *Server {
 		Config:   c,
 		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
 		bodies:   newQuota("bytes of request bodies", c.Limits.Bodies, c.Limits.BodiesUID),
+		decoded:  turns.NewRoom(c.Limits.Decoded, c.Limits.DecodedUID),
+		answers:  newQuota("bytes of answers that nobody has taken", c.Limits.Answers, c.Limits.AnswersUID),
 		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
 		waits:    newQuota("waiting calls", int64(c.Limits.Waits), int64(c.Limits.WaitsUID)),
 		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
@@ -118,10 +124,23 @@ func (s *Server) Serve(ctx context.Context, l *Socket) error {
 
 // operator reports whether a uid may use the operators' end points.
 func (s *Server) operator(uid uint32) bool {
-	return uid == 0 || uid == s.UID || slices.Contains(s.Operators, uid)
+	return s.authority(uid, s.Operators)
+}
+
+// authority reports whether root, SingleUser or a list gives a uid a right. The
+// list cannot give it to the daemon's own uid: a program that broke out of its
+// guest, or a mistake in the daemon, would hold that right.
+func (s *Server) authority(uid uint32, list []uint32) bool {
+	switch uid {
+	case 0:
+		return true
+	case s.UID:
+		return s.SingleUser
+	}
+	return slices.Contains(list, uid)
 }
 
 // submitter reports whether a uid may hand in jobs.
 func (s *Server) submitter(uid uint32) bool {
-	return s.Submitters == nil || uid == 0 || uid == s.UID || slices.Contains(s.Submitters, uid)
+	return s.Submitters == nil || s.authority(uid, s.Submitters)
 }

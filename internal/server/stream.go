@@ -14,6 +14,9 @@ import (
 // buffer beyond it: a slow reader is read for again only when it took these.
 const eventBatch = 256
 
+// eventBytes bounds a batch in bytes, as far as more than one event is in it.
+const eventBytes = 64 << 10
+
 // stream is an answer that lasts. Each part of it has Limits.Write to be taken.
 type stream struct {
 	s     *Server
@@ -122,7 +125,7 @@ func (s *Server) events(c *call) (answer, error) {
 	}
 	defer end()
 	for {
-		entries, next, err := s.Log.Events(ctx, after, eventBatch, concerns)
+		entries, next, err := s.Log.Events(ctx, after, eventBatch, eventBytes, concerns)
 		switch {
 		case err != nil && !st.begun:
 			return answer{}, err

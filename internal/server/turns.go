@@ -11,6 +11,10 @@ func (s *Server) inTurn(answerTo func(*call) (answer, error)) func(*call) (answe
 			return answer{}, ownRefusal(op.Refuse(op.OverLimit, "too many lists at once").WithHint("end some, or try again later"))
 		}
 		defer end()
-		return answerTo(c)
+		a, err := answerTo(c)
+		if err == nil {
+			err = a.encode() // what it was made of is let go within the turn
+		}
+		return a, err
 	}
 }

@@ -35,7 +35,7 @@ func (s slow) Jobs(context.Context, JobQuery) ([]op.Job, error) {
 	return nil, nil
 }
 
-func (s slow) Plan(context.Context, op.Requester, []byte) (api.Plan, error) {
+func (s slow) Plan(context.Context, op.Requester, string, []byte) (api.Plan, error) {
 	s.held <- struct{}{}
 	<-s.hold
 	return api.Plan{}, nil

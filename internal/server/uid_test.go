@@ -175,11 +175,34 @@ func TestUnregisterSaysWhoIsAnOperator(t *testing.T) {
 }
 
 func TestAnEmptyListOfSubmittersIsNobody(t *testing.T) {
-	s := New(Config{UID: 7, Submitters: []uint32{}})
+	s := New(Config{UID: 7, SingleUser: true, Submitters: []uint32{}})
 	require.True(t, s.submitter(0))
 	require.True(t, s.submitter(7))
 	require.False(t, s.submitter(8))
 	require.True(t, New(Config{}).submitter(8))
 	require.False(t, s.operator(8))
 	require.True(t, s.operator(7))
+}
+
+// TestTheDaemonsUIDIsNoOperator: a guest that broke out may have that uid. Not even
+// a list that names it makes it an operator or a submitter.
+func TestTheDaemonsUIDIsNoOperator(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) {
+		c.UID, c.SingleUser = mallory, false
+		c.Operators, c.Submitters = []uint32{mallory, carol}, []uint32{mallory, carol}
+	})
+	for _, c := range [][3]string{
+		{"PUT", "/v1/desired/web", "host: h"}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/12/accept", ""},
+		{"POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web-1"}`},
+	} {
+		require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)
+	}
+	require.Empty(t, w.calls(), "a refused call reached the daemon")
+	_, err := w.as(t, mallory, "DELETE", "/v1/agents/builder", "")
+	require.NoError(t, err)
+	w.change(func() { require.False(t, w.operator) })
+	_, err = w.as(t, carol, "PUT", "/v1/desired/web", "host: h")
+	require.NoError(t, err)
+	require.Len(t, w.calls(), 2)
 }

@@ -49,7 +49,7 @@ func start(t *testing.T, gid int, change func(*Config)) *world {
 	w := &world{fake: newFake(t), path: filepath.Join(socketDir(t), "gated.sock"), ended: make(chan error, 1)}
 	c := Config{Gate: w.fake, Desired: w.fake, Guests: w.fake, Commands: w.fake, Backends: w.fake, Log: w.fake, Status: w.fake, Backup: w.fake, Canary: w.fake,
 		Agents: w.fake, Reservations: w.fake,
-		UID: uint32(os.Getuid()), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Refused: func(_ context.Context, by op.Requester, what string, r *op.Refusal) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

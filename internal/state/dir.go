@@ -3,12 +3,14 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // The names in a state directory that this package knows.
@@ -39,6 +41,9 @@ type Options struct {
 
 	// Patience is how long that is. Zero means two seconds.
 	Patience time.Duration
+
+	// Before is told each path before Init makes it. Nil tells nobody.
+	Before func(path string)
 }
 
 func (o Options) filled() Options {
@@ -55,6 +60,9 @@ func (o Options) filled() Options {
 	if o.Waiting == nil {
 		o.Waiting = func(int) {}
 	}
+	if o.Before == nil {
+		o.Before = func(string) {}
+	}
 	if o.Patience == 0 {
 		o.Patience = lockPatience
 	}
@@ -65,33 +73,89 @@ func (o Options) filled() Options {
 type Dir struct {
 	path    string
 	options Options
-	lock    *os.File // nil if only looked at
+	lock    *os.File      // nil if only looked at
+	made    *ownfile.Made // as Init holds it; nil if it was there
 }
 
 // Init makes the directory with mode 0700, or takes an empty or so far unused
 // one of the caller's, and locks it. Refusals: Conflict if there is a gate in
-// it or another process uses it; NotAllowed if others can write there.
+// it or another process uses it; NotAllowed if others can write there, or if
+// something appeared in the place of what it makes. Nothing that it made is left
+// then.
 func Init(path string, o Options) (*Dir, error) {
 	d, err := newDir(path, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.create(); err != nil {
+	if _, err := os.Lstat(d.path); err == nil {
+		if err := d.checkKind(); err != nil {
+			return nil, err
+		}
+	}
+	if d.made, err = (ownfile.StrictModes{UID: *d.options.UID}).MakeDir(d.path, d.options.Before); err != nil {
 		return nil, err
 	}
-	if err := d.checkDirectory(); err != nil {
-		return nil, err
-	}
-	if err := d.takeLock(); err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(
-			op.Refuse(op.Conflict, "%s holds a gate already", d.path).
-				WithHint("start it with: gated serve --state %s; or choose another directory with --state", d.path),
-			d.Close())
+	if err := d.begin(); err != nil {
+		return nil, errors.Join(err, d.TakeBack())
 	}
 	return d, nil
+}
+
+// begin tightens and locks the directory that Init opened.
+func (d *Dir) begin() error {
+	if err := d.tighten(); err != nil {
+		return err
+	}
+	if err := d.made.Still(); err != nil {
+		return err
+	}
+	if err := d.checkDirectory(); err != nil {
+		return err
+	}
+	d.options.Before(filepath.Join(d.path, lockName))
+	if err := d.takeLock(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
+		return op.Refuse(op.Conflict, "%s holds a gate already", d.path).
+			WithHint("start it with: gated serve --state %s; or choose another directory with --state", d.path)
+	}
+	return d.made.Still()
+}
+
+// TakeBack removes the directories that Init made, and the lock in the last of
+// them, and gives the lock back when nothing is left that it guards. What holds
+// anything else stays. Of a directory that was there it does what Close does.
+func (d *Dir) TakeBack() error {
+	if d.made == nil {
+		return d.Close()
+	}
+	var err error
+	if d.made.WasMade() {
+		err = d.made.Remove(lockName)
+	}
+	err = errors.Join(err, d.made.TakeBack())
+	d.made = nil
+	return errors.Join(err, d.Close())
+}
+
+// Create makes a file in a directory that Init made: 0600, and not by a link.
+// fs.ErrExist: there is something of that name.
+func (d *Dir) Create(name string) (*os.File, error) {
+	d.options.Before(filepath.Join(d.path, name))
+	return d.made.Create(name)
+}
+
+// Remove removes a file of a directory that Init made.
+func (d *Dir) Remove(name string) error { return d.made.Remove(name) }
+
+// Still refuses, as NotAllowed, a directory whose path leads elsewhere by now, or
+// whose files are not as Open wants them.
+func (d *Dir) Still() error {
+	if err := d.made.Still(); err != nil {
+		return err
+	}
+	return d.checkFiles()
 }
 
 // Open checks the directory and its files and locks it for this process.
@@ -131,25 +195,32 @@ func newDir(path string, o Options) (*Dir, error) {
 	return &Dir{path: abs, options: o.filled()}, nil
 }
 
-// create makes the directory if it is not there. One that is there and empty
-// is tightened: people and service managers make them with other modes.
-func (d *Dir) create() error {
-	if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {
+// tighten makes a directory the owner's alone if it is new or empty: people and
+// service managers make them with other modes. Others could have put something into
+// it until then, so it is looked at again.
+func (d *Dir) tighten() error {
+	dir := d.made.Dir()
+	entries, err := dir.ReadDir(1)
+	if len(entries) > 0 {
+		return nil
+	}
+	if !errors.Is(err, io.EOF) {
 		return err
 	}
-	err := os.Mkdir(d.path, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		entries, err := os.ReadDir(d.path)
-		if err != nil || len(entries) > 0 {
-			return err
-		}
-		if err := d.checkKind(); err != nil {
-			return err
-		}
-	} else if err != nil {
+	if err := dir.Chmod(0o700); err != nil {
 		return err
 	}
-	return os.Chmod(d.path, 0o700) // whatever the umask left
+	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if entries, err = dir.ReadDir(1); len(entries) > 0 {
+		return op.Refuse(op.NotAllowed, "%s appeared while the state directory was made", filepath.Join(d.path, entries[0].Name())).
+			WithHint("find out who made it, and choose another directory with --state")
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
 }
 
 // Path returns the directory's absolute path.
@@ -160,10 +231,13 @@ func (d *Dir) Database() string { return filepath.Join(d.path, databaseName) }
 
 // Close gives the lock back. The directory stays as it is.
 func (d *Dir) Close() error {
-	if d.lock == nil {
-		return nil
+	var err error
+	if d.made != nil {
+		err, d.made = d.made.Close(), nil
 	}
-	err := d.lock.Close() // which releases the lock; the file stays, see takeLock
-	d.lock = nil
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close()) // which releases the lock; the file stays, see takeLock
+		d.lock = nil
+	}
 	return err
 }

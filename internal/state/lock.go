@@ -25,10 +25,20 @@ import (
 // The lock is on a file of its own: SQLite has locks on the database that
 // closing any descriptor of it would drop.
 func (d *Dir) takeLock() error {
-	path := filepath.Join(d.path, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := d.openLock()
+	if errors.Is(err, op.NotAllowed) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("lock the state directory: %w", err)
+	}
+	// Before anything is written to it: it might be another name of another file.
+	info, err := f.Stat()
+	if err == nil {
+		err = d.checkFile(f.Name(), info)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
 	}
 	if err := d.lockOrWait(f); err != nil {
 		return err
@@ -39,6 +49,13 @@ func (d *Dir) takeLock() error {
 	}
 	d.lock = f
 	return nil
+}
+
+func (d *Dir) openLock() (*os.File, error) {
+	if d.made != nil {
+		return d.made.Open(lockName)
+	}
+	return os.OpenFile(filepath.Join(d.path, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 }
 
 func writePID(f *os.File) error {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // writableByOthers are the mode bits that let somebody else change a file.
@@ -45,7 +46,15 @@ func (d *Dir) checkDirectory() error {
 	if err != nil {
 		return err
 	}
-	return checkMode("the state directory "+d.path, d.path, info, "0700")
+	if err := checkMode("the state directory "+d.path, d.path, info, "0700"); err != nil {
+		return err
+	}
+	return d.checkAbove()
+}
+
+// checkAbove refuses a directory that others could put another in the place of.
+func (d *Dir) checkAbove() error {
+	return ownfile.StrictModes{UID: *d.options.UID}.CheckAbove(d.path)
 }
 
 // checkFiles refuses a database, or a file of SQLite's beside it, that is not

@@ -39,7 +39,9 @@ func openStore(t *testing.T, d *Dir) *store.Store {
 // made is a state directory with a bound database, closed again.
 func made(t *testing.T, o Options) (dir string, id Identity) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "state")
+	above := t.TempDir()
+	require.NoError(t, os.Chmod(above, 0o755)) // whatever the umask left
+	dir = filepath.Join(above, "state")
 	d, err := Init(dir, o)
 	require.NoError(t, err)
 	s := openStore(t, d)

@@ -27,6 +27,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if ok, err := bench.MaybeFlood(args); ok {
+		return err
+	}
 	if len(args) == 6 && args[0] == "serve" {
 		guests, err := strconv.Atoi(args[2])
 		if err != nil {
@@ -43,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
 	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
 	flags.IntVar(&o.Rows, "rows", 1_000_000, "rows of the journal that a start is measured with")
-	flags.StringVar(&o.Only, "only", "", "measure one part: script, signed, signers, benign, reconcile, changed, start, verify, memory, reservations, killed or hook")
+	flags.StringVar(&o.Only, "only", "", "measure one part: script, signed, signers, benign, reconcile, changed, start, verify, memory, floods, reservations, killed or hook")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")
 	if err := flags.Parse(args); err != nil {
 		return err

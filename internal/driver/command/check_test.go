@@ -10,7 +10,6 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -62,11 +61,9 @@ func TestNeverAsGatedItself(t *testing.T) {
 	}
 }
 
-func TestNoPermitAndNoTask(t *testing.T) {
+func TestNoTask(t *testing.T) {
 	b := newBench(t)
-	_, err := b.Execute(t.Context(), gate.Permit{})
-	require.ErrorIs(t, err, op.NotAllowed)
-	_, err = b.Task(t.Context(), "1")
+	_, err := b.Task(t.Context(), "1")
 	require.ErrorIs(t, err, op.UnknownTarget)
 	require.Equal(t, "command", b.Name())
 	require.Equal(t, "command", b.Kind())

@@ -63,6 +63,7 @@ func TestConformance(t *testing.T) {
 				"Runs":       "a command is not started and stopped",
 				"Volatile":   "a command holds nothing in memory",
 				"MoveDisk":   "a command has no storage",
+				"Share":      "a command has no storage",
 				"Leftover":   "a command is not made through the gate",
 				"Objects":    "a command has no storage",
 				"NewIDs":     "a command has no storage",

@@ -53,7 +53,7 @@ func (*Driver) Kind() string { return op.KindCommand }
 // Name returns "command".
 func (*Driver) Name() string { return "command" }
 
-// Task answers for no task: a command is over when Execute returns.
+// Task answers for no task: a command is over when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
 }

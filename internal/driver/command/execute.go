@@ -5,46 +5,39 @@ import (
 	"fmt"
 
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
-// Execute runs a command, once. What it runs are the copies that it showed to the
-// permit, whatever became of their files since.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	step := p.Step()
-	switch {
-	case step.ID == (op.StepID{}):
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	case step.Op != op.Run:
-		return driver.Result{}, op.Refuse(op.UnknownOp, "the command driver does not know %q", step.Op)
+// Prepare copies and hashes what would run. The action runs the copies, once,
+// whatever became of their files since.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	if step.Op != op.Run {
+		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the command driver does not know %q", step.Op)
 	}
 	seen, err := d.look(ctx, step.Look(), &d.runs)
 	if err != nil {
-		return driver.Result{}, err
+		return op.Observed{}, driver.Action{}, err
 	}
 	if seen == nil {
-		return driver.Result{}, gone(ctx, p)
+		now, act := gone(step.Target)
+		return now, act, nil
 	}
-	defer seen.close()
-	if err := p.Use(ctx, seen.observed()); err != nil {
-		return driver.Result{}, err
-	}
-	if d.beforeRun != nil {
-		d.beforeRun()
-	}
-	e := d.run(ctx, job{program: seen.program, argv: seen.argv, env: seen.entry.Env, dir: seen.entry.Dir, as: seen.as,
-		timeout: seen.entry.Timeout, limit: seen.entry.Output})
-	return e.result(step.Target)
+	cleanup(seen.close)
+	return seen.observed(), driver.Does(func(ctx context.Context) (driver.Result, error) {
+		if d.beforeRun != nil {
+			d.beforeRun()
+		}
+		e := d.run(ctx, job{program: seen.program, argv: seen.argv, env: seen.entry.Env, dir: seen.entry.Dir, as: seen.as,
+			timeout: seen.entry.Timeout, limit: seen.entry.Output})
+		return e.result(step.Target)
+	}), nil
 }
 
 // gone lets the gate say what it means that an entry is not there any more.
-func gone(ctx context.Context, p gate.Permit) error {
-	t := p.Step().Target
-	if err := p.Use(ctx, op.Observed{Target: t, Running: "absent"}); err != nil {
-		return err
-	}
-	return op.Refuse(op.UnknownTarget, "the catalogue has no %s", t)
+func gone(t op.Target) (op.Observed, driver.Action) {
+	return op.Observed{Target: t, Running: "absent"}, driver.Does(func(context.Context) (driver.Result, error) {
+		return driver.Result{}, op.Refuse(op.UnknownTarget, "the catalogue has no %s", t)
+	})
 }
 
 // result says how a run ended, with what it printed.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // maxProgram bounds an executable in bytes.
@@ -130,19 +131,16 @@ func headOf(f *os.File) ([]byte, error) {
 // openProgram opens an executable file that nobody but root and the daemon's own
 // user could have changed, and says where it is.
 func openProgram(path string) (*os.File, string, error) {
-	if err := ownedAlone(path); err != nil {
-		return nil, "", err
+	f, err := ownfile.Own().Open(path)
+	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
+		return nil, "", op.Refuse(op.Unavailable, "others could run something else: %s", refused.Detail).WithHint("%s", refused.Hint)
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, "", op.Refuse(op.Unavailable, "%s cannot be opened: %v", path, err).WithHint("install the program, or correct gated.yaml")
 	}
-	f := os.NewFile(uintptr(fd), path)
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular():
-		err = op.Refuse(op.Unavailable, "%s is no regular file", path)
 	case info.Mode()&0o111 == 0:
 		err = op.Refuse(op.Unavailable, "%s is not executable", path).WithHint("chmod +x, if it is meant to be run")
 	case info.Size() > maxProgram:
@@ -152,7 +150,7 @@ func openProgram(path string) (*os.File, string, error) {
 		_ = f.Close()
 		return nil, "", err
 	}
-	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {
 		real = path
 	}

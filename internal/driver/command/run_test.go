@@ -127,7 +127,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { _, err := b.Execute(ctx, g.Permitted(r.ID)); ended <- err }()
+	go func() { _, err := driver.Run(ctx, g.Permitted(r.ID), b); ended <- err }()
 	require.Eventually(t, func() bool { _, err := os.Stat(b.path("work", "began")); return err == nil }, time.Minute, time.Millisecond)
 	cancel()
 	err := <-ended

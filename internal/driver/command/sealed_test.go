@@ -111,25 +111,25 @@ func TestProgramsThatAreNotTrusted(t *testing.T) {
 		make func() string
 		why  string
 	}{
-		"missing":          {func() string { return b.path("missing") }, "cannot be looked at"},
+		"missing":          {func() string { return b.path("missing") }, "cannot be opened"},
 		"a directory":      {func() string { return b.path("work") }, ""},
 		"not executable":   {func() string { p := at("plain"); require.NoError(t, os.Chmod(p, 0o644)); return p }, "not executable"},
-		"others may write": {func() string { p := at("open"); require.NoError(t, os.Chmod(p, 0o757)); return p }, "others may write to"},
-		"its group may":    {func() string { p := at("group"); require.NoError(t, os.Chmod(p, 0o775)); return p }, "others may write to"},
-		"their directory":  {func() string { p := at("dir"); require.NoError(t, os.Chmod(b.path("dir"), 0o777)); return p }, "others may write to"},
+		"others may write": {func() string { p := at("open"); require.NoError(t, os.Chmod(p, 0o757)); return p }, "may be written by others"},
+		"its group may":    {func() string { p := at("group"); require.NoError(t, os.Chmod(p, 0o775)); return p }, "may be written by the group"},
+		"their directory":  {func() string { p := at("dir"); require.NoError(t, os.Chmod(b.path("dir"), 0o777)); return p }, "may be written by others"},
 		"by a link there": {func() string {
 			p := at("linked")
 			require.NoError(t, os.Mkdir(b.path("links"), 0o755))
 			require.NoError(t, os.Chmod(b.path("links"), 0o777))
 			require.NoError(t, os.Symlink(p, b.path("links", "x")))
 			return b.path("links", "x")
-		}, "others may write to"},
-		"a link in a loop": {func() string { require.NoError(t, os.Symlink("loop", b.path("loop"))); return b.path("loop") }, "too many symbolic links"},
+		}, "may be written by others"},
+		"a link in a loop": {func() string { require.NoError(t, os.Symlink("loop", b.path("loop"))); return b.path("loop") }, "too many levels of symbolic links"},
 		"nobody's format":  {func() string { return b.script("text", "touch ran\n") }, "neither an ELF program nor a script"},
 		"by way of env":    {func() string { return b.script("env", "#!/usr/bin/env sh\ntouch ran\n") }, "by way of env"},
 		"a relative one":   {func() string { return b.script("relative", "#!sh\ntouch ran\n") }, "no interpreter by an absolute path"},
 		"read by a script": {func() string { return b.script("twice", "#!"+at("reader")+"\ntouch ran\n") }, "is no ELF program"},
-		"no interpreter":   {func() string { return b.script("nothing", "#!"+b.path("missing")+"\n") }, "cannot be looked at"},
+		"no interpreter":   {func() string { return b.script("nothing", "#!"+b.path("missing")+"\n") }, "cannot be opened"},
 	} {
 		b.entry("bad", []string{c.make()}, nil)
 		_, err := b.Observe(t.Context(), asking("bad"))

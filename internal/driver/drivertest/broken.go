@@ -3,6 +3,8 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +33,7 @@ var brokenCases = []spec{
 				require.Error(c.t, err, "a list that was not answered is no list: nothing would be there")
 			})
 			c.impatient(func(ctx context.Context) {
-				_, err := c.w.Driver.Execute(ctx, p)
+				_, err := driver.Run(ctx, p, c.w.Driver)
 				require.Error(c.t, err)
 			})
 			release()
@@ -46,7 +48,7 @@ var brokenCases = []spec{
 		c.unharmed(func() {
 			release := c.w.Hang(AtWork)
 			c.impatient(func(ctx context.Context) {
-				_, err := c.w.Driver.Execute(ctx, p)
+				_, err := driver.Run(ctx, p, c.w.Driver)
 				require.Error(c.t, err)
 				cut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 				require.True(c.t, cut || driver.IsUnknown(err), "nobody knows what became of it, and the driver says %v", err)
@@ -76,6 +78,23 @@ var brokenCases = []spec{
 		require.Contains(c.t, []op.State{op.StateFailed, op.StateInterrupted}, c.Step(r.ID).State, c.Step(r.ID).Detail)
 		c.onceOnly(r)
 	}},
+	{"a back end that lies about a label and a backup", true, "Lie", func(c *one) {
+		c.made()
+		c.Done(Hub, c.ask("set-config", Victim, "labels", map[string]any{"hold": ""}))
+		asks := []op.Ask{c.ask("set-config", Victim, "labels", map[string]any{})}
+		if c.hasOp("backup") {
+			asks = append(asks, c.ask("backup", Victim), c.ask("backup", Victim, "rotate", true))
+		}
+		for _, a := range asks {
+			before := c.Look(Victim)
+			stop := c.w.Lie()
+			s := c.Do(Hub, a)
+			stop()
+			after := c.Look(Victim)
+			did := !maps.Equal(before.Labels, after.Labels) || !slices.Equal(before.Backups, after.Backups)
+			require.Equal(c.t, did, s.State == op.StateSucceeded, "%s %v: %s: %s", a.Op, a.Params, s.State, s.Detail)
+		}
+	}},
 	{"a call that nobody waits for", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
@@ -84,7 +103,7 @@ var brokenCases = []spec{
 			ctx, cancel := context.WithCancel(c.ctx)
 			cancel()
 			returns(c.t, "a step whose context has ended", func() {
-				did, err := c.w.Driver.Execute(ctx, p)
+				did, err := driver.Run(ctx, p, c.w.Driver)
 				if err == nil && did.Task != "" {
 					require.NoError(c.t, c.SetTask(c.ctx, r.ID, did.Task))
 				}

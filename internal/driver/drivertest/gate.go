@@ -193,7 +193,7 @@ func (g *Gate) Step(id op.StepID) op.Step {
 // reconciler does. A step that was dispatched stays so: Reconcile ends it.
 func (g *Gate) Execute(id op.StepID) error {
 	g.t.Helper()
-	did, err := g.Driver().Execute(g.ctx, g.Permitted(id))
+	did, err := driver.Run(g.ctx, g.Permitted(id), g.Driver())
 	switch s := g.Step(id); {
 	case s.State == op.StateDispatched && did.Task != "":
 		require.NoError(g.t, g.SetTask(g.ctx, id, did.Task))

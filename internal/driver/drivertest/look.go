@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,16 @@ var lookCases = []spec{
 		_, err = c.w.Driver.Task(c.ctx, "no-such-task")
 		require.ErrorIs(c.t, err, op.UnknownTarget)
 	}},
+	{"a target in which other hands wrote is not as it was made", true, "", func(c *one) {
+		c.Done(Hub, c.creates(Fresh))
+		as := c.Look(Fresh).Content
+		require.Equal(c.t, as, c.Look(Fresh).Content, "a look changes nothing")
+		if as == "" {
+			return // the driver never says that a target is untouched, so its job never takes it back unsigned
+		}
+		c.w.Fill(Fresh)
+		require.NotEqual(c.t, as, c.Look(Fresh).Content)
+	}},
 	{"running is no part of what is signed", true, "Runs", func(c *one) {
 		c.made()
 		still := c.Look(Victim)
@@ -61,6 +72,7 @@ var lookCases = []spec{
 		require.Equal(c.t, "stopped", c.Look(Victim).Running)
 		require.Equal(c.t, still.Fingerprint, c.Look(Victim).Fingerprint)
 	}},
+	{"limits are no part of what is signed", true, "", limitsUncovered},
 	{"a restart changes no look", false, "", func(c *one) {
 		c.made()
 		c.untouched(c.restart)
@@ -101,8 +113,37 @@ func (c *one) looksUntil(stop chan struct{}) {
 }
 
 // listed is what a list and a look have in common: people read facts, and a look
-// alone searches the trash.
+// alone searches the trash and the backups.
 func listed(o op.Observed) op.Observed {
-	o.Facts, o.Trash = nil, nil
+	o.Facts, o.Trash, o.Backups = nil, nil, nil
 	return o
+}
+
+// limitsUncovered changes every limit between a request and its approval, and once
+// more before it runs: an agent that changes limits in a loop holds no signature up.
+func limitsUncovered(c *one) {
+	c.made()
+	was := c.Look(Victim)
+	r := c.Waiting(Hub, c.w.Taking(Victim))
+	changed := 0
+	change := func() {
+		for _, wish := range c.w.Changes {
+			if wish.Has("labels") || wish.Has("protected") || wish.Has("command") {
+				continue
+			}
+			changed++
+			c.Done(Hub, op.Ask{Op: "guest.set-config", Target: c.w.Target(Victim), Params: maps.Clone(wish)})
+			require.Equal(c.t, was.Fingerprint, c.Look(Victim).Fingerprint, "a signature covers %v", wish)
+		}
+	}
+	change()
+	require.NotZero(c.t, changed, "the world changes no limit")
+	require.NoError(c.t, c.Refresh(c.ctx, c.w.Target(Victim)))
+	same, err := c.Request(c.ctx, r.ID)
+	require.NoError(c.t, err)
+	require.Equal(c.t, r.Payload, same.Payload, "the request was issued anew")
+	_, err = c.Approve(r)
+	require.NoError(c.t, err)
+	c.Reconcile()
+	require.Equal(c.t, op.StateSucceeded, c.Step(r.ID).State, c.Step(r.ID).Detail)
 }

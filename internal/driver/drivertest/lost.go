@@ -3,6 +3,7 @@ package drivertest
 import (
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
@@ -12,7 +13,7 @@ var lostCases = []spec{
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		before := c.w.Content(Victim)
 		c.unharmed(func() {
-			did, err := c.w.Driver.Execute(c.ctx, c.Permitted(r.ID))
+			did, err := driver.Run(c.ctx, c.Permitted(r.ID), c.w.Driver)
 			require.NoError(c.t, err)
 			if did.Task != "" {
 				require.NoError(c.t, c.SetTask(c.ctx, r.ID, did.Task))
@@ -27,7 +28,7 @@ var lostCases = []spec{
 	}},
 	{"a task that goes on through a restart", true, "", func(c *one) {
 		s := c.Ask(Hub, c.creates(Fresh))
-		did, err := c.w.Driver.Execute(c.ctx, c.Permitted(s.ID))
+		did, err := driver.Run(c.ctx, c.Permitted(s.ID), c.w.Driver)
 		require.NoError(c.t, err)
 		if did.Task != "" {
 			require.NoError(c.t, c.SetTask(c.ctx, s.ID, did.Task))

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,17 @@ var partCases = []spec{
 			c.signed(c.ask("snapshot-delete", Victim, "snapshot", "copy"))
 			require.NotContains(c.t, c.Look(Victim).Snapshots, "copy")
 			require.NotEmpty(c.t, c.w.Content(Victim))
+		})
+	}},
+	{"a label that is taken away is gone", true, "", func(c *one) {
+		c.made()
+		c.w.Change(Victim) // by other hands: it may be a label that the gate did not make
+		c.unharmed(func() {
+			for _, labels := range []map[string]any{{"stays": "x", "goes": ""}, {"stays": "x"}, {}} {
+				s := c.Done(Hub, c.ask("set-config", Victim, "labels", labels))
+				have := c.Look(Victim).Labels
+				require.True(c.t, maps.Equal(s.Params.Labels("labels"), have), "%v", have)
+			}
 		})
 	}},
 	{"a wipe", true, "", func(c *one) {
@@ -71,6 +83,25 @@ var partCases = []spec{
 		require.Equal(c.t, content, c.w.Content(Victim))
 		require.Equal(c.t, was.Incarnation, c.Look(Victim).Incarnation)
 		require.Equal(c.t, was.Fingerprint, c.Look(Victim).Fingerprint)
+	}},
+	{"the trash, under another name", true, "", func(c *one) {
+		c.made()
+		c.has("undelete")
+		was, content := c.Look(Victim), c.w.Content(Victim)
+		c.Done(Hub, c.w.Taking(Victim))
+		c.w.Make(Victim) // by other hands
+		squatter := c.w.Content(Victim)
+		c.unharmed(func() {
+			_, err := c.Submit(Hub, c.ask("undelete", Victim, "incarnation", string(was.Incarnation)))
+			require.ErrorIs(c.t, err, op.Conflict)
+			_, err = c.Submit(Hub, c.ask("undelete", Fresh, "incarnation", string(was.Incarnation)))
+			require.ErrorIs(c.t, err, op.UnknownTarget, "the trash has it by its old name alone")
+			c.Done(Hub, c.ask("undelete", Fresh, "from", Victim, "incarnation", string(was.Incarnation)))
+		})
+		require.Equal(c.t, was.Incarnation, c.Look(Fresh).Incarnation)
+		require.Equal(c.t, content, c.w.Content(Fresh))
+		require.Equal(c.t, squatter, c.w.Content(Victim))
+		require.Empty(c.t, c.Look(Victim).Trash)
 	}},
 	{"backups", true, "", func(c *one) {
 		c.made()

@@ -3,18 +3,11 @@ package drivertest
 import (
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/gate"
+	"gated/internal/driver"
 	"gated/internal/op"
 )
 
 var permitCases = []spec{
-	{"a permit that is none", false, "", func(c *one) {
-		c.made()
-		c.untouched(func() {
-			_, err := c.w.Driver.Execute(c.ctx, gate.Permit{})
-			require.ErrorIs(c.t, err, op.NotAllowed)
-		})
-	}},
 	{"a permit that was used", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
@@ -23,7 +16,7 @@ var permitCases = []spec{
 		require.NoError(c.t, err)
 		require.NoError(c.t, p.Use(c.ctx, look), "the look for a step is one that its permit takes")
 		c.untouched(func() {
-			did, err := c.w.Driver.Execute(c.ctx, p)
+			did, err := driver.Run(c.ctx, p, c.w.Driver)
 			require.ErrorIs(c.t, err, op.Conflict)
 			require.Empty(c.t, did.Task)
 		})
@@ -39,7 +32,7 @@ var permitCases = []spec{
 			c.w.Make(Victim)
 		}
 		c.untouched(func() {
-			_, err := c.w.Driver.Execute(c.ctx, p)
+			_, err := driver.Run(c.ctx, p, c.w.Driver)
 			require.Error(c.t, err)
 			_, err = c.Approve(r)
 			require.ErrorIs(c.t, err, op.Replayed)

@@ -28,7 +28,7 @@ type spec struct {
 // Run runs the suite. world is called once for each case, with the case's own T,
 // and may share one back end among all of them: they run one after the other.
 func Run(t *testing.T, world func(*testing.T) World) {
-	for _, c := range slices.Concat(permitCases, staleCases, lookCases, lossCases, partCases, diskCases, birthCases, convergeCases, lostCases, brokenCases, hostileCases) {
+	for _, c := range slices.Concat(permitCases, staleCases, lookCases, lossCases, partCases, copyCases, diskCases, birthCases, convergeCases, lostCases, brokenCases, hostileCases) {
 		t.Run(c.name, func(t *testing.T) {
 			w := world(t)
 			w.complete(t)

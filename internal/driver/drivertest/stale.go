@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/op"
 )
@@ -111,7 +112,7 @@ func (c *one) meanwhile(p gate.Permit, fn func()) {
 	c.t.Helper()
 	var once sync.Once
 	c.Store.OnCommit(func() { once.Do(fn) })
-	did, err := c.w.Driver.Execute(c.ctx, p)
+	did, err := driver.Run(c.ctx, p, c.w.Driver)
 	id := p.Step().ID
 	if err == nil && did.Task != "" {
 		require.NoError(c.t, c.SetTask(c.ctx, id, did.Task))

@@ -25,13 +25,13 @@ func TestToy(t *testing.T) {
 // What is wrong with a driver is found, by the case that is there for it.
 func TestEachFaultIsFound(t *testing.T) {
 	for fault, by := range map[string]string{
-		"needs no permit":            "a permit that is none",
-		"does not ask":               "a permit that was used",
+		"acts while it prepares":     "a permit that was used",
 		"does what it does not list": "an operation that the back end does not have",
 		"follows names":              "another incarnation between approval and execution",
 		"acts on the name":           "a name that is taken once the permit was used",
 		"covers no state":            "another state between approval and execution",
 		"covers data":                "data alone makes nothing stale",
+		"covers limits":              "limits are no part of what is signed",
 		"covers whether it runs":     "running is no part of what is signed",
 		"looks change something":     "looks change nothing",
 		"lists in another unit":      "a list says what a look says",
@@ -42,6 +42,8 @@ func TestEachFaultIsFound(t *testing.T) {
 		"names no storage":           "exactly the storage that was named goes",
 		"takes others with it":       "what is signed is done, and nothing else",
 		"forgets births":             "what the gate made is known as that",
+		"sees no writes":             "a target in which other hands wrote is not as it was made",
+		"keeps labels":               "a label that is taken away is gone",
 		"rounds":                     "a changed wish is reached in one pass",
 	} {
 		t.Run(fault, func(t *testing.T) {

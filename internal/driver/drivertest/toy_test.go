@@ -9,7 +9,6 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -66,17 +65,22 @@ func (d *toy) look(t op.Target) (op.Observed, error) {
 	o.Spec = op.Params{"memory": g.memory, "labels": maps.Clone(g.labels)}
 	o.Labels = o.Spec.Labels("labels")
 	o.Facts = []op.Fact{{Name: "bytes", Text: fmt.Sprint(len(g.content))}}
-	covered := fmt.Sprint(g.number, o.Spec.Canonical())
+	covered := fmt.Sprint(g.number, op.Guarded(o.Spec).Canonical())
+	o.Content = fmt.Sprint("bytes ", g.content)
 	if g.running {
-		o.Running = "running"
+		o.Running, o.Content = "running", ""
 	}
 	switch d.fault {
+	case "sees no writes":
+		o.Content = "untouched"
 	case "follows names":
 		o.Incarnation, covered = op.Incarnation("toy:"+name), fmt.Sprint(o.Spec.Canonical())
 	case "covers whether it runs":
 		covered += o.Running
 	case "covers no state":
 		covered = "x"
+	case "covers limits":
+		covered += fmt.Sprint(g.memory)
 	case "covers data":
 		covered += g.content
 	case "says no facts":
@@ -110,44 +114,40 @@ func (d *toy) List(context.Context) (all []op.Observed, err error) {
 	return all, nil
 }
 
-func (d *toy) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	s := p.Step()
-	if s.Op == "" && !d.is("needs no permit") {
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+func (d *toy) Prepare(ctx context.Context, s op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	now, err := d.Observe(ctx, s.Look())
-	if err != nil && s.Op != "" {
-		return driver.Result{}, err
+	if err != nil {
+		return now, driver.Action{}, err
 	}
 	switch s.Op {
-	case "guest.create", "guest.destroy", "guest.set-config", "guest.start", "guest.stop", "":
+	case "guest.create", "guest.destroy", "guest.set-config", "guest.start", "guest.stop":
 	default:
 		if !d.is("does what it does not list") {
-			return driver.Result{}, op.Refuse(op.UnknownOp, "no %s here", s.Op)
+			return now, driver.Action{}, op.Refuse(op.UnknownOp, "no %s here", s.Op)
 		}
 	}
 	if s.Params.Has("template") {
-		return driver.Result{}, op.Refuse(op.BadParams, "no templates here")
+		return now, driver.Action{}, op.Refuse(op.BadParams, "no templates here")
 	}
-	err = p.Use(ctx, now)
-	if err != nil && !d.is("does not ask") && !d.is("needs no permit") {
-		return driver.Result{}, err
+	if d.is("acts while it prepares") {
+		return now, driver.Action{}, d.do(s, now)
 	}
+	return now, driver.Does(func(context.Context) (driver.Result, error) { return driver.Result{}, d.do(s, now) }), nil
+}
+
+func (d *toy) do(s op.Step, seen op.Observed) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if again, _ := d.look(s.Target); again.Incarnation != now.Incarnation && !d.is("acts on the name") {
-		return driver.Result{}, op.Refuse(op.StaleTarget, "it became another one")
+	if again, _ := d.look(s.Target); again.Incarnation != seen.Incarnation && !d.is("acts on the name") {
+		return op.Refuse(op.StaleTarget, "it became another one")
 	}
 	d.act(s)
-	return driver.Result{}, nil
+	return nil
 }
 
 func (d *toy) act(s op.Step) {
 	g, name := d.has[s.Target.Name], s.Target.Name
 	switch s.Op {
-	case "":
-		delete(d.has, drivertest.Victim)
-		return
 	case "guest.create":
 		d.made++
 		g = guest{number: d.made, birth: s.Birth, content: "new", running: s.Params.Str("state") == "running", labels: map[string]any{}}
@@ -164,7 +164,11 @@ func (d *toy) act(s op.Step) {
 		g.memory = s.Params.Int("memory")
 	}
 	if s.Params.Has("labels") {
-		g.labels = s.Params["labels"].(map[string]any)
+		labels := maps.Clone(s.Params["labels"].(map[string]any))
+		if d.is("keeps labels") {
+			maps.Copy(labels, g.labels)
+		}
+		g.labels = labels
 	}
 	d.has[name] = g
 }
@@ -213,6 +217,6 @@ func (d *toy) world() drivertest.World {
 				}
 				return ids
 			},
-			Lacks: map[string]string{"Protect": none, "Volatile": none, "MoveDisk": none, "Leftover": none, "NewDisk": none,
+			Lacks: map[string]string{"Protect": none, "Volatile": none, "MoveDisk": none, "Share": none, "Leftover": none, "NewDisk": none,
 				"Hang": none, "Lie": none, "LoseAnswer": none, "Twice": none}}}
 }

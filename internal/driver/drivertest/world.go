@@ -91,6 +91,10 @@ type Abilities struct {
 	// another, with its data.
 	MoveDisk func(from, to string)
 
+	// Share gives a disk of one target to another as well, so that both write it when
+	// they run, until it is taken from the second again.
+	Share func(from, to string) (apart func())
+
 	// Leftover puts storage where the making of a target of that name would have
 	// put its own, and returns a digest of it. The target is not there.
 	Leftover func(name string) (content func() string)
@@ -156,7 +160,7 @@ func (w World) Taking(name string) op.Ask {
 // can says which abilities there are.
 func (a Abilities) can() map[string]bool {
 	return map[string]bool{"Protect": a.Protect != nil, "Runs": a.Runs, "Volatile": a.Volatile != nil, "MoveDisk": a.MoveDisk != nil,
-		"Leftover": a.Leftover != nil, "Objects": a.Objects != nil, "NewIDs": a.NewIDs, "NewDisk": a.NewDisk != "", "Sizes": a.Sizes,
+		"Share": a.Share != nil, "Leftover": a.Leftover != nil, "Objects": a.Objects != nil, "NewIDs": a.NewIDs, "NewDisk": a.NewDisk != "", "Sizes": a.Sizes,
 		"Hang": a.Hang != nil, "Lie": a.Lie != nil, "LoseAnswer": a.LoseAnswer != nil, "Twice": a.Twice != nil}
 }
 

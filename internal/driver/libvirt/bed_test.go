@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
 	"gated/internal/op"
 )
@@ -80,7 +81,7 @@ func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
 	if verb == "create" {
 		a.step.Birth = newUUID()
 	}
-	r, err := b.d.execute(b.t.Context(), a)
+	r, err := drivertest.Rehearse(b.t.Context(), a, b.d.prepare)
 	return r, a.used, err
 }
 

@@ -32,8 +32,9 @@ type disk struct {
 	modified  string
 	volume    *golibvirt.StorageVol // nil where it is in no active pool
 	shared    bool                  // read only, or made to be shared: never deleted or wiped
-	medium    bool                  // a CD or a floppy
-	transient bool                  // its changes end with the guest's run
+	readonly  bool
+	medium    bool // a CD or a floppy
+	transient bool // its changes end with the guest's run
 }
 
 // deletable holds for disks that a destroy takes.
@@ -60,7 +61,7 @@ func sourcePath(ctx context.Context, s *session, x sourceXML) (string, error) {
 // disk looks at one disk of a domain.
 func (d *Driver) disk(ctx context.Context, s *session, x diskXML) (disk, error) {
 	k := disk{target: x.Target.Dev, format: x.Driver.Type, shared: x.ReadOnly != nil || x.Shareable != nil,
-		medium: x.medium(), transient: x.Transient != nil}
+		readonly: x.ReadOnly != nil, medium: x.medium(), transient: x.Transient != nil}
 	var err error
 	if k.path, err = sourcePath(ctx, s, x.Source); err != nil && !said(err, golibvirt.ErrNoStorageVol, golibvirt.ErrNoStoragePool) {
 		return k, err

@@ -44,8 +44,8 @@ func (d *Driver) Kind() string { return "guest" }
 // Name returns "libvirt".
 func (d *Driver) Name() string { return "libvirt" }
 
-// Task reports, as every piece of this driver's work is done when Execute
-// returns, that there is no such task.
+// Task reports, as every piece of this driver's work is done when an
+// action returns, that there is no such task.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the libvirt driver has no task %q", task)
 }

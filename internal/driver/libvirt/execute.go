@@ -8,55 +8,38 @@ import (
 	"slices"
 
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// Execute runs the permit's step to its end; there is never a task. What it can
-// see will not work it refuses before the permit is used.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	return d.execute(ctx, p)
+// Prepare refuses what it can see will not work. Its action runs to its end; there
+// is never a task.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	now, do, err := d.prepare(ctx, step, cleanup)
+	return now, driver.Does(do), err
 }
 
-// permit is what Execute needs of a gate.Permit.
-type permit interface {
-	Step() op.Step
-	Use(ctx context.Context, now op.Observed) error
-}
-
-func (d *Driver) execute(ctx context.Context, p permit) (driver.Result, error) {
-	step := p.Step()
-	if step.ID == (op.StepID{}) {
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed,
+	do func(context.Context) (driver.Result, error), err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
-		return driver.Result{}, op.Refuse(op.UnknownOp, "the libvirt driver does not know %q", step.Op)
-	}
-	spec, err := op.Lookup(step.Op)
-	if err == nil {
-		err = spec.Check(step.Target, step.Params)
-	}
-	if err != nil {
-		return driver.Result{}, err
+		return now, nil, op.Refuse(op.UnknownOp, "the libvirt driver does not know %q", step.Op)
 	}
 	s, err := d.session(ctx)
 	if err != nil {
-		return driver.Result{}, d.unavailable(err)
+		return now, nil, d.unavailable(err)
 	}
-	defer d.release(s)
+	cleanup(func() { d.release(s) })
 	w := &work{Driver: d, session: s, step: step}
-	act, now, err := w.prepare(ctx, spec, prepare)
+	act, now, err := w.prepare(ctx, prepare)
 	if err != nil {
-		return driver.Result{}, d.unavailable(err)
+		return now, nil, d.unavailable(err)
 	}
-	if err := p.Use(ctx, now); err != nil {
-		return driver.Result{}, err
-	}
-	err = act(ctx)
-	return driver.Result{Detail: w.detail}, w.worded(err)
+	return now, func(ctx context.Context) (driver.Result, error) {
+		err := act(ctx)
+		return driver.Result{Detail: w.detail}, w.worded(err)
+	}, nil
 }
 
 // work is one step that is carried out.
@@ -96,7 +79,7 @@ func operations() []string { return slices.Sorted(maps.Keys(preparers)) }
 
 // prepare looks at the target, and refuses in telling words what Permit.Use would
 // refuse anyway.
-func (w *work) prepare(ctx context.Context, spec op.Spec, prepare func(*work, context.Context) (action, error)) (action, op.Observed, error) {
+func (w *work) prepare(ctx context.Context, prepare func(*work, context.Context) (action, error)) (action, op.Observed, error) {
 	g, now, err := w.look(ctx, w.session, w.step.Look())
 	if err != nil {
 		return nil, now, err
@@ -104,7 +87,7 @@ func (w *work) prepare(ctx context.Context, spec op.Spec, prepare func(*work, co
 	if w.guest = g; g != nil {
 		now.Facts, now.Missing = g.facts(), g.missing(w.step.Look())
 	}
-	if err := driver.Fits(spec, w.step, now); err != nil {
+	if err := driver.Fits(w.step, now); err != nil {
 		return nil, now, err
 	}
 	act, err := prepare(w, ctx)

@@ -36,6 +36,9 @@ func (g *guest) facts() []op.Fact {
 		add("TPM", "emulated; its secrets go with a destroy")
 	}
 	add("backups", "none known; gated makes none here")
+	for _, s := range g.shares {
+		add("would write", "%s", s)
+	}
 	add("depends on it", "%s", g.dependentsText())
 	for _, line := range g.strange {
 		add("only while it runs", "%s: not in its configuration, and gone from it when it stops", line)
@@ -51,7 +54,7 @@ func (g *guest) facts() []op.Fact {
 	}
 	add("remains", "%s", g.remainsText())
 	if waits := g.waitingText(); waits != "" {
-		add("from the next start on", "%s", waits)
+		add(op.FactNextStart, "%s", waits)
 	}
 	add("undo", "what destroy, wipe, restore and the deletions take cannot be brought back: libvirt has no trash")
 	return facts

@@ -32,6 +32,12 @@ func FuzzDomain(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if all, err := heldIn(text); err == nil {
+			for _, h := range all {
+				same, perhaps := h.same(h)
+				require.False(t, same && perhaps)
+			}
+		}
 		if most, current, err := x.memory(); err == nil {
 			require.GreaterOrEqual(t, most, int64(0))
 			require.GreaterOrEqual(t, current, int64(0))

@@ -13,6 +13,8 @@ type domain struct {
 	xml        domainXML // persistent where there is one; what it is started from
 	names      []named   // files that it names outside of its disks, in either
 	live       domainXML // what runs; the zero value of what does not run
+	held       []held    // in xml
+	heldLive   []held    // in live
 	text       string    // of xml
 	active     bool
 	paused     bool
@@ -98,6 +100,10 @@ func (dom *domain) read(ctx context.Context, s *session) (err error) {
 		dom.broken = err
 		return nil
 	}
+	if dom.held, err = heldIn(dom.text); err != nil {
+		dom.broken = err
+		return nil
+	}
 	dom.names = namesIn(dom.text)
 	if dom.paused {
 		reason, err := call(ctx, s, func(lv *golibvirt.Libvirt) (int32, error) {
@@ -114,7 +120,9 @@ func (dom *domain) read(ctx context.Context, s *session) (err error) {
 		if err != nil {
 			return err
 		}
-		dom.live, dom.broken = parseXML[domainXML](text)
+		if dom.live, dom.broken = parseXML[domainXML](text); dom.broken == nil {
+			dom.heldLive, dom.broken = heldIn(text)
+		}
 		dom.names = append(dom.names, namesIn(text)...)
 	}
 	return nil

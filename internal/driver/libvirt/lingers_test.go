@@ -10,7 +10,6 @@ import (
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
 	"gated/internal/driver/libvirt/libvirtworld"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -20,10 +19,13 @@ type afterwards struct {
 	do func()
 }
 
-func (a afterwards) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	did, err := a.Driver.Execute(ctx, p)
-	a.do()
-	return did, err
+func (a afterwards) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	now, act, err := a.Driver.Prepare(ctx, step, cleanup)
+	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+		did, err := do(ctx)
+		a.do()
+		return did, err
+	}), err
 }
 
 // A destroy that took one of two disks is no destroy, whatever the guest that is

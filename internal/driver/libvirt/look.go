@@ -20,6 +20,7 @@ type guest struct {
 	snapshots []snapshotXML
 	users     map[string][]*domain // who else uses a disk, by its target
 	used      *uses
+	shares    []string // op.Observed.Shares
 }
 
 // The values of Observed.Running.
@@ -42,6 +43,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 		}
 		if g != nil {
 			seen.Facts, seen.Missing = g.facts(), g.missing(l)
+			g.aboutCopy(l, &seen)
 		}
 		o = seen
 		return nil
@@ -161,6 +163,7 @@ func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used *uses)
 	if dom.snapshots {
 		g.snapshots, err = snapshotsOf(ctx, s, dom.Domain)
 	}
+	g.shares = g.sharing()
 	return g, err
 }
 
@@ -213,9 +216,12 @@ func snapshotsOf(ctx context.Context, s *session, dom golibvirt.Domain) ([]snaps
 func (d *Driver) observed(g *guest) op.Observed {
 	o := op.Observed{Target: op.Target{Kind: d.Kind(), Name: g.Name}, Present: true, Incarnation: g.incarnation(), Birth: g.birth(), Marked: g.mark.birth,
 		Running: stopped, Spec: g.params(), Protected: g.mark.protected, Labels: g.mark.labels, Volatile: g.volatile(),
-		Storage: g.storage(), Ops: d.ops, Backend: d.Name(), Fingerprint: g.fingerprint(), Dependent: g.dependents()}
+		Storage: g.storage(), Ops: d.ops, Backend: d.Name(), Fingerprint: g.fingerprint(), Dependent: g.dependents(), Shares: g.shares}
 	if g.active && !g.starting {
 		o.Running = running
+	}
+	if !g.active {
+		o.Content = g.content()
 	}
 	for _, x := range g.snapshots {
 		o.Snapshots = append(o.Snapshots, x.Name)
@@ -228,12 +234,36 @@ func (d *Driver) observed(g *guest) op.Observed {
 	return o
 }
 
-// volatile holds for a guest that loses more than what is in its memory when it
-// stops: one that was undefined while it ran is gone then, a disk that was only
-// put into what runs is gone from it, and a transient disk forgets.
+// content is a token of what is on the disks: when each was last written. How much
+// is allocated says nothing: a file system allocates when it writes back, later. It
+// is empty if one cannot be asked for that, or if there are copies, which hold data
+// of their own.
+func (g *guest) content() string {
+	if len(g.snapshots) > 0 || len(g.strange) > 0 {
+		return ""
+	}
+	token := "disks"
+	for _, k := range g.disks {
+		switch {
+		case k.medium:
+		case k.weak || k.volume == nil || k.modified == "":
+			return ""
+		default:
+			token += fmt.Sprintf(" %s@%s", k.id, k.modified)
+		}
+	}
+	return token
+}
+
+// volatile holds for a guest whose stop loses what it cannot save first. A guest
+// that was undefined while it ran is gone then. A disk that was only put into what
+// runs is gone from it, and a transient disk forgets. A guest without a disk to
+// write to has all that it holds in memory. A paused guest does not hear that it
+// has to shut down, so its stop is a power off.
 func (g *guest) volatile() bool {
 	forgets := slices.ContainsFunc(g.disks, func(k disk) bool { return k.transient })
-	return g.active && (!g.persistent || len(g.strange) > 0 || forgets)
+	keeps := slices.ContainsFunc(g.disks, func(k disk) bool { return !k.medium && !k.readonly })
+	return g.active && (!g.persistent || len(g.strange) > 0 || forgets || !keeps || g.paused && !g.starting)
 }
 
 // params is the spec in the catalogue's units. Memory that is no whole number of
@@ -287,32 +317,8 @@ func (g *guest) takesNVRAM() bool {
 	return path != "" && g.used.alone(g.domain, disk{target: "nvram", path: path}, nil) == nil
 }
 
-// dependents are the guests that use one of its disks, or a disk on top of one,
-// and those of which nobody can say what they use.
-func (g *guest) dependents() []op.Target {
-	var out []op.Target
-	add := func(all []*domain) {
-		for _, other := range all {
-			name := other.Name
-			if op.CheckName(name) != nil {
-				name = "uuid-" + uuidOf(other.UUID) // it has a name that a target cannot have
-			}
-			if t := (op.Target{Kind: "guest", Name: name}); !slices.Contains(out, t) {
-				out = append(out, t)
-			}
-		}
-	}
-	for _, k := range g.disks {
-		add(g.users[k.target])
-	}
-	if slices.ContainsFunc(g.disks, disk.deletable) {
-		add(g.used.doubtful(g.domain))
-	}
-	return out
-}
-
 // fingerprint digests what a signature should depend on: never whether the guest
-// runs, when it was written or how much is in it.
+// runs, its limits, when it was written or how much is in it.
 func (g *guest) fingerprint() op.Fingerprint {
 	list := func(in []string) []any {
 		out := make([]any, len(in))
@@ -331,14 +337,12 @@ func (g *guest) fingerprint() op.Fingerprint {
 	for _, t := range g.dependents() {
 		others = append(others, t.Name)
 	}
-	p := g.params()
+	p := op.Guarded(g.params())
 	p["name"], p["incarnation"] = g.Name, string(g.incarnation())
-	p["memory_text"] = g.xml.Memory.Value + g.xml.Memory.Unit
-	if g.xml.Current != nil {
-		p["memory_text"] = p.Str("memory_text") + "/" + g.xml.Current.Value + g.xml.Current.Unit
-	}
-	p["cpus_text"] = g.xml.VCPU.Value + "/" + g.xml.VCPU.Current
 	p["disks"], p["snapshots"], p["dependents"], p["live"] = list(disks), list(snapshots), list(others), list(g.strange)
+	if len(g.shares) > 0 {
+		p["shares"] = list(g.shares)
+	}
 	p["saved"], p["persistent"], p["nvram"], p["tpm"] = g.saved, g.persistent, g.xml.OS.NVRAM.path(), g.keepsTPM()
 	return op.FingerprintOf(p.Canonical())
 }

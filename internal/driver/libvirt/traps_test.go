@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
 	"gated/internal/op"
 )
@@ -126,7 +127,7 @@ func kib(b *bed) {
 	b.Virsh("setmaxmem", "web", "32769", "--config")
 	odd := b.look("web").Fingerprint
 	b.Virsh("setmaxmem", "web", "32770", "--config")
-	require.NotEqual(b.t, odd, b.look("web").Fingerprint, "a signature covers what is there, and not what it is rounded to")
+	require.Equal(b.t, odd, b.look("web").Fingerprint, "a limit loses nothing, so no signature covers it")
 }
 
 func renamed(b *bed) {
@@ -149,7 +150,7 @@ func swapped(b *bed) {
 	now := b.look("web")
 	require.NotEqual(b.t, before.Incarnation, now.Incarnation)
 	a := &allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest.destroy", Target: target("web"), Params: op.Params{}, Incarnation: before.Incarnation}}
-	_, err := b.d.execute(b.t.Context(), a)
+	_, err := drivertest.Rehearse(b.t.Context(), a, b.d.prepare)
 	require.ErrorIs(b.t, err, op.StaleTarget)
 	require.False(b.t, a.used)
 	require.Len(b.t, b.files(), 2)
@@ -162,6 +163,7 @@ func shared(b *bed) {
 	o := b.look("web")
 	require.Equal(b.t, []op.Target{target("db")}, o.Dependent)
 	require.Equal(b.t, []op.Target{target("web")}, b.look("db").Dependent)
+	require.Equal(b.t, []string{"vda, which guest db uses as well"}, o.Shares, "a start of both writes one disk")
 	require.Contains(b.t, b.fact("web", "remains"), "used by others")
 	for _, verb := range []string{"disk-wipe", "disk-delete"} {
 		b.refused(op.Conflict, verb, "web", "disk", "vda")
@@ -183,6 +185,8 @@ func chained(b *bed) {
 	b.Define(libvirttest.DomainXML("top", "", "", b.Image("top")))
 	require.Equal(b.t, []op.Target{target("top")}, b.look("base").Dependent)
 	require.Empty(b.t, b.look("top").Dependent)
+	require.Equal(b.t, []string{"vda, which guest top uses as well"}, b.look("base").Shares, "a start of it spoils what is on top")
+	require.Empty(b.t, b.look("top").Shares)
 	b.refused(op.Conflict, "wipe", "base")
 	b.must("wipe", "top")
 	require.Empty(b.t, b.look("base").Dependent, "what was wiped is on top of nothing")

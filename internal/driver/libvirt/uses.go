@@ -29,12 +29,13 @@ type doubt struct {
 type uses struct {
 	by     map[string][]use
 	doubts []doubt
+	all    []*domain
 }
 
 // usesOf looks at what every domain is configured with and runs with, and at every
 // file below its disks.
 func usesOf(ctx context.Context, s *session, all []*domain) (*uses, error) {
-	f := follower{session: s, uses: &uses{by: map[string][]use{}}, heads: map[string]head{}}
+	f := follower{session: s, uses: &uses{by: map[string][]use{}, all: all}, heads: map[string]head{}}
 	for _, dom := range all {
 		f.dom, f.seen = dom, map[string]bool{}
 		if dom.broken != nil {
@@ -242,4 +243,28 @@ func (u *uses) doubtful(dom *domain) []*domain {
 // uuidOf is a domain's UUID as text, also where its XML cannot be read.
 func uuidOf(id golibvirt.UUID) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// dependents are the guests that use one of its disks, or a disk on top of one,
+// and those of which nobody can say what they use.
+func (g *guest) dependents() []op.Target {
+	var out []op.Target
+	add := func(all []*domain) {
+		for _, other := range all {
+			name := other.Name
+			if op.CheckName(name) != nil {
+				name = "uuid-" + uuidOf(other.UUID) // it has a name that a target cannot have
+			}
+			if t := (op.Target{Kind: "guest", Name: name}); !slices.Contains(out, t) {
+				out = append(out, t)
+			}
+		}
+	}
+	for _, k := range g.disks {
+		add(g.users[k.target])
+	}
+	if slices.ContainsFunc(g.disks, disk.deletable) {
+		add(g.used.doubtful(g.domain))
+	}
+	return out
 }

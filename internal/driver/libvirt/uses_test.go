@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/driver"
+	"gated/internal/driver/drivertest"
 	"gated/internal/op"
 )
 
@@ -245,8 +246,8 @@ func (m *meanwhile) Use(context.Context, op.Observed) error { m.do(); return nil
 
 // during carries a step out while other hands do something.
 func (b *bed) during(do func(), verb, name string, params op.Params) error {
-	_, err := b.d.execute(b.t.Context(), &meanwhile{allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb,
-		Target: target(name), Params: params}}, do})
+	_, err := drivertest.Rehearse(b.t.Context(), &meanwhile{allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb,
+		Target: target(name), Params: params}}, do}, b.d.prepare)
 	return err
 }
 

@@ -125,8 +125,8 @@ func (g cgroup) kill() error {
 	return err
 }
 
-// drain kills the group's processes and waits until they are gone.
-func (g cgroup) drain() error {
+// drain kills the group's processes and waits until they are gone, or ctx ends.
+func (g cgroup) drain(ctx context.Context) error {
 	if g == "" {
 		return nil
 	}
@@ -137,8 +137,6 @@ func (g cgroup) drain() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killWait)
-	defer cancel()
 	waited := map[string]bool{}
 	for {
 		b, err := os.ReadFile(filepath.Join(string(g), "cgroup.procs"))

@@ -47,7 +47,7 @@ func TestOpenCgroups(t *testing.T) {
 func TestLimitsByCgroup(t *testing.T) {
 	root := fakeCgroups(t, "cpu memory")
 	w := newWorld(t, func(c *Config) { c.CgroupRoot = root })
-	require.Equal(t, Status{Confinement: w.d.Status().Confinement, Memory: byCgroup, CPUs: byCgroup, Notes: w.d.Status().Notes}, w.d.Status())
+	require.Equal(t, Status{Layers: w.d.Status().Layers, Memory: byCgroup, CPUs: byCgroup, Notes: w.d.Status().Notes}, w.d.Status())
 	w.do("create", "web", "command", "sleep", "memory", int64(64), "cpus", int64(2), "state", "running")
 	w.waitUp("web")
 	p := w.process("web")
@@ -108,7 +108,8 @@ func TestCgroupKill(t *testing.T) {
 	stray := w.pidIn("web", dataDir, "stray")
 	waitFor(t, "the stray forgot", func() bool {
 		sid, err := unix.Getsid(stray)
-		return err == nil && sid == stray && readMark(stray) == ""
+		env, unread := environ(stray)
+		return err == nil && sid == stray && unread == nil && markIn(env) == ""
 	})
 	w.do("stop", "web")
 	waitFor(t, "the stray is gone", func() bool { return !exists(stray) || zombie(stray) })

@@ -19,26 +19,14 @@ func (*Driver) Name() string { return "local" }
 // Check says how the root and its file system are, and what guards guests'
 // processes on this machine.
 func (d *Driver) Check(context.Context) []driver.Finding {
-	out := []driver.Finding{d.checkRoot(), d.checkSpace()}
+	out := append([]driver.Finding{d.checkRoot(), d.checkSpace()}, d.checkLayers()...)
 	s := d.Status()
-	if s.Confinement == "landlock" {
-		out = append(out, driver.Finding{What: "confinement", State: driver.OK, Detail: fmt.Sprintf("Landlock, version %d of the kernel's", d.landlock)})
-	} else {
-		out = append(out, driver.Finding{What: "confinement", State: driver.Note, Detail: "the kernel has no Landlock: a guest's process can reach whatever its user can",
-			Hint: "give each command a user of its own, or a kernel with Landlock (5.13 or later, lsm=landlock)"})
-	}
 	if d.cgroups.memory && d.cgroups.cpu {
 		out = append(out, driver.Finding{What: "limits", State: driver.OK, Detail: "memory and CPUs are limited by cgroups"})
 	} else {
 		out = append(out, driver.Finding{What: "limits", State: driver.Note,
 			Detail: fmt.Sprintf("memory is limited by %s, CPUs by %s: %s", s.Memory, s.CPUs, d.cgroups.why),
 			Hint:   "name a cgroup v2 directory that the daemon may make groups in: local: {cgroup: /sys/fs/cgroup/gated}"})
-	}
-	for _, name := range sortedKeys(d.accounts) {
-		if !d.accounts[name].Switch {
-			out = append(out, driver.Finding{What: "command " + name, State: driver.Note, Detail: "runs as the daemon's own user",
-				Hint: "give it a user in local.commands"})
-		}
 	}
 	return out
 }

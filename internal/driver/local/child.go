@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"unsafe"
 
+	"gated/internal/seccomp"
+
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +33,9 @@ type orders struct {
 	Env     []string
 	Account account
 	Memory  uint64 // RLIMIT_AS in bytes; 0 is none
+
+	Landlock int  // the version of Landlock that confines it; 0 is none
+	Seccomp  bool // whether a filter of system calls does
 }
 
 // MaybeExecGuest turns this process into a guest's if it was started as one,
@@ -68,11 +73,16 @@ func execGuest() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	if err := confine(o.Argv[0]); err != nil {
+	if err := confine(o.Argv[0], o.Landlock); err != nil {
 		return err
 	}
 	if err := dropPrivileges(o.Account); err != nil {
 		return err
+	}
+	if o.Seccomp {
+		if err := seccomp.Install(seccomp.Guest(o.Landlock)); err != nil {
+			return err
+		}
 	}
 	return execWithin(o)
 }

@@ -26,6 +26,14 @@ type account struct {
 	GID    uint32
 }
 
+// uid is the account's, or the daemon's own.
+func (a account) uid() uint32 {
+	if a.Switch {
+		return a.UID
+	}
+	return uint32(os.Geteuid())
+}
+
 // checkCommands refuses what could not run, so that a broken configuration is
 // seen when it is loaded and not at the first start. It returns the accounts by
 // command name.
@@ -85,12 +93,15 @@ func lookupAccount(name string) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("user %q has the gid %q", name, u.Gid)
 	}
+	if uid == 0 {
+		return account{}, fmt.Errorf("root runs no guest's command")
+	}
 	own := os.Geteuid()
 	if int(uid) == own {
 		return account{}, nil
 	}
-	if own != 0 {
-		return account{}, fmt.Errorf("only root can run it as %s", name)
+	if !switches() {
+		return account{}, fmt.Errorf("only root, or a daemon with root's capabilities (contrib/systemd/guests.conf), can run it as %s", name)
 	}
 	return account{Switch: true, UID: uint32(uid), GID: uint32(gid)}, nil
 }

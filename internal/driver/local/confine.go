@@ -9,32 +9,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// landlockABI returns the kernel's Landlock version, 0 if it has none.
-func landlockABI() int {
+// versions are go-landlock's configurations by the version of Landlock. All of
+// them handle everything that the version can.
+var versions = []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8,
+	landlock.V9}
+
+// landlockABI returns the version of Landlock that confines guests: the kernel's, as
+// far as this package knows it; 0 if there is none.
+func (c *Config) landlockABI() int {
 	v, err := landlocksys.LandlockGetABIVersion()
-	if err != nil || v < 0 {
+	if err != nil || v < 0 || c.without.landlock {
 		return 0
 	}
-	return v
+	if c.landlock > 0 {
+		v = min(v, c.landlock)
+	}
+	return min(v, len(versions))
 }
 
 // confine leaves the process, from now on, its data directory (where it is), the
 // system's programs and libraries, its own program, and the harmless devices;
 // where the kernel can, it also keeps it from signalling others and from their
-// sockets. The network stays open. Without Landlock it does nothing: the parent
-// knows that and has decided.
-func confine(program string) error {
-	abi := landlockABI()
-	if abi == 0 {
+// sockets. The network stays open. Without Landlock, version 0, it does nothing:
+// the parent knows that and has decided.
+func confine(program string, version int) error {
+	if version == 0 {
 		return nil
 	}
 	data := landlock.RWDirs(".")
-	if abi >= 2 {
+	if version >= 2 {
 		data = data.WithRefer() // else nothing could be moved between its directories
 	}
-	config := landlock.V9
+	config := versions[version-1]
 	config.HandledAccessNet = 0
-	err := config.BestEffort().Restrict(
+	err := config.Restrict(
 		data,
 		landlock.RODirs("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc").IgnoreIfMissing(),
 		landlock.ROFiles(program).IgnoreIfMissing(),

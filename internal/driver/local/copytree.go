@@ -14,7 +14,7 @@ import (
 
 // copying copies a tree: regular files (shared blocks where the file system can,
 // holes kept), directories and symlinks as they are; with modes and times of
-// modification, and owners where the daemon is root. Two names of one file
+// modification, and owners where the daemon can change them. Two names of one file
 // become two files. Extended attributes are not copied. What is removed while it
 // is being copied is left out: a guest may run.
 type copying struct {
@@ -27,7 +27,7 @@ type copying struct {
 // copyTree fills the empty directory to with a copy of from and makes it
 // durable. An error leaves a part of the copy behind.
 func copyTree(ctx context.Context, from, to *dir, limit int64) error {
-	c := copying{ctx: ctx, limit: limit, owners: os.Geteuid() == 0}
+	c := copying{ctx: ctx, limit: limit, owners: os.Geteuid() == 0 || switches()}
 	if err := c.dir(from, to, 1); err != nil {
 		return err
 	}

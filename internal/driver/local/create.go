@@ -31,7 +31,7 @@ func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (actio
 			return nil, err
 		}
 	}
-	return func(ctx context.Context) error { return d.create(ctx, step.Target, s, run) }, nil
+	return func(ctx context.Context, _ *driver.Result) error { return d.create(ctx, step.Target, s, run) }, nil
 }
 
 // apply sets the fields that the parameters name and leaves the others.

@@ -12,17 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (d *Driver) prepareDestroy(_ context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareDestroy(ctx context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return d.destroy(ctx, g) }, nil
+	if err := d.settleFirst(ctx, g); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, _ *driver.Result) error { return d.destroy(ctx, g) }, nil
 }
 
 // destroy stops the guest and renames it into the trash, which is the moment
 // when it is destroyed.
 func (d *Driver) destroy(ctx context.Context, g *guest) error {
-	if err := d.stop(ctx, g.incarnation()); err != nil {
+	if err := d.stopFirst(ctx, g, "guest.destroy"); err != nil {
 		return err
 	}
 	crashpoint.Here(crashpoint.DestroyStopped)
@@ -44,8 +47,8 @@ func (d *Driver) destroy(ctx context.Context, g *guest) error {
 }
 
 func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (action, error) {
-	t := step.Target
-	all, err := d.trashOf(t.Name)
+	t, had := step.Target, op.Target{Kind: step.Target.Kind, Name: step.Look().TrashName()}
+	all, err := d.trashOf(had.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +61,16 @@ func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (act
 	}
 	switch {
 	case len(found) == 0:
-		return nil, op.Refuse(op.UnknownTarget, "the trash has no such %s", t).WithHint("gated guests %s lists what it has", t.Name)
+		return nil, op.Refuse(op.UnknownTarget, "the trash has no such %s", had).WithHint("gated guests %s lists what it has", had.Name)
 	case len(found) > 1:
-		return nil, op.Refuse(op.Conflict, "the trash has %d guests that were %s", len(found), t).
+		return nil, op.Refuse(op.Conflict, "the trash has %d guests that were %s", len(found), had).
 			WithHint("say which with -p incarnation=%s", found[len(found)-1].Incarnation)
 	}
-	id := trashName(t.Name, found[0].Incarnation)
-	if err := d.checkTrashed(id, t.Name, found[0].Incarnation); err != nil {
+	id := trashName(had.Name, found[0].Incarnation)
+	if err := d.checkTrashed(id, had.Name, found[0].Incarnation); err != nil {
 		return nil, err
 	}
-	return func(context.Context) error { return d.undelete(id, t) }, nil
+	return func(context.Context, *driver.Result) error { return d.undelete(id, t) }, nil
 }
 
 // checkTrashed looks at a guest in the trash as openGuest does at a live one.

@@ -93,6 +93,7 @@ type entry struct {
 	size     int64 // bytes, apparent
 	blocks   int64 // bytes, allocated
 	uid, gid uint32
+	links    uint32 // how many names it has
 	mount    uint64
 }
 
@@ -130,20 +131,25 @@ func (d *dir) stat(name string) (entry, error) {
 func (d *dir) self() (entry, error) { return statAt(d, "", unix.AT_EMPTY_PATH) }
 
 func statAt(d *dir, name string, flags int) (entry, error) {
+	return statx(d.fd(), name, flags, d.path())
+}
+
+// statx looks at name in the directory fd, whose path is for messages.
+func statx(fd int, name string, flags int, path string) (entry, error) {
 	const mask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
 	var st unix.Statx_t
-	if err := unix.Statx(d.fd(), name, flags|unix.AT_NO_AUTOMOUNT, mask, &st); err != nil {
-		return entry{}, &os.PathError{Op: "statx", Path: d.path() + "/" + name, Err: err}
+	if err := unix.Statx(fd, name, flags|unix.AT_NO_AUTOMOUNT, mask, &st); err != nil {
+		return entry{}, &os.PathError{Op: "statx", Path: path + "/" + name, Err: err}
 	}
 	if st.Mask&unix.STATX_BTIME == 0 {
-		return entry{}, fmt.Errorf("%s: its file system does not record when a directory was made", d.path())
+		return entry{}, fmt.Errorf("%s: its file system does not record when a directory was made", path)
 	}
 	return entry{
 		mode: uint32(st.Mode), ino: st.Ino, size: int64(st.Size), blocks: int64(st.Blocks) * 512,
 		birth:    st.Btime.Sec*1e9 + int64(st.Btime.Nsec),
 		changed:  st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec),
 		modified: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec)),
-		uid:      st.Uid, gid: st.Gid, mount: st.Mnt_id,
+		uid:      st.Uid, gid: st.Gid, links: st.Nlink, mount: st.Mnt_id,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/op"
+	"gated/internal/seccomp"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,14 +20,17 @@ type Driver struct {
 	root      *dir
 	trash     *dir
 	accounts  map[string]account // by command name
-	ops       []string           // that there are preparers for
+	uids      *guestUIDs
+	ops       []string // that there are preparers for
 	cgroups   cgroups
 	landlock  int // the kernel's ABI; 0 is none
+	seccomp   bool
 	reflinks  bool
 	entries   int64 // the most that a snapshot may have
 	mountinfo func() ([]byte, error)
 	procs     processes
 	lost      lostGuests
+	seek      *seeker
 	uuids     uuidIndex
 	names     nameLocks
 	sweeping  sync.Mutex
@@ -51,8 +55,11 @@ func New(cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{cfg: cfg, root: root, accounts: accounts, ops: sortedKeys(preparers), cgroups: openCgroups(cfg.CgroupRoot),
-		landlock: landlockABI(), entries: maxSnapshotEntries, mountinfo: readMountinfo, procs: processes{byInc: map[op.Incarnation]*process{}}}
-	if d.trash, err = root.ensure(trashDir); err != nil {
+		landlock: cfg.landlockABI(), seccomp: seccomp.Supported() && !cfg.without.seccomp, entries: maxSnapshotEntries, mountinfo: readMountinfo, procs: processes{byInc: map[op.Incarnation]*process{}}, seek: newSeeker()}
+	if d.uids, err = openUIDs(root, cfg.GuestUIDs); err == nil {
+		d.trash, err = root.ensure(trashDir)
+	}
+	if err != nil {
 		root.close()
 		return nil, err
 	}
@@ -149,41 +156,8 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// Task reports, as every piece of this driver's work is done when Execute
-// returns, that there is no such task.
+// Task reports, as every piece of this driver's work is done when an
+// action returns, that there is no such task.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the local driver has no task %q", task)
-}
-
-// Status says what guards a guest's process on this machine.
-type Status struct {
-	Confinement string // "landlock" or "unconfined"
-	Memory      string // what limits memory: "cgroup" or "rlimits"
-	CPUs        string // what limits CPUs: "cgroup" or "none"
-	Notes       []string
-}
-
-// Status returns what New found.
-func (d *Driver) Status() Status {
-	s := Status{Confinement: "unconfined", Memory: byRlimits, CPUs: byNothing}
-	if d.landlock > 0 {
-		s.Confinement = "landlock"
-	} else {
-		s.Notes = append(s.Notes, "the kernel has no Landlock: a guest's process can reach whatever its user can")
-	}
-	if d.cgroups.memory {
-		s.Memory = byCgroup
-	}
-	if d.cgroups.cpu {
-		s.CPUs = byCgroup
-	}
-	if d.cgroups.why != "" {
-		s.Notes = append(s.Notes, "limits: "+d.cgroups.why)
-	}
-	for _, name := range sortedKeys(d.accounts) {
-		if !d.accounts[name].Switch {
-			s.Notes = append(s.Notes, "command "+name+" runs as the daemon's own user")
-		}
-	}
-	return s
 }

@@ -6,70 +6,53 @@ import (
 
 	"gated/internal/crashpoint"
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
 )
 
-// Execute runs the permit's step to its end; there is never a task. What it can
-// see will not work it refuses before the permit is used.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	return driver.Result{}, d.execute(ctx, p)
+// Prepare locks the name of the guest, and refuses what it can see will not work.
+// Its action runs to its end; there is never a task.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	now, do, err := d.prepare(ctx, step, cleanup)
+	return now, driver.Does(do), err
 }
 
-// permit is what Execute needs of a gate.Permit.
-type permit interface {
-	Step() op.Step
-	Use(ctx context.Context, now op.Observed) error
-}
-
-func (d *Driver) execute(ctx context.Context, p permit) error {
-	step := p.Step()
-	if step.ID == (op.StepID{}) {
-		return op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed,
+	do func(context.Context) (driver.Result, error), err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
-		return op.Refuse(op.UnknownOp, "the local driver does not know %q", step.Op)
+		return now, nil, op.Refuse(op.UnknownOp, "the local driver does not know %q", step.Op)
 	}
-	spec, err := op.Lookup(step.Op)
-	if err == nil {
-		err = spec.Check(step.Target, step.Params)
-	}
+	look := step.Look()
+	cleanup(d.names.lock(look.Target.Name, look.TrashName()))
+	g, now, err := d.look(look)
 	if err != nil {
-		return err
-	}
-	defer d.names.lock(step.Target.Name)()
-
-	g, now, err := d.look(step.Target)
-	if err != nil {
-		return err
+		return now, nil, err
 	}
 	if g != nil {
-		defer g.close()
+		cleanup(g.close)
 	}
-	if err := driver.Fits(spec, step, now); err != nil {
-		return err
+	if err := driver.Fits(step, now); err != nil {
+		return now, nil, err
 	}
 	act, err := prepare(d, ctx, step, g)
 	if err != nil {
-		return err
+		return now, nil, err
 	}
 	if g != nil && takesData[step.Op] {
 		// If the step turns out to need a signature, operators see what it takes.
 		now.Facts = d.facts(ctx, g)
 	}
-	if err := p.Use(ctx, now); err != nil {
-		return err
-	}
-	err = act(ctx)
-	crashpoint.Here(crashpoint.Executed)
-	return worded(err)
+	return now, func(ctx context.Context) (r driver.Result, err error) {
+		err = act(ctx, &r)
+		crashpoint.Here(crashpoint.Executed)
+		return r, worded(err)
+	}, nil
 }
 
-// action does a step's work after its permit was used.
-type action func(context.Context) error
+// action does a step's work after its permit was used, and may say in the result what was done.
+type action func(context.Context, *driver.Result) error
 
 // preparers check what a step needs, without changing anything, and return what
 // does it. The guest is nil for a step that makes one.

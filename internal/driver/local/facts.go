@@ -64,17 +64,14 @@ func (g *guest) dataFacts(ctx context.Context) ([]op.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	atLeast := ""
-	if u.partial {
-		atLeast = "more than "
-	}
+	more := atLeast(u.partial)
 	last := "never"
 	if !u.last.IsZero() {
 		last = atLeastThen(u.partial, u.last)
 	}
 	return []op.Fact{
-		{Name: "files", Text: atLeast + strconv.FormatInt(u.files, 10)},
-		{Name: "bytes", Text: fmt.Sprintf("%s%s (%s on disk)", atLeast, driver.Size(u.apparent), driver.Size(u.allocated))},
+		{Name: "files", Text: more + strconv.FormatInt(u.files, 10)},
+		{Name: "bytes", Text: fmt.Sprintf("%s%s (%s on disk)", more, driver.Size(u.apparent), driver.Size(u.allocated))},
 		{Name: "last write", Text: last},
 	}, nil
 }
@@ -111,7 +108,7 @@ func (d *Driver) processFacts(g *guest) []op.Fact {
 	}
 	return []op.Fact{
 		{Name: "process", Text: fmt.Sprintf("%s, running since %s (pid %d), %s", p.run.Command, timeText(p.run.StartedAt), p.run.PID, confined)},
-		{Name: "limits", Text: g.limitsText(p.run)},
+		{Name: op.FactLimits, Text: g.limitsText(p.run)},
 	}
 }
 

@@ -89,7 +89,7 @@ func (g *gated) run(s op.Step) op.Step {
 	g.t.Helper()
 	p, err := g.gate.Permit(g.ctx, s.ID)
 	require.NoError(g.t, err)
-	_, execErr := g.d.Execute(g.ctx, p)
+	_, execErr := driver.Run(g.ctx, p, g.d)
 	j, err := g.gate.Job(g.ctx, s.ID.Job)
 	require.NoError(g.t, err)
 	if j.Steps[0].State != op.StateDispatched {
@@ -113,9 +113,6 @@ func (g *gated) succeed(s op.Step) {
 
 func TestThroughARealGate(t *testing.T) {
 	g := newGated(t)
-	_, err := g.d.Execute(g.ctx, gate.Permit{})
-	require.ErrorIs(t, err, op.NotAllowed)
-
 	g.succeed(g.submit("create", "web", "command", "sleep", "memory", int64(64<<10), "state", "running"))
 	g.waitUp("web")
 	g.succeed(g.submit("set-config", "web", "labels", labels("tier", "test")))
@@ -163,7 +160,7 @@ func TestStaleAfterApproval(t *testing.T) {
 			before := g.hash()
 			p, err := g.gate.Permit(g.ctx, s.ID)
 			require.NoError(t, err)
-			_, err = g.d.Execute(g.ctx, p)
+			_, err = driver.Run(g.ctx, p, g.d)
 			require.ErrorIs(t, err, op.StaleTarget)
 			require.Equal(t, before, g.hash())
 			s, err = g.gate.Refuse(g.ctx, s.ID, err)

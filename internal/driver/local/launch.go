@@ -35,11 +35,14 @@ const (
 // at any moment leaves no process that nobody knows of. start returns when the
 // command was executed, or says why it was not.
 func (d *Driver) start(ctx context.Context, g *guest) error {
-	if err := d.settle(g.incarnation()); err != nil {
+	if err := d.settle(ctx, g.incarnation()); err != nil {
 		return err
 	}
 	cmd := d.cfg.Commands[g.Command]
-	account := d.accounts[g.Command]
+	account, err := d.runsAs(ctx, g)
+	if err != nil {
+		return err
+	}
 	files, err := openLaunchFiles(g, account)
 	if err != nil {
 		return err
@@ -55,9 +58,9 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 		return err
 	}
 	crashpoint.Here(crashpoint.StartForked)
-	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), group: group,
+	p := &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: group,
 		done: make(chan struct{})}
-	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec)}
+	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp}
 	err = d.release(ctx, g, p, pid, orders, files)
 	if err != nil {
 		// It has not executed the command, and does not any more.
@@ -81,7 +84,7 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 		return err
 	}
 	p.run = runFile{PID: pid, Ticks: now.Start, BootID: d.cfg.BootID, StartedAt: d.cfg.Now().UTC(), Command: g.Command,
-		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing}
+		Confined: d.landlock > 0, Memory: byNothing, CPUs: byNothing, UID: new(o.Account.uid())}
 	if g.Memory > 0 {
 		p.run.Memory = byRlimits
 	}
@@ -178,7 +181,7 @@ func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, er
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	cmd.ExtraFiles = []*os.File{f.childOrders, f.data, f.childReady}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, PidFD: &fd}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, PidFD: &fd, AmbientCaps: handed()}
 	if err := cmd.Start(); err != nil {
 		return 0, nil, err
 	}

@@ -18,8 +18,23 @@ type nameLock struct {
 	users int
 }
 
-// lock waits for the name and returns what unlocks it.
-func (n *nameLocks) lock(name string) (unlock func()) {
+// lock waits for the names, in an order that is the same for all, and returns
+// what unlocks them.
+func (n *nameLocks) lock(names ...string) (unlock func()) {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	unlocks := make([]func(), 0, len(names))
+	for _, name := range names {
+		unlocks = append(unlocks, n.lockOne(name))
+	}
+	return func() {
+		for _, unlock := range slices.Backward(unlocks) {
+			unlock()
+		}
+	}
+}
+
+func (n *nameLocks) lockOne(name string) (unlock func()) {
 	n.mu.Lock()
 	if n.held == nil {
 		n.held = map[string]*nameLock{}

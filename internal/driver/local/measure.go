@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"time"
 
 	"gated/internal/op"
@@ -23,8 +24,17 @@ type usage struct {
 	apparent  int64 // bytes
 	allocated int64 // bytes
 	last      time.Time
+	newer     usageSince
 	partial   bool   // the look stopped at a limit; the rest is unknown
 	obstacle  string // the first thing that cannot be copied, in words, or ""
+}
+
+// usageSince is what of a tree was written or changed at or after a moment: by the
+// times of inodes, which whoever writes a file cannot set back.
+type usageSince struct {
+	files int64
+	bytes int64 // apparent
+	last  int64 // ns since 1970
 }
 
 // errEnough ends a walk at its limit.
@@ -33,7 +43,13 @@ var errEnough = errors.New("limit reached")
 // measure counts what is below d, at most limit entries and for as long as ctx
 // lasts; beyond that it says partial. It opens directories only.
 func measure(ctx context.Context, d *dir, limit int64) (usage, error) {
-	m := measuring{ctx: ctx, limit: limit}
+	return measureSince(ctx, d, limit, math.MaxInt64)
+}
+
+// measureSince is measure that also counts what is newer than a moment, in ns
+// since 1970.
+func measureSince(ctx context.Context, d *dir, limit, since int64) (usage, error) {
+	m := measuring{ctx: ctx, limit: limit, since: since}
 	err := m.walk(d, "", 1)
 	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		m.partial, err = true, nil
@@ -45,6 +61,7 @@ type measuring struct {
 	usage
 	ctx   context.Context
 	limit int64
+	since int64
 }
 
 func (m *measuring) walk(d *dir, path string, depth int) error {
@@ -102,6 +119,11 @@ func (m *measuring) count(path string, e entry) {
 	case e.isRegular():
 		m.files++
 		m.apparent += e.size
+		if e.changed >= m.since {
+			m.newer.files++
+			m.newer.bytes += e.size
+			m.newer.last = max(m.newer.last, e.changed)
+		}
 	case !e.isDir() && !e.isSymlink():
 		m.refuse("%s is %s", path, e.kind())
 	}

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"sort"
 
 	"gated/internal/op"
@@ -22,19 +23,20 @@ func (d *Driver) Kind() string { return "guest" }
 // Observe looks at one guest, with facts for people; counting its files stops
 // at a bound. Its refusals are StaleTarget and Conflict.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
-	t := l.Target
-	g, o, err := d.look(t)
+	g, o, err := d.look(l)
 	if err != nil || g == nil {
 		return o, err
 	}
 	defer g.close()
 	o.Facts = d.facts(ctx, g)
+	d.aboutCopy(ctx, l, g, &o)
 	return o, nil
 }
 
 // look is Observe without facts. The guest is nil if the name is free; else the
 // caller closes it.
-func (d *Driver) look(t op.Target) (*guest, op.Observed, error) {
+func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
+	t := l.Target
 	if t.Kind != d.Kind() {
 		return nil, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", t)
 	}
@@ -42,7 +44,7 @@ func (d *Driver) look(t op.Target) (*guest, op.Observed, error) {
 	if err != nil {
 		return nil, op.Observed{}, err
 	}
-	trash, err := d.trashOf(t.Name)
+	trash, err := d.trashFor(l)
 	if err == nil && g != nil {
 		err = d.uuids.checkAlone(d, g)
 	}
@@ -117,6 +119,7 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Fingerprint: fingerprint(g),
 		Birth:       g.UUID,
 		Running:     Stopped,
+		Content:     g.content(),
 		Spec:        g.params(),
 		Protected:   g.Protected,
 		Labels:      g.Labels,
@@ -125,12 +128,28 @@ func (d *Driver) observed(g *guest) op.Observed {
 		Backend:     d.Name(),
 	}
 	if d.procs.get(inc) != nil {
-		o.Running = Running
+		o.Running, o.Content = Running, ""
 	}
 	for _, s := range g.snapshots {
 		o.Snapshots = append(o.Snapshots, s.name)
 	}
 	return o
+}
+
+// content is the token of a guest that holds nothing: no entry in its data and no
+// snapshot. Of one that holds something it is empty, because a program may write
+// without a trace that the driver could read.
+func (g *guest) content() string {
+	data, err := g.dir.sub(dataDir)
+	if err != nil {
+		return "" // a guest may lock its data
+	}
+	defer data.close()
+	errHolds := errors.New("it holds something")
+	if len(g.snapshots) > 0 || data.each(func(string) error { return errHolds }) != nil {
+		return ""
+	}
+	return "nothing"
 }
 
 // params is the spec in the catalogue's units. Memory and cpus without a limit
@@ -151,7 +170,7 @@ func (s spec) params() op.Params {
 }
 
 // fingerprint digests what an operator's signature should depend on: never
-// whether it runs, when it was written or how much is in it.
+// whether it runs, its limits, when it was written or how much is in it.
 func fingerprint(g *guest) op.Fingerprint {
 	ids := g.settled()
 	storage := make([]any, len(ids))
@@ -162,7 +181,7 @@ func fingerprint(g *guest) op.Fingerprint {
 	for i, s := range g.snapshots {
 		snapshots[i] = s.name
 	}
-	p := g.params()
+	p := op.Guarded(g.params())
 	p["name"], p["incarnation"] = g.name, string(g.incarnation())
 	p["storage"], p["snapshots"] = storage, snapshots
 	return op.FingerprintOf(p.Canonical())

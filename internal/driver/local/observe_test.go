@@ -93,9 +93,9 @@ func TestFingerprint(t *testing.T) {
 	w.do("set-config", "web", "labels", labels("a", "b"))
 	other("labels")
 	w.do("set-config", "web", "memory", int64(128*1024))
-	other("memory")
+	same("a limit on memory loses nothing")
 	w.do("set-config", "web", "cpus", int64(3))
-	other("cpus")
+	same("a limit on cpus loses nothing")
 	w.do("set-config", "web", "command", "once")
 	other("command")
 	w.do("snapshot", "web", "snapshot", "s1")
@@ -239,12 +239,12 @@ func TestB15(t *testing.T) {
 			s := w.step(verb, "web")
 			s.Target.Name = name
 			p := &fakePermit{step: s}
-			require.ErrorIs(t, w.d.execute(w.ctx, p), op.Malformed, "%s %q", verb, name)
+			require.ErrorIs(t, w.d.did(w.ctx, p), op.Malformed, "%s %q", verb, name)
 			require.Nil(t, p.seen)
 		}
 	}
 	s := w.step("snapshot", "web", "snapshot", "../../x")
-	require.ErrorIs(t, w.d.execute(w.ctx, &fakePermit{step: s}), op.BadParams)
+	require.ErrorIs(t, w.d.did(w.ctx, &fakePermit{step: s}), op.BadParams)
 }
 
 // TestP16 moves foreign storage into a guest: it counts as storage that was not
@@ -350,8 +350,12 @@ func TestCommandsAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, op.BadParams)
 	_, err = checkCommands(testCommands)
 	require.NoError(t, err)
-	if os.Geteuid() != 0 {
-		_, err = checkCommands(map[string]Command{"web": {Argv: []string{"/bin/sh"}, User: "root"}})
+	for _, root := range []string{"root", "0"} {
+		_, err = checkCommands(map[string]Command{"web": {Argv: []string{"/bin/sh"}, User: root}})
+		require.ErrorIs(t, err, op.BadParams)
+	}
+	if !switches() {
+		_, err = checkCommands(map[string]Command{"web": {Argv: []string{"/bin/sh"}, User: "nobody"}})
 		require.ErrorIs(t, err, op.BadParams)
 	}
 }

@@ -3,10 +3,13 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"gated/internal/crashpoint"
+	"gated/internal/driver"
 	"gated/internal/op"
 	"gated/internal/proc"
 
@@ -22,6 +25,7 @@ type process struct {
 	*proc.FD
 	target op.Target // under which name it was started or found
 	inc    op.Incarnation
+	uid    uint32 // that this guest alone has, 0 if it has none
 	run    runFile
 	group  cgroup
 	done   chan struct{} // closed when it and what it left behind are gone
@@ -49,7 +53,7 @@ func (d *Driver) watch(p *process) {
 		if err := p.Wait(context.Background()); err != nil {
 			return // the driver was closed; the process goes on
 		}
-		if err := p.killStrays(); err != nil {
+		if err := d.killStrays(p); err != nil {
 			d.cfg.Logger.Warn("processes left behind", "guest", p.target.Name, "err", err)
 		}
 		p.Reap()
@@ -68,7 +72,7 @@ func (d *Driver) watch(p *process) {
 
 // killStrays ends what a leader that has ended left behind: its group, its
 // cgroup, and what carries its mark.
-func (p *process) killStrays() error {
+func (d *Driver) killStrays(p *process) error {
 	err := p.SignalGroup(unix.SIGKILL)
 	if errors.Is(err, unix.EINVAL) {
 		err = nil // before 6.9: the cgroup and the mark have to do
@@ -76,28 +80,27 @@ func (p *process) killStrays() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
 	mark := markOf(p.inc)
-	return errors.Join(err, p.group.drain(), killMarked(ctx, map[string]bool{mark: true})[mark])
+	want := sought{marks: map[string]bool{mark: true}, uids: d.uidsOf(&p.run), own: map[uint32]string{p.uid: mark}}
+	return errors.Join(err, p.group.drain(ctx), d.killMarked(ctx, want)[mark])
 }
 
-// killMarked kills every process that carries one of the marks and waits for
-// it. It looks again until none is found, for they may be multiplying, or until
-// ctx ends. It returns the marks that are left, each with the reason.
-func killMarked(ctx context.Context, marks map[string]bool) map[string]error {
+// killMarked kills every process that carries one of the marks, or has the uid of
+// one, and waits for it. It looks again until none is found, for they may be
+// multiplying, or until ctx ends. It returns the marks that are left, each with the
+// reason.
+func (d *Driver) killMarked(ctx context.Context, want sought) map[string]error {
 	left := map[string]error{}
 	for {
-		found, err := marked(marks)
-		if err != nil {
-			for mark := range marks {
-				left[mark] = err
-			}
-			return left
+		found, err := d.seek.marked(ctx, want)
+		for mark := range want.marks {
+			left[mark] = errors.Join(left[mark], err)
 		}
 		for mark, ps := range found {
 			for _, p := range ps {
 				left[mark] = errors.Join(left[mark], p.Signal(unix.SIGKILL))
 			}
 		}
-		failed := false
+		failed := err != nil
 		for mark, ps := range found {
 			for _, p := range ps {
 				left[mark] = errors.Join(left[mark], p.Wait(ctx))
@@ -112,39 +115,82 @@ func killMarked(ctx context.Context, marks map[string]bool) map[string]error {
 	}
 }
 
+// uidsOf returns the uids that a guest's processes can have: the one that its run
+// file names, and the daemon's own, which a child has until it has its orders.
+// no_new_privs and the lack of capabilities keep them from any other. Of a run
+// file that does not say, those of all commands.
+func (d *Driver) uidsOf(run *runFile) map[uint32]bool {
+	uids := map[uint32]bool{uint32(os.Geteuid()): true}
+	if run != nil && run.UID != nil {
+		uids[*run.UID] = true
+		return uids
+	}
+	for _, a := range d.accounts {
+		if a.Switch {
+			uids[a.UID] = true
+		}
+	}
+	return uids
+}
+
 // stop ends a guest's process: SIGTERM to its group, SIGKILL after the grace.
-// It returns when the process and its group are gone. Nothing running is no
-// error. If ctx ends, the process has had its SIGTERM and may still run.
-func (d *Driver) stop(ctx context.Context, inc op.Incarnation) error {
+// It returns when the process and its group are gone, and says if it killed them:
+// what such a process had not written yet is lost. Nothing running is no error. If
+// ctx ends, the process has had its SIGTERM and may still run.
+func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, err error) {
 	p := d.procs.get(inc)
 	if p == nil {
-		return d.settle(inc)
+		return "", d.settle(ctx, inc)
 	}
 	if err := p.terminate(); err != nil {
-		return err
+		return "", err
 	}
 	crashpoint.Here(crashpoint.StopSignalled)
 	grace, cancel := context.WithTimeout(ctx, d.cfg.StopGrace)
 	defer cancel()
 	select {
 	case <-p.done:
-		return nil
+		return "", nil
 	case <-grace.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return "", err
 	}
 	if err := errors.Join(p.group.kill(), p.Signal(unix.SIGKILL)); err != nil {
-		return err
+		return "", err
 	}
-	last, cancel := context.WithTimeout(ctx, killWait)
+	// Once for the process itself, and once for what it left behind.
+	last, cancel := context.WithTimeout(ctx, 2*killWait)
 	defer cancel()
 	select {
 	case <-p.done:
-		return nil
+		return fmt.Sprintf("killed: it did not end within %s", d.cfg.StopGrace), nil
 	case <-last.Done():
-		return errors.Join(errors.New("the process did not end after SIGKILL"), last.Err())
 	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	return "", errors.New("the process did not end after SIGKILL")
+}
+
+// stopFirst is stop for a step that takes something afterwards. If it fails,
+// nothing was taken yet, and the error says so: it leaves no doubt about the
+// step, also if ctx ended.
+func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
+	_, err := d.stop(ctx, g.incarnation())
+	if err == nil {
+		return nil
+	}
+	return driver.Transient(op.Refuse(op.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name, doing, err))
+}
+
+// settleFirst is settle before a permit is used: an approval is not spent on a
+// step that would have to wait for processes of an earlier run.
+func (d *Driver) settleFirst(ctx context.Context, g *guest) error {
+	if err := d.settle(ctx, g.incarnation()); err != nil {
+		return driver.Transient(err)
+	}
+	return nil
 }
 
 // terminate asks the group to end. A stopped one is continued so that it can.

@@ -87,7 +87,7 @@ func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 	if verb != "create" {
 		s.Incarnation, s.Fingerprint = o.Incarnation, o.Fingerprint
 	}
-	err = d.execute(rt.Context(), &fakePermit{step: s})
+	err = d.did(rt.Context(), &fakePermit{step: s})
 	var refusal *op.Refusal
 	require.True(rt, err == nil || errors.As(err, &refusal), "%s: %v", verb, err)
 }
@@ -107,8 +107,8 @@ func TestOneNameAtATime(t *testing.T) {
 			assert.Equal(t, int32(1), held.Add(1))
 			held.Add(-1)
 			unlock()
-			assert.NoError(t, w.d.execute(w.ctx, &fakePermit{step: s}))
-			assert.NoError(t, w.d.execute(w.ctx, &fakePermit{step: mine}))
+			assert.NoError(t, w.d.did(w.ctx, &fakePermit{step: s}))
+			assert.NoError(t, w.d.did(w.ctx, &fakePermit{step: mine}))
 			_, err := w.d.List(w.ctx)
 			assert.NoError(t, err)
 			_, err = w.d.Observe(w.ctx, op.At(target("web")))

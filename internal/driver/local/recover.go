@@ -39,7 +39,7 @@ func (d *Driver) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	d.endLost(lost)
+	d.endLost(ctx, lost)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 		d.cfg.Logger.Warn("run file unreadable; what still runs is ended", "guest", name, "err", err)
 	}
 	if err != nil || run.BootID == d.cfg.BootID {
-		*lost = append(*lost, lostGuest{name: name, inc: g.incarnation(), group: d.cgroups.of(g.UUID)})
+		*lost = append(*lost, lostGuest{name: name, inc: g.incarnation(), uid: d.uids.of(g.UUID), group: d.cgroups.of(g.UUID), run: run})
 		return nil
 	}
 	return g.dir.unlink(runFileName, 0)
@@ -95,7 +95,7 @@ func (d *Driver) findAgain(g *guest, run runFile) (*process, error) {
 		fd.Close()
 		return nil, nil
 	}
-	return &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), run: run,
+	return &process{FD: fd, target: op.Target{Kind: "guest", Name: g.name}, inc: g.incarnation(), uid: d.uids.of(g.UUID), run: run,
 		group: d.cgroups.of(g.UUID), done: make(chan struct{})}, nil
 }
 

@@ -17,11 +17,14 @@ import (
 // so that a file that has a second name elsewhere is not written through. The
 // old tree goes to the trash.
 
-func (d *Driver) prepareWipe(_ context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
+	if err := d.settleFirst(ctx, g); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, _ *driver.Result) error {
 		return d.replaceData(ctx, g, step.Op, func(stage string) error {
 			empty, err := g.dir.mkdir(stage, 0o700)
 			if err != nil {
@@ -58,7 +61,10 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 	if err := d.checkCopyable(ctx, snapshot, "snapshot "+name); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
+	if err := d.settleFirst(ctx, g); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, _ *driver.Result) error {
 		return d.replaceData(ctx, g, step.Op, func(stage string) error {
 			snapshots, err := g.dir.sub(snapshotsDir)
 			if err != nil {
@@ -83,7 +89,7 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build 
 		return err
 	}
 	crashpoint.Here(crashpoint.DataStaged)
-	err := d.stop(ctx, g.incarnation())
+	err := d.stopFirst(ctx, g, doing)
 	if err == nil {
 		err = d.checkNoMount(d.path(g.name), doing) // again: building and stopping took time
 	}

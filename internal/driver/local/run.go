@@ -2,31 +2,40 @@ package local
 
 import (
 	"context"
+	"errors"
+	"os"
 
 	"gated/internal/crashpoint"
+	"gated/internal/driver"
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 func (d *Driver) prepareStart(_ context.Context, step op.Step, g *guest) (action, error) {
 	if d.procs.get(g.incarnation()) != nil {
-		return func(context.Context) error { return nil }, nil // it runs already
+		return func(context.Context, *driver.Result) error { return nil }, nil // it runs already
 	}
 	if err := d.checkRunnable(step.Target, g.spec); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return d.start(ctx, g) }, nil
+	return func(ctx context.Context, _ *driver.Result) error { return d.start(ctx, g) }, nil
 }
 
 func (d *Driver) prepareStop(_ context.Context, _ op.Step, g *guest) (action, error) {
-	return func(ctx context.Context) error { return d.stop(ctx, g.incarnation()) }, nil
+	return func(ctx context.Context, r *driver.Result) error {
+		var err error
+		r.Detail, err = d.stop(ctx, g.incarnation())
+		return err
+	}, nil
 }
 
 func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkRunnable(step.Target, g.spec); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
-		if err := d.stop(ctx, g.incarnation()); err != nil {
+	return func(ctx context.Context, r *driver.Result) error {
+		var err error
+		if r.Detail, err = d.stop(ctx, g.incarnation()); err != nil {
 			return err
 		}
 		return d.start(ctx, g)
@@ -34,8 +43,9 @@ func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (acti
 }
 
 // checkRunnable refuses what cannot be started: a guest without a command, one
-// whose command is no longer configured, and one that would run unconfined with
-// the daemon's own rights over the gate's state.
+// whose command is no longer configured, and one that would run as the daemon's
+// own user. No confinement keeps that uid from the gate's state: Landlock does not
+// cover a change of mode or owner.
 func (d *Driver) checkRunnable(t op.Target, s spec) error {
 	if s.Command == "" {
 		return op.Refuse(op.Conflict, "%s has no command to run", t).
@@ -44,9 +54,48 @@ func (d *Driver) checkRunnable(t op.Target, s spec) error {
 	if err := d.checkCommand(s.Command); err != nil {
 		return err
 	}
-	if d.landlock == 0 && !d.accounts[s.Command].Switch && !d.cfg.SingleUser {
-		return op.Refuse(op.NotAllowed, "command %s would run unconfined as the daemon's own user", s.Command).
-			WithHint("give it a user of its own under local.commands, or a kernel with Landlock")
+	if err := d.checkProgram(s.Command); err != nil {
+		return err
+	}
+	if d.accounts[s.Command].Switch || d.cfg.GuestUIDs.set() || d.cfg.without.uid || d.cfg.SingleUser && os.Geteuid() != 0 {
+		return nil
+	}
+	whose := "the daemon's own user, and could change the gate itself"
+	if os.Geteuid() == 0 {
+		whose = "root"
+	}
+	return op.Refuse(op.NotAllowed, "command %s would run as %s", s.Command, whose).
+		WithHint("say local: {guest_uids: FIRST-LAST} in gated.yaml, a range that nothing else uses; or name the command's user")
+}
+
+// runsAs returns the account of a guest's next process, and makes the guest's
+// data that account's.
+func (d *Driver) runsAs(ctx context.Context, g *guest) (account, error) {
+	a := d.accounts[g.Command]
+	if a.Switch || !d.cfg.GuestUIDs.set() || d.cfg.without.uid {
+		return a, nil
+	}
+	uid, err := d.uids.give(d, g.UUID)
+	if err != nil {
+		return account{}, err
+	}
+	crashpoint.Here(crashpoint.StartGiven)
+	data, err := g.dir.sub(dataDir)
+	if err != nil {
+		return account{}, err
+	}
+	defer data.close()
+	err = adoptTree(ctx, data, uid)
+	crashpoint.Here(crashpoint.StartOwned)
+	return account{Switch: true, UID: uid, GID: uid}, err
+}
+
+// checkProgram refuses a command's program that others could have changed since the
+// daemon started. A program that is not there is the start's to say.
+func (d *Driver) checkProgram(name string) error {
+	err := ownfile.Own().CheckProgram(d.cfg.Commands[name].Argv[0])
+	if errors.Is(err, op.NotAllowed) {
+		return err
 	}
 	return nil
 }
@@ -67,7 +116,7 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 			return nil, err
 		}
 	}
-	return func(context.Context) error {
+	return func(context.Context, *driver.Result) error {
 		// The cgroup first: if it refuses, the file still says what holds.
 		if p := d.procs.get(g.incarnation()); p != nil {
 			if err := d.cgroups.limit(p.group, s); err != nil {

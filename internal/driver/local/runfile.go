@@ -30,6 +30,7 @@ type runFile struct {
 	Confined  bool      `json:"confined"` // by Landlock
 	Memory    string    `json:"memory"`   // what limits it: "cgroup", "rlimits" or "none"
 	CPUs      string    `json:"cpus"`     // "cgroup" or "none"
+	UID       *uint32   `json:"uid"`      // whose it is; nil in a file of an older gated
 }
 
 func (r runFile) write(d *dir) error {

@@ -79,7 +79,7 @@ func (d *Driver) prepareSnapshot(ctx context.Context, step op.Step, g *guest) (a
 	if err := d.checkCopyable(ctx, data, step.Target.String()); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return d.takeSnapshot(ctx, g, name) }, nil
+	return func(ctx context.Context, _ *driver.Result) error { return d.takeSnapshot(ctx, g, name) }, nil
 }
 
 // takeSnapshot copies data/ aside and moves the copy into place whole.
@@ -138,7 +138,7 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 	if err := d.checkNoMount(d.path(g.name)+"/"+snapshotsDir+"/"+name, step.Op); err != nil {
 		return nil, err
 	}
-	return func(context.Context) error {
+	return func(context.Context, *driver.Result) error {
 		snapshots, err := g.dir.sub(snapshotsDir)
 		if err != nil {
 			return err

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"sync"
-	"time"
 
 	"gated/internal/op"
 )
@@ -15,7 +15,9 @@ import (
 type lostGuest struct {
 	name  string
 	inc   op.Incarnation
+	uid   uint32 // as in process
 	group cgroup
+	run   *runFile // nil where it cannot be read
 }
 
 // lostGuests are those whose processes New could not end, say because they
@@ -51,8 +53,8 @@ func (l *lostGuests) remove(inc op.Incarnation) {
 // endLost kills what lost guests left behind, with one look at all processes
 // for all of them. It keeps in mind those where that failed. Their run files
 // stay, so that the next New does not forget them either.
-func (d *Driver) endLost(lost []lostGuest) {
-	failed := killLost(lost, d.cfg.strayWait)
+func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
+	failed := d.killLost(ctx, lost)
 	for _, l := range lost {
 		if err := failed[l.inc]; err != nil {
 			d.cfg.Logger.Error("processes of an earlier run do not end", "guest", l.name, "err", err)
@@ -79,12 +81,12 @@ func (d *Driver) dropRunFile(l lostGuest) error {
 
 // settle tries again to end what is left of a lost guest, before it is started
 // or called stopped.
-func (d *Driver) settle(inc op.Incarnation) error {
+func (d *Driver) settle(ctx context.Context, inc op.Incarnation) error {
 	l, ok := d.lost.get(inc)
 	if !ok {
 		return nil
 	}
-	if err := killLost([]lostGuest{l}, d.cfg.strayWait)[inc]; err != nil {
+	if err := d.killLost(ctx, []lostGuest{l})[inc]; err != nil {
 		return op.Refuse(op.Conflict, "guest/%s: processes of an earlier run do not end: %v", l.name, err).
 			WithHint("they have %s in their environment; end them on the host", markOf(inc))
 	}
@@ -93,20 +95,21 @@ func (d *Driver) settle(inc op.Incarnation) error {
 }
 
 // killLost kills by cgroup and by mark. It returns the guests where it failed.
-func killLost(lost []lostGuest, wait time.Duration) map[op.Incarnation]error {
+func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnation]error {
 	if len(lost) == 0 {
 		return nil
 	}
-	marks := map[string]bool{}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.strayWait)
+	defer cancel()
+	want := sought{marks: map[string]bool{}, uids: map[uint32]bool{}, own: map[uint32]string{}}
 	failed := map[op.Incarnation]error{}
 	for _, l := range lost {
-		marks[markOf(l.inc)] = true
-		failed[l.inc] = l.group.drain()
+		want.marks[markOf(l.inc)], want.own[l.uid] = true, markOf(l.inc)
+		maps.Copy(want.uids, d.uidsOf(l.run))
+		failed[l.inc] = l.group.drain(ctx)
 		l.group.remove()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	left := killMarked(ctx, marks)
+	left := d.killMarked(ctx, want)
 	for _, l := range lost {
 		failed[l.inc] = errors.Join(failed[l.inc], left[markOf(l.inc)])
 	}

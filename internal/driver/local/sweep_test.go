@@ -43,7 +43,7 @@ func TestSweepOfWhatWasBroughtBack(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
 	id := trashName("web", w.observe("web").Incarnation)
-	purge, err := w.d.beginPurge(id, "web", w.clock())
+	purge, err := w.d.beginPurge(w.ctx, id, "web", w.clock())
 	require.NoError(t, err)
 	require.Empty(t, purge)
 	require.True(t, w.observe("web").Present)

@@ -123,9 +123,26 @@ func (d *Driver) trashOf(name string) ([]op.Trashed, error) {
 	return out, err
 }
 
+// trashFor returns what a look has to know of the trash: what had its name there,
+// and what had the name under which its step brings a guest back.
+func (d *Driver) trashFor(l op.Look) ([]op.Trashed, error) {
+	trash, err := d.trashOf(l.TrashName())
+	if err != nil || l.NewName() == "" {
+		return trash, err
+	}
+	barring, err := d.trashOf(l.NewName())
+	for _, t := range barring {
+		t.Name = l.NewName()
+		trash = append(trash, t)
+	}
+	return trash, err
+}
+
 // Sweep deletes what has been in the trash for longer than it is kept, and what
 // an earlier Sweep began to delete. It never deletes earlier, however full the
-// disk is, and leaves alone what has a mount below it or no readable record.
+// disk and the trash are, so nothing that enters the trash pushes anything else
+// out. It leaves alone what has a mount below it or no readable record, and each
+// guest that Config.Wanted says a caller asked to undelete.
 func (d *Driver) Sweep(ctx context.Context) error {
 	d.sweeping.Lock()
 	defer d.sweeping.Unlock()
@@ -152,7 +169,7 @@ func (d *Driver) Sweep(ctx context.Context) error {
 		return nil
 	})
 	for _, id := range sortedKeys(due) {
-		purge, e := d.beginPurge(id, due[id], now)
+		purge, e := d.beginPurge(ctx, id, due[id], now)
 		err = errors.Join(err, e)
 		if purge != "" {
 			begun = append(begun, purge)
@@ -168,7 +185,7 @@ func (d *Driver) Sweep(ctx context.Context) error {
 // still due: under its name's lock it looks again, for a guest that was brought
 // back and destroyed once more has the same name in the trash. It returns the
 // name to delete, empty if there is nothing.
-func (d *Driver) beginPurge(id, name string, now time.Time) (string, error) {
+func (d *Driver) beginPurge(ctx context.Context, id, name string, now time.Time) (string, error) {
 	defer d.names.lock(name)()
 	rec, err := d.record(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,6 +193,12 @@ func (d *Driver) beginPurge(id, name string, now time.Time) (string, error) {
 	}
 	if err != nil || rec.Name != name || !now.After(rec.Until) {
 		return "", err
+	}
+	if rec.What == wholeGuest {
+		// Under the name's lock, so that a step which was accepted before is seen.
+		if wanted, err := d.cfg.Wanted(ctx, name, rec.Incarnation); err != nil || wanted {
+			return "", err
+		}
 	}
 	if err := d.checkNoMount(filepath.Join(d.root.path(), trashDir, id), "deleting "+id); err != nil {
 		return "", err

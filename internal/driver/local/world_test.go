@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/driver/drivertest"
 	"gated/internal/op"
+	"gated/internal/spareuids"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -74,6 +76,9 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 	w.cfg = Config{Root: w.root, StopGrace: 5 * time.Second, Commands: testCommands, SingleUser: true,
 		Now: w.clock, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Exited: func(t op.Target) { w.exited <- t }}
+	if switches() { // root's own uid runs no guests
+		w.cfg.GuestUIDs.First, w.cfg.GuestUIDs.Last = spareuids.Next()
+	}
 	for _, c := range change {
 		c(&w.cfg)
 	}
@@ -166,7 +171,7 @@ func (w *world) step(verb, name string, kv ...any) op.Step {
 }
 
 func (w *world) try(verb, name string, kv ...any) error {
-	return w.d.execute(w.ctx, &fakePermit{step: w.step(verb, name, kv...)})
+	return w.d.did(w.ctx, &fakePermit{step: w.step(verb, name, kv...)})
 }
 
 func (w *world) do(verb, name string, kv ...any) {
@@ -179,7 +184,7 @@ func (w *world) refused(code op.Code, verb, name string, kv ...any) *op.Refusal 
 	w.t.Helper()
 	before := w.hash()
 	p := &fakePermit{step: w.step(verb, name, kv...)}
-	err := w.d.execute(w.ctx, p)
+	err := w.d.did(w.ctx, p)
 	require.ErrorIs(w.t, err, code)
 	require.Nil(w.t, p.seen, "the permit was used")
 	require.Equal(w.t, before, w.hash(), "a refused step changed something")
@@ -221,7 +226,7 @@ func hashTree(t interface {
 	t.Helper()
 	var lines []string
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
+		if err != nil || e.Name() == uidsFile { // which only says what was given
 			return err
 		}
 		info, err := e.Info()
@@ -255,6 +260,22 @@ func needRoot(t testing.TB, what string) {
 	}
 }
 
+// needUIDs skips, by name, what needs guests with uids of their own.
+func needUIDs(t testing.TB) {
+	t.Helper()
+	if !switches() {
+		t.Skipf("%s needs root, or its capabilities", t.Name())
+	}
+}
+
+// needLandlock skips, by name, what needs a kernel with Landlock.
+func needLandlock(t testing.TB) {
+	t.Helper()
+	if (&Config{}).landlockABI() == 0 {
+		t.Skipf("%s needs a kernel with Landlock", t.Name())
+	}
+}
+
 // waitFor polls a condition that another process brings about; there is nothing
 // to wait on but its files.
 func waitFor(t testing.TB, what string, ok func() bool) {
@@ -268,4 +289,10 @@ func (w *world) waitUp(name string) {
 		b, err := os.ReadFile(w.path(name, dataDir, "up"))
 		return err == nil && string(b) == "up\n"
 	})
+}
+
+// did is a rehearsal without what it says.
+func (d *Driver) did(ctx context.Context, p drivertest.Permit) error {
+	_, err := drivertest.Rehearse(ctx, p, d.prepare)
+	return err
 }

@@ -1,7 +1,6 @@
 // Package memory is a driver whose guests exist in memory alone: for tests of
 // what stands above drivers, and for benchmarks that measure the gate rather
-// than a disk. It keeps a driver's rules: it looks again and uses the permit
-// before it changes anything.
+// than a disk.
 package memory
 
 import (
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -29,8 +27,10 @@ type Driver struct {
 	mu     sync.Mutex
 	guests map[string]op.Observed
 	trash  map[string][]thrown // by name, oldest first
+	wrote  map[op.Incarnation]bool
 	made   int
-	list   []op.Observed // of all guests by name; nil after a change
+	taken  map[op.StorageID]time.Time // when each snapshot was
+	list   []op.Observed              // of all guests by name; nil after a change
 }
 
 type thrown struct {
@@ -46,7 +46,8 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver without guests.
 func New(now func() time.Time) *Driver {
-	return &Driver{now: now, ops: slices.Sorted(maps.Keys(actions)), guests: map[string]op.Observed{}, trash: map[string][]thrown{}}
+	return &Driver{now: now, ops: slices.Sorted(maps.Keys(actions)), guests: map[string]op.Observed{}, trash: map[string][]thrown{},
+		wrote: map[op.Incarnation]bool{}, taken: map[op.StorageID]time.Time{}}
 }
 
 // Put makes or replaces a guest by other hands than a gate's, as another
@@ -70,6 +71,19 @@ func (d *Driver) Alter(name string, fields op.Params) bool {
 	return ok
 }
 
+// Write has other hands than a gate's write something into a guest. It reports
+// whether there is such a guest.
+func (d *Driver) Write(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o, ok := d.guests[name]
+	if ok {
+		d.wrote[o.Incarnation] = true
+		d.set(o, nil)
+	}
+	return ok
+}
+
 // Kind returns "guest".
 func (d *Driver) Kind() string { return "guest" }
 
@@ -81,16 +95,40 @@ func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.look(t), nil
+	o := d.look(l)
+	d.aboutCopy(l, &o)
+	return o, nil
 }
 
-func (d *Driver) look(t op.Target) op.Observed {
+// aboutCopy adds to a look what people should see of the snapshot that its step
+// restores or deletes.
+func (d *Driver) aboutCopy(l op.Look, o *op.Observed) {
+	name := l.Params.Str("snapshot")
+	if spec, err := op.Lookup(l.Op); err != nil || spec.Copy != "snapshot" || !slices.Contains(o.Snapshots, name) {
+		return
+	}
+	i := slices.IndexFunc(o.Storage, func(id op.StorageID) bool { return strings.HasPrefix(string(id), "snapshot:"+name+":") })
+	o.Copy = &op.Copy{Kind: "snapshot", Name: name, Made: d.taken[o.Storage[i]]}
+	over := ""
+	if l.Op == "guest.restore" {
+		over = "nothing: this guest exists in memory alone"
+	}
+	o.Facts = append(o.Copy.Facts("nothing: this guest exists in memory alone", over), o.Facts...)
+}
+
+func (d *Driver) look(l op.Look) op.Observed {
+	t := l.Target
 	o, ok := d.guests[t.Name]
 	if !ok {
 		o = op.Observed{Target: t, Running: "absent", Ops: d.ops, Fingerprint: op.FingerprintOf([]byte(t.Name))}
 	}
-	for _, x := range d.trash[t.Name] {
+	for _, x := range d.trash[l.TrashName()] {
 		o.Trash = append(slices.Clip(o.Trash), op.Trashed{Incarnation: x.guest.Incarnation, Until: x.until})
+	}
+	if name := l.NewName(); name != "" {
+		for _, x := range d.trash[name] {
+			o.Trash = append(slices.Clip(o.Trash), op.Trashed{Incarnation: x.guest.Incarnation, Until: x.until, Name: name})
+		}
 	}
 	return o
 }
@@ -108,37 +146,33 @@ func (d *Driver) List(context.Context) ([]op.Observed, error) {
 	return d.list, nil
 }
 
-// Execute runs the step at once.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	step := p.Step()
-	if step.ID == (op.StepID{}) {
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+// Prepare looks at the guest; the action is done at once.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	act, ok := actions[step.Op]
 	if !ok {
-		return driver.Result{}, op.Refuse(op.UnknownOp, "the memory driver does not know %q", step.Op)
+		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the memory driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Look())
-	if err != nil {
-		return driver.Result{}, err
+	if err == nil {
+		err = fits(step, now)
 	}
-	if err := fits(step, now); err != nil {
-		return driver.Result{}, err
-	}
-	if err := p.Use(ctx, now); err != nil {
-		return driver.Result{}, err
-	}
+	return now, driver.Does(func(context.Context) (driver.Result, error) {
+		return driver.Result{}, d.do(step, now.Incarnation, act)
+	}), err
+}
+
+func (d *Driver) do(step op.Step, seen op.Incarnation, act func(*Driver, op.Step) error) error {
 	if d.Before != nil {
 		if err := d.Before(step); err != nil {
-			return driver.Result{}, err
+			return err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.guests[step.Target.Name].Incarnation != now.Incarnation {
-		return driver.Result{}, op.Refuse(op.StaleTarget, "%s became another one", step.Target)
+	if d.guests[step.Target.Name].Incarnation != seen {
+		return op.Refuse(op.StaleTarget, "%s became another one", step.Target)
 	}
-	return driver.Result{}, act(d, step)
+	return act(d, step)
 }
 
 // fits refuses what would not work, before the permit is used.
@@ -158,7 +192,7 @@ func fits(s op.Step, now op.Observed) error {
 	return nil
 }
 
-// Task reports that there is no such task: all work is done when Execute
+// Task reports that there is no such task: all work is done when an action
 // returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the memory driver has no task %q", task)
@@ -200,12 +234,15 @@ func (d *Driver) set(o op.Observed, fields op.Params) {
 		}
 	}
 	o.Protected, o.Labels = o.Spec.Bool("protected"), o.Spec.Labels("labels")
-	covered := o.Spec.Canonical()
+	covered := op.Guarded(o.Spec).Canonical()
 	for _, id := range o.Storage {
 		covered = append(append(covered, ' '), id...)
 	}
 	o.Fingerprint = op.FingerprintOf(append(covered, strings.Join(append([]string{string(o.Incarnation)}, o.Snapshots...), " ")...))
 	o.Facts = []op.Fact{{Name: "files", Text: "none: this guest exists in memory alone"}}
+	if o.Content = "nothing"; o.Running != "stopped" || d.wrote[o.Incarnation] {
+		o.Content = ""
+	}
 	d.guests[o.Target.Name] = o
 	d.list = nil
 }
@@ -231,16 +268,16 @@ func (d *Driver) destroy(s op.Step) error {
 }
 
 func (d *Driver) undelete(s op.Step) error {
-	name, want := s.Target.Name, s.Params.Str("incarnation")
+	name, want := s.Look().TrashName(), s.Params.Str("incarnation")
 	for i, x := range slices.Backward(d.trash[name]) {
 		if want == "" || want == string(x.guest.Incarnation) {
-			x.guest.Running = "stopped"
+			x.guest.Running, x.guest.Target = op.Stopped, s.Target
 			d.trash[name] = slices.Delete(slices.Clone(d.trash[name]), i, i+1)
 			d.set(x.guest, nil)
 			return nil
 		}
 	}
-	return op.Refuse(op.UnknownTarget, "the trash has no such %s", s.Target)
+	return op.Refuse(op.UnknownTarget, "the trash has no such guest/%s", name)
 }
 
 func (d *Driver) snapshot(s op.Step) error {
@@ -252,6 +289,7 @@ func (d *Driver) snapshot(s op.Step) error {
 	d.made++
 	o.Snapshots = append(slices.Clip(o.Snapshots), name)
 	o.Storage = append(slices.Clip(o.Storage), snapshotID(name, d.made))
+	d.taken[snapshotID(name, d.made)] = d.now()
 	slices.Sort(o.Snapshots)
 	d.set(o, nil)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gated/internal/authz"
+	"gated/internal/driver"
 	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
 	"gated/internal/nonce"
@@ -32,7 +33,7 @@ func observe(t *testing.T, d *Driver, name string) op.Observed {
 	return o
 }
 
-// act runs an operation as Execute does after the permit was used.
+// act runs an operation as an action does after the permit was used.
 func act(t *testing.T, d *Driver, verb, name string, p op.Params) error {
 	t.Helper()
 	return actions["guest."+verb](d, op.Step{Op: "guest." + verb, Target: target(name), Params: p, Birth: "b"})
@@ -124,8 +125,6 @@ func newGate(t *testing.T, d *Driver) *gate.Gate {
 
 func TestThroughARealGate(t *testing.T) {
 	d := New(clock)
-	_, err := d.Execute(t.Context(), gate.Permit{})
-	require.ErrorIs(t, err, op.NotAllowed)
 	g := newGate(t, d)
 	j, err := g.Submit(t.Context(), op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1}, Steps: []op.Ask{
 		{Op: "guest.create", Target: target("web"), Params: op.Params{}}}})
@@ -136,18 +135,18 @@ func TestThroughARealGate(t *testing.T) {
 
 	lost := errors.New("lost")
 	d.Before = func(op.Step) error { return lost }
-	_, err = d.Execute(t.Context(), p)
+	_, err = driver.Run(t.Context(), p, d)
 	require.ErrorIs(t, err, lost)
 	require.False(t, observe(t, d, "web").Present)
 	d.Before = nil
 	_, err = g.Record(t.Context(), id, gate.Outcome{Err: err, Transient: true})
 	require.NoError(t, err)
 
-	_, err = d.Execute(context.Background(), p)
+	_, err = driver.Run(context.Background(), p, d)
 	require.Error(t, err, "a permit works once")
 	p, err = g.Permit(t.Context(), id)
 	require.NoError(t, err)
-	_, err = d.Execute(t.Context(), p)
+	_, err = driver.Run(t.Context(), p, d)
 	require.NoError(t, err)
 	o := observe(t, d, "web")
 	require.Equal(t, j.Steps[0].Birth, o.Birth)

@@ -10,18 +10,43 @@ import (
 	"gated/internal/op"
 )
 
-func (d *Driver) prepareBackup(_ context.Context, step op.Step, g *guest) (action, error) {
+func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.backsUp(); err != nil {
 		return action{}, err
 	}
-	// Without remove=0, vzdump prunes by the storage's retention.
-	remove := "0"
+	v := values{"vmid": fmt.Sprint(g.vmid), "storage": d.cfg.BackupStorage, "mode": "snapshot"}
 	if step.Params.Bool("rotate") {
-		remove = "1"
+		v["remove"] = "1"
+		return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"), v), nil
 	}
-	return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"),
-		values{"vmid": fmt.Sprint(g.vmid), "storage": d.cfg.BackupStorage, "mode": "snapshot", "remove": remove}), nil
+	// Without remove=0, vzdump prunes by the storage's retention. A later one of
+	// others would count this backup, and prune a good one of theirs for it. The
+	// retention neither counts nor prunes a backup that is protected.
+	v["remove"], v["protected"], v["notes-template"] = "0", "1", keptNotes
+	all, err := d.backups(ctx, g)
+	if err != nil {
+		return action{}, err
+	}
+	kept := 0
+	for _, b := range all {
+		if b.protected {
+			kept++
+		}
+	}
+	if kept >= maxKept {
+		return action{}, op.Refuse(op.OverLimit, "%s has %d protected backups, which no retention deletes, and may have %d", step.Target, kept, maxKept).
+			WithHint("have an operator sign guest.backup-delete of one, or guest.backup with rotate=true")
+	}
+	return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"), v), nil
 }
+
+// keptNotes are the notes of a backup that the gate protects from the retention.
+const keptNotes = "gated: kept out of the retention"
+
+// maxKept is how many protected backups a guest may have before one more. It is
+// Proxmox VE's own default for who may not allocate the storage: beyond it, a
+// backup would be made and then not protected.
+const maxKept = 5
 
 func (d *Driver) backsUp() error {
 	if d.cfg.BackupStorage == "" {
@@ -88,9 +113,25 @@ func (d *Driver) prepareBackupDelete(ctx context.Context, step op.Step, g *guest
 	if err != nil {
 		return action{}, err
 	}
-	if b.protected {
+	if b.protected && b.notes != keptNotes {
 		return action{}, op.Refuse(op.Conflict, "%s is protected in Proxmox VE", b.name).WithHint("take the protection off there")
 	}
-	return d.asTask("delete the backup", http.MethodDelete,
-		path("nodes", g.node, "storage", d.cfg.BackupStorage, "content", b.volume), nil), nil
+	at := path("nodes", g.node, "storage", d.cfg.BackupStorage, "content", b.volume)
+	if !b.protected {
+		return d.asTask("delete the backup", http.MethodDelete, at, nil), nil
+	}
+	return does(func(ctx context.Context) (driver.Result, error) {
+		if _, err := d.api.send(ctx, http.MethodPut, at, values{"protected": "0"}); err != nil {
+			return driver.Result{}, worked("take the protection off the backup", err)
+		}
+		task, err := d.api.start(ctx, http.MethodDelete, at, nil)
+		if err == nil {
+			err = d.wait(ctx, task)
+		}
+		if err != nil {
+			// It stays, so it stays out of the retention. If this fails, the look shows it.
+			_, _ = d.api.send(context.WithoutCancel(ctx), http.MethodPut, at, values{"protected": "1"})
+		}
+		return driver.Result{}, worked("delete the backup", err)
+	}), nil
 }

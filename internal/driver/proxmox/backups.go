@@ -18,6 +18,7 @@ type backup struct {
 	size      int64
 	made      int64 // seconds since 1970
 	protected bool
+	notes     string // their first line
 }
 
 func (b backup) ident() string { return fmt.Sprintf("%s %d %d", b.volume, b.size, b.made) }
@@ -35,6 +36,7 @@ func (d *Driver) backups(ctx context.Context, g *guest) ([]backup, error) {
 	seen := map[string]string{}
 	for _, o := range list {
 		b := backup{name: backupName(o["volid"]), volume: o["volid"], kind: o["subtype"], protected: isTrue(o["protected"])}
+		b.notes, _, _ = strings.Cut(o["notes"], "\n")
 		var bad [3]error
 		var vmid int64
 		vmid, bad[0] = o.integer("vmid")

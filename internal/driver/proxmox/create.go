@@ -120,6 +120,10 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 	if src.kind != t.Kind {
 		return action{}, op.Refuse(op.BadParams, "the guest %d is no %s", t.Clone, t.Kind)
 	}
+	if what := src.given(); what != "" && step.Params.Str("state") == Running {
+		return action{}, op.Refuse(op.BadParams, "the template has %s of its node, which every copy would have as well", what).
+			WithHint("make the guest with state=stopped; its start then waits for an operator")
+	}
 	v, err := settings(src.kind, step.Params, src.sockets)
 	if err != nil {
 		return action{}, err

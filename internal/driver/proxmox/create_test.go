@@ -50,6 +50,20 @@ func TestCreateFromATemplate(t *testing.T) {
 	})
 }
 
+// A copy shares the directories of its node with the template and all other copies.
+// Its start waits, so a create does not start it either.
+func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
+	w := cloning(t, "qemu")
+	w.Set(w.VMID("base"), map[string]string{"virtiofs0": "dirid=srv"})
+	s := w.Ask(drivertest.Hub, guestAsk("create", "web", "state", "running"))
+	require.ErrorIs(t, w.Execute(s.ID), op.BadParams)
+	require.False(t, w.Look("web").Present)
+	w.Done(drivertest.Hub, guestAsk("create", "web"))
+	j, err := w.Submit(drivertest.Hub, guestAsk("start", "web"))
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, j.State())
+}
+
 // What cannot be set up is taken away again, and only that.
 func TestCreateThatCannotBeSetUp(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {

@@ -103,6 +103,10 @@ func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *gue
 		if err := d.configure(ctx, now, values{"revert": key}); err != nil {
 			return "", nil, driver.Unknown(errors.New("the guest runs and does not let go of the disk; it will when it stops"))
 		}
+		if now.status == "stopped" {
+			return "", nil, op.Refuse(op.Conflict, "Proxmox VE did not take %s off, though the guest is stopped", key).
+				WithHint("look at the guest's log of tasks in Proxmox VE")
+		}
 		return "", nil, op.Refuse(op.Conflict, "the guest runs and does not let go of %s", key).WithHint("stop it first")
 	}
 	for _, x := range now.unused {

@@ -30,6 +30,9 @@ type Driver struct {
 	next   int64            // from where to look for a free vmid
 	making map[string]bool  // tasks of this process that make guests
 	owing  map[string]owed  // by task: what is done when it has ended
+	whole  bool             // no flag is off that a step of before took off
+
+	working working // guests that a step is changing
 }
 
 var _ driver.Backend = (*Driver)(nil)

@@ -4,60 +4,47 @@ import (
 	"context"
 
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
-// Execute runs the permit's step. The last request of a step that takes time is a
-// task of Proxmox VE, whose id it returns as soon as there is one; it waits for
-// those before. What it can see will not work it refuses before the permit is used.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	step := p.Step()
-	if step.ID == (op.StepID{}) {
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+// Prepare refuses what it can see will not work. The last request of a step that
+// takes time is a task of Proxmox VE, whose id the action returns as soon as there
+// is one; it waits for those before.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed, run driver.Action, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
-		return driver.Result{}, op.Refuse(op.UnknownOp, "the Proxmox VE driver does not know %q", step.Op)
+		return now, run, op.Refuse(op.UnknownOp, "the Proxmox VE driver does not know %q", step.Op)
 	}
-	spec, err := op.Lookup(step.Op)
-	if err == nil {
-		err = spec.Check(step.Target, step.Params)
-	}
-	if err != nil {
-		return driver.Result{}, err
-	}
+	cleanup(d.working.begin(step.Target.Name))
 	g, now, err := d.look(ctx, step.Look())
 	if err == nil {
-		err = driver.Fits(spec, step, now)
+		err = driver.Fits(step, now)
 	}
 	if err == nil && g != nil {
 		err = unlocked(step, g)
 	}
 	if err != nil {
-		return driver.Result{}, err
+		return now, run, err
 	}
 	act, err := prepare(d, ctx, step, g)
-	if err != nil {
-		return driver.Result{}, err
+	if act.end != nil {
+		cleanup(act.end)
 	}
-	defer act.end()
-	if err := p.Use(ctx, now); err != nil {
-		return driver.Result{}, err
-	}
-	if g != nil {
-		defer d.seen.forget(g.vmid)
-	}
-	if g.bare() {
-		if g, err = d.guarded(ctx, g); err == nil {
-			act, err = prepare(d, ctx, step, g)
+	return now, driver.Does(func(ctx context.Context) (driver.Result, error) {
+		if g != nil {
+			defer d.seen.forget(g.vmid)
 		}
-		if err != nil {
-			return driver.Result{}, err
+		if g.bare() {
+			guarded, err := d.guarded(ctx, g)
+			if err == nil {
+				act, err = prepare(d, ctx, step, guarded)
+			}
+			if err != nil {
+				return driver.Result{}, err
+			}
 		}
-		defer act.end()
-	}
-	return act.do(ctx)
+		return act.do(ctx)
+	}), err
 }
 
 // unlocked refuses, for now, a guest that Proxmox VE is busy with. One that was
@@ -73,11 +60,11 @@ func unlocked(step op.Step, g *guest) error {
 // action does a step's work after its permit was used.
 type action struct {
 	do  func(context.Context) (driver.Result, error)
-	end func() // lets go of what the preparer took
+	end func() // lets go of what the preparer took; nil if that is nothing
 }
 
 func does(fn func(context.Context) (driver.Result, error)) action {
-	return action{do: fn, end: func() {}}
+	return action{do: fn}
 }
 
 // asTask is the action of one request that begins a task.

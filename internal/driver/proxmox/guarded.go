@@ -17,9 +17,19 @@ import (
 // puts it back.
 
 // unguard takes the flag off and returns the guest as it is then. An error means
-// that the flag is as it was, as far as that can be had.
+// that the flag is as it was, as far as that can be had. A guest of other hands
+// that has the flag gets the mark with the same request: Mend knows by it that the
+// flag belongs there, if this process ends before it is on again.
 func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
-	if err := d.configure(ctx, g, values{"protection": "0"}); err != nil {
+	v := values{"protection": "0"}
+	if g.protection && !g.marker.there {
+		text, err := marker{there: true, vmid: g.vmid, protected: true}.in(g.text)
+		if err != nil {
+			return nil, err
+		}
+		v["description"] = text
+	}
+	if err := d.configure(ctx, g, v); err != nil {
 		if !untouched(err) {
 			d.guard(ctx, g)
 		}
@@ -72,8 +82,9 @@ func (d *Driver) guard(ctx context.Context, g *guest) {
 	if !g.protection && !g.marker.there {
 		return
 	}
-	// A look at the guest shows whether it worked, and the next step tries again.
-	_ = d.mend(context.WithoutCancel(ctx), g.row, g, true)
+	if d.mend(context.WithoutCancel(ctx), g.row, g, true) != nil {
+		d.unmended() // Mend tries again
+	}
 }
 
 // without does work of some short requests with the flag off.
@@ -84,7 +95,7 @@ func (d *Driver) without(g *guest, work func(context.Context, *guest) (driver.Re
 			return driver.Result{}, err
 		}
 		done, err := work(ctx, now)
-		d.guardAfter(ctx, g)
+		d.guardAfter(ctx, now)
 		return done, err
 	})
 }
@@ -96,8 +107,12 @@ func (d *Driver) guardAfter(ctx context.Context, g *guest) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	if now, err := d.details(ctx, g.row); err == nil && now.name == g.name && now.text == g.text {
-		_ = d.configure(ctx, now, values{"protection": "1"})
+	now, err := d.details(ctx, g.row)
+	if err == nil && now.name == g.name && now.text == g.text {
+		err = d.configure(ctx, now, values{"protection": "1"})
+	}
+	if err != nil {
+		d.unmended()
 	}
 }
 

@@ -62,6 +62,7 @@ type guest struct {
 	drives             []drive // attached, in force or wished for, by key
 	unused             []drive
 	hwaddrs            []string
+	fromNode           map[string]string // what it has of its node, and the key that gives it
 
 	memory     int64 // MiB
 	cpus       int64 // 0: no limit
@@ -148,6 +149,7 @@ func (g *guest) readCPUs(config object) error {
 // readDrives takes the disks of both views: one that is to be detached at the next
 // stop is still there, and one that is to be attached then is the guest's already.
 func (g *guest) readDrives(wished, current object) {
+	g.fromNode = map[string]string{}
 	for _, view := range []object{current, wished} {
 		for _, key := range slices.Sorted(maps.Keys(view)) {
 			switch {
@@ -158,6 +160,10 @@ func (g *guest) readDrives(wished, current object) {
 			case network.MatchString(key):
 				if m := hwaddr.FindStringSubmatch(view[key]); m != nil && !slices.Contains(g.hwaddrs, strings.ToLower(m[1])) {
 					g.hwaddrs = append(g.hwaddrs, strings.ToLower(m[1]))
+				}
+			default:
+				for _, what := range ofNode(key, view[key]) {
+					g.fromNode[what] = key
 				}
 			}
 		}

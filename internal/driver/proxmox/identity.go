@@ -72,10 +72,10 @@ func (g *guest) storage() []op.StorageID {
 }
 
 // fingerprint digests what a signature should depend on. Whether the guest runs,
-// where, and what else the configuration says is not in it. with is what the step
+// where, its limits, and what else the configuration says is not in it. with is what the step
 // of the look is about beside that.
 func (g *guest) fingerprint(with string) op.Fingerprint {
-	p := g.spec()
+	p := op.Guarded(g.spec())
 	labels := map[string]any{}
 	for k, v := range g.labels() {
 		labels[k] = v

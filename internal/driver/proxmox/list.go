@@ -16,7 +16,7 @@ import (
 // seen within as many rounds as there are guests in it, and in every Observe.
 const refreshed = 8
 
-// lookedAt keeps what List found out, by vmid. Observe and Execute do not use it.
+// lookedAt keeps what List found out, by vmid. Observe and Prepare do not use it.
 type lookedAt struct {
 	mu     sync.Mutex
 	round  int64
@@ -150,18 +150,25 @@ func templates(all []row, guests map[string][]listed) (out []op.Observed) {
 
 // lookAt looks at guests, some side by side.
 func (d *Driver) lookAt(ctx context.Context, due []row, round int64) {
+	sideBySide(due, func(_ int, r row) {
+		g, err := d.details(ctx, r)
+		d.seen.keep(r, round, g, err)
+	})
+}
+
+// sideBySide does something for each row, for as many at once as there are lookers.
+func sideBySide(rows []row, do func(i int, r row)) {
 	var wg sync.WaitGroup
-	work := make(chan row)
-	for range min(lookers, len(due)) {
+	work := make(chan int)
+	for range min(lookers, len(rows)) {
 		wg.Go(func() {
-			for r := range work {
-				g, err := d.details(ctx, r)
-				d.seen.keep(r, round, g, err)
+			for i := range work {
+				do(i, rows[i])
 			}
 		})
 	}
-	for _, r := range due {
-		work <- r
+	for i := range rows {
+		work <- i
 	}
 	close(work)
 	wg.Wait()

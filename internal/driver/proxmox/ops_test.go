@@ -80,6 +80,22 @@ func TestADiskThatIsHeld(t *testing.T) {
 	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 }
 
+// Proxmox VE says that it took a disk off a guest that is stopped, and did not.
+func TestADiskThatStays(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		w.ours("web")
+		disk := map[string]string{"qemu": "scsi1", "lxc": "mp0"}[kind]
+		w.Done(drivertest.Hub, guestAsk("disk-create", "web", "disk", disk, "size", int64(1024)))
+		r := w.Approved(drivertest.Hub, guestAsk("disk-delete", "web", "disk", disk))
+		lie := w.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.Ignore})
+		_, err := w.run(r.ID)
+		lie.Release()
+		require.ErrorIs(t, err, op.Conflict)
+		require.ErrorContains(t, err, "though the guest is stopped")
+	})
+}
+
 // A backup keeps older ones unless it is told otherwise; a restore is an overwrite,
 // after which the guest is another incarnation and has the flag.
 func TestBackups(t *testing.T) {
@@ -102,19 +118,78 @@ func TestBackups(t *testing.T) {
 		for _, v := range data {
 			require.NotEqual(t, "two", string(v.Data))
 		}
-		w.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 1})
-		w.Advance(60)
-		full := w.Do(drivertest.Hub, guestAsk("backup", "web"))
-		require.Equal(t, op.StateFailed, full.State, "where no more are kept, one that prunes nothing fails")
-		require.Equal(t, first, w.Look("web").Backups)
-		w.signed(guestAsk("backup", "web", "rotate", true))
-		last := w.Look("web").Backups
-		require.Len(t, last, 1)
-		w.signed(guestAsk("backup-delete", "web", "backup", last[0]))
+		for _, name := range first {
+			w.signed(guestAsk("backup-delete", "web", "backup", name))
+		}
 		require.Empty(t, w.Look("web").Backups)
 		_, err := w.Submit(drivertest.Hub, guestAsk("backup-restore", "web", "backup", first[0]))
 		require.ErrorIs(t, err, op.UnknownTarget)
 	})
+}
+
+// TestUnsignedBackupsPushNoneOut of the storage's retention: neither do they prune,
+// nor does a backup job of other hands, or a signed rotation, prune a good backup
+// because unsigned ones were made.
+func TestUnsignedBackupsPushNoneOut(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		vmid := w.ours("web")
+		w.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 3})
+		for range 3 {
+			w.BackUp(vmid, "local")
+			w.Advance(60)
+		}
+		good := w.Look("web").Backups
+		require.Len(t, good, 3)
+		for i := range 5 {
+			w.Done(drivertest.Hub, guestAsk("backup", "web"))
+			w.Advance(60)
+			require.Subset(t, w.Look("web").Backups, good, "unsigned backup %d pruned another", i+1)
+		}
+		all := w.Look("web").Backups
+		require.Len(t, all, 8)
+		full := w.Do(drivertest.Hub, guestAsk("backup", "web"))
+		require.Equal(t, op.StateRefused, full.State)
+		require.Equal(t, op.OverLimit, full.Code)
+		require.Equal(t, all, w.Look("web").Backups)
+
+		w.BackUp(vmid, "local") // the nightly job
+		after := w.Look("web").Backups
+		require.Subset(t, after, good[1:])
+		require.NotContains(t, after, good[0], "the oldest of the jobs' own, as without the gate")
+		require.Subset(t, after, all[3:], "no retention takes what an unsigned step made")
+		w.Advance(60)
+		w.signed(guestAsk("backup", "web", "rotate", true))
+		require.Len(t, w.Look("web").Backups, 3+5)
+		w.signed(guestAsk("backup-delete", "web", "backup", all[3]))
+		require.NotContains(t, w.Look("web").Backups, all[3])
+		w.Advance(60)
+		w.Done(drivertest.Hub, guestAsk("backup", "web"))
+	})
+}
+
+// TestABackupThatCannotBeDeleted is out of the retention again, and one that other
+// hands protected is not touched.
+func TestABackupThatCannotBeDeleted(t *testing.T) {
+	w := newWorld(t, "qemu")
+	vmid := w.ours("web")
+	w.Done(drivertest.Hub, guestAsk("backup", "web"))
+	name := w.Look("web").Backups[0]
+	r := w.Approved(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
+	broken := w.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.FailBefore})
+	_, err := w.run(r.ID)
+	require.Error(t, err)
+	broken.Release()
+	for _, v := range w.Backups(vmid) {
+		require.True(t, v.Protected)
+	}
+	w.Protect(w.Backups(vmid)[0].ID, "by hand")
+	s := w.Do(drivertest.Hub, guestAsk("backup", "web"))
+	require.Equal(t, op.StateSucceeded, s.State)
+	del := w.Approved(drivertest.Hub, guestAsk("backup-delete", "web", "backup", name))
+	_, err = w.run(del.ID)
+	require.ErrorIs(t, err, op.Conflict)
+	require.Len(t, w.Backups(vmid), 2)
 }
 
 // Without a storage for them there are no backups to ask for.

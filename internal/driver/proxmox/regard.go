@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// aboutBackup are the steps that a backup's identity belongs to.
-var aboutBackup = map[string]bool{"guest.backup-restore": true, "guest.backup-delete": true}
+// aboutBackup are the steps for which the backups have to be known.
+var aboutBackup = map[string]bool{"guest.backup": true, "guest.backup-restore": true, "guest.backup-delete": true}
 
 // regarding adds to a look what its step is about, the backups, and what people
 // should see.
@@ -24,17 +24,28 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		}
 		if err != nil {
 			o.Facts = append(o.Facts, op.Fact{Name: "backups", Text: "cannot be listed: " + op.AsRefusal(err).Detail})
+		} else {
+			o.Backups = namesOf(all)
 		}
 	}
-	for _, b := range all {
-		o.Backups = append(o.Backups, b.name)
-	}
-	slices.Sort(o.Backups)
 	o.Facts = append(facts(g, all), o.Facts...)
 	switch l.Op {
+	case "guest.start", "guest.restart":
+		var err error
+		if o.Shares, err = d.shared(ctx, g); err != nil {
+			return err
+		}
+		if len(o.Shares) > 0 {
+			o.Fingerprint = g.fingerprint("shares " + strings.Join(o.Shares, "; "))
+		}
+		for _, s := range o.Shares {
+			o.Facts = append(o.Facts, op.Fact{Name: "would write", Text: op.Shown(s)})
+		}
 	case "guest.restore", "guest.snapshot-delete":
 		if name := l.Params.Str("snapshot"); !slices.Contains(o.Snapshots, name) {
 			o.Missing = fmt.Sprintf("%s has no snapshot %s", l.Target, name)
+		} else {
+			g.aboutSnapshot(l.Op, name, o)
 		}
 	case "guest.disk-resize", "guest.disk-detach", "guest.disk-delete":
 		if name := l.Params.Str("disk"); name != "" {
@@ -52,9 +63,19 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 			break
 		}
 		o.Fingerprint = g.fingerprint(b.ident())
-		o.Facts = append(o.Facts, op.Fact{Name: "backup", Text: op.Shown(fmt.Sprintf("%s of %s, %s", b.volume, b.when(), amount(b.size)))})
+		g.aboutBackup(l.Op, b, o)
 	}
 	return nil
+}
+
+// namesOf is never nil: that there are no backups is known then.
+func namesOf(all []backup) []string {
+	names := make([]string, 0, len(all))
+	for _, b := range all {
+		names = append(names, b.name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func backupOf(all []backup, name string) (backup, bool) {

@@ -3,6 +3,8 @@ package proxmox
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gated/internal/driver"
 	"gated/internal/op"
@@ -42,6 +44,7 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 		m.birth, m.vmid, m.protected = g.birth(), g.vmid, g.protected()
 		if p.Has("labels") {
 			m.labels = p.Labels("labels")
+			g.untag(m.labels, v)
 		}
 		if p.Has("protected") {
 			m.protected = p.Bool("protected")
@@ -65,4 +68,17 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 		}
 		return driver.Result{}, nil
 	}), nil
+}
+
+// untag has a change of the configuration take the tags away that are not among the
+// labels which the guest is to have: each of them shows as a label.
+func (g *guest) untag(labels map[string]string, v values) {
+	kept := slices.DeleteFunc(slices.Clone(g.tags), func(tag string) bool { _, wished := labels[tag]; return !wished })
+	switch {
+	case len(kept) == len(g.tags):
+	case len(kept) == 0:
+		v["delete"] = "tags"
+	default:
+		v["tags"] = strings.Join(kept, ";")
+	}
 }

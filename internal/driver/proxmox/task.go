@@ -51,9 +51,11 @@ func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error)
 	if err != nil || !p.Done {
 		return p, err
 	}
-	// What cannot be put back now, the next step on the guest puts back.
-	if left := d.settle(ctx, task, p.Err != nil); left != nil && p.Err != nil {
-		p.Err = fmt.Errorf("%w; Proxmox VE's own protection of the guest may be off", p.Err)
+	if left := d.settle(ctx, task, p.Err != nil); left != nil {
+		d.unmended() // Mend tries again
+		if p.Err != nil {
+			p.Err = fmt.Errorf("%w; Proxmox VE's own protection of the guest may be off", p.Err)
+		}
 	}
 	return p, nil
 }
@@ -102,7 +104,7 @@ func ended(status string) error {
 	return fmt.Errorf("the task of Proxmox VE ended with %s", op.Shown(status))
 }
 
-// The pace at which Execute asks how a task stands that is not a step's last.
+// The pace at which an action asks how a task stands that is not a step's last.
 const (
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = 2 * time.Second

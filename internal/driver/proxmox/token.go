@@ -1,6 +1,7 @@
 package proxmox
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // tokenLine is an API token with its secret, as pveum prints the two:
@@ -20,6 +22,9 @@ var tokenLine = regexp.MustCompile(`^([A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9
 // Conflict; one that has something else in it is Malformed, and what it has is not
 // told.
 func readToken(path string) (id, secret string, err error) {
+	if err := ownfile.Own().CheckAbove(path); errors.Is(err, op.NotAllowed) {
+		return "", "", err
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", "", op.Refuse(op.Conflict, "proxmox.token_file cannot be read: %v", err).

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gated/internal/op"
+	"gated/internal/ownfile"
 )
 
 // transport is below the library, which takes every status but 400, 401, 403, 500
@@ -111,10 +111,16 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 		}
 		return c, nil
 	}
-	text, err := os.ReadFile(cfg.CAFile)
+	text, err := ownfile.Own().Read(cfg.CAFile, maxCA)
+	if errors.Is(err, op.NotAllowed) {
+		return nil, err // others could have put a certificate of theirs into it
+	}
 	if err != nil {
 		return nil, op.Refuse(op.Conflict, "proxmox.ca_file cannot be read: %v", err).
 			WithHint("copy the node's /etc/pve/pve-root-ca.pem there, or pin its certificate with proxmox.fingerprint instead")
+	}
+	if len(text) > maxCA {
+		return nil, op.Refuse(op.Oversized, "proxmox.ca_file %s has more than %d bytes", cfg.CAFile, maxCA)
 	}
 	c.RootCAs = x509.NewCertPool()
 	if !c.RootCAs.AppendCertsFromPEM(text) {
@@ -122,6 +128,9 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	}
 	return c, nil
 }
+
+// maxCA is the largest file of certificates, in bytes.
+const maxCA = 1 << 20
 
 // ParseFingerprint reads the SHA-256 fingerprint of a certificate as Proxmox VE
 // shows it: 32 pairs of hex digits with colons between them.

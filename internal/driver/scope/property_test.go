@@ -65,7 +65,7 @@ func (m *model) run() {
 func (m *model) action() (lost []string) {
 	name := rapid.SampledFrom(names).Draw(m.T, "agent")
 	held := m.held()
-	switch rapid.SampledFrom([]string{"reserve", "reserve", "release", "ask", "ask", "sign badly", "sign", "run", "run", "no permit"}).Draw(m.T, "action") {
+	switch rapid.SampledFrom([]string{"reserve", "reserve", "release", "ask", "ask", "sign badly", "sign", "run", "run"}).Draw(m.T, "action") {
 	case "reserve":
 		_, _ = m.reserve(name, rapid.SliceOfNDistinct(rapid.SampledFrom(patterns), 1, 2, rapid.ID).Draw(m.T, "patterns")...)
 	case "release":
@@ -97,9 +97,6 @@ func (m *model) action() (lost []string) {
 		if id, ok := m.any(); ok {
 			return m.runStep(id, held)
 		}
-	case "no permit":
-		_, err := m.Execute(m.ctx, gate.Permit{})
-		require.ErrorIs(m, err, op.NotAllowed)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 	"gated/internal/reserve"
 )
@@ -114,33 +113,18 @@ var acts = map[string]act{
 	},
 }
 
-// Execute releases or transfers. The book compares what it has with what the
-// permit was used on, in the transaction that changes it: what came between is
-// StaleTarget, and nothing is taken from anybody.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	step := p.Step()
-	if step.ID == (op.StepID{}) {
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+// Prepare looks; the action releases or transfers. The book compares what it has
+// with what the permit was used on, in the transaction that changes it: what came
+// between is StaleTarget, and nothing is taken from anybody.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	do, ok := acts[step.Op]
 	if !ok {
-		return driver.Result{}, op.Refuse(op.UnknownOp, "the scope driver does not know %q", step.Op)
-	}
-	spec, err := op.Lookup(step.Op)
-	if err == nil {
-		err = spec.Check(step.Target, step.Params)
-	}
-	if err != nil {
-		return driver.Result{}, err
+		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the scope driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Look())
-	if err != nil {
-		return driver.Result{}, err
-	}
-	if err := p.Use(ctx, now); err != nil {
-		return driver.Result{}, err
-	}
-	return driver.Result{}, worded(do(ctx, d.book, step, now.Fingerprint))
+	return now, driver.Does(func(ctx context.Context) (driver.Result, error) {
+		return driver.Result{}, worded(do(ctx, d.book, step, now.Fingerprint))
+	}), err
 }
 
 // untouched are the codes with which the book refuses before it writes. After
@@ -155,7 +139,7 @@ func worded(err error) error {
 	return driver.Unknown(err)
 }
 
-// Task answers for no task: everything is done when Execute returns.
+// Task answers for no task: everything is done when an action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/driver"
 	"gated/internal/driver/scope"
 	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
@@ -238,7 +239,7 @@ func (w *world) permit(a op.Ask) gate.Permit {
 
 // execute runs a permit as reconcile does, as far as this is about.
 func (w *world) execute(p gate.Permit) error {
-	_, err := w.Execute(w.ctx, p)
+	_, err := driver.Run(w.ctx, p, w)
 	return err
 }
 

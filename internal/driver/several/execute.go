@@ -5,31 +5,29 @@ import (
 	"strings"
 
 	"gated/internal/driver"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
 // taskSep stands between the name of a back end and its own id of a task.
 const taskSep = ":"
 
-// Execute has the step run by the back end that has its target now, or in which
-// it is to be made. Which one that is is settled before the permit is used, by
-// asking all: a name that another one has by now is refused, and one that is in
-// none waits while one is away.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	step := p.Step()
-	if step.ID == (op.StepID{}) {
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	}
+// Prepare has the step prepared by the back end that has its target now, or in
+// which it is to be made. The driver asks all of them: it refuses a name that
+// another one has by now, and a name that is in none waits while one is away.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	i, _, err := d.locate(ctx, step.Look())
 	if err != nil {
-		return driver.Result{}, err
+		return op.Observed{}, driver.Action{}, err
 	}
-	done, err := d.members[i].Execute(ctx, p)
-	if done.Task != "" {
-		done.Task = d.members[i].name + taskSep + done.Task
-	}
-	return done, err
+	m := d.members[i]
+	now, act, err := m.Prepare(ctx, step, cleanup)
+	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+		done, err := do(ctx)
+		if done.Task != "" {
+			done.Task = m.name + taskSep + done.Task
+		}
+		return done, err
+	}), err
 }
 
 // Task asks the back end that the task is of. One that is not configured any

@@ -90,9 +90,11 @@ func (m *member) observe(ctx context.Context, l op.Look) answer {
 	return answer{o, err}
 }
 
-// taking are the operations on a guest after which something may be gone.
-var taking = []string{"guest.destroy", "guest.wipe", "guest.restore", "guest.snapshot-delete", "guest.disk-resize", "guest.disk-wipe",
-	"guest.disk-detach", "guest.disk-delete", "guest.backup-restore", "guest.backup-delete"}
+// takes holds for a step after which something may be gone.
+func takes(name string) bool {
+	spec, err := op.Lookup(name)
+	return err == nil && spec.Takes != "" && !spec.Runtime
+}
 
 // settle returns the one back end that has a target, -1 where it is known that
 // none has. What cannot be looked at there is there all the same.
@@ -109,7 +111,7 @@ func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 			}
 			// Nothing is known of what it had before the start: for a step that takes
 			// something it counts as having it.
-			if m.had(l.Target.Name) || slices.Contains(taking, l.Op) && m.neverListed() {
+			if m.had(l.Target.Name) || takes(l.Op) && m.neverListed() {
 				had = append(had, m)
 			}
 		case a.err != nil || a.o.Present:
@@ -145,25 +147,28 @@ func (d *Driver) place(ctx context.Context, l op.Look, answers []answer) (int, o
 			return 0, op.Observed{}, err
 		}
 		if owner >= 0 {
-			return owner, answers[owner].o, nil
+			return owner, withTrash(answers[owner].o, answers), nil
 		}
-	case "guest.undelete":
+	case op.Undelete:
 		owner, err := d.trashed(l, answers)
 		if err != nil {
 			return 0, op.Observed{}, err
 		}
 		if owner >= 0 {
-			return owner, answers[owner].o, nil
+			return owner, withTrash(answers[owner].o, answers), nil
 		}
 	}
-	o := answers[d.makes].o
-	if l.Op == "" { // people want to see what can be brought back
-		o.Trash = nil
-		for _, a := range answers {
-			o.Trash = append(o.Trash, a.o.Trash...)
-		}
+	return d.makes, withTrash(answers[d.makes].o, answers), nil
+}
+
+// withTrash adds to what one back end saw what all have in their trash under that
+// name: people see what can be brought back, and the gate whose the name is.
+func withTrash(o op.Observed, answers []answer) op.Observed {
+	o.Trash = nil
+	for _, a := range answers {
+		o.Trash = append(o.Trash, a.o.Trash...)
 	}
-	return d.makes, o, nil
+	return o
 }
 
 // trashed returns the one back end whose trash has what is to be brought back, -1
@@ -171,12 +176,12 @@ func (d *Driver) place(ctx context.Context, l op.Look, answers []answer) (int, o
 func (d *Driver) trashed(l op.Look, answers []answer) (int, error) {
 	which, owner := op.Incarnation(l.Params.Str("incarnation")), -1
 	for i, a := range answers {
-		if !slices.ContainsFunc(a.o.Trash, func(x op.Trashed) bool { return which == "" || x.Incarnation == which }) {
+		if !slices.ContainsFunc(a.o.Trash, func(x op.Trashed) bool { return x.Name == "" && (which == "" || x.Incarnation == which) }) {
 			continue
 		}
 		if owner >= 0 {
-			return 0, op.Refuse(op.Conflict, "%s is in the trash of %s and of %s", l.Target, d.members[owner].name, d.members[i].name).
-				WithHint("say which with incarnation: gated guests %s lists them", l.Target.Name)
+			return 0, op.Refuse(op.Conflict, "guest/%s is in the trash of %s and of %s", l.TrashName(), d.members[owner].name, d.members[i].name).
+				WithHint("say which with incarnation: gated guests %s lists them", l.TrashName())
 		}
 		owner = i
 	}

@@ -10,7 +10,6 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/memory/memorytest"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -63,19 +62,12 @@ func TestStepsRunWhereTheirTargetIs(t *testing.T) {
 	g := newGate(t, w)
 	b.Put("db", nil)
 	g.Done(drivertest.Hub, op.Ask{Op: "guest.start", Target: guest("db"), Params: op.Params{}})
-	require.Equal(t, 1, b.calls("execute"))
+	require.Equal(t, 1, b.calls("prepare"))
 	g.Done(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest("web"), Params: op.Params{}})
-	require.Equal(t, 1, a.calls("execute"))
+	require.Equal(t, 1, a.calls("prepare"))
 	o, err := a.Observe(t.Context(), op.At(guest("web")))
 	require.NoError(t, err)
 	require.True(t, o.Present)
-}
-
-func TestNoPermitNoWork(t *testing.T) {
-	w, a, _ := newWorld(t)
-	_, err := w.Execute(t.Context(), gate.Permit{})
-	require.ErrorIs(t, err, op.NotAllowed)
-	require.Zero(t, a.calls("execute"))
 }
 
 // A guest is not made while a back end is away that may have one of the name; the
@@ -87,13 +79,13 @@ func TestNothingIsMadeWhileOneIsAway(t *testing.T) {
 	b.is(away)
 	require.ErrorIs(t, g.Execute(s.ID), op.Unavailable)
 	require.Equal(t, op.StatePlanned, g.Step(s.ID).State, "it stays")
-	require.Zero(t, a.calls("execute"))
+	require.Zero(t, a.calls("prepare"))
 	_, err := g.Submit(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest("other"), Params: op.Params{}})
 	require.ErrorIs(t, err, op.Unavailable)
 
 	b.is(well)
 	require.NoError(t, g.Execute(s.ID))
-	require.Equal(t, 1, a.calls("execute"))
+	require.Equal(t, 1, a.calls("prepare"))
 }
 
 // A name that another back end has by now is refused before the permit is used.
@@ -104,12 +96,12 @@ func TestAClaimMeanwhile(t *testing.T) {
 	r := g.Approved(drivertest.Hub, op.Ask{Op: "guest.destroy", Target: guest("web"), Params: op.Params{}})
 	b.Put("web", nil)
 	require.ErrorIs(t, g.Execute(r.ID), op.StaleTarget)
-	require.Zero(t, a.calls("execute")+b.calls("execute"))
+	require.Zero(t, a.calls("prepare")+b.calls("prepare"))
 
 	s := g.create("new")
 	b.Put("new", nil)
 	require.Error(t, g.Execute(s.ID))
-	require.Zero(t, a.calls("execute"))
+	require.Zero(t, a.calls("prepare"))
 }
 
 // What was signed waits for the back end to come back, and then runs.

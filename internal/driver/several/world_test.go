@@ -12,7 +12,6 @@ import (
 
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
-	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -39,7 +38,7 @@ type fake struct {
 	patience chan struct{} // closed when a call hangs: then its time is up
 	freed    chan struct{} // closed when the test ends
 	asked    map[string]int
-	tasks    bool // Execute leaves a task behind
+	tasks    bool // an action leaves a task behind
 }
 
 func (f *fake) Name() string { return f.name }
@@ -131,15 +130,18 @@ func (f *fake) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, err
 }
 
-func (f *fake) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	if err := f.behave(ctx, "execute"); err != nil {
-		return driver.Result{}, err
+func (f *fake) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
+	if err := f.behave(ctx, "prepare"); err != nil {
+		return op.Observed{}, driver.Action{}, err
 	}
-	done, err := f.Driver.Execute(ctx, p)
-	if err == nil && f.tasks {
-		done.Task = "UPID:1"
-	}
-	return done, err
+	now, act, err := f.Driver.Prepare(ctx, step, cleanup)
+	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+		done, err := do(ctx)
+		if err == nil && f.tasks {
+			done.Task = "UPID:1"
+		}
+		return done, err
+	}), err
 }
 
 func (f *fake) Task(ctx context.Context, task string) (driver.Progress, error) {

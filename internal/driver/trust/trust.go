@@ -101,28 +101,23 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return []op.Observed{o}, err
 }
 
-// Execute rotates. The new version is in force, and on disk in the database,
-// when it returns nil.
-func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, error) {
-	step := p.Step()
-	switch {
-	case step.ID == (op.StepID{}):
-		return driver.Result{}, op.Refuse(op.NotAllowed, "there is no permit for this")
-	case step.Op != op.Rotate:
-		return driver.Result{}, op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
+// Prepare looks at the signers; the action rotates.
+func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
+	if step.Op != op.Rotate {
+		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
 	}
 	now, err := d.Observe(ctx, step.Look())
-	if err != nil {
-		return driver.Result{}, err
-	}
-	if err := p.Use(ctx, now); err != nil {
-		return driver.Result{}, err
-	}
+	return now, driver.DoesWith(d.rotate), err
+}
+
+// rotate has the gate take the new version. It is in force, and on disk in the
+// database, when rotate returns nil.
+func (d *Driver) rotate(ctx context.Context, used gate.Permit) (driver.Result, error) {
 	_, before := d.gate.InForce()
-	_, err = d.gate.Rotate(ctx, p)
+	_, err := d.gate.Rotate(ctx, used)
 	if _, after := d.gate.InForce(); after != before { // also where only what comes after the commit failed
 		d.mu.Lock()
-		d.how = step.ID.String()
+		d.how = used.Step().ID.String()
 		d.mu.Unlock()
 		d.changed(ctx)
 	}
@@ -134,7 +129,7 @@ func (d *Driver) Execute(ctx context.Context, p gate.Permit) (driver.Result, err
 	}
 }
 
-// Task answers for no task: a rotation is done when Execute returns.
+// Task answers for no task: a rotation is done when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
 }

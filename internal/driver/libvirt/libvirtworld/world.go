@@ -49,8 +49,10 @@ func New(t testing.TB, l *libvirttest.Libvirtd, proxy *libvirttest.Proxy) driver
 		Restart: h.restart,
 		Make:    func(name string) { l.Plant(name, "", "") },
 		Remake:  h.remake,
-		Change:  func(name string) { l.Virsh("setmaxmem", name, "40M", "--config") },
-		Fill:    h.fill,
+		Change: func(name string) {
+			l.Virsh("metadata", name, "--uri", libvirttest.Namespace, "--key", "gated", "--set", "<guest><label name='by' value='hand'/></guest>", "--config")
+		},
+		Fill: h.fill,
 		Content: func(name string) string {
 			return l.Digest(append(l.Disks(name), l.Image(name))...)
 		},
@@ -65,6 +67,7 @@ func New(t testing.TB, l *libvirttest.Libvirtd, proxy *libvirttest.Proxy) driver
 			Runs:       true,
 			Volatile:   h.volatile,
 			MoveDisk:   h.moveDisk,
+			Share:      h.share,
 			Leftover:   h.leftover,
 			Objects:    h.objects,
 			NewIDs:     true,
@@ -125,6 +128,11 @@ func (h *host) moveDisk(from, to string) {
 	path := h.Image(from)
 	h.Virsh("detach-disk", from, "vda", "--config")
 	h.Virsh("attach-disk", to, path, "vdb", "--config", "--driver", "qemu", "--subdriver", "qcow2")
+}
+
+func (h *host) share(from, to string) func() {
+	h.Virsh("attach-disk", to, h.Image(from), "vdb", "--config", "--driver", "qemu", "--subdriver", "qcow2")
+	return func() { h.Virsh("detach-disk", to, "vdb", "--config") }
 }
 
 func (h *host) leftover(name string) func() string {

@@ -23,6 +23,7 @@ import (
 	"gated/internal/driver/local"
 	"gated/internal/op"
 	"gated/internal/policy"
+	"gated/internal/spareuids"
 )
 
 // host is a root with the driver over it, and hands that write its files.
@@ -30,6 +31,7 @@ type host struct {
 	t    testing.TB
 	root string
 	d    *local.Driver
+	uids local.UIDRange
 }
 
 // New returns a World over a root of its own, without guests.
@@ -70,6 +72,7 @@ func New(t testing.TB) drivertest.World {
 			Lacks: map[string]string{
 				"Volatile": "a guest's data is in files, which outlive its process",
 				"NewDisk":  "a guest has one data tree, and no disks",
+				"Share":    "a guest's data tree is in its own directory",
 				"Leftover": "a guest's directory is the only place for its storage, and where there is one there is a guest",
 				"Hang":     calls, "Lie": calls, "LoseAnswer": calls, "Twice": calls,
 			},
@@ -78,9 +81,16 @@ func New(t testing.TB) drivertest.World {
 }
 
 func (h *host) open() {
-	d, err := local.New(local.Config{Root: h.root, StopGrace: time.Second, SingleUser: true,
+	c := local.Config{Root: h.root, StopGrace: time.Second, SingleUser: true,
 		Commands: map[string]local.Command{"idle": {Argv: []string{"/bin/sleep", "1000"}}},
-		Now:      func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }})
+		Now:      func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }}
+	if os.Geteuid() == 0 { // whose own uid runs no guests
+		if h.uids == (local.UIDRange{}) {
+			h.uids.First, h.uids.Last = spareuids.Next()
+		}
+		c.GuestUIDs = h.uids
+	}
+	d, err := local.New(c)
 	require.NoError(h.t, err)
 	h.d = d
 }
@@ -134,7 +144,7 @@ func (h *host) content(name string) string {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(sum, "%q %v\n", path, e.Type())
+			fmt.Fprintf(sum, "%q %v\n", strings.TrimPrefix(path, h.path(name)), e.Type())
 			if !e.Type().IsRegular() {
 				return nil
 			}

@@ -37,7 +37,7 @@ func New(t testing.TB) drivertest.World {
 		Make:    func(name string) { d.Put(name, nil) },
 		Remake:  func(name string) { d.Put(name, nil) },
 		Change:  alter(op.Params{"labels": labels}),
-		Fill:    func(string) {},
+		Fill:    func(name string) { d.Write(name) },
 		Content: func(name string) string {
 			for _, o := range list() {
 				if o.Target.Name == name {
@@ -58,7 +58,7 @@ func New(t testing.TB) drivertest.World {
 				}
 				return slices.Clip(ids)
 			},
-			Lacks: map[string]string{"Volatile": none, "NewDisk": none, "MoveDisk": none, "Leftover": none, "Sizes": none,
+			Lacks: map[string]string{"Volatile": none, "NewDisk": none, "MoveDisk": none, "Share": none, "Leftover": none, "Sizes": none,
 				"Hang": silent, "Lie": silent, "LoseAnswer": silent, "Twice": silent},
 		},
 	}

@@ -35,10 +35,8 @@ func vzdump(c *Cluster, r call) (any, *refusal) {
 				"target storage or the vzdump parameters.", g.vmid, keep))
 		}
 		c.backUp(g, s, r)
-		if remove && keep > 0 {
-			for _, v := range c.prunable(g, s)[min(keep, len(c.prunable(g, s))):] {
-				delete(c.volumes, v.ID)
-			}
+		if remove {
+			c.prune(g, s, keep)
 		}
 		return nil
 	}, unlock), nil

@@ -38,10 +38,12 @@ type Rule struct {
 	Fault  Fault
 	Status int    // of FailBefore and FailAfter; 0 is 500
 	Reason string // of the status line
+	Skip   int    // how many requests that fit pass before the first that meets it
 	Times  int    // how many requests meet it; 0 is all
 
 	c       *Cluster
 	met     int
+	skipped int
 	off     bool
 	release chan struct{}
 	came    chan struct{}
@@ -111,10 +113,15 @@ func (c *Cluster) meet(req call) *Rule {
 	defer c.mu.Unlock()
 	c.requests = append(c.requests, Request{Method: req.Method, Path: req.Path, Values: req.v})
 	for _, r := range c.rules {
-		if r.Fault != Lie && r.fits(req) {
-			r.meets()
-			return r
+		if r.Fault == Lie || !r.fits(req) {
+			continue
 		}
+		if r.skipped < r.Skip {
+			r.skipped++
+			continue
+		}
+		r.meets()
+		return r
 	}
 	return &Rule{release: make(chan struct{})}
 }

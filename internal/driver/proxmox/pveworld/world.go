@@ -79,12 +79,13 @@ func Over(t testing.TB, c *pvetest.Cluster, kind string) drivertest.World {
 			Protect:    func(name string) { h.SetProtection(h.VMID(name), true) },
 			Runs:       true,
 			MoveDisk:   h.moveDisk,
+			Share:      h.share,
 			Leftover:   h.leftover,
 			Objects:    h.objects,
 			NewDisk:    map[string]string{"qemu": "scsi3", "lxc": "mp3"}[kind],
 			Sizes:      true,
 			Hang:       h.hang,
-			Lie:        func() func() { return h.Break(pvetest.Rule{Fault: pvetest.Lie}).Release },
+			Lie:        h.lie,
 			LoseAnswer: func() { h.Break(pvetest.Rule{Method: "DELETE", Fault: pvetest.DropAfter, Times: 1}) },
 			Twice:      func() { h.Break(pvetest.Rule{Fault: pvetest.Twice}) },
 			Lacks:      map[string]string{},
@@ -149,6 +150,17 @@ func (h *hands) moveDisk(from, to string) {
 	h.Set(source, map[string]string{h.root: ""})
 }
 
+// share names a volume of one guest in the configuration of another.
+func (h *hands) share(from, to string) func() {
+	key := map[string]string{"qemu": "scsi5", "lxc": "mp5"}[h.kind]
+	line := h.Guest(h.VMID(from)).Config[h.root]
+	if h.kind == "lxc" {
+		line += ",mp=/srv"
+	}
+	h.Set(h.VMID(to), map[string]string{key: line})
+	return func() { h.Set(h.VMID(to), map[string]string{key: ""}) }
+}
+
 // leftover is a disk that the guest which had the next vmid before left behind.
 func (h *hands) leftover(string) func() string {
 	id := fmt.Sprintf("local-lvm:vm-%d-disk-0", first)
@@ -181,6 +193,13 @@ func (h *hands) owner(v pvetest.Volume) string {
 		return birth
 	}
 	return ""
+}
+
+// lie has tasks end with OK without their work, and ignores the one change that makes
+// no task.
+func (h *hands) lie() func() {
+	task, config := h.Break(pvetest.Rule{Fault: pvetest.Lie}), h.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.Ignore})
+	return func() { task.Release(); config.Release() }
 }
 
 func (h *hands) hang(at drivertest.Moment) func() {

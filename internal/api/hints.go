@@ -1,8 +1,29 @@
-package cli
+package api
 
-import "gated/internal/op"
+import (
+	"fmt"
 
-// nextSteps say for each code what to do, where the refusal itself does not.
+	"gated/internal/op"
+)
+
+// HintOf returns what to do about a refusal with that code, where the refusal itself
+// does not say. A code of a newer daemon's has none.
+func HintOf(code op.Code) string { return nextSteps[code] }
+
+// HintOfEnd returns what to do about a step, or a job, of that state that ended with
+// that code and did not succeed. What was tried has an outcome, and what to do about
+// that is no business of the code, which is a refusal's.
+func HintOfEnd(state op.State, job string, code op.Code) string {
+	switch state {
+	case op.StateFailed:
+		return fmt.Sprintf(wordsTriedFailed, job)
+	case op.StateInterrupted:
+		return fmt.Sprintf(wordsTriedCut, job)
+	}
+	return HintOf(code)
+}
+
+// nextSteps say for each code what to do.
 var nextSteps = map[op.Code]string{
 	op.Malformed:         "look at what is named above: an id, a name or a file is not of the form that is expected; --help has an example",
 	op.Oversized:         "no gate takes that much: is it the right file?",

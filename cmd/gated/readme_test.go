@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tourRest are lines of the tour that its story cannot have as they are: it has a
+// state directory and a socket of its own, and ends the daemon otherwise.
+var tourRest = regexp.MustCompile(`^(export GATED_SOCKET=|gated (init|serve)|echo |rm -r |EOF$|cat > )`)
+
+// TestTheTourIsWhatItsStoryRuns: every line to type of README's tour is in the
+// story.
+func TestTheTourIsWhatItsStoryRuns(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, tour, found := strings.Cut(string(page), "\n## Five minutes\n")
+	require.True(t, found)
+	tour, _, _ = strings.Cut(tour, "\n## ")
+	story, err := os.ReadFile("testdata/script/readme.txtar")
+	require.NoError(t, err)
+	run := strings.NewReplacer(" --state $STATE", "", "$HOME/.ssh", "~/.ssh", " || waits=$?", "").Replace(string(story))
+	lines := 0
+	for line := range strings.SplitSeq(tour, "\n") {
+		text, indented := strings.CutPrefix(line, "    ")
+		text, _, _ = strings.Cut(text, "  #")
+		if text = strings.TrimSpace(text); !indented || tourRest.MatchString(text) {
+			continue
+		}
+		require.Contains(t, run, text)
+		lines++
+	}
+	require.Greater(t, lines, 20)
+}
+
+// TestGuidesMakeDirectoriesOfTheirOwn: where the user's umask lets a group write,
+// a directory for a gate has to be made for its owner alone.
+func TestGuidesMakeDirectoriesOfTheirOwn(t *testing.T) {
+	for _, name := range []string{"several-agents", "people", "certificates"} {
+		page, err := os.ReadFile("../../docs/guides/" + name + ".md")
+		require.NoError(t, err)
+		require.Regexp(t, `(?m)^    mkdir -m 700 [a-z]+ && cd `, string(page), name)
+		require.NotRegexp(t, `(?m)^    mkdir [a-z]+ && cd `, string(page), name)
+	}
+}

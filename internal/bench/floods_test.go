@@ -1,0 +1,46 @@
+package bench
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	if ok, err := MaybeFlood(os.Args[1:]); ok {
+		if err != nil {
+			_, _ = os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestSignedStepsUnderFloods drives the real daemon, without the race detector,
+// whatever this test was built with. The bound is eight times what was measured on a
+// busy machine, and the best of three tries counts.
+func TestSignedStepsUnderFloods(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the daemon")
+	}
+	b := tiny(t)
+	b.Programs = t.TempDir()
+	build := exec.Command("go", "build", "-o", b.Programs, "gated/cmd/gated")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, k := range floodKinds {
+		best := float64(floodStart)
+		for try := 1; best >= floodStart && try <= 3; try++ {
+			took, rss, err := b.under(k)
+			require.NoError(t, err, k.name)
+			t.Logf("under %s a signed step took %.0f ms, and %.0f MiB were resident", k.what, took, rss)
+			require.Less(t, rss, float64(floodRSS), k.name)
+			best = min(best, took)
+		}
+		require.Less(t, best, float64(floodStart), "%s: milliseconds from approval to succeeded", k.name)
+	}
+}

@@ -1,0 +1,72 @@
+package classify_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/classify"
+	"gated/internal/op"
+)
+
+func why(t *testing.T, in classify.Input) op.Verdict {
+	t.Helper()
+	v, err := classify.Classify(in)
+	require.NoError(t, err)
+	return v
+}
+
+// TestEachReasonIsSaid: a change that takes the protection away, drops two labels
+// and changes one says all of it, in a fixed order, with the values.
+func TestEachReasonIsSaid(t *testing.T) {
+	in := step("guest.set-config", op.Params{"protected": false, "labels": map[string]any{"tier": "dev", "new": "x"}, "memory": int64(1024)})
+	in.Observed.Protected = true
+	in.Observed.Labels = map[string]string{"legal-hold": "yes", "owner": "", "tier": "prod"}
+	for range 20 {
+		require.Equal(t, op.Verdict{Class: op.Destructive, Rule: "unprotect", Why: `it takes the protection away; it takes away the labels ` +
+			`legal-hold ("yes"), owner ("") and changes the label tier ("prod" to "dev"), and a label may protect`}, why(t, in))
+	}
+	in.Observed.Protected = false
+	in.Step.Params = op.Params{"labels": map[string]any{"legal-hold": "yes", "owner": "", "tier": "dev"}}
+	require.Equal(t, `it changes the label tier ("prod" to "dev"), and a label may protect`, why(t, in).Why)
+	in.Step.Params = op.Params{"labels": map[string]any{"legal-hold": "yes", "owner": "", "tier": "prod", "new": "x"}}
+	require.Equal(t, "config-no-loss", why(t, in).Rule)
+}
+
+// TestReasonsOfWhatIsTaken: a benign rule ends the reasons, because those after it
+// presuppose that it does not match.
+func TestReasonsOfWhatIsTaken(t *testing.T) {
+	in := scratch()
+	in.Observed.Dependent = []op.Target{{Kind: "guest", Name: "db"}, {Kind: "guest", Name: "web"}}
+	in.Observed.Protected = true
+	require.Equal(t, "guest/db, guest/web depend on it; the target is protected", why(t, in).Why, "its creator's own scratch")
+	in.Provenance = nil
+	require.Equal(t, "guest/db, guest/web depend on it; the target is protected; the guest and its data would be gone, "+
+		"and this gate has no record of making it", why(t, in).Why)
+	in.Observed.Dependent = in.Observed.Dependent[:1]
+	in.Observed.Protected = false
+	require.Equal(t, "guest/db depends on it; the guest and its data would be gone, and this gate has no record of making it", why(t, in).Why)
+}
+
+// TestAReasonIsBounded: the audit log and a line of a list have to hold it.
+func TestAReasonIsBounded(t *testing.T) {
+	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
+	in.Observed.Labels = map[string]string{}
+	for i := range 100 {
+		in.Observed.Labels[fmt.Sprintf("l%02d", i)] = strings.Repeat("é", 40)
+	}
+	text := why(t, in).Why
+	require.Contains(t, text, `l07 ("`+strings.Repeat("é", 32)+`" and 16 bytes more) and 92 more, and a label may protect`)
+	require.NotContains(t, text, "l08")
+	require.Less(t, len(text), 2048)
+}
+
+// TestLabelsCannotForge: what a requester wrote into a label does not read like
+// the rest of the sentence.
+func TestLabelsCannotForge(t *testing.T) {
+	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
+	in.Observed.Labels = map[string]string{"a": `x") and nothing else ("`, "b": "\u05d0 1"}
+	require.Equal(t, `it takes away the labels a ("x\") and nothing else (\""), b ("\u05d0 1"), and a label may protect`, why(t, in).Why)
+}

@@ -1,0 +1,68 @@
+package drivertest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+var copyCases = []spec{
+	{"what a restore takes is shown", true, "", func(c *one) {
+		c.made()
+		c.has("snapshot")
+		c.Done(Hub, c.ask("snapshot", Victim, "snapshot", "copy"))
+		c.w.Fill(Victim)
+		for _, verb := range []string{"restore", "snapshot-delete"} {
+			c.copyShown(c.ask(verb, Victim, "snapshot", "copy"), verb == "restore")
+		}
+		require.Nil(c.t, c.Look(Victim).Copy, "a look for no step is about no copy")
+	}},
+	{"what a restored backup takes is shown", true, "", func(c *one) {
+		c.made()
+		c.has("backup")
+		c.Done(Hub, c.ask("backup", Victim))
+		name := c.Look(Victim).Backups[0]
+		for _, verb := range []string{"backup-restore", "backup-delete"} {
+			c.copyShown(c.ask(verb, Victim, "backup", name), verb == "backup-restore")
+		}
+	}},
+}
+
+// copyShown asks for a step that restores or deletes a copy, and finds in what
+// people are shown when it was taken, by whom, how much is in it, and what is
+// overwritten.
+func (c *one) copyShown(a op.Ask, restores bool) {
+	c.t.Helper()
+	o, err := c.Driver().Observe(c.ctx, op.Step{Op: a.Op, Target: a.Target, Params: a.Params}.Look())
+	require.NoError(c.t, err)
+	spec, err := op.Lookup(a.Op)
+	require.NoError(c.t, err)
+	require.NotNil(c.t, o.Copy, a.Op)
+	require.Equal(c.t, spec.Copy, o.Copy.Kind)
+	require.Equal(c.t, a.Params.Str(spec.Copy), o.Copy.Name)
+	require.False(c.t, o.Copy.Made.IsZero())
+
+	r := c.Waiting(Hub, a)
+	fact := func(name string) string {
+		i := slices.IndexFunc(r.Facts, func(f op.Fact) bool { return f.Name == name })
+		require.GreaterOrEqual(c.t, i, 0, "%s does not say %q: %v", a.Op, name, r.Facts)
+		return r.Facts[i].Text
+	}
+	require.Equal(c.t, o.Copy.Name+", taken "+o.Copy.Made.UTC().Truncate(time.Second).Format(time.RFC3339), fact(spec.Copy))
+	require.NotEmpty(c.t, fact(spec.Copy+" made by"), "whom it names is the gate's to say")
+	require.NotEmpty(c.t, fact(spec.Copy+" holds"))
+	if restores {
+		require.NotEmpty(c.t, fact(op.FactOverwritten))
+	} else {
+		require.False(c.t, slices.ContainsFunc(r.Facts, func(f op.Fact) bool { return strings.HasPrefix(f.Name, op.FactOverwritten) }))
+	}
+	for _, f := range r.Facts {
+		require.True(c.t, op.Shows(f.Name+f.Text), f)
+	}
+	_, err = c.Cancel(c.ctx, Hub, r.ID.Job)
+	require.NoError(c.t, err)
+}

@@ -1,0 +1,43 @@
+package drivertest
+
+import (
+	"context"
+	"slices"
+
+	"gated/internal/driver"
+	"gated/internal/op"
+)
+
+// Permit is what a test of a driver's own gives in the place of a gate.Permit.
+type Permit interface {
+	Step() op.Step
+	Use(ctx context.Context, now op.Observed) error
+}
+
+// Rehearse does with a test's permit what driver.Run does with a gate's. A driver
+// hands it what its Prepare rests on, because no test can call a driver.Action.
+func Rehearse(ctx context.Context, p Permit, prepare func(context.Context, op.Step, func(func())) (op.Observed,
+	func(context.Context) (driver.Result, error), error)) (driver.Result, error) {
+	step := p.Step()
+	spec, err := op.Lookup(step.Op)
+	if err == nil {
+		err = spec.Check(step.Target, step.Params)
+	}
+	if err != nil {
+		return driver.Result{}, err
+	}
+	var ends []func()
+	defer func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}()
+	now, do, err := prepare(ctx, step, func(end func()) { ends = append(ends, end) })
+	if err == nil {
+		err = p.Use(ctx, now)
+	}
+	if err != nil {
+		return driver.Result{}, err
+	}
+	return do(ctx)
+}

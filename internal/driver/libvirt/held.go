@@ -1,0 +1,297 @@
+package libvirt
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// held is something of the network or of the host that a definition gives to its
+// guest, and that is no file below a disk.
+type held struct {
+	slot string // for people: "vda", "the directory /srv"
+	// Two of different kinds are never the same thing. Of one kind they are compared
+	// by what names both of them.
+	kind   string
+	by     map[string]string
+	file   string // compared as that of a disk is, and with nothing else of this type
+	dir    string // a directory, without links: what lies in it is held with it
+	object string // what is at the end of dir
+	writes bool   // the guest writes it when it runs, and is meant to be the only one
+}
+
+// same reports whether two are the same thing, or might be. By what only one of them is
+// named says nothing of the two.
+func (h held) same(o held) (same, perhaps bool) {
+	if h.dir != "" && o.dir != "" {
+		return h.object != "" && h.object == o.object || inside(h.dir, o.dir) || inside(o.dir, h.dir), false
+	}
+	if h.kind != o.kind {
+		return false, false
+	}
+	both := 0
+	for name, value := range h.by {
+		other, named := o.by[name]
+		if named && other != value {
+			return false, false
+		}
+		if named {
+			both++
+		}
+	}
+	return both > 0, both == 0
+}
+
+// inside reports whether a path is a directory or lies below it; both are resolved.
+func inside(at, dir string) bool { return at == dir || below(at, dir) }
+
+func below(at, dir string) bool {
+	return at != dir && strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// resolved is a path without links, as far as there is something and this daemon may
+// see it.
+func resolved(at string) string {
+	at = filepath.Clean(at)
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		return real
+	}
+	up := filepath.Dir(at)
+	if up == at {
+		return at
+	}
+	return filepath.Join(resolved(up), filepath.Base(at))
+}
+
+// heldXML is what this driver reads of a domain's XML to find these.
+type heldXML struct {
+	NVRAM       originXML       `xml:"os>nvram>source"`
+	Disks       []layerXML      `xml:"devices>disk"`
+	Filesystems []filesystemXML `xml:"devices>filesystem"`
+	Hostdevs    []hostdevXML    `xml:"devices>hostdev"`
+}
+
+// layerXML is a disk, or a layer below one.
+type layerXML struct {
+	Type    string    `xml:"type,attr"`
+	Device  string    `xml:"device,attr"`
+	Source  originXML `xml:"source"`
+	Backing *layerXML `xml:"backingStore"`
+	Mirror  *layerXML `xml:"mirror"`
+	Target  struct {
+		Dev string `xml:"dev,attr"`
+	} `xml:"target"`
+	ReadOnly  *struct{} `xml:"readonly"`
+	Shareable *struct{} `xml:"shareable"`
+}
+
+type filesystemXML struct {
+	Type     string    `xml:"type,attr"`
+	Source   originXML `xml:"source"`
+	ReadOnly *struct{} `xml:"readonly"`
+}
+
+type hostdevXML struct {
+	Type      string    `xml:"type,attr"`
+	Source    originXML `xml:"source"`
+	ReadOnly  *struct{} `xml:"readonly"`
+	Shareable *struct{} `xml:"shareable"`
+}
+
+// originXML is where something comes from, in any of its forms.
+type originXML struct {
+	File     string `xml:"file,attr"`
+	Dev      string `xml:"dev,attr"`
+	Dir      string `xml:"dir,attr"`
+	Path     string `xml:"path,attr"`
+	Socket   string `xml:"socket,attr"`
+	Pool     string `xml:"pool,attr"`
+	Volume   string `xml:"volume,attr"`
+	Protocol string `xml:"protocol,attr"`
+	Name     string `xml:"name,attr"`
+	WWPN     string `xml:"wwpn,attr"`
+	Adapter  struct {
+		Name string `xml:"name,attr"`
+	} `xml:"adapter"`
+	Vendor  idXML      `xml:"vendor"`
+	Product idXML      `xml:"product"`
+	Address addressXML `xml:"address"`
+	Block   string     `xml:"block"`
+}
+
+type idXML struct {
+	ID string `xml:"id,attr"`
+}
+
+type addressXML struct {
+	Domain   string `xml:"domain,attr"`
+	Bus      string `xml:"bus,attr"`
+	Slot     string `xml:"slot,attr"`
+	Function string `xml:"function,attr"`
+	Target   string `xml:"target,attr"`
+	Unit     string `xml:"unit,attr"`
+	Device   string `xml:"device,attr"`
+	UUID     string `xml:"uuid,attr"`
+}
+
+// heldIn finds them in a domain's XML. What is below a disk, or where a copy of it
+// goes to, is not what the guest writes.
+func heldIn(text string) ([]held, error) {
+	x, err := parseXML[heldXML](text)
+	if err != nil {
+		return nil, err
+	}
+	var out []held
+	add := func(h held, ok bool) {
+		if ok {
+			out = append(out, h)
+		}
+	}
+	add(x.NVRAM.network("nvram", true))
+	for _, d := range x.Disks {
+		medium := diskXML{Device: d.Device}.medium()
+		add(d.held(d.Target.Dev, !medium && d.ReadOnly == nil && d.Shareable == nil))
+		for _, below := range []*layerXML{d.Backing, d.Mirror} {
+			for depth := 0; below != nil && depth < maxChain; depth++ {
+				add(below.held(d.Target.Dev, false))
+				below = below.Backing
+			}
+		}
+	}
+	for _, f := range x.Filesystems {
+		add(f.held())
+	}
+	for _, d := range x.Hostdevs {
+		add(d.held())
+	}
+	return out, nil
+}
+
+// files are types of disks whose files are followed, and directories.
+var files = map[string]bool{"": true, "file": true, "block": true}
+
+func (d layerXML) held(slot string, writes bool) (held, bool) {
+	s := d.Source
+	switch {
+	case s == (originXML{}), files[d.Type]:
+		return held{}, false // a drive without a medium is nothing
+	case d.Type == "dir":
+		return directory(slot, s.Dir, writes), true
+	case d.Type == "network":
+		return s.network(slot, writes)
+	case d.Type == "volume":
+		return held{slot: slot, kind: "volume", by: map[string]string{"name": s.Pool + "/" + s.Volume}, writes: writes}, true
+	case d.Type == "nvme":
+		return held{slot: slot, kind: "pci", by: s.Address.pci(), writes: writes}, true
+	case s.Path+s.Dev != "": // vhostuser, vhostvdpa
+		return held{slot: slot, kind: "path", by: map[string]string{"path": resolved(s.Path + s.Dev)}, writes: writes}, true
+	}
+	return held{slot: slot, kind: "a disk of type " + d.Type, writes: writes}, true
+}
+
+// network is a disk that a server has. Two lists of hosts can name one cluster, so the
+// hosts are not compared.
+func (s originXML) network(slot string, writes bool) (held, bool) {
+	if s.Protocol == "" {
+		return held{}, false
+	}
+	name := strings.TrimPrefix(path.Clean("/"+s.Name), "/")
+	switch s.Protocol {
+	case "rbd":
+		name, _, _ = strings.Cut(name, "@") // a snapshot of the image
+	case "iscsi":
+		if name = strings.ToLower(name); !strings.Contains(name, "/") {
+			name += "/0"
+		}
+	}
+	return held{slot: slot, kind: s.Protocol, by: map[string]string{"name": name}, writes: writes}, true
+}
+
+func directory(slot, dir string, writes bool) held {
+	h := held{slot: slot, kind: "directory", dir: resolved(dir), writes: writes}
+	if st, err := statOf(h.dir); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		h.object = fmt.Sprintf("%d:%d:%d", st.Dev_major, st.Dev_minor, st.Ino)
+	}
+	return h
+}
+
+func (f filesystemXML) held() (held, bool) {
+	s, writes := f.Source, f.ReadOnly == nil
+	switch {
+	case s.Dir != "":
+		return directory("the directory "+s.Dir, s.Dir, writes), true
+	case s.Socket != "":
+		return held{slot: "the directory behind " + s.Socket, kind: "path", by: map[string]string{"path": resolved(s.Socket)}, writes: writes}, true
+	case s.File+s.Dev != "":
+		return held{slot: "the file system on " + s.File + s.Dev, file: s.File + s.Dev, writes: writes}, true
+	case s.Volume != "":
+		name := s.Pool + "/" + s.Volume
+		return held{slot: "the volume " + name, kind: "volume", by: map[string]string{"name": name}, writes: writes}, true
+	}
+	return held{}, false
+}
+
+// held is a device of the host. One by its vendor and product may be what another guest
+// names by where it is plugged in.
+func (d hostdevXML) held() (held, bool) {
+	s, a := d.Source, d.Source.Address
+	h := held{kind: d.Type, by: map[string]string{}, writes: d.ReadOnly == nil && d.Shareable == nil}
+	switch {
+	case d.Type == "pci":
+		h.by = a.pci()
+	case d.Type == "usb":
+		if s.Vendor.ID+s.Product.ID != "" {
+			h.by["id"] = number(s.Vendor.ID, 4) + ":" + number(s.Product.ID, 4)
+		}
+		if at := decimal(a.Bus) + "." + decimal(a.Device); at != "0.0" {
+			h.by["at"] = at
+		}
+	case d.Type == "scsi" && s.Protocol != "":
+		h, _ = s.network("", h.writes)
+	case d.Type == "scsi":
+		h.by["at"] = s.Adapter.Name + ":" + decimal(a.Bus) + ":" + decimal(a.Target) + ":" + decimal(a.Unit)
+	case d.Type == "scsi_host":
+		h.by["wwpn"] = strings.ToLower(s.WWPN)
+	case d.Type == "mdev":
+		h.by["uuid"] = strings.ToLower(a.UUID)
+	case strings.TrimSpace(s.Block) != "": // of a container
+		h.file = strings.TrimSpace(s.Block)
+		h.by["at"] = h.file
+	default:
+		return held{}, false
+	}
+	name := h.by["name"]
+	for _, form := range []string{"at", "id", "wwpn", "uuid"} {
+		if name == "" {
+			name = h.by[form]
+		}
+	}
+	h.slot = "the host device " + h.kind + " " + name
+	return h, true
+}
+
+func (a addressXML) pci() map[string]string {
+	return map[string]string{"at": number(a.Domain, 4) + ":" + number(a.Bus, 2) + ":" + number(a.Slot, 2) + "." + number(a.Function, 1)}
+}
+
+// number gives a number of libvirt's, which is decimal or begins with 0x, one spelling in
+// hexadecimal; what is none stays as it is.
+func number(text string, digits int) string {
+	n, err := strconv.ParseUint(orElse(text, "0"), 0, 64)
+	if err != nil {
+		return strings.ToLower(text)
+	}
+	return fmt.Sprintf("%0*x", digits, n)
+}
+
+func decimal(text string) string {
+	n, err := strconv.ParseUint(orElse(text, "0"), 0, 64)
+	if err != nil {
+		return text
+	}
+	return strconv.FormatUint(n, 10)
+}

@@ -1,0 +1,105 @@
+package local
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gated/internal/asunit"
+	"gated/internal/spareuids"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func unitSettings(t *testing.T) map[string]string {
+	t.Helper()
+	s, err := asunit.Settings()
+	require.NoError(t, err)
+	require.Equal(t, "yes", s["NoNewPrivileges"])
+	require.Equal(t, "gated", s["User"])
+	return s
+}
+
+// asADaemon runs the tests that match as the recommended unit runs a daemon: as a user
+// that is not root, with its capabilities, or these. It returns what they printed.
+func asADaemon(t *testing.T, caps, match string) string {
+	t.Helper()
+	needRoot(t, t.Name())
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skipf("%s needs setpriv", t.Name())
+	}
+	uid, _ := spareuids.Next()
+	tmp, err := os.MkdirTemp("/tmp", "daemon")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
+	require.NoError(t, os.Chown(tmp, int(uid), int(uid)))
+	require.NoError(t, os.Chmod(tmp, 0o755))
+	self, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	program := tmp + "/tests"
+	require.NoError(t, os.WriteFile(program, self, 0o755))
+	cmd := asunit.Command(t.Context(), unitSettings(t), uid, caps, program, "-test.v", "-test.count=1", "-test.run="+match)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return string(out)
+}
+
+// TestADaemonThatIsNotRoot does with the capabilities of contrib/systemd/guests.conf
+// what root does.
+func TestADaemonThatIsNotRoot(t *testing.T) {
+	unit := unitSettings(t)
+	require.Equal(t, unit["CapabilityBoundingSet"], unit["AmbientCapabilities"], "nothing that a guest's program could get back")
+	for _, c := range needed {
+		require.Contains(t, strings.Fields(unit["AmbientCapabilities"]), c.name)
+	}
+	require.Len(t, strings.Fields(unit["AmbientCapabilities"]), len(needed), "and nothing more than is needed")
+	names := []string{"TestEachGuestHasAUIDOfItsOwn", "TestAUIDIsNotUsedAgain", "TestAStopFindsWhatHidItself", "TestDataWithANameElsewhereIsNotGiven",
+		"TestNoEscape", "TestEachLayerStands", "TestSnapshotRestoreWipe", "TestAmbientIsDropped", "TestSIGKILLAfterTheGrace"}
+	out := asADaemon(t, unitSettings(t)["AmbientCapabilities"], "^("+strings.Join(names, "|")+")$")
+	for _, name := range names {
+		require.Contains(t, out, "--- PASS: "+name+" ")
+	}
+}
+
+// TestADaemonWithoutCapabilities is told which it lacks.
+func TestADaemonWithoutCapabilities(t *testing.T) {
+	if os.Geteuid() == 0 {
+		require.Contains(t, asADaemon(t, "", "^"+t.Name()+"$"), "--- PASS: "+t.Name()+" ")
+		require.Contains(t, asADaemon(t, "CAP_SETUID CAP_SETGID", "^"+t.Name()+"$"), "--- PASS: "+t.Name()+" ")
+		return
+	}
+	without, err := lacking()
+	require.NoError(t, err)
+	if len(without) == 0 {
+		t.Skip("TestADaemonWithoutCapabilities needs a user without them")
+	}
+	err = checkRange(UIDRange{1 << 30, 1<<30 + 1})
+	require.ErrorContains(t, err, strings.Join(without, ", "))
+	require.Contains(t, without, "CAP_CHOWN")
+}
+
+// TestAmbientIsDropped: what the daemon starts gets none of its capabilities.
+func TestAmbientIsDropped(t *testing.T) {
+	needUIDs(t)
+	ambient := func() string {
+		out, err := exec.Command("/bin/grep", "CapAmb", "/proc/self/status").Output()
+		require.NoError(t, err)
+		return strings.TrimPrefix(strings.TrimSpace(string(out)), "CapAmb:\t")
+	}
+	if os.Geteuid() != 0 {
+		require.NotEqual(t, "0000000000000000", ambient(), "it was given some")
+	}
+	require.NoError(t, DropAmbient())
+	for range 20 { // on whichever thread
+		require.Equal(t, "0000000000000000", ambient())
+	}
+	w := newWorld(t)
+	w.do("create", "web", "command", "sleep", "state", "running")
+	w.waitUp("web")
+	require.NotEqual(t, own(), w.runsAs("web"), "guests become their users all the same")
+	_, err := unix.Getpgid(w.process("web").run.PID)
+	require.NoError(t, err)
+}

@@ -1,0 +1,275 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"gated/internal/proc"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxReads bounds the environments that are read at once, with those whose
+	// read does not come back: each holds a thread.
+	maxReads = 64
+	// seekWait bounds one look at all processes.
+	seekWait = 5 * time.Second
+	// execTries bounds the further looks at a process that is between two
+	// programs: 1, 2, 4 ms later and so on, 255 ms in all.
+	execTries = 8
+	// overflowUID is the owner of a process whose uid has no number here.
+	overflowUID = 65534
+)
+
+// seeker finds the processes that carry a guest's mark. The kernel reads an
+// environment out of the process' own memory, and a process can hold that up. So
+// only processes of the uids that a guest can have are read, side by side and for
+// a bounded time: others' processes cost a look at whose they are.
+type seeker struct {
+	environ func(pid int) ([]byte, error) // of a process
+	wait    time.Duration                 // for one look at all processes
+	reads   chan struct{}                 // a place for each read that is under way
+
+	mu   sync.Mutex
+	slow map[int]*reading // that were given up and have not come back, by process
+}
+
+func newSeeker() *seeker {
+	return &seeker{environ: environ, wait: seekWait, reads: make(chan struct{}, maxReads), slow: map[int]*reading{}}
+}
+
+func environ(pid int) ([]byte, error) { return os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") }
+
+// sought is what a look at all processes is for.
+type sought struct {
+	marks map[string]bool
+	uids  map[uint32]bool // that a process with such a mark can have
+
+	// own are marks by the uid that one guest alone has; the uid 0 is of none. A
+	// process that has it is found by that, whatever its environment says.
+	own map[uint32]string
+}
+
+// marked returns pidfds of all processes whose environment at their last exec had
+// one of the marks, by mark. Processes that may not be looked into are skipped.
+// With an error, which says why some were not looked at, come those that were
+// found; the caller closes them.
+func (s *seeker) marked(ctx context.Context, want sought) (map[string][]*proc.FD, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	found := map[string][]*proc.FD{}
+	pids, err := candidates(bounded, want, found)
+	for try := 0; err == nil && len(pids) > 0; try++ {
+		if pids, err = s.look(bounded, pids, want.marks, found); err != nil || try == execTries {
+			break
+		}
+		if len(pids) > 0 { // there is nothing to wait on for the end of an exec
+			select {
+			case <-time.After(time.Millisecond << try):
+			case <-bounded.Done():
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return found, ctx.Err()
+	}
+	return found, err
+}
+
+// look reads the environments of processes and adds to found what carries a mark.
+// It returns the processes that are between two programs.
+func (s *seeker) look(ctx context.Context, pids []int, marks map[string]bool, found map[string][]*proc.FD) (between []int, err error) {
+	envs, err := s.read(ctx, pids)
+	for pid, env := range envs {
+		if len(env) == 0 {
+			if mid, _ := proc.MidExec(pid); mid {
+				between = append(between, pid)
+			}
+		}
+		mark := markIn(env)
+		if !marks[mark] {
+			continue
+		}
+		p, e := proc.OpenPID(pid)
+		if p == nil {
+			err = errors.Join(err, e) // nil where it ended
+			continue
+		}
+		again, e := s.read(ctx, []int{pid})
+		if markIn(again[pid]) != mark || p.Ended() {
+			p.Close()
+			err = errors.Join(err, e)
+			continue
+		}
+		found[mark] = append(found[mark], p) // still the one that the pidfd is of
+	}
+	return between, err
+}
+
+// reading is one read of a process' environment.
+type reading struct {
+	pid  int
+	env  []byte
+	done bool // guarded by seeker.mu
+}
+
+// read reads the environments of processes, side by side. The error is about
+// those that did not let themselves be read before ctx ended; one that may not be
+// read has none.
+func (s *seeker) read(ctx context.Context, pids []int) (map[int][]byte, error) {
+	out := make(chan *reading, len(pids))
+	envs := make(map[int][]byte, len(pids))
+	var begun []*reading
+	for _, pid := range pids {
+		if s.isSlow(pid) {
+			continue
+		}
+		select {
+		case s.reads <- struct{}{}:
+			r := &reading{pid: pid}
+			begun = append(begun, r)
+			go func() {
+				r.env, _ = s.environ(pid)
+				s.ended(r)
+				out <- r
+			}()
+		case <-ctx.Done():
+		}
+	}
+	for n := 0; n < len(begun) && ctx.Err() == nil; n++ {
+		select {
+		case r := <-out:
+			envs[r.pid] = r.env
+		case <-ctx.Done():
+		}
+	}
+	s.giveUp(begun)
+	if n := len(pids) - len(envs); n > 0 {
+		return envs, fmt.Errorf("%d processes do not let their environment be read, process %d for one", n, missing(pids, envs))
+	}
+	return envs, nil
+}
+
+func missing(pids []int, envs map[int][]byte) int {
+	for _, pid := range pids {
+		if _, ok := envs[pid]; !ok {
+			return pid
+		}
+	}
+	return 0
+}
+
+// isSlow reports whether a read of the process was given up and has not come
+// back: another one would hold another thread.
+func (s *seeker) isSlow(pid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow[pid] != nil
+}
+
+// ended takes note that a read came back.
+func (s *seeker) ended(r *reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	<-s.reads
+	r.done = true
+	if s.slow[r.pid] == r {
+		delete(s.slow, r.pid)
+	}
+}
+
+// giveUp takes note of which reads did not come back.
+func (s *seeker) giveUp(all []*reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range all {
+		if !r.done {
+			s.slow[r.pid] = r
+		}
+	}
+}
+
+// markIn returns the mark in an environment, or "".
+func markIn(env []byte) string {
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if bytes.HasPrefix(kv, []byte(markVar+"=")) {
+			return string(kv)
+		}
+	}
+	return ""
+}
+
+// candidates adds to found the processes that one guest's own uid tells, and
+// returns those of the other uids, but for this process.
+func candidates(ctx context.Context, want sought, found map[string][]*proc.FD) ([]int, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return nil, errors.New("there are too many processes to look at them all in time")
+		}
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		uid := uidOf(pid)
+		switch mark := want.own[uid]; {
+		case mark != "" && uid != 0:
+			p, err := openOf(pid, uid)
+			if err != nil {
+				return nil, err
+			}
+			if p != nil {
+				found[mark] = append(found[mark], p)
+			}
+		case want.uids[uid]:
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// openOf opens the process that has the pid if it has the uid, and has not ended.
+func openOf(pid int, uid uint32) (*proc.FD, error) {
+	p, err := proc.OpenPID(pid)
+	if p == nil {
+		return nil, err // nil where it ended
+	}
+	if uidOf(pid) != uid || p.Ended() {
+		p.Close()
+		return nil, nil
+	}
+	return p, nil
+}
+
+// uidOf returns the uid of a process, overflowUID where there is none.
+func uidOf(pid int) uint32 {
+	var at unix.Stat_t
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &at) != nil {
+		return overflowUID
+	}
+	if at.Uid != 0 && at.Uid != overflowUID {
+		return at.Uid
+	}
+	// What may not be dumped belongs to root there, whoever runs it (proc(5)).
+	uid, err := proc.UID(pid)
+	if err != nil {
+		return overflowUID
+	}
+	return uid
+}

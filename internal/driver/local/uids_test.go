@@ -1,0 +1,291 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gated/internal/op"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func own() uint32 { return uint32(os.Geteuid()) }
+
+// ownerOf is the uid that something of a guest's belongs to.
+func (w *world) ownerOf(parts ...string) uint32 {
+	w.t.Helper()
+	info, err := os.Lstat(w.path(parts...))
+	require.NoError(w.t, err)
+	return info.Sys().(*syscall.Stat_t).Uid
+}
+
+// runsAs is the real uid, or gid, of a guest's process, after a look that all four
+// are the same and that it has no other group.
+func (w *world) runsAs(name string) uint32 {
+	w.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process(name).run.PID))
+	require.NoError(w.t, err)
+	var uid uint32
+	for line := range strings.Lines(string(b)) {
+		key, rest, _ := strings.Cut(line, ":")
+		f := strings.Fields(rest)
+		switch key {
+		case "Uid", "Gid":
+			require.Equal(w.t, []string{f[0], f[0], f[0], f[0]}, f)
+			n := 0
+			_, err := fmt.Sscan(f[0], &n)
+			require.NoError(w.t, err)
+			require.True(w.t, uid == 0 || uid == uint32(n))
+			uid = uint32(n)
+		case "Groups":
+			require.Empty(w.t, f)
+		case "CapEff", "CapPrm", "CapInh", "CapAmb":
+			require.Equal(w.t, []string{"0000000000000000"}, f)
+		case "NoNewPrivs":
+			require.Equal(w.t, []string{"1"}, f)
+		}
+	}
+	return uid
+}
+
+// TestEachGuestHasAUIDOfItsOwn, and keeps it whatever happens to it.
+func TestEachGuestHasAUIDOfItsOwn(t *testing.T) {
+	needUIDs(t)
+	w := newWorld(t)
+	w.do("create", "web", "command", "sleep")
+	w.write("one", "web", dataDir, "sub", "file")
+	require.NoError(t, os.Symlink("file", w.path("web", dataDir, "sub", "link")))
+	w.do("snapshot", "web", "snapshot", "before")
+	require.Equal(t, own(), w.ownerOf("web", dataDir), "what never ran needs none")
+	w.do("start", "web")
+	w.waitUp("web")
+	uid := w.runsAs("web")
+	require.True(t, w.cfg.GuestUIDs.has(uid), uid)
+	for _, path := range []string{"", "sub", "sub/file", "sub/link", "up"} {
+		require.Equal(t, uid, w.ownerOf("web", dataDir, path), path)
+	}
+	require.Equal(t, own(), w.ownerOf("web", guestFile))
+	require.Equal(t, own(), w.ownerOf("web"))
+
+	w.do("create", "db", "command", "sleep", "state", "running")
+	w.waitUp("db")
+	require.NotEqual(t, uid, w.runsAs("db"))
+
+	w.do("restore", "web", "snapshot", "before")
+	require.Equal(t, own(), w.ownerOf("web", dataDir, "sub", "file"), "as it was then")
+	w.do("start", "web")
+	w.waitUp("web")
+	require.Equal(t, uid, w.runsAs("web"))
+	require.Equal(t, uid, w.ownerOf("web", dataDir, "sub", "file"))
+	w.do("wipe", "web")
+	require.Equal(t, uid, w.ownerOf("web", dataDir))
+	w.do("start", "web")
+	w.waitUp("web")
+	require.Equal(t, uid, w.runsAs("web"))
+	w.restart()
+	require.Equal(t, uid, w.process("web").uid, "a new daemon knows it")
+	w.do("destroy", "web")
+	w.restart()
+	w.do("undelete", "web")
+	w.do("start", "web")
+	w.waitUp("web")
+	require.Equal(t, uid, w.runsAs("web"))
+}
+
+// TestAUIDIsNotUsedAgain while a file of it can be left: live, in the trash whole or
+// in part, or under a name that no record explains; nor while a process has it.
+func TestAUIDIsNotUsedAgain(t *testing.T) {
+	needUIDs(t)
+	w := newWorld(t, func(c *Config) { c.GuestUIDs.Last = c.GuestUIDs.First + 1 })
+	start := func(name string) error {
+		w.do("create", name, "command", "sleep")
+		return w.try("start", name)
+	}
+	full := func(why string) {
+		t.Helper()
+		err := start("new")
+		require.ErrorIs(t, err, op.OverLimit, why)
+		w.do("destroy", "new")
+	}
+	require.NoError(t, start("a"))
+	require.NoError(t, start("b"))
+	full("both run")
+	a, b := w.runsAs("a"), w.runsAs("b")
+	w.do("destroy", "a")
+	full("one is in the trash")
+	w.restart()
+	full("and the daemon was restarted")
+
+	// Records and the table are lost; the trees say enough.
+	for _, path := range entries(t, w.path(trashDir)) {
+		if strings.HasPrefix(path, "a~") && strings.HasSuffix(path, recordExt) {
+			require.NoError(t, os.Remove(w.path(trashDir, path)))
+		}
+	}
+	require.NoError(t, os.Remove(w.path(uidsFile)))
+	w.restart()
+	full("its record is lost")
+	for _, path := range entries(t, w.path(trashDir)) {
+		if strings.HasPrefix(path, "a~") {
+			require.NoError(t, os.RemoveAll(w.path(trashDir, path)))
+		}
+	}
+
+	// A part that was taken out of use outlives its guest.
+	require.NoError(t, start("c"))
+	require.Equal(t, a, w.runsAs("c"))
+	w.do("wipe", "c")
+	for _, path := range entries(t, w.path(trashDir)) {
+		if !strings.Contains(path, "part") {
+			require.NoError(t, os.RemoveAll(w.path(trashDir, path)))
+		}
+	}
+	require.NoError(t, os.RemoveAll(w.path("c")))
+	full("a part is in the trash")
+	w.pass(DefaultTrashKeep + time.Second)
+	require.NoError(t, w.d.Sweep(w.ctx))
+
+	// A process that nobody knows of has it.
+	stray := w.strayOf(a)
+	full("a process has it")
+	require.NoError(t, unix.Kill(stray, unix.SIGKILL))
+	waitFor(t, "the stray's end", func() bool { return unix.Kill(stray, 0) != nil })
+	require.NoError(t, start("d"))
+	require.Equal(t, a, w.runsAs("d"))
+	require.Equal(t, b, w.runsAs("b"))
+}
+
+// strayOf starts a process of a uid that no guest knows of.
+func (w *world) strayOf(uid uint32) int {
+	w.t.Helper()
+	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Env: []string{}, Dir: "/",
+		Sys: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}})
+	require.NoError(w.t, err)
+	go func() { _, _ = p.Wait() }() // it is killed
+	w.t.Cleanup(func() { _ = p.Kill() })
+	return p.Pid
+}
+
+// TestAStopFindsWhatHidItself: a process that left its session and emptied its
+// environment still has the guest's uid.
+func TestAStopFindsWhatHidItself(t *testing.T) {
+	needUIDs(t)
+	w := newWorld(t, withCommand("hides", sh(`setsid env -i /bin/sh -c 'echo $$ > hidden; exec sleep 1000' &
+		while ! [ -s hidden ]; do :; done; echo up > up; exec sleep 1001`)))
+	w.do("create", "web", "command", "hides", "state", "running")
+	w.waitUp("web")
+	hidden := w.pidIn("web", dataDir, "hidden")
+	require.True(t, exists(hidden))
+	w.do("stop", "web")
+	waitFor(t, "the end of what hid itself", func() bool { return !exists(hidden) })
+
+	// Also where the leader ended while no daemon watched.
+	w.do("start", "web")
+	w.waitUp("web")
+	hidden = w.pidIn("web", dataDir, "hidden")
+	leader := w.process("web").run.PID
+	require.NoError(t, w.d.Close())
+	require.NoError(t, unix.Kill(leader, unix.SIGKILL))
+	w.open()
+	waitFor(t, "the end of what hid itself", func() bool { return !exists(hidden) })
+}
+
+// TestDataWithANameElsewhereIsNotGiven: to make it the guest's would give away a
+// file that is somebody else's as well.
+func TestDataWithANameElsewhereIsNotGiven(t *testing.T) {
+	needUIDs(t)
+	w := newWorld(t)
+	w.do("create", "web", "command", "sleep")
+	w.write("one", "web", dataDir, "first")
+	outside := filepath.Join(filepath.Dir(w.root), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte("precious"), 0o600))
+	require.NoError(t, os.Link(outside, w.path("web", dataDir, "shared")))
+	err := w.try("start", "web")
+	require.ErrorIs(t, err, op.Conflict)
+	require.ErrorContains(t, err, "shared")
+	for _, parts := range [][]string{{"web", dataDir}, {"web", dataDir, "first"}, {"web", dataDir, "shared"}} {
+		require.Equal(t, own(), w.ownerOf(parts...), parts)
+	}
+
+	// Two names inside are the guest's own business.
+	require.NoError(t, os.Remove(w.path("web", dataDir, "shared")))
+	require.NoError(t, os.Mkdir(w.path("web", dataDir, "sub"), 0o700))
+	require.NoError(t, os.Link(w.path("web", dataDir, "first"), w.path("web", dataDir, "sub", "second")))
+	device := w.path("web", dataDir, "null")
+	mknod := unix.Mknod(device, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+	w.do("start", "web")
+	require.Equal(t, w.runsAs("web"), w.ownerOf("web", dataDir, "sub", "second"))
+	if os.Geteuid() == 0 {
+		require.NoError(t, mknod)
+		require.Equal(t, own(), w.ownerOf("web", dataDir, "null"), "a device is nobody's data")
+	}
+	info, err := os.Lstat(outside)
+	require.NoError(t, err)
+	require.Equal(t, own(), info.Sys().(*syscall.Stat_t).Uid)
+}
+
+// TestATableThatCannotBeReadIsRefused: to begin a new one would give uids again.
+func TestATableThatCannotBeReadIsRefused(t *testing.T) {
+	needUIDs(t)
+	w := newWorld(t)
+	w.do("create", "web", "command", "sleep", "state", "running")
+	w.do("stop", "web")
+	good := w.content(uidsFile)
+	require.NoError(t, w.d.Close())
+	for _, bad := range []string{"", "{", `{"next":1,"held":{"a":5,"b":5}}`, `{"next":1}`, `{"next":1,"held":{"a":0}}`, `{"next":1,"held":{"../x":7}}`,
+		`{"next":1,"held":{},"more":1}`} {
+		w.write(bad, uidsFile)
+		_, err := New(w.cfg)
+		require.ErrorIs(t, err, op.Conflict, bad)
+	}
+	w.write(good, uidsFile)
+	w.open()
+}
+
+// TestRangesThatAreRefused: one that has the daemon's own uid in it or that user
+// name spaces of others reach.
+func TestRangesThatAreRefused(t *testing.T) {
+	require.ErrorIs(t, checkRange(UIDRange{own(), own() + 5}), op.BadParams)
+	r := UIDRange{1000, 1009}
+	for line, bad := range map[string]bool{
+		"alice:1009:1": true, "alice:1010:1": false, "alice:990:10": false, "alice:990:11": true, "alice:1:100000": true,
+		"# alice:1000:1": true, "alice:1000:0": false, "alice:x:1": false, "alice:1000": false, "1000:4294967295:1": false,
+	} {
+		require.Equal(t, bad, overlap("bob:5000:5\n"+line+"\n", r) != "", line)
+	}
+}
+
+// FuzzParseUIDs: what is read is written as the same again, and gives no uid twice.
+func FuzzParseUIDs(f *testing.F) {
+	f.Add([]byte(`{"next":7,"held":{"birth-1":5,"birth-2":6}}`))
+	f.Add([]byte(`{"next":0,"held":{}}`))
+	f.Add([]byte(`{"next":-1,"held":{"a":4294967296}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		table, err := parseUIDs(b)
+		if err != nil {
+			return
+		}
+		seen := map[uint32]bool{}
+		for uuid, uid := range table.Held {
+			require.NoError(t, checkBirth(uuid))
+			require.False(t, seen[uid])
+			require.NotZero(t, uid)
+			seen[uid] = true
+		}
+		root, err := openDir(t.TempDir())
+		require.NoError(t, err)
+		defer root.close()
+		require.NoError(t, table.write(root))
+		again, err := root.read(uidsFile)
+		require.NoError(t, err)
+		same, err := parseUIDs(again)
+		require.NoError(t, err)
+		require.Equal(t, table, same)
+	})
+}

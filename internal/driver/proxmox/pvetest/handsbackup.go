@@ -1,0 +1,55 @@
+package pvetest
+
+import (
+	"slices"
+	"strings"
+)
+
+// BackUp backs a guest up and then prunes by the storage's retention, as a backup
+// job of the cluster does.
+func (c *Cluster) BackUp(vmid int, storage string) {
+	c.with(vmid, func(g *guest) {
+		s := c.storages[storage]
+		if s == nil {
+			c.t.Errorf("pvetest: BackUp: there is no storage %s", storage)
+			return
+		}
+		c.backUp(g, s, call{})
+		c.prune(g, s, s.KeepLast)
+	})
+}
+
+// prune deletes the guest's oldest backups beyond keep; 0 keeps all.
+func (c *Cluster) prune(g *guest, s *Storage, keep int) {
+	all := c.prunable(g, s)
+	if keep == 0 || len(all) <= keep {
+		return
+	}
+	for _, v := range all[keep:] {
+		delete(c.volumes, v.ID)
+	}
+}
+
+// Backups are the backups of a guest, by id.
+func (c *Cluster) Backups(vmid int) []Volume {
+	var out []Volume
+	for _, v := range c.Volumes(vmid) {
+		if v.Content == "backup" {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b Volume) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Protect protects a backup by other hands, which write notes.
+func (c *Cluster) Protect(id, notes string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.volumes[id]
+	if v == nil {
+		c.t.Errorf("pvetest: Protect: there is no volume %s", id)
+		return
+	}
+	v.Protected, v.Notes = true, notes
+}

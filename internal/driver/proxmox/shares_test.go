@@ -1,0 +1,119 @@
+package proxmox_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/driver/drivertest"
+	"gated/internal/op"
+)
+
+// waits submits a step that has to wait for a signature, and returns why.
+func (w *world) waits(a op.Ask) string {
+	w.t.Helper()
+	j, err := w.Submit(drivertest.Hub, a)
+	require.NoError(w.t, err)
+	w.Reconcile()
+	s := w.Step(j.Steps[0].ID)
+	require.Equal(w.t, op.StatePending, s.State, "%s %s", s.Code, s.Detail)
+	return s.Verdict.Why
+}
+
+// Two systems that write one disk destroy what is on it, so the start of the second
+// is no benign step, whichever of the two is asked for.
+func TestAStartThatWritesAnothersDiskWaits(t *testing.T) {
+	either(t, func(t *testing.T, kind string) {
+		w := newWorld(t, kind)
+		db, thief := w.ours("db"), w.ours("thief")
+		w.Done(drivertest.Hub, guestAsk("start", "db"))
+		key := secondDisk[kind]
+		value := "local-lvm:vm-" + num(db) + "-disk-0,size=1G"
+		if kind == "lxc" {
+			value += ",mp=/srv"
+		}
+		w.Set(thief, map[string]string{key: value})
+		why := w.waits(guestAsk("start", "thief"))
+		require.Contains(t, why, "it would write "+key)
+		require.Contains(t, why, "the guest "+num(db))
+		require.Equal(t, "stopped", w.Look("thief").Running)
+		require.Contains(t, w.waits(guestAsk("restart", "thief")), "it would write "+key, "a restart starts what stands still")
+
+		require.Contains(t, w.waits(guestAsk("restart", "db")), "the guest "+num(thief), "what is configured takes effect with it")
+		w.Done(drivertest.Hub, guestAsk("stop", "db"))
+		require.Contains(t, w.waits(guestAsk("start", "db")), "the guest "+num(thief))
+	})
+}
+
+// A disk that a guest keeps without using it is that guest's data all the same.
+func TestAStartThatWritesAnUnusedDiskOfAnotherWaits(t *testing.T) {
+	w := newWorld(t, "qemu")
+	db, thief := w.ours("db"), w.ours("thief")
+	w.Set(db, map[string]string{"unused0": "local-lvm:vm-" + num(db) + "-disk-7"})
+	w.Set(thief, map[string]string{"scsi1": "local-lvm:vm-" + num(db) + "-disk-7,size=1G"})
+	require.Contains(t, w.waits(guestAsk("start", "thief")), "scsi1")
+	w.Done(drivertest.Hub, guestAsk("start", "db"))
+}
+
+// A copy keeps the lines that give a guest a directory or a device of the node, and
+// its start would write what the original keeps there.
+func TestACopyWithADirectoryOfTheNodeWaits(t *testing.T) {
+	for key, value := range map[string]string{"virtiofs0": "dirid=srv,cache=auto", "hostpci0": "0000:01:00.0,pcie=1", "usb0": "host=1234:5678"} {
+		t.Run(key, func(t *testing.T) {
+			w := newWorld(t, "qemu")
+			db := w.ours("db")
+			w.Set(db, map[string]string{key: value})
+			w.Done(drivertest.Hub, guestAsk("start", "db"))
+			w.Done(drivertest.Hub, guestAsk("stop", "db"))
+			w.Done(drivertest.Hub, guestAsk("clone", "copy", "from", "db"))
+			require.Contains(t, w.waits(guestAsk("start", "copy")), key)
+		})
+	}
+}
+
+// One device of a node has several spellings, and a directory is in another.
+func TestSpellingsOfOneShare(t *testing.T) {
+	for _, c := range []struct{ key, db, thief string }{
+		{"hostpci0", "0000:01:00.0,pcie=1", "01:00.0,pcie=1"}, {"hostpci0", "host=0000:01:00.1", "01:00"}, {"hostpci0", "0000:02:00.0;0000:01:00.0", "01:00.0"},
+		{"usb0", "host=0x1234:0x5678", "1234:5678"}, {"virtiofs0", "dirid=srv", "srv,cache=auto"},
+	} {
+		w := newWorld(t, "qemu")
+		db, thief := w.ours("db"), w.ours("thief")
+		w.Set(db, map[string]string{c.key: c.db})
+		w.Set(thief, map[string]string{c.key: c.thief})
+		require.Contains(t, w.waits(guestAsk("start", "thief")), c.key, c.thief)
+	}
+	for _, dir := range []string{"/srv/", "/srv/db", "/srv/../srv", "/"} {
+		w := newWorld(t, "lxc")
+		db, thief := w.ours("db"), w.ours("thief")
+		w.Set(db, map[string]string{"mp0": "/srv,mp=/mnt"})
+		w.Set(thief, map[string]string{"mp0": dir + ",mp=/mnt"})
+		require.Contains(t, w.waits(guestAsk("start", "thief")), "mp0", dir)
+	}
+}
+
+// What an operator signs is what the start would write then: one more guest that has
+// the same is another question.
+func TestSharesAreSigned(t *testing.T) {
+	w := newWorld(t, "qemu")
+	test, web, prod := w.ours("test"), w.ours("web"), w.ours("prod")
+	for _, vmid := range []int{test, web} {
+		w.Set(vmid, map[string]string{"virtiofs0": "dirid=srv"})
+	}
+	r := w.Approved(drivertest.Hub, guestAsk("start", "web"))
+	w.Set(prod, map[string]string{"virtiofs0": "dirid=srv"})
+	_, err := w.run(r.ID)
+	require.ErrorIs(t, err, op.StaleTarget)
+	require.Equal(t, "stopped", w.Look("web").Running)
+}
+
+// What is nobody else's starts without a signature, also beside guests that have
+// something of the node.
+func TestAStartBesideOthersIsBenign(t *testing.T) {
+	w := newWorld(t, "qemu")
+	a, b := w.ours("a"), w.ours("b")
+	w.Set(a, map[string]string{"usb0": "spice", "serial0": "socket", "hostpci0": "0000:01:00.0", "args": "-cpu host"})
+	w.Set(b, map[string]string{"usb0": "spice", "serial0": "socket", "hostpci0": "0000:01:00.1", "args": "-cpu host", "ide2": "local:iso/debian.iso,media=cdrom"})
+	w.Done(drivertest.Hub, guestAsk("start", "a"))
+	w.Done(drivertest.Hub, guestAsk("start", "b"))
+}

@@ -1,0 +1,111 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/gate"
+	"gated/internal/op"
+)
+
+// stage is a driver that writes down what is asked of it.
+type stage struct {
+	Driver
+	did    []string
+	panics string // where
+}
+
+func (s *stage) note(what string) {
+	s.did = append(s.did, what)
+	if s.panics == what {
+		panic(what)
+	}
+}
+
+func (s *stage) Prepare(_ context.Context, _ op.Step, cleanup func(func())) (op.Observed, Action, error) {
+	cleanup(func() { s.note("end 1") })
+	cleanup(func() { s.note("end 2") })
+	s.note("prepare")
+	return op.Observed{}, Does(func(context.Context) (Result, error) { s.note("act"); return Result{}, nil }), nil
+}
+
+// Without a permit of a gate, a driver is not even asked.
+func TestNoPermitNoEffect(t *testing.T) {
+	s := &stage{}
+	_, err := Run(t.Context(), gate.Permit{}, s)
+	require.ErrorIs(t, err, op.NotAllowed)
+	require.Empty(t, s.did)
+}
+
+// destroys stands for a permit whose use the gate answers as the test has it.
+type destroys struct{ answer error }
+
+func (destroys) Step() op.Step {
+	return op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "web"}, Params: op.Params{}}
+}
+func (d destroys) Use(context.Context, op.Observed) error { return d.answer }
+
+func TestActionsRunAfterTheirPermitWasUsed(t *testing.T) {
+	no := errors.New("no")
+	for what, c := range map[string]struct {
+		answer error
+		panics string
+		did    []string
+	}{
+		"a permit that may be used":   {nil, "", []string{"prepare", "act", "end 2", "end 1"}},
+		"a permit that is refused":    {no, "", []string{"prepare", "end 2", "end 1"}},
+		"a driver that panics":        {nil, "prepare", []string{"prepare", "end 2", "end 1"}},
+		"an action that panics":       {nil, "act", []string{"prepare", "act", "end 2", "end 1"}},
+		"a panic as it is cleaned up": {nil, "end 2", []string{"prepare", "act", "end 2", "end 1"}},
+	} {
+		s := &stage{panics: c.panics}
+		var log bytes.Buffer
+		_, err := run(t.Context(), destroys{c.answer}, Contain(s, slog.New(slog.NewTextHandler(&log, nil))), gate.Permit{})
+		require.Equal(t, c.did, s.did, what)
+		switch c.panics {
+		case "":
+			require.Equal(t, c.answer, err, what)
+			require.Empty(t, log.String(), what)
+		case "end 2":
+			require.NoError(t, err, "what was done was done")
+			require.Contains(t, log.String(), "panic=\"end 2\"", what)
+		default:
+			require.ErrorIs(t, err, ErrPanic, what)
+			require.Contains(t, log.String(), "run_test.go", "the stack")
+		}
+	}
+}
+
+func TestAnActionAroundAnother(t *testing.T) {
+	s := &stage{}
+	_, act, err := s.Prepare(t.Context(), op.Step{}, func(func()) {})
+	require.NoError(t, err)
+	twice := Around(act, func(ctx context.Context, do func(context.Context) (Result, error)) (Result, error) {
+		s.note("before")
+		_, err := do(ctx)
+		require.NoError(t, err)
+		return do(ctx)
+	})
+	_, err = twice.do(t.Context(), gate.Permit{})
+	require.ErrorIs(t, err, op.Internal)
+	require.Equal(t, []string{"prepare", "before", "act"}, s.did, "what a permit is for is done once")
+	require.Nil(t, Around(Action{}, nil).do)
+	require.Nil(t, Does(nil).do, "Run refuses it before it uses the permit")
+}
+
+// A driver that forgets its action costs no approval.
+func TestNoActionUsesNoPermit(t *testing.T) {
+	_, err := run(t.Context(), destroys{errors.New("it was used")}, forgetful{}, gate.Permit{})
+	require.ErrorIs(t, err, op.Internal)
+}
+
+type forgetful struct{}
+
+func (forgetful) Prepare(context.Context, op.Step, func(func())) (op.Observed, Action, error) {
+	return op.Observed{}, Action{}, nil
+}

@@ -1,0 +1,296 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/audit"
+	"gated/internal/gate"
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// limited is a world whose gate has quotas.
+func limited(t *testing.T, q gate.Quotas, room gate.Room) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.quotas, w.room = q, room
+	w.restart()
+	return w
+}
+
+// spent is what the gate counted for a requester within the last hour.
+func (w *world) spent(who string) (n int64) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) {
+		n, err = journal.Spent(tx, who, w.clock.Now().Now.Add(-time.Hour))
+		return err
+	}))
+	return n
+}
+
+// size is what the database takes on disk, in bytes.
+func (w *world) size() (n int64) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) error {
+		return tx.QueryRow(`SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`).Scan(&n)
+	}))
+	return n
+}
+
+// heavy is a submission of a guest with labels of so many bytes.
+func heavy(by op.Requester, i, bytes int) op.Submission {
+	labels := map[string]any{}
+	for n := 0; n < bytes; n += 256 {
+		labels[fmt.Sprintf("l%d", n)] = strings.Repeat("x", 250)
+	}
+	return op.Submission{Requester: by, Reason: "test", Steps: []op.Ask{ask("guest.create", fmt.Sprintf("n%d", i), "labels", labels)}}
+}
+
+func TestJournalQuotaBelowAtAndAbove(t *testing.T) {
+	w := limited(t, gate.Quotas{JournalBytes: 1 << 40}, nil)
+	_, err := w.gate.Submit(w.ctx, heavy(hub, 0, 16<<10))
+	require.NoError(t, err)
+	one := w.spent("uid:1000")
+	require.Greater(t, one, int64(32<<10), "the labels are in the journal and in the audit log")
+
+	w.quotas.JournalBytes = 3 * one
+	w.restart()
+	_, err = w.gate.Submit(w.ctx, heavy(hub, 1, 16<<10))
+	require.NoError(t, err, "below")
+	_, err = w.gate.Submit(w.ctx, heavy(hub, 2, 16<<10))
+	require.NoError(t, err, "at")
+	require.Equal(t, 3*one, w.spent("uid:1000"))
+	_, err = w.gate.Submit(w.ctx, heavy(hub, 3, 16<<10))
+	require.ErrorIs(t, err, op.OverLimit, "above")
+	require.NotEmpty(t, op.AsRefusal(err).Hint)
+	w.restart()
+	_, err = w.gate.Submit(w.ctx, heavy(hub, 3, 0))
+	require.ErrorIs(t, err, op.OverLimit, "a restart gives no new quota")
+
+	for _, agent := range []string{"a#1", "b#2"} {
+		by := hub
+		by.Agent = agent
+		_, err = w.gate.Submit(w.ctx, heavy(by, 3, 0))
+		require.ErrorIs(t, err, op.OverLimit, "an agent has a part of its uid's quota")
+	}
+	other := op.Requester{Source: op.SourceAPI, UID: 1001}
+	_, err = w.gate.Submit(w.ctx, heavy(other, 4, 16<<10))
+	require.NoError(t, err, "another uid has its own")
+	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
+	require.NoError(t, err, "a desired set has its own")
+	require.NotZero(t, w.spent("desired:fleet"))
+
+	w.pass(time.Hour + journal.SpentSlot)
+	_, err = w.gate.Submit(w.ctx, heavy(hub, 5, 16<<10))
+	require.NoError(t, err, "an hour later")
+}
+
+func TestNoLookForACallerWithoutQuota(t *testing.T) {
+	w := limited(t, gate.Quotas{JournalBytes: 1}, nil)
+	require.NoError(t, w.store.Update(w.ctx, func(tx *store.Tx) error { return journal.Spend(tx, "uid:1000", w.clock.Now().Now, 1) }))
+	w.observer = nil // a look would panic
+	w.restart()
+	_, err := w.submit(ask("guest.create", "web"))
+	require.ErrorIs(t, err, op.OverLimit)
+}
+
+// What is counted is no less than what the disk loses.
+func TestTheQuotaCountsWhatIsWritten(t *testing.T) {
+	for name, c := range map[string]struct{ jobs, bytes int }{"small jobs": {400, 10}, "labels of 16 KiB": {150, 16 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			w := limited(t, gate.Quotas{JournalBytes: 1 << 40}, nil)
+			before := w.size()
+			for i := range c.jobs {
+				_, err := w.gate.Submit(w.ctx, heavy(hub, i, c.bytes))
+				require.NoError(t, err)
+			}
+			w.run()
+			w.run()
+			grown, counted := w.size()-before, w.spent("uid:1000")
+			t.Logf("%d jobs: %d bytes a job on disk, %d counted", c.jobs, grown/int64(c.jobs), counted/int64(c.jobs))
+			require.LessOrEqual(t, grown, counted)
+			require.Greater(t, 4*grown, counted, "the count is no more than four times of it")
+		})
+	}
+}
+
+func TestRequestsAreCountedWithWhatTheyShow(t *testing.T) {
+	w := limited(t, gate.Quotas{JournalBytes: 1 << 40}, nil)
+	guests := []string{"web", "db"} // one alone has no room for as many
+	for _, g := range guests {
+		w.back.put(g)
+	}
+	before := w.size()
+	for i := range 120 {
+		_, err := w.submit(ask("guest.snapshot-delete", guests[i%2], "snapshot", fmt.Sprint("s", i)))
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, w.size()-before, w.spent("uid:1000"))
+}
+
+// A signed step goes on, whatever its requester had written.
+func TestApprovalsNeedNoQuota(t *testing.T) {
+	w := limited(t, gate.Quotas{JournalBytes: 1 << 20}, nil)
+	w.back.put("web")
+	w.back.put("db")
+	r, rejected := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
+	for i := 0; ; i++ {
+		if _, err := w.gate.Submit(w.ctx, heavy(hub, i, 16<<10)); err != nil {
+			require.ErrorIs(t, err, op.OverLimit)
+			break
+		}
+	}
+	_, err := w.approve(r)
+	require.NoError(t, err)
+	_, err = w.gate.Reject(w.ctx, hub, rejected.ID, w.rejection(rejected, alice))
+	require.NoError(t, err)
+	w.run()
+	require.False(t, w.back.has("web"))
+	require.Equal(t, op.StateRejected, w.job(rejected.ID.Job).Steps[0].State)
+}
+
+// New names of agents and new idempotency keys bring a flood of refusals nothing.
+func TestRefusalsCountForTheUID(t *testing.T) {
+	w := limited(t, gate.Quotas{JournalBytes: 256 << 10}, nil)
+	entries := func() (n int) {
+		for _, k := range w.kinds() {
+			if k == audit.Refused {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 200 {
+		by := hub
+		by.Agent = fmt.Sprintf("a#%d", i+1)
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{ask("guest.start", "none")}})
+		require.ErrorIs(t, err, op.UnknownTarget)
+	}
+	require.Equal(t, 10, entries())
+
+	before := w.size()
+	for i := range 3000 {
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.start", "none")},
+			IdempotencyKey: fmt.Sprintf("%d%s", i, strings.Repeat("k", 200))})
+		require.Error(t, err)
+	}
+	require.Less(t, w.size()-before, int64(256<<10), "answers that are kept for keys are bounded, too")
+
+	w.pass(2 * time.Minute)
+	_, err := w.submit(ask("guest.start", "none"))
+	require.Error(t, err)
+	require.LessOrEqual(t, entries(), 12, "without quota they are counted alone")
+}
+
+func TestSnapshotsOfARequesterAreBounded(t *testing.T) {
+	w := limited(t, gate.Quotas{Snapshots: 3}, nil)
+	w.back.put("web")
+	w.back.put("db")
+	take := func(by op.Requester, guest, name string) error {
+		_, err := w.gate.Submit(w.ctx, op.Submission{Requester: by, Steps: []op.Ask{ask("guest.snapshot", guest, "snapshot", name)}})
+		return err
+	}
+	for i := range 2 {
+		require.NoError(t, take(hub, "web", fmt.Sprint("s", i)))
+		w.run()
+	}
+	require.NoError(t, take(hub, "web", "s2"), "at the bound")
+	require.ErrorIs(t, take(hub, "web", "s3"), op.OverLimit, "one that waits counts")
+	w.run()
+	w.restart()
+	require.ErrorIs(t, take(hub, "web", "s3"), op.OverLimit, "above")
+	by := hub
+	by.Agent = "a#1"
+	require.ErrorIs(t, take(by, "web", "s3"), op.OverLimit, "an agent counts for its uid")
+	require.NoError(t, take(hub, "db", "s3"), "another guest")
+	require.NoError(t, take(op.Requester{Source: op.SourceAPI, UID: 1001}, "web", "s3"), "another uid")
+	w.run()
+
+	r := w.request(ask("guest.snapshot-delete", "web", "snapshot", "s1"))
+	_, err := w.approve(r)
+	require.NoError(t, err)
+	w.run()
+	require.NoError(t, take(hub, "web", "s4"), "one less, one more")
+	w.run()
+	require.ErrorIs(t, take(hub, "web", "s5"), op.OverLimit)
+}
+
+func TestSnapshotsOfOneJobAreBounded(t *testing.T) {
+	w := limited(t, gate.Quotas{Snapshots: 2}, nil)
+	w.back.put("web")
+	three := []op.Ask{ask("guest.snapshot", "web", "snapshot", "a"), ask("guest.snapshot", "web", "snapshot", "b"),
+		ask("guest.snapshot", "web", "snapshot", "c")}
+	_, err := w.submit(three...)
+	require.ErrorIs(t, err, op.OverLimit)
+	_, err = w.submit(three[:2]...)
+	require.NoError(t, err)
+}
+
+// tight is a room that tests make low.
+type tight struct {
+	low   bool
+	made  int
+	asked int
+}
+
+func (r *tight) Admit(int64) error {
+	if r.asked++; r.low {
+		return op.Refuse(op.Unavailable, "the disk is low")
+	}
+	return nil
+}
+func (r *tight) Make(full bool) bool { r.made++; return full && r.made < 10 }
+func (r *tight) Committed()          {}
+
+func TestUnsignedWorkWaitsForRoom(t *testing.T) {
+	room := &tight{}
+	w := limited(t, gate.Quotas{}, room)
+	w.back.put("web")
+	w.back.put("db")
+	r, rejected := w.request(ask("guest.destroy", "web")), w.request(ask("guest.destroy", "db"))
+	begun := w.mustSubmit(ask("guest.start", "db"))
+	room.low = true
+	_, err := w.submit(ask("guest.create", "more"))
+	require.ErrorIs(t, err, op.Unavailable)
+	_, err = w.submit(ask("guest.destroy", "db"))
+	require.ErrorIs(t, err, op.Unavailable, "nobody signed it")
+	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
+	require.ErrorIs(t, err, op.Unavailable)
+	_, err = w.gate.PutSet(w.ctx, hub, "fleet", "", []byte("x"))
+	require.ErrorIs(t, err, op.Unavailable)
+	require.ErrorIs(t, w.execute(begun.Steps[0].ID), op.Unavailable, "a benign step waits")
+	require.Equal(t, op.StatePlanned, w.job(begun.ID).Steps[0].State)
+
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	require.NoError(t, w.execute(r.ID))
+	require.False(t, w.back.has("web"))
+	_, err = w.gate.Reject(w.ctx, hub, rejected.ID, w.rejection(rejected, alice))
+	require.NoError(t, err)
+
+	room.low = false
+	require.NoError(t, w.execute(begun.Steps[0].ID))
+}
+
+func TestNothingUnsignedTakesFromTheReserve(t *testing.T) {
+	room := &tight{low: true}
+	w := limited(t, gate.Quotas{}, room)
+	r := w.back.put("web")
+	room.made = 0
+	_, err := w.submit(ask("guest.snapshot", "web", "snapshot", "s"))
+	require.ErrorIs(t, err, op.Unavailable)
+	_, err = w.gate.Cancel(w.ctx, hub, 99)
+	require.ErrorIs(t, err, op.UnknownTarget)
+	_, err = w.gate.Approve(w.ctx, hub, op.RequestID{Job: 9, Index: 1}, mallory.envelope(t, []byte("x")))
+	require.Error(t, err)
+	w.gate.NoteRefused(context.Background(), hub, "GET /", op.Refuse(op.Malformed, "x"))
+	require.Zero(t, room.made)
+	require.True(t, r.Present)
+}

@@ -1,0 +1,208 @@
+package gate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/op"
+)
+
+// others is a requester who is not the one of the request.
+var others = op.Requester{Source: op.SourceAPI, UID: 1001}
+
+// add asks for a benign step that changes what a signature covers.
+func (w *world) add(a op.Ask) op.Job {
+	w.t.Helper()
+	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: others, Steps: []op.Ask{a}})
+	require.NoError(w.t, err)
+	require.Equal(w.t, op.StatePlanned, j.State())
+	return j
+}
+
+// A loop of benign steps makes no request another one while an operator reads it.
+func TestWhatAnOperatorReadsStaysAsItIs(t *testing.T) {
+	for name, a := range map[string]op.Ask{
+		"a snapshot": ask("guest.snapshot", "web", "snapshot", "s"),
+		"a label":    ask("guest.set-config", "web", "labels", map[string]any{"a": "b"}),
+		"protection": ask("guest.set-config", "web", "protected", true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.back.put("web")
+			r := w.request(ask("guest.destroy", "web"))
+			require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+			j := w.add(a)
+			w.run()
+			require.Equal(t, op.StatePlanned, w.job(j.ID).State(), "it waits")
+			require.ErrorIs(t, w.execute(j.Steps[0].ID), op.Unavailable, "also for a driver that has its permit")
+			wait, waits, err := w.gate.WaitsFor(w.ctx, w.job(j.ID).Steps[0])
+			require.NoError(t, err)
+			require.True(t, waits)
+			require.Equal(t, r.ID, wait.For)
+			require.Contains(t, wait.Why(), r.ID.String())
+			w.restart()
+			w.run()
+			require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+			require.Equal(t, op.StatePlanned, w.job(j.ID).State(), "after a restart, too")
+
+			_, err = w.approve(r)
+			require.NoError(t, err, "what was signed is what is there")
+			require.Equal(t, []op.StepID{r.ID}, w.runnable("web"), "what was signed is first")
+			w.run()
+			require.False(t, w.back.has("web"))
+			require.Equal(t, op.StateRefused, w.job(j.ID).State(), "there is nothing any more to change")
+		})
+	}
+}
+
+// runnable is what may run next of a guest.
+func (w *world) runnable(name string) (out []op.StepID) {
+	w.t.Helper()
+	id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: name})
+	require.NoError(w.t, err)
+	if ok {
+		out = append(out, id)
+	}
+	return out
+}
+
+func TestStartsAndLimitsDoNotWait(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	for _, a := range []op.Ask{ask("guest.start", "web"), ask("guest.set-config", "web", "memory", int64(7), "cpus", int64(2)), ask("guest.stop", "web")} {
+		j := w.add(a)
+		w.run()
+		require.Equal(t, op.StateSucceeded, w.job(j.ID).State(), a.Op)
+	}
+	w.back.put("db")
+	j := w.add(ask("guest.snapshot", "db", "snapshot", "s"))
+	w.run()
+	require.Equal(t, op.StateSucceeded, w.job(j.ID).State(), "another guest")
+}
+
+// The wait ends: five minutes after the last showing, and half an hour after the
+// first, however often the payload is shown.
+func TestShowingHoldsNothingForEver(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	j := w.add(ask("guest.snapshot", "web", "snapshot", "s"))
+	w.pass(5*time.Minute - time.Second)
+	require.Empty(t, w.runnable("web"))
+	w.pass(time.Second)
+	require.Equal(t, []op.StepID{j.Steps[0].ID}, w.runnable("web"), "five minutes after the last showing")
+
+	for range 24 {
+		require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+		require.Empty(t, w.runnable("web"))
+		w.pass(time.Minute)
+		require.NoError(t, w.gate.Tick(w.ctx))
+	}
+	w.pass(59 * time.Second)
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	require.Empty(t, w.runnable("web"))
+	w.wakes("web")
+	w.pass(time.Second)
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	require.Equal(t, []op.StepID{j.Steps[0].ID}, w.runnable("web"), "half an hour after the first")
+	require.NoError(t, w.gate.Tick(w.ctx))
+	require.True(t, w.wakes("web"), "the tick wakes what waited")
+	w.run()
+	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+	again, err := w.gate.Request(w.ctx, r.ID)
+	require.NoError(t, err)
+	require.NotEqual(t, r.Payload, again.Payload)
+
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	w.add(ask("guest.snapshot", "web", "snapshot", "s2"))
+	require.Empty(t, w.runnable("web"), "a new payload can be read, too")
+}
+
+// A create that an operator reads is about a name. Another requester's create of that
+// name waits, also if the trash was swept since and it needs no signature.
+func TestACreateThatIsReadHoldsOthersOfItsName(t *testing.T) {
+	w := newWorld(t)
+	w.back.mu.Lock()
+	w.back.trash["web"] = op.Observed{Incarnation: "of another"}
+	w.back.mu.Unlock()
+	r := w.request(ask("guest.create", "web"))
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	w.back.mu.Lock()
+	delete(w.back.trash, "web")
+	w.back.mu.Unlock()
+	j := w.submitAs(builder, ask("guest.create", "web", "memory", int64(64)))
+	require.Equal(t, op.StatePlanned, j.State())
+	require.Empty(t, w.runnable("web"))
+	w.pass(5 * time.Minute)
+	require.Equal(t, []op.StepID{j.Steps[0].ID}, w.runnable("web"))
+}
+
+// An operator who reads a request again hours later has the same time to sign it.
+func TestAShowingHoldsAgainAfterAPause(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	w.pass(time.Hour - time.Second)
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	j := w.add(ask("guest.snapshot", "web", "snapshot", "s"))
+	require.Equal(t, []op.StepID{j.Steps[0].ID}, w.runnable("web"), "benign steps have as long as they waited")
+	w.pass(time.Second)
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	require.Empty(t, w.runnable("web"))
+	_, err := w.approve(r)
+	require.NoError(t, err)
+}
+
+// Between an approval and its step, which a delay keeps apart, nothing benign takes
+// the approval away.
+func TestASignedStepKeepsItsTarget(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	_, err := w.approve(r)
+	require.NoError(t, err)
+	j, err := w.gate.Want(w.ctx, "fleet", ask("guest.set-config", "web", "labels", map[string]any{"a": "b"}))
+	require.NoError(t, err)
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.Unavailable, "desired state waits like everybody")
+	require.NoError(t, w.execute(r.ID))
+	require.False(t, w.back.has("web"))
+}
+
+// A request that is closed holds nothing.
+func TestARejectedRequestHoldsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID))
+	j := w.add(ask("guest.snapshot", "web", "snapshot", "s"))
+	require.Empty(t, w.runnable("web"))
+	_, err := w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, alice))
+	require.NoError(t, err)
+	require.Equal(t, []op.StepID{j.Steps[0].ID}, w.runnable("web"))
+	require.NoError(t, w.gate.ShowPayload(w.ctx, r.ID), "it can still be read")
+	require.NotEmpty(t, w.runnable("web"))
+	require.NoError(t, w.gate.Tick(w.ctx))
+}
+
+// Without a showing a loop of snapshots still has the request issued anew: then
+// nobody reads it.
+func TestUnreadRequestsHoldNothing(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	for i := range 3 {
+		j := w.add(ask("guest.snapshot", "web", "snapshot", fmt.Sprint("s", i)))
+		w.run()
+		require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
+	}
+	require.NoError(t, w.gate.Refresh(w.ctx, r.Step.Target))
+	_, err := w.approve(r)
+	require.ErrorIs(t, err, op.Superseded)
+}

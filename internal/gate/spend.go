@@ -1,0 +1,179 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/journal"
+	"gated/internal/op"
+	"gated/internal/store"
+)
+
+// Quotas bound what one requester may have the gate keep. A field that is 0 bounds
+// nothing.
+type Quotas struct {
+	JournalBytes int64 // written within quotaWindow
+	Snapshots    int   // that are on one guest
+}
+
+// Room keeps disk space for signed work. Its methods must not block.
+type Room interface {
+	// Admit refuses, as Unavailable, so many bytes of work that nobody signed.
+	Admit(bytes int64) error
+	// Make frees a part of the reserve where signed work needs it, and reports
+	// whether it did; full says that a write has just failed.
+	Make(full bool) bool
+	// Committed says that what was admitted is on disk.
+	Committed()
+}
+
+// endless is the room of a gate that was given none.
+type endless struct{}
+
+func (endless) Admit(int64) error { return nil }
+func (endless) Make(bool) bool    { return false }
+func (endless) Committed()        {}
+
+// quotaWindow is the time for which what a requester had written counts.
+const quotaWindow = time.Hour
+
+// What one row costs beyond the bytes of the caller, with its indexes, its entries
+// in the audit log, their hashes and what follows until the step has ended.
+const (
+	stepCost    = 4 << 10
+	requestCost = 4 << 10
+	rowCost     = 1 << 10
+)
+
+// payer names whose quota a requester's work counts for: agents have a part of
+// their uid's, so that a new name gives no new quota. The gate's own work counts
+// for nobody's.
+func payer(by op.Requester) string {
+	switch by.Source {
+	case op.SourceGate:
+		return ""
+	case op.SourceAPI, op.SourceOffline:
+		return fmt.Sprintf("uid:%d", by.UID)
+	default:
+		return by.String()
+	}
+}
+
+// update commits what fn writes. If the disk is full, it goes on with the reserve,
+// which is for signed work and for the end of what was begun.
+func (g *Gate) update(ctx context.Context, fn func(*store.Tx) error) error {
+	g.room.Make(false)
+	for {
+		err := g.store.Update(ctx, fn)
+		if err == nil || !errors.Is(err, store.ErrUnavailable) || !store.DiskFull(err) || !g.room.Make(true) {
+			return err
+		}
+	}
+}
+
+// Spend counts bytes that an unsigned decision writes for a requester. It refuses,
+// as OverLimit, more than the requester's quota, and, as Unavailable, what the
+// free space of the disk is kept from.
+func (g *Gate) Spend(tx *store.Tx, by op.Requester, bytes int64) error {
+	if payer(by) == "" {
+		return nil
+	}
+	if err := g.withinQuota(tx, by, bytes); err != nil {
+		return err
+	}
+	if err := g.room.Admit(bytes); err != nil {
+		return err
+	}
+	return g.charge(tx, by, bytes)
+}
+
+// charge counts bytes without asking whether there is a rest: what was begun ends.
+func (g *Gate) charge(tx *store.Tx, by op.Requester, bytes int64) error {
+	who := payer(by)
+	if who == "" || bytes <= 0 || g.quotas.JournalBytes == 0 {
+		return nil
+	}
+	return journal.Spend(tx, who, g.clock.Now().Now, bytes)
+}
+
+// withinQuota refuses, as OverLimit, bytes beyond what a requester may have written
+// within the window.
+func (g *Gate) withinQuota(tx *store.Tx, by op.Requester, bytes int64) error {
+	who, most := payer(by), g.quotas.JournalBytes
+	if who == "" || most == 0 {
+		return nil
+	}
+	n, err := journal.Spent(tx, who, g.clock.Now().Now.Add(-quotaWindow))
+	if err != nil || n+bytes <= most {
+		return err
+	}
+	return op.Refuse(op.OverLimit, "%s had the gate write %d KiB within an hour; with %d KiB more that is over its quota of %d KiB",
+		who, n>>10, (bytes+1023)>>10, most>>10).
+		WithHint("wait some minutes and ask less often or with less; limits.journal_quota in gated.yaml is the bound; approvals go on meanwhile")
+}
+
+// mayAsk refuses a caller whose quota is used up, and any caller while the disk has
+// too little room, before anything is looked at for it.
+func (g *Gate) mayAsk(ctx context.Context, by op.Requester) error {
+	if err := g.room.Admit(0); err != nil {
+		return err
+	}
+	return g.view(ctx, func(tx *store.Tx) error { return g.withinQuota(tx, by, 1) })
+}
+
+// costOf is what a submission's steps have the gate write, in bytes.
+func costOf(sub op.Submission, steps []planned) int64 {
+	reason := int64(len(sub.Reason))
+	n := reason + int64(len(sub.IdempotencyKey)) + rowCost
+	for _, p := range steps {
+		params := int64(len(p.step.Params.Canonical()))
+		n += stepCost + reason + 2*params // in the step's row and in the audit log
+		if p.step.Verdict.Class == op.Destructive {
+			n += reason + params + shownCost(p.observed)
+		}
+	}
+	return n
+}
+
+// shownCost is what a request has written beside its parameters.
+func shownCost(o op.Observed) int64 {
+	n := int64(requestCost)
+	for _, f := range o.Facts {
+		n += int64(len(f.Name) + len(f.Text) + 32)
+	}
+	for k, v := range o.Labels {
+		n += int64(len(k) + len(v) + 8)
+	}
+	return n
+}
+
+// chargeOutput counts what a step printed for whoever asked for the step.
+func (g *Gate) chargeOutput(tx *store.Tx, s op.Step, text string) error {
+	if text == "" || g.quotas.JournalBytes == 0 {
+		return nil
+	}
+	who, err := journal.Requesters(tx, s.ID.Job)
+	if err != nil || len(who) == 0 {
+		return err
+	}
+	return g.charge(tx, who[0], int64(min(len(text), MaxOutput)))
+}
+
+// roomFor refuses, as Unavailable, to begin what nobody signed while the disk has too
+// little room: it waits. A job with a signed step goes on, and so does taking back.
+func (g *Gate) roomFor(ctx context.Context, id op.StepID) error {
+	low := g.room.Admit(0)
+	if low == nil {
+		return nil
+	}
+	var steps []op.Step
+	err := g.view(ctx, func(tx *store.Tx) (err error) { steps, err = journal.StepsOf(tx, id.Job); return err })
+	for _, s := range steps {
+		if s.Verdict.Class == op.Destructive || s.ID == id && s.Undoes != 0 {
+			return err
+		}
+	}
+	return errors.Join(err, low)
+}

@@ -1,0 +1,252 @@
+package gate_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/gate"
+	"gated/internal/nonce"
+	"gated/internal/op"
+)
+
+var fleetSet = op.Requester{Source: op.SourceDesired, Set: "fleet"}
+
+// trashed makes web for creator and destroys it for all who ask; the operator
+// signs where that is needed.
+func (w *world) trashed(creator op.Requester, askers ...op.Requester) op.Observed {
+	w.t.Helper()
+	if creator == fleetSet {
+		_, err := w.gate.Want(w.ctx, "fleet", ask("guest.create", "web"))
+		require.NoError(w.t, err)
+	} else if creator.Source != "" {
+		w.submitAs(creator, ask("guest.create", "web"))
+	} else {
+		w.back.put("web")
+	}
+	w.run()
+	was := w.back.get("web")
+	require.True(w.t, was.Present)
+	var id op.RequestID
+	for _, by := range askers {
+		if by == fleetSet {
+			j, err := w.gate.Want(w.ctx, "fleet", ask("guest.destroy", "web"))
+			require.NoError(w.t, err)
+			id = j.Steps[0].ID
+			continue
+		}
+		id = w.submitAs(by, ask("guest.destroy", "web")).Steps[0].ID
+	}
+	r, err := w.gate.Request(w.ctx, id)
+	require.NoError(w.t, err)
+	_, err = w.approve(r)
+	require.NoError(w.t, err)
+	w.run()
+	require.False(w.t, w.back.has("web"))
+	return was
+}
+
+// class says how a step would be classified for a requester.
+func (w *world) class(by op.Requester, a op.Ask) op.Verdict {
+	w.t.Helper()
+	s, _, err := w.gate.Explain(w.ctx, by, a)
+	require.NoError(w.t, err)
+	return s.Verdict
+}
+
+// TestWhoseADestroyedGuestIs: whoever may bring a guest back unsigned may use its
+// name unsigned, and no other.
+func TestWhoseADestroyedGuestIs(t *testing.T) {
+	none := op.Requester{}
+	agentOfRoot := op.Requester{Source: op.SourceAPI, UID: 0, Agent: "builder"}
+	for name, c := range map[string]struct {
+		creator op.Requester
+		askers  []op.Requester
+		may     []op.Requester
+		mayNot  []op.Requester
+	}{
+		"the one who asked, the creator, operators": {hub, []op.Requester{other}, []op.Requester{other, hub, root, daemon},
+			[]op.Requester{builder, neighbour, agentOfRoot, fleetSet}},
+		"of two who asked, neither": {none, []op.Requester{other, hub}, []op.Requester{root}, []op.Requester{other, hub, builder}},
+		"of two who asked, the creator": {hub, []op.Requester{other, neighbour}, []op.Requester{hub, root},
+			[]op.Requester{other, neighbour, builder}},
+		"an operator asked: operators alone":          {hub, []op.Requester{root}, []op.Requester{root, daemon}, []op.Requester{hub, other, builder}},
+		"an operator asked as well":                   {hub, []op.Requester{other, root}, []op.Requester{root, daemon}, []op.Requester{hub, other}},
+		"desired state asked: that set and operators": {hub, []op.Requester{fleetSet}, []op.Requester{fleetSet, root}, []op.Requester{hub, other, {Source: op.SourceDesired, Set: "else"}}},
+		"desired state made it":                       {fleetSet, []op.Requester{other}, []op.Requester{fleetSet, other, root}, []op.Requester{hub, builder}},
+		"the gate did not make it":                    {none, []op.Requester{hub}, []op.Requester{hub, root}, []op.Requester{other, builder}},
+		"an agent and its user are two":               {none, []op.Requester{builder}, []op.Requester{builder, root}, []op.Requester{hub, neighbour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.trashed(c.creator, c.askers...)
+			for _, a := range []op.Ask{ask("guest.undelete", "web"), ask("guest.undelete", "back", "from", "web"), ask("guest.create", "web")} {
+				for _, by := range c.may {
+					require.Equal(t, op.Benign, w.class(by, a).Class, "%s of %s", a.Op, by)
+				}
+				for _, by := range c.mayNot {
+					v := w.class(by, a)
+					require.Equal(t, op.Destructive, v.Class, "%s of %s", a.Op, by)
+					require.Contains(t, v.Why, c.askers[0].String())
+				}
+				for _, by := range []op.Requester{{Source: op.SourceHub, Set: "hub"}, {Source: op.SourceOffline, UID: other.UID}} {
+					require.Equal(t, op.Destructive, w.class(by, a).Class, "what is carried is signed")
+				}
+			}
+			require.Equal(t, op.Benign, w.class(builder, ask("guest.create", "web-2")).Class, "other names are free")
+		})
+	}
+}
+
+// TestACarrierOwnsNothing: who hands in what an operator signed offline has the
+// name of a requester and is none.
+func TestACarrierOwnsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	r := w.request(ask("guest.destroy", "web"))
+	p, err := op.DecodePayload(r.Payload)
+	require.NoError(t, err)
+	p.Nonce = nonce.New()
+	b, err := p.Encode()
+	require.NoError(t, err)
+	_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
+	require.NoError(t, err)
+	_, err = w.gate.ApproveOffline(w.ctx, hub, alice.envelope(t, b))
+	require.NoError(t, err)
+	w.run()
+	require.False(t, w.back.has("web"))
+	require.Equal(t, op.Destructive, w.class(hub, ask("guest.undelete", "web")).Class)
+	require.Equal(t, op.Benign, w.class(root, ask("guest.undelete", "web")).Class)
+}
+
+// TestAnUndeleteIsOfOneGuest: the step has the incarnation that was in the trash
+// when it was asked for, and brings back no other.
+func TestAnUndeleteIsOfOneGuest(t *testing.T) {
+	w := newWorld(t)
+	was := w.trashed(hub, hub)
+	j := w.mustSubmit(ask("guest.undelete", "back", "from", "web"))
+	require.Equal(t, string(was.Incarnation), j.Steps[0].Params.Str("incarnation"))
+	w.back.mu.Lock()
+	another := was
+	another.Incarnation = "another"
+	w.back.trash["web"] = another
+	w.back.mu.Unlock()
+	w.run()
+	require.Equal(t, op.StateRefused, w.job(j.ID).State())
+	require.False(t, w.back.has("back"))
+	_, err := w.submit(ask("guest.undelete", "back", "from", "web", "incarnation", string(was.Incarnation)))
+	require.ErrorIs(t, err, op.UnknownTarget)
+}
+
+// TestATrashThatChangesBeforeTheDispatch: a step that was benign when it was asked
+// for waits for a signature, if by then the name is of another's destroyed guest.
+func TestATrashThatChangesBeforeTheDispatch(t *testing.T) {
+	w := newWorld(t)
+	j := w.submitAs(builder, ask("guest.create", "web"))
+	w.back.mu.Lock()
+	w.back.trash["web"] = op.Observed{Incarnation: "of another"}
+	w.back.mu.Unlock()
+	w.run()
+	require.Equal(t, op.StatePending, w.job(j.ID).State())
+	require.False(t, w.back.has("web"))
+}
+
+// TestTheGateTakesItsOwnDestroyBack, whoever asked for it, and only that of the
+// same job.
+func TestTheGateTakesItsOwnDestroyBack(t *testing.T) {
+	w := newWorld(t)
+	w.back.put("web")
+	w.back.put("a")
+	was := w.back.get("web")
+	w.back.fail = func(s op.Step) error {
+		if s.Op == "guest.start" {
+			return errors.New("no")
+		}
+		return nil
+	}
+	j := w.submitAs(builder, ask("guest.destroy", "web"), ask("guest.start", "a"))
+	r, err := w.gate.Request(w.ctx, j.Steps[0].ID)
+	require.NoError(t, err)
+	_, err = w.approve(r)
+	require.NoError(t, err)
+	w.run()
+	back := w.job(j.ID).Steps[2]
+	require.Equal(t, "guest.undelete", back.Op)
+	require.Equal(t, op.StateSucceeded, back.State, back.Detail)
+	require.Equal(t, was.Incarnation, w.back.get("web").Incarnation)
+	w.verifyLog()
+}
+
+// TestDesiredStateWaitsForAName and makes the guest once the trash was swept.
+func TestDesiredStateWaitsForAName(t *testing.T) {
+	w := newWorld(t)
+	w.trashed(hub, root)
+	a := ask("guest.create", "web")
+	j, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	require.Equal(t, op.StatePending, j.State())
+	require.Equal(t, "name-in-trash", j.Steps[0].Verdict.Rule)
+	again, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	require.Equal(t, j.ID, again.ID)
+	w.run()
+	require.False(t, w.back.has("web"))
+
+	w.back.mu.Lock()
+	clear(w.back.trash) // it was swept
+	w.back.mu.Unlock()
+	made, err := w.gate.Want(w.ctx, "fleet", a)
+	require.NoError(t, err)
+	require.NotEqual(t, j.ID, made.ID)
+	w.run()
+	require.True(t, w.back.has("web"))
+	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
+}
+
+// TestASignedCreateTakesTheName: an operator can say otherwise.
+func TestASignedCreateTakesTheName(t *testing.T) {
+	w := newWorld(t)
+	was := w.trashed(hub, root)
+	r := w.request(ask("guest.create", "web"))
+	_, err := w.approve(r)
+	require.NoError(t, err)
+	w.run()
+	require.True(t, w.back.has("web"))
+	require.NotEqual(t, was.Incarnation, w.back.get("web").Incarnation)
+	p, err := w.gate.Provenance(w.ctx, w.back.get("web").Incarnation)
+	require.NoError(t, err)
+	require.Equal(t, hub.String(), p.Creator)
+}
+
+// TestWanted: a sweep asks whether an open step is to bring a guest back.
+func TestWanted(t *testing.T) {
+	w := newWorld(t)
+	was := w.trashed(hub, hub)
+	wanted := func(name string, inc op.Incarnation) bool {
+		t.Helper()
+		yes, err := w.gate.Wanted(w.ctx, op.Target{Kind: "guest", Name: name}, inc)
+		require.NoError(t, err)
+		return yes
+	}
+	require.False(t, wanted("web", was.Incarnation))
+	for state, submit := range map[op.State]func() op.Job{
+		op.StatePlanned: func() op.Job { return w.mustSubmit(ask("guest.undelete", "web")) },
+		op.StatePending: func() op.Job { return w.submitAs(other, ask("guest.undelete", "back", "from", "web")) },
+	} {
+		j := submit()
+		require.Equal(t, state, j.State())
+		require.True(t, wanted("web", was.Incarnation), state)
+		require.False(t, wanted("web", "another"))
+		require.False(t, wanted("back", was.Incarnation))
+		_, err := w.gate.Cancel(w.ctx, root, j.ID)
+		require.NoError(t, err)
+		require.False(t, wanted("web", was.Incarnation))
+	}
+	j := w.mustSubmit(ask("guest.undelete", "web"))
+	w.use(j.Steps[0].ID)
+	require.True(t, wanted("web", was.Incarnation), "it is under way")
+	_, err := w.gate.Record(w.ctx, j.Steps[0].ID, gate.Outcome{Unknown: true})
+	require.NoError(t, err)
+	require.False(t, wanted("web", was.Incarnation), "it ended")
+}

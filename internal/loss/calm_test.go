@@ -1,0 +1,38 @@
+package loss
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheJudgeIsCalm plays sequences that lose nothing, and in which the judge once
+// said that they do.
+func TestTheJudgeIsCalm(t *testing.T) {
+	for _, c := range []struct {
+		name, says string // what the sequence shows, if it still gets there
+		make       func(testing.TB) bed
+		seq        []action
+	}{
+		// The clock is set, the machine boots, and to the gate the operator read for hours.
+		{"a clock that jumps across a reboot ends a showing", "as it was shown: superseded", newProxmoxBed("qemu"),
+			decode([]byte("\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\a\x00\x00\x00\x00l\x00\x00\x00\x00\x00\x00\x00\xd39\x00\x00\x00\x00\x00" +
+				"\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\n\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00W\f\x00\x81\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\x00\x00\x00"))},
+		{"a set makes its guest again in the round in which it was destroyed", "j5.1: guest.create web map[state:stopped] by desired:site: succeeded",
+			func(testing.TB) bed { return newMemoryBed() },
+			[]action{does(wishes), asks(builder, "guest.destroy"), does(approves), does(writes), asks(builder, "guest.destroy"),
+				does(injects, uint8(killed), 1), does(approves), does(passes, 2)}},
+		{"a guest is made while an operator reads the request to make it", "as it was shown: superseded", newLocalBed,
+			[]action{asks(builder, "guest.create"), asks(builder, "guest.destroy"), does(wishes), does(approves), does(passes, 7), does(sweeps),
+				does(ticks), does(shows), asks(builder, "guest.create"), does(signsLate)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := try(t, c.make(t), c.seq)
+			if err != nil {
+				t.Fatal(found{c.seq, p, err})
+			}
+			require.Contains(t, fmt.Sprint(found{c.seq, p, nil}), c.says)
+		})
+	}
+}

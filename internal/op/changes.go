@@ -1,0 +1,206 @@
+package op
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// changeName begins the name of each fact that says what a step makes another.
+const changeName = "changes "
+
+// Changed returns what a step would make another in its target, old and new, and
+// then what the look saw of it.
+func (o Observed) Changed(name string, p Params) []Fact {
+	spec, err := Lookup(name)
+	if err != nil || spec.Changes == nil || !o.Present {
+		return o.Facts
+	}
+	return append(spec.Changes(p, o), o.Facts...)
+}
+
+// IsChange reports whether a fact says what the step makes another.
+func (f Fact) IsChange() bool { return strings.HasPrefix(f.Name, changeName) }
+
+// The names of facts on the limits that a running guest has, or will have.
+const (
+	FactLimits    = "limits"
+	FactNextStart = "from the next start on"
+)
+
+// OnLimits reports whether a fact is on limits alone. To change them loses nothing
+// (see Guarded), so a change must not outrun a signature.
+func (f Fact) OnLimits() bool { return f.Name == FactLimits || f.Name == FactNextStart }
+
+func change(what, from, to string) Fact {
+	return Fact{Name: changeName + what, Text: "from " + from + " to " + to}
+}
+
+// configChanges lists the fields that a set-config would make others, those that
+// guard the guest first.
+func configChanges(p Params, o Observed) []Fact {
+	var out []Fact
+	if p.Has("protected") && p.Bool("protected") != o.Protected {
+		out = append(out, change("protection", onOff(o.Protected), onOff(p.Bool("protected"))))
+	}
+	for _, l := range changedLabels(p, o) {
+		out = append(out, change("label "+Shown(l.name), l.from(), l.to()))
+	}
+	if p.Has("command") && p.Str("command") != o.Spec.Str("command") {
+		out = append(out, change("command", quotedOr(o.Spec.Str("command")), quotedOr(p.Str("command"))))
+	}
+	for _, f := range guestFields {
+		if was, is := o.Spec.Int(f.Name), p.Int(f.Name); f.Type == TInt && p.Has(f.Name) && is != was {
+			from := strconv.FormatInt(was, 10)
+			if !o.Spec.Has(f.Name) {
+				from = "no limit"
+			}
+			out = append(out, change(f.Name, from, fmt.Sprintf("%d %s", is, f.Unit)))
+		}
+	}
+	return out
+}
+
+// resizeChanges says how large a disk is, and would be.
+func resizeChanges(p Params, o Observed) []Fact {
+	name := p.Str("disk")
+	from := "an unknown size"
+	if d, ok := o.Disk(name); ok && d.Size > 0 {
+		from = strconv.FormatInt(d.Size/mebibyte, 10)
+		if rest := d.Size % mebibyte; rest != 0 {
+			from += fmt.Sprintf(" MiB and %d bytes", rest)
+		}
+	}
+	return []Fact{change("disk "+Shown(name), from, fmt.Sprintf("%d MiB", p.Int("size")))}
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func quotedOr(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return ShownQuoted(s)
+}
+
+// labelChange is one label that a step takes away, changes or adds.
+type labelChange struct {
+	name     string
+	was, is  string
+	had, has bool
+}
+
+func (l labelChange) from() string { return valueOr(l.was, l.had) }
+func (l labelChange) to() string   { return valueOr(l.is, l.has) }
+
+// valueOr quotes a label's value, which may be empty; a label that is not there has
+// none.
+func valueOr(value string, there bool) string {
+	if !there {
+		return "none"
+	}
+	return ShownQuoted(value)
+}
+
+// changedLabels returns what a set-config does to labels, by their names. Its
+// parameter has all the labels that the guest is to have.
+func changedLabels(p Params, o Observed) []labelChange {
+	if !p.Has("labels") {
+		return nil
+	}
+	wished := p.Labels("labels")
+	names := maps.Clone(o.Labels)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, wished)
+	var out []labelChange
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		l := labelChange{name: name}
+		l.was, l.had = o.Labels[name]
+		l.is, l.has = wished[name]
+		if l.was != l.is || l.had != l.has {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// lostLabels returns the labels that a step would take away or change.
+func lostLabels(c Case) []labelChange {
+	return slices.DeleteFunc(changedLabels(c.Step.Params, c.Observed), func(l labelChange) bool { return !l.had })
+}
+
+// Bounds of a reason, which a line of a list and of the audit log has to hold. The
+// facts have all of it.
+const (
+	maxNamed = 8  // labels or dependents
+	maxValue = 64 // bytes of a label's value
+)
+
+// labelsLost words which labels a step takes away or changes, old and new.
+func labelsLost(c Case) string {
+	var gone, other []string
+	lost := lostLabels(c)
+	for _, l := range lost[:min(len(lost), maxNamed)] {
+		if l.has {
+			other = append(other, fmt.Sprintf("%s (%s to %s)", Shown(l.name), clippedValue(l.was), clippedValue(l.is)))
+		} else {
+			gone = append(gone, fmt.Sprintf("%s (%s)", Shown(l.name), clippedValue(l.was)))
+		}
+	}
+	var parts []string
+	if len(gone) > 0 {
+		parts = append(parts, "takes away "+labelWord(gone)+" "+strings.Join(gone, ", "))
+	}
+	if len(other) > 0 {
+		parts = append(parts, "changes "+labelWord(other)+" "+strings.Join(other, ", "))
+	}
+	text := "it " + strings.Join(parts, " and ")
+	if more := len(lost) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ", and a label may protect"
+}
+
+func labelWord(names []string) string {
+	if len(names) == 1 {
+		return "the label"
+	}
+	return "the labels"
+}
+
+func clippedValue(value string) string {
+	if len(value) <= maxValue {
+		return ShownQuoted(value)
+	}
+	cut := maxValue
+	for cut > 0 && value[cut]&0xc0 == 0x80 { // not inside a character
+		cut--
+	}
+	return ShownQuoted(value[:cut]) + fmt.Sprintf(" and %d bytes more", len(value)-cut)
+}
+
+// dependents names the targets that would go with this one, or lose by it.
+func dependents(c Case) string {
+	all := c.Observed.Dependent
+	var names []string
+	for _, t := range all[:min(len(all), maxNamed)] {
+		names = append(names, t.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(all) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if len(all) == 1 {
+		return text + " depends on it"
+	}
+	return text + " depend on it"
+}

@@ -1,0 +1,190 @@
+package op
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// MaxParams bounds the parameters of a step whose target names them.
+const MaxParams = 32
+
+// MaxLines bounds the lines of a parameter of type TLines. What a rotation says
+// is parsed for every look at its request.
+const MaxLines = 64
+
+// maxLinesText bounds their bytes: with them, a payload could not be signed.
+const maxLinesText = MaxPayload / 2
+
+// operatorOnly names what only the operator's configuration may say of a
+// guest. As a parameter of anything it is NotAllowed rather than BadParams.
+var operatorOnly = map[string]bool{"environment": true, "env": true, "user": true, "argv": true, "mounts": true,
+	"mount": true, "disk": true, "disks": true, "path": true}
+
+// Check refuses parameters that do not fit: BadParams for an unknown or
+// missing one or a wrong type or range, NotAllowed for what only the operator's
+// configuration may say, Malformed for a target's name that is none and for text
+// that would not show as it is, Oversized for labels beyond MaxLabels.
+func (s Spec) Check(t Target, p Params) error {
+	if t.Kind != s.Kind {
+		return Refuse(BadParams, "%s acts on a %s, not on %q", s.Name, s.Kind, t.String())
+	}
+	// A target that was put together rather than parsed has its name unchecked.
+	if err := CheckName(t.Name); err != nil {
+		return err
+	}
+	if t.Kind == KindTrust && t != Signers {
+		return Refuse(BadParams, "%s acts on %s alone, not on %s", s.Name, Signers, t)
+	}
+	if s.Free {
+		return s.checkFree(p)
+	}
+	for _, name := range sortedKeys(p) {
+		d, ok := s.Param(name)
+		switch {
+		case ok:
+			if err := d.check(s.Name, p[name]); err != nil {
+				return err
+			}
+		case operatorOnly[name]:
+			return Refuse(NotAllowed, "%s: %q is for the operator's configuration alone", s.Name, name).
+				WithHint("name an entry of local.commands with command")
+		default:
+			return Refuse(BadParams, "%s has no parameter %q", s.Name, name).WithHint("gated ops lists the parameters")
+		}
+	}
+	for _, d := range s.Params {
+		if d.Required && !p.Has(d.Name) {
+			return Refuse(BadParams, "%s needs the parameter %q", s.Name, d.Name)
+		}
+	}
+	return nil
+}
+
+// checkFree checks what can be said without the target's own words: names, and
+// text that shows as it is. Its driver checks the rest.
+func (s Spec) checkFree(p Params) error {
+	if len(p) > MaxParams {
+		return Refuse(BadParams, "%s has %d parameters, more than %d", s.Name, len(p), MaxParams)
+	}
+	for _, name := range sortedKeys(p) {
+		if CheckName(name) != nil {
+			return Refuse(BadParams, "%s: %q is not the name of a parameter", s.Name, Shown(name))
+		}
+		str, ok := p[name].(string)
+		if !ok {
+			return Refuse(BadParams, "%s: %s is not a string", s.Name, name).WithHint("numbers are written as text too: \"42\"")
+		}
+		if err := CheckText(s.Name+": "+name, str); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Param) check(op string, v any) error {
+	bad := func(why string) error { return Refuse(BadParams, "%s: %s %s", op, d.Name, why) }
+	switch d.Type {
+	case TString:
+		str, ok := v.(string)
+		if !ok {
+			return bad("is not a string")
+		}
+		return d.checkString(op, str, bad)
+	case TInt:
+		if n, ok := v.(int64); !ok {
+			return bad("is not an integer")
+		} else if n < d.Min || n > d.Max {
+			return bad(strings.TrimSpace(fmt.Sprintf("is %d, outside %d to %d %s", n, d.Min, d.Max, d.Unit)))
+		}
+	case TBool:
+		if _, ok := v.(bool); !ok {
+			return bad("is not true or false")
+		}
+	case TLabels:
+		m, ok := v.(map[string]any)
+		if !ok {
+			return bad("is not an object of strings")
+		}
+		size := 0
+		for k, e := range m {
+			str, ok := e.(string)
+			if !ok || CheckName(k) != nil {
+				return bad("is not an object of names and strings")
+			}
+			if err := CheckText(op+": the label "+k, str); err != nil {
+				return err
+			}
+			size += len(k) + len(str)
+		}
+		if size > MaxLabels {
+			return Refuse(Oversized, "%s: %s have %d bytes of text, more than %d", op, d.Name, size, MaxLabels)
+		}
+	case TLines:
+		return checkLines(op+": "+d.Name, v, bad)
+	}
+	return nil
+}
+
+// checkString checks a text by what the parameter of that name means.
+func (d Param) checkString(op, str string, bad func(string) error) error {
+	if err := CheckText(op+": "+d.Name, str); err != nil {
+		return err
+	}
+	switch d.Name {
+	case "reservation":
+		if _, err := ParseReservationID(str); err != nil {
+			return bad("is not the id of a reservation like r12")
+		}
+	case "snapshot", "command", "to", "template", "from", "disk", "backup":
+		// An empty command is the wish for a guest without a process.
+		if d.Name == "command" && str == "" {
+			return nil
+		}
+		if CheckName(str) != nil {
+			return bad("is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})")
+		}
+	case "state":
+		if str != "running" && str != "stopped" {
+			return bad("is neither running nor stopped")
+		}
+	}
+	return nil
+}
+
+func checkLines(what string, v any, bad func(string) error) error {
+	list, ok := v.([]any)
+	if !ok {
+		return bad("is not an array of strings")
+	}
+	if len(list) > MaxLines {
+		return bad(fmt.Sprintf("has %d lines, more than %d", len(list), MaxLines))
+	}
+	seen, size := map[string]bool{}, 0
+	for _, e := range list {
+		line, ok := e.(string)
+		if !ok || line == "" {
+			return bad("is not an array of strings with something in them")
+		}
+		if seen[line] {
+			return bad("has a line twice")
+		}
+		seen[line] = true
+		if size += len(line); size > maxLinesText {
+			return Refuse(Oversized, "%s has more than %d bytes", what, maxLinesText)
+		}
+		if err := CheckText(what, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys(p Params) []string {
+	keys := make([]string, 0, len(p))
+	for k := range p {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

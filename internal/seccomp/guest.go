@@ -1,0 +1,104 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// The versions of Landlock from which it covers what a guest's filter covers else.
+const (
+	LandlockTruncates = 3 // LANDLOCK_ACCESS_FS_TRUNCATE
+	LandlockConnects  = 9 // LANDLOCK_ACCESS_FS_RESOLVE_UNIX
+)
+
+// namespaces are the flags of clone(2) that make name spaces, but for the one that
+// shares its bit with the signal at the end.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
+	unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// ioctls of terminals that write into what another program reads.
+const (
+	tiocsti   = 0x5412
+	tioclinux = 0x541c
+)
+
+// Guest returns the filter for a guest's program on a kernel whose Landlock has a
+// version. It is the second layer behind the guest's own uid, and the one against
+// what is no file: other processes, the kernel's rarely used parts, and kinds of
+// sockets. A call that a program can do without does not exist (ENOSYS), so that
+// it falls back; another one is not permitted (EPERM).
+func Guest(landlock int) []unix.SockFilter {
+	if auditArch == 0 {
+		return nil
+	}
+	var rules []rule
+	for _, nr := range forbidden {
+		rules = append(rules, rule{nr: nr, errno: unix.EPERM})
+	}
+	for _, nr := range absent {
+		rules = append(rules, rule{nr: nr, errno: unix.ENOSYS})
+	}
+	rules = append(rules,
+		// Limits of another process. A program asks for its own with 0.
+		rule{unix.SYS_PRLIMIT64, unix.EPERM, []condition{isNot(0, 0)}},
+		// Every process of the uid, where Landlock has no scope for signals.
+		rule{unix.SYS_KILL, unix.EPERM, []condition{is(0, allBits)}},
+		rule{unix.SYS_IOCTL, unix.EPERM, []condition{is(1, tiocsti)}},
+		rule{unix.SYS_IOCTL, unix.EPERM, []condition{is(1, tioclinux)}},
+	)
+	for bit := uint32(1); bit != 0; bit <<= 1 {
+		if namespaces&bit != 0 {
+			rules = append(rules, rule{unix.SYS_CLONE, unix.EPERM, []condition{{0, bit, bit, false}}},
+				rule{unix.SYS_UNSHARE, unix.EPERM, []condition{{0, bit, bit, false}}})
+		}
+	}
+	rules = append(rules, rule{unix.SYS_UNSHARE, unix.EPERM, []condition{{0, unix.CLONE_NEWTIME, unix.CLONE_NEWTIME, false}}})
+	rules = append(rules, sockets(landlock)...)
+	if landlock < LandlockTruncates {
+		rules = append(rules, truncations()...)
+	}
+	return program(rules)
+}
+
+// sockets leaves the network and a look at its interfaces. Where Landlock does not
+// cover connections to named sockets, there are no UNIX sockets but pairs: a filter
+// sees no path.
+func sockets(landlock int) []rule {
+	others := []condition{isNot(0, unix.AF_INET), isNot(0, unix.AF_INET6), isNot(0, unix.AF_NETLINK)}
+	if landlock >= LandlockConnects {
+		others = append(others, isNot(0, unix.AF_UNIX))
+	}
+	return []rule{
+		{unix.SYS_SOCKET, unix.EAFNOSUPPORT, others},
+		{unix.SYS_SOCKET, unix.EAFNOSUPPORT, []condition{is(0, unix.AF_NETLINK), isNot(2, unix.NETLINK_ROUTE)}},
+	}
+}
+
+// truncations are the ways to empty a file that Landlock does not see: it asks for
+// the right to write only of what is opened for writing. openat2 has its flags in
+// memory, where a filter does not see them; programs fall back to openat.
+func truncations() []rule {
+	const bits = unix.O_ACCMODE | unix.O_TRUNC
+	out := []rule{{unix.SYS_TRUNCATE, unix.EPERM, nil}, {unix.SYS_OPENAT2, unix.ENOSYS, nil}}
+	for _, access := range []uint32{unix.O_RDONLY, unix.O_ACCMODE} {
+		for nr, arg := range opens {
+			out = append(out, rule{nr, unix.EPERM, []condition{{arg, bits, access | unix.O_TRUNC, false}}})
+		}
+	}
+	return out
+}
+
+// forbidden are calls on other processes, on keys, on mounts and on the machine.
+var forbidden = append([]uint32{
+	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
+	unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_PERF_EVENT_OPEN,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
+	unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_SETNS,
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_ACCT, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
+	unix.SYS_BPF, unix.SYS_USERFAULTFD,
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD,
+	unix.SYS_REBOOT, unix.SYS_SYSLOG, unix.SYS_VHANGUP, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
+}, archForbidden...)
+
+// absent are calls that a filter cannot look into. clone3 has its flags in memory;
+// io_uring makes other calls that no filter sees.
+var absent = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
