@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/witness"
 )
@@ -28,7 +28,7 @@ func (t *tool) auditVerifyCommand() *cobra.Command {
 			return err
 		}
 		p := progressOn(t.Stderr, time.Now)
-		r, err := daemon.VerifyAuditWith(c.Context(), stateDir(dir), daemon.AuditCheck{Kept: kept, Progress: p.show})
+		r, err := life.VerifyAuditWith(c.Context(), stateDir(dir), life.AuditCheck{Kept: kept, Progress: p.show})
 		p.end()
 		if err != nil {
 			return err
@@ -54,8 +54,8 @@ func (t *tool) auditVerifyCommand() *cobra.Command {
 // keptHeads reads what opsign witness export wrote, and leaves out what
 // contradicted the heads that are remembered: that is known not to be of the
 // same log.
-func (t *tool) keptHeads(files []string) ([]daemon.KeptHead, error) {
-	var out []daemon.KeptHead
+func (t *tool) keptHeads(files []string) ([]life.KeptHead, error) {
+	var out []life.KeptHead
 	for _, name := range files {
 		text, err := t.document(name, witness.MaxExport)
 		if err != nil {
@@ -71,7 +71,7 @@ func (t *tool) keptHeads(files []string) ([]daemon.KeptHead, error) {
 				contradictions++
 				continue
 			}
-			out = append(out, daemon.KeptHead{Checkpoint: r.Head(), Key: r.Key})
+			out = append(out, life.KeptHead{Checkpoint: r.Head(), Key: r.Key})
 		}
 		if contradictions > 0 {
 			t.Say(wordsHasEvidence, op.Shown(name), count(contradictions, "head"))
@@ -124,7 +124,7 @@ func entryNumber(text string) (int64, error) {
 // stateDir returns the directory that --state names, or the default one.
 func stateDir(flag string) string {
 	if flag == "" {
-		return daemon.DefaultStateDir()
+		return life.DefaultStateDir()
 	}
 	return flag
 }

@@ -13,7 +13,7 @@ import (
 
 	"gated/internal/cli"
 	"gated/internal/client"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -40,7 +40,7 @@ func (t *tool) backupVerifyCommand() *cobra.Command {
 		if err := readable(args[0]); err != nil {
 			return cli.Usage(err.Error())
 		}
-		r, err := daemon.CheckBackup(c.Context(), args[0], t.checking)
+		r, err := life.CheckBackup(c.Context(), args[0], t.checking)
 		if err != nil {
 			return hinted(err, wordsNotABackup)
 		}
@@ -63,7 +63,7 @@ func readable(path string) error {
 // backedUp is the answer of a backup, and of looking at one.
 type backedUp struct {
 	File string `json:"file"`
-	daemon.BackupReport
+	life.BackupReport
 }
 
 func (t *tool) showBackup(r backedUp) error {
@@ -106,7 +106,7 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 		return r, err
 	}
 	r.File = path
-	if r.BackupReport, err = daemon.CheckBackup(ctx, part, t.checking); err != nil {
+	if r.BackupReport, err = life.CheckBackup(ctx, part, t.checking); err != nil {
 		return r, hinted(err, wordsNoBackup)
 	}
 	if r.Gate != status.Gate || r.Host != status.Host {

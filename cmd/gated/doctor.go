@@ -13,9 +13,9 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
-	"gated/internal/daemon"
 	"gated/internal/doctor"
 	"gated/internal/hook"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -41,7 +41,7 @@ func (t *tool) doctorCommand() *cobra.Command {
 		}
 		d := doctor.Doctor{Place: p, Program: self, Socket: where.Socket, Connect: t.doctorGate, Caller: t.caller,
 			Settings: t.agentSettings(p, settings), Home: t.hookHomeOf, Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
-		d.Config = func() (string, error) { return daemon.CheckConfig(stateDir(dir)) }
+		d.Config = func() (string, error) { return life.CheckConfig(stateDir(dir)) }
 		d.Reserved = func(ctx context.Context) bool { return t.anyReserved(ctx, p) }
 		run := d.Run
 		if backends {

@@ -12,7 +12,9 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 func (t *tool) initCommand() *cobra.Command {
@@ -23,7 +25,7 @@ func (t *tool) initCommand() *cobra.Command {
 			t.Say("%s", noOperator(publicKeys(t.Getenv("HOME"))))
 			return cli.Ended(api.ExitUsage)
 		}
-		r, err := daemon.Init(c.Context(), daemon.InitOptions{StateDir: stateDir(dir), Host: host,
+		r, err := life.Init(c.Context(), life.InitOptions{StateDir: stateDir(dir), Host: host,
 			Operators: keyArgs(operators), Recovery: keyArgs(recovery), Coordinators: keyArgs(coordinators)})
 		if err != nil {
 			return err
@@ -51,13 +53,13 @@ func (t *tool) initCommand() *cobra.Command {
 
 // keyArgs splits KEY.pub[:PRINCIPAL]. A file of that whole name is the key, so
 // that a path may have a colon.
-func keyArgs(args []string) []daemon.KeyArg {
-	out := make([]daemon.KeyArg, 0, len(args))
+func keyArgs(args []string) []signers.KeyArg {
+	out := make([]signers.KeyArg, 0, len(args))
 	for _, a := range args {
-		k := daemon.KeyArg{Path: a}
+		k := signers.KeyArg{Path: a}
 		if _, err := os.Stat(a); err != nil {
 			if i := strings.LastIndexByte(a, ':'); i > 0 {
-				k = daemon.KeyArg{Path: a[:i], Principal: a[i+1:]}
+				k = signers.KeyArg{Path: a[:i], Principal: a[i+1:]}
 			}
 		}
 		out = append(out, k)
@@ -97,7 +99,7 @@ type listed struct {
 	Software    bool      `json:"software"`
 }
 
-func initializedOf(r daemon.InitResult) initialized {
+func initializedOf(r life.InitResult) initialized {
 	out := initialized{State: r.StateDir, Config: r.Config, Signers: r.Signers, Database: r.Database, Host: r.Host,
 		Gate: r.GateID, SingleUser: r.SingleUser, Keys: []listed{}}
 	for _, k := range r.Listed {
@@ -107,7 +109,7 @@ func initializedOf(r daemon.InitResult) initialized {
 	return out
 }
 
-func (t *tool) showInit(r daemon.InitResult) {
+func (t *tool) showInit(r life.InitResult) {
 	t.Print(wordsInit, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
 	for _, k := range r.Listed {
 		for _, role := range k.Roles {
@@ -118,9 +120,9 @@ func (t *tool) showInit(r daemon.InitResult) {
 }
 
 // next prints what to run next.
-func (t *tool) next(r daemon.InitResult) {
+func (t *tool) next(r life.InitResult) {
 	flag := ""
-	if r.StateDir != daemon.DefaultStateDir() {
+	if r.StateDir != life.DefaultStateDir() {
 		flag = " --state " + op.Shown(r.StateDir)
 	}
 	t.Print(wordsNext)
@@ -131,14 +133,14 @@ func (t *tool) next(r daemon.InitResult) {
 }
 
 // warn says what the gate cannot protect from as it was set up.
-func (t *tool) warn(r daemon.InitResult) {
+func (t *tool) warn(r life.InitResult) {
 	if r.SingleUser {
 		t.Say(wordsNoIsolation)
 	}
 	software, recovery := false, false
 	for _, k := range r.Listed {
 		recovery = recovery || slices.Contains(k.Roles, op.Recovery)
-		if k.Software && daemon.MayDestroy(k) {
+		if k.Software && signers.MayDestroy(k) {
 			software = true
 			t.Say(wordsSoftwareKey, cli.Person(k.Principal), op.Shown(k.Key))
 		}

@@ -6,8 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 func (t *tool) restoreCommand() *cobra.Command {
@@ -17,9 +18,9 @@ func (t *tool) restoreCommand() *cobra.Command {
 		if err := readable(args[0]); err != nil {
 			return cli.Usage(unreadable(err, stateDir(dir)))
 		}
-		restore := daemon.Restore
+		restore := life.Restore
 		if signers {
-			restore = daemon.RestoreWithSigners
+			restore = life.RestoreWithSigners
 		}
 		r, err := restore(c.Context(), args[0], stateDir(dir))
 		if err != nil {
@@ -56,16 +57,16 @@ type clockOfOld struct {
 
 // restoredTrust says who may sign now, and why.
 type restoredTrust struct {
-	Of       daemon.SignersOf `json:"of"`
-	Epoch    int64            `json:"epoch"`
-	Backup   int64            `json:"backup_epoch"`
-	Replaced int64            `json:"replaced_epoch"`
-	Unread   string           `json:"replaced_unreadable,omitempty"`
-	Changes  []string         `json:"changes"`
-	Revoked  bool             `json:"keys_were_revoked"`
+	Of       signers.SignersOf `json:"of"`
+	Epoch    int64             `json:"epoch"`
+	Backup   int64             `json:"backup_epoch"`
+	Replaced int64             `json:"replaced_epoch"`
+	Unread   string            `json:"replaced_unreadable,omitempty"`
+	Changes  []string          `json:"changes"`
+	Revoked  bool              `json:"keys_were_revoked"`
 }
 
-func restoredOf(r daemon.RestoreResult) restored {
+func restoredOf(r life.RestoreResult) restored {
 	t := restoredTrust{Of: r.Trust.Of, Epoch: r.Trust.Epoch, Backup: r.Trust.Backup, Replaced: r.Trust.Replaced, Unread: r.Trust.Why,
 		Changes: append([]string{}, r.Trust.Changes...), Revoked: r.Trust.Revoked}
 	out := restored{initialized: initializedOf(r.InitResult), Replaced: r.Kept, Trust: t, Kept: r.KeptSigners, Changes: r.FileChanges}
@@ -75,7 +76,7 @@ func restoredOf(r daemon.RestoreResult) restored {
 	return out
 }
 
-func (t *tool) showRestored(r daemon.RestoreResult) {
+func (t *tool) showRestored(r life.RestoreResult) {
 	t.Print(wordsRestored, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)))
 	if r.Kept != "" {
 		t.Print(wordsKeptDatabase, op.Shown(r.Kept))
@@ -92,7 +93,7 @@ func (t *tool) showRestored(r daemon.RestoreResult) {
 	if r.Trust.Revoked {
 		t.Print(wordsStillRevoked)
 	}
-	if r.Trust.Of == daemon.SignersUnknown || r.Trust.Of == daemon.SignersTaken {
+	if r.Trust.Of == signers.SignersUnknown || r.Trust.Of == signers.SignersTaken {
 		t.Say(wordsOldSigners, op.Shown(r.StateDir))
 	}
 	if r.KeptSigners != "" {

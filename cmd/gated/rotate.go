@@ -10,8 +10,8 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
-	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 // rotation is what the flags of gated trust rotate say.
@@ -21,7 +21,7 @@ type rotation struct {
 	remove  []string
 	reason  string
 	wait    bool
-	signers []daemon.NewSigner // of keys
+	signers []signers.NewSigner // of keys
 }
 
 func (t *tool) trustRotateCommand() *cobra.Command {
@@ -61,7 +61,7 @@ func (t *tool) trustRotateCommand() *cobra.Command {
 func (r *rotation) read() error {
 	for _, role := range op.Roles {
 		for _, k := range keyArgs(*r.keys[role]) {
-			s, err := daemon.SignerOf(k, role)
+			s, err := signers.SignerOf(k, role)
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 
 // sayWhoSigns says who signs the rotation with which key: the holders of the new
 // keys first, since the rotation is made with the last signature that counts.
-func (t *tool) sayWhoSigns(r api.Request, keys []daemon.NewSigner) {
+func (t *tool) sayWhoSigns(r api.Request, keys []signers.NewSigner) {
 	t.Say(wordsRotationWaits, op.Shown(r.ID))
 	for _, s := range keys {
 		owed := s.Key + " " + string(s.Role)

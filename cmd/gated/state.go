@@ -7,13 +7,13 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/life"
 )
 
 func (t *tool) fsckCommand() *cobra.Command {
 	var dir string
 	c := t.command("fsck", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		r, err := daemon.FsckTelling(c.Context(), stateDir(dir), t.telling)
+		r, err := life.FsckTelling(c.Context(), stateDir(dir), t.telling)
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (t *tool) telling(_ string, done, of int64) {
 	}
 }
 
-func (t *tool) showFsck(r daemon.FsckReport) error {
+func (t *tool) showFsck(r life.FsckReport) error {
 	var rows []string
 	for _, name := range sortedNames(r.Checked) {
 		rows = append(rows, cli.Row("checked", name, fmt.Sprint(r.Checked[name])))

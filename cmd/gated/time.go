@@ -8,14 +8,14 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
 func (t *tool) timeCommand() *cobra.Command {
 	var dir string
 	c := t.command("time", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		s, err := daemon.Time(c.Context(), stateDir(dir))
+		s, err := life.Time(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ type gateTimes struct {
 	Gate     op.GateID  `json:"gate"`
 }
 
-func timeOf(s daemon.TimeState) gateTimes {
+func timeOf(s life.TimeState) gateTimes {
 	out := gateTimes{Clock: s.Clock.UTC(), Now: s.Now.UTC(), Believed: s.Believed, Why: s.Why, Gate: s.Gate}
 	if !s.Mark.IsZero() {
 		mark := s.Mark.UTC()
@@ -55,7 +55,7 @@ func timeOf(s daemon.TimeState) gateTimes {
 	return out
 }
 
-func (t *tool) showTime(s daemon.TimeState) error {
+func (t *tool) showTime(s life.TimeState) error {
 	if err := t.Table(timeRows(s)...); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (t *tool) showTime(s daemon.TimeState) error {
 	return nil
 }
 
-func timeRows(s daemon.TimeState) []string {
+func timeRows(s life.TimeState) []string {
 	mark, apart := wordsNoMark, ""
 	if !s.Mark.IsZero() {
 		mark, apart = cli.Moment(s.Mark), timeApart(s.Ahead())
@@ -90,7 +90,7 @@ func (t *tool) timeAcceptCommand() *cobra.Command {
 		if !yes && !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsAcceptNeedsYes)
 		}
-		a, err := daemon.AcceptTime(c.Context(), daemon.AcceptOptions{StateDir: stateDir(dir), Agree: func(s daemon.TimeState) error {
+		a, err := life.AcceptTime(c.Context(), life.AcceptOptions{StateDir: stateDir(dir), Agree: func(s life.TimeState) error {
 			t.Say("%s", cli.Columns(timeRows(s)...))
 			t.Say(wordsAccepts, op.Shown(s.Why))
 			return t.agree(yes, wordsAcceptAgree, notAccepted())
@@ -113,7 +113,7 @@ func (t *tool) timeAcceptCommand() *cobra.Command {
 	return c
 }
 
-func acceptedOf(a daemon.Accepted) acceptedTime {
+func acceptedOf(a life.Accepted) acceptedTime {
 	out := acceptedTime{gateTimes: timeOf(a.TimeState), Changed: a.New != "", Old: a.Gate}
 	if out.Changed {
 		out.Gate, out.Believed, out.Why = a.New, true, ""

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 func (t *tool) trustCommand() *cobra.Command {
@@ -40,7 +41,7 @@ type signer struct {
 	ValidBefore *time.Time `json:"valid_before"`
 }
 
-func trustVersionOf(v daemon.TrustVersion) trustVersion {
+func trustVersionOf(v life.TrustVersion) trustVersion {
 	out := trustVersion{Epoch: v.Epoch, Digest: v.Digest, How: v.How, At: v.At.UTC(), Signers: []signer{}}
 	for _, l := range v.Listed {
 		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key, KeyType: l.KeyType, Roles: l.Roles,
@@ -60,7 +61,7 @@ func orNull(at time.Time) *time.Time {
 func (t *tool) trustShowCommand() *cobra.Command {
 	var dir string
 	c := t.command("trust show", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		all, err := daemon.TrustHistory(c.Context(), stateDir(dir))
+		all, err := life.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func (t *tool) trustShowCommand() *cobra.Command {
 func (t *tool) trustHistoryCommand() *cobra.Command {
 	var dir string
 	c := t.command("trust history", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
-		all, err := daemon.TrustHistory(c.Context(), stateDir(dir))
+		all, err := life.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
 		}
@@ -116,11 +117,11 @@ type adopted struct {
 func (t *tool) trustAdoptCommand() *cobra.Command {
 	var dir string
 	var yes bool
-	c := t.command("trust adopt", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.command("trust adopt", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if !yes && !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsAdoptNeedsYes)
 		}
-		a, err := daemon.AdoptSigners(c.Context(), stateDir(dir), func(a daemon.Adoption) error {
+		a, err := life.AdoptSigners(c.Context(), stateDir(dir), args[0], func(a signers.Adoption) error {
 			t.Say(wordsAdopts, a.Epoch, op.Shown(a.File))
 			for _, line := range a.Changes {
 				t.Say("  %s\n", op.ShownName(line))

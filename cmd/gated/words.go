@@ -13,11 +13,12 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
-	"gated/internal/daemon"
 	"gated/internal/doctor"
 	"gated/internal/glob"
 	"gated/internal/hook"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 // Every word that people read of this tool alone is in this file; what both
@@ -188,11 +189,11 @@ running daemon or without one.`,
 holder of a new key signs first, which proves that somebody has it; then operators, or recovery alone. With --wait, waits
 until it was signed and is done.`,
 		"  gated trust rotate --operator new.pub:alice@example.com --remove SHA256:+ox65xycKUu6FNtc6/r+23nb5c9/mQN0EmnZVnxkwuE"},
-	"trust adopt": {"adopt", "Take over an edit of the file allowed_signers",
-		`For root, while the daemon does not run. Shows which signers the edited file adds and removes, asks, and records it as
-the next version. Who is not at a terminal says --yes. A file by which nobody could sign as operational is refused; of another
-role that loses its last key, it warns.`,
-		"  gated trust adopt --state /var/lib/gated"},
+	"trust adopt": {"adopt FILE", "Make a file the list of signers",
+		"Root makes FILE, which has the format of allowed_signers, the next version of the list of signers. The daemon must not run.\n" +
+			"gated shows what the file would change, and asks. The gate's own file allowed_signers is output: an edit of it decides\n" +
+			"nothing, and the gate keeps the last one as allowed_signers.edited, which is a FILE to adopt.",
+		"  gated trust adopt new_signers --state /var/lib/gated"},
 	"time": {"time", "Show the gate's time beside this machine's clock, and whether the gate believes it",
 		"Reads the state directory, beside a running daemon or without one. Exits 1 if the clock is not believed.",
 		"  gated time --state /var/lib/gated"},
@@ -337,18 +338,18 @@ const (
 )
 
 // restoredTrustSays says whose list of signers is in force after a restore.
-func restoredTrustSays(t daemon.RestoredTrust) string {
+func restoredTrustSays(t signers.RestoredTrust) string {
 	switch t.Of {
-	case daemon.SignersSame:
+	case signers.SignersSame:
 		return fmt.Sprintf("  who may sign: epoch %d, which is the backup's as well\n", t.Epoch)
-	case daemon.SignersKept:
+	case signers.SignersKept:
 		return fmt.Sprintf("  who may sign: epoch %d, as it was here and not as in the backup (epoch %d):\n", t.Epoch, t.Backup)
-	case daemon.SignersNewer:
+	case signers.SignersNewer:
 		return fmt.Sprintf("  who may sign: epoch %d, the backup's; what was here (epoch %d) is older:\n", t.Epoch, t.Replaced)
-	case daemon.SignersTaken:
+	case signers.SignersTaken:
 		return fmt.Sprintf("  who may sign: as in the backup (its epoch %d), which was asked for, now as epoch %d; it was epoch %d here:\n",
 			t.Backup, t.Epoch, t.Replaced)
-	case daemon.SignersFile:
+	case signers.SignersFile:
 		return "  who may sign: what the file of signers says at the next start\n"
 	}
 	if t.Why != "" {
@@ -358,7 +359,7 @@ func restoredTrustSays(t daemon.RestoredTrust) string {
 }
 
 // restoredClockSays shows both clocks where they contradict each other.
-func restoredClockSays(c daemon.RestoredClock) string {
+func restoredClockSays(c life.RestoredClock) string {
 	how := "more than 30 days ahead of"
 	if c.Behind() {
 		how = "behind"
@@ -553,7 +554,7 @@ const (
 	wordsKept          = "the file of signers said something else; it is kept as %s\n"
 	wordsSoftwareKey   = `warning: %s signs with a software key (%s): whatever can read its file or reach the agent that holds it can sign
 `
-	wordsNoRecovery = `note: no recovery key is listed. If the operators' keys are lost, root alone can list others: gated trust adopt
+	wordsNoRecovery = `note: no recovery key is listed. If the operators' keys are lost, root alone can list others: gated trust adopt FILE
   remedy: list one now, and keep it off line: gated init ... --recovery KEY.pub; later it takes gated trust adopt, too
 `
 	wordsTouchRemedy = `  remedy: a security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate --operator KEY.pub (or --recovery)

@@ -11,8 +11,8 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/cli"
-	"gated/internal/daemon"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 func TestAsk(t *testing.T) {
@@ -45,7 +45,7 @@ func TestKeyArgs(t *testing.T) {
 	dir := t.TempDir()
 	odd := filepath.Join(dir, "a:b.pub")
 	require.NoError(t, os.WriteFile(odd, nil, 0o600))
-	require.Equal(t, []daemon.KeyArg{{Path: "k.pub", Principal: "alice"}, {Path: "k.pub"}, {Path: odd},
+	require.Equal(t, []signers.KeyArg{{Path: "k.pub", Principal: "alice"}, {Path: "k.pub"}, {Path: odd},
 		{Path: odd, Principal: "carol"}, {Path: "k.pub"}},
 		keyArgs([]string{"k.pub:alice", "k.pub", odd, odd + ":carol", "k.pub:"}))
 }

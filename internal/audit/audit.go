@@ -119,6 +119,7 @@ type Entry struct {
 	For         []string       `json:"for,omitempty"`         // the agents that it concerns, by name
 	Policy      string         `json:"policy,omitempty"`      // digest of the policy in force
 	Revoked     string         `json:"revoked,omitempty"`     // SHA-256 of the revocation file, or unreadable
+	Revokes     *bool          `json:"revokes,omitempty"`     // of started and trusted: whether keys are revoked, or may be
 	Version     string         `json:"version,omitempty"`     // of the program
 	Schema      int            `json:"schema,omitzero"`       // of the database
 	Change      int64          `json:"change,omitzero"`       // of canary, the entry since which was watched

@@ -1,9 +1,11 @@
 package authz
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -20,6 +22,7 @@ type Revoked struct {
 	digest     string
 	keys       map[string]bool // by SHA256 fingerprint
 	unreadable *op.Refusal     // why every key is refused
+	harmless   bool            // of an unreadable one: no key was ever revoked
 }
 
 // LoadRevoked parses a revocation file: one public key as OpenSSH writes it, or
@@ -58,6 +61,44 @@ func UnreadableRevoked(err error) *Revoked {
 	return &Revoked{unreadable: refusal.At(op.StageAllowList)}
 }
 
+// MissingRevoked returns the list that stands for a revocation file which has to
+// be there, never was, and before which no key was revoked. It refuses every key
+// too, but Revokes reports false.
+func MissingRevoked(err error) *Revoked {
+	r := UnreadableRevoked(err)
+	r.harmless = true
+	return r
+}
+
+// Revokes reports whether a gate that has this list in force must not start
+// without one: it revokes a key, or may.
+func (r *Revoked) Revokes() bool {
+	return r != nil && (len(r.keys) > 0 || r.unreadable != nil && !r.harmless)
+}
+
+// Covers reports whether every key that other revokes is refused by r too.
+func (r *Revoked) Covers(other *Revoked) bool {
+	if other == nil || r != nil && r.unreadable != nil {
+		return true
+	}
+	for key := range other.keys {
+		if !r.holds(key) {
+			return false
+		}
+	}
+	return true
+}
+
+// With returns the list of the keys that r or other revokes. Both can be read.
+func (r *Revoked) With(other *Revoked) *Revoked {
+	if r == nil || other == nil {
+		return cmp.Or(r, other)
+	}
+	keys := maps.Clone(r.keys)
+	maps.Copy(keys, other.keys)
+	return &Revoked{digest: op.SHA256([]byte(r.digest + other.digest)), keys: keys}
+}
+
 // Digest returns the SHA-256 of the file's bytes in lower-case hex; of no file
 // and of an unreadable one, "".
 func (r *Revoked) Digest() string {
@@ -87,6 +128,9 @@ func (t *Trust) RevokedDigest() string {
 	return t.revoked.Digest()
 }
 
+// Revokes reports what Revoked.Revokes does of the list in force.
+func (t *Trust) Revokes() bool { return t != nil && t.revoked.Revokes() }
+
 func (r *Revoked) holds(key string) bool { return r != nil && r.keys[key] }
 
 // WithRevoked returns the same file with another revocation list.
@@ -112,11 +156,19 @@ func (t *Trust) ToStop() *Trust {
 // Blocked returns why every signature is refused, if the revocation file cannot
 // be read: what is authorized waits then, and is not ended. Else it is nil.
 func (t *Trust) Blocked() error {
-	if t == nil || t.revoked == nil || t.revoked.unreadable == nil {
+	if t == nil {
 		return nil
 	}
-	r := *t.revoked.unreadable
-	return &r
+	return t.revoked.Blocked()
+}
+
+// Blocked returns why this list refuses every key, nil if it does not.
+func (r *Revoked) Blocked() error {
+	if r == nil || r.unreadable == nil {
+		return nil
+	}
+	why := *r.unreadable
+	return &why
 }
 
 // checkRevoked refuses a key, and the CA that certified it if there is one.

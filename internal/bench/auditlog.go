@@ -9,7 +9,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/checkpoint"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -48,7 +48,7 @@ func (b *bench) auditLog() error {
 // longLog writes a log of signed operations with signed heads, a thousand
 // entries a group.
 func longLog(ctx context.Context, dir string) (*store.Store, error) {
-	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: daemon.Migrations()})
+	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: life.Migrations()})
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gated/internal/audit"
-	"gated/internal/daemon"
 	"gated/internal/journal"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -30,7 +30,7 @@ type history struct {
 }
 
 func openHistory(ctx context.Context, dir string) (*history, error) {
-	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: daemon.Migrations()})
+	s, err := store.Open(ctx, filepath.Join(dir, "gated.db"), store.Options{Migrations: life.Migrations()})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/store"
 )
 
@@ -78,7 +78,7 @@ func (b *bench) reservations() error {
 
 // consistent has fsck look at a state directory.
 func (b *bench) consistent(dir string) error {
-	r, err := daemon.Fsck(b.ctx, dir)
+	r, err := life.Fsck(b.ctx, dir)
 	if err == nil && len(r.Problems) > 0 {
 		err = fmt.Errorf("fsck finds %d problems, the first of them: %v", len(r.Problems), r.Problems[0])
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/reserve"
+	"gated/internal/signers"
 	"gated/internal/store"
 )
 
@@ -46,7 +47,7 @@ func TestTheHistoryOfOthersIsSound(t *testing.T) {
 	dir := filepath.Join(b.Dir, "state")
 	pub := filepath.Join(b.Dir, "alice.pub")
 	require.NoError(t, os.WriteFile(pub, []byte(b.keys.plain.public()), 0o600))
-	_, err := daemon.Init(b.ctx, daemon.InitOptions{StateDir: dir, Host: host, Operators: []daemon.KeyArg{{Path: pub, Principal: b.keys.plain.principal}}})
+	_, err := life.Init(b.ctx, life.InitOptions{StateDir: dir, Host: host, Operators: []signers.KeyArg{{Path: pub, Principal: b.keys.plain.principal}}})
 	require.NoError(t, err)
 	at, err := b.scope("checkout")
 	require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/checkpoint"
-	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
 	"gated/internal/gate"
@@ -24,6 +23,7 @@ import (
 	"gated/internal/policy"
 	"gated/internal/reconcile"
 	"gated/internal/server"
+	"gated/internal/service"
 	"gated/internal/store"
 )
 
@@ -177,7 +177,7 @@ func Serve(ctx context.Context, o Served) error {
 		ran <- nil
 	}
 	// The parts that no measured call asks are not there.
-	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), SingleUser: true, Now: now,
+	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), SingleUser: true, Now: now,
 		Logger: slog.New(slog.DiscardHandler)})
 	err = s.Serve(ctx, l)
 	if runErr := <-ran; err == nil {

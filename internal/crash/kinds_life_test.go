@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -48,8 +48,8 @@ func rotated(ctx context.Context, b *bench, c *cell) []string {
 
 // listed returns the list of signers in force, and says that the key which a
 // rotation took out is in it again, or that the file says another one.
-func (b *bench) listed(ctx context.Context, c *cell) (newest daemon.TrustVersion, wrong []string) {
-	all, err := daemon.TrustHistory(ctx, b.m().state)
+func (b *bench) listed(ctx context.Context, c *cell) (newest life.TrustVersion, wrong []string) {
+	all, err := life.TrustHistory(ctx, b.m().state)
 	require.NoError(b.m().t, err)
 	newest = all[len(all)-1]
 	for _, l := range newest.Listed {
@@ -246,7 +246,7 @@ func restored(ctx context.Context, b *bench, c *cell) error {
 			return err
 		}
 	}
-	report, err := daemon.Fsck(ctx, b.m().state)
+	report, err := life.Fsck(ctx, b.m().state)
 	sound := err == nil && len(report.Problems) == 0
 	if err := b.m().begin(); err == nil {
 		require.True(b.m().t, sound, "a daemon starts on what fsck finds fault with: %v", report.Problems)

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/state"
 	"gated/internal/store"
@@ -22,7 +22,7 @@ const storedStates = "../daemon/testdata"
 
 // migrations are the first starts on databases of older schemas.
 func migrations() (all []kind) {
-	for schema := 1; schema < len(daemon.Migrations()); schema++ {
+	for schema := 1; schema < len(life.Migrations()); schema++ {
 		dir := filepath.Join(storedStates, fmt.Sprintf("schema-%d", schema))
 		if _, err := os.Stat(dir); err != nil {
 			continue // no release had it; internal/daemon knows which are to be there
@@ -87,7 +87,7 @@ func bind(ctx context.Context, at string, schema int) error {
 		return err
 	}
 	//fsck:none the checker runs fsck after each kill
-	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()[:schema]})
+	s, err := store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations()[:schema]})
 	if err != nil {
 		return errors.Join(err, dir.Close())
 	}
@@ -102,7 +102,7 @@ func bind(ctx context.Context, at string, schema int) error {
 // migrated looks at the database, which may be of an older schema yet, and starts
 // the daemon.
 func migrated(ctx context.Context, b *bench, _ *cell) error {
-	r, err := daemon.Fsck(ctx, b.m().state)
+	r, err := life.Fsck(ctx, b.m().state)
 	if err != nil && !errors.Is(err, op.Unavailable) {
 		return err
 	}
@@ -126,7 +126,7 @@ func kept(dir string) func(context.Context, *bench, *cell) []string {
 		e := api.EnvelopeOf(read(filepath.Join(dir, "spent.json")), string(read(filepath.Join(dir, "spent.json.sig"))))
 		_, err := b.client().SubmitSigned(ctx, e)
 		wrong = append(wrong, checkReplay("j5.1", err)...)
-		if _, err := daemon.VerifyAudit(ctx, b.m().state); err != nil {
+		if _, err := life.VerifyAudit(ctx, b.m().state); err != nil {
 			wrong = append(wrong, "the audit log does not verify: "+err.Error())
 		}
 		left, err := filepath.Glob(filepath.Join(b.m().state, "gated.db.pre-*"))

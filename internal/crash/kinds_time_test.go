@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -52,7 +52,7 @@ func acceptTime(ctx context.Context, b *bench, _ *cell) error {
 // daemon: under a new gate id, for which nothing counts that was signed before.
 func accepted(ctx context.Context, b *bench, c *cell) error {
 	b.m().sound("after an acceptance that was cut off")
-	was, err := daemon.Time(ctx, b.m().state)
+	was, err := life.Time(ctx, b.m().state)
 	if err == nil && !was.Believed {
 		err = acceptTime(ctx, b, c)
 	}

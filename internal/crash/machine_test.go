@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/client"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/sign"
 	"gated/internal/spareuids"
@@ -264,7 +264,7 @@ func (m *machine) processes() map[int]op.Incarnation {
 // sound runs fsck, which needs no daemon and minds none.
 func (m *machine) sound(when string) {
 	m.t.Helper()
-	r, err := daemon.Fsck(context.Background(), m.state)
+	r, err := life.Fsck(context.Background(), m.state)
 	require.NoError(m.t, err, when)
 	require.Empty(m.t, r.Problems, when)
 }

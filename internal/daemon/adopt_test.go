@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
-func agreed(daemon.Adoption) error { return nil }
+func agreed(signers.Adoption) error { return nil }
 
 // edit adds a line to the file of signers, behind the gate's back.
 func (w *world) edit(line string) {
@@ -31,27 +32,39 @@ func TestAdopt(t *testing.T) {
 	require.NoError(t, err)
 	w.halt()
 
-	r, err := daemon.AdoptSigners(t.Context(), w.state, func(daemon.Adoption) error { return errors.New("not asked") })
+	r, err := life.AdoptSigners(t.Context(), w.state, w.signers(), func(signers.Adoption) error { return errors.New("not asked") })
 	require.NoError(t, err)
 	require.True(t, r.Unedited)
 	require.EqualValues(t, 1, r.Epoch)
 
+	// An edit of the gate's own file decides nothing, and is kept for an adoption.
+	before := read(t, w.signers())
 	w.edit(carol.line(t, op.Operational))
-	refused(t, w.run(t.Context()), op.Conflict, "+ carol@example.com operational "+carol.fingerprint())
-	edited := read(t, w.signers())
+	kept, edited := w.signers()+".edited", read(t, w.signers())
+	w.serve()
+	require.Equal(t, before, read(t, w.signers()))
+	require.Equal(t, edited, read(t, kept))
+	h := w.health("signers")
+	require.False(t, h.OK)
+	require.Contains(t, h.Detail, "gated trust adopt "+kept)
+	_, err = w.sign(w.waiting("db"), op.Operational, carol)
+	require.ErrorIs(t, err, op.UnknownSigner)
+	w.halt()
 	no := errors.New("no")
-	_, err = daemon.AdoptSigners(t.Context(), w.state, func(a daemon.Adoption) error {
+	_, err = life.AdoptSigners(t.Context(), w.state, kept, func(a signers.Adoption) error {
 		require.EqualValues(t, 2, a.Epoch)
 		require.Equal(t, []string{"+ carol@example.com operational " + carol.fingerprint() + ", software key"}, a.Changes)
 		return no
 	})
 	require.ErrorIs(t, err, no)
-	require.Equal(t, edited, read(t, w.signers()))
+	require.Equal(t, edited, read(t, kept))
 	require.Len(t, w.history(), 1)
 
-	r, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	r, err = life.AdoptSigners(t.Context(), w.state, kept, agreed)
 	require.NoError(t, err)
 	require.False(t, r.Unedited)
+	require.Equal(t, edited, read(t, w.signers()))
+	require.NoFileExists(t, kept)
 	all := w.history()
 	require.Len(t, all, 2)
 	require.Equal(t, r.Digest, all[1].Digest)
@@ -79,7 +92,7 @@ func TestAdopt(t *testing.T) {
 	require.NotEqual(t, op.StateSucceeded, w.done(waits))
 	_, err = w.sign(w.waiting("web"), op.Operational, carol)
 	require.NoError(t, err)
-	_, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	_, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
 	refused(t, err, op.Conflict, "uses the state directory")
 	w.halt()
 	w.sound()
@@ -104,18 +117,18 @@ func TestAdoptRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(w.signers(), []byte(c.text), 0o600))
-			_, err := daemon.AdoptSigners(t.Context(), w.state, agreed)
+			_, err := life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
 			refused(t, err, c.code, w.signers(), c.says)
 			require.Equal(t, c.text, read(t, w.signers()))
 		})
 	}
 	require.NoError(t, os.Remove(w.signers()))
-	_, err := daemon.AdoptSigners(t.Context(), w.state, agreed)
-	refused(t, err, op.UnknownTarget, "gated serve")
+	_, err := life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
+	refused(t, err, op.UnknownTarget, "gated trust show")
 	require.NoError(t, os.Symlink(w.file("else", whole), w.signers()))
-	_, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
-	require.ErrorIs(t, err, op.Unavailable)
-	_, err = daemon.AdoptSigners(t.Context(), filepath.Join(w.dir, "nowhere"), agreed)
+	_, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
+	require.ErrorIs(t, err, op.BadParams)
+	_, err = life.AdoptSigners(t.Context(), filepath.Join(w.dir, "nowhere"), w.signers(), agreed)
 	refused(t, err, op.UnknownTarget, "--state")
 	require.Len(t, w.history(), 1)
 }
@@ -139,7 +152,7 @@ func TestAdoptSaysWhichRolesAreEmpty(t *testing.T) {
 	whole := read(t, w.signers())
 	require.NoError(t, os.WriteFile(w.signers(), []byte(strings.Replace(whole, lineWith(t, whole, "recovery@gated"), "", 1)), 0o600))
 	asked := false
-	a, err := daemon.AdoptSigners(t.Context(), w.state, func(a daemon.Adoption) error {
+	a, err := life.AdoptSigners(t.Context(), w.state, w.signers(), func(a signers.Adoption) error {
 		asked = true
 		require.Equal(t, []op.Role{op.Recovery}, a.Emptied)
 		return nil
@@ -149,29 +162,9 @@ func TestAdoptSaysWhichRolesAreEmpty(t *testing.T) {
 	require.Equal(t, []op.Role{op.Recovery}, a.Emptied)
 
 	w.edit("# nobody goes")
-	a, err = daemon.AdoptSigners(t.Context(), w.state, agreed)
+	a, err = life.AdoptSigners(t.Context(), w.state, w.signers(), agreed)
 	require.NoError(t, err)
 	require.Empty(t, a.Emptied)
-}
-
-// TestAdoptNeedsRoot: the daemon's own uid does, only where agents have it too.
-func TestAdoptNeedsRoot(t *testing.T) {
-	w, _, _, _ := newPeople(t)
-	conf := filepath.Join(w.state, "gated.yaml")
-	require.NoError(t, os.WriteFile(conf, []byte("host: pve1\nsingle_user: false\n"), 0o600))
-	uid := os.Geteuid()
-	require.NoError(t, daemon.MayAdopt(w.state, 0))
-	if uid == 0 { // so that there is another owner than root
-		uid = 12345
-		require.NoError(t, os.Chown(w.state, uid, -1))
-		defer func() { require.NoError(t, os.Chown(w.state, 0, -1)) }()
-	}
-	refused(t, daemon.MayAdopt(w.state, uid), op.NotAllowed, "root", "gated trust rotate")
-	refused(t, daemon.MayAdopt(w.state, uid+1), op.NotAllowed, "root")
-	require.NoError(t, os.WriteFile(conf, []byte("host: pve1\nsingle_user: true\n"), 0o600))
-	require.NoError(t, daemon.MayAdopt(w.state, uid))
-	refused(t, daemon.MayAdopt(w.state, uid+1), op.NotAllowed, "root")
-	require.NoError(t, daemon.MayAdopt(w.state, 0))
 }
 
 func needRoot(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/client"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -292,7 +292,7 @@ func TestRestoreEndsAgents(t *testing.T) {
 	b.does("register b")
 	b.does("reserve %s x", dir)
 	w.halt()
-	_, err := daemon.Restore(t.Context(), file, w.state)
+	_, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	w.sound()
 	w.serve()

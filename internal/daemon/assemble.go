@@ -3,75 +3,95 @@ package daemon
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"gated/internal/config"
 	"gated/internal/driver"
-	"gated/internal/driver/local"
 	"gated/internal/driver/scope"
 	"gated/internal/driver/trust"
 	"gated/internal/gate"
 	"gated/internal/headroom"
+	"gated/internal/life"
+	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/reconcile"
-	"gated/internal/server"
+	"gated/internal/service"
+	"gated/internal/signers"
+	"gated/internal/state"
+	"gated/internal/store"
 	"gated/internal/unit"
 )
 
-// assemble puts a daemon together; nothing of it changes anything yet, but for
-// what the driver cleans up.
-func assemble(ctx context.Context, state *opened, place unit.Place, log *slog.Logger) (*daemon, error) {
-	c, err := settings(state.dir.Path())
+// assemble puts a daemon together: settings, the gate, its drivers, and what runs
+// steps. Each part gets what was made before it.
+func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *slog.Logger) (d *daemon, err error) {
+	c, err := life.Settings(opened.Dir.Path())
 	if err != nil {
 		return nil, err
 	}
-	if c.Host != state.id.Host {
+	if c.Host != opened.ID.Host {
 		return nil, op.Refuse(op.TargetMismatch, "%s says host %q, but this gate was made for %q",
-			filepath.Join(state.dir.Path(), configName), c.Host, state.id.Host).
+			filepath.Join(opened.Dir.Path(), state.SettingsName), c.Host, opened.ID.Host).
 			WithHint("what operators sign names the host; put the old name back, or make a new gate")
 	}
-	if err := checkDeciding(c); err != nil {
+	if err := life.CheckDeciding(c); err != nil {
 		return nil, err
 	}
-	if err := checkUnit(place); err != nil {
+	if err := life.CheckUnit(place); err != nil {
 		return nil, err
 	}
-	d := &daemon{opened: state, config: c, unit: place, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1),
-		signers: newSignersFile(filepath.Join(state.dir.Path(), signersName))}
-	if err := state.room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {
+	d = &daemon{opened: opened, config: c, unit: place, log: log, started: now(), soon: make(chan struct{}, 1), lookSoon: make(chan struct{}, 1),
+		signers: signers.NewFile(opened.Dir.Path())}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if err := opened.Room.Configure(headroom.Options{Keep: c.Limits.KeepFree, Reserve: c.Limits.Reserve}); err != nil {
 		log.Warn("there is no reserve of disk space for signed work", "error", err)
 	}
-	held, err := d.hold(ctx)
-	if err != nil {
-		return nil, err
+	if err := d.openGate(ctx); err != nil {
+		return d, err
 	}
 	if d.backends, err = d.openBackends(ctx); err != nil {
-		return nil, err
+		return d, err
 	}
-	d.closeParts = d.backends.close
-	if err := d.connect(ctx, held); err != nil {
-		return nil, errors.Join(err, d.closeParts())
+	if err := d.openAgents(ctx); err != nil {
+		return d, err
 	}
-	return d, nil
+	d.drivers = d.backends.drivers(d.log)
+	d.drivers.add(trust.New(d.gate, d.list.Version.How, d.checkSigners), d.log)
+	d.drivers.add(scope.New(d.agents.Book), d.log)
+	d.gate.Attach(d.drivers, d.mayRun, d.mayRunSigned)
+	return d, d.openReconciler()
 }
 
-// connect makes the gate and what stands around it.
-func (d *daemon) connect(ctx context.Context, h held) error {
-	d.revoked = newRevocations(revocationPath(d.config, d.opened.dir.Path()))
-	d.closeParts = func() error { return errors.Join(d.revoked.close(), d.backends.close()) }
+// atEnd has something ended before everything that was opened before it.
+func (d *daemon) atEnd(end func() error) { d.ends = append(d.ends, end) }
+
+// close ends what was opened, the last first.
+func (d *daemon) close() error {
+	var failed error
+	for _, end := range slices.Backward(d.ends) {
+		failed = errors.Join(failed, end())
+	}
+	return failed
+}
+
+// openGate makes the gate, by the list of signers and the revoked keys in force.
+func (d *daemon) openGate(ctx context.Context) error {
+	var fresh bool
 	var err error
-	if d.revoked.needed, err = d.missedAtStart(ctx); err != nil {
+	if d.list, fresh, err = signers.Current(ctx, d.opened.Store, d.signers); err != nil {
 		return err
 	}
-	list, at, _ := d.revoked.load(insist) // whatever is there: nothing is in force that could stay
-	seen := d.backends.drivers(d)
-	key, fresh, err := headKey(ctx, d.opened)
+	if err := d.openRevocations(ctx); err != nil {
+		return err
+	}
+	key, unknown, err := headKey(ctx, d.opened)
 	if err != nil {
 		return err
 	}
@@ -79,42 +99,64 @@ func (d *daemon) connect(ctx context.Context, h held) error {
 	if err != nil {
 		return err
 	}
-	d.gate, err = newGate(ctx, d.opened, gate.Config{Observer: seen, Trust: h.trust.WithRevoked(list), Epoch: h.v.Epoch,
-		Key: signer, UID: cancelsAll(d.config), Operators: operators(d.config), Wake: d.mayRun, WakeSigned: d.mayRunSigned, Logger: d.log, Room: d.opened.room,
-		Quotas: gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}}, d.config.Policy)
+	list, _ := d.revoked.Read()
+	d.gate, err = d.newGate(ctx, gate.Config{Trust: d.list.Trust.WithRevoked(list), Epoch: d.list.Version.Epoch, Key: signer})
 	if err != nil {
 		return err
 	}
-	d.newborn = fresh
-	if fresh { // before anything else is written: no head is signed with a key that the log does not name
+	d.newborn = unknown
+	if unknown { // before anything else is written: no head is signed with a key that the log does not name
 		if err := d.enrolKey(ctx, key); err != nil {
 			return err
 		}
 	}
-	d.tookRevoked(list, at, insist)
-	d.sayRevoked()
-	if err := d.adoptFirst(ctx, h); err != nil {
-		return err
-	}
-	if h.older {
-		if err := d.noteOlder(ctx, h.v); err != nil {
+	d.sayRevoked(list)
+	if fresh {
+		if err := d.recordFirst(ctx); err != nil {
 			return err
 		}
 	}
-	rotates := trust.New(d.gate, h.v.How, d.checkSigners)
-	seen[rotates.Kind()] = driver.Contain(rotates, d.log)
-	if err := d.connectAgents(ctx, seen); err != nil {
+	d.checkSigners(ctx)
+	return nil
+}
+
+// newGate loads the clock and makes the gate, without its targets.
+func (d *daemon) newGate(ctx context.Context, c gate.Config) (*gate.Gate, error) {
+	o := d.opened
+	if err := o.Store.View(ctx, func(tx *store.Tx) (err error) {
+		c.Clock, err = nonce.LoadClock(tx, nonce.System)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	c.Store, c.Host, c.ID, c.Policy, c.Logger, c.Room = o.Store, o.ID.Host, o.ID.Gate, d.config.Policy, d.log, o.Room
+	c.UID, c.Operators = cancelsAll(d.config), operators(d.config)
+	c.Quotas = gate.Quotas{JournalBytes: d.config.Limits.JournalQuota, Snapshots: d.config.Limits.Snapshots}
+	return gate.New(c)
+}
+
+// openAgents makes the registry of agents and the book of what they reserve.
+func (d *daemon) openAgents(ctx context.Context) error {
+	var err error
+	if d.scopes, err = service.WatchScopes(ctx, d.gate, d.wake, d.log); err != nil {
 		return err
 	}
+	if d.agents, err = service.NewAgents(d.gate, d.opened.Store, d.scopes.Moved, d.log); err != nil {
+		return err
+	}
+	d.atEnd(func() error { d.agents.Close(); return nil })
+	return nil
+}
+
+// openReconciler makes what runs steps, and what watches the gate.
+func (d *daemon) openReconciler() error {
 	d.canary = d.newCanary()
-	d.events = newEventLog(d.gate, d.opened.store)
-	source, closeSource, err := d.source()
+	d.events = service.NewLog(d.gate, d.opened.Store)
+	source, err := d.source()
 	if err != nil {
 		return err
 	}
-	others := d.closeParts
-	d.closeParts = func() error { return errors.Join(closeSource(), others()) }
-	d.pursuer.Store(reconcile.New(reconcile.Config{Gate: d.gate, Drivers: seen, Sources: []reconcile.Source{source},
+	d.pursuer.Store(reconcile.New(reconcile.Config{Gate: d.gate, Drivers: d.drivers, Sources: []reconcile.Source{source},
 		Workers: d.config.Workers, Interval: d.config.Desired.Interval, Host: d.config.Host, Now: now, Logger: d.log}))
 	return nil
 }
@@ -134,24 +176,11 @@ func operators(c config.Config) []uint32 {
 	return slices.DeleteFunc(slices.Clone(c.Operators), func(uid uint32) bool { return uid == uint32(os.Geteuid()) })
 }
 
-// connectAgents makes the registry of agents and the book of what they reserve.
-func (d *daemon) connectAgents(ctx context.Context, seen drivers) error {
-	var err error
-	if d.scopes, err = watchScopes(ctx, d.gate, d.wake, d.log); err != nil {
-		return err
-	}
-	if d.agents, err = newAgents(d.gate, d.opened.store, d.scopes.moved, d.log); err != nil {
-		return err
-	}
-	takes := scope.New(d.agents.book)
-	seen[takes.Kind()] = driver.Contain(takes, d.log)
-	d.closeParts = func() error { d.agents.close(); return errors.Join(d.revoked.close(), d.backends.close()) }
-	return nil
-}
-
-// drivers looks at each target through the driver of its kind. It is complete
-// before anybody looks.
+// drivers looks at each target through the driver of its kind.
 type drivers map[string]driver.Driver
+
+// add has a driver answer for its kind. A panic of its is an error of one call.
+func (d drivers) add(one driver.Driver, log *slog.Logger) { d[one.Kind()] = driver.Contain(one, log) }
 
 // Observe refuses, as UnknownTarget, a kind that no driver answers for.
 func (d drivers) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
@@ -179,93 +208,31 @@ func (d *daemon) wake(t op.Target) {
 
 // mayRun is told by the gate of each target that may have something to do.
 func (d *daemon) mayRun(t op.Target) {
-	d.scopes.asked(t)
+	d.scopes.Asked(t)
 	d.wake(t)
 }
 
 // mayRunSigned is mayRun for what operators signed.
 func (d *daemon) mayRunSigned(t op.Target) {
-	d.scopes.asked(t)
+	d.scopes.Asked(t)
 	if r := d.pursuer.Load(); r != nil {
 		r.WakeSigned(t)
 	}
 }
 
-// source returns where desired state comes from, and what ends it.
-func (d *daemon) source() (reconcile.Source, func() error, error) {
+// source returns where desired state comes from.
+func (d *daemon) source() (reconcile.Source, error) {
 	if d.config.Hub != nil {
 		d.hub = d.newHub(*d.config.Hub)
-		return d.hub, func() error { return nil }, nil
+		return d.hub, nil
 	}
 	if d.config.Desired.Dir == "" {
-		return reconcile.NewAPI(d.gate), func() error { return nil }, nil
+		return reconcile.NewAPI(d.gate), nil
 	}
 	dir, err := reconcile.NewDir(d.config.Desired.Dir, d.config.Desired.Interval, now)
 	if err != nil {
-		return nil, nil, err
-	}
-	return dir, dir.Close, nil
-}
-
-func (d *daemon) localConfig() local.Config {
-	c := d.config.Local
-	root := c.Root
-	if root == "" {
-		root = filepath.Join(d.opened.dir.Path(), guestsName)
-	}
-	commands := map[string]local.Command{}
-	for name, cmd := range c.Commands {
-		commands[name] = local.Command{Argv: cmd.Argv, User: cmd.User, Env: cmd.Env}
-	}
-	return local.Config{Root: root, TrashKeep: c.TrashKeep, StopGrace: c.StopGrace, Commands: commands,
-		GuestUIDs: local.UIDRange(c.GuestUIDs), SingleUser: d.config.SingleUser, CgroupRoot: c.Cgroup, Now: now, Logger: d.log,
-		Exited: d.wake, Wanted: d.wanted}
-}
-
-// wanted reports whether an open step is to bring a destroyed guest back.
-func (d *daemon) wanted(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
-	return d.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
-}
-
-func (d *daemon) listen(path string) (*server.Socket, error) {
-	if path == "" {
-		path = d.config.Socket
-	}
-	if path == "" {
-		path = defaultSocket()
-	}
-	gid, err := socketGroup(d.config.SocketGroup)
-	if err != nil {
 		return nil, err
 	}
-	socket, err := server.Listen(path, gid)
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Dir(path)
-	if info, err := os.Stat(dir); err == nil && info.Mode()&(fs.ModeSticky|0o002) == 0o002 {
-		d.log.Warn("everybody may write to the socket's directory, and can take the socket away; choose another place, or chmod o-w", "directory", dir)
-	}
-	return socket, nil
-}
-
-// socketGroup returns the group whose members may connect, -1 for none. Root's
-// default is the group gated, if there is one.
-func socketGroup(name string) (int, error) {
-	implied := name == ""
-	if implied {
-		if os.Geteuid() != 0 {
-			return -1, nil
-		}
-		name = serviceUser
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		if implied {
-			return -1, nil
-		}
-		return -1, op.Refuse(op.BadParams, "socket_group: there is no group %q", name).
-			WithHint("make it (groupadd --system %s) and add who may ask, name a group of this host in gated.yaml, or take the line out", name)
-	}
-	return strconv.Atoi(g.Gid)
+	d.atEnd(dir.Close)
+	return dir, nil
 }

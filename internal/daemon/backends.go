@@ -2,7 +2,8 @@ package daemon
 
 import (
 	"context"
-	"errors"
+	"log/slog"
+	"path/filepath"
 
 	"gated/internal/config"
 	"gated/internal/driver"
@@ -11,6 +12,8 @@ import (
 	"gated/internal/driver/local"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/several"
+	"gated/internal/op"
+	"gated/internal/state"
 )
 
 // opener opens a back end as the configuration says. What it returns beside it
@@ -38,7 +41,6 @@ var otherOpeners = []struct {
 type backends struct {
 	guests *several.Driver
 	others []other
-	close  func() error
 }
 
 // other is a back end that alone answers for its kind.
@@ -47,59 +49,50 @@ type other struct {
 	checker *several.Checker
 }
 
-// openBackends opens every back end that is configured, or none.
-func (d *daemon) openBackends(ctx context.Context) (b *backends, err error) {
-	b = &backends{close: func() error { return nil }}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.close())
-		}
-	}()
+// openBackends opens every back end that is configured. What it opened ends with
+// the daemon, also if a later one cannot be opened.
+func (d *daemon) openBackends(ctx context.Context) (*backends, error) {
+	b := &backends{}
 	var members []driver.Backend
 	for _, name := range d.config.GuestBackends() {
-		one, err := b.open(ctx, d, guestOpeners[name])
+		one, err := d.openBackend(ctx, guestOpeners[name])
 		if err != nil {
-			return b, err
+			return nil, err
 		}
 		members = append(members, one)
 	}
+	var err error
 	if b.guests, err = several.New(ctx, several.Config{Backends: members, NewGuests: d.config.NewGuests, Now: now, Logger: d.log}); err != nil {
-		return b, err
+		return nil, err
 	}
-	b.closeFirst(b.guests.Close)
+	d.atEnd(b.guests.Close)
 	for _, o := range otherOpeners {
 		if !o.configured(d.config) {
 			continue
 		}
-		one, err := b.open(ctx, d, o.open)
+		one, err := d.openBackend(ctx, o.open)
 		if err != nil {
-			return b, err
+			return nil, err
 		}
 		b.others = append(b.others, other{one, several.NewChecker(ctx, one, now, d.log)})
 	}
 	return b, nil
 }
 
-// open opens one back end and has it ended with the others.
-func (b *backends) open(ctx context.Context, d *daemon, open opener) (driver.Backend, error) {
+func (d *daemon) openBackend(ctx context.Context, open opener) (driver.Backend, error) {
 	one, end, err := open(ctx, d)
 	if err == nil && end != nil {
-		b.closeFirst(end)
+		d.atEnd(end)
 	}
 	return one, err
 }
 
-// closeFirst has something ended before what was opened before it.
-func (b *backends) closeFirst(end func() error) {
-	others := b.close
-	b.close = func() error { return errors.Join(end(), others()) }
-}
-
 // drivers returns the driver of each kind that back ends have.
-func (b *backends) drivers(d *daemon) drivers {
-	out := drivers{b.guests.Kind(): driver.Contain(b.guests, d.log)}
+func (b *backends) drivers(log *slog.Logger) drivers {
+	out := drivers{}
+	out.add(b.guests, log)
 	for _, o := range b.others {
-		out[o.Kind()] = driver.Contain(o, d.log)
+		out.add(o, log)
 	}
 	return out
 }
@@ -145,4 +138,24 @@ func openProxmox(_ context.Context, d *daemon) (driver.Backend, func() error, er
 	}
 	d.proxmox = p
 	return p, p.Close, nil
+}
+
+func (d *daemon) localConfig() local.Config {
+	c := d.config.Local
+	root := c.Root
+	if root == "" {
+		root = filepath.Join(d.opened.Dir.Path(), state.GuestsName)
+	}
+	commands := map[string]local.Command{}
+	for name, cmd := range c.Commands {
+		commands[name] = local.Command{Argv: cmd.Argv, User: cmd.User, Env: cmd.Env}
+	}
+	return local.Config{Root: root, TrashKeep: c.TrashKeep, StopGrace: c.StopGrace, Commands: commands,
+		GuestUIDs: local.UIDRange(c.GuestUIDs), SingleUser: d.config.SingleUser, CgroupRoot: c.Cgroup, Now: now, Logger: d.log,
+		Exited: d.wake, Wanted: d.wanted}
+}
+
+// wanted reports whether an open step is to bring a destroyed guest back.
+func (d *daemon) wanted(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
+	return d.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/state"
 )
@@ -32,11 +32,11 @@ func TestCheckBackup(t *testing.T) {
 	for _, path := range []string{alone, wal, w.database()} {
 		before := tree(t, filepath.Dir(path))
 		var told int64
-		r, err := daemon.CheckBackup(t.Context(), path, func(n int64) { told = n })
+		r, err := life.CheckBackup(t.Context(), path, func(n int64) { told = n })
 		require.NoError(t, err)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		require.Equal(t, daemon.BackupReport{Bytes: info.Size(), Host: testHost, Gate: made.GateID, Schema: len(daemon.Migrations()),
+		require.Equal(t, life.BackupReport{Bytes: info.Size(), Host: testHost, Gate: made.GateID, Schema: len(life.Migrations()),
 			Entries: r.Entries, Epoch: 1, Checked: r.Checked}, r)
 		require.Equal(t, r.Entries, told)
 		require.Greater(t, r.Entries, int64(3))
@@ -81,7 +81,7 @@ func (w *world) bad(good string) map[string]struct {
 		"a signer added":    {forge("signer", `UPDATE trust SET text = CAST(text || '# ' || char(10) AS BLOB)`), op.Conflict},
 		"no identity":       {forge("nobody", `DELETE FROM gate_identity`), op.Conflict},
 		"another program's": {forge("foreign", `PRAGMA application_id = 1`), op.Conflict},
-		"a newer schema":    {forge("newer", fmt.Sprintf(`PRAGMA user_version = %d`, len(daemon.Migrations())+1)), op.SchemaTooNew},
+		"a newer schema":    {forge("newer", fmt.Sprintf(`PRAGMA user_version = %d`, len(life.Migrations())+1)), op.SchemaTooNew},
 	}
 	for i := 1; i < 8; i++ { // cut off anywhere, and a page overwritten anywhere
 		at := i * len(good) / 8 / 4096 * 4096
@@ -108,9 +108,9 @@ func TestWhatIsNoBackup(t *testing.T) {
 	for name, c := range w.bad(good) {
 		t.Run(name, func(t *testing.T) {
 			before := tree(t, w.state)
-			_, err := daemon.CheckBackup(t.Context(), c.file, func(int64) {})
+			_, err := life.CheckBackup(t.Context(), c.file, func(int64) {})
 			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
-			_, err = daemon.Restore(t.Context(), c.file, w.state)
+			_, err = life.Restore(t.Context(), c.file, w.state)
 			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
 			require.NotEmpty(t, op.AsRefusal(err).Detail)
 			require.Equal(t, before, tree(t, w.state), "nothing has changed")
@@ -128,10 +128,10 @@ func TestOneRestoreAtATime(t *testing.T) {
 	other, err := state.Open(w.state, state.Options{})
 	require.NoError(t, err)
 	before := tree(t, w.state)
-	_, err = daemon.Restore(t.Context(), file, w.state)
+	_, err = life.Restore(t.Context(), file, w.state)
 	refused(t, err, op.Conflict, "uses the state directory")
 	require.Equal(t, before, tree(t, w.state))
 	require.NoError(t, other.Close())
-	_, err = daemon.Restore(t.Context(), file, w.state)
+	_, err = life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,28 +9,21 @@ import (
 	"gated/internal/api"
 	"gated/internal/audit"
 	"gated/internal/canary"
-	"gated/internal/op"
+	"gated/internal/life"
+	"gated/internal/state"
 )
-
-// alerts ends the canary's alerts for operators.
-type alerts struct{ canary *canary.Canary }
-
-// Accept refuses as canary.Accept does.
-func (a alerts) Accept(ctx context.Context, by op.Requester, change int64) error {
-	return a.canary.Accept(ctx, by.String(), change)
-}
 
 // startedEntry is the entry of a start: by what is decided from now on, and by
 // which program.
 func (d *daemon) startedEntry() audit.Entry {
 	e := d.gate.InForceEntry(audit.Started)
-	e.Version, e.Schema, e.Detail = Version(), len(Migrations()), startedDetail(*d.revokedSays.Load())
+	e.Version, e.Schema, e.Detail = Version(), len(life.Migrations()), fmt.Sprintf("gated %s; revoked keys: %s", Version(), *d.revokedSays.Load())
 	return e
 }
 
 // newCanary makes what watches the gate's decisions after a change.
 func (d *daemon) newCanary() *canary.Canary {
-	return canary.New(canary.Config{Store: d.opened.store, Append: d.gate.Append, Rules: canary.Rules(d.config.Canary), Back: d.back,
+	return canary.New(canary.Config{Store: d.opened.Store, Append: d.gate.Append, Rules: canary.Rules(d.config.Canary), Back: d.back,
 		Now: func() (time.Time, bool) { m := d.gate.Moment(); return m.Now, m.Trusted }})
 }
 
@@ -46,7 +38,7 @@ func (d *daemon) canarySoon() {
 
 // back says how to go back from what is to what was.
 func (d *daemon) back(was, is canary.Identity) string {
-	return strings.Join(backTo(filepath.Join(d.opened.dir.Path(), configName), d.opened.dir.Database(), was, is), "; ")
+	return strings.Join(backTo(filepath.Join(d.opened.Dir.Path(), state.SettingsName), d.opened.Dir.Database(), was, is), "; ")
 }
 
 // backTo is what to do to go back, with the names of the configuration and of

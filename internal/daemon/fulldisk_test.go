@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -231,8 +231,8 @@ func fullAtMigration(t *testing.T) int {
 		// It is as before, or further by whole migrations: each is one transaction,
 		// and the next start goes on from there.
 		require.GreaterOrEqual(t, w.schema(w.database()), firstStored)
-		require.LessOrEqual(t, w.schema(w.database()), len(daemon.Migrations()))
-		read, err := store.OpenReadOnly(t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()})
+		require.LessOrEqual(t, w.schema(w.database()), len(life.Migrations()))
+		read, err := store.OpenReadOnly(t.Context(), w.database(), store.Options{Migrations: life.Migrations()})
 		require.NoError(t, err)
 		require.NoError(t, read.Check(t.Context()))
 		require.NoError(t, read.Close())

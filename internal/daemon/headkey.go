@@ -10,14 +10,12 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/checkpoint"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/ownfile"
+	"gated/internal/state"
 	"gated/internal/store"
 )
-
-// keyName is the file of the gate's own key, which signs the heads of the audit
-// log. It is in no backup: a restored gate has another id, and a key of its own.
-const keyName = "gate.key"
 
 // maxKey is the longest key file that is read, in bytes.
 const maxKey = 4 << 10
@@ -31,24 +29,24 @@ const maxKey = 4 << 10
 // A key of this very id that no database names is enrolled and not replaced: a
 // start may have been cut off before it was written down, or an older database
 // lies in the place of the one that names it, and that one shall start again.
-func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, err error) {
+func headKey(ctx context.Context, o *life.Opened) (key checkpoint.Key, fresh bool, err error) {
 	var public string
-	err = o.store.View(ctx, func(tx *store.Tx) error {
-		public, err = audit.PublicKey(tx, o.id.Gate)
+	err = o.Store.View(ctx, func(tx *store.Tx) error {
+		public, err = audit.PublicKey(tx, o.ID.Gate)
 		return err
 	})
 	if err != nil {
 		return key, false, err
 	}
-	path := filepath.Join(o.dir.Path(), keyName)
+	path := filepath.Join(o.Dir.Path(), state.KeyName)
 	if public == "" {
-		if key, err = readKey(path); err == nil && key.Of(o.id.Gate) {
+		if key, err = readKey(path); err == nil && key.Of(o.ID.Gate) {
 			return key, true, nil
 		}
-		if key, err = checkpoint.NewKey(o.id.Gate); err != nil {
+		if key, err = checkpoint.NewKey(o.ID.Gate); err != nil {
 			return key, false, err
 		}
-		return key, true, replaceFile(path, []byte(key.Text()))
+		return key, true, state.ReplaceFile(path, []byte(key.Text()))
 	}
 	if key, err = readKey(path); err == nil && key.Public != public {
 		err = fmt.Errorf("%s is not the key that the audit log names", path)
@@ -56,7 +54,7 @@ func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, er
 	if err != nil {
 		return key, false, op.Refuse(op.Unavailable, "the gate's own key cannot be used: %v", err).
 			WithHint("put the file %s back as it was; or go on under a new gate id with a key of its own: gated restore BACKUP --state %s",
-				path, o.dir.Path())
+				path, o.Dir.Path())
 	}
 	return key, false, nil
 }
@@ -64,9 +62,9 @@ func headKey(ctx context.Context, o *opened) (key checkpoint.Key, fresh bool, er
 // signsFor returns the key if the log still stands on the head that was signed
 // last, and none if not: what happens is logged on, unsigned, and every operator
 // who saw that head is told by opsign.
-func signsFor(ctx context.Context, o *opened, key checkpoint.Key, log *slog.Logger) (checkpoint.Signer, error) {
+func signsFor(ctx context.Context, o *life.Opened, key checkpoint.Key, log *slog.Logger) (checkpoint.Signer, error) {
 	var broken *audit.BrokenError
-	err := o.store.View(ctx, func(tx *store.Tx) error { return audit.CheckHead(tx) })
+	err := o.Store.View(ctx, func(tx *store.Tx) error { return audit.CheckHead(tx) })
 	if errors.As(err, &broken) {
 		log.Error("the audit log is not the one that this gate signed for: no head of it is signed any more", "error", broken,
 			"hint", "gated audit verify; docs/guides/runbook.md, Suspected tampering")
@@ -85,7 +83,7 @@ func readKey(path string) (checkpoint.Key, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return checkpoint.Key{}, fmt.Errorf("others may read or change %s (mode %04o); it has to be 0600", path, info.Mode().Perm())
 	}
-	text, err := readBounded(ownfile.Own(), path, maxKey)
+	text, err := state.ReadBounded(ownfile.Own(), path, maxKey)
 	if err != nil {
 		return checkpoint.Key{}, err
 	}
@@ -99,7 +97,7 @@ func readKey(path string) (checkpoint.Key, error) {
 // enrolKey writes a fresh key's public half into the database and the log, in
 // the transaction of the first head that it signs.
 func (d *daemon) enrolKey(ctx context.Context, key checkpoint.Key) error {
-	return d.gate.Answer(d.opened.store.Update(ctx, func(tx *store.Tx) error {
+	return d.gate.Answer(d.opened.Store.Update(ctx, func(tx *store.Tx) error {
 		if err := audit.SetPublicKey(tx, d.gate.ID(), key.Public); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/checkpoint"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/store/storetest"
 )
@@ -133,7 +133,7 @@ func TestARestoredGateHasAnotherKey(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	w.halt()
-	_, err = daemon.Restore(t.Context(), copied, w.state)
+	_, err = life.Restore(t.Context(), copied, w.state)
 	require.NoError(t, err)
 	w.sound()
 	w.serve()

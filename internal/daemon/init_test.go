@@ -11,16 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 func TestInitMakesAGate(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.StateDir = filepath.Join(w.dir, "a", "b", "state")
-	o.Recovery = []daemon.KeyArg{{Path: w.file("bob.pub", strings.Replace(read(t, w.pub), "alice@", "bob@", 1)), Principal: "robert@example.com"}}
-	r, err := daemon.Init(t.Context(), o)
+	o.Recovery = []signers.KeyArg{{Path: w.file("bob.pub", strings.Replace(read(t, w.pub), "alice@", "bob@", 1)), Principal: "robert@example.com"}}
+	r, err := life.Init(t.Context(), o)
 	require.NoError(t, err)
 	require.Equal(t, testHost, r.Host)
 	require.True(t, r.GateID.Valid())
@@ -39,7 +40,7 @@ func TestInitMakesAGate(t *testing.T) {
 	info, err := os.Stat(r.StateDir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-	report, err := daemon.Fsck(t.Context(), r.StateDir)
+	report, err := life.Fsck(t.Context(), r.StateDir)
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
 }
@@ -53,38 +54,38 @@ func TestInitRefusesAndLeavesNothing(t *testing.T) {
 	pub := read(t, w.pub)
 	w.file("w.pub", string(ssh.MarshalAuthorizedKey(weak)))
 	for name, c := range map[string]struct {
-		change func(*daemon.InitOptions)
+		change func(*life.InitOptions)
 		code   op.Code
 		says   string
 	}{
-		"no key": {func(o *daemon.InitOptions) { o.Operators = nil }, op.BadParams, "--operator"},
-		"a private key": {func(o *daemon.InitOptions) {
+		"no key": {func(o *life.InitOptions) { o.Operators = nil }, op.BadParams, "--operator"},
+		"a private key": {func(o *life.InitOptions) {
 			o.Operators[0].Path = w.file("id", string(pem.Bytes)+"-----BEGIN OPENSSH PRIVATE KEY-----")
 		}, op.BadParams, "private key"},
-		"no such file":        {func(o *daemon.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, op.BadParams, "there is no key file"},
-		"a directory":         {func(o *daemon.InitOptions) { o.Operators[0].Path = w.dir }, op.BadParams, "cannot be read"},
-		"no key in it":        {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("x.pub", "hello\n") }, op.BadParams, "x.pub"},
-		"two keys in it":      {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("2.pub", pub+pub) }, op.BadParams, "2.pub"},
-		"options before it":   {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("o.pub", "no-pty "+pub) }, op.BadParams, "o.pub"},
-		"a key without name":  {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("n.pub", nameless(pub)) }, op.BadParams, "n.pub:alice@example.com"},
-		"a name that is none": {func(o *daemon.InitOptions) { o.Operators[0].Path = w.file("s.pub", nameless(pub)+" alice on laptop\n") }, op.BadParams, "alice on laptop"},
-		"a pattern":           {func(o *daemon.InitOptions) { o.Operators[0].Principal = "*@example.com" }, op.BadParams, "*@example.com"},
-		"a weak key": {func(o *daemon.InitOptions) {
+		"no such file":        {func(o *life.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, op.BadParams, "there is no key file"},
+		"a directory":         {func(o *life.InitOptions) { o.Operators[0].Path = w.dir }, op.BadParams, "cannot be read"},
+		"no key in it":        {func(o *life.InitOptions) { o.Operators[0].Path = w.file("x.pub", "hello\n") }, op.BadParams, "x.pub"},
+		"two keys in it":      {func(o *life.InitOptions) { o.Operators[0].Path = w.file("2.pub", pub+pub) }, op.BadParams, "2.pub"},
+		"options before it":   {func(o *life.InitOptions) { o.Operators[0].Path = w.file("o.pub", "no-pty "+pub) }, op.BadParams, "o.pub"},
+		"a key without name":  {func(o *life.InitOptions) { o.Operators[0].Path = w.file("n.pub", nameless(pub)) }, op.BadParams, "n.pub:alice@example.com"},
+		"a name that is none": {func(o *life.InitOptions) { o.Operators[0].Path = w.file("s.pub", nameless(pub)+" alice on laptop\n") }, op.BadParams, "alice on laptop"},
+		"a pattern":           {func(o *life.InitOptions) { o.Operators[0].Principal = "*@example.com" }, op.BadParams, "*@example.com"},
+		"a weak key": {func(o *life.InitOptions) {
 			o.Operators[0].Path = w.dir + "/w.pub"
 		}, op.BadParams, "w.pub"},
-		"a weak key's name":    {func(o *daemon.InitOptions) { o.Operators[0] = daemon.KeyArg{Path: w.dir + "/w.pub", Principal: "a"} }, op.Malformed, "w.pub"},
-		"a host that is none":  {func(o *daemon.InitOptions) { o.Host = "a b" }, op.BadParams, "--host"},
-		"below a file":         {func(o *daemon.InitOptions) { o.StateDir = w.pub + "/state" }, op.BadParams, "--state"},
-		"a bad recovery key":   {func(o *daemon.InitOptions) { o.Recovery = []daemon.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
-		"a bad coordinator":    {func(o *daemon.InitOptions) { o.Coordinators = []daemon.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
-		"an unwritable parent": {func(o *daemon.InitOptions) { o.StateDir = "/proc/x/y" }, op.BadParams, "--state"},
+		"a weak key's name":    {func(o *life.InitOptions) { o.Operators[0] = signers.KeyArg{Path: w.dir + "/w.pub", Principal: "a"} }, op.Malformed, "w.pub"},
+		"a host that is none":  {func(o *life.InitOptions) { o.Host = "a b" }, op.BadParams, "--host"},
+		"below a file":         {func(o *life.InitOptions) { o.StateDir = w.pub + "/state" }, op.BadParams, "--state"},
+		"a bad recovery key":   {func(o *life.InitOptions) { o.Recovery = []signers.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
+		"a bad coordinator":    {func(o *life.InitOptions) { o.Coordinators = []signers.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
+		"an unwritable parent": {func(o *life.InitOptions) { o.StateDir = "/proc/x/y" }, op.BadParams, "--state"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := w.options()
 			o.StateDir = filepath.Join(w.dir, "deep", "state")
 			c.change(&o)
 			before := tree(t, w.dir)
-			_, err := daemon.Init(t.Context(), o)
+			_, err := life.Init(t.Context(), o)
 			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
 			require.Contains(t, err.Error()+hint(err), c.says)
 			require.NotContains(t, err.Error(), strings.Fields(pub)[1], "never key material")
@@ -97,7 +98,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 	w := newWorld(t)
 	w.init()
 	before := tree(t, w.state)
-	_, err := daemon.Init(t.Context(), w.options())
+	_, err := life.Init(t.Context(), w.options())
 	refused(t, err, op.Conflict, "holds a gate already", "gated serve --state "+w.state)
 	require.Equal(t, before, tree(t, w.state))
 
@@ -108,7 +109,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 		require.NoError(t, os.Mkdir(o.StateDir, 0o700))
 		mine := filepath.Join(o.StateDir, name)
 		require.NoError(t, os.WriteFile(mine, []byte("mine\n"), 0o600))
-		_, err = daemon.Init(t.Context(), o)
+		_, err = life.Init(t.Context(), o)
 		refused(t, err, op.Conflict, mine)
 		require.Equal(t, "mine\n", read(t, mine))
 		entries, err := os.ReadDir(o.StateDir)
@@ -124,7 +125,7 @@ func TestInitWhereThereIsSomething(t *testing.T) {
 	require.NoError(t, os.Mkdir(o.StateDir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(o.StateDir, "x"), nil, 0o600))
 	require.NoError(t, os.Chmod(o.StateDir, 0o777))
-	_, err = daemon.Init(t.Context(), o)
+	_, err = life.Init(t.Context(), o)
 	refused(t, err, op.NotAllowed, "chmod 0700")
 }
 
@@ -132,7 +133,7 @@ func TestInitWhileADaemonRuns(t *testing.T) {
 	w := newWorld(t)
 	w.init()
 	w.serve()
-	_, err := daemon.Init(t.Context(), w.options())
+	_, err := life.Init(t.Context(), w.options())
 	require.ErrorIs(t, err, op.Conflict)
 	w.status()
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -21,8 +21,8 @@ func TestInitFollowsNoLinkThatAppears(t *testing.T) {
 	state := func(dir string) string { return filepath.Join(dir, "a", "b", "state") }
 	o := w.options()
 	o.StateDir = state(w.dir)
-	o.Before(func(path string) { steps = append(steps, path[len(w.dir):]) })
-	_, err := daemon.Init(t.Context(), o)
+	o.Before = func(path string) { steps = append(steps, path[len(w.dir):]) }
+	_, err := life.Init(t.Context(), o)
 	require.NoError(t, err)
 	require.Equal(t, []string{"/a", "/a/b", "/a/b/state", "/a/b/state/lock", "/a/b/state/gated.yaml", "/a/b/state/allowed_signers", "/a/b/state/gated.db"}, steps)
 
@@ -55,12 +55,12 @@ func TestInitFollowsNoLinkThatAppears(t *testing.T) {
 				before := tree(t, theirs)
 				o := w.options()
 				o.StateDir = state(w.dir)
-				o.Before(func(path string) {
+				o.Before = func(path string) {
 					if path == w.dir+step {
 						appear(w, path, theirs)
 					}
-				})
-				_, err := daemon.Init(t.Context(), o)
+				}
+				_, err := life.Init(t.Context(), o)
 				if name == "a file" && filepath.Base(step) == "lock" && err == nil {
 					return // a lock that is there is locked, as it is
 				}

@@ -16,11 +16,12 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/authz"
-	"gated/internal/daemon"
 	"gated/internal/gate"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
+	"gated/internal/signers"
 	"gated/internal/state"
 	"gated/internal/store"
 )
@@ -91,7 +92,7 @@ func (w *world) bind(schema int) (id op.GateID) {
 	dir, err := state.Open(w.state, state.Options{})
 	require.NoError(w.t, err)
 	//fsck:none it is brought to today's schema, and checked then
-	s, err := store.Open(w.t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()[:schema]})
+	s, err := store.Open(w.t.Context(), w.database(), store.Options{Migrations: life.Migrations()[:schema]})
 	require.NoError(w.t, err)
 	require.NoError(w.t, s.View(w.t.Context(), func(tx *store.Tx) error { return tx.QueryRow(`SELECT gate FROM gate_identity`).Scan(&id) }))
 	require.NoError(w.t, dir.Bind(w.t.Context(), s, state.Identity{Gate: id, Host: testHost}))
@@ -112,7 +113,7 @@ func (w *world) schema(path string) (version int) {
 // eachStored runs a test with a world in which the state of each released schema
 // is. A migration that is added makes what was the newest schema one of those.
 func eachStored(t *testing.T, fn func(t *testing.T, w *world, schema int, id op.GateID)) {
-	for schema := firstStored; schema < len(daemon.Migrations()); schema++ {
+	for schema := firstStored; schema < len(life.Migrations()); schema++ {
 		if between[schema] {
 			require.NoDirExists(t, stored(schema))
 			continue
@@ -130,11 +131,11 @@ func eachStored(t *testing.T, fn func(t *testing.T, w *world, schema int, id op.
 func TestEveryStoredDatabaseStarts(t *testing.T) {
 	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
 		// What only reads says that a start is needed.
-		_, err := daemon.Fsck(t.Context(), w.state)
+		_, err := life.Fsck(t.Context(), w.state)
 		refused(t, err, op.Unavailable, fmt.Sprintf("schema %d", schema), "gated serve")
-		_, err = daemon.TrustHistory(t.Context(), w.state)
+		_, err = life.TrustHistory(t.Context(), w.state)
 		require.ErrorIs(t, err, op.Unavailable)
-		_, err = daemon.VerifyAudit(t.Context(), w.state)
+		_, err = life.VerifyAudit(t.Context(), w.state)
 		require.ErrorIs(t, err, op.Unavailable)
 		signers, before := read(t, w.signers()), w.bodies(w.database())
 
@@ -146,8 +147,8 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 		w.halt()
 		w.whole()
 		require.Contains(t, w.log.String(), fmt.Sprintf(`from schema"=%d to=%d "copy of before"=%s.pre-%d`,
-			schema, len(daemon.Migrations()), w.database(), schema+1))
-		require.Equal(t, len(daemon.Migrations()), w.schema(w.database()))
+			schema, len(life.Migrations()), w.database(), schema+1))
+		require.Equal(t, len(life.Migrations()), w.schema(w.database()))
 		after := w.bodies(w.database())
 		require.Equal(t, before, after[:len(before)], "the log goes on, and is as it was")
 
@@ -157,11 +158,11 @@ func TestEveryStoredDatabaseStarts(t *testing.T) {
 		require.Equal(t, []store.Before{{Path: pre, Version: schema + 1}}, all, "one, of what was there")
 		require.Equal(t, schema, w.schema(pre))
 		require.Equal(t, before, w.bodies(pre))
-		r, err := daemon.CheckBackup(t.Context(), pre, func(int64) {})
+		r, err := life.CheckBackup(t.Context(), pre, func(int64) {})
 		require.NoError(t, err)
 		require.Equal(t, id, r.Gate)
 
-		back, err := daemon.Restore(t.Context(), pre, w.state)
+		back, err := life.Restore(t.Context(), pre, w.state)
 		require.NoError(t, err)
 		require.EqualValues(t, storedEpochs(schema), back.Trust.Epoch)
 		w.whole()
@@ -210,21 +211,21 @@ func (w *world) bodies(path string) (bodies []string) {
 func TestWhatAStoredDatabaseKnowsOfSigners(t *testing.T) {
 	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
 		file := w.file("backup", read(t, w.database()))
-		r, err := daemon.Restore(t.Context(), file, w.state)
+		r, err := life.Restore(t.Context(), file, w.state)
 		require.NoError(t, err)
 		require.Empty(t, r.Trust.Why)
 		if schema < 3 {
-			require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersFile}, r.Trust)
+			require.Equal(t, signers.RestoredTrust{Of: signers.SignersFile}, r.Trust)
 			w.serve() // which takes the file over
 			w.halt()
-			r, err = daemon.Restore(t.Context(), file, w.state)
+			r, err = life.Restore(t.Context(), file, w.state)
 			require.NoError(t, err)
-			require.Equal(t, daemon.SignersKept, r.Trust.Of, "the backup has no list")
+			require.Equal(t, signers.SignersKept, r.Trust.Of, "the backup has no list")
 			require.EqualValues(t, 1, r.Trust.Epoch)
-			_, err = daemon.RestoreWithSigners(t.Context(), file, w.state)
+			_, err = life.RestoreWithSigners(t.Context(), file, w.state)
 			refused(t, err, op.BadParams, "without --signers-of-backup")
 		} else {
-			require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersSame, Epoch: 3, Backup: 3, Replaced: 3}, r.Trust)
+			require.Equal(t, signers.RestoredTrust{Of: signers.SignersSame, Epoch: 3, Backup: 3, Replaced: 3}, r.Trust)
 		}
 		w.whole()
 	})
@@ -270,7 +271,7 @@ func TestWhatWaitsInAStoredDatabase(t *testing.T) {
 	me := op.Requester{Source: op.SourceAPI}
 	eachStored(t, func(t *testing.T, w *world, schema int, id op.GateID) {
 		//fsck:none init has it watched
-		s, err := store.Open(t.Context(), w.database(), store.Options{Migrations: daemon.Migrations()})
+		s, err := store.Open(t.Context(), w.database(), store.Options{Migrations: life.Migrations()})
 		require.NoError(t, err)
 		host := &looks{}
 		g := w.storedGate(s, id, storedEpochs(schema), host)

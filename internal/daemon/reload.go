@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,20 +10,18 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/config"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
+	"gated/internal/state"
 )
-
-// revokedInterval is how often the revocation file is looked at where inotify
-// says nothing of it: behind a symbolic link, on a network file system.
-const revokedInterval = time.Second
 
 // reloads reads the settings again for each signal, and the revocation file
 // whenever it changed, until ctx ends.
 func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
-	look := time.NewTicker(revokedInterval)
+	look := time.NewTicker(signers.RevokedInterval)
 	defer look.Stop()
 	for {
-		passed := false
 		select {
 		case <-ctx.Done():
 			return
@@ -33,13 +29,10 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 			if ctx.Err() == nil {
 				d.reload(ctx)
 			}
-			continue
-		case <-d.revoked.changed():
 		case <-look.C:
-			passed = true
-		}
-		if v := d.revoked.due(passed); v != leave && ctx.Err() == nil {
-			d.takeRevoked(ctx, v)
+			if d.revoked.Due() && ctx.Err() == nil {
+				d.takeRevoked(ctx)
+			}
 		}
 	}
 }
@@ -51,15 +44,15 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 // the next one; reload says which changed. The signers change by rotation alone:
 // of their file it is only said that it was edited.
 func (d *daemon) reload(ctx context.Context) {
-	c, err := settings(d.opened.dir.Path())
+	c, err := life.Settings(d.opened.Dir.Path())
 	if err == nil && c.Host != d.config.Host {
 		err = op.Refuse(op.TargetMismatch, "the host's name cannot change from %q to %q", d.config.Host, c.Host)
 	}
 	if err == nil {
-		err = checkDeciding(c)
+		err = life.CheckDeciding(c)
 	}
 	if err == nil {
-		err = checkUnit(d.unit)
+		err = life.CheckUnit(d.unit)
 	}
 	d.checkSigners(ctx)
 	if err == nil {
@@ -87,65 +80,47 @@ func (d *daemon) take(ctx context.Context, c config.Config) error {
 	p.Commands, p.Benign = d.config.Policy.Commands, d.config.Policy.Benign // the drivers know these
 	p.CommandGuests = d.config.Policy.CommandGuests
 	r := d.revoked
-	if path, required := revocationPath(c, d.opened.dir.Path()); path != r.path || required != r.required {
-		r = newRevocations(path, required)
-		r.needed = d.revoked.needed
+	if path, required := revocationPath(c, d.opened.Dir.Path()); !r.Is(path, required) {
+		r = r.At(path, required)
 	}
-	list, at, _ := r.load(insist) // a signal says that it is to be read
+	list, _ := r.Read()
 	if err := d.gate.Reload(ctx, list, p); err != nil {
-		if r != d.revoked {
-			err = errors.Join(err, r.close())
-		}
+		r.Again()
 		return err
 	}
-	if r != d.revoked {
-		_ = d.revoked.close() // it only watched
-		d.revoked = r
-	}
-	d.tookRevoked(list, at, insist)
-	d.sayRevoked()
+	d.revoked = r
+	d.sayRevoked(list)
 	return nil
 }
 
-// takeRevoked takes the revocation file over with the policy in force. One that
-// could not be taken is due again.
-func (d *daemon) takeRevoked(ctx context.Context, v verdict) {
-	list, at, ok := d.revoked.load(v)
-	if !ok {
+// takeRevoked takes the revocation file over with the policy in force, if it says
+// anything else than before. If that fails, the file is due again.
+func (d *daemon) takeRevoked(ctx context.Context) {
+	list, differs := d.revoked.Read()
+	if !differs {
 		return
 	}
 	if err := d.gate.Reload(ctx, list, d.gate.Policy()); err != nil {
 		if ctx.Err() == nil {
 			d.log.Error("the revoked keys cannot be taken over", "error", err)
 		}
-		d.revoked.taken = unknown
+		d.revoked.Again()
 		return
 	}
-	d.tookRevoked(list, at, v)
-	d.sayRevoked()
+	d.sayRevoked(list)
 	d.tickSoon()
 }
 
-// tookRevoked remembers what was taken over, for the next look and for status.
-func (d *daemon) tookRevoked(list *authz.Revoked, at stamp, v verdict) {
-	d.revoked.took(list, at, v)
-	says := fmt.Sprintf("%d in %s", list.Count(), d.revoked.path)
-	if list == nil {
-		says = saysNone + "there is no " + d.revoked.path
-	}
-	if err := d.gate.Trust().Blocked(); err != nil {
-		says = op.AsRefusal(err).Detail
-	}
+// sayRevoked logs what is in force of a list that was just read, and keeps it for
+// status.
+func (d *daemon) sayRevoked(list *authz.Revoked) {
+	says := d.revoked.Says(list)
 	d.revokedSays.Store(&says)
-}
-
-// sayRevoked logs what is in force.
-func (d *daemon) sayRevoked() {
-	if err := d.gate.Trust().Blocked(); err != nil {
-		d.log.Error("every signature is refused", "why", *d.revokedSays.Load())
+	if list.Blocked() != nil {
+		d.log.Error("every signature is refused", "why", says)
 		return
 	}
-	d.log.Info("revoked keys are in force", "what", *d.revokedSays.Load())
+	d.log.Info("revoked keys are in force", "what", says)
 }
 
 // revocationPath returns which file lists the revoked keys, and whether it has
@@ -154,7 +129,7 @@ func revocationPath(c config.Config, dir string) (path string, required bool) {
 	if c.RevocationFile != "" {
 		return c.RevocationFile, true
 	}
-	return filepath.Join(dir, revokedName), false
+	return filepath.Join(dir, state.RevokedName), false
 }
 
 // fixedNames names what differs between two configurations and is not reloaded,

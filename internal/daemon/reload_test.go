@@ -65,21 +65,20 @@ func TestEditedSignersCountForNothing(t *testing.T) { // S15
 	id := w.waiting("web")
 	require.True(t, w.health("signers").OK)
 	whole := read(t, w.signers())
-	for _, c := range []struct{ text, says string }{
-		{"# nobody\n", "- alice@example.com operational SHA256:"},
-		{whole + "nonsense\n", "line "},
-		{whole + "# a comment\n", "no signer"},
-	} {
-		require.NoError(t, os.WriteFile(w.signers(), []byte(c.text), 0o600))
+	kept := w.signers() + ".edited"
+	for _, text := range []string{"# nobody\n", whole + "nonsense\n", whole + "# a comment\n"} {
+		require.NoError(t, os.WriteFile(w.signers(), []byte(text), 0o600))
 		w.hup()
 		h := w.health("signers")
 		require.False(t, h.OK)
 		require.Contains(t, h.Detail, w.signers())
-		require.Contains(t, h.Detail, c.says)
+		require.Contains(t, h.Detail, "gated trust adopt "+kept)
 		require.NotContains(t, h.Detail, "AAAA", "never key material")
 		require.True(t, w.health("settings").OK)
-		require.Equal(t, c.text, read(t, w.signers()), "nobody's edit is lost")
+		require.Equal(t, whole, read(t, w.signers()))
+		require.Equal(t, text, read(t, kept), "the last edit is kept")
 	}
+	require.NoError(t, os.Remove(kept))
 	require.NoError(t, w.approve(id), "what was in force stays")
 
 	// A file that is gone is written anew.

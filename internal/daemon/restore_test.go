@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 )
 
@@ -40,12 +40,12 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	require.Equal(t, op.StateSucceeded, w.await(strings.TrimSuffix(runs, ".1")).State)
 
 	before := tree(t, w.state)
-	_, err := daemon.Restore(t.Context(), file, w.state)
+	_, err := life.Restore(t.Context(), file, w.state)
 	refused(t, err, op.Conflict, "uses the state directory")
 	require.Equal(t, before, tree(t, w.state), "the daemon runs")
 	w.halt()
 
-	r, err := daemon.Restore(t.Context(), file, w.state)
+	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.NotEqual(t, made.GateID, r.GateID)
 	require.Equal(t, testHost, r.Host)
@@ -81,7 +81,7 @@ func TestBackupAndRestore(t *testing.T) { // T03
 	w.sound()
 
 	// What was put aside can be put back, with what only its log had.
-	r2, err := daemon.Restore(t.Context(), filepath.Join(w.state, "gated.db.before-restore"), w.state)
+	r2, err := life.Restore(t.Context(), filepath.Join(w.state, "gated.db.before-restore"), w.state)
 	require.NoError(t, err)
 	require.NotEqual(t, r.GateID, r2.GateID)
 	w.serve()
@@ -125,7 +125,7 @@ func TestRestoreRefusesAndChangesNothing(t *testing.T) {
 
 	other := w.options()
 	other.StateDir, other.Host = filepath.Join(w.dir, "other"), "pve2"
-	_, err := daemon.Init(t.Context(), other)
+	_, err := life.Init(t.Context(), other)
 	require.NoError(t, err)
 
 	forged := w.file("forged", good)
@@ -158,12 +158,12 @@ func TestRestoreRefusesAndChangesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := tree(t, w.state)
-			_, err := daemon.Restore(t.Context(), c.file, w.state)
+			_, err := life.Restore(t.Context(), c.file, w.state)
 			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
 			require.Equal(t, before, tree(t, w.state))
 		})
 	}
-	_, err = daemon.Restore(t.Context(), file, filepath.Join(w.dir, "nowhere"))
+	_, err = life.Restore(t.Context(), file, filepath.Join(w.dir, "nowhere"))
 	refused(t, err, op.UnknownTarget, "gated init")
 	_, err = os.Stat(filepath.Join(w.dir, "nowhere"))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -183,7 +183,7 @@ func TestRestoreWhereTheDatabaseIsLost(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(w.state, "gated.db")))
 	require.NoError(t, os.WriteFile(filepath.Join(w.state, "gated.db.restoring"), []byte("half"), 0o600))
 	refused(t, w.run(t.Context()), op.UnknownTarget)
-	r, err := daemon.Restore(t.Context(), file, w.state)
+	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	w.serve()
 	w.issuedFor(id, r.GateID)

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"gated/internal/life"
 
-	"gated/internal/daemon"
+	"github.com/stretchr/testify/require"
 )
 
 // TestARestoreSaysOfAClockThatContradicts both times: it begins with this
@@ -33,7 +33,7 @@ func TestARestoreSaysOfAClockThatContradicts(t *testing.T) {
 			file := w.file("backup", good)
 			mark := time.Now().Add(c.mark)
 			runSQL(t, file, fmt.Sprintf(`UPDATE time_mark SET unix = %d`, mark.Unix()))
-			r, err := daemon.Restore(t.Context(), file, w.state)
+			r, err := life.Restore(t.Context(), file, w.state)
 			require.NoError(t, err)
 			require.Equal(t, c.says, r.Clock != nil)
 			if c.says {
@@ -42,7 +42,7 @@ func TestARestoreSaysOfAClockThatContradicts(t *testing.T) {
 				require.Equal(t, c.behind, r.Clock.Behind())
 			}
 			w.whole()
-			now, err := daemon.Time(t.Context(), w.state)
+			now, err := life.Time(t.Context(), w.state)
 			require.NoError(t, err)
 			require.True(t, now.Believed, "it begins with this machine's")
 		})

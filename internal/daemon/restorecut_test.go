@@ -7,8 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 	"gated/internal/store"
 )
 
@@ -20,13 +21,13 @@ func TestARestoreThatWasCutOff(t *testing.T) {
 	file := w.backup("backup")
 	later := w.replace(2, w.person("carol"), alice, bob)
 	w.halt()
-	_, err := daemon.Restore(t.Context(), file, w.state)
+	_, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.NoError(t, os.Rename(w.database(), w.database()+".restoring"), "as before the last rename")
 	refused(t, w.run(t.Context()), op.UnknownTarget)
-	r, err := daemon.Restore(t.Context(), file, w.state)
+	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersKept, r.Trust.Of)
+	require.Equal(t, signers.SignersKept, r.Trust.Of)
 	require.EqualValues(t, 2, r.Trust.Epoch)
 	require.Equal(t, later, read(t, w.signers()))
 	require.Empty(t, r.Kept)
@@ -42,11 +43,11 @@ func TestARestoreThatWasCutOff(t *testing.T) {
 	aside := w.database() + ".before-restore-2"
 	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
 	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
-	r, err = daemon.Restore(t.Context(), file, w.state)
+	r, err = life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.Equal(t, aside, r.Kept, "its log follows it")
 	require.Equal(t, log, read(t, aside+"-wal"))
-	_, err = daemon.Restore(t.Context(), aside, w.state)
+	_, err = life.Restore(t.Context(), aside, w.state)
 	require.NoError(t, err)
 	w.whole()
 	w.serve()
@@ -77,9 +78,9 @@ func aliceRemoved(t *testing.T) *removed {
 // database is aside, and what was to take its place is ready.
 func (r *removed) cutOff() (aside string) {
 	r.t.Helper()
-	before, err := daemon.Restore(r.t.Context(), r.file, r.state)
+	before, err := life.Restore(r.t.Context(), r.file, r.state)
 	require.NoError(r.t, err)
-	require.Equal(r.t, daemon.SignersKept, before.Trust.Of)
+	require.Equal(r.t, signers.SignersKept, before.Trust.Of)
 	require.NoError(r.t, os.Rename(r.database(), r.restoring()))
 	return before.Kept
 }
@@ -89,9 +90,9 @@ func (r *removed) restoring() string { return r.database() + ".restoring" }
 // staysRemoved restores, and asserts that alice approves nothing.
 func (r *removed) staysRemoved() {
 	r.t.Helper()
-	after, err := daemon.Restore(r.t.Context(), r.file, r.state)
+	after, err := life.Restore(r.t.Context(), r.file, r.state)
 	require.NoError(r.t, err)
-	require.Equal(r.t, daemon.SignersKept, after.Trust.Of)
+	require.Equal(r.t, signers.SignersKept, after.Trust.Of)
 	require.EqualValues(r.t, 2, after.Trust.Epoch)
 	r.whole()
 	r.serve()
@@ -106,7 +107,7 @@ func TestWhoWasRemovedIsKnownAfterACut(t *testing.T) {
 	for name, between := range map[string]func(r *removed, aside string){
 		"nothing": func(*removed, string) {},
 		"a wrong file": func(r *removed, _ string) {
-			_, err := daemon.Restore(r.t.Context(), filepath.Join(r.state, "gated.yaml"), r.state)
+			_, err := life.Restore(r.t.Context(), filepath.Join(r.state, "gated.yaml"), r.state)
 			require.ErrorIs(r.t, err, op.Conflict)
 			require.NoFileExists(r.t, r.restoring())
 		},
@@ -147,7 +148,7 @@ func TestACutBeforeTheLogWasAside(t *testing.T) {
 	aside := w.database() + ".before-restore"
 	require.NoError(t, os.WriteFile(aside, []byte(main), 0o600))
 	require.NoError(t, os.WriteFile(w.database()+"-wal", []byte(log), 0o600))
-	_, err := daemon.Restore(t.Context(), filepath.Join(w.state, "gated.yaml"), w.state)
+	_, err := life.Restore(t.Context(), filepath.Join(w.state, "gated.yaml"), w.state)
 	require.ErrorIs(t, err, op.Conflict)
 	require.Equal(t, log, read(t, aside+"-wal"))
 	r.staysRemoved()
@@ -166,7 +167,7 @@ func TestRevokedKeysAreKnownAfterACut(t *testing.T) {
 	require.NoError(t, os.Remove(revoked))
 	require.NoError(t, os.Rename(w.database(), w.database()+".before-restore"))
 	require.NoError(t, os.WriteFile(w.database()+".restoring", []byte(read(t, file)), 0o600))
-	r, err := daemon.Restore(t.Context(), file, w.state)
+	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.True(t, r.Trust.Revoked)
 	w.whole()
@@ -180,12 +181,12 @@ func TestARestoreBeforeItIsBound(t *testing.T) {
 	blocks := r.signers() + ".tmp" // where the list of signers is written
 	require.NoError(t, os.Remove(r.signers()))
 	require.NoError(t, os.MkdirAll(filepath.Join(blocks, "x"), 0o700))
-	_, err := daemon.Restore(t.Context(), r.file, r.state)
+	_, err := life.Restore(t.Context(), r.file, r.state)
 	require.ErrorContains(t, err, blocks)
 	require.Empty(t, r.gateOf(r.database()))
 	require.Equal(t, first, r.gateOf(r.database()+".before-restore"))
 	refused(t, r.run(t.Context()), op.Conflict, "belongs to no gate", "gated restore")
-	report, err := daemon.Fsck(t.Context(), r.state)
+	report, err := life.Fsck(t.Context(), r.state)
 	require.NoError(t, err)
 	require.False(t, report.Sound)
 
@@ -193,7 +194,7 @@ func TestARestoreBeforeItIsBound(t *testing.T) {
 	require.NoError(t, os.RemoveAll(blocks))
 	unfinished := r.file + ".unfinished"
 	require.NoError(t, os.WriteFile(unfinished, []byte(read(t, r.database())), 0o600))
-	_, err = daemon.Restore(t.Context(), unfinished, r.state)
+	_, err = life.Restore(t.Context(), unfinished, r.state)
 	refused(t, err, op.Conflict, "did not finish", "nothing was changed")
 	r.staysRemoved()
 }

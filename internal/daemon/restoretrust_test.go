@@ -9,8 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 // replace has carol come and alice go, and returns what the file says then.
@@ -28,7 +29,7 @@ func (w *world) replace(epoch int64, come, goes, by person) string {
 func (w *world) whole() {
 	w.t.Helper()
 	w.sound()
-	_, err := daemon.VerifyAudit(w.t.Context(), w.state)
+	_, err := life.VerifyAudit(w.t.Context(), w.state)
 	require.NoError(w.t, err)
 }
 
@@ -56,9 +57,9 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 	w.halt()
 
 	for range 2 { // and a second time, of a database that was restored
-		r, err := daemon.Restore(t.Context(), file, w.state)
+		r, err := life.Restore(t.Context(), file, w.state)
 		require.NoError(t, err)
-		require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersKept, Epoch: 2, Backup: 1, Replaced: 2, Changes: r.Trust.Changes}, r.Trust)
+		require.Equal(t, signers.RestoredTrust{Of: signers.SignersKept, Epoch: 2, Backup: 1, Replaced: 2, Changes: r.Trust.Changes}, r.Trust)
 		require.Len(t, r.Trust.Changes, 2)
 		require.Contains(t, r.Trust.Changes[0], "+ carol@example.com")
 		require.Contains(t, r.Trust.Changes[1], "- alice@example.com")
@@ -78,9 +79,9 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 		w.halt()
 	}
 
-	r, err := daemon.RestoreWithSigners(t.Context(), file, w.state)
+	r, err := life.RestoreWithSigners(t.Context(), file, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersTaken, r.Trust.Of)
+	require.Equal(t, signers.SignersTaken, r.Trust.Of)
 	require.EqualValues(t, 3, r.Trust.Epoch, "above both")
 	require.Contains(t, r.Trust.Changes[0], "+ alice@example.com")
 	require.Equal(t, later, read(t, r.KeptSigners))
@@ -93,9 +94,9 @@ func TestARestoreBringsNoKeyBack(t *testing.T) {
 	w.halt()
 
 	// What was asked for is in force now, and stays at the next restore.
-	r, err = daemon.Restore(t.Context(), file, w.state)
+	r, err = life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersKept, r.Trust.Of)
+	require.Equal(t, signers.SignersKept, r.Trust.Of)
 	require.EqualValues(t, 3, r.Trust.Epoch)
 	require.Empty(t, r.Trust.Changes, "they list the same")
 	w.whole()
@@ -110,26 +111,26 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 	second := w.backup("second")
 	w.halt()
 
-	r, err := daemon.Restore(t.Context(), second, w.state)
+	r, err := life.Restore(t.Context(), second, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersSame, Epoch: 2, Backup: 2, Replaced: 2}, r.Trust)
-	r, err = daemon.RestoreWithSigners(t.Context(), second, w.state)
+	require.Equal(t, signers.RestoredTrust{Of: signers.SignersSame, Epoch: 2, Backup: 2, Replaced: 2}, r.Trust)
+	r, err = life.RestoreWithSigners(t.Context(), second, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersSame, r.Trust.Of, "asking for what is in force changes nothing")
+	require.Equal(t, signers.SignersSame, r.Trust.Of, "asking for what is in force changes nothing")
 	require.Len(t, w.history(), 2)
 
 	// Nobody knows better than the backup; then the list that came after it.
 	w.loseDatabases()
-	r, err = daemon.RestoreWithSigners(t.Context(), first, w.state)
+	r, err = life.RestoreWithSigners(t.Context(), first, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
+	require.Equal(t, signers.RestoredTrust{Of: signers.SignersUnknown, Epoch: 1, Backup: 1}, r.Trust)
 	require.Empty(t, r.Kept)
 	require.Equal(t, later, read(t, r.KeptSigners))
 	require.Len(t, r.FileChanges, 2)
 	w.whole()
-	r, err = daemon.Restore(t.Context(), second, w.state)
+	r, err = life.Restore(t.Context(), second, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersNewer, r.Trust.Of)
+	require.Equal(t, signers.SignersNewer, r.Trust.Of)
 	require.EqualValues(t, 2, r.Trust.Epoch)
 	require.Equal(t, later, read(t, w.signers()))
 	w.whole()
@@ -137,9 +138,9 @@ func TestABackupThatKnowsTheListInForce(t *testing.T) {
 	// A gate that was only made decided nothing.
 	fresh := newWorld(t)
 	fresh.init()
-	r, err = daemon.Restore(t.Context(), second, fresh.state)
+	r, err = life.Restore(t.Context(), second, fresh.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersNewer, r.Trust.Of)
+	require.Equal(t, signers.SignersNewer, r.Trust.Of)
 	require.Equal(t, later, read(t, fresh.signers()))
 	fresh.whole()
 }
@@ -154,15 +155,15 @@ func TestTwoListsOfOneEpoch(t *testing.T) {
 	without := w.backup("without alice")
 	w.halt()
 	w.loseDatabases()
-	_, err := daemon.RestoreWithSigners(t.Context(), first, w.state)
+	_, err := life.RestoreWithSigners(t.Context(), first, w.state)
 	require.NoError(t, err)
 	w.serve()
 	inForce := w.replace(2, w.person("dave"), bob, alice)
 	w.halt()
 
-	r, err := daemon.Restore(t.Context(), without, w.state)
+	r, err := life.Restore(t.Context(), without, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersKept, r.Trust.Of)
+	require.Equal(t, signers.SignersKept, r.Trust.Of)
 	require.EqualValues(t, []int64{3, 2, 2}, []int64{r.Trust.Epoch, r.Trust.Backup, r.Trust.Replaced})
 	require.Len(t, r.Trust.Changes, 4)
 	require.Equal(t, inForce, read(t, w.signers()))
@@ -184,9 +185,9 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 		r.asks("not believed", "cannot be read")
 		require.NoError(t, os.WriteFile(r.signers(), []byte(later), 0o600))
 
-		got, err := daemon.RestoreWithSigners(t.Context(), r.file, r.state)
+		got, err := life.RestoreWithSigners(t.Context(), r.file, r.state)
 		require.NoError(t, err)
-		require.Equal(t, daemon.SignersUnknown, got.Trust.Of)
+		require.Equal(t, signers.SignersUnknown, got.Trust.Of)
 		require.NotEmpty(t, got.Trust.Why)
 		require.EqualValues(t, 1, got.Trust.Epoch)
 		require.Equal(t, later, read(t, got.KeptSigners))
@@ -199,9 +200,9 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(r.database(), []byte(text), 0o600))
 		more := read(t, r.signers()) + r.person("dave").line(t, op.Operational) + "\n"
 		require.NoError(t, os.WriteFile(r.signers(), []byte(more), 0o600))
-		got, err = daemon.Restore(t.Context(), r.file, r.state)
+		got, err = life.Restore(t.Context(), r.file, r.state)
 		require.NoError(t, err)
-		require.Equal(t, daemon.SignersUnknown, got.Trust.Of)
+		require.Equal(t, signers.SignersUnknown, got.Trust.Of)
 		require.Len(t, got.Listed, 3)
 		r.whole()
 	}
@@ -212,7 +213,7 @@ func TestADatabaseThatCannotBeRead(t *testing.T) {
 func (r *removed) asks(says ...string) {
 	r.t.Helper()
 	before := tree(r.t, r.state)
-	_, err := daemon.Restore(r.t.Context(), r.file, r.state)
+	_, err := life.Restore(r.t.Context(), r.file, r.state)
 	refused(r.t, err, op.Conflict, append(says, "nothing was changed", "--signers-of-backup")...)
 	require.Equal(r.t, before, tree(r.t, r.state))
 }
@@ -224,9 +225,9 @@ func TestNoDatabaseAndNoFile(t *testing.T) {
 	r.loseDatabases()
 	r.asks("there is no database here", "+ alice@example.com")
 	require.NoError(t, os.Remove(r.signers()))
-	got, err := daemon.Restore(t.Context(), r.file, r.state)
+	got, err := life.Restore(t.Context(), r.file, r.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.RestoredTrust{Of: daemon.SignersUnknown, Epoch: 1, Backup: 1}, got.Trust)
+	require.Equal(t, signers.RestoredTrust{Of: signers.SignersUnknown, Epoch: 1, Backup: 1}, got.Trust)
 	require.Empty(t, got.KeptSigners)
 	r.whole()
 }
@@ -251,9 +252,9 @@ func TestAListThatNobodySigned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(w.database(), []byte(good), 0o600))
 			runSQL(t, w.database(), forge)
-			r, err := daemon.Restore(t.Context(), file, w.state)
+			r, err := life.Restore(t.Context(), file, w.state)
 			require.NoError(t, err)
-			require.Equal(t, daemon.SignersUnknown, r.Trust.Of)
+			require.Equal(t, signers.SignersUnknown, r.Trust.Of)
 			require.NotEmpty(t, r.Trust.Why)
 			require.EqualValues(t, 1, r.Trust.Epoch)
 			require.NotContains(t, read(t, w.signers()), "mallory")
@@ -277,7 +278,7 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	w.halt()
 	require.NoError(t, os.Remove(revoked))
 
-	r, err := daemon.Restore(t.Context(), file, w.state)
+	r, err := life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.True(t, r.Trust.Revoked)
 	w.whole()
@@ -289,7 +290,7 @@ func TestARestoreIsNoPardon(t *testing.T) {
 	w.serve()
 	require.NoError(t, w.approve(waits))
 	w.halt()
-	r, err = daemon.Restore(t.Context(), file, w.state)
+	r, err = life.Restore(t.Context(), file, w.state)
 	require.NoError(t, err)
 	require.False(t, r.Trust.Revoked)
 }

@@ -1,3 +1,5 @@
+// Package daemon is a gate that runs: it puts the parts together, serves the socket,
+// reloads and stops.
 package daemon
 
 import (
@@ -18,14 +20,18 @@ import (
 	"gated/internal/canary"
 	"gated/internal/config"
 	"gated/internal/driver"
+	"gated/internal/driver/command"
 	"gated/internal/driver/local"
 	"gated/internal/driver/proxmox"
 	"gated/internal/gate"
 	"gated/internal/hub"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/reconcile"
 	"gated/internal/server"
+	"gated/internal/service"
+	"gated/internal/signers"
 	"gated/internal/unit"
 )
 
@@ -47,7 +53,7 @@ const (
 
 // daemon is one running gate.
 type daemon struct {
-	opened      *opened
+	opened      *life.Opened
 	config      config.Config
 	unit        unit.Place
 	gate        *gate.Gate
@@ -55,19 +61,21 @@ type daemon struct {
 	local       *local.Driver                        // of backends; nil where it is not configured
 	proxmox     *proxmox.Driver                      // the same
 	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
-	agents      *agents
-	scopes      *scopeWatch
-	events      *eventLog
+	drivers     drivers
+	agents      *service.Agents
+	scopes      *service.ScopeWatch
+	events      *service.Log
 	hub         *hub.Link // nil where none is configured
 	whole       *wholeLog
-	newborn     bool // this is the first start under the gate's id
-	closeParts  func() error
+	newborn     bool           // this is the first start under the gate's id
+	ends        []func() error // see atEnd
 	log         *slog.Logger
 	started     time.Time
 	canary      *canary.Canary
 	lookSoon    chan struct{} // holds one: the canary is due
-	signers     *signersFile
-	revoked     *revocations               // of the goroutine that reloads
+	list        signers.List  // that it started with
+	signers     *signers.File
+	revoked     *signers.Revocations       // of the goroutine that reloads
 	revokedSays atomic.Pointer[string]     // what the revocation file holds
 	soon        chan struct{}              // holds one: the tick is due
 	reloadErr   atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
@@ -79,7 +87,7 @@ type daemon struct {
 // go on, and what was in flight is in the journal.
 func Serve(ctx context.Context, o ServeOptions) error {
 	if o.StateDir == "" {
-		o.StateDir = DefaultStateDir()
+		o.StateDir = life.DefaultStateDir()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -93,11 +101,11 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
-	state, err := open(ctx, o.StateDir, o.Logger)
+	opened, err := life.Open(ctx, o.StateDir, o.Logger)
 	served := false
 	if err == nil {
-		served, err = serve(ctx, state, o, hup)
-		err = errors.Join(err, state.close())
+		served, err = serve(ctx, opened, o, hup)
+		err = errors.Join(err, opened.Close())
 	}
 	return ended(ctx, served, err, o.Logger)
 }
@@ -116,17 +124,17 @@ func ended(ctx context.Context, served bool, err error, log *slog.Logger) error 
 }
 
 // serve reports whether it came to answer anybody, and why it ended.
-func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
-	d, err := assemble(ctx, state, o.unit, o.Logger)
+func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	d, err := assemble(ctx, opened, o.unit, o.Logger)
 	if err != nil {
 		return false, err
 	}
 	defer func() {
-		if err := d.closeParts(); err != nil {
+		if err := d.close(); err != nil {
 			d.log.Warn("stopping", "error", err)
 		}
 	}()
-	d.whole = newWholeLog(state.store, o.Logger)
+	d.whole = newWholeLog(opened.Store, o.Logger)
 	socket, err := d.listen(o.Socket)
 	if err != nil {
 		return false, err
@@ -140,7 +148,7 @@ func serve(ctx context.Context, state *opened, o ServeOptions, hup <-chan os.Sig
 		return false, err
 	}
 	// What nobody holds any more is free before anybody is answered.
-	if err := d.agents.restore(ctx); err != nil {
+	if err := d.agents.Restore(ctx); err != nil {
 		return false, err
 	}
 	// What waited under another gate id waits under this one before it is shown.
@@ -177,8 +185,8 @@ func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
 			return nil
 		}},
 		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
-		{"reservations", d.agents.book.Run},
-		{"the scopes", d.scopes.run},
+		{"reservations", d.agents.Book.Run},
+		{"the scopes", d.scopes.Run},
 		{"the audit log", d.whole.run},
 		{"the canary", func(ctx context.Context) error {
 			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
@@ -196,7 +204,7 @@ func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.S
 		d.tell("STOPPING=1")
 		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
 	})
-	d.agents.close() // before the last entry; who ends from now on, the next start finds
+	d.agents.Close() // before the last entry; who ends from now on, the next start finds
 	told := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
 	if ctx.Err() != nil && errors.Is(told, op.Unavailable) {
 		// Asked for, as on a full disk. To end without that entry is as good as kill -9.
@@ -266,7 +274,7 @@ func (d *daemon) tell(state string) {
 // tick does what time brings.
 func (d *daemon) tick(ctx context.Context) error {
 	d.checkSigners(ctx)
-	if err := d.opened.room.Refill(); err != nil {
+	if err := d.opened.Room.Refill(); err != nil {
 		d.log.Warn("the reserve of disk space is not whole", "error", err)
 	}
 	return d.gate.Tick(ctx)
@@ -330,14 +338,25 @@ func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-cha
 
 // server returns the socket's server over this daemon.
 func (d *daemon) server() *server.Server {
-	c := server.Config{Gate: Decider{Gate: d.gate, Held: d.reconciler().HeldBack}, Guests: guests{d.gate, d.backends.guests}, Log: d.events, Status: d, Backends: d.backends,
-		Desired: &desiredState{gate: d.gate, driver: d.backends.guests, dir: d.config.Desired.Dir, hub: d.hubURL(),
-			reread: d.reconciler().Reread},
-		Canary: alerts{d.canary}, Backup: backup{d.opened.store, d.opened.dir.Path()}, UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
-		Agents: d.agents, Reservations: &reservations{d.agents.book, d.gate, newPlaces(d.config.Unseen)},
-		Refused: d.gate.NoteRefused, Now: now, Logger: d.log}
-	if looks, ok := d.backends.drivers(d)[op.KindCommand]; ok {
-		c.Commands = commands{d.config.Commands, looks}
+	g, guests := d.gate, d.backends.guests
+	c := server.Config{
+		Gate:   service.Decider{Gate: g, Held: d.reconciler().HeldBack},
+		Guests: service.NewGuests(g, guests),
+		Log:    d.events,
+		Status: d,
+		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
+			d.reconciler().Reread),
+		Canary:       service.NewCanary(d.canary),
+		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()),
+		Backends:     d.backends,
+		Agents:       d.agents,
+		Reservations: service.NewReservations(d.agents.Book, g, d.config.Unseen),
+
+		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
+		Refused: g.NoteRefused, Now: now, Logger: d.log,
+	}
+	if looks, ok := d.drivers[op.KindCommand]; ok {
+		c.Commands = service.NewCommands(d.config.Commands, looks)
 	}
 	if !d.config.AnySubmitter {
 		c.Submitters = d.config.Submitters
@@ -355,4 +374,14 @@ func whileTrusted(m nonce.Moment, do func() error) error {
 		return nil
 	}
 	return do()
+}
+
+// now is the wall clock for deadlines and logs; decisions use the gate's own.
+func now() time.Time { return time.Now() }
+
+// MaybeExecGuest takes over the process if it was started to become a guest's, or
+// to watch a command; a program that serves calls it first.
+func MaybeExecGuest() {
+	local.MaybeExecGuest()
+	command.MaybeWatch()
 }

@@ -19,6 +19,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/spareuids"
 	"gated/internal/store/storetest"
@@ -125,7 +126,7 @@ func TestSecondDaemon(t *testing.T) { // H06
 	// Another gate at the same socket is told so, too, and takes nothing away.
 	other := w.options()
 	other.StateDir = filepath.Join(w.dir, "other")
-	_, err = daemon.Init(t.Context(), other)
+	_, err = life.Init(t.Context(), other)
 	require.NoError(t, err)
 	//fsck:none init has it watched, or it does not start
 	err = daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: other.StateDir, Socket: w.socket})
@@ -138,28 +139,27 @@ func TestSecondDaemon(t *testing.T) { // H06
 func TestBrokenSettingsAtStart(t *testing.T) {
 	w := newWorld(t)
 	w.init()
-	conf, trust := filepath.Join(w.state, "gated.yaml"), filepath.Join(w.state, "allowed_signers")
+	conf := filepath.Join(w.state, "gated.yaml")
 	for name, c := range map[string]struct {
-		path, text string
-		code       op.Code
-		says       []string
+		text string
+		code op.Code
+		says []string
 	}{
-		"an unknown key":        {conf, "host: pve1\nsingle_user: true\nnonsense: 1\n", op.Malformed, []string{conf + ":3:1"}},
-		"a looser policy":       {conf, "host: pve1\nsingle_user: true\npolicy:\n  max_validity: 48h\n", op.Malformed, []string{conf + ":4:"}},
-		"no YAML":               {conf, "host: [\n", op.Malformed, []string{conf + ":"}},
-		"another host":          {conf, "host: pve2\nsingle_user: true\n", op.TargetMismatch, []string{conf, "pve2", "pve1"}},
-		"a line without a role": {trust, "# mine\nalice@example.com ssh-ed25519 AAAA\n", op.Malformed, []string{trust, "line 2"}},
-		"a socket too long":     {conf, "host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", op.BadParams, []string{"no-such-group", "groupadd --system no-such-group"}},
-		"no token": {conf, "host: pve1\nsingle_user: true\nproxmox:\n  url: https://localhost:8006\n  token_file: /no/such/token\n  node: pve1\n  pool: gated\n" +
+		"an unknown key":    {"host: pve1\nsingle_user: true\nnonsense: 1\n", op.Malformed, []string{conf + ":3:1"}},
+		"a looser policy":   {"host: pve1\nsingle_user: true\npolicy:\n  max_validity: 48h\n", op.Malformed, []string{conf + ":4:"}},
+		"no YAML":           {"host: [\n", op.Malformed, []string{conf + ":"}},
+		"another host":      {"host: pve2\nsingle_user: true\n", op.TargetMismatch, []string{"pve2", "pve1"}},
+		"a socket too long": {"host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", op.BadParams, []string{"no-such-group", "groupadd --system no-such-group"}},
+		"no token": {"host: pve1\nsingle_user: true\nproxmox:\n  url: https://localhost:8006\n  token_file: /no/such/token\n  node: pve1\n  pool: gated\n" +
 			"  storage: local\n  fingerprint: " + strings.Repeat("AB:", 31) + "AB\n", op.Conflict, []string{"proxmox.token_file", "/no/such/token", "pveum user token add"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			whole := read(t, c.path)
-			require.NoError(t, os.WriteFile(c.path, []byte(c.text), 0o600))
+			whole := read(t, conf)
+			require.NoError(t, os.WriteFile(conf, []byte(c.text), 0o600))
 			refused(t, w.run(t.Context()), c.code, c.says...)
 			_, err := os.Lstat(w.socket)
 			require.ErrorIs(t, err, fs.ErrNotExist)
-			require.NoError(t, os.WriteFile(c.path, []byte(whole), 0o600))
+			require.NoError(t, os.WriteFile(conf, []byte(whole), 0o600))
 		})
 	}
 	require.NoError(t, os.Rename(conf, conf+".away"))
@@ -191,7 +191,7 @@ func TestCopiedOrReplacedState(t *testing.T) { // T14
 	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: copied, Socket: filepath.Join(w.dir, "s2")})
 	refused(t, err, op.TargetMismatch, "is not the one", "gated restore")
 	require.Equal(t, before, tree(t, copied))
-	report, err := daemon.Fsck(t.Context(), copied)
+	report, err := life.Fsck(t.Context(), copied)
 	require.NoError(t, err)
 	require.False(t, report.Sound)
 	require.EqualValues(t, "copy", report.Problems[0].Rule)
@@ -223,7 +223,7 @@ func TestAuditOfStateDirectory(t *testing.T) { // H07
 	storetest.Breaks(t, w.database(), "audit-log")
 	w.serve()
 	w.waiting("web")
-	head, err := daemon.VerifyAudit(t.Context(), w.state)
+	head, err := life.VerifyAudit(t.Context(), w.state)
 	require.NoError(t, err)
 	require.Equal(t, w.status().AuditHead.Seq, head.Seq)
 	w.halt()
@@ -232,9 +232,9 @@ func TestAuditOfStateDirectory(t *testing.T) { // H07
 	_, err = db.Exec(`DELETE FROM audit WHERE seq = 3`)
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
-	_, err = daemon.VerifyAudit(t.Context(), w.state)
+	_, err = life.VerifyAudit(t.Context(), w.state)
 	refused(t, err, op.Conflict, "entry 3")
-	r, err := daemon.Fsck(t.Context(), w.state)
+	r, err := life.Fsck(t.Context(), w.state)
 	require.NoError(t, err)
 	require.False(t, r.Sound)
 }
@@ -260,7 +260,7 @@ func TestFsckOfADamagedDatabase(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, f.Close())
-	r, err := daemon.Fsck(t.Context(), w.state)
+	r, err := life.Fsck(t.Context(), w.state)
 	if err == nil {
 		require.False(t, r.Sound)
 		require.Equal(t, "database", r.Problems[0].Rule)

@@ -1,99 +1,82 @@
 package daemon
 
 import (
-	"bytes"
-	"encoding/base64"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"strings"
+	"context"
 
-	"golang.org/x/crypto/ssh"
-
-	"gated/internal/authz"
+	"gated/internal/audit"
+	"gated/internal/journal"
 	"gated/internal/op"
+	"gated/internal/signers"
+	"gated/internal/store"
 )
 
-// KeyArg names a public key file of OpenSSH and whom it belongs to.
-type KeyArg struct {
-	Path      string
-	Principal string // empty: the key's comment
+// recordFirst records the list of signers that the file says, because the
+// database is from before lists had versions.
+func (d *daemon) recordFirst(ctx context.Context) error {
+	d.list.Version.At = d.gate.Moment().Now
+	d.log.Info("the list of signers is taken over as it is", "file", d.signers.Path(), "epoch", d.list.Version.Epoch)
+	return d.opened.Store.Update(ctx, func(tx *store.Tx) error {
+		return d.list.Record(tx, signers.StateOwner, d.gate.ID(), signers.Compare(nil, d.list.Trust))
+	})
 }
 
-// signersHead starts the file that init writes.
-const signersHead = `# Who may approve what, in OpenSSH's allowed_signers format (ssh-keygen(1), ALLOWED SIGNERS).
-# One key a line; namespaces are roles: operational@gated approves destructive steps,
-# recovery@gated only rotates keys, coordination@gated only takes reservations away.
-# The gate writes this file; it changes by gated trust rotate, which operators sign. An edit counts for
-# nothing until root takes it over: gated trust adopt. Keys that are lost at once: see the file revoked.
-`
-
-// signersText writes the allowed_signers file for keys and checks it as the
-// daemon will.
-func signersText(keys map[op.Role][]KeyArg) ([]byte, *authz.Trust, error) {
-	var b bytes.Buffer
-	b.WriteString(signersHead)
-	for _, role := range op.Roles {
-		for _, k := range keys[role] {
-			line, _, err := checkedLine(k, role)
-			if err != nil {
-				return nil, nil, err
-			}
-			b.WriteString(line)
-		}
-	}
-	trust, err := authz.LoadTrust(b.Bytes())
-	return b.Bytes(), trust, err
-}
-
-// checkedLine returns a line that loads, so that what is wrong with a key names
-// its file.
-func checkedLine(k KeyArg, role op.Role) (string, authz.Listed, error) {
-	line, err := signerLine(k, role)
-	var trust *authz.Trust
+// showSigners makes the file of signers say what is in force. It decides nothing
+// from the file; an edit is kept aside, and the audit log says so.
+func (d *daemon) showSigners(ctx context.Context) error {
+	var v journal.TrustVersion
+	err := d.opened.Store.View(ctx, func(tx *store.Tx) (err error) {
+		v, err = journal.ReadTrust(tx)
+		return err
+	})
 	if err == nil {
-		trust, err = authz.LoadTrust([]byte(line))
+		err = signers.Agrees(d.opened.Store, v, d.gate.Epoch(), d.gate.Trust().Digest())
 	}
-	if err != nil {
-		r := op.AsRefusal(err)
-		if !strings.Contains(r.Detail, k.Path) {
-			r.Detail = k.Path + ": " + r.Detail
-		}
-		return "", authz.Listed{}, r
+	var done signers.Shown
+	if err == nil {
+		done, err = d.signers.Show(ctx, d.opened.Store, v)
 	}
-	return line, trust.Signers()[0], nil
+	if done.Wrote {
+		d.log.Info("the list of signers was written", "file", d.signers.Path(), "epoch", v.Epoch)
+	}
+	if !done.Edited {
+		return err
+	}
+	kept, _ := d.signers.Edited()
+	d.log.Warn("the file of signers was edited by hand; the edit decides nothing", "file", d.signers.Path(), "kept", kept)
+	told := d.gate.Log(ctx, audit.Entry{Kind: audit.Trusted, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Target: op.Signers.String(),
+		Detail: "the file of signers was edited by hand; the gate wrote it anew"})
+	if err == nil {
+		err = told
+	}
+	return err
 }
 
-func signerLine(k KeyArg, role op.Role) (string, error) {
-	data, err := os.ReadFile(k.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", op.Refuse(op.BadParams, "there is no key file %s", k.Path).
-			WithHint("ssh-keygen -t ed25519 makes a key: ~/.ssh/id_ed25519, and its public half ~/.ssh/id_ed25519.pub, which is the one to name")
+// checkSigners is showSigners while the daemon runs: status says what keeps the
+// file from saying what is in force.
+func (d *daemon) checkSigners(ctx context.Context) {
+	err := d.showSigners(ctx)
+	if err != nil && ctx.Err() != nil {
+		return // it stops
 	}
-	if err != nil {
-		return "", op.Refuse(op.BadParams, "the key %s cannot be read: %v", k.Path, err).
-			WithHint("name the public key, like ~/.ssh/id_ed25519.pub")
+	if err == nil {
+		d.signersErr.Store(nil)
+		return
 	}
-	if bytes.Contains(data, []byte("PRIVATE KEY")) {
-		return "", op.Refuse(op.BadParams, "%s is a private key", k.Path).WithHint("name the .pub file beside it")
+	r := op.AsRefusal(err)
+	if before := d.signersErr.Swap(r); before == nil || before.Detail != r.Detail {
+		d.log.Error("the list of signers is not as the gate has it; what is in force stays", "error", err)
 	}
-	pub, comment, options, rest, err := ssh.ParseAuthorizedKey(data)
-	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
-		return "", op.Refuse(op.BadParams, "%s does not hold one OpenSSH public key, and nothing else", k.Path).
-			WithHint("name the .pub file that ssh-keygen wrote")
-	}
-	principal := k.Principal
-	if principal == "" {
-		principal = strings.TrimSpace(comment)
-	}
-	if principal == "" || strings.ContainsAny(principal, " \t\"*?!,\\#") || op.CheckText("principal", principal) != nil {
-		return "", op.Refuse(op.BadParams, "the key %s needs a name for its owner, and %q is none", k.Path, principal).
-			WithHint("add one: %s:alice@example.com", k.Path)
-	}
-	if err := authz.CheckNewPrincipal(principal); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s namespaces=%q %s %s\n", principal, role.Namespace(), pub.Type(),
-		base64.StdEncoding.EncodeToString(pub.Marshal())), nil
+}
+
+// openRevocations finds the revocation file. If the log says that keys were
+// revoked, a file that is not there is no pardon: it is lost, or being saved.
+func (d *daemon) openRevocations(ctx context.Context) error {
+	var needed bool
+	err := d.opened.Store.View(ctx, func(tx *store.Tx) (err error) {
+		needed, err = signers.RevokedBefore(tx)
+		return err
+	})
+	path, required := revocationPath(d.config, d.opened.Dir.Path())
+	d.revoked = signers.NewRevocations(path, required, needed, now)
+	return err
 }

@@ -69,8 +69,8 @@ func (d *daemon) Status(ctx context.Context) (api.Status, error) {
 		return s, err
 	}
 	s.AuditHead = api.Head{Seq: head.Seq, Hash: head.Hash}
-	s.Agents = len(d.agents.registry.All())
-	if s.Reserved, err = d.agents.book.Count(ctx); err != nil {
+	s.Agents = len(d.agents.Registry.All())
+	if s.Reserved, err = d.agents.Book.Count(ctx); err != nil {
 		return s, err
 	}
 	s.Limits, s.Layers = map[string]bool{}, []api.Layer{}
@@ -97,23 +97,15 @@ func (d *daemon) health() []api.Health {
 		settings.Detail = *waits + " changed on disk and take effect at the next start"
 	}
 	if r := d.reloadErr.Load(); r != nil {
-		settings = api.Health{Name: "settings", Detail: withHint(r)}
+		settings = api.Health{Name: "settings", Detail: r.Sentence()}
 	}
-	return slices.Concat([]api.Health{clock, d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
-}
-
-// withHint is what a refusal says and, after it, what mends it.
-func withHint(r *op.Refusal) string {
-	if r.Hint == "" {
-		return r.Detail
-	}
-	return r.Detail + ": " + r.Hint
+	return slices.Concat([]api.Health{clock, d.journalHealth(), d.diskHealth(), d.whole.health(), settings, d.signersHealth(), d.revokedHealth(), d.agents.Health()}, d.backendsHealth(), d.canaryHealth(), d.hubHealth(), d.unmeetable(), d.troubles())
 }
 
 // journalHealth says whether the last decision could be written. A disk that is
 // full, or read-only, shows here.
 func (d *daemon) journalHealth() api.Health {
-	if err := d.opened.store.WriteError(); err != nil {
+	if err := d.opened.Store.WriteError(); err != nil {
 		return api.Health{Name: "journal", Detail: "cannot be written, so nothing is decided: " + err.Error()}
 	}
 	return api.Health{Name: "journal", OK: true, Detail: "writable when last written"}
@@ -121,13 +113,13 @@ func (d *daemon) journalHealth() api.Health {
 
 // diskHealth says whether the disk has room for more than signed work.
 func (d *daemon) diskHealth() api.Health {
-	s, err := d.opened.room.State()
+	s, err := d.opened.Room.State()
 	switch {
 	case err != nil:
 		return api.Health{Name: "disk", Detail: "its free space cannot be read: " + err.Error()}
 	case s.Low():
 		return api.Health{Name: "disk", Detail: fmt.Sprintf("%d MiB are free in %s: below %d MiB only signed work goes on (limits.keep_free); %d of %d MiB of the reserve for it are left",
-			s.Free>>20, d.opened.dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20)}
+			s.Free>>20, d.opened.Dir.Path(), s.Keep>>20, s.Reserve>>20, s.Whole>>20)}
 	case s.Reserve < s.Whole:
 		return api.Health{Name: "disk", OK: true, Detail: fmt.Sprintf("there is room; the reserve for signed work has %d of %d MiB", s.Reserve>>20, s.Whole>>20)}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 )
@@ -33,11 +33,11 @@ func (w *world) off(by time.Duration) {
 	w.statement(`UPDATE time_mark SET unix = unix - ?`, int64(by/time.Second))
 }
 
-func (w *world) accept(agree func(daemon.TimeState) error) (daemon.Accepted, error) {
-	return daemon.AcceptTime(w.t.Context(), daemon.AcceptOptions{StateDir: w.state, Agree: agree})
+func (w *world) accept(agree func(life.TimeState) error) (life.Accepted, error) {
+	return life.AcceptTime(w.t.Context(), life.AcceptOptions{StateDir: w.state, Agree: agree})
 }
 
-func accepted(daemon.TimeState) error { return nil }
+func accepted(life.TimeState) error { return nil }
 
 // newest returns the newest event of a kind.
 func (w *world) newest(kind string) (last api.Entry) {
@@ -81,7 +81,7 @@ func TestAcceptTheTime(t *testing.T) {
 			refused(t, err, code, "signed work waits", "gated time accept")
 			_, err = w.accept(accepted)
 			refused(t, err, op.Conflict, "uses the state directory")
-			seen, err := daemon.Time(t.Context(), w.state)
+			seen, err := life.Time(t.Context(), w.state)
 			require.NoError(t, err)
 			require.False(t, seen.Believed)
 			require.InDelta(t, by.Hours(), seen.Ahead().Hours(), 1)
@@ -134,7 +134,7 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 	before := tree(t, w.state)
 
 	asked := false
-	a, err := w.accept(func(daemon.TimeState) error { asked = true; return nil })
+	a, err := w.accept(func(life.TimeState) error { asked = true; return nil })
 	require.NoError(t, err)
 	require.True(t, a.Believed)
 	require.Empty(t, a.New)
@@ -144,7 +144,7 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 	w.off(40 * day)
 	before = tree(t, w.state)
 	no := errors.New("no")
-	_, err = w.accept(func(s daemon.TimeState) error {
+	_, err = w.accept(func(s life.TimeState) error {
 		require.Equal(t, made.GateID, s.Gate)
 		require.Equal(t, testHost, s.Host)
 		require.Contains(t, s.Why, "the clock jumped by 960h0m")
@@ -154,7 +154,7 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 	require.Equal(t, before, tree(t, w.state), "who says no")
 
 	looks := 0
-	_, err = daemon.AcceptTime(t.Context(), daemon.AcceptOptions{StateDir: w.state, Agree: accepted, Read: func() nonce.Reading {
+	_, err = life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.state, Agree: accepted, Read: func() nonce.Reading {
 		r := nonce.System()
 		r.Wall = r.Wall.Add(time.Duration(looks) * 2 * nonce.MaxBehind)
 		looks++
@@ -163,12 +163,12 @@ func TestATimeThatIsNotAccepted(t *testing.T) {
 	refused(t, err, op.Conflict, "the clock was set by 2m0s meanwhile")
 	require.Equal(t, before, tree(t, w.state), "a clock that somebody sets meanwhile")
 
-	_, err = daemon.AcceptTime(t.Context(), daemon.AcceptOptions{StateDir: w.state, Agree: accepted,
+	_, err = life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.state, Agree: accepted,
 		Read: func() nonce.Reading { return nonce.Reading{Wall: time.Now(), Blind: true} }})
 	refused(t, err, op.Unavailable, "the time since boot cannot be read")
 	require.Equal(t, before, tree(t, w.state), "a machine that cannot tell a jump")
 
-	_, err = daemon.AcceptTime(t.Context(), daemon.AcceptOptions{StateDir: w.dir + "/none", Agree: accepted})
+	_, err = life.AcceptTime(t.Context(), life.AcceptOptions{StateDir: w.dir + "/none", Agree: accepted})
 	require.ErrorIs(t, err, op.UnknownTarget)
 }
 

@@ -70,7 +70,7 @@ func TestAListThatChangesUnderTheDaemon(t *testing.T) {
 	w.log.await(t, from, "is not the one that was decided")
 	h := w.health("signers")
 	require.False(t, h.OK)
-	require.Contains(t, h.Detail, "another in force")
+	require.Contains(t, h.Detail, "another list is in force")
 	_, err := os.Stat(w.signers())
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.False(t, strings.Contains(w.log.String(), "the list of signers was written "))

@@ -2,12 +2,11 @@ package daemon
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gated/internal/api"
-	"gated/internal/authz"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 // signersHealth says whether the file of signers is what is in force, whether
@@ -17,6 +16,10 @@ func (d *daemon) signersHealth() api.Health {
 	if r := d.signersErr.Load(); r != nil {
 		return api.Health{Name: "signers", Detail: r.Detail + "; what was in force stays"}
 	}
+	if kept, edited := d.signers.Edited(); edited {
+		return api.Health{Name: "signers", Detail: fmt.Sprintf("%s was edited by hand, which decides nothing: the edit is kept as %s. "+
+			"Take it over with gated trust adopt %s, or remove it", d.signers.Path(), kept, kept)}
+	}
 	trust := d.gate.Trust()
 	h := api.Health{Name: "signers", OK: true, Detail: fmt.Sprintf("epoch %d", d.gate.Epoch())}
 	if trust.Blocked() == nil && len(trust.Could(op.Operational, op.TouchNone, d.gate.Moment().Now)) == 0 {
@@ -24,29 +27,11 @@ func (d *daemon) signersHealth() api.Health {
 		h.Detail += "; nobody could sign as operational: no key for it is listed, valid now and not revoked, so what is destructive " +
 			"waits until the recovery key signs a gated trust rotate, or root lists one: gated trust adopt"
 	}
-	if who := SoftwareSigners(trust.Signers()); len(who) > 0 {
+	if who := signers.SoftwareSigners(trust.Signers()); len(who) > 0 {
 		h.Detail += "; destructive steps and rotations are signed with software keys by " + strings.Join(who, ", ") +
 			": any process of theirs could sign. A security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate"
 	}
 	return h
-}
-
-// MayDestroy reports whether a line lists a key for what may lose data or change
-// who may sign: as operational, or for recovery, which alone can list others.
-func MayDestroy(l authz.Listed) bool {
-	return slices.Contains(l.Roles, op.Operational) || slices.Contains(l.Roles, op.Recovery)
-}
-
-// SoftwareSigners returns whose keys MayDestroy and need no touch, each once, in
-// the file's order.
-func SoftwareSigners(listed []authz.Listed) []string {
-	var out []string
-	for _, l := range listed {
-		if l.Software && MayDestroy(l) && !slices.Contains(out, op.ShownName(l.Principal)) {
-			out = append(out, op.ShownName(l.Principal))
-		}
-	}
-	return out
 }
 
 // revokedHealth says whether the revocation file could be read.

@@ -9,8 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 	"gated/internal/store/storetest"
 )
 
@@ -27,7 +28,7 @@ func runSQL(t *testing.T, path, statement string) {
 // newerBy gives a database the schema of a program that is n versions newer.
 func newerBy(t *testing.T, path string, n int) int {
 	t.Helper()
-	schema := len(daemon.Migrations()) + n
+	schema := len(life.Migrations()) + n
 	runSQL(t, path, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS of_tomorrow(x); PRAGMA user_version = %d`, schema))
 	return schema
 }
@@ -47,9 +48,9 @@ func (w *world) everybody() *op.Refusal {
 	err := w.run(w.t.Context())
 	require.ErrorIs(w.t, err, op.SchemaTooNew)
 	for _, open := range []func() error{
-		func() error { _, err := daemon.Fsck(w.t.Context(), w.state); return err },
-		func() error { _, err := daemon.VerifyAudit(w.t.Context(), w.state); return err },
-		func() error { _, err := daemon.TrustHistory(w.t.Context(), w.state); return err },
+		func() error { _, err := life.Fsck(w.t.Context(), w.state); return err },
+		func() error { _, err := life.VerifyAudit(w.t.Context(), w.state); return err },
+		func() error { _, err := life.TrustHistory(w.t.Context(), w.state); return err },
 	} {
 		require.Equal(w.t, op.AsRefusal(err), op.AsRefusal(open()))
 	}
@@ -63,7 +64,7 @@ func TestTheWayBackFromANewerDatabase(t *testing.T) { // H08
 	w.serve()
 	w.waiting("web")
 	w.halt()
-	want := len(daemon.Migrations())
+	want := len(life.Migrations())
 	entries := len(w.bodies(w.database()))
 	pre := w.copyOf(fmt.Sprintf(".pre-%d", want+1)) // as the newer program made it at its first start
 	older := w.copyOf(fmt.Sprintf(".pre-%d", want-1))
@@ -88,9 +89,9 @@ func TestTheWayBackFromANewerDatabase(t *testing.T) { // H08
 	require.Contains(t, w.everybody().Hint, fmt.Sprintf("entries %d to %d of the audit log", entries+1, now))
 
 	// What the newer one knows of who may sign is kept on the way back, too.
-	back, err := daemon.Restore(t.Context(), pre, w.state)
+	back, err := life.Restore(t.Context(), pre, w.state)
 	require.NoError(t, err)
-	require.Equal(t, daemon.SignersKept, back.Trust.Of)
+	require.Equal(t, signers.SignersKept, back.Trust.Of)
 	require.Equal(t, later, read(t, w.signers()))
 	w.whole()
 	w.serve()
@@ -104,7 +105,7 @@ func TestANewerDatabaseWithoutACopy(t *testing.T) {
 	w := newWorld(t)
 	w.init()
 	storetest.Breaks(t, w.database(), "schema")
-	want := len(daemon.Migrations())
+	want := len(life.Migrations())
 	newerBy(t, w.copyOf(fmt.Sprintf(".pre-%d", want+2)), 1)
 	require.NoError(t, os.WriteFile(fmt.Sprintf("%s.pre-%d", w.database(), want+1), []byte(strings.Repeat("x", 9000)), 0o600))
 	require.NoError(t, os.WriteFile(w.database()+".pre-1.tmp", []byte(read(t, w.database())), 0o600))
@@ -118,9 +119,9 @@ func TestANewerDatabaseWithoutACopy(t *testing.T) {
 	file := w.file("newer", read(t, w.database()))
 	runSQL(t, w.database(), fmt.Sprintf(`PRAGMA user_version = %d`, want))
 	before := tree(t, w.state)
-	_, err := daemon.Restore(t.Context(), file, w.state)
+	_, err := life.Restore(t.Context(), file, w.state)
 	refused(t, err, op.SchemaTooNew, fmt.Sprintf("schema %d", want+2), "the gated that made it")
 	require.Equal(t, before, tree(t, w.state))
-	_, again := daemon.CheckBackup(t.Context(), file, func(int64) {})
+	_, again := life.CheckBackup(t.Context(), file, func(int64) {})
 	require.Equal(t, op.AsRefusal(err), op.AsRefusal(again))
 }

@@ -25,7 +25,9 @@ import (
 	"gated/internal/client"
 	"gated/internal/daemon"
 	"gated/internal/fsck/fscktest"
+	"gated/internal/life"
 	"gated/internal/op"
+	"gated/internal/signers"
 	"gated/internal/unit"
 )
 
@@ -42,7 +44,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if len(os.Args) == 3 && os.Args[1] == "adopt" {
-		_, err := daemon.AdoptSigners(context.Background(), os.Args[2], agreed)
+		_, err := life.AdoptSigners(context.Background(), os.Args[2], filepath.Join(os.Args[2], "allowed_signers"), agreed)
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -144,14 +146,14 @@ func (w *world) file(name, text string) string {
 	return path
 }
 
-func (w *world) options() daemon.InitOptions {
-	return daemon.InitOptions{StateDir: w.state, Host: testHost, Operators: []daemon.KeyArg{{Path: w.pub}}}
+func (w *world) options() life.InitOptions {
+	return life.InitOptions{StateDir: w.state, Host: testHost, Operators: []signers.KeyArg{{Path: w.pub}}}
 }
 
-func (w *world) init() daemon.InitResult {
+func (w *world) init() life.InitResult {
 	w.t.Helper()
-	fscktest.Watch(w.t, filepath.Join(w.state, "gated.db"), daemon.Migrations())
-	r, err := daemon.Init(w.t.Context(), w.options())
+	fscktest.Watch(w.t, filepath.Join(w.state, "gated.db"), life.Migrations())
+	r, err := life.Init(w.t.Context(), w.options())
 	require.NoError(w.t, err)
 	return r
 }
@@ -303,7 +305,7 @@ func (w *world) events(fn func(api.Entry) error) error {
 // sound runs fsck, also beside a daemon.
 func (w *world) sound() {
 	w.t.Helper()
-	r, err := daemon.Fsck(w.t.Context(), w.state)
+	r, err := life.Fsck(w.t.Context(), w.state)
 	require.NoError(w.t, err)
 	require.Empty(w.t, r.Problems)
 }

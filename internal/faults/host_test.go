@@ -13,8 +13,8 @@ import (
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/checkpoint"
-	"gated/internal/daemon"
 	"gated/internal/gate"
+	"gated/internal/life"
 	"gated/internal/mint"
 	"gated/internal/nonce"
 	"gated/internal/op"
@@ -102,7 +102,7 @@ func newHost(t testing.TB, dir string, p prepared, f Fault) *host {
 // open opens a database and puts the gate before it, as a start does.
 func (h *host) open(path string) (*store.Store, *gate.Gate) {
 	//fsck:none each story runs fsck when calls fail no more
-	s, err := store.Open(h.t.Context(), path, store.Options{Migrations: daemon.Migrations()})
+	s, err := store.Open(h.t.Context(), path, store.Options{Migrations: life.Migrations()})
 	require.NoError(h.t, err)
 	var clock *nonce.Clock
 	require.NoError(h.t, s.View(h.t.Context(), func(tx *store.Tx) error {

@@ -14,9 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/daemon"
 	"gated/internal/fsck"
+	"gated/internal/life"
 	"gated/internal/mint"
+	"gated/internal/signers"
 	"gated/internal/store"
 )
 
@@ -85,7 +86,7 @@ type restores struct {
 
 func (r *restores) init() (gate string) {
 	require.NoError(r.t, os.RemoveAll(r.state))
-	_, err := daemon.Init(r.t.Context(), daemon.InitOptions{StateDir: r.state, Host: hostName, Operators: []daemon.KeyArg{{Path: r.pub}}})
+	_, err := life.Init(r.t.Context(), life.InitOptions{StateDir: r.state, Host: hostName, Operators: []signers.KeyArg{{Path: r.pub}}})
 	require.NoError(r.t, err)
 	return r.gateOf(filepath.Join(r.state, "gated.db"))
 }
@@ -106,7 +107,7 @@ func (r *restores) gateOf(path string) (gate string) {
 func (r *restores) once(f Fault) (Kind, int) {
 	was := r.init()
 	require.NoError(r.t, Arm(f))
-	got, err := daemon.Restore(r.t.Context(), r.backup, r.state)
+	got, err := life.Restore(r.t.Context(), r.backup, r.state)
 	kind, disarmErr := Disarm()
 	require.NoError(r.t, disarmErr)
 	gone := r.gone(was)
@@ -121,9 +122,9 @@ func (r *restores) once(f Fault) (Kind, int) {
 	if err == nil {
 		return kind, gone
 	}
-	got, err = daemon.Restore(r.t.Context(), r.backup, r.state)
+	got, err = life.Restore(r.t.Context(), r.backup, r.state)
 	require.NoError(r.t, err, "%+v", f)
-	require.Equal(r.t, daemon.SignersSame, got.Trust.Of, "%+v: who may sign is known after a restore that broke off", f)
+	require.Equal(r.t, signers.SignersSame, got.Trust.Of, "%+v: who may sign is known after a restore that broke off", f)
 	starts, now = r.starts(f)
 	require.True(r.t, starts)
 	require.Equal(r.t, string(got.GateID), now)
@@ -133,11 +134,11 @@ func (r *restores) once(f Fault) (Kind, int) {
 // starts reports whether a daemon would start on what is there, and as which
 // gate. What it would start on is sound.
 func (r *restores) starts(f Fault) (bool, string) {
-	report, err := daemon.Fsck(context.Background(), r.state)
+	report, err := life.Fsck(context.Background(), r.state)
 	if err != nil {
 		return false, ""
 	}
-	if slices.ContainsFunc(report.Problems, func(p daemon.Problem) bool { return p.Code == fsck.CopyBound }) {
+	if slices.ContainsFunc(report.Problems, func(p life.Problem) bool { return p.Code == fsck.CopyBound }) {
 		return false, "" // it is bound to another file
 	}
 	require.Empty(r.t, report.Problems, "%+v", f)

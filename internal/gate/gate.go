@@ -25,17 +25,17 @@ import (
 // Skew is how far an operator's clock may be off (protocol section 1).
 const Skew = 60 * time.Second
 
-// Config is what a gate needs. All fields but Key, Wake, WakeSigned and Logger are required.
+// Config is what a gate needs. All fields but Key, Wake, WakeSigned and Logger are
+// required; Observer, Wake and WakeSigned may come later, by Attach.
 type Config struct {
-	Store    *store.Store
-	Observer op.Observer
-	Clock    *nonce.Clock
-	Host     string
-	ID       op.GateID
-	Trust    *authz.Trust
-	Epoch    int64 // of the trust file
-	Policy   policy.Policy
-	UID      uint32 // beside root, a uid of operators that may cancel any job; 0 is none
+	Store  *store.Store
+	Clock  *nonce.Clock
+	Host   string
+	ID     op.GateID
+	Trust  *authz.Trust
+	Epoch  int64 // of the trust file
+	Policy policy.Policy
+	UID    uint32 // beside root, a uid of operators that may cancel any job; 0 is none
 	// Operators are the other uids of operators on the socket. A registered agent is
 	// no operator, whatever its uid.
 	Operators []uint32
@@ -49,25 +49,27 @@ type Config struct {
 	// Room keeps disk space for signed work; nil keeps none.
 	Room Room
 
-	// Wake is called after commit for each target that may have something to
-	// do, and WakeSigned in its place for those of a job of which operators
-	// authorized a step; nil means Wake. Neither may block.
-	Wake       func(op.Target)
-	WakeSigned func(op.Target)
-	Logger     *slog.Logger
+	// Observer looks at targets. Wake is called after commit for each target that
+	// may have something to do, and WakeSigned in its place for those of a job of
+	// which operators authorized a step. Nil Wake wakes nothing, nil WakeSigned is
+	// Wake. Neither may block.
+	Observer         op.Observer
+	Wake, WakeSigned func(op.Target)
+
+	Logger *slog.Logger
 }
 
 // Gate is safe for concurrent use.
 type Gate struct {
 	store    *store.Store
 	observer op.Observer
+	wake     func(op.Target)
+	signed   func(op.Target) // in place of wake
 	clock    *nonce.Clock
 	host     string
 	id       op.GateID
 	uid      uint32
 	operates []uint32 // uids of operators beside uid and root
-	wake     func(op.Target)
-	signed   func(op.Target) // in place of wake
 	log      *slog.Logger
 	rules    atomic.Pointer[rules]
 	changing sync.Mutex // held while rules are replaced
@@ -99,17 +101,10 @@ func New(c Config) (*Gate, error) {
 	if err := c.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gate{store: c.Store, observer: c.Observer, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID, operates: c.Operators,
-		wake: c.Wake, signed: c.WakeSigned, log: c.Logger, looks: turns.New(maxLooks, maxLooksUID), claims: newClaims(),
-		quotas: c.Quotas, room: c.Room}
+	g := &Gate{store: c.Store, clock: c.Clock, host: c.Host, id: c.ID, uid: c.UID, operates: c.Operators, log: c.Logger,
+		looks: turns.New(maxLooks, maxLooksUID), claims: newClaims(), quotas: c.Quotas, room: c.Room}
 	if g.room == nil {
 		g.room = endless{}
-	}
-	if g.wake == nil {
-		g.wake = func(op.Target) {}
-	}
-	if g.signed == nil {
-		g.signed = g.wake
 	}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -119,7 +114,21 @@ func New(c Config) (*Gate, error) {
 	c.Store.OnGroup(c.Clock.Seal)
 	c.Store.OnCommit(c.Clock.Sealed)
 	c.Store.OnCommit(g.room.Committed)
+	g.Attach(c.Observer, c.Wake, c.WakeSigned)
 	return g, nil
+}
+
+// Attach gives the gate its targets, as Config has them, because drivers that need
+// the gate are made after it. It is called once, before a call that is about a
+// target.
+func (g *Gate) Attach(o op.Observer, wake, signed func(op.Target)) {
+	if wake == nil {
+		wake = func(op.Target) {}
+	}
+	if signed == nil {
+		signed = wake
+	}
+	g.observer, g.wake, g.signed = o, wake, signed
 }
 
 // Host returns the gate's host name.

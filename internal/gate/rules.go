@@ -49,7 +49,9 @@ func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
 func (g *Gate) InForceEntry(kind audit.Kind) audit.Entry { return g.rules.Load().entry(kind) }
 
 func (held *rules) entry(kind audit.Kind) audit.Entry {
-	return audit.Entry{Kind: kind, Epoch: held.epoch, Digest: held.trust.Digest(), Policy: held.policy.Digest(), Revoked: held.trust.RevokedDigest()}
+	revokes := held.trust.Revokes()
+	return audit.Entry{Kind: kind, Epoch: held.epoch, Digest: held.trust.Digest(), Policy: held.policy.Digest(),
+		Revoked: held.trust.RevokedDigest(), Revokes: &revokes}
 }
 
 // Reload replaces the policy and the list of revoked keys together, after
@@ -64,7 +66,7 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	held := g.rules.Load()
 	next := rules{trust: held.trust.WithRevoked(revoked), epoch: held.epoch, policy: p}
 	e := next.entry(audit.Trusted)
-	e.Detail = fmt.Sprintf("%d keys revoked", revoked.Count()) // read again at a start: daemon.tellsRevoked
+	e.Detail = fmt.Sprintf("%d keys revoked", revoked.Count())
 	if sum := revoked.Digest(); sum != "" {
 		e.Detail += ", sha256:" + sum
 	}

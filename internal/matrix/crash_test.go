@@ -2,10 +2,13 @@ package matrix_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,8 +24,10 @@ import (
 	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 // helperEnv makes the test binary another process: one that is killed while it
@@ -67,13 +72,13 @@ func (o orders) obey(ctx context.Context) error {
 	case "ask":
 		return callGate(o.Dir, o.Call[0], o.Call[1], o.Call[2])
 	case "fsck":
-		r, err := daemon.Fsck(ctx, o.Dir)
+		r, err := life.Fsck(ctx, o.Dir)
 		if err == nil && len(r.Problems) > 0 {
 			err = fmt.Errorf("%v", r.Problems)
 		}
 		return err
 	case "init":
-		_, err := daemon.Init(ctx, daemon.InitOptions{StateDir: o.Dir, Host: testHost, Operators: []daemon.KeyArg{{Path: o.Call[0]}}})
+		_, err := life.Init(ctx, life.InitOptions{StateDir: o.Dir, Host: testHost, Operators: []signers.KeyArg{{Path: o.Call[0]}}})
 		return err
 	case "act":
 		return play(ctx, o.Call[0], o.Dir, o.Call[1])
@@ -183,6 +188,32 @@ func serveAt(w *world) error {
 	return daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: filepath.Join(w.t.TempDir(), "s"), Logger: slog.New(slog.DiscardHandler)})
 }
 
+// servesAt starts a whole daemon on the state directory, which has to come to
+// serve, and stops it.
+func servesAt(w *world) error {
+	ctx, stop := context.WithTimeout(w.ctx, 20*time.Second)
+	defer stop()
+	socket := filepath.Join(w.t.TempDir(), "s")
+	ended := make(chan error, 1)
+	go func() {
+		//fsck:none each row ends with fsck
+		ended <- daemon.Serve(ctx, daemon.ServeOptions{StateDir: w.dir, Socket: socket, Logger: slog.New(slog.DiscardHandler)})
+	}()
+	for ctx.Err() == nil {
+		if conn, err := net.Dial("unix", socket); err == nil {
+			require.NoError(w.t, conn.Close())
+			stop()
+			return <-ended
+		}
+		select {
+		case err := <-ended:
+			return cmp.Or(err, errors.New("it ended by itself"))
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return errors.Join(errors.New("it does not come to serve"), <-ended)
+}
+
 func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
@@ -218,7 +249,7 @@ var crashRows = []attack{
 		file := filepath.Join(w.t.TempDir(), "backup")
 		require.NoError(w.t, w.store.Snapshot(w.ctx, file))
 		w.shut()
-		_, err := daemon.Restore(w.ctx, file, w.dir)
+		_, err := life.Restore(w.ctx, file, w.dir)
 		require.NoError(w.t, err)
 		w.open()
 		w.arm()
@@ -271,7 +302,7 @@ var crashRows = []attack{
 			require.NoError(w.t, w.runJob(admin, ask("guest.undelete", "tmp")))
 			w.write("work of weeks", "tmp", "data", "work")
 			w.shut()
-			_, err := daemon.Restore(w.ctx, file, w.dir)
+			_, err := life.Restore(w.ctx, file, w.dir)
 			require.NoError(w.t, err)
 			w.open()
 			w.arm()

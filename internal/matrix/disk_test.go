@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/daemon"
 	"gated/internal/gate"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/store"
@@ -137,7 +137,7 @@ var diskRows = []attack{
 		before := must(os.ReadFile(db))
 		err := serveAt(w)
 		require.NotEmpty(w.t, op.AsRefusal(err).Hint, "it says what to do")
-		_, fsckErr := daemon.Fsck(w.ctx, w.dir)
+		_, fsckErr := life.Fsck(w.ctx, w.dir)
 		require.Error(w.t, fsckErr)
 		var newer *store.TooNewError
 		require.ErrorAs(w.t, w.tryOpen(), &newer)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
 	"gated/internal/op"
 	"gated/internal/server"
+	"gated/internal/service"
 )
 
 // guestUIDRows: a guest's program attacks the gate, or has its uid. What else such a
@@ -82,7 +82,7 @@ func (w *world) serveLists(c server.Config) string {
 	path := filepath.Join(dir, "s")
 	l, err := server.Listen(path, callers)
 	require.NoError(w.t, err)
-	c.Gate, c.Refused, c.Now, c.Logger = daemon.Decider{Gate: w.gate}, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
+	c.Gate, c.Refused, c.Now, c.Logger = service.Decider{Gate: w.gate}, w.gate.NoteRefused, time.Now, slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.New(c).Serve(ctx, l) }()

@@ -12,13 +12,13 @@ import (
 	"gated/internal/audit"
 	"gated/internal/authz"
 	"gated/internal/checkpoint"
-	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/driver/local"
 	"gated/internal/driver/scope"
 	"gated/internal/driver/trust"
 	"gated/internal/gate"
 	"gated/internal/journal"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -73,7 +73,7 @@ type hostConfig struct {
 var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	path := filepath.Join(scratchDir, "empty.db")
 	//fsck:none each row ends with fsck
-	s, err := store.Open(context.Background(), path, store.Options{Migrations: daemon.Migrations()})
+	s, err := store.Open(context.Background(), path, store.Options{Migrations: life.Migrations()})
 	if err == nil {
 		err = s.Close()
 	}
@@ -94,7 +94,7 @@ func initHost(ctx context.Context, c hostConfig) (*host, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	//fsck:none each row ends with fsck
-	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()}); err == nil {
+	if h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations()}); err == nil {
 		err = dir.Bind(ctx, h.store, state.Identity{Gate: state.NewGateID(), Host: testHost})
 	}
 	return h.assemble(ctx, c, err)
@@ -108,7 +108,7 @@ func openHost(ctx context.Context, c hostConfig) (*host, error) {
 	}
 	h := &host{state: dir}
 	//fsck:none each row ends with fsck
-	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: daemon.Migrations()})
+	h.store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: life.Migrations()})
 	return h.assemble(ctx, c, err)
 }
 

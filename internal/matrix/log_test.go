@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -29,14 +29,14 @@ func tampered(id, what, names string, change func(tx *store.Tx) error) attack {
 		db := filepath.Join(w.dir, "gated.db")
 		was := must(os.ReadFile(db))
 		w.byHand(change)
-		_, err := daemon.VerifyAudit(w.ctx, w.dir)
+		_, err := life.VerifyAudit(w.ctx, w.dir)
 		require.ErrorContains(w.t, err, strings.ReplaceAll(names, "HEAD", strconv.FormatInt(head, 10)))
 		if w.tryOpen() == nil {
 			_, _ = w.submit(hub, ask("guest.start", "bystander")) // the log goes on, or not
 			w.shut()
 		}
 		w.free()
-		_, later := daemon.VerifyAudit(w.ctx, w.dir)
+		_, later := life.VerifyAudit(w.ctx, w.dir)
 		require.ErrorIs(w.t, later, op.Conflict, "the next entries cover it up")
 		f, openErr := os.OpenFile(db, os.O_WRONLY|os.O_TRUNC, 0) // the same file: it is bound to its inode
 		require.NoError(w.t, openErr)
@@ -94,7 +94,7 @@ func byHand(statements ...string) func(tx *store.Tx) error {
 func (w *world) byHand(change func(tx *store.Tx) error) {
 	w.t.Helper()
 	//fsck:none each row ends with fsck
-	s, err := store.Open(w.ctx, filepath.Join(w.dir, "gated.db"), store.Options{Migrations: daemon.Migrations()})
+	s, err := store.Open(w.ctx, filepath.Join(w.dir, "gated.db"), store.Options{Migrations: life.Migrations()})
 	require.NoError(w.t, err)
 	require.NoError(w.t, s.Update(w.ctx, change))
 	require.NoError(w.t, s.Close())

@@ -8,7 +8,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/checkpoint"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/store"
 	"gated/internal/witness"
@@ -191,7 +191,7 @@ var ownLogRows = []attack{
 			w.works()
 			require.ErrorIs(w.t, w.asks(d, gateLog{w}), op.BindingMismatch, "the gate signs for it no more")
 			w.shut()
-			_, err := daemon.VerifyAudit(w.ctx, w.dir)
+			_, err := life.VerifyAudit(w.ctx, w.dir)
 			putBack()
 			return err
 		}},
@@ -209,7 +209,7 @@ var ownLogRows = []attack{
 			err := w.asks(d, gateLog{w})
 			require.ErrorContains(w.t, err, witness.NoProof.String())
 			w.shut()
-			_, verify := daemon.VerifyAudit(w.ctx, w.dir)
+			_, verify := life.VerifyAudit(w.ctx, w.dir)
 			require.ErrorIs(w.t, verify, op.Conflict)
 			putBack()
 			return err
@@ -241,7 +241,7 @@ var ownLogRows = []attack{
 }
 
 // foundBy is what fsck found, where it is at least that.
-func foundBy(r daemon.FsckReport, codes ...string) error {
+func foundBy(r life.FsckReport, codes ...string) error {
 	if r.Sound {
 		return nil
 	}

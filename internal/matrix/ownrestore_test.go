@@ -12,12 +12,13 @@ import (
 	"gated/internal/api"
 	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/daemon"
 	"gated/internal/driver"
 	"gated/internal/gate"
 	"gated/internal/journal"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/reserve"
+	"gated/internal/signers"
 	"gated/internal/store"
 )
 
@@ -30,10 +31,10 @@ func (w *world) backup() string {
 }
 
 // restored puts a backup in the place of the database, and goes on.
-func (w *world) restored(file string) daemon.RestoreResult {
+func (w *world) restored(file string) life.RestoreResult {
 	w.t.Helper()
 	w.shut()
-	r, err := daemon.Restore(w.ctx, file, w.dir)
+	r, err := life.Restore(w.ctx, file, w.dir)
 	require.NoError(w.t, err)
 	w.open()
 	return r
@@ -65,7 +66,7 @@ func forgedBackup(id, what string, want op.Code, forge func(w *world, file strin
 		before := w.gate.ID()
 		w.shut()
 		was := w.stateFiles()
-		_, err := daemon.Restore(w.ctx, forge(w, file), w.dir)
+		_, err := life.Restore(w.ctx, forge(w, file), w.dir)
 		require.Equal(w.t, was, w.stateFiles(), "the state directory is what it was")
 		w.open()
 		require.Equal(w.t, before, w.gate.ID())
@@ -88,7 +89,7 @@ func (w *world) stateFiles() map[string]string {
 func inBackup(change func(w *world, tx *store.Tx) error) func(w *world, file string) string {
 	return func(w *world, file string) string {
 		//fsck:none each row ends with fsck
-		s, err := store.Open(w.ctx, file, store.Options{Migrations: daemon.Migrations()})
+		s, err := store.Open(w.ctx, file, store.Options{Migrations: life.Migrations()})
 		require.NoError(w.t, err)
 		require.NoError(w.t, s.Update(w.ctx, func(tx *store.Tx) error { return change(w, tx) }))
 		require.NoError(w.t, s.Close())
@@ -146,7 +147,7 @@ var ownRestoreRows = []attack{
 			file := w.backup()
 			w.rotate(nil, []string{w.bob.print(w.t)}, w.alice.votes(operational))
 			epoch := w.gate.Epoch()
-			require.Equal(w.t, daemon.SignersKept, w.restored(file).Trust.Of)
+			require.Equal(w.t, signers.SignersKept, w.restored(file).Trust.Of)
 			require.Equal(w.t, epoch, w.gate.Epoch())
 			require.NoError(w.t, w.gate.Tick(w.ctx))
 			w.arm()
@@ -177,7 +178,7 @@ var ownRestoreRows = []attack{
 			inBackup(listsMallory(2, true))(w, file)
 			inBackup(listsMallory(3, true))(w, file)
 			inBackup(listsMallory(4, true))(w, file)
-			require.Equal(w.t, daemon.SignersKept, w.restored(file).Trust.Of)
+			require.Equal(w.t, signers.SignersKept, w.restored(file).Trust.Of)
 			require.EqualValues(w.t, 5, w.gate.Epoch(), "above both")
 			require.NoError(w.t, w.gate.Tick(w.ctx))
 			w.arm()
@@ -250,8 +251,8 @@ var ownRestoreRows = []attack{
 		}),
 	forgedBackup("X69a", "that is another host's, renamed", op.TargetMismatch, func(w *world, _ string) string {
 		dir := filepath.Join(w.t.TempDir(), "other")
-		must(daemon.Init(w.ctx, daemon.InitOptions{StateDir: dir, Host: "pve2",
-			Operators: []daemon.KeyArg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))
+		must(life.Init(w.ctx, life.InitOptions{StateDir: dir, Host: "pve2",
+			Operators: []signers.KeyArg{{Path: w.mallory.path + ".pub", Principal: "mallory@example.com"}}}))
 		return filepath.Join(dir, "gated.db")
 	}),
 	forgedBackup("X69b", "that is another host's, whose name was written over", op.Conflict, sqlInBackup(`UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), 'pve1', 'pve2') AS BLOB)`)),
@@ -281,12 +282,12 @@ var ownRestoreRows = []attack{
 		w.today()
 		w.destroyRequest()
 		file := w.backup()
-		_, err := daemon.Restore(w.ctx, file, w.dir)
+		_, err := life.Restore(w.ctx, file, w.dir)
 		w.shut()
 		errs := make([]error, 8)
 		var all sync.WaitGroup
 		for i := range errs {
-			all.Go(func() { _, errs[i] = daemon.Restore(w.ctx, file, w.dir) })
+			all.Go(func() { _, errs[i] = life.Restore(w.ctx, file, w.dir) })
 		}
 		all.Wait()
 		done := 0

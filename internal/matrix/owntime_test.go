@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/policy"
@@ -29,8 +29,8 @@ func (w *world) ticks() {
 func (w *world) atMark() { w.setClock(w.gate.Moment().Mark.Sub(w.now())) }
 
 // acceptTime does what gated time accept does, by the world's clock.
-func (w *world) acceptTime() (daemon.Accepted, error) {
-	return daemon.AcceptTime(w.ctx, daemon.AcceptOptions{StateDir: w.dir, Read: w.read, Agree: func(daemon.TimeState) error { return nil }})
+func (w *world) acceptTime() (life.Accepted, error) {
+	return life.AcceptTime(w.ctx, life.AcceptOptions{StateDir: w.dir, Read: w.read, Agree: func(life.TimeState) error { return nil }})
 }
 
 // inOneBoot is a row on a machine that does not boot, whose clock somebody sets.
@@ -177,7 +177,7 @@ var ownTimeRows = []attack{
 		w.allow.unlogged = "nothing was changed"
 		w.allow.repair = func() { w.setClock(-5 * time.Hour) }
 		w.shut()
-		_, err := daemon.AcceptTime(w.ctx, daemon.AcceptOptions{StateDir: w.dir, Read: w.read, Agree: func(s daemon.TimeState) error {
+		_, err := life.AcceptTime(w.ctx, life.AcceptOptions{StateDir: w.dir, Read: w.read, Agree: func(s life.TimeState) error {
 			require.Equal(w.t, 5*time.Hour, s.Ahead())
 			w.setClock(70 * 365 * 24 * time.Hour)
 			return nil

@@ -13,7 +13,7 @@ import (
 
 	"gated/internal/api"
 	"gated/internal/client"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/witness"
 )
@@ -210,7 +210,7 @@ var ownWitnessRows = []attack{
 			file := filepath.Join(w.t.TempDir(), "backup")
 			require.NoError(w.t, w.store.Snapshot(w.ctx, file))
 			w.shut()
-			_, err := daemon.Restore(w.ctx, file, w.dir)
+			_, err := life.Restore(w.ctx, file, w.dir)
 			require.NoError(w.t, err)
 			w.open()
 			w.arm()

@@ -25,10 +25,10 @@ import (
 	"gated/internal/api"
 	"gated/internal/audit"
 	"gated/internal/client"
-	"gated/internal/daemon"
 	"gated/internal/nonce"
 	"gated/internal/op"
 	"gated/internal/server"
+	"gated/internal/service"
 	"gated/internal/store"
 )
 
@@ -54,7 +54,7 @@ func (w *world) serveWithin(limits server.Limits) string {
 	}
 	l, err := server.Listen(path, gid)
 	require.NoError(w.t, err)
-	s := server.New(server.Config{Gate: daemon.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
+	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, UID: daemonUID, Refused: w.gate.NoteRefused, Now: time.Now, Limits: limits,
 		Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

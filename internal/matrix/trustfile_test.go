@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/daemon"
+	"gated/internal/life"
 	"gated/internal/mint"
 	"gated/internal/op"
+	"gated/internal/signers"
 )
 
 // broken is an allowed_signers file that is none, and the line which says so.
@@ -107,28 +108,41 @@ func trustRows() []attack {
 	return out
 }
 
-// edited is a row in which somebody edits allowed_signers in each of these ways,
-// and then starts or asks something of the daemon.
-func edited(id, what string, start func(w *world) error) attack {
-	return attack{id: id, what: what, want: op.Malformed, run: func(w *world) error {
+// edited is a row in which a hand edits allowed_signers in each of these ways: the
+// daemon starts all the same, by the list that the gate decided, and keeps the
+// edit aside. Then that is tried.
+func edited(id, what string, want op.Code, try func(w *world, b broken) error) attack {
+	return attack{id: id, what: what, want: want, run: func(w *world) error {
 		w.arm()
-		w.allow.unlogged = "it does not start"
+		w.allow.unlogged = "it is refused before any gate is asked"
 		w.settle()
 		w.shut()
 		var last error
 		for _, b := range brokenFiles {
 			require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "allowed_signers"), []byte(b.text(w)), 0o600))
-			last = start(w)
-			b.check(w, last)
+			last = try(w, b)
 		}
 		return last
 	}}
 }
 
+// adopts is root that adopts a file of the state directory.
+func adopts(w *world, file string) error {
+	_, err := life.AdoptSigners(w.ctx, w.dir, filepath.Join(w.dir, file), func(signers.Adoption) error { return nil })
+	return err
+}
+
 var trustFileRows = []attack{
-	edited("S15j", "the daemon starts over each such file", serveAt),
-	edited("S15k", "root adopts each such file", func(w *world) error {
-		_, err := daemon.AdoptSigners(w.ctx, w.dir, func(daemon.Adoption) error { return nil })
+	edited("S15j", "the daemon starts over each such file, and root adopts the edit that it kept", op.Malformed, func(w *world, b broken) error {
+		require.NoError(w.t, servesAt(w))
+		require.Equal(w.t, w.trust, string(must(os.ReadFile(filepath.Join(w.dir, "allowed_signers")))), b.what)
+		err := adopts(w, "allowed_signers.edited")
+		b.check(w, err)
+		return err
+	}),
+	edited("S15k", "root adopts each such file", op.Malformed, func(w *world, b broken) error {
+		err := adopts(w, "allowed_signers")
+		b.check(w, err)
 		return err
 	}),
 	{id: "S15l", what: "a rotation adds each such line", want: op.BadParams, run: func(w *world) error {
@@ -142,19 +156,20 @@ var trustFileRows = []attack{
 		}
 		return last
 	}},
-	{id: "S15v", what: "a sound edit behind the gate's back, and the daemon starts", want: op.Conflict, run: func(w *world) error {
-		w.arm()
-		w.allow.unlogged = "it does not start"
+	{id: "S15v", what: "a sound edit behind the gate's back, the daemon starts, and the signer that it adds approves", want: op.UnknownSigner, run: func(w *world) error {
 		w.settle()
 		w.shut()
 		text := w.trust + w.mallory.line(operational)
 		require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "allowed_signers"), []byte(text), 0o600))
-		err := serveAt(w)
-		_, disagreed := daemon.AdoptSigners(w.ctx, w.dir, func(a daemon.Adoption) error {
+		require.NoError(w.t, servesAt(w))
+		_, disagreed := life.AdoptSigners(w.ctx, w.dir, filepath.Join(w.dir, "allowed_signers.edited"), func(a signers.Adoption) error {
 			require.Len(w.t, a.Changes, 1)
 			return errors.New("no")
 		})
 		require.ErrorContains(w.t, disagreed, "no")
-		return err
+		w.open()
+		r := w.destroyRequest()
+		w.arm()
+		return w.approveAs(r, w.mallory, op.Operational)
 	}},
 }

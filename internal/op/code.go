@@ -110,6 +110,14 @@ func (r *Refusal) About(id RequestID, s State) *Refusal {
 // Error returns "code: detail".
 func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Detail }
 
+// Sentence returns the detail and, behind a colon, what mends it.
+func (r *Refusal) Sentence() string {
+	if r.Hint == "" {
+		return r.Detail
+	}
+	return r.Detail + ": " + r.Hint
+}
+
 // Unwrap returns the code, for errors.Is.
 func (r *Refusal) Unwrap() error { return r.Code }
 

@@ -13,16 +13,6 @@ import (
 	"gated/internal/ownfile"
 )
 
-// The names in a state directory that this package knows.
-const (
-	databaseName = "gated.db"
-	lockName     = "lock"
-)
-
-// BeforeRestore follows the name of a file of the state in that of the one which a
-// restore found and keeps.
-const BeforeRestore = ".before-restore"
-
 // Options are where the package looks; the zero value is right outside tests.
 type Options struct {
 	// MachineID lists files of which the first with a machine-id(5) in it is
@@ -227,7 +217,7 @@ func (d *Dir) tighten() error {
 func (d *Dir) Path() string { return d.path }
 
 // Database returns the path of the database in the directory.
-func (d *Dir) Database() string { return filepath.Join(d.path, databaseName) }
+func (d *Dir) Database() string { return filepath.Join(d.path, DatabaseName) }
 
 // Close gives the lock back. The directory stays as it is.
 func (d *Dir) Close() error {

@@ -26,7 +26,7 @@ func TestCopiesDoNotStart(t *testing.T) {
 		says   string
 	}{
 		"an old copy moved into its place": {func(t *testing.T, dir string) string {
-			db := filepath.Join(dir, databaseName)
+			db := filepath.Join(dir, DatabaseName)
 			copyFile(t, db, db+".old")
 			require.NoError(t, os.Rename(db+".old", db))
 			return dir
@@ -35,7 +35,7 @@ func TestCopiesDoNotStart(t *testing.T) {
 			clone := filepath.Join(t.TempDir(), "clone")
 			require.NoError(t, os.CopyFS(clone, os.DirFS(dir)))
 			require.NoError(t, os.Chmod(clone, 0o700))
-			require.NoError(t, os.Chmod(filepath.Join(clone, databaseName), 0o600))
+			require.NoError(t, os.Chmod(filepath.Join(clone, DatabaseName), 0o600))
 			require.NoError(t, os.Chmod(filepath.Join(clone, lockName), 0o600))
 			return clone
 		}, machineA, "the file was made at another time"},
@@ -56,7 +56,7 @@ func TestAMovedDirectoryIsNoCopy(t *testing.T) {
 	o := on(t, machineA)
 	dir, id := made(t, o)
 	require.NoError(t, os.Rename(dir, dir+"-moved"))
-	storetest.Removed(t, filepath.Join(dir, databaseName))
+	storetest.Removed(t, filepath.Join(dir, DatabaseName))
 	got, err := start(t, dir+"-moved", o)
 	require.NoError(t, err)
 	require.Equal(t, id, got)
@@ -133,7 +133,7 @@ func TestIdentitiesThatAreNone(t *testing.T) {
 
 func TestTheMachineIDIsNotStored(t *testing.T) {
 	dir, _ := made(t, on(t, machineA))
-	b, err := os.ReadFile(filepath.Join(dir, databaseName))
+	b, err := os.ReadFile(filepath.Join(dir, DatabaseName))
 	require.NoError(t, err)
 	require.NotContains(t, string(b), machineA)
 	digest, err := machineDigest(on(t, machineA).MachineID)

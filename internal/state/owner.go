@@ -61,11 +61,11 @@ func (d *Dir) checkAbove() error {
 // an ordinary file that we alone can change. Inside a directory that we alone
 // can change nothing can be swapped afterwards.
 func (d *Dir) checkFiles() error {
-	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm", lockName} {
+	for _, name := range []string{DatabaseName, DatabaseName + "-wal", DatabaseName + "-shm", lockName} {
 		path := filepath.Join(d.path, name)
 		info, err := os.Lstat(path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && name == databaseName:
+		case errors.Is(err, fs.ErrNotExist) && name == DatabaseName:
 			return d.noGate()
 		case errors.Is(err, fs.ErrNotExist):
 			continue
@@ -139,7 +139,7 @@ func checkMode(what, path string, info fs.FileInfo, want string) error {
 func (d *Dir) noGate() error {
 	entries, _ := os.ReadDir(d.path) // of one that cannot be read nothing more is known
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), databaseName+BeforeRestore) {
+		if strings.HasPrefix(e.Name(), DatabaseName+BeforeRestore) {
 			return op.Refuse(op.UnknownTarget, "there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
 				d.path, e.Name()).WithHint("restore again: gated restore FILE --state %s", d.path)
 		}

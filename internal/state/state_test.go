@@ -84,7 +84,7 @@ func TestInitBindStart(t *testing.T) {
 	require.True(t, got.Gate.Valid())
 	require.NotEqual(t, NewGateID(), NewGateID())
 
-	for name, mode := range map[string]os.FileMode{"": 0o700, databaseName: 0o600, lockName: 0o600} {
+	for name, mode := range map[string]os.FileMode{"": 0o700, DatabaseName: 0o600, lockName: 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
@@ -118,7 +118,7 @@ func TestInitWhateverTheUmask(t *testing.T) {
 		old := syscall.Umask(mask)
 		dir, _ := made(t, Options{})
 		syscall.Umask(old)
-		for name, mode := range map[string]os.FileMode{"": 0o700, databaseName: 0o600, lockName: 0o600} {
+		for name, mode := range map[string]os.FileMode{"": 0o700, DatabaseName: 0o600, lockName: 0o600} {
 			info, err := os.Stat(filepath.Join(dir, name))
 			require.NoError(t, err)
 			require.Equal(t, mode, info.Mode().Perm(), name)
@@ -150,11 +150,11 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 	}{
 		"directory group-writable": {chmod("", 0o720), "state directory"},
 		"directory world-writable": {chmod("", 0o702), "state directory"},
-		"database group-writable":  {chmod(databaseName, 0o620), "can be changed by others"},
-		"database world-writable":  {chmod(databaseName, 0o602), "can be changed by others"},
+		"database group-writable":  {chmod(DatabaseName, 0o620), "can be changed by others"},
+		"database world-writable":  {chmod(DatabaseName, 0o602), "can be changed by others"},
 		"lock world-writable":      {chmod(lockName, 0o602), "can be changed by others"},
-		"database is a symlink":    {linked(databaseName), "symbolic link"},
-		"WAL is a symlink":         {linked(databaseName + "-wal"), "symbolic link"},
+		"database is a symlink":    {linked(DatabaseName), "symbolic link"},
+		"WAL is a symlink":         {linked(DatabaseName + "-wal"), "symbolic link"},
 		"lock is a symlink":        {linked(lockName), "symbolic link"},
 		"directory is a symlink": {func(t *testing.T, dir string, _ *Options) string {
 			link := filepath.Join(t.TempDir(), "link")
@@ -162,15 +162,15 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 			return link
 		}, "symbolic link"},
 		"directory is a file": {func(t *testing.T, dir string, _ *Options) string {
-			return filepath.Join(dir, databaseName)
+			return filepath.Join(dir, DatabaseName)
 		}, "not a directory"},
 		"database is a directory": {func(t *testing.T, dir string, _ *Options) string {
-			require.NoError(t, os.Remove(filepath.Join(dir, databaseName)))
-			require.NoError(t, os.Mkdir(filepath.Join(dir, databaseName), 0o700))
+			require.NoError(t, os.Remove(filepath.Join(dir, DatabaseName)))
+			require.NoError(t, os.Mkdir(filepath.Join(dir, DatabaseName), 0o700))
 			return dir
 		}, "not an ordinary file"},
 		"database has a second name": {func(t *testing.T, dir string, _ *Options) string {
-			require.NoError(t, os.Link(filepath.Join(dir, databaseName), filepath.Join(dir, "second")))
+			require.NoError(t, os.Link(filepath.Join(dir, DatabaseName), filepath.Join(dir, "second")))
 			return dir
 		}, "hard links"},
 		"somebody else's": {func(_ *testing.T, dir string, o *Options) string {
@@ -183,7 +183,7 @@ func TestDirectoriesThatOthersCouldHaveChanged(t *testing.T) {
 			o := on(t, machineA)
 			dir, _ := made(t, o)
 			if name == "WAL is a symlink" || name == "database is a directory" {
-				storetest.Breaks(t, filepath.Join(dir, databaseName), "database")
+				storetest.Breaks(t, filepath.Join(dir, DatabaseName), "database")
 			}
 			at := c.change(t, dir, &o)
 			_, err := Open(at, o)
@@ -209,7 +209,7 @@ func TestADatabaseOfAnotherOwnerInOurDirectory(t *testing.T) {
 	}
 	o := on(t, machineA)
 	dir, _ := made(t, o)
-	require.NoError(t, os.Chown(filepath.Join(dir, databaseName), 12345, -1))
+	require.NoError(t, os.Chown(filepath.Join(dir, DatabaseName), 12345, -1))
 	_, err := Open(dir, o)
 	requireRefusal(t, err, op.NotAllowed, "gated.db belongs to uid 12345")
 }

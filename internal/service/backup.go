@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"gated/internal/crashpoint"
+	"gated/internal/op"
+	"gated/internal/state"
+	"gated/internal/store"
+)
+
+// Backup streams consistent copies of the database.
+type Backup struct {
+	store *store.Store
+	dir   string // the state directory, on whose disk a copy is made first
+}
+
+// NewBackup returns copies of a store, made first in the state directory dir.
+func NewBackup(s *store.Store, dir string) Backup { return Backup{s, dir} }
+
+// Backup writes a copy of the database to w. That it could not be made is
+// Unavailable.
+func (b Backup) Backup(ctx context.Context, w io.Writer) error {
+	tmp, err := os.MkdirTemp(b.dir, state.BackupPrefix) // 0700
+	if err != nil {
+		return noCopy(err)
+	}
+	defer os.RemoveAll(tmp)
+	path := filepath.Join(tmp, state.DatabaseName)
+	if err := b.store.Snapshot(ctx, path); err != nil {
+		return noCopy(err)
+	}
+	crashpoint.Here(crashpoint.BackupCopied)
+	f, err := os.Open(path)
+	if err != nil {
+		return noCopy(err)
+	}
+	_, err = io.Copy(w, f)
+	crashpoint.Here(crashpoint.BackupStreamed)
+	return errors.Join(err, f.Close())
+}
+
+// noCopy says why no copy was made, and what it takes.
+func noCopy(err error) error {
+	return op.Refuse(op.Unavailable, "the copy cannot be made: %v", err).
+		WithHint("it is made in the state directory first, and needs as much room there as the database has")
+}
