@@ -28,6 +28,9 @@ var (
 	// never is what a range can span though no segment has it: NUL, the
 	// separator, and surrogates, which no UTF-8 is decoded to.
 	never = set{{0, 0}, {'/', '/'}, {0xd800, 0xdfff}}
+
+	aDot   = set{{'.', '.'}}
+	aSlash = set{{'/', '/'}}
 )
 
 // union puts spans in any order into a set.
@@ -120,6 +123,14 @@ func orbit(r rune) []rune {
 		out = append(out, o)
 	}
 	return out
+}
+
+// literalSet is what a literal character reads.
+func literalSet(r rune, fold bool) set {
+	if !fold {
+		return set{{r, r}}
+	}
+	return set{{r, r}}.folded()
 }
 
 // folded returns s with all that is equal to one of its characters but for case.
