@@ -53,7 +53,7 @@ type wish struct {
 	reason string
 
 	known *survey          // of the region
-	skip  op.ReservationID // one that is in nobody's way, because it is what is wished for
+	skip  op.ReservationID // the reservation that is transferred, which does not count
 }
 
 // readClaim checks the form of a claim, and nothing that would take the database.

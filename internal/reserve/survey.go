@@ -122,8 +122,8 @@ func (b *Book) present(tx *store.Tx, out *outcome, w *wish) (*search, error) {
 	return s, err
 }
 
-// turn waits until a uid may search for long: each one search at a time, and
-// everybody together a few. done ends it.
+// turn waits until a uid may search for long: one search at a time for each uid,
+// and a few in all. done ends it.
 func (b *Book) turn(ctx context.Context, uid uint32) (done func(), err error) {
 	if done, err = b.turns.Take(ctx, uid); err != nil {
 		return nil, fmt.Errorf("waiting to search: %w", err)
