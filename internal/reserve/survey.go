@@ -2,10 +2,13 @@ package reserve
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"gated/internal/op"
 	"gated/internal/store"
@@ -23,7 +26,8 @@ type survey struct {
 	unseen  error // TooComplex: it has not looked at everything
 }
 
-const sqlStanding = `SELECT agent, uid, mode FROM reservations WHERE id = ? AND expires_at > ?`
+const sqlStanding = `SELECT r.id, r.agent, r.uid, r.mode FROM json_each(?) AS j CROSS JOIN reservations AS r ON r.id = j.value
+	WHERE r.expires_at > ?`
 
 func (b *Book) search(tx *store.Tx, now time.Time, left *int64, w *wish, max int) *search {
 	return &search{tx: tx, cache: b.patterns, now: now, left: left, region: w.region, max: max, hits: hits{}}
@@ -100,16 +104,10 @@ func (b *Book) look(ctx context.Context, w *wish, work int64) error {
 // TooComplex if that is not all, unless what it has is in the way.
 func (b *Book) present(tx *store.Tx, out *outcome, w *wish) (*search, error) {
 	s := b.search(tx, out.now, &out.left, w, maxSurveyed)
-	for id, h := range w.known.hits {
-		now := *h
-		switch err := tx.QueryRow(sqlStanding, int64(id), out.now.UnixNano()).Scan(&now.agent, &now.uid, &now.mode); {
-		case err == nil:
-			s.hits[id] = &now
-		case !errors.Is(err, sql.ErrNoRows):
-			return nil, err
-		}
+	err := s.standing(w.known.hits)
+	if err == nil {
+		err = s.newer(w.known.through)
 	}
-	err := s.newer(w.known.through)
 	if err == nil && s.more {
 		err = tooComplex(w.patterns[0].asked)
 	}
@@ -120,6 +118,32 @@ func (b *Book) present(tx *store.Tx, out *outcome, w *wish) (*search, error) {
 		s.more, err = true, nil
 	}
 	return s, err
+}
+
+// standing finds those of a survey that are in force.
+func (s *search) standing(known hits) error {
+	if len(known) == 0 {
+		return nil
+	}
+	ids, err := json.Marshal(slices.Collect(maps.Keys(known)))
+	if err != nil {
+		return err
+	}
+	rows, err := s.tx.Query(sqlStanding, string(ids), s.now.UnixNano())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var now hit
+		if err := rows.Scan(&now.id, &now.agent, &now.uid, &now.mode); err != nil {
+			return err
+		}
+		h := *known[now.id]
+		h.agent, h.uid, h.mode = now.agent, now.uid, now.mode
+		s.hits[h.id] = &h
+	}
+	return rows.Err()
 }
 
 // turn waits until a uid may search for long: one search at a time for each uid,
