@@ -28,6 +28,9 @@ var (
 	// never is what a range can span though no segment has it: NUL, the
 	// separator, and surrogates, which no UTF-8 is decoded to.
 	never = set{{0, 0}, {'/', '/'}, {0xd800, 0xdfff}}
+
+	aDot   = set{{'.', '.'}}
+	aSlash = set{{'/', '/'}}
 )
 
 // union puts spans in any order into a set.
@@ -102,10 +105,8 @@ var foldable = sync.OnceValue(func() []rune {
 	var out []rune
 	for _, c := range unicode.CaseRanges {
 		for r := rune(c.Lo); r <= rune(c.Hi); r++ {
-			for _, o := range orbit(r) {
-				if unicode.SimpleFold(o) != o {
-					out = append(out, o)
-				}
+			if all := orbit(r); len(all) > 1 {
+				out = append(out, all...)
 			}
 		}
 	}
@@ -120,6 +121,14 @@ func orbit(r rune) []rune {
 		out = append(out, o)
 	}
 	return out
+}
+
+// literalSet is what a literal character reads.
+func literalSet(r rune, fold bool) set {
+	if !fold {
+		return set{{r, r}}
+	}
+	return set{{r, r}}.folded()
 }
 
 // folded returns s with all that is equal to one of its characters but for case.
@@ -140,15 +149,11 @@ func (s set) folded() set {
 }
 
 // spelled returns the character that s is when written in a pattern: the only
-// one, or the lower case of one and its other cases.
+// one, or the one that stands for it and its other cases.
 func (s set) spelled(fold bool) (rune, bool) {
 	r := s[0].lo
-	switch {
-	case len(s) == 1 && r == s[0].hi && unicode.SimpleFold(r) == r:
-		return r, true
-	case !fold:
-		return r, len(s) == 1 && r == s[0].hi
-	default:
-		return unicode.ToLower(r), slices.Equal(s, literalSet(r, true))
+	if fold {
+		return folded(r), slices.Equal(s, literalSet(r, true))
 	}
+	return r, len(s) == 1 && r == s[0].hi
 }

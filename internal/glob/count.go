@@ -23,16 +23,14 @@ const readBatch = 256
 // more than n. It says so too if a directory below cannot be read. An error is one
 // of the scope's own directory.
 func Count(root fs.FS, p Pattern, limit int) (n int, more bool, err error) {
-	if p.strict == nil {
+	if p.nodes == nil {
 		return 0, false, nil
 	}
-	c := &counter{root: root, a: p.strict, limit: limit, spare: make([]uint64, p.strict.words)}
-	start := make([]uint64, p.strict.words)
-	start[0] = 1
+	c := &counter{root: root, p: p, limit: limit}
 	if p.fold || p.literal == "" {
 		// A file system that ignores case has the literal part in any case.
-		c.pending = []directory{{name: ".", states: start}}
-	} else if err := c.descend(p.literal, start); err != nil {
+		c.pending = []directory{{name: ".", nodes: p.begin()}}
+	} else if err := c.descend(p.literal); err != nil {
 		return 0, false, err
 	}
 	for len(c.pending) > 0 && !c.stopped {
@@ -48,17 +46,16 @@ func Count(root fs.FS, p Pattern, limit int) (n int, more bool, err error) {
 	return c.n, c.stopped || c.unread, nil
 }
 
-// directory is one to read, with the states after its name and "/".
+// directory is one to read, with the nodes after its name and "/".
 type directory struct {
-	name   string // as root has it
-	states []uint64
+	name  string // as root has it
+	nodes []int32
 }
 
 type counter struct {
 	root    fs.FS
-	a       *automaton
+	p       Pattern
 	limit   int
-	spare   []uint64
 	pending []directory
 	visited int
 	n       int
@@ -68,7 +65,7 @@ type counter struct {
 
 // descend goes to the path that everything matched is or is below, and through
 // no symlink on the way.
-func (c *counter) descend(path string, start []uint64) error {
+func (c *counter) descend(path string) error {
 	if _, err := fs.Stat(c.root, "."); err != nil {
 		return err
 	}
@@ -82,7 +79,7 @@ func (c *counter) descend(path string, start []uint64) error {
 			c.unread = !errors.Is(err, fs.ErrNotExist)
 			return nil
 		case i == len(path):
-			c.entry(path, info.IsDir(), start, path)
+			c.entry(path, info.IsDir(), c.p.begin(), path)
 		case !info.IsDir():
 			return nil
 		}
@@ -115,7 +112,7 @@ func (c *counter) read(d directory) error {
 			if d.name != "." {
 				name = d.name + "/" + name
 			}
-			c.entry(name, e.IsDir(), d.states, e.Name())
+			c.entry(name, e.IsDir(), d.nodes, e.Name())
 		}
 		if err == io.EOF {
 			return nil
@@ -127,22 +124,20 @@ func (c *counter) read(d directory) error {
 	return nil
 }
 
-// entry counts a file, or notes a directory for later: before are the states
+// entry counts a file, or notes a directory for later: before are the nodes
 // before text is read, which is what of the path they have not read.
-func (c *counter) entry(name string, isDir bool, before []uint64, text string) {
-	states := slices.Clone(before)
-	if isDir {
-		if c.a.advance(states, c.spare, text+"/") {
-			c.pending = append(c.pending, directory{name, states})
+func (c *counter) entry(name string, isDir bool, before []int32, text string) {
+	nodes := c.p.advance(before, text+"/", unbounded())
+	switch {
+	case isDir:
+		nodes = slices.DeleteFunc(nodes, func(i int32) bool { return len(c.p.nodes[i].edges) == 0 })
+		if len(nodes) > 0 {
+			c.pending = append(c.pending, directory{name, nodes})
 		}
-		return
-	}
-	if !c.a.advance(states, c.spare, text) || !c.a.mayEnd(states) {
-		return
-	}
-	if c.n == c.limit {
+	case !c.p.mayEnd(nodes):
+	case c.n == c.limit:
 		c.stopped = true
-		return
+	default:
+		c.n++
 	}
-	c.n++
 }

@@ -1,12 +1,10 @@
 // Package glob decides which paths a pattern matches, and whether two patterns
 // can match the same path. docs/formats/patterns.md says what patterns mean.
 //
-// A pattern becomes one automaton over the characters of a path, in which "/"
-// is a character that nothing but a separator reads. Alternatives are branches
-// of it, never expanded. It reads paths alone: what ".", "..", empty segments,
-// a trailing slash and "**" mean is settled while it is built (compile.go), so
-// that afterwards matching and overlap are questions to automata and have exact
-// answers.
+// A pattern becomes a graph whose edges read the characters of a path (graph.go).
+// Alternatives are branches of it, never expanded. It reads paths alone: what ".",
+// "..", empty segments, a trailing slash and "**" mean is settled while it is built
+// (segment.go), so that afterwards matching and overlap are walks with exact answers.
 //
 // The package does no input or output but for [Count], and knows nothing of
 // reservations.

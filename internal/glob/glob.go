@@ -30,8 +30,7 @@ type Pattern struct {
 	text    string
 	literal string
 	fold    bool
-	strict  *automaton // both nil for the zero value
-	lax     *automaton
+	nodes   []node // none for the zero value
 }
 
 // Parse reads a pattern. It returns
@@ -57,12 +56,13 @@ func Parse(pattern string, o Options) (Pattern, error) {
 	if elements, err = clean(pattern, elements, o); err != nil {
 		return Pattern{}, err
 	}
-	strict, lax, err := compile(pattern, elements, o.FoldCase)
+	nodes, err := build(pattern, elements, o.FoldCase)
 	if err != nil {
 		return Pattern{}, err
 	}
-	strict.cut()
-	return Pattern{text: text(elements), literal: strict.literalPrefix(o.FoldCase), fold: o.FoldCase, strict: strict, lax: lax}, nil
+	p := Pattern{text: text(elements), fold: o.FoldCase, nodes: nodes}
+	p.literal = p.literalPrefix()
+	return p, nil
 }
 
 // String returns the pattern relative to the scope and cleaned. Parsed again
@@ -81,7 +81,7 @@ func (p Pattern) Literal() string { return p.literal }
 // other path is matched by nothing. A byte that is not UTF-8 is a character that
 // no pattern can spell: "*", "?" and negated classes match it.
 func (p Pattern) Match(path string) bool {
-	return p.strict != nil && p.strict.match(path)
+	return p.mayEnd(p.advance(p.begin(), path+"/", unbounded()))
 }
 
 // Quote returns the pattern that matches path alone.

@@ -145,7 +145,7 @@ func TestOverlapOfPatternsReadDifferently(t *testing.T) {
 	}
 }
 
-// A literal run that is longer than a word of states, on both sides of its ends.
+// Long literal runs, beside stars and beside each other.
 func TestLongRuns(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{58, 59, 60, 61, 62, 63, 64, 65, 66, 122, 123, 124, 125, 126, 127, 128, 129, 130} {

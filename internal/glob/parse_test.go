@@ -139,17 +139,13 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// The cost of Overlap is bounded by the number of states.
-func TestStatesAreBounded(t *testing.T) {
+// The cost of Overlap is bounded by the number of nodes.
+func TestNodesAreBounded(t *testing.T) {
 	t.Parallel()
 	check := func(t require.TestingT, p Pattern) {
-		most := 1 + len([]rune(p.String())) + 8*MaxTokens
-		require.LessOrEqual(t, len(p.strict.label), most, "%q", p)
-		require.LessOrEqual(t, len(p.lax.label), len(p.strict.label)+MaxTokens, "%q", p)
-		for state, next := range p.lax.follow {
-			if len(next) > 0 {
-				require.GreaterOrEqual(t, int(next[0]), state, "one pass over the lax states of %q has to do", p)
-			}
+		require.LessOrEqual(t, len(p.nodes), 2+len([]rune(p.String()))+8*MaxTokens, "%q", p)
+		for _, n := range p.nodes {
+			require.LessOrEqual(t, len(n.edges), 4*MaxTokens, "%q", p)
 		}
 	}
 	for _, pair := range worst() {

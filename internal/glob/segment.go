@@ -2,183 +2,184 @@ package glob
 
 import "gated/internal/op"
 
-func (c *compiler) kindAt(at int32) kind {
-	if int(at) == len(c.elements) {
-		return end
-	}
-	return c.elements[at].kind
-}
+// context is what was read of the segment that a place in a pattern is in.
+//
+// What a segment means can depend on all of it: "." and nothing are dropped,
+// ".." is refused, "**" is any number of segments. So at a segment's first
+// character the graph has two branches. In one the segment is one of those, and no
+// character of the path is read (oneDot, twoStars). In the other it is not (inside).
+// A branch that turns out wrong leads nowhere, or reads "**" as two stars, which is
+// less than "**".
+type context uint8
 
-// from finds out what can come next at n, once. Places that lead on without
-// reading anything lead forward, so this ends.
-func (c *compiler) from(n node) int32 {
-	i := c.find(n)
-	if c.places[i].done {
-		return i
+const (
+	begin   context = iota // of the pattern
+	bare                   // at a segment's first character; all before it was dropped
+	bareDot                // all was dropped, and the segment is "." so far
+
+	start    // at a segment's first character
+	oneDot   // the segment is "." so far
+	twoDots  // the segment is ".." so far
+	oneStar  // the segment is "*" so far
+	twoStars // the segment is "**" so far
+
+	// What the path's own segment is so far. No path has a segment "", "." or "..",
+	// whatever wildcards would match.
+	inside       // nothing
+	insideDot    // "."
+	insideDotDot // ".."
+	insideName   // anything else
+
+	// The same in a segment that "**" takes.
+	among
+	amongDot
+	amongDotDot
+	amongName
+
+	contexts = int(amongName) + 1
+)
+
+// from adds to a node what can come next at a spot, once for each node: many
+// combinations of alternatives can lead to one spot.
+func (b *builder) from(n *node, s spot) {
+	seen := &b.seen[s.index()]
+	if *seen == len(b.nodes) {
+		return
 	}
-	o := c.borrow()
-	defer c.giveBack(o)
-	k := c.kindAt(n.at)
+	*seen = len(b.nodes)
+	k := end
+	if int(s.at) < len(b.elements) {
+		k = b.elements[s.at].kind
+	}
+	next := spot{s.at + 1, s.ctx}
 	switch {
-	case n.ctx >= among:
-		c.anySegment(o, n, k)
-	case k == open || k == comma:
-		for _, to := range c.jumps[n.at] {
-			c.on(o, node{to, n.ctx})
+	case s.ctx >= among:
+		b.in(n, inSegment, s, s.ctx)
+		if s.ctx == amongName {
+			b.read(n, aSlash, spot{s.at, twoStars})
+		}
+	case k == open, k == comma:
+		for _, to := range b.jumps[s.at] {
+			b.from(n, spot{to, s.ctx})
 		}
 	case k == shut:
-		c.on(o, node{n.at + 1, n.ctx})
-	case k == separator:
-		c.separator(o, n)
-	case k == end:
-		c.end(o, n)
-	case k == star:
-		c.star(o, n)
+		b.from(n, next)
+	case k == separator, k == end:
+		b.segmentEnds(n, s, k)
+	case s.ctx >= inside:
+		b.character(n, s, &b.elements[s.at])
 	default:
-		c.character(o, n)
-	}
-	p := &c.places[i]
-	p.done, p.ends, p.reads = true, o.ends, c.keep(o.reads)
-	return i
-}
-
-// character leads on from a literal, a class or "?".
-func (c *compiler) character(o *next, n node) {
-	e := &c.elements[n.at]
-	isDot := e.kind == literal && e.r == '.'
-	switch n.ctx {
-	case begin, hereBare, hereNone, hereSome:
-		c.commit(o, n)
-		if isDot {
-			c.on(o, node{n.at + 1, n.ctx.afterDot()})
-		}
-	case dotBare, dotNone, dotSome:
-		if isDot {
-			c.on(o, node{n.at + 1, dotDot})
-		}
-	case inside, insideDot, insideDotDot, insideName:
-		c.in(o, c.labels.of(n.at, e), n.at+1, n.ctx)
+		b.segmentMeans(n, s, &b.elements[s.at])
 	}
 }
 
-// commit begins to read a segment that is none of those with a meaning of their
-// own.
-func (c *compiler) commit(o *next, n node) {
-	if n.ctx == hereSome {
-		c.read(o, labelSlash, node{n.at, inside})
-		return
+// character reads one of the path inside a segment.
+func (b *builder) character(n *node, s spot, e *element) {
+	after := spot{s.at + 1, s.ctx}
+	switch e.kind {
+	case star:
+		b.in(n, inSegment, s, s.ctx)
+		b.from(n, after)
+	case anyOne:
+		b.in(n, inSegment, after, s.ctx)
+	case class:
+		b.in(n, e.set, after, s.ctx)
+	default:
+		b.in(n, b.literal(e.r), after, s.ctx)
 	}
-	c.on(o, node{n.at, inside})
 }
 
-// in adds the reading of a label inside a segment: at is the place after it, ctx
-// the context before. Whether "." was read matters for the first two characters,
-// but not laxly.
-func (c *compiler) in(o *next, label int32, at int32, ctx context) {
-	base, name := inside, insideName
+// in reads a character of a set inside a segment, of which ctx was read before.
+// Whether it is "." matters for the first two.
+func (b *builder) in(n *node, s set, to spot, ctx context) {
+	name := insideName
 	if ctx >= among {
-		base, name = among, amongName
+		name = amongName
 	}
-	if c.lax || ctx-base >= insideDotDot-inside {
-		c.read(o, label, node{at, name})
+	if to.ctx = name; ctx != name && ctx != name-1 && s.has('.') {
+		b.read(n, aDot, spot{to.at, ctx + 1})
+		if s = s.minus(aDot); len(s) == 0 {
+			return
+		}
+	}
+	b.read(n, s, to)
+}
+
+// segmentMeans goes on where a segment may have a meaning of its own.
+func (b *builder) segmentMeans(n *node, s spot, e *element) {
+	isDot, first := e.kind == literal && e.r == '.', s.ctx <= bare || s.ctx == start
+	if first && !b.allStars(s.at) {
+		b.from(n, spot{s.at, inside})
+	}
+	next := spot{at: s.at + 1}
+	switch {
+	case e.kind == star && first:
+		next.ctx = oneStar
+	case e.kind == star && (s.ctx == oneStar || s.ctx == twoStars):
+		next.ctx = twoStars
+	case isDot && (s.ctx == begin || s.ctx == bare):
+		next.ctx = bareDot
+	case isDot && s.ctx == start:
+		next.ctx = oneDot
+	case isDot && (s.ctx == bareDot || s.ctx == oneDot):
+		next.ctx = twoDots
+	default:
 		return
 	}
-	if c.labels.sets[label].has('.') {
-		c.read(o, labelDot, node{at, ctx + 1})
-	}
-	if rest := c.labels.withoutDot(label); rest >= 0 {
-		c.read(o, rest, node{at, name})
-	}
+	b.from(n, next)
 }
 
-// star leads on from "*".
-func (c *compiler) star(o *next, n node) {
-	switch n.ctx {
-	case begin, hereBare, hereNone, hereSome:
-		some := context(0)
-		if n.ctx == hereSome {
-			some = 1
-		}
-		if next := n.at + 1; c.kindAt(next) == star {
-			if after := c.kindAt(next + 1); after == separator || after == end {
-				c.on(o, node{next + 1, starsNone + some}) // surely "**"
-				return
-			}
-		}
-		c.commit(o, n)
-		c.on(o, node{n.at + 1, starNone + some})
-	case starNone, starsNone:
-		c.on(o, node{n.at + 1, starsNone})
-	case starSome, starsSome:
-		c.on(o, node{n.at + 1, starsSome})
-	case inside, insideDot, insideDotDot, insideName:
-		c.in(o, labelAny, n.at, n.ctx)
-		c.on(o, node{n.at + 1, n.ctx})
-	}
+// allStars reports whether a segment is surely "**".
+func (b *builder) allStars(at int32) bool {
+	rest := b.elements[at:]
+	return len(rest) > 1 && rest[0].kind == star && rest[1].kind == star && (len(rest) == 2 || rest[2].kind == separator)
 }
 
-// separator leads on from "/". A segment that is not complete, such as one of
-// the path that would be "..", leads nowhere.
-func (c *compiler) separator(o *next, n node) {
-	switch n.ctx {
+// segmentEnds is at "/" or at the pattern's end. After a "/" at the end, all that
+// is below matches too, as after "**".
+func (b *builder) segmentEnds(n *node, s spot, k kind) {
+	next := spot{s.at + 1, start}
+	switch s.ctx {
 	case begin:
-		c.refuse(op.Refuse(op.BadParams, "the pattern %.80q has an alternative that is absolute", c.pattern).
-			WithHint("write alternatives relative to the scope"))
-	case hereBare, hereNone, hereSome, dotBare, dotNone, dotSome:
-		c.on(o, node{n.at + 1, n.ctx.dropped()})
-	case dotDot:
-		c.refuse(c.climbs())
-	case starsNone:
-		c.on(o, node{n.at + 1, hereNone})
-		c.on(o, node{n.at, among})
-	case starsSome:
-		c.on(o, node{n.at + 1, hereSome})
-		c.read(o, labelSlash, node{n.at, among})
-	case insideName:
-		c.on(o, node{n.at + 1, hereSome})
-	}
-}
-
-// end is at the pattern's end. After "/" all that is below matches too, as after
-// "**".
-func (c *compiler) end(o *next, n node) {
-	switch n.ctx {
-	case begin, dotBare:
-		c.refuse(namesNothing(c.pattern))
-	case dotDot:
-		c.refuse(c.climbs())
-	case hereBare, hereNone, starsNone:
-		c.on(o, node{n.at, among})
-	case hereSome, starsSome:
-		o.ends = true
-		c.read(o, labelSlash, node{n.at, among})
-	case dotSome, insideName:
-		o.ends = true
-	}
-}
-
-// anySegment is inside a segment that "**" takes, with "/" or the pattern's end
-// behind the "**". Laxly, all that "**" takes is one run of characters.
-func (c *compiler) anySegment(o *next, n node, k kind) {
-	if c.lax {
-		c.in(o, labelAll, n.at, n.ctx)
-	} else {
-		c.in(o, labelAny, n.at, n.ctx)
-	}
-	if n.ctx != amongName {
+		if k == end {
+			b.refuse(namesNothing(b.pattern))
+		} else {
+			b.refuse(op.Refuse(op.BadParams, "the pattern %.80q has an alternative that is absolute", b.pattern).
+				WithHint("write alternatives relative to the scope"))
+		}
 		return
-	}
-	if !c.lax {
-		c.read(o, labelSlash, node{n.at, among})
+	case twoDots:
+		b.refuse(op.Refuse(op.BadParams, "the pattern %.80q, or one of its alternatives, has a segment ..", b.pattern).
+			WithHint("write it relative to the scope, without .."))
+		return
+	case bareDot:
+		if k == end {
+			b.refuse(namesNothing(b.pattern))
+		}
+		next.ctx = bare
+	case bare:
+		next.ctx = bare
+	case insideName:
+		if k == end {
+			next = spot{s.at, oneDot} // the path may end there, and nothing comes after
+		}
+		b.read(n, aSlash, next)
+		return
+	case insideDot, insideDotDot:
+		if k == separator {
+			b.number(next) // no path leads there, but a ".." there is refused
+		}
+		return
+	case oneStar, inside:
+		return
 	}
 	if k == end {
-		o.ends = true
-	} else {
-		c.on(o, node{n.at + 1, hereSome})
+		n.end = true
 	}
-}
-
-func (c *compiler) climbs() error {
-	return op.Refuse(op.BadParams, "the pattern %.80q, or one of its alternatives, has a segment ..", c.pattern).
-		WithHint("write it relative to the scope, without ..")
+	if s.ctx == twoStars || k == end && (s.ctx == bare || s.ctx == start) {
+		b.from(n, spot{s.at, among})
+	}
+	if k == separator {
+		b.from(n, next)
+	}
 }

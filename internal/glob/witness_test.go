@@ -11,24 +11,22 @@ import (
 )
 
 // witness returns a path that both patterns match, found by going through pairs
-// of states one by one, or false if there is none. It is what intersect does, the
-// simple way.
+// of nodes with the texts that lead there, or false if there is none.
 func witness(a, b Pattern) (string, bool) {
 	type pair struct{ p, q int32 }
-	x, y := a.strict, b.strict
 	seen := map[pair]string{{0, 0}: ""}
 	for queue := []pair{{0, 0}}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		if isIn(x.ends, at.p) && isIn(y.ends, at.q) {
-			return seen[at], true
+		if text := seen[at]; text != "" && a.nodes[at.p].end && b.nodes[at.q].end {
+			return strings.TrimSuffix(text, "/"), true
 		}
-		for _, p := range x.follow[at.p] {
-			for _, q := range y.follow[at.q] {
-				next := pair{p, q}
+		for _, x := range a.nodes[at.p].edges {
+			for _, y := range b.nodes[at.q].edges {
+				next := pair{x.to, y.to}
 				if _, known := seen[next]; known {
 					continue
 				}
-				if r, ok := common(x.sets[x.label[p]], y.sets[y.label[q]]); ok {
+				if r, ok := common(x.set, y.set); ok {
 					seen[next] = seen[at] + string(r)
 					queue = append(queue, next)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"gated/internal/audit"
@@ -55,22 +54,17 @@ type Config struct {
 type Book struct {
 	cfg      Config
 	log      *slog.Logger
-	patterns *cache // that are reserved
-	asked    *cache
+	patterns *cache
 	queue    *queue
 	turns    *turns.Turns
-	inside   int64         // insideWork
+	inside   int64         // smallWork
 	moved    chan struct{} // for Run: what is due next may be something else
-
-	// calm is a moment before which nothing is due, in Unix nanoseconds; 0 where
-	// that is not known. Rows are made and changed by this Book alone.
-	calm atomic.Int64
 }
 
 // New returns the book of a database that has Schema.
 func New(c Config) *Book {
-	b := &Book{cfg: c, log: c.Logger, patterns: newCache(cachePatterns, cacheBytes), asked: newCache(askedPatterns, askedBytes),
-		queue: &queue{}, turns: turns.New(maxSearches, 1), inside: insideWork, moved: make(chan struct{}, 1)}
+	b := &Book{cfg: c, log: c.Logger, patterns: newCache(), queue: &queue{}, turns: turns.New(maxSearches, 1),
+		inside: smallWork, moved: make(chan struct{}, 1)}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -80,10 +74,7 @@ func New(c Config) *Book {
 // outcome is what a transaction did, for after it. It begins anew each time the
 // transaction's function runs. What is in it without need costs others a look.
 type outcome struct {
-	now   time.Time
-	known *survey // of what it decides about
-	// beyond is what there was too much to find out about for this transaction.
-	beyond *region
+	now time.Time
 
 	// What may be spent in this transaction yet: on the search, on those that wait
 	// before a claim, and on whom to wake.
@@ -98,7 +89,7 @@ type outcome struct {
 }
 
 func (b *Book) outcome(now time.Time) *outcome {
-	return &outcome{now: now, known: new(survey), left: b.inside, queueLeft: queueWork, wakeLeft: wakeWork}
+	return &outcome{now: now, left: b.inside, queueLeft: queueWork, wakeLeft: wakeWork}
 }
 
 func (o *outcome) changed(t op.Target) {
@@ -137,8 +128,6 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 		crashpoint.Here(crashpoint.BookKept)
 		b.settle(out)
 		err = out.refuse
-	} else if _, ok := errors.AsType[*op.Refusal](err); !ok {
-		b.calm.Store(0) // what was due before may be there again
 	}
 	return b.shown(err)
 }

@@ -6,26 +6,17 @@ import (
 	"gated/internal/glob"
 )
 
-// Bounds of the patterns that are kept after they were read: their number, and
-// the bytes of their text, for an automaton takes some hundred bytes for each.
-// Those that are reserved have a place of their own, so that what is merely asked
-// about does not push them out; there is room for all of four uids.
-const (
-	cacheBytes    = 4 * MaxWeightPerUID
-	cachePatterns = cacheBytes / weightOfPattern
-	askedPatterns = 1024
-	askedBytes    = 64 << 10
-)
+// cacheBytes is what the patterns may weigh that are kept after they were read:
+// there is room for all that four uids may reserve. What is merely asked about is
+// not kept, so that it pushes nothing out.
+const cacheBytes = 4 * MaxWeightPerUID
 
-// cache keeps patterns that were read, which takes longer than to compare them.
-// It forgets what was not asked for since as much again was: two generations,
-// of which the older one is dropped when the younger one is full.
+// cache keeps the patterns of reservations, because to read one takes longer than
+// to compare two. It begins anew when it is full.
 type cache struct {
-	patterns, maxBytes int
-
-	mu         sync.Mutex
-	young, old map[reading]glob.Pattern
-	bytes      int // of text, in young
+	mu     sync.Mutex
+	known  map[reading]glob.Pattern
+	weight int
 }
 
 // reading is what a pattern's meaning depends on.
@@ -34,56 +25,29 @@ type reading struct {
 	fold bool
 }
 
-// newCache returns one for as many patterns, of as many bytes together.
-func newCache(patterns, bytes int) *cache {
-	return &cache{patterns: patterns, maxBytes: bytes, young: map[reading]glob.Pattern{}}
-}
+func newCache() *cache { return &cache{known: map[reading]glob.Pattern{}} }
 
-// parse is glob.Parse. Absolute patterns are read each time, as their meaning
-// depends on the scope too.
-func (c *cache) parse(text string, o glob.Options) (glob.Pattern, error) {
-	if p, known := c.find(reading{text, o.FoldCase}); known {
+// read returns the pattern of a reservation; TooComplex if it has to be read and
+// that is more work than is left.
+func (c *cache) read(r reading, left *int64) (glob.Pattern, error) {
+	c.mu.Lock()
+	p, known := c.known[r]
+	c.mu.Unlock()
+	if known {
 		return p, nil
 	}
-	p, err := glob.Parse(text, o)
-	if err == nil && text[0] != '/' {
-		c.keep(reading{text, o.FoldCase}, p)
+	if *left -= workOfParse * int64(len(r.text)); *left < 0 {
+		return p, tooComplex(r.text)
 	}
-	return p, err
-}
-
-// has reports whether a pattern need not be read again.
-func (c *cache) has(r reading) bool {
-	_, known := c.find(r)
-	return known
-}
-
-func (c *cache) find(r reading) (glob.Pattern, bool) {
+	p, err := glob.Parse(r.text, glob.Options{FoldCase: r.fold})
+	if err != nil {
+		return p, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, known := c.young[r]
-	if known {
-		return p, true
+	if c.weight += weight(r.text); c.weight > cacheBytes {
+		c.known, c.weight = map[reading]glob.Pattern{}, weight(r.text)
 	}
-	if p, known = c.old[r]; known {
-		c.enter(r, p)
-	}
-	return p, known
-}
-
-func (c *cache) keep(r reading, p glob.Pattern) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.enter(r, p)
-}
-
-func (c *cache) enter(r reading, p glob.Pattern) {
-	if _, known := c.young[r]; known {
-		return
-	}
-	if len(c.young) >= c.patterns || c.bytes+len(r.text) > c.maxBytes {
-		c.old, c.young, c.bytes = c.young, map[reading]glob.Pattern{}, 0
-	}
-	c.young[r] = p
-	c.bytes += len(r.text)
+	c.known[r] = p
+	return p, nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gated/internal/audit"
-	"gated/internal/glob"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -26,7 +25,7 @@ func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, 
 		if err := b.spend(tx, by, *r); err != nil {
 			return err
 		}
-		if err := b.extend(tx, r, out.now.Add(ttl), ttl); err != nil {
+		if err := extend(tx, r, out.now.Add(ttl), ttl); err != nil {
 			return err
 		}
 		out.changed(r.Scope.Target())
@@ -43,19 +42,10 @@ func (b *Book) Release(ctx context.Context, by op.Requester, id op.ReservationID
 }
 
 // change does something to one reservation of the caller's.
-func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID, do func(*store.Tx, *outcome, *Reservation) error) (Reservation, error) {
-	holder, err := holderOf(by)
-	if err != nil {
-		return Reservation{}, err
-	}
-	var r Reservation
-	err = b.deciding(ctx, by.UID, new(survey), func(tx *store.Tx, out *outcome) (err error) {
-		if r, err = read(tx, id, out.now); err != nil {
+func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID, do func(*store.Tx, *outcome, *Reservation) error) (r Reservation, err error) {
+	err = b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
+		if r, err = readOf(tx, by, id, out.now); err != nil {
 			return err
-		}
-		if !r.Holder.Same(holder) {
-			return op.Refuse(op.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder, holder.UID).
-				WithHint("its holder can release or transfer it; operators can by a signature")
 		}
 		return do(tx, out, &r)
 	})
@@ -64,6 +54,20 @@ func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID,
 	}
 	r.Alive = b.alive(r.Holder)
 	return r, nil
+}
+
+// readOf returns a reservation of the caller's.
+func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (Reservation, error) {
+	holder, err := holderOf(by)
+	if err != nil {
+		return Reservation{}, err
+	}
+	r, err := read(tx, id, now)
+	if err == nil && !r.Holder.Same(holder) {
+		err = op.Refuse(op.NotHolder, "%s (uid %d) has %v, not %s (uid %d)", r.Holder, r.Holder.UID, id, holder, holder.UID).
+			WithHint("its holder can release or transfer it; operators can by a signature")
+	}
+	return r, err
 }
 
 // ReleaseMine ends all that the caller has, in every scope, and returns it as it
@@ -123,13 +127,7 @@ func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) 
 func (b *Book) regionOf(r Reservation, left *int64) (region, error) {
 	in := region{path: r.Scope.Path, fold: r.Scope.Fold}
 	for _, text := range r.Patterns {
-		if !b.patterns.has(reading{text, in.fold}) {
-			*left -= workOfParse * int64(len(text))
-		}
-		if *left < 0 {
-			return in, tooComplex(text)
-		}
-		p, err := b.patterns.parse(text, glob.Options{FoldCase: in.fold})
+		p, err := b.patterns.read(reading{text, in.fold}, left)
 		if err != nil {
 			return in, err
 		}

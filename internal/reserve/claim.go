@@ -52,11 +52,12 @@ type wish struct {
 	keep   bool
 	reason string
 
-	known *survey // of the region
+	known *survey          // of the region
+	skip  op.ReservationID // the reservation that is transferred, which does not count
 }
 
-// read checks the form of a claim, and nothing that would take the database.
-func (b *Book) read(c Claim) (*wish, error) {
+// readClaim checks the form of a claim, and nothing that would take the database.
+func readClaim(c Claim) (*wish, error) {
 	ttl, err := checkTTL(c.TTL)
 	if err != nil {
 		return nil, err
@@ -72,23 +73,17 @@ func (b *Book) read(c Claim) (*wish, error) {
 	if err := op.CheckText("the reason", c.Reason); err != nil {
 		return nil, err
 	}
-	w, err := b.readWish(c.By, c.Place, c.Patterns, c.Mode, MaxPatterns)
+	w, err := readWish(c.By, c.Place, c.Patterns, c.Mode, MaxPatterns)
 	if err != nil {
 		return nil, err
 	}
 	w.ttl, w.keep, w.reason = ttl, c.Keep, c.Reason
-	w.sum, w.known = w.digest(), new(survey)
-	if err := w.light(); err != nil {
-		return nil, err
-	}
-	for _, p := range w.patterns {
-		b.patterns.keep(reading{p.String(), w.fold}, p.Pattern)
-	}
-	return w, nil
+	w.sum = w.digest()
+	return w, w.light()
 }
 
 // readWish checks who wants which paths of which place.
-func (b *Book) readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*wish, error) {
+func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*wish, error) {
 	holder, err := holderOf(by)
 	if err != nil {
 		return nil, err
@@ -110,9 +105,9 @@ func (b *Book) readWish(by op.Requester, p Place, patterns []string, m Mode, lim
 		return nil, op.Refuse(op.OverLimit, "%d patterns are more than %d", len(patterns), limit).
 			WithHint("use wildcards, or ask several times")
 	}
-	w := &wish{by: by, holder: holder, place: p, mode: m, region: region{path: p.Path, fold: p.Fold}}
+	w := &wish{by: by, holder: holder, place: p, mode: m, region: region{path: p.Path, fold: p.Fold}, known: new(survey)}
 	for _, text := range patterns {
-		if err := w.add(b.asked, text); err != nil {
+		if err := w.add(text); err != nil {
 			return nil, err
 		}
 	}
@@ -123,12 +118,11 @@ func (b *Book) readWish(by op.Requester, p Place, patterns []string, m Mode, lim
 
 // add reads a pattern that was not read before. One that is absolute may be
 // below the scope.
-func (r *region) add(c *cache, text string) error {
-	p, err := c.parse(text, glob.Options{Scope: r.path, FoldCase: r.fold})
+func (r *region) add(text string) error {
+	p, err := glob.Parse(text, glob.Options{Scope: r.path, FoldCase: r.fold})
 	if err != nil {
 		return err
 	}
-	c.keep(reading{p.String(), r.fold}, p)
 	r.patterns = append(r.patterns, pattern{Pattern: p, asked: text, prefix: prefixOf(r.path, p)})
 	return nil
 }

@@ -113,36 +113,32 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 	if err != nil {
 		return Reservation{}, err
 	}
-	var r Reservation
-	var in inTheWay
-	err = b.deciding(ctx, receiver.UID, new(survey), func(tx *store.Tx, out *outcome) error {
-		r, in = Reservation{}, inTheWay{}
+	stale := op.Refuse(op.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
+		WithHint("gated reservations shows what is in force; a new request is about that")
+	w, err := b.handover(ctx, id, receiver)
+	if errors.Is(err, op.UnknownTarget) {
+		err = stale
+	}
+	if err != nil {
+		return Reservation{}, err
+	}
+	return b.give(ctx, w, theGate, func(tx *store.Tx, out *outcome) (Reservation, error) {
 		s, err := readScope(tx, scope)
 		if err != nil {
-			return err
+			return Reservation{}, err
 		}
-		r, err = read(tx, id, out.now)
-		if errors.Is(err, op.UnknownTarget) || err == nil && (r.Scope.ID != s.ID || r.Handover(receiver) != seen) {
-			return op.Refuse(op.StaleTarget, "%v or who gets it is not what was seen: it changed, or has ended", id).
-				WithHint("gated reservations shows what is in force; a new request is about that")
-		}
-		if err == nil {
+		r, err := read(tx, id, out.now)
+		switch {
+		case errors.Is(err, op.UnknownTarget):
+			err = stale
+		case err != nil:
+		case r.Scope.ID != s.ID || r.Handover(receiver) != seen:
+			err = stale
+		default:
 			err = forced(tx, out, step, s)
 		}
-		if err != nil {
-			return err
-		}
-		e := entry(audit.Transferred, theGate, r)
-		if in, err = b.handOver(tx, out, &r, receiver); err != nil {
-			return err
-		}
-		return b.append(tx, signed(handedOver(e, r), step))
-	})
-	if err != nil {
-		return Reservation{}, b.contested(err, in, receiver)
-	}
-	r.Alive = b.alive(r.Holder)
-	return r, nil
+		return r, err
+	}, func(e audit.Entry) audit.Entry { return signed(e, step) })
 }
 
 // forced records operators' step with the scope that it changes.

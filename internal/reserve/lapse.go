@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"time"
 
 	"gated/internal/audit"
@@ -16,20 +15,6 @@ const sqlNextDue = `SELECT due_at FROM reservations ORDER BY due_at LIMIT 1`
 // due ends what lapsed and announces what soon will, at most limit of it, the
 // oldest first, and returns how much it was.
 func (b *Book) due(tx *store.Tx, out *outcome, limit int) (int, error) {
-	// Mostly there is nothing, and that is known from the last time.
-	if b.calm.Load() > out.now.UnixNano() {
-		return 0, nil
-	}
-	next, err := nextDue(tx)
-	if err != nil {
-		return 0, err
-	}
-	if next == 0 {
-		next = math.MaxInt64
-	}
-	if b.calm.Store(next); next > out.now.UnixNano() {
-		return 0, nil
-	}
 	all, err := list(tx, sqlDue, out.now.UnixNano(), limit)
 	if err != nil {
 		return 0, err
@@ -50,16 +35,6 @@ func (b *Book) due(tx *store.Tx, out *outcome, limit int) (int, error) {
 	return len(all), nil
 }
 
-// dueBy is told of each moment at which something is due that was not before.
-func (b *Book) dueBy(at int64) {
-	for {
-		calm := b.calm.Load()
-		if at >= calm || b.calm.CompareAndSwap(calm, at) {
-			return
-		}
-	}
-}
-
 // nextDue returns when something is due, in nanoseconds, or 0.
 func nextDue(tx *store.Tx) (at int64, err error) {
 	err = tx.QueryRow(sqlNextDue).Scan(&at)
@@ -73,7 +48,6 @@ func nextDue(tx *store.Tx) (at int64, err error) {
 // answered; later on Run does it.
 func (b *Book) Sweep(ctx context.Context) error {
 	for room := 0; room == 0; {
-		b.calm.Store(0)
 		err := b.update(ctx, func(_ *store.Tx, out *outcome) error {
 			room = out.room // what is due was seen to before this
 			return nil

@@ -30,30 +30,25 @@ const (
 	MaxWaitersPerHolder = 16
 	MaxWaitersPerUID    = 256
 
-	// MaxCandidates is how many patterns of others one pattern is compared with.
-	MaxCandidates = 16_384
-
 	// DefaultList and MaxList are how many reservations List returns.
 	DefaultList = 100
 	MaxList     = 1000
 )
 
-// What may be spent, in pairs of bytes that are compared: some 8 of them are a
-// nanosecond of a processor.
+// What may be spent, in steps of glob.OverlapWithin, of some 10 ns.
 const (
-	maxWork    = 1 << 32 // on a search outside the writer: half a second
-	insideWork = 1 << 25 // on a search in a transaction, while others' writes wait: 4 ms
-	queueWork  = 1 << 28 // there on the claims that wait: 30 ms
-	wakeWork   = 1 << 26 // on whom a change concerns; beyond it all that wait look for themselves
+	maxWork   = 50_000_000 // on a search in a uid's turn: half a second
+	smallWork = 400_000    // on one out of turn, and on what is new in a transaction, while others' writes wait: 4 ms
+	queueWork = 3_000_000  // there on the claims that wait: 30 ms
+	wakeWork  = 800_000    // on whom a change concerns; beyond it all that wait look for themselves
 
-	workOfRow    = 1 << 15 // to read a row
-	workOfPrefix = 1 << 7  // to compare two prefixes
-	workOfPair   = 1 << 13 // a comparison, beside the product of both lengths
-	workOfParse  = 1 << 13 // a byte of a pattern that has to be read again
+	workOfRow   = 400 // to read a row
+	workOfPair  = 20  // a comparison, beside its steps
+	workOfParse = 100 // a byte of a pattern that has to be read again
 )
 
-// Bounds of searches outside the writer: how many go on at a time, how many
-// reservations one remembers, and how often one goes on with what is new.
+// Bounds of searches: how many long ones go on at a time, how many reservations
+// one remembers, and how often one goes on with what is new.
 const (
 	maxSearches = 2
 	maxSurveyed = 1024

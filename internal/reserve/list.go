@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"errors"
 	"path"
 	"time"
 
@@ -68,16 +69,16 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 // registers nothing; of the place only Path and Fold matter. Claims that wait
 // are in nobody's way here. Refusals are those of Reserve for what was asked.
 func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []string, m Mode) (conflicts []Conflict, more bool, err error) {
-	w, err := b.readWish(by, p, patterns, m, MaxCheck)
+	w, err := readWish(by, p, patterns, m, MaxCheck)
 	if err != nil {
 		return nil, false, err
 	}
-	in, whole, err := b.checked(ctx, w, b.inside)
-	if err == nil && !whole {
+	in, err := b.checked(ctx, w, b.inside)
+	if errors.Is(err, op.TooComplex) {
 		var done func()
 		if done, err = b.turn(ctx, by.UID); err == nil {
 			defer done()
-			in, _, err = b.checked(ctx, w, maxWork)
+			in, err = b.checked(ctx, w, maxWork)
 		}
 	}
 	if err != nil {
@@ -87,25 +88,21 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 	return in.conflicts, in.more, nil
 }
 
-// checked searches on a snapshot and returns what is in the way, and whether
-// everything was looked at. What is in the way is told even if not; if nothing
-// is, and all that may be spent was too little, it is TooComplex.
-func (b *Book) checked(ctx context.Context, w *wish, work int64) (in inTheWay, whole bool, err error) {
+// checked searches on a snapshot and returns what is in the way. It is TooComplex
+// if that takes more work than it may spend; but after all that a search may ever
+// spend, what was found by then is told.
+func (b *Book) checked(ctx context.Context, w *wish, work int64) (in inTheWay, err error) {
+	full := work == maxWork
 	err = b.view(ctx, func(tx *store.Tx, now time.Time) error {
-		out := b.outcome(now)
-		out.left = work
-		s := b.searchFor(tx, out, w)
-		seen, err := s.run(w.region)
-		if err != nil {
-			return err
+		s := b.search(tx, now, &work, w, MaxConflicts)
+		s.only = w.excludes
+		unseen := s.near()
+		if unseen != nil && !(full && errors.Is(unseen, op.TooComplex) && len(s.hits) > 0) {
+			return unseen
 		}
-		if whole = seen.unseen == nil; !whole && work < maxWork {
-			return nil
-		}
-		if in, err = s.told(seen); err == nil && !in.any() {
-			err = seen.unseen
-		}
+		s.more = s.more || unseen != nil
+		in, err = w.told(s)
 		return err
 	})
-	return in, whole, err
+	return in, err
 }

@@ -325,8 +325,8 @@ func (m *model) releasesAll(t *rapid.T) {
 // The book does what the model does, which compares paths one by one.
 func TestTheBookIsAsTheModel(t *testing.T) { asTheModel(t, newWorld(t)) }
 
-// It does so too where nothing is searched for in the writer's transaction.
-func TestTheBookIsAsTheModelBySurveys(t *testing.T) {
+// It does so too where every search is a long one.
+func TestTheBookIsAsTheModelInTurns(t *testing.T) {
 	w := newWorld(t)
 	w.inside = 0
 	asTheModel(t, w)

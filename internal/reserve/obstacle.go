@@ -1,48 +1,51 @@
 package reserve
 
 import (
-	"gated/internal/glob"
+	"cmp"
+	"errors"
+	"slices"
+
 	"gated/internal/op"
 	"gated/internal/store"
 )
 
-// obstacles returns what is in the way of a claim in a scope, and the first of
-// the holder's own reservations that covers it, or 0. me is its place among those
-// that wait.
-func (b *Book) obstacles(tx *store.Tx, out *outcome, w *wish, scope Scope, own bool, me *waiter) (in inTheWay, cover op.ReservationID, err error) {
-	s := b.searchFor(tx, out, w)
-	s.own = own
-	seen, err := s.look(out, w.region)
-	if err != nil {
-		return in, 0, err
+// inTheWay are those of the hits that a claim cannot be granted beside, by id.
+func (w *wish) inTheWay(in hits) (found []*hit) {
+	for _, h := range in {
+		if w.excludes(h.candidate) {
+			found = append(found, h)
+		}
 	}
-	if in, err = s.told(seen); err == nil && !in.any() {
-		in.before, err = b.earlier(tx, out, w, me)
-	}
-	return in, s.cover(seen, w.region, scope), err
+	slices.SortFunc(found, func(a, b *hit) int { return cmp.Compare(a.id, b.id) })
+	return found
 }
 
-// conflicts returns the reservations of others that a claim overlaps; skip is one
-// that does not count.
-func (b *Book) conflicts(tx *store.Tx, out *outcome, w *wish, skip op.ReservationID) (in inTheWay, err error) {
-	s := b.searchFor(tx, out, w)
-	s.skip = skip
-	seen, err := s.look(out, w.region)
-	if err != nil {
-		return in, err
+// excludes reports whether a candidate is in the way if it overlaps.
+func (w *wish) excludes(c candidate) bool {
+	return c.id != w.skip && !c.holder().Same(w.holder) && (w.mode == Exclusive || c.mode == Exclusive)
+}
+
+// cover is the first of the holder's own that covers all of a claim in a scope, in
+// a mode no weaker; or 0.
+func (w *wish) cover(in hits, scope Scope) (first op.ReservationID) {
+	for _, h := range in {
+		whole := h.holder().Same(w.holder) && (h.mode == Exclusive || w.mode == Shared) && h.scope == scope.number() && h.covers == 1<<len(w.patterns)-1
+		if whole && (first == 0 || h.id < first) {
+			first = h.id
+		}
 	}
-	return s.told(seen)
+	return first
 }
 
-func (b *Book) searchFor(tx *store.Tx, out *outcome, w *wish) *search {
-	return &search{tx: tx, cache: b.patterns, now: out.now, left: &out.left, mine: w.holder, mode: w.mode, max: MaxConflicts}
-}
-
-// told reads the reservations that are in the way.
-func (s *search) told(seen *sights) (in inTheWay, err error) {
-	hits, more := s.conflicts(seen)
-	in.more = more
-	for _, h := range hits {
+// told reads the reservations that are in the way, the first few. Where none is and
+// not all was seen, it is TooComplex, so that nothing is granted unseen.
+func (w *wish) told(s *search) (in inTheWay, err error) {
+	found := w.inTheWay(s.hits)
+	if len(found) == 0 && s.more {
+		return in, tooComplex(w.patterns[0].asked)
+	}
+	in.more = s.more || len(found) > MaxConflicts
+	for _, h := range found[:min(len(found), MaxConflicts)] {
 		r, err := read(s.tx, h.id, s.now)
 		if err != nil {
 			return in, err
@@ -68,9 +71,10 @@ func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter
 		}
 		if ok && held == nil {
 			var err error
-			if held, ok, err = b.holdings(tx, out, w.holder); err != nil {
+			if held, err = b.holdings(tx, out, w.holder); err != nil && !errors.Is(err, op.TooComplex) {
 				return nil, err
 			}
+			ok = err == nil
 		}
 		waits := false
 		for i := 0; ok && !waits && i < len(held); i++ {
@@ -95,33 +99,25 @@ type holding struct {
 	region
 }
 
-const sqlHoldings = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.mode, r.fold, r.scope, s.path FROM reservations AS r
-	CROSS JOIN reservation_patterns AS p ON p.reservation = r.id CROSS JOIN scopes AS s ON s.id = r.scope
-	WHERE r.agent = ?1 AND r.uid = ?2 AND r.expires_at > ?3`
-
-// holdings returns what a holder has, wherever; ok is false if that is too much.
-func (b *Book) holdings(tx *store.Tx, out *outcome, h Holder) (all []holding, ok bool, err error) {
-	all, ok = []holding{}, true
-	s := &search{tx: tx, cache: b.patterns}
-	_, err = s.query(func(c candidate) (bool, error) {
+// holdings returns what a holder has, wherever; TooComplex if that is too much.
+func (b *Book) holdings(tx *store.Tx, out *outcome, h Holder) ([]holding, error) {
+	all := []holding{}
+	err := each(tx, func(c candidate) (bool, error) {
 		out.queueLeft -= workOfRow
-		if !b.patterns.has(reading{c.pattern, c.fold}) {
-			out.queueLeft -= workOfParse * int64(len(c.pattern))
-		}
-		if ok = out.queueLeft >= 0; !ok {
-			return false, nil
-		}
-		p, err := b.patterns.parse(c.pattern, glob.Options{FoldCase: c.fold})
+		p, err := b.patterns.read(reading{c.pattern, c.fold}, &out.queueLeft)
 		all = append(all, holding{c.id, c.mode, region{path: c.path, fold: c.fold, patterns: []pattern{{Pattern: p, asked: c.pattern, prefix: c.prefix}}}})
-		return err == nil, err
+		return out.queueLeft >= 0, err
 	}, sqlHoldings, h.Name, int64(h.UID), out.now.UnixNano())
-	return all, ok, err
+	if err == nil && out.queueLeft < 0 {
+		err = tooComplex("")
+	}
+	return all, err
 }
 
 // overlaps reports whether two regions have a path in common; ok is false if
 // that is too much to find out.
 func (r region) overlaps(o region, left *int64) (overlap, ok bool) {
-	if *left -= workOfPrefix * int64(len(r.patterns)*len(o.patterns)); *left < 0 {
+	if *left -= int64(len(r.patterns) * len(o.patterns)); *left < 0 {
 		return false, false
 	}
 	for _, p := range r.patterns {
@@ -129,11 +125,8 @@ func (r region) overlaps(o region, left *int64) (overlap, ok bool) {
 			if !related(p.prefix, q.prefix) {
 				continue
 			}
-			if *left -= workOfPair + int64(len(p.String()))*int64(len(q.String())); *left < 0 {
-				return false, false
-			}
-			if meet(r, p.Pattern, o, q.Pattern) {
-				return true, true
+			if overlap, ok = meet(r, p.Pattern, o, q.Pattern, left); overlap || !ok {
+				return overlap, ok
 			}
 		}
 	}

@@ -17,9 +17,7 @@ func prefixOf(scope string, p glob.Pattern) string {
 
 // isPath reports whether a pattern is nothing but one path. Then nothing that
 // lies below can overlap it.
-func (p pattern) isPath() bool { return isPath(p.Pattern) }
-
-func isPath(p glob.Pattern) bool {
+func (p pattern) isPath() bool {
 	path := glob.Quote(p.Literal())
 	return p.String() == path || glob.Folded(p.String()) == path // the Literal of one that ignores case is folded
 }
@@ -51,27 +49,20 @@ func related(a, b string) bool {
 	return a == b || strings.HasPrefix(b, strings.TrimSuffix(a, "/")+"/")
 }
 
-// meet reports whether two patterns match one path, each read where it belongs.
-// A path is looked up in the other pattern, which costs less than to compare two.
-func meet(r region, p glob.Pattern, o region, q glob.Pattern) bool {
-	if isPath(p) && (o.fold || !r.fold) {
-		path, ok := r.within(o, p.Literal())
-		return ok && q.Match(path)
-	}
-	if isPath(q) && (r.fold || !o.fold) {
-		path, ok := o.within(r, q.Literal())
-		return ok && p.Match(path)
-	}
+// meet reports whether two patterns match one path, each read where it belongs;
+// known is false if that takes more work than is left.
+func meet(r region, p glob.Pattern, o region, q glob.Pattern, left *int64) (overlap, known bool) {
+	*left -= workOfPair
 	if r.isAt(o) {
-		return glob.Overlap(p, q)
+		return glob.OverlapWithin(p, "", q, left)
 	}
 	if dir, ok := r.holds(o); ok {
-		return glob.OverlapBelow(p, dir, q)
+		return glob.OverlapWithin(p, dir, q, left)
 	}
 	if dir, ok := o.holds(r); ok {
-		return glob.OverlapBelow(q, dir, p)
+		return glob.OverlapWithin(q, dir, p, left)
 	}
-	return false
+	return false, true
 }
 
 // isAt reports whether two regions are relative to one directory. Where both say
@@ -79,25 +70,6 @@ func meet(r region, p glob.Pattern, o region, q glob.Pattern) bool {
 // was spelled in two ways.
 func (r region) isAt(o region) bool {
 	return r.path == o.path || r.fold && o.fold && glob.Folded(r.path) == glob.Folded(o.path)
-}
-
-// within returns a path of this region as one relative to the other's directory,
-// if it is below that. It is in lower case where both ignore case.
-func (r region) within(o region, name string) (string, bool) {
-	if r.isAt(o) {
-		return name, true
-	}
-	if dir, ok := o.holds(r); ok {
-		return dir + "/" + name, true
-	}
-	dir, ok := r.holds(o)
-	if !ok {
-		return "", false
-	}
-	if r.fold && o.fold {
-		dir = glob.Folded(dir)
-	}
-	return strings.CutPrefix(name, dir+"/")
 }
 
 // holds returns the other's directory relative to this one's, if it is below.

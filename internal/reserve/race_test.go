@@ -84,14 +84,13 @@ func (w *world) requireApart(all []Reservation) {
 // Two of these patterns overlap where the product says so and nowhere else, so
 // that what was granted beside another thing is right, and what was refused too.
 func TestTheRacedPatternsOverlapInConcretePaths(t *testing.T) {
-	b := New(Config{})
 	dirs := []string{"/srv", "/srv/repo", "/srv/repo/src"}
 	read := func(dir, text string) (region, string) {
 		if dir == "/srv" {
 			text = "repo/" + text
 		}
 		in := region{path: dir}
-		require.NoError(t, in.add(b.patterns, text))
+		require.NoError(t, in.add(text))
 		return in, in.texts()[0]
 	}
 	for text := range raced {

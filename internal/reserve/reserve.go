@@ -36,7 +36,7 @@ type Granted struct {
 // With a Wait the claim waits so long for others to release. If ctx ends
 // meanwhile, the error is its cause.
 func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error) {
-	w, err := b.read(c)
+	w, err := readClaim(c)
 	if err != nil {
 		return Granted{}, nil, err
 	}
@@ -51,33 +51,8 @@ func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error
 func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Conflict, error) {
 	var g Granted
 	var in inTheWay
-	err := b.deciding(ctx, w.holder.UID, w.known, func(tx *store.Tx, out *outcome) (err error) {
-		g, in = Granted{}, inTheWay{}
-		if err := b.stands(tx, w.holder); err != nil {
-			return err
-		}
-		scope, n, same, err := own(tx, w.place, w.holder, w.sum, out.now)
-		if err != nil {
-			return err
-		}
-		var cover op.ReservationID
-		in, cover, err = b.obstacles(tx, out, w, scope, n > 0 && same == 0, me)
-		switch {
-		case err != nil:
-		case len(in.conflicts) > 0, in.before != nil && same == 0 && cover == 0:
-			err = op.Refuse(op.Conflict, "")
-		case same != 0:
-			g, err = b.again(tx, out, w, same, in.before != nil)
-		case cover != 0:
-			g, err = b.longer(tx, out, w, cover)
-		default:
-			if err = full(w.place, w.holder, n); err == nil {
-				err = room(tx, w.holder, w.weight(), 0, out.now)
-			}
-			if err == nil {
-				g, err = b.grant(tx, out, w, scope)
-			}
-		}
+	err := b.deciding(ctx, w, func(tx *store.Tx, out *outcome, near *search) (err error) {
+		g, in, err = b.decide(tx, out, w, near, me)
 		return err
 	})
 	switch {
@@ -89,6 +64,38 @@ func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Con
 		return Granted{}, in.conflicts, in.refusal()
 	}
 	return Granted{}, nil, err
+}
+
+// decide grants or renews what a claim asks for, or says what is in the way.
+func (b *Book) decide(tx *store.Tx, out *outcome, w *wish, near *search, me *waiter) (g Granted, in inTheWay, err error) {
+	if err := b.stands(tx, w.holder); err != nil {
+		return g, in, err
+	}
+	scope, n, same, err := own(tx, w.place, w.holder, w.sum, out.now)
+	if err != nil {
+		return g, in, err
+	}
+	if in, err = w.told(near); err == nil && !in.any() {
+		in.before, err = b.earlier(tx, out, w, me)
+	}
+	cover := w.cover(near.hits, scope)
+	switch {
+	case err != nil:
+	case len(in.conflicts) > 0, in.before != nil && same == 0 && cover == 0:
+		err = op.Refuse(op.Conflict, "")
+	case same != 0:
+		g, err = b.again(tx, out, w, same, in.before != nil)
+	case cover != 0:
+		g, err = b.longer(tx, out, w, cover)
+	default:
+		if err = full(w.place, w.holder, n); err == nil {
+			err = room(tx, w.holder, w.weight(), 0, out.now)
+		}
+		if err == nil {
+			g, err = b.grant(tx, out, w, scope)
+		}
+	}
+	return g, in, err
 }
 
 // stands refuses a holder whose registration has ended.
@@ -149,7 +156,7 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 	if err := b.spend(tx, w.by, r, r.Patterns...); err != nil {
 		return Granted{}, err
 	}
-	if err := b.insert(tx, &r, w.region, w.ttl); err != nil {
+	if err := insert(tx, &r, w.region, w.ttl); err != nil {
 		return Granted{}, err
 	}
 	out.changed(r.Scope.Target())
@@ -197,7 +204,7 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 		}
 	}
 	if later.After(r.ExpiresAt) {
-		if err := b.extend(tx, &r, later, w.ttl); err != nil {
+		if err := extend(tx, &r, later, w.ttl); err != nil {
 			return Granted{}, err
 		}
 	}
@@ -219,10 +226,8 @@ func (b *Book) longer(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) 
 }
 
 // extend sets when a reservation ends.
-func (b *Book) extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) error {
+func extend(tx *store.Tx, r *Reservation, until time.Time, ttl time.Duration) error {
 	r.ExpiresAt = fromNano(until.UnixNano())
-	due := dueAt(r.ExpiresAt, ttl)
-	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), due, int64(r.ID))
-	b.dueBy(due)
+	_, err := tx.Exec(sqlSetTimes, r.ExpiresAt.UnixNano(), dueAt(r.ExpiresAt, ttl), int64(r.ID))
 	return err
 }

@@ -104,11 +104,11 @@ func (w *world) fills(h Holder, n int) {
 				return err
 			}
 			in := region{path: p.Path}
-			if err := in.add(w.patterns, fmt.Sprint(i)); err != nil {
+			if err := in.add(fmt.Sprint(i)); err != nil {
 				return err
 			}
 			r := Reservation{Scope: s, Mode: Exclusive, Holder: h, CreatedAt: noon, ExpiresAt: noon.Add(MaxTTL)}
-			if err := w.insert(tx, &r, in, MaxTTL); err != nil {
+			if err := insert(tx, &r, in, MaxTTL); err != nil {
 				return err
 			}
 		}

@@ -98,9 +98,8 @@ func scan(from func(...any) error) (Reservation, error) {
 }
 
 // insert writes a reservation that is new, and sets its id.
-func (b *Book) insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
+func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
 	due := dueAt(r.ExpiresAt, ttl)
-	b.dueBy(due)
 	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Registration, string(r.Mode), in.fold,
 		in.digest(), in.weight(), r.Reason, r.Keep, r.CreatedAt.UnixNano(), r.ExpiresAt.UnixNano(), due)
 	if err != nil {

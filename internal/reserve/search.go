@@ -1,15 +1,14 @@
 package reserve
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
-	"gated/internal/glob"
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -20,18 +19,18 @@ type search struct {
 	cache *cache
 	now   time.Time
 	left  *int64 // of the work that it may do
+	region
 
-	all  bool             // whoever has them, in whichever mode: what follows but max does not matter then
-	mine Holder           // whose reservations are not in the way
-	mode Mode             // of what is looked for
-	skip op.ReservationID // one that does not count
-	own  bool             // those of mine that cover the region are looked for too
-	max  int              // stop after so many, those that cover aside
-
-	dirs map[string][]candidate // of several paths: what there is at each directory above them
+	only func(candidate) bool // those that matter; nil for all
+	max  int                  // of hits
+	more bool                 // than max
+	hits hits
 }
 
-// hit is a reservation that was found, with the first two patterns that overlap.
+// hits are the reservations that were found, by id.
+type hits map[op.ReservationID]*hit
+
+// hit is a reservation that overlaps, with the first two patterns that do.
 type hit struct {
 	candidate
 	asked  string
@@ -52,214 +51,135 @@ type candidate struct {
 
 func (c candidate) holder() Holder { return Holder{Name: c.agent, UID: c.uid} }
 
+// The candidates at given paths, those below given paths, those of the
+// reservations after one, and those of a holder. In sqlNear a path of the second
+// list has no "/" at its end; "0" is the byte after "/".
 const (
-	sqlCandidates = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.mode, r.fold, r.scope, s.path
-		FROM reservation_patterns AS p CROSS JOIN reservations AS r ON r.id = p.reservation CROSS JOIN scopes AS s ON s.id = r.scope `
-	sqlAbove = sqlCandidates + `WHERE p.prefix IN (SELECT value FROM json_each(?1)) AND r.expires_at > ?2`
-	sqlNear  = sqlAbove + ` UNION ALL ` + sqlCandidates + `WHERE p.prefix > ?3 AND p.prefix < ?4 AND r.expires_at > ?2`
-	sqlNewer = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.mode, r.fold, r.scope, s.path FROM reservations AS r
-		CROSS JOIN reservation_patterns AS p ON p.reservation = r.id CROSS JOIN scopes AS s ON s.id = r.scope WHERE r.id > ?1 AND r.expires_at > ?2`
+	sqlCandidate  = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.mode, r.fold, r.scope, s.path FROM `
+	sqlOfPatterns = `reservation_patterns AS p CROSS JOIN reservations AS r ON r.id = p.reservation CROSS JOIN scopes AS s ON s.id = r.scope `
+	sqlOfRows     = sqlCandidate + `reservations AS r CROSS JOIN reservation_patterns AS p ON p.reservation = r.id CROSS JOIN scopes AS s ON s.id = r.scope `
+	sqlAt         = sqlCandidate + sqlOfPatterns + `WHERE p.prefix IN (SELECT value FROM json_each(?1)) AND r.expires_at > ?2`
+	sqlNear       = sqlAt + ` UNION ALL ` + sqlCandidate + `json_each(?3) AS d CROSS JOIN ` + sqlOfPatterns +
+		`WHERE p.prefix > d.value || '/' AND p.prefix < d.value || '0' AND r.expires_at > ?2`
+	sqlNewer    = sqlOfRows + `WHERE r.id > ?1 AND r.expires_at > ?2`
+	sqlHoldings = sqlOfRows + `WHERE r.agent = ?1 AND r.uid = ?2 AND r.expires_at > ?3`
 )
 
-// sights is what a search has seen.
-type sights struct {
-	hits   map[op.ReservationID]*hit
-	n      int   // of them, those that cover aside
-	more   bool  // than max
-	unseen error // TooComplex: it has not looked at everything
-}
-
-// run looks at all that is near a region.
-func (s *search) run(r region) (*sights, error) {
-	out := &sights{hits: map[op.ReservationID]*hit{}}
-	if len(r.patterns) > 1 {
-		s.dirs = map[string][]candidate{}
-	}
-	for i, p := range r.patterns {
-		err := s.near(p, func(c candidate) (bool, error) { return s.consider(out, r, i, c) })
-		switch {
-		case errors.Is(err, op.TooComplex):
-			out.unseen = err
-		case err != nil:
-			return nil, err
-		}
-		if out.more {
-			break
+// near looks at all that can overlap the region by the prefixes: what lies at or
+// above each pattern's, and, for those that are more than one path, below it.
+func (s *search) near() error {
+	var at, under []string
+	for _, p := range s.patterns {
+		at = append(at, ancestors(p.prefix)...)
+		if !p.isPath() {
+			under = append(under, p.prefix)
 		}
 	}
-	return out, nil
+	slices.Sort(at)
+	at = slices.Compact(at)
+	slices.Sort(under)
+	var below []string
+	for _, dir := range under { // each after those that are above it
+		if !slices.ContainsFunc(below, func(d string) bool { return related(d, dir) }) {
+			below = append(below, dir)
+		}
+	}
+	for i, dir := range below {
+		below[i] = strings.TrimSuffix(dir, "/")
+	}
+	paths, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	dirs, err := json.Marshal(below)
+	if err != nil {
+		return err
+	}
+	return each(s.tx, s.consider, sqlNear, string(paths), s.now.UnixNano(), string(dirs))
 }
 
 // newer looks at all that was made after a reservation.
-func (s *search) newer(out *sights, r region, after op.ReservationID) error {
-	_, err := s.query(func(c candidate) (bool, error) {
-		if err := s.row(r.patterns[0]); err != nil {
-			return false, err
-		}
-		for i, p := range r.patterns {
-			if !related(p.prefix, c.prefix) {
-				continue
-			}
-			if next, err := s.consider(out, r, i, c); err != nil || !next {
-				return false, err
-			}
-		}
-		return true, nil
-	}, sqlNewer, int64(after), s.now.UnixNano())
-	if errors.Is(err, op.TooComplex) {
-		out.unseen, err = err, nil
-	}
-	return err
+func (s *search) newer(after op.ReservationID) error {
+	return each(s.tx, s.consider, sqlNewer, int64(after), s.now.UnixNano())
 }
 
-// consider compares the i-th pattern of a region with a candidate, and returns
-// whether to go on.
-func (s *search) consider(out *sights, r region, i int, c candidate) (bool, error) {
-	h, p := out.hits[c.id], r.patterns[i]
-	counts := h == nil && (s.all || s.inTheWay(c))
-	covers := (s.all || s.own && s.mayCover(c)) && c.path == r.path && c.fold == r.fold && (h == nil || h.covers>>i&1 == 0)
-	if !counts && !covers {
-		return true, nil
-	}
-	overlap, err := s.overlap(r, p, c)
-	if err != nil || !overlap {
-		return true, err
-	}
-	if h == nil {
-		if counts {
-			if out.more = out.n == s.max; out.more {
-				return false, nil
-			}
-			out.n++
-		}
-		h = &hit{candidate: c, asked: p.asked}
-		out.hits[c.id] = h
-	}
-	// A path that a pattern matches is covered by it; else nobody compares more
-	// than the texts.
-	if covers && (p.isPath() || c.pattern == p.String()) {
-		h.covers |= 1 << i
-	}
-	return true, nil
-}
-
-// inTheWay reports whether a candidate is if it overlaps.
-func (s *search) inTheWay(c candidate) bool {
-	return c.id != s.skip && !c.holder().Same(s.mine) && (s.mode == Exclusive || c.mode == Exclusive)
-}
-
-// mayCover reports whether a candidate is the holder's own and its mode no weaker.
-func (s *search) mayCover(c candidate) bool {
-	return c.id != s.skip && c.holder().Same(s.mine) && (c.mode == Exclusive || s.mode == Shared)
-}
-
-// conflicts are those that are in the way, by id, at most MaxConflicts.
-func (s *search) conflicts(in *sights) (found []hit, more bool) {
-	for _, h := range in.hits {
-		if s.inTheWay(h.candidate) {
-			found = append(found, *h)
-		}
-	}
-	slices.SortFunc(found, func(a, b hit) int { return cmp.Compare(a.id, b.id) })
-	if len(found) > MaxConflicts {
-		return found[:MaxConflicts], true
-	}
-	return found, in.more || in.unseen != nil
-}
-
-// cover is the first of the holder's own that covers all of a region in a scope,
-// or 0.
-func (s *search) cover(in *sights, r region, scope Scope) (first op.ReservationID) {
-	for _, h := range in.hits {
-		whole := s.mayCover(h.candidate) && h.scope == scope.number() && h.covers == 1<<len(r.patterns)-1
-		if whole && (first == 0 || h.id < first) {
-			first = h.id
-		}
-	}
-	return first
-}
-
-// overlap compares a pattern of a region with a candidate.
-func (s *search) overlap(r region, p pattern, c candidate) (bool, error) {
-	*s.left -= workOfPair + int64(len(p.String()))*int64(len(c.pattern))
-	if !s.cache.has(reading{c.pattern, c.fold}) {
-		*s.left -= workOfParse * int64(len(c.pattern))
-	}
-	if *s.left < 0 {
-		return false, tooComplex(p.asked)
-	}
-	q, err := s.cache.parse(c.pattern, glob.Options{FoldCase: c.fold})
-	if err != nil {
-		return false, fmt.Errorf("pattern of %v: %w", c.id, err)
-	}
-	return meet(r, p.Pattern, region{path: c.path, fold: c.fold}, q), nil
-}
-
-// row is a row that is read.
-func (s *search) row(p pattern) error {
-	if *s.left -= workOfRow; *s.left < 0 {
-		return tooComplex(p.asked)
-	}
-	return nil
-}
-
-func tooComplex(asked string) error {
-	return op.Refuse(op.TooComplex, "too many reservations lie where %.80q could match", asked).
-		WithHint("narrow the pattern: begin it with the directory that is meant")
-}
-
-// near calls each for every pattern of the index that the prefixes let overlap,
-// until it returns false. Too many are TooComplex.
-func (s *search) near(p pattern, each func(candidate) (bool, error)) error {
-	if s.dirs != nil && p.isPath() {
-		return s.once(p, each)
-	}
-	n := 0
-	counted := func(c candidate) (bool, error) {
-		if n++; n > MaxCandidates {
-			return false, tooComplex(p.asked)
-		}
-		if err := s.row(p); err != nil {
-			return false, err
-		}
-		return each(c)
-	}
-	if p.isPath() {
-		return s.above(p, counted)
-	}
-	paths, err := json.Marshal(ancestors(p.prefix))
+// each calls fn for the candidates of a query until it returns false.
+func each(tx *store.Tx, fn func(candidate) (bool, error), query string, args ...any) error {
+	rows, err := tx.Query(query, args...)
 	if err != nil {
 		return err
-	}
-	after, before := below(p.prefix)
-	_, err = s.query(counted, sqlNear, string(paths), s.now.UnixNano(), after, before)
-	return err
-}
-
-// above is near for those whose prefix is the pattern's or above it.
-func (s *search) above(p pattern, each func(candidate) (bool, error)) error {
-	paths, err := json.Marshal(ancestors(p.prefix))
-	if err != nil {
-		return err
-	}
-	_, err = s.query(each, sqlAbove, string(paths), s.now.UnixNano())
-	return err
-}
-
-func (s *search) query(each func(candidate) (bool, error), query string, args ...any) (next bool, err error) {
-	rows, err := s.tx.Query(query, args...)
-	if err != nil {
-		return false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var c candidate
 		if err := rows.Scan(&c.prefix, &c.pattern, &c.id, &c.agent, &c.uid, &c.mode, &c.fold, &c.scope, &c.path); err != nil {
-			return false, err
+			return err
 		}
-		if next, err := each(c); err != nil || !next {
+		if next, err := fn(c); err != nil || !next {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// consider compares a candidate with the region, and returns whether to go on.
+func (s *search) consider(c candidate) (bool, error) {
+	if *s.left -= workOfRow + int64(len(s.patterns)); *s.left < 0 {
+		return false, tooComplex(s.patterns[0].asked)
+	}
+	if s.only != nil && !s.only(c) {
+		return true, nil
+	}
+	for i, p := range s.patterns {
+		if err := s.compare(i, p, c); err != nil || s.more {
 			return false, err
 		}
 	}
-	return true, rows.Err()
+	return true, nil
+}
+
+// compare compares the i-th pattern of the region with a candidate.
+func (s *search) compare(i int, p pattern, c candidate) error {
+	h := s.hits[c.id]
+	if !related(p.prefix, c.prefix) || h != nil && (h.covers>>i&1 != 0 || c.path != s.path || c.fold != s.fold) {
+		return nil
+	}
+	overlap, err := s.overlap(p, c)
+	if err != nil || !overlap {
+		return err
+	}
+	if h == nil {
+		if s.more = len(s.hits) == s.max; s.more {
+			return nil
+		}
+		h = &hit{candidate: c, asked: p.asked}
+		s.hits[c.id] = h
+	}
+	// A path that a pattern matches is covered by it; of other patterns only the
+	// texts are compared.
+	if c.path == s.path && c.fold == s.fold && (p.isPath() || c.pattern == p.String()) {
+		h.covers |= 1 << i
+	}
+	return nil
+}
+
+// overlap compares a pattern of the region with a candidate.
+func (s *search) overlap(p pattern, c candidate) (bool, error) {
+	q, err := s.cache.read(reading{c.pattern, c.fold}, s.left)
+	switch {
+	case errors.Is(err, op.TooComplex):
+		return false, tooComplex(p.asked)
+	case err != nil:
+		return false, fmt.Errorf("pattern of %v: %w", c.id, err)
+	}
+	overlap, known := meet(s.region, p.Pattern, region{path: c.path, fold: c.fold}, q, s.left)
+	if !known {
+		return false, tooComplex(p.asked)
+	}
+	return overlap, nil
+}
+
+func tooComplex(asked string) error {
+	return op.Refuse(op.TooComplex, "too many reservations lie where %.80q could match", asked).
+		WithHint("narrow the pattern: begin it with the directory that is meant")
 }

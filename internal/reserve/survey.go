@@ -4,118 +4,76 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"gated/internal/op"
 	"gated/internal/store"
 )
 
-// survey is what a search outside the writer's transaction found, so that others'
-// writes do not wait for it: every reservation up to a number that overlaps a
-// region, whosever it is and in whichever mode, be its time up or not. That stays
-// true, for patterns never change; who has them and how is read again in the
-// transaction. It belongs to one call.
+// survey is what a search on a snapshot found, so that others' writes do not wait
+// for it: every reservation up to a number that overlaps a claim, of any holder and
+// in any mode, be its time up or not. That stays true, because the patterns of an
+// id never change and ids are not used again. The holder and the mode are read
+// again in the transaction that decides.
 type survey struct {
-	sights
+	hits
 	through op.ReservationID
+	begun   bool
+	unseen  error // TooComplex: it has not looked at everything
 }
 
-const sqlStanding = `SELECT agent, uid, mode FROM reservations WHERE id = ? AND expires_at > ?`
+const sqlStanding = `SELECT r.id, r.agent, r.uid, r.mode FROM json_each(?) AS j CROSS JOIN reservations AS r ON r.id = j.value
+	WHERE r.expires_at > ?`
 
-// deciding is update for what has to search. fn asks look for what it found. What
-// takes long to find is found before the transaction, by one at a time for each
-// uid; then fn looks at what is new since.
-func (b *Book) deciding(ctx context.Context, uid uint32, known *survey, fn func(*store.Tx, *outcome) error) error {
-	for round := 0; ; round++ {
-		var beyond *region
+func (b *Book) search(tx *store.Tx, now time.Time, left *int64, w *wish, max int) *search {
+	return &search{tx: tx, cache: b.patterns, now: now, left: left, region: w.region, max: max, hits: hits{}}
+}
+
+// deciding is update for what a claim has to be compared for. A survey comes
+// before the transaction, and fn gets what it found as it is now, with what is new
+// since. Where that is too much for a transaction, the survey goes on first.
+func (b *Book) deciding(ctx context.Context, w *wish, fn func(*store.Tx, *outcome, *search) error) error {
+	for round := 1; ; round++ {
+		if err := b.survey(ctx, w); err != nil {
+			return err
+		}
+		late := false
 		err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
-			out.known = known
-			err := fn(tx, out)
-			beyond = out.beyond
-			return err
+			s, err := b.present(tx, out, w)
+			if late = errors.Is(err, op.TooComplex); err != nil {
+				return err
+			}
+			return fn(tx, out, s)
 		})
-		if beyond == nil || round == maxSurveys || !errors.Is(err, op.TooComplex) {
-			return err
-		}
-		if err := b.survey(ctx, uid, *beyond, known); err != nil {
+		if !late || round == maxSurveys {
 			return err
 		}
 	}
 }
 
-// look returns what there is that a region overlaps. Where that takes too long
-// here and nothing is in the way yet, it is TooComplex, and the next attempt has a
-// survey.
-func (s *search) look(out *outcome, r region) (*sights, error) {
-	seen, err := s.seen(r, out.known)
-	if err != nil || seen.unseen == nil && out.known.unseen == nil {
-		return seen, err
+// survey looks at what a claim overlaps, or, where it did before, at what is new
+// since. What is much is looked at in the uid's turn, unless what was seen of it is
+// in the way already.
+func (b *Book) survey(ctx context.Context, w *wish) error {
+	if err := b.look(ctx, w, b.inside); err != nil || w.known.unseen == nil || len(w.inTheWay(w.known.hits)) > 0 {
+		return err
 	}
-	if found, _ := s.conflicts(seen); len(found) > 0 {
-		seen.more = true
-		return seen, nil
-	}
-	if out.known.unseen != nil {
-		return nil, out.known.unseen
-	}
-	out.beyond = &r
-	return nil, seen.unseen
-}
-
-// seen is what a region overlaps: of what is known, what stands, and what is newer.
-func (s *search) seen(r region, known *survey) (*sights, error) {
-	if known.through == 0 {
-		return s.run(r)
-	}
-	out, err := s.standing(known)
-	if err == nil {
-		err = s.newer(out, r, known.through)
-	}
-	return out, err
-}
-
-// standing is what of a survey is in force, as it is now.
-func (s *search) standing(known *survey) (*sights, error) {
-	out := &sights{hits: make(map[op.ReservationID]*hit, len(known.hits))}
-	for id, h := range known.hits {
-		now := *h
-		rows, err := s.tx.Query(sqlStanding, int64(id), s.now.UnixNano())
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
-			if err := rows.Scan(&now.agent, &now.uid, &now.mode); err != nil {
-				return nil, err
-			}
-			out.hits[id] = &now
-			if s.all {
-				out.n++
-			}
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// turn waits until a uid may search outside the writer: each one search at a time,
-// and everybody together a few. done ends it.
-func (b *Book) turn(ctx context.Context, uid uint32) (done func(), err error) {
-	if done, err = b.turns.Take(ctx, uid); err != nil {
-		return nil, fmt.Errorf("waiting to search: %w", err)
-	}
-	return done, nil
-}
-
-// survey finds what overlaps a region, or only what is new since the last time.
-func (b *Book) survey(ctx context.Context, uid uint32, r region, known *survey) error {
-	done, err := b.turn(ctx, uid)
+	done, err := b.turn(ctx, w.holder.UID)
 	if err != nil {
 		return err
 	}
 	defer done()
-	left := int64(maxWork)
+	if err := b.look(ctx, w, maxWork); err != nil || len(w.inTheWay(w.known.hits)) > 0 {
+		return err
+	}
+	return w.known.unseen
+}
+
+func (b *Book) look(ctx context.Context, w *wish, work int64) error {
 	return b.view(ctx, func(tx *store.Tx, _ time.Time) error {
 		var newest op.ReservationID
 		if err := tx.QueryRow(sqlNewest).Scan(&newest); err != nil {
@@ -123,16 +81,76 @@ func (b *Book) survey(ctx context.Context, uid uint32, r region, known *survey) 
 		}
 		// At the beginning of time nothing has expired. A reader's clock may be ahead
 		// of a writer's that renews what would just have expired.
-		s := search{tx: tx, cache: b.patterns, now: time.Unix(0, 0), left: &left, all: true, max: maxSurveyed}
-		seen, err := s.seen(r, known)
-		if err != nil {
+		s := b.search(tx, time.Unix(0, 0), &work, w, maxSurveyed)
+		var err error
+		if known := w.known; !known.begun || known.unseen != nil {
+			err = s.near()
+		} else {
+			s.hits = known.hits
+			err = s.newer(known.through)
+		}
+		if s.more {
+			err = tooComplex(w.patterns[0].asked)
+		}
+		if err != nil && !errors.Is(err, op.TooComplex) {
 			return err
 		}
-		known.sights = *seen
-		if known.more && known.unseen == nil {
-			known.unseen = tooComplex(r.patterns[0].asked)
-		}
-		known.through = max(newest, 1)
+		*w.known = survey{s.hits, newest, true, err}
 		return nil
 	})
+}
+
+// present is what of a survey is in force, as it is now, and what is new since;
+// TooComplex if that is not all, unless what it has is in the way.
+func (b *Book) present(tx *store.Tx, out *outcome, w *wish) (*search, error) {
+	s := b.search(tx, out.now, &out.left, w, maxSurveyed)
+	err := s.standing(w.known.hits)
+	if err == nil {
+		err = s.newer(w.known.through)
+	}
+	if err == nil && s.more {
+		err = tooComplex(w.patterns[0].asked)
+	}
+	if err == nil {
+		err = w.known.unseen
+	}
+	if errors.Is(err, op.TooComplex) && len(w.inTheWay(s.hits)) > 0 {
+		s.more, err = true, nil
+	}
+	return s, err
+}
+
+// standing finds those of a survey that are in force.
+func (s *search) standing(known hits) error {
+	if len(known) == 0 {
+		return nil
+	}
+	ids, err := json.Marshal(slices.Collect(maps.Keys(known)))
+	if err != nil {
+		return err
+	}
+	rows, err := s.tx.Query(sqlStanding, string(ids), s.now.UnixNano())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var now hit
+		if err := rows.Scan(&now.id, &now.agent, &now.uid, &now.mode); err != nil {
+			return err
+		}
+		h := *known[now.id]
+		h.agent, h.uid, h.mode = now.agent, now.uid, now.mode
+		s.hits[h.id] = &h
+	}
+	return rows.Err()
+}
+
+// turn waits until a uid may search for long: one search at a time for each uid,
+// and a few in all. done ends it.
+func (b *Book) turn(ctx context.Context, uid uint32) (done func(), err error) {
+	if done, err = b.turns.Take(ctx, uid); err != nil {
+		return nil, fmt.Errorf("waiting to search: %w", err)
+	}
+	return done, nil
 }

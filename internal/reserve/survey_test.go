@@ -63,19 +63,18 @@ func TestADecisionSeesWhatASurveyCouldNot(t *testing.T) {
 			theirs := claim(s.b, "src/theirs")
 			theirs.TTL = time.Minute
 			s.of["mine"], s.of["theirs"] = w.reserve(claim(s.a, "src/mine")).Reservation, w.reserve(theirs).Reservation
-			asked, err := w.read(claim(s.a, "src/**"))
+			asked, err := readClaim(claim(s.a, "src/**"))
 			require.NoError(t, err)
-			require.NoError(t, w.survey(t.Context(), 1, asked.region, asked.known))
+			require.NoError(t, w.survey(t.Context(), asked))
 			require.Len(t, asked.known.hits, 2)
 			require.NoError(t, c.change(t, s))
 
-			w.inside = 10 * workOfRow // for what is new
-			g, conflicts, err := w.attempt(t.Context(), asked, nil)
+			g, conflicts, err := w.decides(asked)
 			var want []op.ReservationID
 			for _, name := range c.conflicts {
 				want = append(want, s.of[name].ID)
 			}
-			require.Equal(t, want, idsOf(conflicts))
+			require.Equal(t, want, conflicts)
 			if want != nil {
 				require.ErrorIs(t, err, op.Conflict)
 				require.Zero(t, g)
@@ -97,37 +96,52 @@ func TestADecisionSeesAModeThatChanged(t *testing.T) {
 	w.reserve(shared)
 	mine := claim(a, "src/**")
 	mine.Mode = Shared
-	asked, err := w.read(mine)
+	asked, err := readClaim(mine)
 	require.NoError(t, err)
-	require.NoError(t, w.survey(t.Context(), 1, asked.region, asked.known))
+	require.NoError(t, w.survey(t.Context(), asked))
 	require.True(t, w.reserve(claim(b, "src/x")).Renewed)
-	_, conflicts, err := w.attempt(t.Context(), asked, nil)
+	_, conflicts, err := w.decides(asked)
 	require.ErrorIs(t, err, op.Conflict)
 	require.Len(t, conflicts, 1)
 }
 
-// What is cheap to decide is decided at once, and the rest by a survey; that goes
-// on from where it was while others are faster.
-func TestWhatIsSurveyed(t *testing.T) {
+// decides makes the decision that comes after a survey.
+func (w *world) decides(asked *wish) (g Granted, conflicts []op.ReservationID, err error) {
+	err = w.update(w.t.Context(), func(tx *store.Tx, out *outcome) error {
+		near, err := w.present(tx, out, asked)
+		if err != nil {
+			return err
+		}
+		var in inTheWay
+		g, in, err = w.decide(tx, out, asked, near, nil)
+		conflicts = idsOf(in.conflicts)
+		return err
+	})
+	return g, conflicts, err
+}
+
+// Where more came since a survey than a transaction may look at, the survey goes
+// on with that, and no more is looked at twice.
+func TestASurveyGoesOnWithWhatIsNew(t *testing.T) {
 	w := newWorld(t)
 	a := w.register("a", 1)
-	w.others(repo, 3000, func(i int) string { return fmt.Sprintf("src/f%d", i) })
-	attempt := func(pattern string) (*wish, error) {
-		asked, err := w.read(claim(a, pattern))
-		require.NoError(t, err)
-		_, _, err = w.attempt(t.Context(), asked, nil)
-		return asked, err
-	}
-	asked, err := attempt("src/f7")
-	require.ErrorIs(t, err, op.Conflict)
-	require.Zero(t, asked.known.through)
-	asked, err = attempt("src/*.c")
+	many := 2 * smallWork / workOfRow
+	w.others(repo, many, func(i int) string { return fmt.Sprintf("src/f%d", i) })
+	asked, err := readClaim(claim(a, "src/*.c"))
 	require.NoError(t, err)
-	require.Equal(t, op.ReservationID(3000), asked.known.through)
+	require.NoError(t, w.survey(t.Context(), asked))
+	require.Equal(t, op.ReservationID(many), asked.known.through)
 	require.Empty(t, asked.known.hits)
 
-	require.NoError(t, w.survey(t.Context(), 1, asked.region, asked.known))
-	require.Equal(t, op.ReservationID(3001), asked.known.through)
+	w.others(Place{Path: "/srv"}, many, func(i int) string { return fmt.Sprintf("repo/src/g%d", i) })
+	_, _, err = w.decides(asked)
+	require.ErrorIs(t, err, op.TooComplex)
+	g, _, err := w.attempt(t.Context(), asked, nil)
+	require.NoError(t, err)
+	require.Equal(t, op.ReservationID(2*many), asked.known.through)
+
+	require.NoError(t, w.survey(t.Context(), asked))
+	require.Equal(t, g.ID, asked.known.through)
 	require.Len(t, asked.known.hits, 1, "its own")
 	conflicts, _, err := w.Check(t.Context(), w.register("b", 2), repo, []string{"src/*.c"}, Exclusive)
 	require.NoError(t, err)
@@ -152,4 +166,17 @@ func (w *world) setModes(m Mode) error {
 		_, err := tx.Exec(`UPDATE reservations SET mode = ?`, string(m))
 		return err
 	})
+}
+
+// The first reservation of all is new to a survey of an empty book.
+func TestADecisionSeesTheFirstOfAll(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.register("a", 1), w.register("b", 2)
+	asked, err := readClaim(claim(a, "src/**"))
+	require.NoError(t, err)
+	require.NoError(t, w.survey(t.Context(), asked))
+	first := w.reserve(claim(b, "src/x"))
+	_, conflicts, err := w.decides(asked)
+	require.ErrorIs(t, err, op.Conflict)
+	require.Equal(t, []op.ReservationID{first.ID}, conflicts)
 }

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"time"
 
 	"gated/internal/audit"
 	"gated/internal/op"
@@ -24,24 +25,64 @@ func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationI
 	if err != nil {
 		return Reservation{}, err
 	}
+	w, err := b.handover(ctx, id, receiver)
+	if err != nil {
+		return Reservation{}, err
+	}
+	return b.give(ctx, w, by, func(tx *store.Tx, out *outcome) (Reservation, error) {
+		r, err := readOf(tx, by, id, out.now)
+		if err == nil {
+			err = b.stands(tx, holder)
+		}
+		if err == nil {
+			err = b.still(tx, r.Scope)
+		}
+		if err == nil {
+			err = b.spend(tx, by, r)
+		}
+		return r, err
+	}, func(e audit.Entry) audit.Entry { return e })
+}
+
+// give makes the holder of a wish that of a reservation, which let reads if it may
+// be given; said has the last word on the entry.
+func (b *Book) give(ctx context.Context, w *wish, by op.Requester, let func(*store.Tx, *outcome) (Reservation, error),
+	said func(audit.Entry) audit.Entry) (Reservation, error) {
+	var r Reservation
 	var in inTheWay
-	r, err := b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
-		if err := b.stands(tx, holder); err != nil {
+	err := b.deciding(ctx, w, func(tx *store.Tx, out *outcome, near *search) (err error) {
+		in = inTheWay{}
+		if r, err = let(tx, out); err != nil {
 			return err
 		}
-		if err := b.still(tx, r.Scope); err != nil {
+		e := entry(audit.Transferred, by, r)
+		if in, err = b.handOver(tx, out, &r, w, near); err != nil {
 			return err
 		}
-		if err := b.spend(tx, by, *r); err != nil {
-			return err
-		}
-		e := entry(audit.Transferred, by, *r)
-		if in, err = b.handOver(tx, out, r, receiver); err != nil {
-			return err
-		}
-		return b.append(tx, handedOver(e, *r))
+		return b.append(tx, said(handedOver(e, r)))
 	})
-	return r, b.contested(err, in, receiver)
+	if err != nil {
+		return Reservation{}, b.contested(err, in, w.holder)
+	}
+	r.Alive = b.alive(r.Holder)
+	return r, nil
+}
+
+// handover is a reservation as the receiver's wish for it. What it is of never
+// changes; its mode does (see handOver).
+func (b *Book) handover(ctx context.Context, id op.ReservationID, to Holder) (*wish, error) {
+	var w *wish
+	err := b.view(ctx, func(tx *store.Tx, now time.Time) error {
+		r, err := read(tx, id, now)
+		if err != nil {
+			return err
+		}
+		left := int64(maxWork)
+		in, err := b.regionOf(r, &left)
+		w = &wish{holder: to, mode: r.Mode, region: in, known: new(survey), skip: id}
+		return err
+	})
+	return w, err
 }
 
 // receiver returns the registered agent of a name.
@@ -62,7 +103,8 @@ func noAgent(name string) error {
 
 // handOver makes another the holder of r, unless that lets two holders overlap or
 // is beyond the receiver's limit.
-func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (in inTheWay, err error) {
+func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, near *search) (in inTheWay, err error) {
+	to := w.holder
 	if r.Holder.Same(to) {
 		return in, op.Refuse(op.BadParams, "%s has %v already", to, r.ID)
 	}
@@ -82,11 +124,8 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, to Holder) (
 	if err != nil {
 		return in, err
 	}
-	region, err := b.regionOf(*r, &out.queueLeft)
-	if err != nil {
-		return in, err
-	}
-	if in, err = b.conflicts(tx, out, &wish{holder: to, mode: r.Mode, region: region}, r.ID); err != nil {
+	w.mode = r.Mode
+	if in, err = w.told(near); err != nil {
 		return in, err
 	}
 	if in.any() {

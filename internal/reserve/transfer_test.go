@@ -64,6 +64,8 @@ func TestTransferIsRefused(t *testing.T) {
 	w.cfg.Agent = w.agent
 	w.pass(DefaultTTL)
 	require.ErrorIs(t, transfer(a, g.ID, "b"), op.UnknownTarget)
+	_, err = w.Renew(t.Context(), a, g.ID, 0)
+	require.ErrorIs(t, err, op.UnknownTarget)
 	require.Len(t, w.entries(audit.Lapsed), 2, "what was due was dealt with, though the call was refused")
 }
 

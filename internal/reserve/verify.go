@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/glob"
+	"github.com/go-json-experiment/json"
+
 	"gated/internal/op"
 	"gated/internal/store"
 )
@@ -37,7 +38,7 @@ const (
 // moment; patterns that belong to nothing or stand in the wrong place of the
 // index; and what is beyond the limits. It tells of at most 100 problems.
 func Verify(tx *store.Tx, now time.Time) ([]string, error) {
-	v := &verifier{tx: tx, now: now, cache: newCache(cachePatterns, cacheBytes)}
+	v := &verifier{tx: tx, now: now, cache: newCache()}
 	for _, part := range []func() error{v.reservations, v.weights, v.holders, v.uses, v.everyPattern} {
 		if err := part(); err != nil {
 			return v.problems, err
@@ -133,7 +134,8 @@ func (v *verifier) everyPattern() error {
 			v.found("the pattern %q belongs to %v, which is not there", c.pattern, c.id)
 			return nil
 		}
-		p, err := v.cache.parse(c.pattern, glob.Options{FoldCase: c.fold})
+		left := int64(maxWork)
+		p, err := v.cache.read(reading{c.pattern, c.fold}, &left)
 		switch {
 		case err != nil || p.String() != c.pattern:
 			v.found("the pattern %q of %v is none: %v", c.pattern, c.id, err)
@@ -144,25 +146,28 @@ func (v *verifier) everyPattern() error {
 		if expires <= v.now.UnixNano() {
 			return nil
 		}
-		own := pattern{Pattern: p, asked: c.pattern, prefix: prefixOf(*path, p)}
-		return v.pairs(own, region{path: *path, fold: c.fold, patterns: []pattern{own}}, c)
+		return v.pairs(pattern{Pattern: p, asked: c.pattern, prefix: prefixOf(*path, p)}, *path, c)
 	})
 }
 
 // pairs looks for reservations that a pattern overlaps and may not.
-func (v *verifier) pairs(p pattern, in region, c candidate) error {
+func (v *verifier) pairs(p pattern, path string, c candidate) error {
+	paths, err := json.Marshal(ancestors(p.prefix))
+	if err != nil {
+		return err
+	}
 	var left int64
-	s := search{tx: v.tx, cache: v.cache, now: v.now, left: &left, mine: Holder{Name: c.agent, UID: c.uid}, mode: c.mode}
-	err := s.above(p, func(o candidate) (bool, error) {
+	w := wish{holder: c.holder(), mode: c.mode, region: region{path: path, fold: c.fold}}
+	s := search{tx: v.tx, cache: v.cache, now: v.now, left: &left, region: w.region}
+	return each(v.tx, func(o candidate) (bool, error) {
 		left = maxWork
-		if !s.inTheWay(o) {
+		if !w.excludes(o) {
 			return true, nil
 		}
-		overlap, err := s.overlap(in, p, o)
+		overlap, err := s.overlap(p, o)
 		if err == nil && overlap && (o.prefix != c.prefix || c.id < o.id) {
 			v.found("%v and %v of different holders overlap: %q and %q", min(c.id, o.id), max(c.id, o.id), c.pattern, o.pattern)
 		}
 		return len(v.problems) < maxProblems, err
-	})
-	return err
+	}, sqlAt, string(paths), v.now.UnixNano())
 }

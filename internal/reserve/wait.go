@@ -30,6 +30,9 @@ func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted,
 		if !errors.Is(err, op.Conflict) {
 			return g, conflicts, err
 		}
+		if len(w.known.hits) > MaxConflicts {
+			w.known = new(survey) // many claims may wait, for much
+		}
 		select {
 		case <-me.woken:
 		case <-waiting.Done():
