@@ -11,7 +11,8 @@ import (
 )
 
 // Rows U attack what is not signed: sequences of allowed steps by several callers.
-// Their numbers are those of the hole that each was, docs/matrix.md says which.
+// Their numbers are those of the hole that each was; docs/threat-model.md says what
+// holds now.
 
 // swapRows: another program in a guest's data does with it whatever it likes.
 var swapRows = []attack{
