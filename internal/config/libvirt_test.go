@@ -17,7 +17,7 @@ func TestLibvirt(t *testing.T) {
 
 	c, err = Parse("gated.yaml", []byte("host: h\nlibvirt: {}\n"))
 	require.NoError(t, err)
-	require.Equal(t, &Libvirt{Socket: DefaultLibvirtSocket, Pool: "default", StopGrace: 30 * time.Second, Timeout: 30 * time.Second,
+	require.Equal(t, &Libvirt{Socket: "/run/libvirt/libvirt-sock", Pool: "default", StopGrace: 30 * time.Second, Timeout: 30 * time.Second,
 		Templates: map[string]LibvirtTemplate{}}, c.Libvirt)
 	require.Equal(t, []string{"libvirt"}, c.GuestBackends())
 	require.Equal(t, "libvirt", c.NewGuests)
@@ -48,7 +48,7 @@ func TestLibvirtRefused(t *testing.T) {
 		"{stop_grace: 0s}":                             "outside",
 		"{timeout: 11m}":                               "outside",
 		"{uri: \"qemu:///system\"}":                    "uri",
-		"{templates: {a/b: {}}}":                       "not a template's name",
+		"{templates: {a/b: {}}}":                       "is not a name",
 		"{templates: {a: {memory: 0}}}":                "memory",
 		"{templates: {a: {memory: 1GiB}}}":             "memory",
 		"{templates: {a: {format: vmdk}}}":             "none of qcow2, raw",

@@ -71,7 +71,7 @@ func TestProxmoxRefused(t *testing.T) {
 		"ca_file: /ca, templates: {a: {disk: 1}}":                                "storage",
 		"ca_file: /ca, templates: {a: {clone: 1}}":                               "clone",
 		"ca_file: /ca, templates: {a: {kind: xen}}":                              "none of qemu, lxc",
-		"ca_file: /ca, templates: {a/b: {clone: 100}}":                           "not a template's name",
+		"ca_file: /ca, templates: {a/b: {clone: 100}}":                           "is not a name",
 		"ca_file: /ca, storage: s, templates: {a: {kind: lxc, disk: 1}}":         "ostemplate",
 		"ca_file: /ca, storage: s, templates: {a: {ostemplate: \"x\", disk: 1}}": "ostemplate",
 		"ca_file: /ca, templates: {a: {clone: 100, disk: 1}}":                    "a clone has",
