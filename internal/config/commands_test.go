@@ -8,7 +8,6 @@ import (
 
 	"gated/internal/config"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 func TestCommands(t *testing.T) {
@@ -87,9 +86,7 @@ func TestCommandsRefusals(t *testing.T) {
 		`x: {argv: [/bin/x, "{p}"], params: {p: {type: number}}}`:                        `the type is "number"`,
 		`x: {argv: [/bin/x, "{p}"], params: {p: {min: 1}}}`:                              "type is missing",
 	} {
-		_, err := config.Parse("f", []byte("host: h\ncommands:\n  "+src+"\n"))
-		require.ErrorIs(t, err, op.Malformed, src)
-		require.ErrorContains(t, err, want, src)
-		require.Contains(t, err.Error(), "f:3:", src)
+		refused(t, "host: h\ncommands:\n  "+src, want)
+		refused(t, "host: h\ncommands:\n  "+src, "f:3:")
 	}
 }

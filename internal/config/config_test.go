@@ -146,13 +146,17 @@ func TestParseRefusals(t *testing.T) {
 		"host: h\npolicy: {threshold: 0}":                   "f:2:10: unknown key threshold in policy",
 		"host: h\npolicy: {commands: [sh]}":                 "f:2:10: unknown key commands in policy",
 	} {
-		t.Run(src, func(t *testing.T) {
-			c, err := config.Parse("f", []byte(src))
-			require.ErrorIs(t, err, op.Malformed)
-			require.Contains(t, op.AsRefusal(err).Detail, want)
-			require.Equal(t, config.Config{}, c, "nothing of a refused file is taken")
-		})
+		refused(t, src, want)
 	}
+}
+
+// refused asserts that a file is refused with those words, and nothing of it taken.
+func refused(t *testing.T, src, want string) {
+	t.Helper()
+	c, err := config.Parse("f", []byte(src+"\n"))
+	require.ErrorIs(t, err, op.Malformed, src)
+	require.Contains(t, op.AsRefusal(err).Detail, want, src)
+	require.Equal(t, config.Config{}, c, "nothing of a refused file is taken: %s", src)
 }
 
 func TestPolicyAtItsBounds(t *testing.T) {

@@ -140,14 +140,8 @@ func TestParseOfRulesThatLoosen(t *testing.T) {
 		`rules: [{threshold: 1, cool_off: ^1h}, {threshold: 1, max_validity: 1h}]`:                         "the cool_off of 1h0m0s is no shorter than the max_validity",
 		`rules: [{threshold: 1, window: ^"sat 08:00-18:00Z"}, {threshold: 1, window: "sun 08:00-18:00Z"}]`: "the window sat 08:00-18:00Z and the window sun 08:00-18:00Z",
 	} {
-		t.Run(marked, func(t *testing.T) {
-			line := "policy: {" + marked + "}"
-			place := fmt.Sprintf("f:2:%d: ", strings.IndexByte(line, '^')+1)
-			c, err := config.Parse("f", []byte("host: h\n"+strings.Replace(line, "^", "", 1)+"\n"))
-			require.ErrorIs(t, err, op.Malformed)
-			require.Contains(t, op.AsRefusal(err).Detail, place+want)
-			require.Equal(t, config.Config{}, c, "nothing of a refused file is taken")
-		})
+		line := "policy: {" + marked + "}"
+		refused(t, "host: h\n"+strings.Replace(line, "^", "", 1), fmt.Sprintf("f:2:%d: %s", strings.IndexByte(line, '^')+1, want))
 	}
 }
 
@@ -181,8 +175,6 @@ func TestRulesHaveALimit(t *testing.T) {
 
 func TestRevocationFileIsAPath(t *testing.T) {
 	for _, bad := range []string{"revoked", "/run/../revoked", "\"\"", "/etc/gated/"} {
-		_, err := config.Parse("f", []byte("host: h\nrevocation_file: "+bad+"\n"))
-		require.ErrorIs(t, err, op.Malformed)
-		require.Contains(t, op.AsRefusal(err).Detail, "f:2:18: ", bad)
+		refused(t, "host: h\nrevocation_file: "+bad, "f:2:18: ")
 	}
 }
