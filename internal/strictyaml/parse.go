@@ -93,7 +93,6 @@ func (d *doc) checkSource() {
 			switch {
 			case r == ',' || r == '[' || r == '{' || (r == ':' || r == '-' || r == '?') && (at+1 == len(line) || line[at+1] == ' '):
 				marks++
-			case r >= ' ' && r < 0x7f:
 			case r == utf8.RuneError && !utf8.ValidString(line[at:min(at+3, len(line))]):
 				d.fail(i+1, column, "this is not UTF-8")
 			case r == '\t':
@@ -113,7 +112,7 @@ func (d *doc) checkSource() {
 // unprintable reports the Unicode classes Cc, Cf, Zl and Zp: controls,
 // zero-width and bidirectional marks, line separators.
 func unprintable(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return (r < ' ' || r >= 0x7f) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // tree parses exactly one document. The library recovers its own panics; one

@@ -48,9 +48,11 @@ func (v Value) IsInt() bool { return v.node != nil && v.node.Tag == "!!int" }
 // and counts as asking for each: for maps whose keys are names that people choose.
 func (v Value) Each() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
-		for k, e := range v.entries() {
+		pairs := v.pairs()
+		for i := 0; i+1 < len(pairs); i += 2 {
+			k := pairs[i]
 			v.d.asked[k] = true
-			if !yield(k.Value, Value{v.d, k.Value, e}) {
+			if !yield(k.Value, Value{v.d, k.Value, pairs[i+1]}) {
 				return
 			}
 		}
@@ -59,10 +61,11 @@ func (v Value) Each() iter.Seq2[string, Value] {
 
 // Get returns the value of a key of a map; of an absent one the zero Value.
 func (v Value) Get(key string) Value {
-	for k, e := range v.entries() {
-		if k.Value == key {
-			v.d.asked[k] = true
-			return Value{v.d, key, e}
+	pairs := v.pairs()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i].Value == key {
+			v.d.asked[pairs[i]] = true
+			return Value{v.d, key, pairs[i+1]}
 		}
 	}
 	return Value{name: key}
@@ -77,18 +80,13 @@ func (v Value) Need(key string) Value {
 	return e
 }
 
-func (v Value) entries() iter.Seq2[*yaml.Node, *yaml.Node] {
-	return func(yield func(k, e *yaml.Node) bool) {
-		if !v.is(yaml.MappingNode, "a map") {
-			return
-		}
-		v.d.maps[v.node] = v.name
-		for i := 0; i+1 < len(v.node.Content); i += 2 {
-			if !yield(v.node.Content[i], v.node.Content[i+1]) {
-				return
-			}
-		}
+// pairs returns the keys and values of a map, which the walk has come to.
+func (v Value) pairs() []*yaml.Node {
+	if !v.is(yaml.MappingNode, "a map") {
+		return nil
 	}
+	v.d.maps[v.node] = v.name
+	return v.node.Content
 }
 
 // List returns the values of a list.
