@@ -31,10 +31,11 @@ func TestTheMinimumIsCompared(t *testing.T) {
 		want    bool
 	}{{29, 31, false}, {30, 31, true}, {31, 31, true}, {31, 29, false}, {31, 30, true}, {30, 30, true}, {29, 29, false}} {
 		name := fmt.Sprint(c)
+		of := func(what Sort, n int) tally { return tally{of: map[Sort]int{what: n}} }
 		for what, out := range map[string][]shift{
-			"refused":  shifts(tally{planned: c.was}, tally{refused: c.is}, rules),
-			"pending":  shifts(tally{planned: c.was}, tally{pending: c.is}, rules),
-			"approved": shifts(tally{denied: c.was}, tally{approved: c.is}, rules),
+			"refused":  shifts(of(Planned, c.was), of(Refused, c.is), rules),
+			"pending":  shifts(of(Planned, c.was), of(Pending, c.is), rules),
+			"approved": shifts(of(Denied, c.was), of(Approved, c.is), rules),
 			"time to approve": shifts(tally{waits: make([]int64, c.was)}, tally{waits: func() (out []int64) {
 				for range c.is {
 					out = append(out, 3600)
@@ -65,9 +66,11 @@ func answers(n ...int) (out []Decision) {
 
 func TestHalfIsHalf(t *testing.T) {
 	for n, want := range map[int]bool{29: false, 30: true, 31: true} {
-		require.Equal(t, want, tallies(answers(n, 60-n)).half("a"), n)
+		some, all := answers(n, 60-n), answers(60)
+		require.Equal(t, want, halves(some, all)("a"), n)
+		require.Equal(t, want, halves(all, some)("a"), n)
 	}
-	require.False(t, tallies(nil).half("a"))
+	require.False(t, halves(nil, nil)("a"))
 }
 
 // TestTheMinimumIsEnough of all, and of all but any one caller.

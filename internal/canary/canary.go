@@ -1,3 +1,11 @@
+// Package canary watches what a gate decides after a change of policy, trust or
+// version. It folds the audit log, entry by entry, into a state of bounded size:
+// the latest decisions, and, after a change, those of before to compare them
+// with. The state and the place in the log up to which it goes are one row,
+// written together, so that each decision counts once whatever is killed when.
+//
+// It only reads and tells: nothing waits for it, and it takes no lock of the
+// gate's.
 package canary
 
 import (
@@ -43,7 +51,7 @@ type Config struct {
 // Canary keeps a State up to date with a log.
 type Canary struct {
 	Config
-	turn  chan struct{} // holds one: whoever put it there may write the row
+	turn  chan struct{} // holds one, while a caller may write the row
 	shown atomic.Pointer[State]
 }
 
@@ -68,51 +76,20 @@ func (c *Canary) Step(ctx context.Context) error {
 	return nil
 }
 
-// take waits for the turn to write the row, which those who wait have in their
-// order, until ctx ends.
-func (c *Canary) take(ctx context.Context) (release func(), err error) {
-	select {
-	case c.turn <- struct{}{}:
-		return func() { <-c.turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: waiting for the canary: %w", store.ErrUnavailable, ctx.Err())
-	}
-}
-
 // round reads and counts one batch, and reports whether there is more.
 func (c *Canary) round(ctx context.Context) (more bool, err error) {
-	release, err := c.take(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	var s *State
-	var entries []audit.Entry
-	err = c.Store.View(ctx, func(tx *store.Tx) error {
-		if s, err = load(tx); err != nil {
-			return err
+	err = c.change(ctx, func(s *State, entries []audit.Entry) ([]audit.Entry, bool, error) {
+		now, believed := c.Now()
+		changed := s.Pause(now, believed) || len(entries) > 0
+		var out []audit.Entry
+		for _, e := range entries {
+			out = append(out, s.Take(c.Rules, c.Back, e)...)
 		}
-		entries, err = audit.After(tx, s.Cursor, batch)
-		return err
+		if more = len(entries) == batch; !more && believed {
+			out = append(out, s.Pass(c.Rules, c.Back, now)...)
+		}
+		return out, changed || len(out) > 0, nil
 	})
-	if err != nil {
-		return false, err
-	}
-	now, believed := c.Now()
-	changed := s.Pause(now, believed) || len(entries) > 0
-	var out []audit.Entry
-	for _, e := range entries {
-		out = append(out, s.Take(c.Rules, c.Back, e)...)
-	}
-	if more = len(entries) == batch; !more && believed {
-		out = append(out, s.Pass(c.Rules, c.Back, now)...)
-	}
-	if changed || len(out) > 0 {
-		err = c.write(ctx, s, out)
-	}
-	if err == nil {
-		c.shown.Store(s)
-	}
 	return more, err
 }
 
@@ -120,22 +97,44 @@ func (c *Canary) round(ctx context.Context) (more bool, err error) {
 // refuses, as UnknownTarget, where none stands, and waits for no more than one
 // batch of a Step. Other errors are those of the store and of ctx.
 func (c *Canary) Accept(ctx context.Context, by string, change int64) error {
-	release, err := c.take(ctx)
-	if err != nil {
-		return err
+	return c.change(ctx, func(s *State, _ []audit.Entry) ([]audit.Entry, bool, error) {
+		now, _ := c.Now()
+		out, ok := s.Accept(now, by, change)
+		if !ok {
+			return nil, false, op.Refuse(op.UnknownTarget, "no alert about the change of entry %d stands", change).
+				WithHint("gated status shows what the canary found")
+		}
+		return out, true, nil
+	})
+}
+
+// change reads the state and what the log has behind it, has do think about them
+// outside any transaction, and stores the state and the entries that do returns as
+// one, if do says that something changed. Those who call it have their turns in
+// their order; it waits for its own until ctx ends.
+func (c *Canary) change(ctx context.Context, do func(*State, []audit.Entry) (out []audit.Entry, changed bool, err error)) error {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: waiting for the canary: %w", store.ErrUnavailable, ctx.Err())
 	}
-	defer release()
 	var s *State
-	err = c.Store.View(ctx, func(tx *store.Tx) (err error) { s, err = load(tx); return err })
+	var entries []audit.Entry
+	err := c.Store.View(ctx, func(tx *store.Tx) (err error) {
+		if s, err = load(tx); err == nil {
+			entries, err = audit.After(tx, s.Cursor, batch)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	now, _ := c.Now()
-	out, ok := s.Accept(now, by, change)
-	if !ok {
-		return op.Refuse(op.UnknownTarget, "no alert about the change of entry %d stands", change).WithHint("gated status shows what the canary found")
+	out, changed, err := do(s, entries)
+	if err == nil && changed {
+		err = c.write(ctx, s, out)
 	}
-	if err = c.write(ctx, s, out); err == nil {
+	if err == nil {
 		c.shown.Store(s)
 	}
 	return err

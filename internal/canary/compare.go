@@ -7,88 +7,48 @@ import (
 	"time"
 )
 
-// tally counts decisions.
+// tally counts decisions by their sort.
 type tally struct {
-	planned, pending, refused, approved, denied int
-	waits                                       []int64 // seconds to approve
+	of    map[Sort]int
+	waits []int64 // seconds to approve
 }
 
-func (t tally) answers() int { return t.planned + t.pending + t.refused }
+func (t tally) answers() int { return t.of[Planned] + t.of[Pending] + t.of[Refused] }
 
-// add counts what another tally counts as well.
-func (t *tally) add(o tally) {
-	t.planned, t.pending, t.refused = t.planned+o.planned, t.pending+o.pending, t.refused+o.refused
-	t.approved, t.denied = t.approved+o.approved, t.denied+o.denied
-	t.waits = append(t.waits, o.waits...)
-}
-
-// side is what was decided about each caller, before or since, and the sum.
-type side struct {
-	by  map[string]tally
-	all tally
-}
-
-func tallies(list []Decision) side {
-	out := side{by: map[string]tally{}}
+// count tallies what was decided about all callers but these.
+func count(list []Decision, but ...string) tally {
+	t := tally{of: map[Sort]int{}}
 	for _, d := range list {
-		t := out.by[d.By]
-		switch d.Sort {
-		case Planned:
-			t.planned++
-		case Pending:
-			t.pending++
-		case Refused:
-			t.refused++
-		case Approved:
-			t.approved++
+		if slices.Contains(but, d.By) {
+			continue
+		}
+		t.of[d.Sort]++
+		if d.Sort == Approved {
 			t.waits = append(t.waits, d.Wait)
-		case Denied:
-			t.denied++
-		}
-		out.by[d.By] = t
-	}
-	for _, t := range out.by {
-		out.all.add(t)
-	}
-	return out
-}
-
-// without is the sum over all callers but these, each named once.
-func (c side) without(names ...string) tally {
-	sum, waits := c.all, false
-	for _, name := range names {
-		t := c.by[name]
-		sum.planned, sum.pending, sum.refused = sum.planned-t.planned, sum.pending-t.pending, sum.refused-t.refused
-		sum.approved, sum.denied = sum.approved-t.approved, sum.denied-t.denied
-		waits = waits || len(t.waits) > 0
-	}
-	if !waits {
-		return sum
-	}
-	sum.waits = nil
-	for name, t := range c.by {
-		if !slices.Contains(names, name) {
-			sum.waits = append(sum.waits, t.waits...)
 		}
 	}
-	return sum
+	return t
 }
 
-// loudest is who made the most of the answers; of several, the first by name.
-func (c side) loudest() (who string) {
-	most := -1
-	for _, name := range slices.Sorted(maps.Keys(c.by)) {
-		if n := c.by[name].answers(); n > most {
-			who, most = name, n
+// callers counts the answers to each caller that a decision is about.
+func callers(list []Decision) map[string]int {
+	by := map[string]int{}
+	for _, d := range list {
+		n := 0
+		if d.Sort.answers() {
+			n = 1
 		}
+		by[d.By] += n
 	}
-	return who
+	return by
 }
 
-// half reports whether a caller made at least half of the answers.
-func (c side) half(name string) bool {
-	all := c.all.answers()
-	return all > 0 && 2*c.by[name].answers() >= all
+// halves reports whether a caller made at least half of the answers of either side.
+func halves(base, recent []Decision) func(name string) bool {
+	was, is, before, since := callers(base), callers(recent), Answers(base), Answers(recent)
+	return func(name string) bool {
+		return before > 0 && since > 0 && 2*was[name] >= before && 2*is[name] >= since
+	}
 }
 
 // shift is one thing that differs by more than noise.
@@ -102,17 +62,13 @@ type shift struct {
 // than the minimum is not compared.
 func shifts(was, is tally, r Rules) []shift {
 	var out []shift
-	for _, c := range []struct {
-		what           string
-		x0, n0, x1, n1 int
-	}{
-		{"refused", was.refused, was.answers(), is.refused, is.answers()},
-		{"pending", was.pending, was.answers(), is.pending, is.answers()},
-		{"approved", was.approved, was.approved + was.denied, is.approved, is.approved + is.denied},
-	} {
-		if c.n0 >= r.Minimum && c.n1 >= r.Minimum && differ(c.x0, c.n0, c.x1, c.n1, r.Floor) {
-			out = append(out, shift{c.what, c.x1*c.n0 > c.x0*c.n1,
-				fmt.Sprintf("%s %d of %d, before %d of %d", c.what, c.x1, c.n1, c.x0, c.n0)})
+	for _, what := range []Sort{Refused, Pending, Approved} {
+		x0, x1, n0, n1 := was.of[what], is.of[what], was.answers(), is.answers()
+		if what == Approved {
+			n0, n1 = x0+was.of[Denied], x1+is.of[Denied]
+		}
+		if n0 >= r.Minimum && n1 >= r.Minimum && differ(x0, n0, x1, n1, r.Floor) {
+			out = append(out, shift{string(what), x1*n0 > x0*n1, fmt.Sprintf("%s %d of %d, before %d of %d", what, x1, n1, x0, n0)})
 		}
 	}
 	if len(was.waits) >= r.Minimum && len(is.waits) >= r.Minimum {
@@ -152,21 +108,20 @@ func seconds(n int64) string { return (time.Duration(n) * time.Second).String() 
 
 // robust returns the shifts among all callers but left that are there whichever
 // further one is left out: what one caller does is not the gate's doing. The
-// exception is who made at least half of the answers before and since: what
+// exception is a caller of at least half of the answers before and since: what
 // happens to that one happens to the gate.
-func robust(was, is side, left []string, r Rules) []shift {
-	all := shifts(was.without(left...), is.without(left...), r)
-	names := maps.Clone(was.by)
-	maps.Copy(names, is.by)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+func robust(base, recent []Decision, left []string, r Rules) []shift {
+	all := shifts(count(base, left...), count(recent, left...), r)
+	names, half := callers(base), halves(base, recent)
+	maps.Copy(names, callers(recent))
+	for name := range names {
 		if len(all) == 0 {
 			break
 		}
-		if slices.Contains(left, name) || was.half(name) && is.half(name) {
-			continue
+		if !half(name) {
+			out := append([]string{name}, left...)
+			all = common(all, shifts(count(base, out...), count(recent, out...), r))
 		}
-		out := append([]string{name}, left...)
-		all = common(all, shifts(was.without(out...), is.without(out...), r))
 	}
 	return all
 }
@@ -178,26 +133,33 @@ func common(a, b []shift) []shift {
 	})
 }
 
-// found returns what differs: among everybody, or, so that nobody hides what
-// happens to the others, among all but the loudest.
+// found returns what differs: among all callers, or, so that no caller hides what
+// happens to the others, among all but the one with the most answers since; of
+// several, the first by name.
 func found(base, recent []Decision, r Rules) []shift {
-	was, is := tallies(base), tallies(recent)
-	if out := robust(was, is, nil, r); len(out) > 0 {
+	if out := robust(base, recent, nil, r); len(out) > 0 {
 		return out
 	}
-	return robust(was, is, []string{is.loudest()}, r)
+	loudest, most := "", -1
+	for name, n := range callers(recent) {
+		if n > most || n == most && name < loudest {
+			loudest, most = name, n
+		}
+	}
+	return robust(base, recent, []string{loudest}, r)
 }
 
 // enough reports whether a difference of answers could have been found: what is
 // left without any one caller is still the minimum, before and since.
 func enough(base, recent []Decision, r Rules) bool {
-	was, is := tallies(base), tallies(recent)
-	for _, s := range []side{was, is} {
-		if s.all.answers() < r.Minimum {
+	half := halves(base, recent)
+	for _, list := range [][]Decision{base, recent} {
+		all := Answers(list)
+		if all < r.Minimum {
 			return false
 		}
-		for name, t := range s.by {
-			if !(was.half(name) && is.half(name)) && s.all.answers()-t.answers() < r.Minimum {
+		for name, n := range callers(list) {
+			if !half(name) && all-n < r.Minimum {
 				return false
 			}
 		}

@@ -37,7 +37,7 @@ func TestItLooksAtFixedNumbers(t *testing.T) {
 // TestTheTimeToApprove has to differ by a factor and by a length.
 func TestTheTimeToApprove(t *testing.T) {
 	waits := func(seconds int64) tally {
-		t := tally{approved: 30}
+		t := tally{of: map[Sort]int{Approved: 30}}
 		for range 30 {
 			t.waits = append(t.waits, seconds)
 		}

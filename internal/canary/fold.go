@@ -3,6 +3,7 @@ package canary
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 
 	"gated/internal/audit"
@@ -30,7 +31,7 @@ func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
 	if !counts || !s.Paused.IsZero() || s.over(r, d) {
 		return out
 	}
-	s.Recent = s.counted().keep(s.Recent, d, r.Decisions)
+	s.Recent = keep(s.Recent, d, r.Decisions)
 	if d.Sort.answers() {
 		out = append(out, s.look(r, back, e.Time)...)
 	}
@@ -120,12 +121,56 @@ func elsewhere(what string) bool {
 	return line && !strings.HasPrefix(path, "v1/jobs") && !strings.HasPrefix(path, "v1/requests")
 }
 
-// track remembers who asked for a step and when.
+// track remembers who asked for a step and when. Without room the oldest goes.
 func (s *State) track(e audit.Entry, waits bool) {
 	if e.Step == "" {
 		return
 	}
-	s.under(e.Step, step{By: caller(e.By), Since: e.Time.Unix(), Waits: waits})
+	if s.Steps == nil {
+		s.Steps = map[string]step{}
+	}
+	s.Steps[e.Step] = step{By: caller(e.By), Since: e.Time.Unix(), Waits: waits}
+	for len(s.Steps) > maxSteps {
+		oldest := e.Step
+		for id, o := range s.Steps {
+			if since := s.Steps[oldest].Since; o.Since < since || o.Since == since && id < oldest {
+				oldest = id
+			}
+		}
+		delete(s.Steps, oldest)
+	}
+}
+
+// keep adds a decision, of at most that many answers and as many other decisions.
+// The oldest goes; but where one caller has more than half, that one's oldest, so
+// that no caller drives out what others did.
+func keep(list []Decision, d Decision, most int) []Decision {
+	list = append(list, d)
+	all, own := share(list, d)
+	for ; all > most; all-- {
+		mine := 2*own > most
+		i := slices.IndexFunc(list, func(o Decision) bool { return o.Sort.answers() == d.Sort.answers() && (!mine || o.By == d.By) })
+		if list[i].By == d.By {
+			own--
+		}
+		list = slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+// share counts the decisions that answer a caller as d does, or do not as d does
+// not: of all callers, and of the one of d.
+func share(list []Decision, d Decision) (all, own int) {
+	for _, o := range list {
+		if o.Sort.answers() != d.Sort.answers() {
+			continue
+		}
+		all++
+		if o.By == d.By {
+			own++
+		}
+	}
+	return all, own
 }
 
 // over reports whether a caller has half of the window already and is none of
@@ -134,11 +179,11 @@ func (s *State) over(r Rules, d Decision) bool {
 	if s.Watch == nil || s.Watch.Verdict != "" {
 		return false
 	}
-	own, before := 0, s.before(d.By)
-	if c := s.counted().by[d.By]; c != nil {
-		own = c.n[d.class()]
+	if _, own := share(s.Recent, d); own < s.size(r)/2 {
+		return false
 	}
-	return 2*before < s.Watch.Before && own >= s.size(r)/2
+	_, before := share(s.Watch.Base, Decision{By: d.By, Sort: Planned})
+	return 2*before < s.Watch.Before
 }
 
 // size is how many answers the window has: as many as there were before, twice

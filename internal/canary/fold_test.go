@@ -146,8 +146,8 @@ func TestAFloodBeforeTheChange(t *testing.T) {
 	w.planned("uid:1", 150)
 	w.planned("uid:2", 150)
 	w.refused("uid:3", 1000)
-	own := tallies(w.state.Recent)
-	require.Equal(t, 100, own.by["uid:3"].answers())
+	own := callers(w.state.Recent)
+	require.Equal(t, 100, own["uid:3"])
 	require.Equal(t, 200, Answers(w.state.Recent))
 }
 

@@ -55,7 +55,7 @@ func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
 	w := *s.Watch
 	changed := w.Was.Changed(s.Known)
 	if len(changed) == 0 {
-		s.Recent, s.recent = slices.Clone(w.Base), nil // it is decided as before
+		s.Recent = slices.Clone(w.Base) // it is decided as before
 		return s.end(e.Time, fmt.Sprintf("entry %d takes the change back", e.Seq))
 	}
 	if w.Verdict == "" && Answers(s.Recent) == 0 { // one change in several entries
@@ -70,7 +70,7 @@ func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
 func (s *State) begin(r Rules, e audit.Entry, was Identity, base []Decision) []audit.Entry {
 	w := Watch{Change: e.Seq, At: e.Time, Changed: was.Changed(s.Known), Was: was, Is: s.Known, Base: slices.Clone(base), Before: Answers(base),
 		Until: e.Time.Add(time.Duration(r.Days) * 24 * time.Hour)}
-	s.Watch, s.Recent, s.recent = &w, nil, nil
+	s.Watch, s.Recent = &w, nil
 	if w.Before < r.Minimum {
 		return s.verdict(Expired, e.Time, fmt.Sprintf("%d decisions before the change are too few to compare with, %d would do", w.Before, r.Minimum))
 	}
@@ -109,7 +109,7 @@ func (s *State) look(r Rules, back Back, at time.Time) []audit.Entry {
 	if w == nil || w.Verdict != "" {
 		return nil
 	}
-	n, size := s.counted().all.n[0], s.size(r)
+	n, size := Answers(s.Recent), s.size(r)
 	if n < size && (n < r.Minimum || (n-r.Minimum)%max(size/looks, 1) != 0) {
 		return nil
 	}

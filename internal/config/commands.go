@@ -1,8 +1,10 @@
 package config
 
 import (
-	"sort"
-	"strconv"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"gated/internal/driver/command/catalogue"
@@ -10,38 +12,83 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// entries reads the catalogue of commands; nil where there is none.
-func entries(m *strictyaml.Map) map[string]catalogue.Entry {
-	var out map[string]catalogue.Entry
-	for _, name := range m.Keys() {
-		v := m.Get(name).Named("command " + name)
-		if op.CheckName(name) != nil {
-			v.Fail("%q is not a command's name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", name)
+// program reads what a guest may run: a program and its arguments.
+func program(v strictyaml.Value) []string {
+	argv := words(v)
+	if len(argv) > 0 && (!filepath.IsAbs(argv[0]) || filepath.Clean(argv[0]) != argv[0]) {
+		v.List()[0].Fail("the program %q is not an absolute path without . and .. and double slashes", argv[0])
+	}
+	return argv
+}
+
+// patterns reads patterns over guests' names; none would leave no guest.
+func patterns(v strictyaml.Value) []string {
+	out := words(v)
+	for i, s := range out {
+		if op.CheckName(strings.NewReplacer("*", "x", "?", "x").Replace(s)) != nil {
+			v.List()[i].Fail("%q is no pattern over guests' names: tmp-*, db?", s)
 		}
-		if out == nil {
-			out = map[string]catalogue.Entry{}
-		}
-		out[name] = entry(v.Map())
 	}
 	return out
 }
 
-func entry(m *strictyaml.Map) catalogue.Entry {
+// words reads a list of texts that is not empty; of nothing it is nil.
+func words(v strictyaml.Value) []string {
+	var out []string
+	for _, e := range v.List() {
+		out = append(out, e.Text())
+	}
+	if v.IsList() && len(out) == 0 {
+		v.Fail("the list is empty")
+	}
+	return out
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func environment(v strictyaml.Value) map[string]string {
+	out := map[string]string{}
+	for k, e := range v.Each() {
+		if !variable.MatchString(k) {
+			e.Fail("%q is not a variable's name ([A-Za-z_][A-Za-z0-9_]*)", k)
+		}
+		out[k] = e.Text()
+	}
+	return out
+}
+
+// entries reads the catalogue of commands; nil where there is none.
+func entries(m strictyaml.Value) (out map[string]catalogue.Entry) {
+	for k, v := range m.Each() {
+		checkName(v, k)
+		if out == nil {
+			out = map[string]catalogue.Entry{}
+		}
+		out[k] = entry(v)
+	}
+	return out
+}
+
+func entry(m strictyaml.Value) catalogue.Entry {
 	argv, probe := m.Need("argv"), m.Get("probe")
 	e := catalogue.Entry{
 		Argv:         words(argv),
 		Probe:        words(probe),
-		Dir:          path(m.Get("dir")),
-		Env:          environment(m.Map("env")),
-		User:         accountOrNumber(m.Get("user")),
+		Env:          environment(m.Get("env")),
 		Timeout:      duration(m.Get("timeout"), catalogue.DefaultTimeout, catalogue.MinTimeout, catalogue.MaxTimeout),
 		ProbeTimeout: duration(m.Get("probe_timeout"), catalogue.DefaultProbeTimeout, time.Second, catalogue.MaxProbeTimeout),
 		Output:       catalogue.MaxOutput,
-		Benign:       m.Bool("benign"),
-		Params:       params(m.Map("params")),
+		Benign:       m.Get("benign").Bool(),
+		Params:       params(m.Get("params")),
 	}
-	if m.Has("output") {
-		e.Output = int(m.Int("output", catalogue.MinOutput, catalogue.MaxOutput))
+	if v := m.Get("dir"); v.Present() {
+		e.Dir = path(v)
+	}
+	if v := m.Get("user"); v.Present() {
+		e.User = account(v)
+	}
+	if v := m.Get("output"); v.Present() {
+		e.Output = int(v.Int(catalogue.MinOutput, catalogue.MaxOutput))
 	}
 	fault, inProbe := e.Check()
 	if fault == nil || !m.Sound() {
@@ -58,45 +105,13 @@ func entry(m *strictyaml.Map) catalogue.Entry {
 	return e
 }
 
-// words reads a template; of nothing it is nil.
-func words(v strictyaml.Value) []string {
-	var out []string
-	for _, e := range v.List() {
-		out = append(out, e.Named("a word").String())
-	}
-	if v.IsList() && len(out) == 0 {
-		v.Fail("the list is empty")
-	}
-	return out
-}
-
-func environment(m *strictyaml.Map) map[string]string {
-	out := map[string]string{}
-	for _, k := range m.Keys() {
-		v := m.Get(k).Named("variable " + k)
-		if !variable(k) {
-			v.Fail("%q is not a variable's name ([A-Za-z_][A-Za-z0-9_]*)", k)
-		}
-		out[k] = v.String()
-	}
-	return out
-}
-
-func accountOrNumber(v strictyaml.Value) string {
-	if v.IsInt() {
-		return strconv.FormatInt(v.Int(0, 1<<32-2), 10)
-	}
-	return account(v)
-}
-
-func params(m *strictyaml.Map) map[string]catalogue.Param {
+func params(m strictyaml.Value) map[string]catalogue.Param {
 	out := map[string]catalogue.Param{}
-	for _, name := range m.Keys() {
-		v := m.Get(name).Named("parameter " + name)
-		if why := catalogue.CheckParamName(name); why != "" {
+	for k, v := range m.Each() {
+		if why := catalogue.CheckParamName(k); why != "" {
 			v.Fail("%s", why)
 		}
-		out[name] = param(v.Map())
+		out[k] = param(v)
 	}
 	if len(out) > op.MaxParams {
 		m.Fail("there are %d parameters, more than %d", len(out), op.MaxParams)
@@ -105,18 +120,17 @@ func params(m *strictyaml.Map) map[string]catalogue.Param {
 }
 
 // param reads what its type has a word for; any other key is unknown.
-func param(m *strictyaml.Map) catalogue.Param {
+func param(m strictyaml.Value) catalogue.Param {
 	kind := m.Need("type")
-	p := catalogue.Param{Type: catalogue.Type(kind.String())}
+	p := catalogue.Param{Type: catalogue.Type(kind.Text())}
 	switch p.Type {
 	case catalogue.String:
-		p.Pattern, p.Max = m.Need("pattern").String(), catalogue.DefaultLength
-		if m.Has("max") {
-			p.Max = m.Int("max", 1, catalogue.MaxLength)
+		p.Pattern, p.Max = m.Need("pattern").Text(), catalogue.DefaultLength
+		if v := m.Get("max"); v.Present() {
+			p.Max = v.Int(1, catalogue.MaxLength)
 		}
 	case catalogue.Integer:
-		p.Min = m.Need("min").Int(-op.MaxInt, op.MaxInt)
-		p.Max = m.Need("max").Int(-op.MaxInt, op.MaxInt)
+		p.Min, p.Max = m.Need("min").Int(-op.MaxInt, op.MaxInt), m.Need("max").Int(-op.MaxInt, op.MaxInt)
 	case catalogue.Enum:
 		p.Values = words(m.Need("values"))
 	case catalogue.Path:
@@ -128,14 +142,26 @@ func param(m *strictyaml.Map) catalogue.Param {
 	return p
 }
 
-// harmless names the commands of the catalogue that lose nothing.
-func harmless(entries map[string]catalogue.Entry) []string {
-	var out []string
-	for name, e := range entries {
-		if e.Benign {
-			out = append(out, name)
+// allowed returns, for the policy, the commands that guests may run, sorted, the
+// patterns of those that are not for all guests, and the commands that lose nothing,
+// sorted.
+func (c Config) allowed() (names []string, guests map[string][]string, benign []string) {
+	names = []string{}
+	for k, command := range c.Local.Commands {
+		names = append(names, k)
+		if len(command.Guests) > 0 {
+			if guests == nil {
+				guests = map[string][]string{}
+			}
+			guests[k] = command.Guests
 		}
 	}
-	sort.Strings(out)
-	return out
+	for k, e := range c.Commands {
+		if e.Benign {
+			benign = append(benign, k)
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(benign)
+	return names, guests, benign
 }

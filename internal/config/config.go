@@ -5,6 +5,9 @@ package config
 
 import (
 	"errors"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"gated/internal/driver/command/catalogue"
@@ -13,65 +16,50 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// Defaults of what the file does not say.
-const (
-	DefaultTrashKeep = 24 * time.Hour
-	DefaultStopGrace = 10 * time.Second
-	DefaultInterval  = 30 * time.Second
-	DefaultWorkers   = 4
-
-	DefaultJournalQuota = 128 // MiB
-	DefaultSnapshots    = 32
-
-	DefaultCanaryDecisions = 200
-	DefaultCanaryDays      = 7
-	DefaultCanaryMinimum   = 30
-	DefaultCanaryFloor     = 20
-)
-
 // Config is a parsed gated.yaml with every default filled in, but for paths and
-// uids that depend on where and as whom the daemon runs.
+// uids that depend on where and as whom the daemon runs. The tags say how fill
+// reads each field.
 type Config struct {
-	Host       string
-	SingleUser bool // agents run under the daemon's own uid: isolation is none
+	Host       string `yaml:"host,needed" is:"host"`
+	SingleUser bool   `yaml:"single_user"` // agents run under the daemon's own uid: isolation is none
 
-	Socket      string // an absolute path; empty means the default
-	SocketGroup string // empty means the default
+	Socket      string `yaml:"socket" is:"path"`       // an absolute path; empty means the default
+	SocketGroup string `yaml:"socket_group" is:"name"` // empty means the default
 
 	AnySubmitter bool     // any who may connect may submit jobs
 	Submitters   []uint32 // who may, where not any
-	Operators    []uint32 // who may put desired state, beside root
+	Operators    []uint32 `yaml:"operators" is:"uids"` // who may put desired state, beside root
 
-	Local     Local
-	Libvirt   *Libvirt // nil means none
-	Proxmox   *Proxmox // nil means none
+	Local     Local    `yaml:"local"`
+	Libvirt   *Libvirt `yaml:"libvirt"` // nil means none
+	Proxmox   *Proxmox `yaml:"proxmox"` // nil means none
 	HasLocal  bool     // the file has the section; see GuestBackends
-	NewGuests string   // one of GuestBackends: in which guests are made
+	NewGuests string   `yaml:"new_guests"` // one of GuestBackends: in which guests are made
 
-	Desired Desired
-	Hub     *Hub          // nil means none
+	Desired Desired       `yaml:"desired"`
+	Hub     *Hub          `yaml:"hub"` // nil means none
 	Policy  policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
-	Limits  Limits
-	Workers int // targets that are worked on side by side
-	Canary  Canary
-	Unseen  bool // paths may be reserved in directories that the daemon cannot see
+	Limits  Limits        `yaml:"limits"`
+	Workers int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on side by side
+	Canary  Canary        `yaml:"canary"`
+	Unseen  bool          `yaml:"reservations.unseen" is:"unseen"` // paths may be reserved where the daemon cannot see
 
 	// Commands is the operator's catalogue of commands; nil means no command driver.
 	Commands map[string]catalogue.Entry
 
 	// RevocationFile lists keys that count no more, an absolute path. If it is
 	// named here, it must be there; empty means DIR/revoked, which need not.
-	RevocationFile string
+	RevocationFile string `yaml:"revocation_file" is:"path"`
 }
 
 // Local configures the local driver.
 type Local struct {
-	Root      string // an absolute path; empty means DIR/guests
-	TrashKeep time.Duration
-	StopGrace time.Duration
-	Cgroup    string // an absolute path; empty means no limits by cgroup
-	Commands  map[string]Command
-	GuestUIDs UIDs
+	Root      string             `yaml:"root" is:"path"` // an absolute path; empty means DIR/guests
+	TrashKeep time.Duration      `yaml:"trash_keep" is:"time 1s 8784h" or:"24h"`
+	StopGrace time.Duration      `yaml:"stop_grace" is:"time 1s 1h" or:"10s"`
+	Cgroup    string             `yaml:"cgroup" is:"path"` // an absolute path; empty means no limits by cgroup
+	Commands  map[string]Command `yaml:"commands"`
+	GuestUIDs UIDs               `yaml:"guest_uids" is:"range"`
 }
 
 // UIDs is a range of uids, both ends included. The zero value is none.
@@ -79,35 +67,102 @@ type UIDs struct{ First, Last uint32 }
 
 // Command is what a guest may run, by name.
 type Command struct {
-	Argv []string // the first is an absolute path; nothing is expanded
-	User string   // a name or a number; empty means the daemon's own
-	Env  map[string]string
+	Argv []string          `yaml:"argv,needed" is:"program"` // the first is an absolute path; nothing is expanded
+	User string            `yaml:"user" is:"user"`           // a name or a number; empty means the daemon's own
+	Env  map[string]string `yaml:"env" is:"variables"`
 	// Guests are patterns over the names of the guests that may run it, in which *
 	// stands for any text and ? for one letter; none: all may.
-	Guests []string
+	Guests []string `yaml:"guests" is:"patterns"`
 }
 
 // Desired says where desired state comes from.
 type Desired struct {
-	Dir      string // an absolute path; empty means the API
-	Interval time.Duration
+	Dir      string        `yaml:"dir" is:"path"` // an absolute path; empty means the API
+	Interval time.Duration `yaml:"interval" is:"time 1s 24h" or:"30s"`
 }
 
 // Limits bound what one requester may have the gate keep, and keep disk space for
-// signed work.
+// signed work. The file has the sizes in MiB.
 type Limits struct {
-	JournalQuota int64 // bytes that are written for one uid, or one desired set, in an hour
-	Snapshots    int   // of one guest, taken for one uid or one desired set
-	KeepFree     int64 // bytes of free disk below which only signed work goes on; -1: a part of the disk
-	Reserve      int64 // bytes of the file that is given back to signed work; -1: a part of the disk
+	// Bytes that are written for one uid, or one desired set, in an hour.
+	JournalQuota int64 `yaml:"journal_quota" is:"MiB 1 1048576" or:"128"`
+	// Snapshots of one guest, taken for one uid or one desired set.
+	Snapshots int `yaml:"snapshots_per_guest" is:"int 1 10000" or:"32"`
+	// Bytes of free disk below which only signed work goes on; -1: a part of the disk.
+	KeepFree int64 `yaml:"keep_free" is:"MiB 0 1048576"`
+	// Bytes of the file that is given back to signed work; -1: a part of the disk.
+	Reserve int64 `yaml:"reserve" is:"MiB 0 65536"`
 }
 
 // Canary says how the gate watches its own decisions after a change.
 type Canary struct {
-	Decisions int // that a window has at most: 20 to 1000, and twice Minimum at least
-	Days      int // that a window lasts at most: 1 to 30
-	Minimum   int // decisions without which nothing is compared: 10 to 500
-	Floor     int // percentage points below which a difference is noise: 5 to 50
+	Decisions int `yaml:"decisions" is:"int 20 1000" or:"200"` // that a window has at most, and twice Minimum at least
+	Days      int `yaml:"days" is:"int 1 30" or:"7"`           // that a window lasts at most
+	Minimum   int `yaml:"minimum" is:"int 10 500" or:"30"`     // decisions without which nothing is compared
+	Floor     int `yaml:"floor" is:"int 5 50" or:"20"`         // percentage points below which a difference is noise
+}
+
+// Hub says where desired state is polled from. What a hub says is a wish.
+type Hub struct {
+	URL       string        `yaml:"url,needed" is:"hub"`                // https, or http to this machine
+	CA        string        `yaml:"ca" is:"path"`                       // an absolute path; empty: the system's CAs
+	TokenFile string        `yaml:"token_file" is:"path"`               // an absolute path; empty means none
+	Interval  time.Duration `yaml:"interval" is:"time 1s 24h" or:"30s"` // between two polls
+	Timeout   time.Duration `yaml:"timeout" is:"time 1s 5m" or:"30s"`   // of one exchange as a whole
+	Report    time.Duration `yaml:"report" is:"time 1s 24h" or:"10m"`   // between two reports of the same
+}
+
+// Libvirt says which libvirtd has guests, and what new ones are made of.
+type Libvirt struct {
+	Socket    string                     `yaml:"socket" is:"path" or:"/run/libvirt/libvirt-sock"`
+	Pool      string                     `yaml:"pool" is:"name" or:"default"`
+	StopGrace time.Duration              `yaml:"stop_grace" is:"time 1s 1h" or:"30s"`
+	Timeout   time.Duration              `yaml:"timeout" is:"time 1s 10m" or:"30s"` // of one call
+	Templates map[string]LibvirtTemplate `yaml:"templates"`
+}
+
+// LibvirtTemplate is what a guest is made of. Sizes are in MiB.
+type LibvirtTemplate struct {
+	Memory  int64  `yaml:"memory" is:"int 1 67108864" or:"1024"`
+	CPUs    int64  `yaml:"cpus" is:"int 1 4096" or:"1"`
+	Disk    int64  `yaml:"disk" is:"int 1 1073741824" or:"10240"`
+	Format  string `yaml:"format" is:"of qcow2 raw" or:"qcow2"`
+	Pool    string `yaml:"pool" is:"name"`
+	Network string `yaml:"network" is:"name"` // empty means none
+	Type    string `yaml:"type" is:"of kvm qemu" or:"kvm"`
+	Machine string `yaml:"machine" is:"name"` // empty means the emulator's default
+	Image   string `yaml:"image" is:"name"`   // a volume of the pool; empty means an empty disk
+}
+
+// Proxmox says which Proxmox VE cluster has guests, whom to trust as it, and what
+// new ones are made of.
+type Proxmox struct {
+	URL         string `yaml:"url,needed" is:"https"`
+	TokenFile   string `yaml:"token_file,needed" is:"path"`
+	Fingerprint string `yaml:"fingerprint" is:"fingerprint"` // SHA-256 of the server's certificate, or
+	CAFile      string `yaml:"ca_file" is:"path"`            // an absolute path; one of the two is empty
+
+	Node          string                     `yaml:"node" is:"name"`                              // empty: new guests are clones alone
+	Pool          string                     `yaml:"pool" is:"name"`                              // empty: none
+	Storage       string                     `yaml:"storage" is:"name"`                           // of new disks; empty: none
+	BackupStorage string                     `yaml:"backup_storage" is:"name"`                    // empty: no backups
+	First         int64                      `yaml:"vmids.first" is:"int 100 999999999" or:"100"` // vmids of new guests
+	Last          int64                      `yaml:"vmids.last" is:"int 100 999999999" or:"999999999"`
+	StopGrace     time.Duration              `yaml:"stop_grace" is:"time 1s 1h" or:"1m"`
+	Timeout       time.Duration              `yaml:"timeout" is:"time 1s 10m" or:"30s"` // of one request
+	Templates     map[string]ProxmoxTemplate `yaml:"templates"`
+}
+
+// ProxmoxTemplate is what a guest is made of.
+type ProxmoxTemplate struct {
+	Kind         string `yaml:"kind" is:"of qemu lxc" or:"qemu"`
+	Clone        int64  `yaml:"clone" is:"int 100 999999999"` // a vmid; 0 means that it is no clone
+	OSTemplate   string `yaml:"ostemplate"`
+	Disk         int64  `yaml:"disk" is:"int 1 1048576"` // in GiB
+	Storage      string `yaml:"storage" is:"name"`
+	Network      string `yaml:"network"`
+	OSType       string `yaml:"ostype" is:"name"`
+	Unprivileged bool   `yaml:"unprivileged" or:"true"`
 }
 
 // Parse reads b strictly; file names it in errors. Refusals are Malformed and
@@ -117,35 +172,15 @@ func Parse(file string, b []byte) (Config, error) {
 	if err != nil {
 		return Config{}, refusal(err)
 	}
-	c := Config{
-		Host:        host(m.Need("host")),
-		SingleUser:  m.Bool("single_user"),
-		Socket:      path(m.Get("socket")),
-		SocketGroup: account(m.Get("socket_group")),
-		Operators:   uids(m.Get("operators")),
-		Local:       local(m.Map("local")),
-		Libvirt:     libvirt(m),
-		Proxmox:     proxmox(m),
-		HasLocal:    m.Has("local"),
-		Desired:     desired(m.Map("desired")),
-		Policy:      tightened(file, m.Map("policy")),
-		Workers:     DefaultWorkers,
-		Canary:      canary(m.Map("canary")),
-		Commands:    entries(m.Map("commands")),
-
-		RevocationFile: path(m.Get("revocation_file")),
-	}
+	c := Config{HasLocal: m.Get("local").Present(), Limits: Limits{KeepFree: -1, Reserve: -1}}
+	fill(m, reflect.ValueOf(&c).Elem())
 	c.AnySubmitter, c.Submitters = submitters(m.Get("submitters"))
-	c.Hub = hub(m, c.Desired)
-	c.Unseen = unseen(m.Map("reservations").Get("unseen"))
-	limits := m.Map("limits")
-	if limits.Has("workers") {
-		c.Workers = int(limits.Int("workers", 1, 256))
+	c.Policy = tightened(file, m.Get("policy"))
+	c.Commands = entries(m.Get("commands"))
+	c.Policy.Commands, c.Policy.CommandGuests, c.Policy.Benign = c.allowed()
+	if m.Sound() {
+		c.together(m)
 	}
-	c.Limits = bounds(limits)
-	c.Policy.Commands, c.Policy.Benign = names(c.Local.Commands), harmless(c.Commands)
-	c.Policy.CommandGuests = forGuests(c.Local.Commands)
-	newGuests(m, &c) // every section was read
 	if err := m.Done(); err != nil {
 		return Config{}, refusal(err)
 	}
@@ -160,64 +195,77 @@ func refusal(err error) error {
 	return op.Refuse(op.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
 }
 
-func host(v strictyaml.Value) string {
-	s := v.String()
-	if s == "" || len(s) > 253 {
-		v.Fail("host has %d bytes, not 1 to 253", len(s))
+// together refuses values that do not go together, and sets the defaults that
+// depend on other values.
+func (c *Config) together(m strictyaml.Value) {
+	if c.Canary.Decisions < 2*c.Canary.Minimum {
+		m.Get("canary").Fail("decisions is %d, less than twice the minimum, %d", c.Canary.Decisions, c.Canary.Minimum)
 	}
-	return s
-}
-
-func local(m *strictyaml.Map) Local {
-	return Local{
-		Root:      path(m.Get("root")),
-		TrashKeep: duration(m.Get("trash_keep"), DefaultTrashKeep, time.Second, 366*24*time.Hour),
-		StopGrace: duration(m.Get("stop_grace"), DefaultStopGrace, time.Second, time.Hour),
-		Cgroup:    path(m.Get("cgroup")),
-		Commands:  commands(m.Map("commands")),
-		GuestUIDs: uidRange(m.Get("guest_uids")),
+	if c.Hub != nil && c.Desired.Dir != "" {
+		m.Get("hub").Fail("desired.dir and hub are both set, and desired state comes from one place")
 	}
-}
-
-func desired(m *strictyaml.Map) Desired {
-	return Desired{
-		Dir:      path(m.Get("dir")),
-		Interval: duration(m.Get("interval"), DefaultInterval, time.Second, 24*time.Hour),
+	if c.Hub != nil && c.Hub.CA != "" && strings.HasPrefix(c.Hub.URL, "http:") {
+		m.Get("hub").Get("ca").Fail("ca is for https, and the url is %s", c.Hub.URL)
 	}
-}
-
-// bounds reads what one requester may have the gate keep, and what of the disk is
-// kept for signed work. Sizes are in MiB in the file.
-func bounds(m *strictyaml.Map) Limits {
-	mebibytes := func(key string, otherwise, least, most int64) int64 {
-		if !m.Has(key) {
-			return otherwise
+	if c.Libvirt != nil {
+		for name, t := range c.Libvirt.Templates {
+			if t.Pool == "" {
+				t.Pool = c.Libvirt.Pool
+				c.Libvirt.Templates[name] = t
+			}
 		}
-		return m.Int(key, least, most) << 20
 	}
-	l := Limits{JournalQuota: mebibytes("journal_quota", DefaultJournalQuota<<20, 1, 1<<20), Snapshots: DefaultSnapshots,
-		KeepFree: mebibytes("keep_free", -1, 0, 1<<20), Reserve: mebibytes("reserve", -1, 0, 1<<16)}
-	if m.Has("snapshots_per_guest") {
-		l.Snapshots = int(m.Int("snapshots_per_guest", 1, 10_000))
+	if c.Proxmox != nil {
+		c.Proxmox.together(m.Get("proxmox"))
 	}
-	return l
+	v, names := m.Get("new_guests"), c.GuestBackends()
+	switch {
+	case v.Present() && !slices.Contains(names, c.NewGuests):
+		v.Fail("new_guests is %q, and the back ends are: %s", op.Shown(c.NewGuests), strings.Join(names, ", "))
+	case !v.Present() && len(names) > 1:
+		m.Fail("new_guests is missing: guests can be made in %s", strings.Join(names, ", "))
+	case !v.Present():
+		c.NewGuests = names[0]
+	}
 }
 
-func canary(m *strictyaml.Map) Canary {
-	number := func(key string, otherwise, least, most int64) int {
-		if !m.Has(key) {
-			return int(otherwise)
+func (p *Proxmox) together(s strictyaml.Value) {
+	if (p.Fingerprint == "") == (p.CAFile == "") {
+		s.Fail("proxmox needs one of fingerprint and ca_file, which say whom to trust")
+	}
+	if ids := s.Get("vmids"); ids.Present() && (!ids.Need("first").Present() || !ids.Need("last").Present() || p.First > p.Last) {
+		ids.Fail("vmids begin at %d and end before that, at %d", p.First, p.Last)
+	}
+	for name, m := range s.Get("templates").Each() {
+		switch t := p.Templates[name]; {
+		case t.Clone != 0 && (t.OSTemplate != "" || t.Disk != 0 || t.Network != "" || t.OSType != ""):
+			m.Fail("a clone has what its template has: only kind and storage go with it")
+		case t.Clone != 0:
+		case t.Disk == 0:
+			m.Fail("a template needs clone or disk")
+		case t.Storage == "" && p.Storage == "":
+			m.Fail("a new disk needs storage, here or for all")
+		case (t.OSTemplate != "") != (t.Kind == "lxc"):
+			m.Fail("a container is made of an ostemplate, and nothing else is")
+		case t.Kind == "lxc" && t.OSType != "":
+			m.Fail("ostype is for kind qemu")
 		}
-		return int(m.Int(key, least, most))
 	}
-	c := Canary{
-		Decisions: number("decisions", DefaultCanaryDecisions, 20, 1000),
-		Days:      number("days", DefaultCanaryDays, 1, 30),
-		Minimum:   number("minimum", DefaultCanaryMinimum, 10, 500),
-		Floor:     number("floor", DefaultCanaryFloor, 5, 50),
+}
+
+// GuestBackends returns the names of the back ends that have the gate's guests, at
+// least one, sorted: those whose sections are in the file, and local also where the
+// file has none of the others.
+func (c Config) GuestBackends() []string {
+	var out []string
+	if c.Libvirt != nil {
+		out = append(out, "libvirt")
 	}
-	if m.Sound() && c.Decisions < 2*c.Minimum {
-		m.Fail("decisions is %d, less than twice the minimum, %d", c.Decisions, c.Minimum)
+	if c.HasLocal || c.Libvirt == nil && c.Proxmox == nil {
+		out = append(out, "local")
 	}
-	return c
+	if c.Proxmox != nil {
+		out = append(out, "proxmox")
+	}
+	return out
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/config"
-	"gated/internal/op"
 )
 
 func TestHub(t *testing.T) {
@@ -54,8 +53,6 @@ func TestHubRefusals(t *testing.T) {
 		"hub: {url: \"https://h\", report: 25h}":        "is outside 1s to 24h",
 		"hub: x":                                        "",
 	} {
-		_, err := config.Parse("f", []byte("host: h\n"+src+"\n"))
-		require.ErrorIs(t, err, op.Malformed, "%s", src)
-		require.ErrorContains(t, err, want, "%s", src)
+		refused(t, "host: h\n"+src, want)
 	}
 }

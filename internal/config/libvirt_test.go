@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"testing"
@@ -6,23 +6,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/config"
 )
 
 func TestLibvirt(t *testing.T) {
-	c, err := Parse("gated.yaml", []byte("host: h\n"))
+	c, err := config.Parse("gated.yaml", []byte("host: h\n"))
 	require.NoError(t, err)
 	require.Nil(t, c.Libvirt)
 	require.Equal(t, []string{"local"}, c.GuestBackends())
 
-	c, err = Parse("gated.yaml", []byte("host: h\nlibvirt: {}\n"))
+	c, err = config.Parse("gated.yaml", []byte("host: h\nlibvirt: {}\n"))
 	require.NoError(t, err)
-	require.Equal(t, &Libvirt{Socket: DefaultLibvirtSocket, Pool: "default", StopGrace: 30 * time.Second, Timeout: 30 * time.Second,
-		Templates: map[string]LibvirtTemplate{}}, c.Libvirt)
+	require.Equal(t, &config.Libvirt{Socket: "/run/libvirt/libvirt-sock", Pool: "default", StopGrace: 30 * time.Second, Timeout: 30 * time.Second,
+		Templates: map[string]config.LibvirtTemplate{}}, c.Libvirt)
 	require.Equal(t, []string{"libvirt"}, c.GuestBackends())
 	require.Equal(t, "libvirt", c.NewGuests)
 
-	c, err = Parse("gated.yaml", []byte(`host: h
+	c, err = config.Parse("gated.yaml", []byte(`host: h
 libvirt:
   socket: /run/other/sock
   pool: fast
@@ -33,8 +33,8 @@ libvirt:
     small: {memory: 64, cpus: 2, disk: 16, format: raw, pool: slow, network: lan, type: qemu, machine: q35, image: base.qcow2}
 `))
 	require.NoError(t, err)
-	require.Equal(t, &Libvirt{Socket: "/run/other/sock", Pool: "fast", StopGrace: 2 * time.Minute, Timeout: 10 * time.Second,
-		Templates: map[string]LibvirtTemplate{
+	require.Equal(t, &config.Libvirt{Socket: "/run/other/sock", Pool: "fast", StopGrace: 2 * time.Minute, Timeout: 10 * time.Second,
+		Templates: map[string]config.LibvirtTemplate{
 			"default": {Memory: 1024, CPUs: 1, Disk: 10240, Format: "qcow2", Pool: "fast", Type: "kvm"},
 			"small": {Memory: 64, CPUs: 2, Disk: 16, Format: "raw", Pool: "slow", Network: "lan", Type: "qemu", Machine: "q35",
 				Image: "base.qcow2"},
@@ -48,7 +48,7 @@ func TestLibvirtRefused(t *testing.T) {
 		"{stop_grace: 0s}":                             "outside",
 		"{timeout: 11m}":                               "outside",
 		"{uri: \"qemu:///system\"}":                    "uri",
-		"{templates: {a/b: {}}}":                       "not a template's name",
+		"{templates: {a/b: {}}}":                       "is not a name",
 		"{templates: {a: {memory: 0}}}":                "memory",
 		"{templates: {a: {memory: 1GiB}}}":             "memory",
 		"{templates: {a: {format: vmdk}}}":             "none of qcow2, raw",
@@ -59,8 +59,6 @@ func TestLibvirtRefused(t *testing.T) {
 		"{templates: {a: {machine: \"pc' arch='x\"}}}": "not a name",
 		"{templates: [a]}":                             "templates",
 	} {
-		_, err := Parse("gated.yaml", []byte("host: h\nlibvirt: "+text+"\n"))
-		require.ErrorIs(t, err, op.Malformed, text)
-		require.ErrorContains(t, err, why, text)
+		refused(t, "host: h\nlibvirt: "+text, why)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"text/template"
 
-	"gated/internal/driver/command/catalogue"
-	"gated/internal/policy"
 	"gated/internal/strictyaml"
 )
 
@@ -21,30 +19,29 @@ type Initial struct {
 //go:embed gated.yaml.tmpl
 var text string
 
-var tmpl = template.Must(template.New("gated.yaml").Funcs(template.FuncMap{"scalar": scalar}).Parse(text))
+var shown = template.FuncMap{"scalar": scalar, "short": short}
+
+var tmpl = template.Must(template.New("gated.yaml").Funcs(shown).Parse(text))
 
 // Render returns the file that gated init writes: what it was told, and every
 // other key commented out, with its default and what it is for.
 func Render(in Initial) ([]byte, error) {
+	c, err := Parse("", []byte("host: h\nhub: {url: https://h}\ncommands: {default: {argv: [/x]}}\n"))
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
-	err := tmpl.Execute(&b, struct {
+	err = tmpl.Execute(&b, struct {
 		Initial
-		TrashKeep, StopGrace, Interval, MaxValidity, ScratchMaxAge string
-		Timeout, ProbeTimeout                                      string
-		HubInterval, HubTimeout, HubReport                         string
-		OpenPerSource, Workers, Output, JournalQuota, Snapshots    int
-		Canary                                                     Canary
-	}{in, short(DefaultTrashKeep), short(DefaultStopGrace), short(DefaultInterval), short(policy.MaxValidity),
-		short(policy.ScratchMaxAge), short(catalogue.DefaultTimeout), short(catalogue.DefaultProbeTimeout),
-		short(DefaultHubInterval), short(DefaultHubTimeout), short(DefaultHubReport),
-		policy.OpenPerSource, DefaultWorkers, catalogue.MaxOutput, DefaultJournalQuota, DefaultSnapshots,
-		Canary{DefaultCanaryDecisions, DefaultCanaryDays, DefaultCanaryMinimum, DefaultCanaryFloor}})
+		Config
+		Quota int64 // MiB
+	}{in, c, c.Limits.JournalQuota >> 20})
 	return b.Bytes(), err
 }
 
 // scalar returns s as YAML, in quotes where it would be read as something else.
 func scalar(s string) string {
-	if m, err := strictyaml.Parse("", []byte("k: "+s+"\n")); err == nil && m.String("k") == s && m.Done() == nil {
+	if m, err := strictyaml.Parse("", []byte("k: "+s+"\n")); err == nil && m.Get("k").Text() == s && m.Done() == nil {
 		return s
 	}
 	return strconv.Quote(s)

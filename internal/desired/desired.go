@@ -58,7 +58,7 @@ func Parse(file string, b []byte) (Document, error) {
 	if err != nil {
 		return Document{}, refusal(err)
 	}
-	if v := root.Need("apiVersion"); v.String() != APIVersion {
+	if v := root.Need("apiVersion"); v.Text() != APIVersion {
 		v.Fail("apiVersion is not %s", APIVersion)
 	}
 	doc := Document{Host: host(root.Need("host"))}
@@ -86,7 +86,7 @@ func Parse(file string, b []byte) (Document, error) {
 }
 
 func host(v strictyaml.Value) string {
-	s := v.String()
+	s := v.Text()
 	if s == "" || len(s) > MaxHost {
 		v.Fail("host has %d bytes, not 1 to %d", len(s), MaxHost)
 	}

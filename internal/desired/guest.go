@@ -25,25 +25,24 @@ var setConfig = func() op.Spec {
 var anyGuest = op.Target{Kind: "guest", Name: "any"}
 
 // guest reads one entry.
-func guest(v strictyaml.Value) Guest {
-	m := v.Map()
+func guest(m strictyaml.Value) Guest {
 	g := Guest{Fields: op.Params{}}
-	g.Line, g.Column = v.At()
+	g.Line, g.Column = m.At()
 	name := m.Need("name")
-	g.Name = name.String()
+	g.Name = name.Text()
 	if err := op.CheckName(g.Name); err != nil {
 		name.Fail("%s", op.AsRefusal(err).Detail)
 	}
 	state := m.Get("state")
-	g.State = state.String()
+	g.State = state.Text()
 	if state.Present() && g.State != Running && g.State != Stopped && g.State != Absent {
 		state.Fail("state is neither running nor stopped nor absent")
 	}
 	for _, p := range setConfig.Params {
-		if !m.Has(p.Name) {
+		f := m.Get(p.Name)
+		if !f.Present() {
 			continue
 		}
-		f := m.Get(p.Name)
 		if g.State == Absent {
 			// Nothing can be wished of what is not to be. A protected guest that is
 			// to be absent would be a contradiction, and nobody should have to
@@ -70,14 +69,14 @@ func field(p op.Param, v strictyaml.Value) any {
 	case p.Type == op.TLabels:
 		return labels(v)
 	default:
-		return v.String()
+		return v.Text()
 	}
 }
 
 // mebibytes reads a size such as 512MiB and returns it in MiB. Nothing is
 // rounded: what cannot be said in whole MiB cannot be said.
 func mebibytes(v strictyaml.Value) int64 {
-	s := v.String()
+	s := v.Text()
 	for _, u := range []struct {
 		suffix string
 		factor int64
@@ -97,15 +96,13 @@ func mebibytes(v strictyaml.Value) int64 {
 }
 
 func labels(v strictyaml.Value) map[string]any {
-	m := v.Map()
 	out := map[string]any{}
-	for _, k := range m.Keys() {
-		label := m.Get(k).Named("label " + k)
+	for k, label := range v.Each() {
 		if op.CheckName(k) != nil {
 			label.Fail("%q is not a label's name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", k)
 			continue
 		}
-		out[k] = label.String()
+		out[k] = label.Named("label " + k).Text()
 	}
 	return out
 }

@@ -7,10 +7,14 @@
 package fsck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gated/internal/authz"
+	"gated/internal/op"
 	"gated/internal/store"
 )
 
@@ -107,12 +111,8 @@ func (o Checker) Run(tx *store.Tx) (Report, error) {
 	if c.Progress == nil {
 		c.Progress = func(string, int64, int64) {}
 	}
-	err := c.each(`SELECT name FROM sqlite_schema WHERE type = 'table'`, func(scan func(...any) error) error {
-		var name string
-		err := scan(&name)
-		c.tables[name] = true
-		return err
-	})
+	var table string
+	err := c.rows("", `SELECT name FROM sqlite_schema WHERE type = 'table'`, []any{&table}, func() { c.tables[table] = true })
 	if err != nil {
 		return c.report, err
 	}
@@ -158,38 +158,98 @@ func (c *check) has(tables ...string) bool {
 
 // database asks SQLite whether its pages, indexes and references are in order.
 func (c *check) database() error {
-	err := c.each(`SELECT integrity_check FROM pragma_integrity_check`, func(scan func(...any) error) error {
-		var line string
-		err := scan(&line)
-		if err == nil && line != "ok" {
+	var line, table, parent string
+	err := c.rows("", `SELECT integrity_check FROM pragma_integrity_check`, []any{&line}, func() {
+		if line != "ok" {
 			c.found(pageDamaged, "pages and indexes", "%s", line)
 		}
-		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.each(`SELECT "table", parent FROM pragma_foreign_key_check`, func(scan func(...any) error) error {
-		var table, parent string
-		err := scan(&table, &parent)
-		if err == nil {
-			c.found(referenceBroken, table, "a row refers to one of %s that is not there", parent)
-		}
-		return err
+	return c.rows("", `SELECT "table", parent FROM pragma_foreign_key_check`, []any{&table, &parent}, func() {
+		c.found(referenceBroken, table, "a row refers to one of %s that is not there", parent)
 	})
 }
 
-// each calls fn for every row of a query.
-func (c *check) each(query string, fn func(scan func(...any) error) error) error {
+// rows reads the rows of a query into places, one after the other, and has do look
+// at each. The report counts them as things, unless that is empty.
+func (c *check) rows(things, query string, places []any, do func()) error {
 	rows, err := c.tx.Query(query)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := fn(rows.Scan); err != nil {
+		if err := rows.Scan(places...); err != nil {
 			return err
 		}
+		if things != "" {
+			c.report.Checked[things]++
+		}
+		do()
 	}
 	return rows.Err()
+}
+
+// stepsOf returns the steps that a map is about, in their order.
+func stepsOf[T any](m map[op.StepID]T) []op.StepID {
+	return slices.SortedFunc(maps.Keys(m), func(a, b op.StepID) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
+	})
+}
+
+// schema compares what the database is made of with what the migrations make. A
+// UNIQUE or a CHECK that is not there any more lets in what nobody looks for; a
+// trigger rewrites rows behind whoever writes them.
+func (c *check) schema() error {
+	have, err := c.tx.Schema()
+	if err != nil {
+		return err
+	}
+	type key struct{ kind, name string }
+	want := map[key]string{}
+	for _, o := range c.Schema {
+		want[key{o.Kind, o.Name}] = o.SQL
+	}
+	for _, o := range have {
+		k := key{o.Kind, o.Name}
+		where := o.Kind + " " + o.Name
+		sql, known := want[k]
+		switch {
+		case !known && (c.Schema != nil || o.Kind == "trigger" || o.Kind == "view"):
+			c.found(schemaUnknown, where, "no migration makes it")
+		case known && sql != o.SQL:
+			c.found(schemaChanged, where, "it is not as the migrations make it")
+		}
+		delete(want, k)
+	}
+	for _, o := range c.Schema { // in its order
+		if _, lost := want[key{o.Kind, o.Name}]; lost {
+			c.found(schemaMissing, o.Kind+" "+o.Name, "it is not there any more")
+		}
+	}
+	c.report.Checked["schema"] = int64(len(have))
+	return c.constraints(have)
+}
+
+// constraints checks what rows of a table have to be by themselves, as the
+// migrations say it where they are known.
+func (c *check) constraints(have []store.Object) error {
+	if c.Schema != nil {
+		have = c.Schema
+	}
+	for _, o := range have {
+		if !c.tables[o.Name] {
+			continue
+		}
+		broken, err := c.tx.Violated(o)
+		if err != nil {
+			return err
+		}
+		for _, expr := range broken {
+			c.found(rowInvalid, o.Name, "a row does not meet %s", expr)
+		}
+	}
+	return nil
 }

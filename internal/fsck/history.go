@@ -113,7 +113,7 @@ func (c *check) auditLog() error {
 	if err := c.tx.QueryRow(`SELECT count(*) FROM audit`).Scan(&c.entries); err != nil {
 		return err
 	}
-	_, err := audit.Verify(c.tx, c.learn)
+	_, err := audit.Verify(c.tx, func(e audit.Entry) error { c.learn(e); return nil })
 	var broken *audit.BrokenError
 	switch {
 	case errors.As(err, &broken):
@@ -123,23 +123,19 @@ func (c *check) auditLog() error {
 	default:
 		return err
 	}
-	return c.each(`SELECT seq, body FROM audit ORDER BY seq`, func(scan func(...any) error) error {
-		var seq int64
-		var body []byte
-		if err := scan(&seq, &body); err != nil || seq <= c.log.last {
-			return err
-		}
+	var seq int64
+	var body []byte
+	return c.rows("", `SELECT seq, body FROM audit ORDER BY seq`, []any{&seq, &body}, func() {
 		var e audit.Entry
-		if json.Unmarshal(body, &e) != nil {
-			return nil
+		if seq > c.log.last && json.Unmarshal(body, &e) == nil {
+			e.Seq = seq
+			c.learn(e)
 		}
-		e.Seq = seq
-		return c.learn(e)
 	})
 }
 
 // learn takes in an entry.
-func (c *check) learn(e audit.Entry) error {
+func (c *check) learn(e audit.Entry) {
 	c.report.Checked["audit entries"]++
 	if done := c.report.Checked["audit entries"]; done%tellEvery == 0 {
 		c.Progress(logPart, done, c.entries)
@@ -170,7 +166,6 @@ func (c *check) learn(e audit.Entry) error {
 			c.decided(e)
 		}
 	}
-	return nil
 }
 
 // make follows what was made, what is scratch no more, and what its own job may

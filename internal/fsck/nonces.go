@@ -15,41 +15,32 @@ const keptFor = time.Hour - time.Second
 // that what could still be replayed has its nonce.
 func (c *check) nonces() error {
 	var mark int64
-	err := c.each(`SELECT unix FROM time_mark`, func(scan func(...any) error) error { return scan(&mark) })
+	err := c.rows("", `SELECT unix FROM time_mark`, []any{&mark}, func() {})
 	if err != nil {
 		return err
 	}
 	if time.Unix(mark, 0).Before(c.log.trusted.Add(-maxAhead)) {
 		c.found(timeMarkBehind, "time mark", "the log has an entry of %s, and the time mark is behind that", c.log.trusted.Format(time.RFC3339))
 	}
-	err = c.each(`SELECT r.job, r.idx, s.state, r.payload, coalesce(n.fate, ''), coalesce(n.payload, ''), coalesce(n.expires_at, 0),
-			n.nonce IS NULL, coalesce(n.job = r.job AND n.idx = r.idx, 1)
+	var n spending
+	err = c.rows("nonces", `SELECT r.job, r.idx, s.state, r.payload, coalesce(n.fate, ''), coalesce(n.payload, ''),
+			coalesce(n.expires_at, 0), n.nonce IS NULL, coalesce(n.job = r.job AND n.idx = r.idx, 1)
 		FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx LEFT JOIN nonces n ON n.nonce = r.nonce`,
-		func(scan func(...any) error) error {
-			var n spending
-			if err := scan(&n.id.Job, &n.id.Index, &n.state, &n.payload, &n.fate, &n.digest, &n.expires, &n.gone, &n.own); err != nil {
-				return err
-			}
-			c.report.Checked["nonces"]++
+		[]any{&n.id.Job, &n.id.Index, &n.state, &n.payload, &n.fate, &n.digest, &n.expires, &n.gone, &n.own}, func() {
 			c.nonce(n, time.Unix(mark, 0))
-			return nil
 		})
 	if err != nil {
 		return err
 	}
-	err = c.strays()
-	if err != nil {
+	if err = c.strays(); err != nil {
 		return err
 	}
-	return c.each(`SELECT job, idx, fate FROM nonces WHERE fate NOT IN ('', 'used', 'rejected', 'cancelled', 'superseded', 'expired')`,
-		func(scan func(...any) error) error {
-			var id op.StepID
-			var fate string
-			if err := scan(&id.Job, &id.Index, &fate); err != nil {
-				return err
-			}
+	var id op.StepID
+	var fate string
+	return c.rows("", `SELECT job, idx, fate FROM nonces
+		WHERE fate NOT IN ('', 'used', 'rejected', 'cancelled', 'superseded', 'expired')`,
+		[]any{&id.Job, &id.Index, &fate}, func() {
 			c.found(nonceFate, id.String(), "a nonce was spent on %q, which is nothing", op.Shown(fate))
-			return nil
 		})
 }
 
@@ -57,18 +48,14 @@ func (c *check) nonces() error {
 // request's, and one that was approved with and is no request's. A rejection's
 // own, which is of no request, is spent as it comes.
 func (c *check) strays() error {
-	return c.each(`SELECT n.job, n.idx, n.fate FROM nonces n WHERE (n.fate IN ('', 'used') AND n.job <> 0 AND NOT EXISTS (SELECT 1 FROM requests r
-			JOIN steps s ON s.job = r.job AND s.idx = r.idx WHERE r.job = n.job AND r.idx = n.idx AND r.nonce = n.nonce))
-			OR (n.job = 0 AND (n.idx <> 0 OR n.fate <> 'used'))`,
-		func(scan func(...any) error) error {
-			var id op.StepID
-			var fate string
-			if err := scan(&id.Job, &id.Index, &fate); err != nil {
-				return err
-			}
-			c.found(nonceStray, id.String(), "a nonce that is not its request's is %s", spentOr(fate))
-			return nil
-		})
+	var id op.StepID
+	var fate string
+	return c.rows("", `SELECT n.job, n.idx, n.fate FROM nonces n WHERE (n.fate IN ('', 'used') AND n.job <> 0
+			AND NOT EXISTS (SELECT 1 FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx
+				WHERE r.job = n.job AND r.idx = n.idx AND r.nonce = n.nonce))
+			OR (n.job = 0 AND (n.idx <> 0 OR n.fate <> 'used'))`, []any{&id.Job, &id.Index, &fate}, func() {
+		c.found(nonceStray, id.String(), "a nonce that is not its request's is %s", spentOr(fate))
+	})
 }
 
 func spentOr(fate string) string {

@@ -29,168 +29,138 @@ const (
 // Code names one way in which a rule does not hold. Programs compare it.
 type Code string
 
-// The codes, by rule.
-const (
-	pageDamaged     Code = "page-damaged"
-	referenceBroken Code = "reference-broken"
-	rowInvalid      Code = "row-invalid"
-	unreadable      Code = "unreadable"
+// ruleOf says which rule each code belongs to.
+var ruleOf = map[Code]Rule{}
 
-	schemaMissing Code = "schema-missing"
-	schemaUnknown Code = "schema-unknown"
-	schemaChanged Code = "schema-changed"
-
-	entryBroken    Code = "entry-broken"
-	entryUnclear   Code = "entry-unclear"
-	keyUnknown     Code = "key-unknown"
-	keyChanged     Code = "key-changed"
-	keyLost        Code = "key-lost"
-	headForeign    Code = "head-foreign"
-	headUnreadable Code = "head-unreadable"
-	headUnsigned   Code = "head-unsigned"
-
-	stepState        Code = "step-state"
-	stepChanged      Code = "step-changed"
-	stepClass        Code = "step-class"
-	stepUndoes       Code = "step-undoes"
-	stepWords        Code = "step-words"
-	stepLost         Code = "step-lost"
-	moveImpossible   Code = "move-impossible"
-	undoUnfit        Code = "undo-unfit"
-	undoIgnored      Code = "undo-ignored"
-	requesterUnknown Code = "requester-unknown"
-	requesterChanged Code = "requester-changed"
-	requesterLost    Code = "requester-lost"
-
-	dispatchedUnapproved Code = "dispatched-unapproved"
-	ranUnapproved        Code = "ran-unapproved"
-	classLowered         Code = "class-lowered"
-	scopeStepUnknown     Code = "scope-step-unknown"
-	takenWithoutStep     Code = "taken-without-step"
-
-	requestMissing       Code = "request-missing"
-	payloadUnreadable    Code = "payload-unreadable"
-	payloadOtherStep     Code = "payload-other-step"
-	payloadTimes         Code = "payload-times"
-	payloadOtherGate     Code = "payload-other-gate"
-	payloadOtherHost     Code = "payload-other-host"
-	payloadNotIssued     Code = "payload-not-issued"
-	payloadNotApproved   Code = "payload-not-approved"
-	needTooLittle        Code = "need-too-little"
-	needChanged          Code = "need-changed"
-	shownUnreadable      Code = "shown-unreadable"
-	shownChanged         Code = "shown-changed"
-	offlineChanged       Code = "offline-changed"
-	offlineReissued      Code = "offline-reissued"
-	signaturesUnreadable Code = "signatures-unreadable"
-	signatureInvalid     Code = "signature-invalid"
-	proofInvalid         Code = "proof-invalid"
-	signaturesUncounted  Code = "signatures-uncounted"
-	signaturesNotMet     Code = "signatures-not-met"
-	signaturesOther      Code = "signatures-other"
-	signerNotListed      Code = "signer-not-listed"
-
-	trustGap     Code = "trust-gap"
-	trustUnknown Code = "trust-unknown"
-	trustChanged Code = "trust-changed"
-	trustLost    Code = "trust-lost"
-
-	dispatchedTwice    Code = "dispatched-twice"
-	retriedDestructive Code = "retried-destructive"
-	wouldRunAgain      Code = "would-run-again"
-	timeMarkBehind     Code = "time-mark-behind"
-	nonceMissing       Code = "nonce-missing"
-	nonceForgotten     Code = "nonce-forgotten"
-	nonceForeign       Code = "nonce-foreign"
-	nonceSpentEarly    Code = "nonce-spent-early"
-	nonceUnspent       Code = "nonce-unspent"
-	nonceFate          Code = "nonce-fate"
-	nonceStray         Code = "nonce-stray"
-
-	gateUnexplained Code = "gate-unexplained"
-	gateReused      Code = "gate-reused"
-	gateNotNewest   Code = "gate-not-newest"
-
-	outputUnknown Code = "output-unknown"
-	outputChanged Code = "output-changed"
-	outputLost    Code = "output-lost"
-
-	madeTwice      Code = "made-twice"
-	madeUnknown    Code = "made-unknown"
-	madeChanged    Code = "made-changed"
-	madeLost       Code = "made-lost"
-	scratchEnd     Code = "scratch-end"
-	usedChanged    Code = "used-changed"
-	storageUnknown Code = "storage-unknown"
-	storageLost    Code = "storage-lost"
-
-	jobOpen       Code = "job-open"
-	jobEndedEarly Code = "job-ended-early"
-
-	answerWithoutJob Code = "answer-without-job"
-	answerUnclear    Code = "answer-unclear"
-
-	setUnknown Code = "set-unknown"
-	setChanged Code = "set-changed"
-	setLost    Code = "set-lost"
-
-	agentUnclear  Code = "agent-unclear"
-	agentTaken    Code = "agent-name-taken"
-	agentEndAlone Code = "agent-end-alone"
-	agentUnknown  Code = "agent-unknown"
-	agentChanged  Code = "agent-changed"
-	agentLost     Code = "agent-lost"
-
-	reservationMove      Code = "reservation-move"
-	reservationEarly     Code = "reservation-early"
-	reservationTaken     Code = "reservation-taken"
-	reservationReceiver  Code = "reservation-receiver"
-	reservationPaths     Code = "reservation-paths"
-	reservationUnknown   Code = "reservation-unknown"
-	reservationChanged   Code = "reservation-changed"
-	reservationLost      Code = "reservation-lost"
-	reservationUnbound   Code = "reservation-unbound"
-	reservationsTogether Code = "reservations-overlap"
-
-	// CopyBound is found by who knows the directory: the database is not the one
-	// that was bound to it.
-	CopyBound Code = "copy"
-)
-
-// codes says which rule each code belongs to.
-var codes = map[Rule][]Code{
-	Database: {pageDamaged, referenceBroken, rowInvalid, unreadable},
-	Schema:   {schemaMissing, schemaUnknown, schemaChanged},
-	AuditLog: {entryBroken, entryUnclear, keyUnknown, keyChanged, keyLost, headUnreadable, headForeign, headUnsigned},
-	Decided: {stepState, stepChanged, stepClass, stepUndoes, stepWords, stepLost, moveImpossible, undoUnfit, undoIgnored,
-		requesterUnknown, requesterChanged, requesterLost},
-	Permit: {dispatchedUnapproved, ranUnapproved, classLowered, scopeStepUnknown, takenWithoutStep},
-	SignedStep: {requestMissing, payloadUnreadable, payloadOtherStep, payloadTimes, payloadOtherGate, payloadOtherHost, payloadNotIssued, payloadNotApproved,
-		needTooLittle, needChanged, shownUnreadable, shownChanged, offlineChanged, offlineReissued, signaturesUnreadable, signatureInvalid,
-		proofInvalid, signaturesUncounted, signaturesNotMet, signaturesOther, signerNotListed},
-	TrustEpochs: {trustGap, trustUnknown, trustChanged, trustLost},
-	Once: {dispatchedTwice, retriedDestructive, wouldRunAgain, timeMarkBehind, nonceMissing, nonceForgotten, nonceForeign, nonceSpentEarly,
-		nonceUnspent, nonceFate, nonceStray},
-	GateIDs:     {gateUnexplained, gateReused, gateNotNewest},
-	Outputs:     {outputUnknown, outputChanged, outputLost},
-	Provenance:  {madeTwice, madeUnknown, madeChanged, madeLost, scratchEnd, usedChanged, storageUnknown, storageLost},
-	Jobs:        {jobOpen, jobEndedEarly},
-	Answers:     {answerWithoutJob, answerUnclear},
-	DesiredSets: {setUnknown, setChanged, setLost},
-	Agents:      {agentUnclear, agentTaken, agentEndAlone, agentUnknown, agentChanged, agentLost},
-	Reservations: {reservationMove, reservationEarly, reservationTaken, reservationReceiver, reservationPaths, reservationUnknown,
-		reservationChanged, reservationLost, reservationUnbound},
-	Apart: {reservationsTogether},
-	Copy:  {CopyBound},
+func (r Rule) code(name Code) Code {
+	ruleOf[name] = r
+	return name
 }
 
-// ruleOf is codes the other way round.
-var ruleOf = func() map[Code]Rule {
-	out := map[Code]Rule{}
-	for rule, list := range codes {
-		for _, code := range list {
-			out[code] = rule
-		}
-	}
-	return out
-}()
+// The codes, by rule.
+var (
+	pageDamaged     = Database.code("page-damaged")
+	referenceBroken = Database.code("reference-broken")
+	rowInvalid      = Database.code("row-invalid")
+	unreadable      = Database.code("unreadable")
+
+	schemaMissing = Schema.code("schema-missing")
+	schemaUnknown = Schema.code("schema-unknown")
+	schemaChanged = Schema.code("schema-changed")
+
+	entryBroken    = AuditLog.code("entry-broken")
+	entryUnclear   = AuditLog.code("entry-unclear")
+	keyUnknown     = AuditLog.code("key-unknown")
+	keyChanged     = AuditLog.code("key-changed")
+	keyLost        = AuditLog.code("key-lost")
+	headForeign    = AuditLog.code("head-foreign")
+	headUnreadable = AuditLog.code("head-unreadable")
+	headUnsigned   = AuditLog.code("head-unsigned")
+
+	stepState        = Decided.code("step-state")
+	stepChanged      = Decided.code("step-changed")
+	stepClass        = Decided.code("step-class")
+	stepUndoes       = Decided.code("step-undoes")
+	stepWords        = Decided.code("step-words")
+	stepLost         = Decided.code("step-lost")
+	moveImpossible   = Decided.code("move-impossible")
+	undoUnfit        = Decided.code("undo-unfit")
+	undoIgnored      = Decided.code("undo-ignored")
+	requesterUnknown = Decided.code("requester-unknown")
+	requesterChanged = Decided.code("requester-changed")
+	requesterLost    = Decided.code("requester-lost")
+
+	dispatchedUnapproved = Permit.code("dispatched-unapproved")
+	ranUnapproved        = Permit.code("ran-unapproved")
+	classLowered         = Permit.code("class-lowered")
+	scopeStepUnknown     = Permit.code("scope-step-unknown")
+	takenWithoutStep     = Permit.code("taken-without-step")
+
+	requestMissing       = SignedStep.code("request-missing")
+	payloadUnreadable    = SignedStep.code("payload-unreadable")
+	payloadOtherStep     = SignedStep.code("payload-other-step")
+	payloadTimes         = SignedStep.code("payload-times")
+	payloadOtherGate     = SignedStep.code("payload-other-gate")
+	payloadOtherHost     = SignedStep.code("payload-other-host")
+	payloadNotIssued     = SignedStep.code("payload-not-issued")
+	payloadNotApproved   = SignedStep.code("payload-not-approved")
+	needTooLittle        = SignedStep.code("need-too-little")
+	needChanged          = SignedStep.code("need-changed")
+	shownUnreadable      = SignedStep.code("shown-unreadable")
+	shownChanged         = SignedStep.code("shown-changed")
+	offlineChanged       = SignedStep.code("offline-changed")
+	offlineReissued      = SignedStep.code("offline-reissued")
+	signaturesUnreadable = SignedStep.code("signatures-unreadable")
+	signatureInvalid     = SignedStep.code("signature-invalid")
+	proofInvalid         = SignedStep.code("proof-invalid")
+	signaturesUncounted  = SignedStep.code("signatures-uncounted")
+	signaturesNotMet     = SignedStep.code("signatures-not-met")
+	signaturesOther      = SignedStep.code("signatures-other")
+	signerNotListed      = SignedStep.code("signer-not-listed")
+
+	trustGap     = TrustEpochs.code("trust-gap")
+	trustUnknown = TrustEpochs.code("trust-unknown")
+	trustChanged = TrustEpochs.code("trust-changed")
+	trustLost    = TrustEpochs.code("trust-lost")
+
+	dispatchedTwice    = Once.code("dispatched-twice")
+	retriedDestructive = Once.code("retried-destructive")
+	wouldRunAgain      = Once.code("would-run-again")
+	timeMarkBehind     = Once.code("time-mark-behind")
+	nonceMissing       = Once.code("nonce-missing")
+	nonceForgotten     = Once.code("nonce-forgotten")
+	nonceForeign       = Once.code("nonce-foreign")
+	nonceSpentEarly    = Once.code("nonce-spent-early")
+	nonceUnspent       = Once.code("nonce-unspent")
+	nonceFate          = Once.code("nonce-fate")
+	nonceStray         = Once.code("nonce-stray")
+
+	gateUnexplained = GateIDs.code("gate-unexplained")
+	gateReused      = GateIDs.code("gate-reused")
+	gateNotNewest   = GateIDs.code("gate-not-newest")
+
+	outputUnknown = Outputs.code("output-unknown")
+	outputChanged = Outputs.code("output-changed")
+	outputLost    = Outputs.code("output-lost")
+
+	madeTwice      = Provenance.code("made-twice")
+	madeUnknown    = Provenance.code("made-unknown")
+	madeChanged    = Provenance.code("made-changed")
+	madeLost       = Provenance.code("made-lost")
+	scratchEnd     = Provenance.code("scratch-end")
+	usedChanged    = Provenance.code("used-changed")
+	storageUnknown = Provenance.code("storage-unknown")
+	storageLost    = Provenance.code("storage-lost")
+
+	jobOpen       = Jobs.code("job-open")
+	jobEndedEarly = Jobs.code("job-ended-early")
+
+	answerWithoutJob = Answers.code("answer-without-job")
+	answerUnclear    = Answers.code("answer-unclear")
+
+	setUnknown = DesiredSets.code("set-unknown")
+	setChanged = DesiredSets.code("set-changed")
+	setLost    = DesiredSets.code("set-lost")
+
+	agentUnclear  = Agents.code("agent-unclear")
+	agentTaken    = Agents.code("agent-name-taken")
+	agentEndAlone = Agents.code("agent-end-alone")
+	agentUnknown  = Agents.code("agent-unknown")
+	agentChanged  = Agents.code("agent-changed")
+	agentLost     = Agents.code("agent-lost")
+
+	reservationMove      = Reservations.code("reservation-move")
+	reservationEarly     = Reservations.code("reservation-early")
+	reservationTaken     = Reservations.code("reservation-taken")
+	reservationReceiver  = Reservations.code("reservation-receiver")
+	reservationPaths     = Reservations.code("reservation-paths")
+	reservationUnknown   = Reservations.code("reservation-unknown")
+	reservationChanged   = Reservations.code("reservation-changed")
+	reservationLost      = Reservations.code("reservation-lost")
+	reservationUnbound   = Reservations.code("reservation-unbound")
+	reservationsTogether = Apart.code("reservations-overlap")
+
+	// CopyBound is for a caller that knows the directory: the database is not the
+	// one that was bound to it.
+	CopyBound = Copy.code("copy")
+)

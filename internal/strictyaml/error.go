@@ -3,9 +3,13 @@ package strictyaml
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Error says what is wrong with a file and where.
@@ -15,7 +19,7 @@ type Error struct {
 	Text         string // the line, trimmed and made safe to print
 	Msg          string // what is wrong, a sentence without its full stop
 
-	// Key is the key that nobody asked for; empty where that is not the error.
+	// Key is the key that the program did not ask for; empty where that is not the error.
 	Key string
 	// In names the value that holds Key, as the program named it; empty for the
 	// file itself.
@@ -33,11 +37,18 @@ func (e *Error) Error() string {
 	return s
 }
 
-func (e *Error) before(o *Error) bool {
-	if e.Line != o.Line {
-		return e.Line < o.Line
+// fail keeps the error that is nearest to the beginning of the file: the walk
+// goes in the order of the program, people read in the order of the file.
+func (d *doc) fail(line, column int, format string, args ...any) *Error {
+	e := &Error{File: d.file, Line: line, Column: column}
+	if d.err == nil || line < d.err.Line || line == d.err.Line && column < d.err.Column {
+		e.Msg, e.Text, d.err = fmt.Sprintf(format, args...), d.text(line), e
 	}
-	return e.Column < o.Column
+	return e
+}
+
+func (d *doc) failAt(n *yaml.Node, format string, args ...any) *Error {
+	return d.fail(n.Line, n.Column, format, args...)
 }
 
 // maxText is the most of an offending line that is shown, in bytes.
@@ -46,17 +57,60 @@ const maxText = 120
 // text returns a line as it may be shown: a file that is refused for its
 // invisible characters must not send them to a terminal by way of the error.
 func (d *doc) text(line int) string {
-	b, more := bytes.TrimLeft(d.line(line), " \t"), ""
-	if len(b) > maxText {
+	if line > len(d.lines) {
+		return ""
+	}
+	s := strings.Trim(string(d.lines[line-1]), " \t\r")
+	if len(s) > maxText {
 		cut := maxText
-		for cut > 0 && !utf8.RuneStart(b[cut]) {
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
 			cut--
 		}
-		b, more = b[:cut], "…"
+		s = s[:cut] + "…"
 	}
-	s := strings.TrimRight(string(b), " \t\r") + more
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, unprintable) {
 		return strconv.QuoteToASCII(s)
 	}
 	return s
+}
+
+// maxSearch is the size up to which a file is parsed again to find the line
+// that broke it, in bytes: a few milliseconds each time.
+const maxSearch = 64 << 10
+
+var libraryError = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
+
+// syntax refuses the file for the library's error, which has its line in its text
+// alone and knows no column. Of what its parser (not its scanner) refuses, that is
+// the line before the one in which the surrounding map or list began. People want
+// the line that broke it: the last one of the shortest beginning of the file that
+// is refused for the same reason.
+func (d *doc) syntax(err error) {
+	head := libraryError.FindStringSubmatch(err.Error())
+	msg := strings.TrimPrefix(err.Error(), head[0])
+	line, _ := strconv.Atoi(head[1]) // without one it is the first
+	if strings.HasPrefix(msg, "did not find expected") {
+		line++
+		if len(d.src) <= maxSearch {
+			line = 1 + sort.Search(len(d.lines)-1, func(n int) bool { return d.breaks(n+1, msg) })
+		}
+	}
+	line = max(1, min(line, len(d.lines)))
+	for line > 1 && len(bytes.TrimLeft(d.lines[line-1], " ")) == 0 {
+		line--
+	}
+	src := d.lines[line-1]
+	d.fail(line, len(src)-len(bytes.TrimLeft(src, " "))+1, "this is not YAML: %s", msg)
+}
+
+// breaks reports whether the first n lines alone are refused for that reason.
+func (d *doc) breaks(n int, reason string) bool {
+	dec := yaml.NewDecoder(bytes.NewReader(bytes.Join(d.lines[:n], []byte{'\n'})))
+	var err error
+	for range 2 {
+		if err == nil {
+			err = dec.Decode(new(yaml.Node))
+		}
+	}
+	return err != nil && strings.HasSuffix(err.Error(), reason)
 }

@@ -1,118 +1,213 @@
+// Package strictyaml reads the small part of YAML in which a file means the
+// same to every reader, and to the person who wrote it: maps, lists, text in
+// UTF-8, whole decimal numbers, true and false. Anchors, aliases, merges, tags,
+// nulls, duplicate and unknown keys, a second document, control characters and
+// a value of another type than was asked for are refused with their place.
+//
+// go.yaml.in/yaml/v3 parses the file into a tree, which is then walked by type:
+//
+//	root, err := strictyaml.Parse("gated.yaml", b)
+//	if err != nil { … }
+//	host := root.Get("host").Text()
+//	workers := root.Get("limits").Get("workers").Int(1, 1024)
+//	err = root.Done() // the first thing wrong, or a key that the program did not ask for
+//
+// The walk never stops half-way: what is absent or wrong reads as the zero
+// value, and Done says what was wrong.
 package strictyaml
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
 
+// Limits of a file. They hold before a tree is built or walked.
+const (
+	// MaxBytes is the size of the largest file, in bytes.
+	MaxBytes = 16 << 20
+	// MaxMarks bounds the line ends, commas, colons, dashes and brackets that
+	// begin a value, and with them the size of the tree (some 200 bytes each, so
+	// 64 MiB): room for 50,000 guests of two fields, or 10,000 with all of them.
+	MaxMarks = 1 << 18
+	// MaxDepth is the deepest nesting of maps and lists, the file itself being 1.
+	MaxDepth = 16
+)
+
+// doc is one file on its walk. It keeps the error nearest to the beginning.
+type doc struct {
+	file  string
+	src   []byte
+	lines [][]byte
+	err   *Error
+
+	maps  map[*yaml.Node]string // what the walk asked for a key, and its name
+	asked map[*yaml.Node]bool   // the keys that the walk asked for
+
+	number int    // of the line that runes has
+	runes  []rune // because the library counts columns in characters
+}
+
 // Parse reads b, whose name in errors is file, and returns the map that it
 // holds. Every error is an *Error.
-func Parse(file string, b []byte) (*Map, error) {
-	d := &doc{file: file, src: b}
-	if err := d.checkSource(); err != nil {
-		return nil, err
+func Parse(file string, b []byte) (Value, error) {
+	d := &doc{file: file, src: b, maps: map[*yaml.Node]string{}, asked: map[*yaml.Node]bool{}}
+	d.checkSource()
+	var root *yaml.Node
+	if d.err == nil {
+		root = d.tree()
 	}
-	root, err := d.tree()
-	if err != nil {
-		return nil, err
+	if d.err == nil && root.Kind != yaml.MappingNode {
+		d.failAt(root, "the file is not a map of keys and values")
 	}
-	if root.Kind != yaml.MappingNode {
-		return nil, d.failAt(root, "the file is not a map of keys and values")
+	if d.err == nil {
+		d.check(root, 1)
 	}
-	if err := d.checkNode(root, 1); err != nil {
-		return nil, err
+	if d.err != nil {
+		return Value{}, d.err
 	}
-	return d.newMap("", root), nil
+	d.maps[root] = ""
+	return Value{d: d, node: root}, nil
 }
 
 // checkSource refuses, before anything is parsed, what would be slow to parse
 // or would look on a screen like something else than it is.
-func (d *doc) checkSource() *Error {
+func (d *doc) checkSource() {
+	marks := bytes.Count(d.src, []byte{'\n'})
 	if len(d.src) > MaxBytes {
-		e := d.fail(1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(d.src), MaxBytes))
-		e.TooLarge = true
-		return e
+		d.fail(1, 1, "the file has %d bytes, more than %d", len(d.src), MaxBytes).TooLarge = true
+		return
 	}
-	d.lines = append(make([]int, 0, bytes.Count(d.src, []byte{'\n'})+1), 0)
-	marks, column := 0, 0
-	for i := 0; i < len(d.src); {
-		c := d.src[i]
-		column++
-		switch {
-		case c == '\n':
-			d.lines = append(d.lines, i+1)
-			column = 0
-			marks++
-		case c == ',' || c == '[' || c == '{' || (c == ':' || c == '-' || c == '?') && blankAt(d.src, i+1):
-			marks++
-		case c < ' ' || c >= 0x7f:
-			r, size := utf8.DecodeRune(d.src[i:])
-			if msg := badRune(r, size); msg != "" {
-				return d.fail(len(d.lines), column, msg)
+	if marks <= MaxMarks {
+		d.lines = bytes.Split(d.src, []byte{'\n'})
+	}
+	for i, b := range d.lines {
+		line, column := string(b), 0
+		for at, r := range line {
+			column++
+			switch {
+			case r == ',' || r == '[' || r == '{' || (r == ':' || r == '-' || r == '?') && (at+1 == len(line) || line[at+1] == ' '):
+				marks++
+			case r == utf8.RuneError && !utf8.ValidString(line[at:min(at+3, len(line))]):
+				d.fail(i+1, column, "this is not UTF-8")
+			case r == '\t':
+				d.fail(i+1, column, "a tab: use spaces")
+			case r == '\r':
+				d.fail(i+1, column, "a carriage return: end lines with a line feed alone")
+			case unprintable(r):
+				d.fail(i+1, column, "the character %U does not show as it is", r)
 			}
-			i += size
-			continue
 		}
-		i++
 	}
-	if marks > MaxMarks {
-		e := d.fail(1, 1, fmt.Sprintf("the file has more than %d values", MaxMarks))
-		e.TooLarge = true
-		return e
-	}
-	return nil
-}
-
-func blankAt(b []byte, i int) bool { return i >= len(b) || b[i] == ' ' || b[i] == '\n' }
-
-func badRune(r rune, size int) string {
-	switch {
-	case r == utf8.RuneError && size == 1:
-		return "this is not UTF-8"
-	case r == '\t':
-		return "a tab: use spaces"
-	case r == '\r':
-		return "a carriage return: end lines with a line feed alone"
-	case unprintable(r):
-		return fmt.Sprintf("the character %U does not show as it is", r)
-	default:
-		return ""
+	if marks > MaxMarks && d.err == nil {
+		d.fail(1, 1, "the file has more than %d values", MaxMarks).TooLarge = true
 	}
 }
 
 // unprintable reports the Unicode classes Cc, Cf, Zl and Zp: controls,
 // zero-width and bidirectional marks, line separators.
 func unprintable(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return (r < ' ' || r >= 0x7f) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // tree parses exactly one document. The library recovers its own panics; one
 // of another kind must not take the daemon down for the sake of a file.
-func (d *doc) tree() (n *yaml.Node, err *Error) {
+func (d *doc) tree() (n *yaml.Node) {
 	defer func() {
 		if recover() != nil {
-			n, err = nil, d.fail(1, 1, "the file cannot be read as YAML")
+			d.fail(1, 1, "the file cannot be read as YAML")
 		}
 	}()
 	dec := yaml.NewDecoder(bytes.NewReader(d.src))
 	var first, second yaml.Node
-	switch e := dec.Decode(&first); {
-	case errors.Is(e, io.EOF):
-		return nil, d.fail(1, 1, "the file is empty")
-	case e != nil:
-		return nil, d.syntax(e)
+	if err := dec.Decode(&first); errors.Is(err, io.EOF) {
+		d.fail(1, 1, "the file is empty")
+		return nil
+	} else if err != nil {
+		d.syntax(err)
+		return nil
 	}
-	switch e := dec.Decode(&second); {
-	case e == nil:
-		return nil, d.failAt(&second, "a second document begins here; a file holds one")
-	case !errors.Is(e, io.EOF):
-		return nil, d.syntax(e)
+	if err := dec.Decode(&second); err == nil {
+		d.failAt(&second, "a second document begins here; a file holds one")
+	} else if !errors.Is(err, io.EOF) {
+		d.syntax(err)
 	}
-	return first.Content[0], nil
+	return first.Content[0]
+}
+
+// check refuses everything that could make one text mean another value than it
+// shows.
+func (d *doc) check(n *yaml.Node, depth int) {
+	switch {
+	case depth > MaxDepth:
+		d.failAt(n, "maps and lists are nested deeper than %d", MaxDepth).TooLarge = true
+		return
+	case n.Kind == yaml.AliasNode:
+		d.failAt(n, "an alias: write the value out")
+	case n.Anchor != "":
+		d.failAt(n, "an anchor: write the value out where it is meant")
+	case n.Style&yaml.TaggedStyle != 0 || d.isAt(n, "!"): // the library drops the tag "!"
+		d.failAt(n, "a tag: write the value alone")
+	case n.Tag == "!!null":
+		d.failAt(n, "an empty value")
+	case n.Kind == yaml.MappingNode:
+		d.checkKeys(n)
+	case n.Kind == yaml.ScalarNode:
+		d.checkText(n)
+	}
+	for _, c := range n.Content {
+		d.check(c, depth+1)
+	}
+}
+
+func (d *doc) checkKeys(n *yaml.Node) {
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		switch {
+		case k.Kind == yaml.MappingNode || k.Kind == yaml.SequenceNode:
+			d.failAt(k, "a key that is a map or a list")
+		case k.Kind == yaml.AliasNode || k.Anchor != "" || k.Style&yaml.TaggedStyle != 0: // check says it
+		case k.Tag == "!!merge":
+			d.failAt(k, "a merge: write the keys out")
+		case k.Tag == "!!null":
+			d.failAt(k, "an empty key")
+		case k.Tag != "!!str":
+			d.failAt(k, "the key %s is not text; put it in quotes", k.Value)
+		case seen[k.Value]:
+			d.failAt(k, "the key %s is here twice", k.Value)
+		case v.Kind == yaml.ScalarNode && v.Tag == "!!null":
+			d.failAt(k, "%s has no value; leave the key out", k.Value)
+		}
+		seen[k.Value] = true
+	}
+}
+
+func (d *doc) checkText(n *yaml.Node) {
+	if i := strings.IndexFunc(n.Value, unprintable); i >= 0 { // an escape in quotes can hold what the source cannot
+		r, _ := utf8.DecodeRuneInString(n.Value[i:])
+		if r == '\n' {
+			d.failAt(n, "a text of several lines")
+		}
+		d.failAt(n, "the character %U does not show as it is", r)
+	}
+	if n.Style == 0 && strings.Contains(n.Value, " ") && !d.isAt(n, n.Value) {
+		// A file that was cut short after the first line would hold another
+		// value and still be valid; in quotes it would not be.
+		d.failAt(n, "a text that goes on in the next line; put it in quotes")
+	}
+}
+
+// isAt reports whether the source at the place of n begins with s.
+func (d *doc) isAt(n *yaml.Node, s string) bool {
+	if d.number != n.Line && n.Line <= len(d.lines) {
+		d.number, d.runes = n.Line, []rune(string(d.lines[n.Line-1]))
+	}
+	from := min(n.Column-1, len(d.runes))
+	return strings.HasPrefix(string(d.runes[from:min(from+len(s), len(d.runes))]), s)
 }

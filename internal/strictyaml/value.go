@@ -1,7 +1,7 @@
 package strictyaml
 
 import (
-	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -25,7 +25,7 @@ func (v Value) Present() bool { return v.node != nil }
 // Fail reports the value as wrong, at its place in the file.
 func (v Value) Fail(format string, args ...any) {
 	if v.node != nil {
-		v.d.failAt(v.node, fmt.Sprintf(format, args...))
+		v.d.failAt(v.node, format, args...)
 	}
 }
 
@@ -44,62 +44,49 @@ func (v Value) IsList() bool { return v.node != nil && v.node.Kind == yaml.Seque
 // spelling.
 func (v Value) IsInt() bool { return v.node != nil && v.node.Tag == "!!int" }
 
-// String returns a text. What YAML takes for a number, a time or (in its older
-// version) a truth value is text only in quotes.
-func (v Value) String() string {
-	if !v.is(yaml.ScalarNode, "text") {
-		return ""
+// Each iterates over every key of a map, in the order of the file, and its value,
+// and counts as asking for each: for maps whose keys are names that people choose.
+func (v Value) Each() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		pairs := v.pairs()
+		for i := 0; i+1 < len(pairs); i += 2 {
+			k := pairs[i]
+			v.d.asked[k] = true
+			if !yield(k.Value, Value{v.d, k.Value, pairs[i+1]}) {
+				return
+			}
+		}
 	}
-	n := v.node
-	switch {
-	case n.Tag != "!!str":
-		v.Fail("%s is not text to YAML but %s; put it in quotes: %q", v.name, tagNames[n.Tag], n.Value)
-	case n.Style == 0 && oldBool(n.Value):
-		v.Fail("%s is a truth value to older readers of YAML; put it in quotes: %q", v.name, n.Value)
-	default:
-		return n.Value
-	}
-	return ""
 }
 
-// Int returns a whole decimal number between lowest and highest, both
-// inclusive.
-func (v Value) Int(lowest, highest int64) int64 {
-	if !v.is(yaml.ScalarNode, "a whole number") {
-		return 0
+// Get returns the value of a key of a map; of an absent one the zero Value.
+func (v Value) Get(key string) Value {
+	pairs := v.pairs()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i].Value == key {
+			v.d.asked[pairs[i]] = true
+			return Value{v.d, key, pairs[i+1]}
+		}
 	}
-	n, err := strconv.ParseInt(v.node.Value, 10, 64)
-	// Only the one decimal spelling: 010, 0x10, +1 and 1_000 are numbers to
-	// YAML too, and not the same one to everybody.
-	if v.node.Tag != "!!int" || v.node.Style != 0 || err != nil || strconv.FormatInt(n, 10) != v.node.Value {
-		v.Fail("%s is not a whole number", v.name)
-		return 0
-	}
-	if n < lowest || n > highest {
-		v.Fail("%s is %d, outside %d to %d", v.name, n, lowest, highest)
-		return 0
-	}
-	return n
+	return Value{name: key}
 }
 
-// Bool returns a truth value, spelt true or false and nothing else.
-func (v Value) Bool() bool {
-	if !v.is(yaml.ScalarNode, "true or false") {
-		return false
+// Need is Get for a key that must be there.
+func (v Value) Need(key string) Value {
+	e := v.Get(key)
+	if !e.Present() {
+		v.Fail("%s is missing", key)
 	}
-	if v.node.Style != 0 || v.node.Value != "true" && v.node.Value != "false" {
-		v.Fail("%s is neither true nor false", v.name)
-		return false
-	}
-	return v.node.Value == "true"
+	return e
 }
 
-// Map returns a map; of an absent value an absent one.
-func (v Value) Map() *Map {
+// pairs returns the keys and values of a map, which the walk has come to.
+func (v Value) pairs() []*yaml.Node {
 	if !v.is(yaml.MappingNode, "a map") {
-		return &Map{}
+		return nil
 	}
-	return v.d.newMap(v.name, v.node)
+	v.d.maps[v.node] = v.name
+	return v.node.Content
 }
 
 // List returns the values of a list.
@@ -109,30 +96,94 @@ func (v Value) List() []Value {
 	}
 	out := make([]Value, len(v.node.Content))
 	for i, n := range v.node.Content {
-		out[i] = Value{d: v.d, name: v.name, node: n}
+		out[i] = Value{v.d, "a value of " + v.name, n}
 	}
 	return out
 }
 
+// Text returns a text. What YAML takes for a number, a time or (in its older
+// version) a truth value is text only in quotes.
+func (v Value) Text() string {
+	if !v.is(yaml.ScalarNode, "text") {
+		return ""
+	}
+	n := v.node
+	switch {
+	case n.Tag != "!!str":
+		v.Fail("%s is not text to YAML but %s; put it in quotes: %q", v.name, tagNames[n.Tag], n.Value)
+	case n.Style == 0 && oldBool[strings.ToLower(n.Value)]:
+		v.Fail("%s is a truth value to older readers of YAML; put it in quotes: %q", v.name, n.Value)
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+// Int returns a whole number between lowest and highest, both inclusive, in its
+// one decimal spelling: 010, 0x10, +1 and 1_000 are numbers to YAML too, and not
+// the same ones to every reader.
+func (v Value) Int(lowest, highest int64) int64 {
+	if !v.is(yaml.ScalarNode, "a whole number") {
+		return 0
+	}
+	n, err := strconv.ParseInt(v.node.Value, 10, 64)
+	switch {
+	case v.node.Tag != "!!int" || v.node.Style != 0 || err != nil || strconv.FormatInt(n, 10) != v.node.Value:
+		v.Fail("%s is not a whole number", v.name)
+	case n < lowest || n > highest:
+		v.Fail("%s is %d, outside %d to %d", v.name, n, lowest, highest)
+	default:
+		return n
+	}
+	return 0
+}
+
+// Bool returns a truth value, spelt true or false and nothing else.
+func (v Value) Bool() bool {
+	if !v.is(yaml.ScalarNode, "true or false") {
+		return false
+	}
+	if v.node.Style != 0 || v.node.Value != "true" && v.node.Value != "false" {
+		v.Fail("%s is neither true nor false", v.name)
+	}
+	return v.node.Style == 0 && v.node.Value == "true"
+}
+
 func (v Value) is(kind yaml.Kind, what string) bool {
-	if v.node == nil {
-		return false
-	}
-	if v.node.Kind != kind {
+	if v.node != nil && v.node.Kind != kind {
 		v.Fail("%s is not %s", v.name, what)
-		return false
 	}
-	return true
+	return v.node != nil && v.node.Kind == kind
 }
 
 var tagNames = map[string]string{"!!int": "a number", "!!float": "a number", "!!bool": "a truth value",
 	"!!timestamp": "a time", "!!binary": "binary data"}
 
-// oldBool reports the words that YAML 1.1 takes for truth values.
-func oldBool(s string) bool {
-	switch strings.ToLower(s) {
-	case "yes", "no", "on", "off":
-		return true
+// oldBool has the words that YAML 1.1 takes for truth values.
+var oldBool = map[string]bool{"yes": true, "no": true, "on": true, "off": true}
+
+// Sound reports whether nothing was found wrong so far, anywhere in the file.
+// What was read until then is what the file says, and can be compared.
+func (v Value) Sound() bool { return v.d == nil || v.d.err == nil }
+
+// Done ends the walk of the file that v is of. It returns the error nearest to
+// the beginning of the file, an *Error, where a key of any map that the walk did
+// not ask for is one too.
+func (v Value) Done() error {
+	for n, name := range v.d.maps {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if k := n.Content[i]; !v.d.asked[k] {
+				in := name
+				if in != "" {
+					in = " in " + in
+				}
+				e := v.d.failAt(k, "unknown key %s%s", k.Value, in)
+				e.Key, e.In = k.Value, name
+			}
+		}
 	}
-	return false
+	if v.d.err != nil {
+		return v.d.err
+	}
+	return nil
 }

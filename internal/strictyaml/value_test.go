@@ -16,41 +16,53 @@ list:
   - {a: false}
 `))
 	require.NoError(t, err)
-	require.Equal(t, "web-1", m.String("name"))
-	require.Equal(t, "010", m.Need("quoted").String())
-	require.EqualValues(t, 12, m.Int("n", 12, 12))
-	require.Equal(t, []string{"tier", "8"}, m.Map("on").Keys())
+	require.Equal(t, "web-1", m.Get("name").Text())
+	require.Equal(t, "010", m.Need("quoted").Text())
+	require.EqualValues(t, 12, m.Get("n").Int(12, 12))
+	var keys, texts []string
+	for k, v := range m.Get("on").Each() {
+		keys, texts = append(keys, k), append(texts, v.Text())
+	}
+	require.Equal(t, []string{"tier", "8"}, keys)
+	require.Equal(t, []string{"prod", "x"}, texts)
 	var got []bool
-	for _, v := range m.List("list") {
-		got = append(got, v.Map().Bool("a"))
+	for _, v := range m.Get("list").List() {
+		got = append(got, v.Get("a").Bool())
 	}
 	require.Equal(t, []bool{true, false}, got)
 	require.NoError(t, m.Done())
-	line, col := m.List("list")[1].At()
+	line, col := m.Get("list").List()[1].At()
 	require.Equal(t, [2]int{7, 5}, [2]int{line, col})
 }
 
 func TestAbsentReadsAsZeroAndIsNotWrong(t *testing.T) {
 	m, err := Parse("f.yaml", []byte("a: 1\n"))
 	require.NoError(t, err)
-	m.Int("a", 0, 1)
-	require.False(t, m.Has("b"))
-	require.Empty(t, m.String("b"))
-	require.Zero(t, m.Int("b", 5, 6))
-	require.False(t, m.Bool("b"))
-	require.Empty(t, m.List("b"))
-	require.Empty(t, m.Map("b").Map("c").Keys())
-	m.Map("b").Need("c").Fail("never said")
+	m.Get("a").Int(0, 1)
+	require.True(t, m.Get("a").Present())
+	b := m.Get("b")
+	require.False(t, b.Present())
+	require.Empty(t, b.Text())
+	require.Zero(t, b.Int(5, 6))
+	require.False(t, b.Bool())
+	require.Empty(t, b.List())
+	for range b.Get("c").Each() {
+		require.Fail(t, "an absent map has no keys")
+	}
+	b.Need("c").Fail("never said")
+	b.Fail("never said")
 	require.NoError(t, m.Done())
 }
 
 func TestOtherTypesAreRefused(t *testing.T) {
-	text := func(m *Map) { m.String("k") }
-	number := func(m *Map) { m.Int("k", 1, 8) }
-	truth := func(m *Map) { m.Bool("k") }
+	text := func(v Value) { v.Text() }
+	number := func(v Value) { v.Int(1, 8) }
+	dict := func(v Value) { v.Get("x") }
+	list := func(v Value) { v.List() }
+	truth := func(v Value) { v.Bool() }
 	for _, c := range []struct {
 		value string
-		read  func(*Map)
+		read  func(Value)
 		msg   string
 	}{
 		{"010", text, `put it in quotes: "010"`}, {"12", text, "a number"}, {"1e3", text, "a number"},
@@ -64,12 +76,12 @@ func TestOtherTypesAreRefused(t *testing.T) {
 		{"99999999999999999999", number, "not a whole number"}, {"0", number, "outside 1 to 8"}, {"9", number, "outside 1 to 8"},
 		{"yes", truth, "neither true nor false"}, {"on", truth, "neither true nor false"}, {"True", truth, "neither true nor false"},
 		{"1", truth, "neither true nor false"}, {"\"true\"", truth, "neither true nor false"},
-		{"a", func(m *Map) { m.Map("k") }, "not a map"}, {"[a]", func(m *Map) { m.Map("k") }, "not a map"},
-		{"a", func(m *Map) { m.List("k") }, "not a list"}, {"{a: b}", func(m *Map) { m.List("k") }, "not a list"},
+		{"a", dict, "not a map"}, {"[a]", dict, "not a map"},
+		{"a", list, "not a list"}, {"{a: b}", list, "not a list"},
 	} {
 		m, err := Parse("f.yaml", []byte("k: "+c.value+"\n"))
 		require.NoError(t, err, c.value)
-		c.read(m)
+		c.read(m.Get("k"))
 		var e *Error
 		require.ErrorAs(t, m.Done(), &e, c.value)
 		require.Contains(t, e.Msg, c.msg, c.value)
@@ -78,7 +90,7 @@ func TestOtherTypesAreRefused(t *testing.T) {
 	for _, v := range []string{"1", "8"} {
 		m, err := Parse("f.yaml", []byte("k: "+v+"\n"))
 		require.NoError(t, err)
-		number(m)
+		number(m.Get("k"))
 		require.NoError(t, m.Done(), v)
 	}
 }
@@ -86,8 +98,8 @@ func TestOtherTypesAreRefused(t *testing.T) {
 func TestUnknownKeysAreRefusedEverywhere(t *testing.T) {
 	m, err := Parse("f.yaml", []byte("a: 1\nm:\n  b: 1\n  scratch: true\n"))
 	require.NoError(t, err)
-	m.Int("a", 0, 9)
-	m.Map("m").Int("b", 0, 9)
+	m.Get("a").Int(0, 9)
+	m.Get("m").Get("b").Int(0, 9)
 	var e *Error
 	require.ErrorAs(t, m.Done(), &e)
 	require.Equal(t, "scratch", e.Key)
@@ -98,15 +110,15 @@ func TestUnknownKeysAreRefusedEverywhere(t *testing.T) {
 func TestTheErrorNearestToTheBeginningIsTheOneReported(t *testing.T) {
 	m, err := Parse("f.yaml", []byte("zz: 1\nb: 1\na: 1\n"))
 	require.NoError(t, err)
-	m.Bool("a")
-	m.Bool("b")
+	m.Get("a").Bool()
+	m.Get("b").Bool()
 	var e *Error
 	require.ErrorAs(t, m.Done(), &e)
 	require.Equal(t, "zz", e.Key)
 
 	m, err = Parse("f.yaml", []byte("\nb: 1\n"))
 	require.NoError(t, err)
-	m.Bool("b")
+	m.Get("b").Bool()
 	m.Need("name")
 	require.ErrorAs(t, m.Done(), &e)
 	require.Contains(t, e.Msg, "name is missing")
@@ -115,11 +127,11 @@ func TestTheErrorNearestToTheBeginningIsTheOneReported(t *testing.T) {
 func TestSoundUntilSomethingIsWrong(t *testing.T) {
 	m, err := Parse("f.yaml", []byte("a: 1\nm: {b: x}\n"))
 	require.NoError(t, err)
-	sub := m.Map("m")
-	m.Int("a", 0, 1)
+	sub := m.Get("m")
+	m.Get("a").Int(0, 1)
 	require.True(t, m.Sound())
 	require.True(t, sub.Sound())
-	sub.Int("b", 0, 1)
+	sub.Get("b").Int(0, 1)
 	require.False(t, m.Sound(), "it is of the whole file")
-	require.True(t, m.Map("absent").Sound())
+	require.True(t, m.Get("absent").Sound())
 }

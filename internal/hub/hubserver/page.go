@@ -72,11 +72,10 @@ func moment(v any) string {
 }
 
 // page shows which host is as which revision wishes it to be.
-func (h *Hub) page(w http.ResponseWriter, _ *http.Request) {
+func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
 	names, err := h.site.hostNames()
 	if err != nil {
-		h.refuse(w, err)
-		return
+		return err
 	}
 	data := struct {
 		Now   time.Time
@@ -87,13 +86,12 @@ func (h *Hub) page(w http.ResponseWriter, _ *http.Request) {
 	}
 	var out bytes.Buffer
 	if err := pages.Execute(&out, data); err != nil {
-		h.refuse(w, err)
-		return
+		return err
 	}
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(out.Bytes()) // an error is the caller's absence
+	write(w, "text/html; charset=utf-8", out.Bytes())
+	return nil
 }
 
 func (h *Hub) row(name string) hostRow {

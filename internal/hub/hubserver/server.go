@@ -144,15 +144,15 @@ func (h *Hub) Serve(ctx context.Context) error {
 // Handler answers every path of the hub.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.page)
-	mux.HandleFunc("GET /v1/hosts/{host}/"+hub.PathDesired, func(w http.ResponseWriter, r *http.Request) {
-		h.document(w, r, h.site.desired)
-	})
-	mux.HandleFunc("GET /v1/hosts/{host}/"+hub.PathOperations, func(w http.ResponseWriter, r *http.Request) {
-		h.document(w, r, h.site.operations)
-	})
-	mux.HandleFunc("GET /v1/hosts/{host}/"+hub.PathReport, h.lastReport)
-	mux.HandleFunc("POST /v1/hosts/{host}/"+hub.PathReport, h.report)
+	for path, answer := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /{$}": h.page,
+		"GET /v1/hosts/{host}/" + hub.PathDesired:    document(h.site.desired),
+		"GET /v1/hosts/{host}/" + hub.PathOperations: document(h.site.operations),
+		"GET /v1/hosts/{host}/" + hub.PathReport:     h.lastReport,
+		"POST /v1/hosts/{host}/" + hub.PathReport:    h.report,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { h.refuse(w, answer(w, r)) })
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-cache")
@@ -163,12 +163,12 @@ func (h *Hub) Handler() http.Handler {
 			h.refuse(w, op.Refuse(op.Unavailable, "too many calls at a time"))
 			return
 		}
-		if err := h.admit(w, r); err != nil {
-			h.refuse(w, err)
-			return
+		err := h.admit(w, r)
+		if err == nil && path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect it
+			err = op.Refuse(op.UnknownTarget, "there is no such path")
 		}
-		if path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect it
-			h.refuse(w, op.Refuse(op.UnknownTarget, "there is no such path"))
+		if err != nil {
+			h.refuse(w, err)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -202,34 +202,26 @@ func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
 }
 
 // document answers with what is served to a host, or that it is as before.
-func (h *Hub) document(w http.ResponseWriter, r *http.Request, of func(string) (*served, error)) {
-	s, err := of(r.PathValue("host"))
-	if err != nil {
-		h.refuse(w, err)
-		return
+func document(of func(host string) (*served, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		s, err := of(r.PathValue("host"))
+		if err != nil {
+			return err
+		}
+		etag := `"` + s.tag + `"`
+		w.Header().Set("ETag", etag)
+		if r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+		write(w, hub.ContentType, s.body)
+		return nil
 	}
-	etag := `"` + s.tag + `"`
-	w.Header().Set("ETag", etag)
-	if r.Header.Get("If-None-Match") == etag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	w.Header().Set("Content-Type", hub.ContentType)
-	_, _ = w.Write(s.body) // an error is the caller's absence
 }
 
 // report takes a host's report.
-func (h *Hub) report(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) report(w http.ResponseWriter, r *http.Request) error {
 	host := r.PathValue("host")
-	err := h.take(w, r, host)
-	if err != nil {
-		h.refuse(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-func (h *Hub) take(w http.ResponseWriter, r *http.Request, host string) error {
 	if err := h.site.has(host); err != nil {
 		return err
 	}
@@ -249,7 +241,10 @@ func (h *Hub) take(w http.ResponseWriter, r *http.Request, host string) error {
 		return err
 	}
 	news, changed, err := h.reports.put(host, report, body, h.Now())
-	if err == nil && news {
+	if err != nil {
+		return err
+	}
+	if news {
 		guests, waiting := counts(report)
 		h.Logger.Info("report", "host", op.Shown(host), "revision", op.Shown(report.Revision), "converged", converged(report),
 			"guests", guests, "waiting", waiting, "seq", report.Seq)
@@ -258,22 +253,31 @@ func (h *Hub) take(w http.ResponseWriter, r *http.Request, host string) error {
 		h.Logger.Info("operation", "host", op.Shown(host), "op", op.Shown(o.Op), "target", op.Shown(o.Target),
 			"request", op.Shown(o.Request), "state", op.Shown(string(o.State)), "code", op.Shown(string(o.Code)))
 	}
-	return err
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // lastReport answers with the last report of a host as it was sent.
-func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) error {
 	t := h.reports.get(r.PathValue("host"))
 	if t == nil {
-		h.refuse(w, op.Refuse(op.UnknownTarget, "that host did not report since the hub was started"))
-		return
+		return op.Refuse(op.UnknownTarget, "that host did not report since the hub was started")
 	}
-	w.Header().Set("Content-Type", hub.ContentType)
-	_, _ = w.Write(t.body) // an error is the caller's absence
+	write(w, hub.ContentType, t.body)
+	return nil
 }
 
-// refuse answers with a problem.
+// write answers with a body; an error is the caller's absence.
+func write(w http.ResponseWriter, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(body)
+}
+
+// refuse answers with a problem, if there is one.
 func (h *Hub) refuse(w http.ResponseWriter, err error) {
+	if err == nil {
+		return
+	}
 	p := api.ProblemOf(err)
 	if w.Header().Get("WWW-Authenticate") != "" {
 		p.Status = http.StatusUnauthorized

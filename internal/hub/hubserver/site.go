@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -57,12 +58,12 @@ type seen struct {
 
 // hostNames lists the hosts, sorted.
 func (s *site) hostNames() ([]string, error) {
-	all, err := s.list(".")
+	_, all, err := s.list(".")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, e := range all.entries {
+	for _, e := range all {
 		if e.IsDir() && hostName(e.Name()) {
 			out = append(out, e.Name())
 		}
@@ -93,7 +94,7 @@ func (s *site) has(host string) error {
 func (s *site) desired(host string) (*served, error) {
 	return s.serve(host, hub.PathDesired, host, isDocument, hub.MaxSets, func(files map[string][]byte) (any, string, error) {
 		sets, sum := map[string]string{}, sha256.New()
-		for _, file := range sorted(files) {
+		for _, file := range slices.Sorted(maps.Keys(files)) {
 			name := strings.TrimSuffix(file, path.Ext(file))
 			if _, twice := sets[name]; twice {
 				return nil, "", op.Refuse(op.Conflict, "the set %s stands in two files", op.Shown(name))
@@ -121,7 +122,7 @@ func (s *site) operations(host string) (*served, error) {
 	most := hub.MaxOperations * (1 + op.MaxSignatures)
 	return s.serve(host, hub.PathOperations, dir, isSigned, most, func(files map[string][]byte) (any, string, error) {
 		out := hub.Operations{Host: host, Operations: []api.Envelope{}}
-		names := sorted(files)
+		names := slices.Sorted(maps.Keys(files))
 		for _, name := range names {
 			if !strings.HasSuffix(name, ".json") {
 				continue
@@ -191,38 +192,34 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 // files alone says nothing of one that went a moment ago: to serve without it
 // would be to withdraw a set in the middle of a rename.
 func (s *site) look(host, dir string, takes func(string) bool, most int) (files []seen, settled bool, err error) {
-	of, err := s.list(host)
-	if err != nil {
-		return nil, false, err
-	}
-	settled = s.alone(of.self)
-	if dir == "" {
-		return nil, settled, nil
-	}
-	if dir != host {
-		if of, err = s.list(dir); err != nil {
+	settled, total := true, int64(0)
+	for _, d := range slices.Compact([]string{host, dir}) {
+		if d == "" {
+			break
+		}
+		self, entries, err := s.list(d)
+		if err != nil {
 			return nil, false, err
 		}
-		settled = settled && s.alone(of.self)
-	}
-	total := int64(0)
-	for _, e := range of.entries {
-		if !takes(e.Name()) {
-			continue
+		settled = settled && s.alone(self)
+		for _, e := range entries {
+			if d != dir || !takes(e.Name()) {
+				continue
+			}
+			info, err := e.Info()
+			if err != nil {
+				return nil, false, op.Refuse(op.Unavailable, "%v", err)
+			}
+			if !info.Mode().IsRegular() {
+				return nil, false, op.Refuse(op.NotAllowed, "%s is no regular file", op.Shown(path.Join(dir, e.Name())))
+			}
+			f := seenOf(info)
+			settled = settled && s.alone(f)
+			if total += f.size; total > hub.MaxAnswer {
+				return nil, false, op.Refuse(op.Oversized, "the files of %s have more than %d bytes", op.Shown(dir), hub.MaxAnswer)
+			}
+			files = append(files, f)
 		}
-		info, err := e.Info()
-		if err != nil {
-			return nil, false, op.Refuse(op.Unavailable, "%v", err)
-		}
-		if !info.Mode().IsRegular() {
-			return nil, false, op.Refuse(op.NotAllowed, "%s is no regular file", op.Shown(path.Join(dir, e.Name())))
-		}
-		f := seenOf(info)
-		settled = settled && s.alone(f)
-		if total += f.size; total > hub.MaxAnswer {
-			return nil, false, op.Refuse(op.Oversized, "the files of %s have more than %d bytes", op.Shown(dir), hub.MaxAnswer)
-		}
-		files = append(files, f)
 	}
 	if len(files) > most {
 		return nil, false, op.Refuse(op.Oversized, "%s has %d files, more than %d", op.Shown(dir), len(files), most)
@@ -232,35 +229,25 @@ func (s *site) look(host, dir string, takes func(string) bool, most int) (files 
 
 // alone reports whether something has been left alone for long enough. What is
 // far in the future says that a clock was set back, and holds nothing up.
-func (s *site) alone(f seen) bool {
-	age := s.now().Sub(f.touched)
-	return age >= settle || age <= -settle
-}
+func (s *site) alone(f seen) bool { return s.now().Sub(f.touched).Abs() >= settle }
 
-// listing is a directory and what is in it, sorted by name.
-type listing struct {
-	self    seen
-	entries []fs.DirEntry
-}
-
-// list reads a directory. It is looked at after its entries, so that what changes
-// while they are read shows in it.
-func (s *site) list(dir string) (listing, error) {
+// list reads a directory, sorted by name. It is looked at after its entries, so
+// that what changes while they are read shows in it.
+func (s *site) list(dir string) (self seen, entries []fs.DirEntry, err error) {
 	f, err := s.root.Open(dir)
-	if err != nil {
-		return listing{}, op.Refuse(op.Unavailable, "%v", err)
+	if err == nil {
+		defer f.Close()
+		entries, err = f.ReadDir(-1)
 	}
-	defer f.Close()
-	list, err := f.ReadDir(-1)
-	if err != nil {
-		return listing{}, op.Refuse(op.Unavailable, "%v", err)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = f.Stat()
 	}
-	info, err := f.Stat()
 	if err != nil {
-		return listing{}, op.Refuse(op.Unavailable, "%v", err)
+		return seen{}, nil, op.Refuse(op.Unavailable, "%v", err)
 	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
-	return listing{self: seenOf(info), entries: list}, nil
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return seenOf(info), entries, nil
 }
 
 func seenOf(info fs.FileInfo) seen {
@@ -278,12 +265,13 @@ func seenOf(info fs.FileInfo) seen {
 func (s *site) read(dir string, files []seen) (map[string][]byte, error) {
 	out := make(map[string][]byte, len(files))
 	for _, want := range files {
+		var b []byte
 		f, err := s.root.OpenFile(path.Join(dir, want.name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, op.Refuse(op.Unavailable, "%v", err)
+		if err == nil {
+			b, err = io.ReadAll(io.LimitReader(f, want.size+1))
+			err = errors.Join(err, f.Close())
 		}
-		b, err := io.ReadAll(io.LimitReader(f, want.size+1))
-		if err := errors.Join(err, f.Close()); err != nil {
+		if err != nil {
 			return nil, op.Refuse(op.Unavailable, "%v", err)
 		}
 		if int64(len(b)) != want.size {
@@ -292,13 +280,4 @@ func (s *site) read(dir string, files []seen) (map[string][]byte, error) {
 		out[want.name] = b
 	}
 	return out, nil
-}
-
-func sorted(files map[string][]byte) []string {
-	names := make([]string, 0, len(files))
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,12 +1,44 @@
 package fsck
 
 import (
+	"crypto/sha256"
 	"maps"
 	"slices"
 
+	"gated/internal/audit"
 	"gated/internal/journal"
 	"gated/internal/op"
 )
+
+// print follows what a step printed that has ended.
+func (c *check) print(id op.StepID, e audit.Entry) {
+	switch e.Kind {
+	case audit.Succeeded, audit.Failed, audit.Interrupted:
+		if e.Digest != "" {
+			c.log.printed[id] = digestOf(e.Digest)
+		}
+	}
+}
+
+// outputs checks that what is shown as printed by a step is what the log has the
+// digest of, and that none of it is missing.
+func (c *check) outputs() error {
+	var id op.StepID
+	var text []byte
+	err := c.rows("outputs", `SELECT job, idx, text FROM outputs`, []any{&id.Job, &id.Index, &text}, func() {
+		switch digest, known := c.log.printed[id]; {
+		case !known:
+			c.found(outputUnknown, id.String(), "by the audit log it printed nothing")
+		case digest != sha256.Sum256(text):
+			c.found(outputChanged, id.String(), "what it printed is not what the log has the digest of")
+		}
+		delete(c.log.printed, id)
+	})
+	for _, id := range stepsOf(c.log.printed) {
+		c.found(outputLost, id.String(), "the log has the digest of what it printed, and that is not there")
+	}
+	return err
+}
 
 // provenance compares what the journal says of who made what with the log.
 func (c *check) provenance() error {
