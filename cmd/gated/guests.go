@@ -16,7 +16,12 @@ import (
 )
 
 func (t *tool) guestsCommand() *cobra.Command {
-	c := t.command("guests", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "guests [NAME]",
+		Short: "List guests, or show one: its provenance, and what a destroy of it needs",
+		Example: "  gated guests\n" +
+			"  gated guests web-1",
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -44,9 +49,9 @@ func (t *tool) guestsCommand() *cobra.Command {
 
 func (t *tool) listGuests(guests []api.Guest) error {
 	apart := several(guests)
-	rows := []string{wordsGuestsHead}
+	rows := []string{"NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"}
 	if apart {
-		rows = []string{wordsGuestsHeadWhere}
+		rows = []string{"NAME\tBACK END\tSTATE\tPROTECTED\tSPEC\tDESTROY"}
 	}
 	for _, g := range guests {
 		if t.JSON {
@@ -109,7 +114,7 @@ func (t *tool) showGuest(g api.Guest) error {
 		add(f.Name, f.Text)
 	}
 	for _, d := range g.Disks {
-		add("disk", fmt.Sprintf(wordsDisk, d.Name, d.Size>>20))
+		add("disk", fmt.Sprintf("%s, %d MiB", d.Name, d.Size>>20))
 	}
 	add("snapshots", strings.Join(g.Snapshots, ", "))
 	add("backups", strings.Join(g.Backups, ", "))
@@ -129,7 +134,12 @@ func labels(m map[string]string) string {
 }
 
 func (t *tool) classifyCommand() *cobra.Command {
-	return t.askCommand("classify", func(ctx context.Context, cl *client.Client, a op.Ask) error {
+	return t.askCommand(cli.Words{
+		Use:     "classify OP NAME [-p NAME=VALUE]...",
+		Short:   "Say whether an operation would wait for a signature, and why",
+		Long:    "Changes nothing.",
+		Example: "  gated classify guest.destroy web-1",
+	}, func(ctx context.Context, cl *client.Client, a op.Ask) error {
 		e, err := cl.Classify(ctx, api.AskOf(a))
 		if err != nil {
 			return err
@@ -137,7 +147,8 @@ func (t *tool) classifyCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(e)
 		}
-		facts := append([]op.Fact{{Name: "class", Text: string(e.Class)}, {Name: "rule", Text: e.Rule}, {Name: "why", Text: e.Why}}, e.Facts...)
+		facts := append([]op.Fact{{Name: "class", Text: string(e.Class)}, {Name: "rule", Text: e.Rule}, {Name: "why",
+			Text: e.Why}}, e.Facts...)
 		t.Print("%s", cli.Facts("", facts))
 		return nil
 	})
@@ -149,4 +160,28 @@ func shownParams(p op.Params) string {
 		return ""
 	}
 	return string(p.Canonical())
+}
+
+// provenance says where a guest came from.
+func provenance(g api.Guest) string {
+	p := g.Provenance
+	switch {
+	case p == nil && g.Incarnation == "":
+		return ""
+	case p == nil:
+		return "made by other hands than this gate's"
+	case p.Scratch:
+		return fmt.Sprintf("scratch of %s, made by %s, until %s", p.Creator, p.Job, momentOr(p.ScratchUntil))
+	case p.ScratchEnded != "":
+		return fmt.Sprintf("made for %s by %s; no longer scratch: %s", p.Creator, p.Job, p.ScratchEnded)
+	default:
+		return fmt.Sprintf("made for %s by %s at %s", p.Creator, p.Job, cli.Moment(p.CreatedAt))
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
 }

@@ -185,9 +185,9 @@ func TestPatternsThatNameADirectory(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "src", "[a]"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	for arg, want := range map[string][]string{
-		"src":           {"src is a directory: this holds nothing below it; write src/"},
-		root + "/src":   {"src is a directory: this holds nothing below it; write src/"},
-		`src/\[a\]`:     {`src/\[a\] is a directory: this holds nothing below it; write src/\[a\]/`},
+		"src":           {"src is a directory: this reserves nothing below it; write src/"},
+		root + "/src":   {"src is a directory: this reserves nothing below it; write src/"},
+		`src/\[a\]`:     {`src/\[a\] is a directory: this reserves nothing below it; write src/\[a\]/`},
 		"src/":          {},
 		"src/**":        {},
 		"s[r]c":         {},

@@ -14,7 +14,12 @@ import (
 )
 
 func (t *tool) trustCommand() *cobra.Command {
-	return t.Group(cli.Words(help["trust"]), wordsNoTrustCommand, t.trustShowCommand(), t.trustHistoryCommand(), t.trustRotateCommand(),
+	return t.Group(cli.Words{
+		Use:     "trust",
+		Short:   "Show and change who may sign",
+		Example: "  gated trust show",
+	}, "say show, history, rotate or adopt",
+		t.trustShowCommand(), t.trustHistoryCommand(), t.trustRotateCommand(),
 		t.trustAdoptCommand())
 }
 
@@ -43,7 +48,8 @@ type signer struct {
 func trustVersionOf(v daemon.TrustVersion) trustVersion {
 	out := trustVersion{Epoch: v.Epoch, Digest: v.Digest, How: v.How, At: v.At.UTC(), Signers: []signer{}}
 	for _, l := range v.Listed {
-		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key, KeyType: l.KeyType, Roles: l.Roles,
+		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key,
+			KeyType: l.KeyType, Roles: l.Roles,
 			CA: l.CA, Software: l.Software, ValidAfter: orNull(l.ValidAfter), ValidBefore: orNull(l.ValidBefore)})
 	}
 	return out
@@ -59,7 +65,14 @@ func orNull(at time.Time) *time.Time {
 
 func (t *tool) trustShowCommand() *cobra.Command {
 	var dir string
-	c := t.command("trust show", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "show",
+		Short: "Print the list of signers as it is in force",
+		Long: `Prints the allowed_signers file that the gate has in its database, byte for byte. Reads the state directory,
+beside a running daemon or without one.`,
+		Example: "  gated trust show > signers\n" +
+			"  gated trust show --json --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		all, err := daemon.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
@@ -70,7 +83,8 @@ func (t *tool) trustShowCommand() *cobra.Command {
 		}
 		for _, l := range newest.Listed {
 			if shown := op.ShownName(l.Principal); shown != l.Principal {
-				t.Say(wordsForeignName, l.Line, shown)
+				t.Say("warning: line %d names %s, which may be shown like another name: list the key under a name in ASCII\n",
+					l.Line, shown)
 			}
 		}
 		_, err = t.Stdout.Write(newest.Text) // its own bytes, to be put where ssh-keygen reads them
@@ -82,12 +96,17 @@ func (t *tool) trustShowCommand() *cobra.Command {
 
 func (t *tool) trustHistoryCommand() *cobra.Command {
 	var dir string
-	c := t.command("trust history", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:     "history",
+		Short:   "List the versions of the list of signers: when each was made, and by what",
+		Long:    "Reads the state directory, beside a running daemon or without one.",
+		Example: "  gated trust history --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		all, err := daemon.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
 		}
-		rows := []string{wordsTrustHead}
+		rows := []string{"EPOCH\tMADE\tBY\tSIGNERS\tSHA256"}
 		for _, v := range all {
 			if !t.JSON {
 				rows = append(rows, cli.Row(fmt.Sprint(v.Epoch), cli.Moment(v.At), v.How, fmt.Sprint(len(v.Listed)), v.Digest))
@@ -116,19 +135,26 @@ type adopted struct {
 func (t *tool) trustAdoptCommand() *cobra.Command {
 	var dir string
 	var yes bool
-	c := t.command("trust adopt", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "adopt",
+		Short: "Take over an edit of the file allowed_signers",
+		Long: `For root, while the daemon does not run. Shows which signers the edited file adds and removes, asks, and
+records it as the next version. Without a terminal, say --yes. A file that lists no operational key is refused. If
+another role loses its last key, this is a warning.`,
+		Example: "  gated trust adopt --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !yes && !cli.IsTerminal(t.stdin) {
-			return cli.Usage(wordsAdoptNeedsYes)
+			return cli.Usage("there is no terminal to ask on: look at the file, then say --yes")
 		}
 		a, err := daemon.AdoptSigners(c.Context(), stateDir(dir), func(a daemon.Adoption) error {
-			t.Say(wordsAdopts, a.Epoch, op.Shown(a.File))
+			t.Say("epoch %d would be %s as it is now:\n", a.Epoch, op.Shown(a.File))
 			for _, line := range a.Changes {
 				t.Say("  %s\n", op.ShownName(line))
 			}
 			for _, role := range a.Emptied {
-				t.Say(wordsEmptied, op.Shown(string(role)), emptiedMeans(role))
+				t.Say("warning: no key could sign as %s any more: %s\n", op.Shown(string(role)), emptiedMeans(role))
 			}
-			return t.agree(yes, wordsAgree, notAgreed())
+			return t.agree(yes, "take this over? (yes) ", notAgreed())
 		})
 		if err != nil {
 			return err
@@ -137,9 +163,9 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 			return t.Emit(adopted{File: a.File, Epoch: a.Epoch, Digest: a.Digest, Changes: a.Changes, Emptied: a.Emptied})
 		}
 		if a.Unedited {
-			t.Print(wordsUnedited, op.Shown(a.File), a.Epoch)
+			t.Print("%s is as the gate wrote it, at epoch %d: there is nothing to take over\n", op.Shown(a.File), a.Epoch)
 		} else {
-			t.Print(wordsAdopted, op.Shown(a.File), a.Epoch)
+			t.Print("%s is in force from the next start on, as epoch %d\n", op.Shown(a.File), a.Epoch)
 		}
 		return nil
 	})
@@ -159,4 +185,20 @@ func (t *tool) agree(yes bool, question string, refusal error) error {
 		return refusal
 	}
 	return nil
+}
+
+// emptiedMeans says what is lost with the last key of a role.
+func emptiedMeans(role op.Role) string {
+	switch role {
+	case op.Recovery:
+		return "if the operators' keys are lost, only root can list new ones"
+	case op.Coordination:
+		return "force-transfer and release-all wait for ever"
+	default:
+		return "a step that needs that role waits for ever"
+	}
+}
+
+func notAgreed() error {
+	return op.Refuse(op.Cancelled, "nothing was taken over").WithHint("to take it over, answer yes")
 }

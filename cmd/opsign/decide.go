@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 
@@ -19,6 +20,8 @@ type asker struct {
 	*tool
 	tty *os.File // nil with --yes
 }
+
+const wordsNeedsYes = "there is no terminal to ask on: read opsign show ID, then say --yes"
 
 // asker refuses, before anything is shown, a run in which nobody can be asked,
 // or whose flags are wrong. Whoever calls it closes the asker.
@@ -63,7 +66,7 @@ func (a *asker) confirm(question, name, target string, role op.Role) error {
 		return nil
 	}
 	forget(a.tty)
-	asked := told(sprint(question, cli.Inline(name), cli.Inline(target), cli.Inline(string(role))), a.tty)
+	asked := told(fmt.Sprintf(question, cli.Inline(name), cli.Inline(target), cli.Inline(string(role))), a.tty)
 	if _, err := a.tty.WriteString(strings.TrimSuffix(asked, "\n") + " "); err != nil {
 		return err
 	}
@@ -77,3 +80,7 @@ func (a *asker) confirm(question, name, target string, role op.Role) error {
 
 // forget drops what was typed into a terminal and not read yet.
 func forget(tty *os.File) { _ = unix.IoctlSetInt(int(tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
+
+func notConfirmed() error {
+	return op.Refuse(op.Cancelled, "not confirmed, nothing was signed").WithHint("to sign, run it again and type yes")
+}

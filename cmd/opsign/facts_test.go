@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func TestReviewShowsChangedFactsAgain(t *testing.T) {
 	it := &item{id: "j1.1", shown: shown, read: true, marked: true}
 	r := reviewOf(t, b, it)
 	require.NoError(t, r.approve(context.Background(), it))
-	require.Equal(t, sprint(wordsChanged, "j1.1")+"  was files  0\n", r.message)
+	require.Equal(t, fmt.Sprintf(wordsChanged, "j1.1")+"  was files  0\n", r.message)
 	require.False(t, it.read || it.marked)
 
 	it.shown, it.read, it.marked, r.message = shown, true, true, ""

@@ -14,7 +14,11 @@ import (
 
 func (t *tool) listCommand() *cobra.Command {
 	var all bool
-	c := t.command("list", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:     "list",
+		Short:   "List what waits for signatures, and what cools off or waits for its window",
+		Example: "  opsign list",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -32,7 +36,7 @@ func (t *tool) listCommand() *cobra.Command {
 		}
 		return t.listRequests(requests)
 	})
-	c.Flags().BoolVar(&all, "all", false, flagAll)
+	c.Flags().BoolVar(&all, "all", false, "also what is authorized or under way")
 	return c
 }
 
@@ -42,6 +46,8 @@ func (t *tool) listCommand() *cobra.Command {
 func (t *tool) decidable(r api.Request) bool {
 	return r.State == op.StatePending || cli.Delayed(r, t.now())
 }
+
+const wordsNothingWaits = "nothing waits\n"
 
 func (t *tool) listRequests(requests []api.Request) error {
 	if t.JSON {
@@ -56,13 +62,14 @@ func (t *tool) listRequests(requests []api.Request) error {
 		t.Print(wordsNothingWaits)
 		return nil
 	}
-	rows := []string{wordsListHead}
+	rows := []string{"ID\tSTATE\tOP\tTARGET\tFOR\tEXPIRES\tSIGNED\tNEEDS\tREASON"}
 	for _, r := range requests {
 		signed := make([]string, len(r.Signatures))
 		for i, s := range r.Signatures {
 			signed[i] = cli.Person(s.Principal)
 		}
-		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","), cli.Moment(r.ExpiresAt),
+		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy,
+			","), cli.Moment(r.ExpiresAt),
 			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
 	}
 	_, err := io.WriteString(t.Stdout, told(cli.Columns(rows...), t.Stdout))

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // settling is how long a new screen takes no key, from when it is drawn and from
 // each key that it does not take. It is longer than a key that is held down
@@ -56,7 +59,7 @@ func (p *pager) key(message *string) (int, error) {
 		case forward && bottom < lines:
 			p.top = bottom
 		case forward:
-			*message = wordsAllRead
+			*message = "that is all of it\n"
 		default:
 			return key, nil
 		}
@@ -90,6 +93,8 @@ func fits(rows, cols int, keys [2]string) bool {
 func keyRows(cols int, keys [2]string) int {
 	return max(len(wrapped(keys[0], cols)), len(wrapped(keys[1], cols)))
 }
+
+const wordsTooSmall = "the terminal is too small to review on: make it larger"
 
 // draw shows what fits, and returns the line after it, how much fits, and how
 // many lines there are. On a screen of another width the lines are others, and
@@ -137,7 +142,7 @@ func (p *pager) part(bottom, lines int) string {
 	if p.top == 0 && bottom == lines {
 		return ""
 	}
-	return sprint(wordsReviewPart, p.top+1, bottom, lines)
+	return fmt.Sprintf(", lines %d to %d of %d", p.top+1, bottom, lines)
 }
 
 func (p *pager) lines(lines []string) {

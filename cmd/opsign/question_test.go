@@ -221,10 +221,14 @@ func TestRolesThatHelp(t *testing.T) {
 
 // What a refusal tells people to run next is there.
 func TestNextStepsAreCommands(t *testing.T) {
+	commands := map[string]bool{}
+	for _, c := range testTool().root().Commands() {
+		commands[c.Name()] = true
+	}
 	named := 0
 	for _, m := range api.Codes {
 		for _, c := range regexp.MustCompile(`opsign ([a-z]+)`).FindAllStringSubmatch(cli.Why("x", op.Refuse(m.Code, "y")), -1) {
-			require.Contains(t, help, c[1], m.Code)
+			require.True(t, commands[c[1]], "%s: %s", m.Code, c[1])
 			named++
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 
@@ -12,10 +13,21 @@ import (
 	"gated/internal/op"
 )
 
+const wordsNoTerminal = "there is no terminal to review on; instead: opsign list, then opsign approve ID --yes"
+
 func (t *tool) reviewCommand() *cobra.Command {
 	var k keyFlags
 	var noWait bool
-	c := t.command("review", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "review",
+		Short: "Walk through what waits, and approve or reject each with one key",
+		Long: `Shows one request a screen: what it is, who asked and why, what would be lost, since when it waits, how long
+what is signed now counts, who signed and who is needed. ? shows the keys. Several can be marked and approved
+together, each with a signature of its own. Ends with a line for each, and with the exit code of the worst. It needs a
+terminal.`,
+		Example: "  opsign review\n" +
+			"  opsign review --agent",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsNoTerminal)
 		}
@@ -68,6 +80,10 @@ const (
 	approved  decision = "approved"
 	rejected  decision = "rejected"
 )
+
+const wordsReviewMore = "more: space   then a approve  r reject  s skip  m mark  q quit  ? help "
+
+const wordsReviewKeys = "a approve  r reject  s skip  m mark  b back  q quit  ? help "
 
 func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
 	cl, err := t.Client()
@@ -145,8 +161,8 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		return false, r.failed(it, err)
 	}
 	if !r.decidable(it.shown.request) {
-		it.outcome, it.marked = sprint(wordsOutGone, cli.Inline(string(it.shown.request.State))), false
-		r.message += sprint(wordsReviewOutcome, it.name(), it.outcome)
+		it.outcome, it.marked = fmt.Sprintf("%s already", cli.Inline(string(it.shown.request.State))), false
+		r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 		it.decision = skipped
 		r.at++
 		return false, nil
@@ -164,6 +180,8 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		}
 	}
 }
+
+const wordsUnknownKey = "? shows the keys\n"
 
 // press does what a key says. moved means that the screen is another one now.
 func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool, err error) {
@@ -205,11 +223,13 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 	return true, false, r.approve(ctx, it)
 }
 
+const wordsReadFirst = "there is more to read: space shows it\n"
+
 // mayApprove says why an item cannot be approved or marked yet.
 func (r *review) mayApprove(it *item) bool {
 	switch {
 	case it.shown.request.State != op.StatePending:
-		r.message = wordsOnlyStop
+		r.message = "it is authorized already; r stops it\n"
 	case !it.read:
 		r.message = wordsReadFirst
 	default:
@@ -227,9 +247,26 @@ func (r *review) back() bool {
 			return true
 		}
 	}
-	r.message = wordsNoMore
+	r.message = "there is none before it\n"
 	return false
 }
+
+const wordsReviewHelp = `Each screen is one request. What it shows is what is signed, with what would be lost.
+
+  a      approve it: sign it, and see what becomes of it
+  r      reject it; asks for the reason
+  s, n   skip it, and leave it waiting
+  m      mark it; a then shows all that are marked, and signs each of them
+         by itself once you say y
+  b      back to the one before
+  space  the next page; up and down keys page too
+  q      quit; what is not decided goes on waiting
+
+Nothing is approved before all of its pages were shown. A request that changes
+while you look at it is shown again.
+`
+
+const wordsAnyKey = "any key: back "
 
 func (r *review) help() error {
 	_, err := r.pager("", wordsReviewHelp, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
@@ -255,12 +292,14 @@ func (r *review) refresh(ctx context.Context, it *item) (changed string, err err
 	return it.unread(q, changed), nil
 }
 
+const wordsChanged = "%s changed while you looked, and nothing was signed: this is how it is now\n"
+
 // unread makes an item one that has to be read again, and says what of it changed.
 func (it *item) unread(now question, what string) string {
 	it.read, it.marked, it.shown, it.request = false, false, now, now.request
-	text := sprint(wordsChanged, cli.Inline(it.id)) + what
+	text := fmt.Sprintf(wordsChanged, cli.Inline(it.id)) + what
 	if now.moving {
-		text += wordsMoving
+		text += "only counts, sizes and times move: once you have read it again, they hold up no signature\n"
 	}
 	return text
 }
@@ -291,13 +330,15 @@ func (r *review) indexOf(it *item) int { return slices.Index(r.items, it) }
 func (r *review) heading(it *item) string {
 	mark, marks := "", ""
 	if it.marked {
-		mark = wordsReviewMarked
+		mark = ", marked"
 	}
 	if n := len(r.marked()); n > 0 {
-		marks = sprint(wordsReviewMarks, n)
+		marks = fmt.Sprintf(" (%d marked)", n)
 	}
-	return sprint(wordsReviewHead, r.indexOf(it)+1, len(r.items), mark, marks)
+	return fmt.Sprintf("%d of %d%s%s", r.indexOf(it)+1, len(r.items), mark, marks)
 }
+
+const wordsReviewStop = "r stop it  s skip  b back  q quit  ? help "
 
 // keysOf returns the keys of an item's last page, and of those before.
 func (r *review) keysOf(it *item) [2]string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"gated/internal/cli"
 	"gated/internal/op"
 )
+
+const wordsReviewOutcome = "%s: %s\n"
 
 // approve signs what was shown, if it still is what the gate has, and says what
 // became of it. A refusal is said, and the item stays to be looked at; one that
@@ -25,10 +28,12 @@ func (r *review) approve(ctx context.Context, it *item) error {
 	if err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
+	r.message = fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
+
+const wordsSigning = "signing %s as %s\n"
 
 // signItem signs one item over its own bytes, and waits for what becomes of it.
 func (r *review) signItem(ctx context.Context, it *item) error {
@@ -39,7 +44,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	r.screen.write(sprint(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
+	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	req, err := r.approval.sign(ctx, it.shown, role)
 	if err != nil {
 		return err
@@ -51,7 +56,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	it.request, it.exit = req, api.ExitOfState(req.State)
 	switch {
 	case req.State == op.StatePending:
-		it.outcome = sprint(wordsOutMissing, cli.Waiting(req, r.now()))
+		it.outcome = fmt.Sprintf("signed; needs %s", cli.Waiting(req, r.now()))
 	case !req.State.Open() && req.State != op.StateSucceeded:
 		it.outcome = refusalLine(req.Error.Err())
 	default:
@@ -62,12 +67,12 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 
 // reject asks why, and signs the refusal of what was shown.
 func (r *review) reject(ctx context.Context, it *item) error {
-	reason, err := r.screen.ask(sprint(wordsWhyReject, cli.Inline(it.id)))
+	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if reason == "" {
-		r.message = wordsNotRejected
+		r.message = "not rejected\n"
 		return nil
 	}
 	if ok, err := r.still(ctx, it); !ok {
@@ -76,7 +81,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
+	r.message = fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
@@ -94,7 +99,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	r.screen.write(sprint(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
+	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	armor, err := signer.Sign(ctx, role, payload)
 	if err != nil {
 		return err
@@ -103,7 +108,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, wordsOutReject
+	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, "rejected"
 	return nil
 }
 
@@ -126,7 +131,10 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 		}
 	}
 	marked := r.marked()
-	pages := r.pager(sprint(wordsBatchHead, len(marked)), batchText(marked, r.now()), [2]string{wordsBatchKeys, wordsBatchMore})
+	pages := r.pager(fmt.Sprintf("Approve these %d, each with a signature of its own?",
+		len(marked)), batchText(marked, r.now()), [2]string{
+		"y sign each of these  b back, sign none  q quit ",
+		"more: space   b back, sign none  q quit "})
 	for {
 		key, err := pages.key(&r.message)
 		switch {
@@ -160,7 +168,7 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 				}
 				continue
 			}
-			r.message += sprint(wordsReviewOutcome, it.name(), it.outcome)
+			r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 		}
 		return nil
 	})
@@ -172,15 +180,15 @@ func batchText(items []*item, now time.Time) string {
 	text := ""
 	for _, it := range items {
 		p := it.shown.payload
-		text += sprint(wordsBatchItem, cli.Inline(it.id), cli.Inline(p.Op), cli.Inline(p.Target.String()),
+		text += fmt.Sprintf("%s: %s of %s, for %s\n", cli.Inline(it.id), cli.Inline(p.Op), cli.Inline(p.Target.String()),
 			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
 		if p.Op == op.Rotate {
 			text += rotationText(p, it.shown.request.Facts)
 		} else if len(p.Params) > 0 {
-			text += sprint(wordsBatchParams, cli.Inline(string(p.Params.Canonical())))
+			text += fmt.Sprintf("  params: %s\n", cli.Inline(string(p.Params.Canonical())))
 		}
 		if p.Reason != "" {
-			text += sprint(wordsBatchReason, cli.Inline(p.Reason))
+			text += fmt.Sprintf("  reason: %s\n", cli.Inline(p.Reason))
 		}
 		text += lostText(it.shown.request, now)
 	}
@@ -194,7 +202,7 @@ func (r *review) failed(it *item, err error) error {
 	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
 		return err
 	}
-	r.message += sprint(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
+	r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
 	return nil
 }
 
@@ -203,7 +211,7 @@ func refusalLine(err error) string {
 	if !errors.As(err, &refusal) {
 		return cli.Inline(err.Error())
 	}
-	return sprint(wordsRefusedAs, cli.Inline(string(refusal.Code)), cli.Inline(refusal.Detail))
+	return fmt.Sprintf("%s: %s", cli.Inline(string(refusal.Code)), cli.Inline(refusal.Detail))
 }
 
 // reviewed is one line of a summary as JSON.
@@ -223,11 +231,11 @@ func (r *review) summary(err error) error {
 	worst := api.ExitDone
 	for _, it := range r.items {
 		if it.outcome == "" {
-			it.outcome = wordsOutLeft
+			it.outcome = "not decided"
 			if it.marked {
-				it.outcome = wordsOutMarked
+				it.outcome = "marked, not signed"
 			} else if it.decision == skipped {
-				it.outcome = wordsOutSkipped
+				it.outcome = "skipped"
 			}
 		}
 		if slices.Index(severity, it.exit) > slices.Index(severity, worst) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,7 +14,16 @@ import (
 
 func (t *tool) showCommand() *cobra.Command {
 	var raw bool
-	c := t.command("show", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "show ID",
+		Short: "Show what a signature of a request would approve, and what would be lost",
+		Long: `With --payload writes the exact bytes to sign, for OpenSSH:
+
+  opsign show j12.1 --payload > op.json
+  ssh-keygen -Y sign -n operational@gated -f ~/.ssh/id_ed25519 op.json
+  opsign submit op.json --sig op.json.sig`,
+		Example: "  opsign show j12.1",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -33,26 +43,30 @@ func (t *tool) showCommand() *cobra.Command {
 		return nil
 	})
 	c.ValidArgsFunction = t.completeRequest
-	c.Flags().BoolVar(&raw, "payload", false, flagPayload)
+	c.Flags().BoolVar(&raw, "payload", false, "write the exact bytes to sign, and nothing else")
 	return c
 }
+
+const wordsSigned = "  what the signature binds:\n"
 
 // text shows a request for people: first what would be signed, from the bytes,
 // then what the gate says beside it. now is this machine's clock.
 func (q question) text(now time.Time) string {
 	r := q.request
-	text := sprint(wordsRequest, cli.Inline(r.ID), cli.Inline(string(r.State)), cli.Inline(strings.Join(r.RequestedBy, ", "))) +
-		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + rotationText(q.payload, r.Facts) + lostText(r, now)
+	text := fmt.Sprintf("request %s: %s, for %s\n",
+		cli.Inline(r.ID), cli.Inline(string(r.State)), cli.Inline(strings.Join(r.RequestedBy, ", "))) +
+		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + rotationText(q.payload,
+		r.Facts) + lostText(r, now)
 	if r.Why != "" {
-		text += sprint(wordsWhy, cli.Inline(r.Why))
+		text += fmt.Sprintf("  why it waits: %s\n", cli.Inline(r.Why))
 	}
 	if r.Detail != "" {
-		text += sprint(wordsDetail, cli.Inline(r.Detail))
+		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
 	}
 	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, now)) {
 		text += "  " + line
 	}
-	return text + wordsSignedToo + cli.Columns(payloadRows(q.payload)[wishRows:]...)
+	return text + "  the signature binds as well:\n" + cli.Columns(payloadRows(q.payload)[wishRows:]...)
 }
 
 // sinceText says since when a request waits and how long its payload still
@@ -61,11 +75,11 @@ func sinceText(r api.Request, now time.Time) string {
 	if !r.State.Open() || r.CreatedAt.IsZero() {
 		return ""
 	}
-	text := sprint(wordsSince, cli.Moment(r.CreatedAt), cli.Span(now.Sub(r.CreatedAt)))
+	text := fmt.Sprintf("  waits since %s (%s)", cli.Moment(r.CreatedAt), cli.Span(now.Sub(r.CreatedAt)))
 	if left := r.ExpiresAt.Sub(now); left > 0 {
-		return text + sprint(wordsLeft, cli.Span(left))
+		return text + fmt.Sprintf("; a signature now counts for %s more\n", cli.Span(left))
 	}
-	return text + wordsNoneLeft
+	return text + "; its payload is over and will be issued anew\n"
 }
 
 // payloadText shows every member of a payload whole.

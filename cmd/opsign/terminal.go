@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/cli"
+	"gated/internal/op"
 )
 
 // maxLine is the longest line that is read from a terminal, in bytes.
@@ -24,7 +26,7 @@ func (t *tool) passphrase(path string) func() ([]byte, error) {
 			return nil, nobodyToAsk(path)
 		}
 		defer func() { _ = tty.Close() }() // what was asked was answered
-		return readHidden(tty, sprint(wordsPassphrase, cli.Inline(path)))
+		return readHidden(tty, fmt.Sprintf("Passphrase of %s: ", cli.Inline(path)))
 	}
 }
 
@@ -88,4 +90,11 @@ func readLine(f *os.File) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+var errLongLine = errors.New("the line is too long")
+
+func nobodyToAsk(path string) error {
+	return op.Refuse(op.NotAllowed, "%s needs a passphrase and there is no terminal to ask on", path).
+		WithHint("load it with ssh-add and use --agent")
 }
