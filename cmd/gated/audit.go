@@ -146,7 +146,7 @@ func stateDir(flag string) string {
 	return flag
 }
 
-func notAnEntryNumber(text string) string { return quoted(text) + " is not the number of an entry" }
+func notAnEntryNumber(text string) string { return cli.Quoted(text) + " is not the number of an entry" }
 
 const wordsLinesPositive = "--lines is below 1"
 

@@ -182,12 +182,12 @@ func emptyFilter(name string) string {
 }
 
 func noSuchKind(kind string) string {
-	return fmt.Sprintf("--kind %s is no kind of entry; there are: %s", quoted(kind), strings.Join(api.EntryKinds, " "))
+	return fmt.Sprintf("--kind %s is no kind of entry; there are: %s", cli.Quoted(kind), strings.Join(api.EntryKinds, " "))
 }
 
 func notAMoment(flag, text string) string {
 	return fmt.Sprintf("--%s %s is no time: write 2026-03-01, \"2026-03-01 12:00\" or 2026-03-01T12:00:00Z, which is "+
-		"UTC, or how long ago, 90m", flag, quoted(text))
+		"UTC, or how long ago, 90m", flag, cli.Quoted(text))
 }
 
 func entryMissing(missing, next int64) error {

@@ -152,7 +152,7 @@ func TestOthersTextIsQuoted(t *testing.T) {
 		"": "", "plain": `"plain"`, `say "yes"`: `"say \"yes\""`, "two\nlines": `"two\nlines"`, "  ": `"\x20\x20"`, "Größe": `"Größe"`,
 		"a\u202eb": `"a\u202eb"`, `back\slash`: `"back\\slash"`,
 	} {
-		require.Equal(t, want, quoted(text))
+		require.Equal(t, want, cli.Quoted(text))
 	}
 }
 

@@ -319,7 +319,7 @@ func conflict(c api.Conflict, scope string) string {
 		cli.Inline(c.Pattern), cli.Inline(r.ID), cli.Inline(r.Agent), holder(r), cli.Inline(c.Overlaps), where,
 		cli.Inline(r.Mode), cli.Moment(r.CreatedAt), cli.Moment(r.ExpiresAt))
 	if r.Reason != "" {
-		text += fmt.Sprintf("    their reason: %s\n", quoted(r.Reason))
+		text += fmt.Sprintf("    their reason: %s\n", cli.Quoted(r.Reason))
 	}
 	return text
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"gated/internal/cli"
@@ -13,18 +12,6 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// quoted shows another agent's words as data: always between quotes, in one
-// line. "" stays empty.
-func quoted(s string) string {
-	if s == "" {
-		return ""
-	}
-	if shown := cli.Inline(s); shown != s {
-		return shown
-	}
-	return strconv.Quote(s)
 }
 
 // list joins patterns.

@@ -22,7 +22,7 @@ const flagYes = "do not ask for a confirmation"
 
 func (t *tool) approveCommand() *cobra.Command {
 	var k keyFlags
-	var yes, noWait bool
+	var yes, noWait, details bool
 	c := t.Command(cli.Words{
 		Use:   "approve ID...",
 		Short: "Sign requests, and wait for their outcome",
@@ -46,7 +46,7 @@ people have to sign, and says who could.`,
 			return err
 		}
 		defer cl.Close()
-		a := approval{asker: asks, client: cl, keys: k, wait: !noWait}
+		a := approval{asker: asks, client: cl, keys: k, wait: !noWait, details: details}
 		if len(args) == 1 {
 			return a.one(c.Context(), args[0])
 		}
@@ -56,6 +56,7 @@ people have to sign, and says who could.`,
 	t.keyFlags(c, &k)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
+	c.Flags().BoolVar(&details, "details", false, flagDetails)
 	return c
 }
 
@@ -67,6 +68,8 @@ type approval struct {
 	keys   keyFlags
 	wait   bool
 	signer sign.Signer
+
+	details bool // requests are shown with them
 }
 
 // each goes through several requests, which stand for themselves: what is wrong
@@ -98,7 +101,7 @@ func (a *approval) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.show(q.text(a.now())); err != nil {
+	if err := a.showRequest(q, a.details); err != nil {
 		return err
 	}
 	if err := answered(q.request); err != nil {

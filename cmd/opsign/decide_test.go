@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -82,7 +83,7 @@ func TestAReasonForgesNoLine(t *testing.T) {
 		q.payload, err = op.DecodePayload(q.bytes)
 		require.NoError(t, err)
 		q.request = api.Request{ID: "j1.1", State: op.StatePending, Why: reason, Facts: []op.Fact{{Name: "bytes", Text: "38 GiB"}, {Name: "files", Text: reason}}}
-		text := q.text(time.Time{})
+		text := q.text(view{now: time.Time{}})
 		begins := map[string]bool{}
 		for line := range strings.Lines(text) {
 			begins[strings.TrimRight(line[:min(len(line), 40)], " \n")] = true
@@ -93,10 +94,10 @@ func TestAReasonForgesNoLine(t *testing.T) {
 		require.NoError(t, a.show(text+"end\n"))
 		for line := range strings.Lines(strings.ReplaceAll(<-shown, "\r", "")) {
 			require.LessOrEqual(t, len([]rune(line)), 80)
-			if !strings.HasPrefix(line, contMark) && line != "end\n" {
+			if !strings.HasPrefix(line, cli.Cont) && line != "end\n" {
 				require.Contains(t, begins, strings.TrimRight(line[:min(len(line), 40)], " \n"), "%q", line)
 			}
 		}
-		require.Equal(t, text, told(text, io.Discard), "lines of a file are not cut")
+		require.Equal(t, text, cli.Told(text, io.Discard), "lines of a file are not cut")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -42,9 +43,9 @@ func TestFactsOfSeveralLines(t *testing.T) {
       |                           state  fine
 `, text)
 	for _, cols := range []int{20, 40, 79} {
-		lines := wrapped(text, cols)
+		lines := cli.Wrapped(text, cols)
 		for _, line := range lines[slices.Index(lines, "    probe says:")+1:] {
-			require.True(t, strings.HasPrefix(line, "      > ") || strings.HasPrefix(line, contMark), "%d: %q", cols, line)
+			require.True(t, strings.HasPrefix(line, "      > ") || strings.HasPrefix(line, cli.Cont), "%d: %q", cols, line)
 		}
 	}
 }

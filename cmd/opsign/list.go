@@ -72,6 +72,6 @@ func (t *tool) listRequests(requests []api.Request) error {
 			","), cli.Moment(r.ExpiresAt),
 			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
 	}
-	_, err := io.WriteString(t.Stdout, told(cli.Columns(rows...), t.Stdout))
+	_, err := io.WriteString(t.Stdout, cli.Told(cli.Columns(rows...), t.Stdout))
 	return err
 }

@@ -29,16 +29,16 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 	}
 	switch {
 	case r.State == op.StatePending:
-		t.Say("%s", told(missingText(r, t.now()), t.Stderr))
+		t.Say("%s", cli.Told(missingText(r, t.now()), t.Stderr))
 		return cli.Ended(api.ExitWaits)
 	case !r.State.Open() && r.State != op.StateSucceeded:
 		t.SayEnded(r.State, r.Job, r.Error)
 	case t.JSON:
 	default:
-		t.Print("%s", told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
+		t.Print("%s", cli.Told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
 	}
 	if text := printed(ctx, cl, r); text != "" && !t.JSON {
-		t.Print("%s", told(text, t.Stdout))
+		t.Print("%s", cli.Told(text, t.Stdout))
 	}
 	return cli.Ended(api.ExitOfState(r.State))
 }

@@ -54,7 +54,7 @@ func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.show(q.text(a.now())); err != nil {
+	if err := a.showRequest(q, false); err != nil {
 		return err
 	}
 	payload, err := a.rejection(q, reason)

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +59,7 @@ type item struct {
 	shown    question // what was shown last
 	read     bool     // all of it was
 	marked   bool
+	details  bool // are shown, too
 	decision decision
 	request  api.Request // as it is after the decision
 	outcome  string      // what became of it, for people
@@ -81,9 +85,9 @@ const (
 	rejected  decision = "rejected"
 )
 
-const wordsReviewMore = "more: space   then a approve  r reject  s skip  m mark  q quit  ? help "
+const wordsReviewMore = "more: space   a approve  r reject  s skip  m mark  d details  q quit  ? help "
 
-const wordsReviewKeys = "a approve  r reject  s skip  m mark  b back  q quit  ? help "
+const wordsReviewKeys = "a approve  r reject  s skip  m mark  b back  d details  q quit  ? help "
 
 func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
 	cl, err := t.Client()
@@ -167,16 +171,25 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		r.at++
 		return false, nil
 	}
-	pages := r.pager(r.heading(it), it.shown.text(r.now()), r.keysOf(it))
+	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
 		key, err := pages.key(&r.message)
 		it.read = it.read || pages.seen
 		if err != nil {
 			return true, err
 		}
-		moved, quit, err := r.press(ctx, it, key)
-		if moved || quit || err != nil {
-			return quit, err
+		switch key {
+		case 'd':
+			r.turnDetails(it, pages)
+		case '?':
+			if err := r.help(); err != nil {
+				return true, err
+			}
+			pages.again(r.settling)
+		default:
+			if moved, quit, err := r.press(ctx, it, key); moved || quit || err != nil {
+				return quit, err
+			}
 		}
 	}
 }
@@ -203,8 +216,6 @@ func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool
 		return r.back(), false, nil
 	case 'q':
 		return false, true, nil
-	case '?':
-		return true, false, r.help()
 	default:
 		r.message = wordsUnknownKey
 		return false, false, nil
@@ -220,7 +231,48 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 	if !r.mayApprove(it) {
 		return false, false, nil
 	}
+	if ok, err := r.named(it); !ok {
+		return true, false, err
+	}
 	return true, false, r.approve(ctx, it)
+}
+
+// named has the operator type the name of a target before what cannot be undone is
+// done to it, and says so above the next screen if it is another name.
+func (r *review) named(it *item) (bool, error) {
+	if !it.shown.irreversible() {
+		return true, nil
+	}
+	name := it.shown.payload.Target.Name
+	typed, err := r.screen.ask(fmt.Sprintf("%s cannot be undone. Type %s to sign it (an empty line: do not): ",
+		cli.Inline(it.id), cli.Inline(name)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if typed == name {
+		return true, nil
+	}
+	r.message += fmt.Sprintf("%s was not signed: the name was not typed\n", cli.Inline(it.id))
+	return false, nil
+}
+
+// textOf shows an item with what its operator wants to see.
+func (r *review) textOf(it *item) string {
+	v := r.view(it.details)
+	v.more = "d"
+	return it.shown.text(v)
+}
+
+// turnDetails shows the details of an item, from their first line on, or takes them
+// away again.
+func (r *review) turnDetails(it *item, pages *pager) {
+	it.details = !it.details
+	text, top := r.textOf(it), 0
+	if it.details {
+		before, _, _ := strings.Cut(text, wordsSigned)
+		top = len(cli.Wrapped(before, pages.cols-1))
+	}
+	pages.turn(text, top)
 }
 
 const wordsReadFirst = "there is more to read: space shows it\n"
@@ -259,10 +311,12 @@ const wordsReviewHelp = `Each screen is one request. What it shows is what is si
   m      mark it; a then shows all that are marked, and signs each of them
          by itself once you say y
   b      back to the one before
+  d      the details: ids, hashes and times that the signature binds
   space  the next page; up and down keys page too
   q      quit; what is not decided goes on waiting
 
-Nothing is approved before all of its pages were shown. A request that changes
+What cannot be undone is signed once you type the name of its target. Nothing is
+approved before all of its pages were shown. A request that changes
 while you look at it is shown again.
 `
 
@@ -338,7 +392,7 @@ func (r *review) heading(it *item) string {
 	return fmt.Sprintf("%d of %d%s%s", r.indexOf(it)+1, len(r.items), mark, marks)
 }
 
-const wordsReviewStop = "r stop it  s skip  b back  q quit  ? help "
+const wordsReviewStop = "r stop it  s skip  b back  d details  q quit  ? help "
 
 // keysOf returns the keys of an item's last page, and of those before.
 func (r *review) keysOf(it *item) [2]string {

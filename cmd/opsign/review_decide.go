@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"gated/internal/api"
 	"gated/internal/cli"
@@ -132,7 +131,7 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 	}
 	marked := r.marked()
 	pages := r.pager(fmt.Sprintf("Approve these %d, each with a signature of its own?",
-		len(marked)), batchText(marked, r.now()), [2]string{
+		len(marked)), batchText(marked, r.view(false)), [2]string{
 		"y sign each of these  b back, sign none  q quit ",
 		"more: space   b back, sign none  q quit "})
 	for {
@@ -144,6 +143,9 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			r.at = min(r.at, r.indexOf(marked[len(marked)-1]))
 			return false, nil
 		case key == 'y' && pages.seen:
+			if ok, err := r.allNamed(marked); err != nil || !ok {
+				return false, err
+			}
 			return false, r.signAll(ctx, marked)
 		case key == 'y':
 			r.message = wordsReadFirst
@@ -151,6 +153,17 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			r.message = wordsUnknownKey
 		}
 	}
+}
+
+// allNamed has the operator type the name of each target to which something is done
+// that cannot be undone. Nothing is signed if one name is wrong.
+func (r *review) allNamed(items []*item) (bool, error) {
+	for _, it := range items {
+		if ok, err := r.named(it); !ok {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // signAll signs each item by itself, and says what became of each.
@@ -174,13 +187,12 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 	})
 }
 
-// batchText shows each item in short, from its bytes, and what it would lose. now
-// is this machine's clock.
-func batchText(items []*item, now time.Time) string {
+// batchText shows each item in short, from its bytes, and what it would lose.
+func batchText(items []*item, v view) string {
 	text := ""
 	for _, it := range items {
 		p := it.shown.payload
-		text += fmt.Sprintf("%s: %s of %s, for %s\n", cli.Inline(it.id), cli.Inline(p.Op), cli.Inline(p.Target.String()),
+		text += fmt.Sprintf("%s: %s\n  asked by %s\n", cli.Inline(it.id), it.shown.headline(v.dash),
 			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
 		if p.Op == op.Rotate {
 			text += rotationText(p, it.shown.request.Facts)
@@ -188,9 +200,13 @@ func batchText(items []*item, now time.Time) string {
 			text += fmt.Sprintf("  params: %s\n", cli.Inline(string(p.Params.Canonical())))
 		}
 		if p.Reason != "" {
-			text += fmt.Sprintf("  reason: %s\n", cli.Inline(p.Reason))
+			text += fmt.Sprintf("  reason of the requester: %s\n", cli.Quoted(p.Reason))
 		}
-		text += lostText(it.shown.request, now)
+		own, others := it.shown.ownFacts()
+		text += lostText(own, v.now)
+		if len(others) > 0 {
+			text += fmt.Sprintf("  on the screen of the request: %s of other operations\n", moreFacts(len(others)))
+		}
 	}
 	return text
 }

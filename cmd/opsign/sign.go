@@ -96,7 +96,7 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	if err != nil {
 		return err
 	}
-	t.Say("%s", told(wordsSigned+payloadText(p), t.Stderr))
+	t.Say("%s", cli.Told(wordsSigned+payloadText(p), t.Stderr))
 	armor, err := signer.Sign(ctx, role, b)
 	if err != nil {
 		return err

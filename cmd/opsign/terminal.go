@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"gated/internal/cli"
 	"gated/internal/op"
@@ -30,22 +31,27 @@ func (t *tool) passphrase(path string) func() ([]byte, error) {
 	}
 }
 
-// readHidden asks for a line that is not shown, and drops what was typed before.
+// readHidden asks for a line that is not shown, and drops what was typed before, which
+// term.ReadPassword would take for an answer.
 // The terminal shows what is typed again afterwards, also when a signal ends the
 // program.
 func readHidden(tty *os.File, question string) ([]byte, error) {
 	fd := int(tty.Fd())
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	before, err := term.GetState(fd)
 	if err != nil {
 		return nil, err
 	}
-	hidden := *before
+	now, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	hidden := *now
 	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
 	hidden.Iflag |= unix.ICRNL
 	if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &hidden); err != nil {
 		return nil, err
 	}
-	restore := func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }
+	restore := func() { _ = term.Restore(fd, before) }
 	defer restore()
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)

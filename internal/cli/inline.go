@@ -28,6 +28,18 @@ func Inline(s string) string {
 	return b.String()
 }
 
+// Quoted shows others' words as data: always between quotes, in one line. "" stays
+// empty.
+func Quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	if shown := Inline(s); shown != s {
+		return shown
+	}
+	return strconv.Quote(s)
+}
+
 // Person returns the name of somebody who signs, or may, as it may stand inside
 // a line of ours: only ASCII, because letters of other scripts look like it.
 func Person(name string) string {

@@ -169,10 +169,10 @@ func soundCopy(tx *store.Tx) error {
 func whose(tx *store.Tx) (id op.GateID, host string, err error) {
 	err = tx.QueryRow(`SELECT gate, host FROM gate_identity`).Scan(&id, &host)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", "", op.Refuse(op.Conflict, "the backup does not say who has it: an init or a restore that made it did not finish")
+		return "", "", op.Refuse(op.Conflict, "the backup does not say whose it is: an init or a restore that made it did not finish")
 	}
 	if err != nil {
-		return "", "", op.Refuse(op.Conflict, "the backup does not say who has it: %v", err)
+		return "", "", op.Refuse(op.Conflict, "the backup does not say whose it is: %v", err)
 	}
 	return id, host, nil
 }
