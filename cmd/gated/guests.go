@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
+	"io"
 	"sort"
 	"strings"
 
@@ -48,18 +48,29 @@ func (t *tool) guestsCommand() *cobra.Command {
 }
 
 func (t *tool) listGuests(guests []api.Guest) error {
-	apart := several(guests)
-	rows := []string{"NAME\tSTATE\tPROTECTED\tSPEC\tDESTROY"}
-	if apart {
-		rows = []string{"NAME\tBACK END\tSTATE\tPROTECTED\tSPEC\tDESTROY"}
-	}
-	for _, g := range guests {
-		if t.JSON {
+	if t.JSON {
+		for _, g := range guests {
 			if err := t.Emit(g); err != nil {
 				return err
 			}
-			continue
 		}
+		return nil
+	}
+	_, err := io.WriteString(t.Stdout, t.guestsText(guests, cli.Width(t.Stdout)))
+	return err
+}
+
+// guestsText lists guests in lines of at most cols columns.
+func (t *tool) guestsText(guests []api.Guest, cols int) string {
+	apart := several(guests)
+	row := func(name, backend, state, protected, spec, destroy string) string {
+		if !apart {
+			return cli.Row(name, state, protected, spec, destroy)
+		}
+		return cli.Row(name, backend, state, protected, spec, destroy)
+	}
+	rows := []string{row("NAME", "BACK END", "STATE", "PROTECTED", "SPEC", "DESTROY")}
+	for _, g := range guests {
 		destroy := ""
 		switch {
 		case g.Error != nil:
@@ -67,16 +78,9 @@ func (t *tool) listGuests(guests []api.Guest) error {
 		case g.Destroy != nil:
 			destroy = string(g.Destroy.Class)
 		}
-		row := []string{g.Name, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy}
-		if apart {
-			row = slices.Insert(row, 1, g.Backend)
-		}
-		rows = append(rows, cli.Row(row...))
+		rows = append(rows, row(g.Name, g.Backend, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy))
 	}
-	if t.JSON {
-		return nil
-	}
-	return t.Table(rows...)
+	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
 }
 
 // several reports whether guests are of more than one back end.

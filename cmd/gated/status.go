@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"sort"
 	"strings"
 	"time"
@@ -46,14 +48,19 @@ func (t *tool) initFirst(err error, dir string) error {
 	return cli.Unanswered(err, wordsInitFirst, "")
 }
 
-// showStatus prints what is wrong before what is fine, and ends with what an
-// operator has to do.
+// showStatus prints a status.
 func (t *tool) showStatus(s api.Status) error {
-	t.Print("gated %s on %s, gate %s, uid %d, since %s\n",
-		op.Shown(s.Version), op.Shown(s.Host), op.Shown(string(s.Gate)), s.UID, cli.Moment(s.StartedAt))
-	t.Print("isolation: %s\n", op.Shown(s.Isolation))
+	_, err := io.WriteString(t.Stdout, cli.Told(statusText(s), t.Stdout))
+	return err
+}
+
+// statusText says what is wrong before what is fine, and ends with what an operator
+// has to do.
+func statusText(s api.Status) string {
+	text := fmt.Sprintf("gated %s on %s, gate %s, uid %d, since %s\nisolation: %s\n", op.Shown(s.Version), op.Shown(s.Host),
+		op.Shown(string(s.Gate)), s.UID, cli.Moment(s.StartedAt), op.Shown(s.Isolation))
 	for _, r := range s.Remedies {
-		t.Print("  remedy: %s\n", op.Shown(r))
+		text += fmt.Sprintf("  remedy: %s\n", op.Shown(r))
 	}
 	var rows []string
 	for _, h := range s.Health {
@@ -65,32 +72,26 @@ func (t *tool) showStatus(s api.Status) error {
 	for _, l := range s.Layers {
 		rows = append(rows, cli.Row("guests' "+l.Name, standsOrNot(l.Stands), l.Detail))
 	}
-	if err := t.Table(rows...); err != nil {
-		return err
-	}
-	t.Print("%s, %s running; limits: %s; audit log at %d %s\n",
-		count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq,
-		op.Shown(s.AuditHead.Hash))
-	t.Print("%s, %s in force\n", count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
+	text += cli.Columns(rows...) +
+		fmt.Sprintf("%s, %s running; limits: %s; audit log at %d %s\n", count(s.Guests, "guest"), count(s.Running, "step"),
+			enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash)) +
+		fmt.Sprintf("%s, %s in force\n", count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
 	if s.Hub != nil {
-		t.showHub(*s.Hub)
+		text += hubText(*s.Hub)
 	}
 	if s.Waiting == 0 {
-		t.Print("0 waiting\n")
-		return nil
+		return text + "0 waiting\n"
 	}
-	t.Print("%d waiting: opsign list\n", s.Waiting)
-	return nil
+	return text + fmt.Sprintf("%d waiting: opsign list\n", s.Waiting)
 }
 
-const wordsHubNever = "never"
-
-// showHub prints how the gate stands with its hub. What does not work is among
-// what is wrong.
-func (t *tool) showHub(h api.Hub) {
-	t.Print("hub %s: revision %s, read %s; %d operations relayed, %d refused, %d not tried yet; last report %s\n",
-		op.Shown(h.URL), op.Shown(cmp.Or(h.Revision, "none")), cmp.Or(momentOr(h.ReadAt), wordsHubNever),
-		h.Relayed, h.Refused, h.Untried, cmp.Or(momentOr(h.ReportedAt), wordsHubNever))
+// hubText says how the gate stands with its hub. What does not work is among what is
+// wrong.
+func hubText(h api.Hub) string {
+	const never = "never"
+	return fmt.Sprintf("hub %s: revision %s, read %s; %d operations relayed, %d refused, %d not tried yet; last report %s\n",
+		op.Shown(h.URL), op.Shown(cmp.Or(h.Revision, "none")), cmp.Or(momentOr(h.ReadAt), never),
+		h.Relayed, h.Refused, h.Untried, cmp.Or(momentOr(h.ReportedAt), never))
 }
 
 // split sorts names by whether they are true.

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +100,28 @@ func TestAReasonForgesNoLine(t *testing.T) {
 			}
 		}
 		require.Equal(t, text, cli.Told(text, io.Discard), "lines of a file are not cut")
+	}
+}
+
+// A terminal gets colours, but not if it is dumb or NO_COLOR is set; the words are the same.
+func TestColoursOfARequest(t *testing.T) {
+	q := questionOf(t, payload(t, func(*op.Payload) {}))
+	sequence := regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	for _, c := range []struct {
+		env     map[string]string
+		colours bool
+	}{
+		{map[string]string{"TERM": "xterm"}, true}, {map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
+		{map[string]string{"TERM": "dumb"}, false}, {nil, false},
+	} {
+		a, person := asking(t, 80)
+		a.Getenv = func(name string) string { return c.env[name] }
+		shown := make(chan string, 1)
+		go func() { shown <- shownOn(t, person, "nonce)\r\n") }()
+		require.NoError(t, a.showRequest(q, false))
+		text := <-shown
+		require.Equal(t, c.colours, strings.HasPrefix(text, "\x1b[1;31mDESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\x1b[0m\r\n"), "%q", text)
+		require.Equal(t, c.colours, sequence.MatchString(text), "%q", text)
+		require.Contains(t, sequence.ReplaceAllString(text, ""), "DESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\r\n  request j1.1: ")
 	}
 }

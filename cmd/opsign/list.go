@@ -62,16 +62,33 @@ func (t *tool) listRequests(requests []api.Request) error {
 		t.Print(wordsNothingWaits)
 		return nil
 	}
-	rows := []string{"ID\tSTATE\tOP\tTARGET\tFOR\tEXPIRES\tSIGNED\tNEEDS\tREASON"}
+	_, err := io.WriteString(t.Stdout, t.listText(requests, cli.Width(t.Stdout)))
+	return err
+}
+
+// listText lists requests in lines of at most cols columns. Without a request that is
+// more than pending, or a signature, the columns for these are left out.
+func (t *tool) listText(requests []api.Request, cols int) string {
+	states := slices.ContainsFunc(requests, func(r api.Request) bool { return r.State != op.StatePending })
+	signers := slices.ContainsFunc(requests, func(r api.Request) bool { return len(r.Signatures) > 0 })
+	row := func(id, state, what, target, requester, signed, needs, reason string) string {
+		cells := []string{id, state, what, target, requester, signed, needs, reason}
+		if !signers {
+			cells = slices.Delete(cells, 5, 6)
+		}
+		if !states {
+			cells = slices.Delete(cells, 1, 2)
+		}
+		return cli.Row(cells...)
+	}
+	rows := []string{row("ID", "STATE", "OP", "TARGET", "FOR", "SIGNED", "NEEDS", "REASON")}
 	for _, r := range requests {
 		signed := make([]string, len(r.Signatures))
 		for i, s := range r.Signatures {
 			signed[i] = cli.Person(s.Principal)
 		}
-		rows = append(rows, cli.Row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy,
-			","), cli.Moment(r.ExpiresAt),
+		rows = append(rows, row(r.ID, string(r.State), r.Op, cli.Asked(r.Target, r.Params), strings.Join(r.RequestedBy, ","),
 			strings.Join(signed, ","), cli.Waiting(r, t.now()), r.Reason))
 	}
-	_, err := io.WriteString(t.Stdout, cli.Told(cli.Columns(rows...), t.Stdout))
-	return err
+	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
 }

@@ -24,10 +24,10 @@ func (t *tool) reviewCommand() *cobra.Command {
 	c := t.Command(cli.Words{
 		Use:   "review",
 		Short: "Walk through what waits, and approve or reject each with one key",
-		Long: `Shows one request a screen: what it is, who asked and why, what would be lost, since when it waits, how long
-what is signed now counts, who signed and who is needed. ? shows the keys. Several can be marked and approved
-together, each with a signature of its own. Ends with a line for each, and with the exit code of the worst. It needs a
-terminal.`,
+		Long: `Shows one request a screen: what it would do, to what, whether that can be undone, what would be lost, who
+asked and why, and which signatures are missing. d shows the details and ? the keys. Several can be marked and
+approved together, each with a signature of its own. What cannot be undone is signed once you type the name of its
+target. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
 		Example: "  opsign review\n" +
 			"  opsign review --agent",
 	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {

@@ -1,16 +1,17 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 )
 
-// minCell is how narrow a cell becomes at least.
-const minCell = 6
+const (
+	minCell = 6  // how narrow a cell becomes at least
+	spared  = 24 // how much wider the first cell may stay: it has the name or the id
+)
 
 // Fit lays out rows (see Row) in columns as Columns does, in lines of at most cols
 // columns; 0 is no limit. Where a line would be longer, its widest cells are cut, and
-// end with an ellipsis. The first column is never cut. Callers show the whole text
+// end with an ellipsis. Callers show the whole text
 // elsewhere: with --json, and in the command that shows one.
 func Fit(cols int, ellipsis string, rows ...string) string {
 	if cols == 0 {
@@ -40,18 +41,22 @@ func Fit(cols int, ellipsis string, rows ...string) string {
 	return b.String()
 }
 
-// narrow takes columns from the widest cells until all of them fit into a line.
+// narrow takes columns from the widest cells until all of them fit into a line. The
+// first is spared while it is not much wider than the others.
 func narrow(widths []int, room int) {
 	for sum := 0; ; sum = 0 {
-		for _, w := range widths {
+		widest, most := 0, 0
+		for i, w := range widths {
 			sum += w
+			if i == 0 {
+				w -= spared
+			}
+			if w > most {
+				widest, most = i, w
+			}
 		}
-		if sum <= room || len(widths) < 2 {
-			return
-		}
-		widest := slices.Index(widths[1:], slices.Max(widths[1:])) + 1
-		if widths[widest] <= minCell {
-			return // a screen that is narrower than any table
+		if sum <= room || most <= minCell {
+			return // it fits, or the screen is narrower than any table
 		}
 		widths[widest]--
 	}
@@ -79,12 +84,12 @@ func widthOf(text string) (n int) {
 	return n
 }
 
-// firstWide is where the scripts begin whose characters take two columns. A character
-// beyond it that takes one leaves a blank.
+// firstWide is where the scripts begin whose characters take two columns, but for
+// punctuation such as the ellipsis. A character beyond it that takes one leaves a blank.
 const firstWide = 0x1100
 
 func columnsOf(r rune) int {
-	if r >= firstWide {
+	if r >= firstWide && !(r >= 0x2000 && r < 0x2070) {
 		return 2
 	}
 	return 1
