@@ -12,6 +12,7 @@ needs=(
 	"make make"
 	"git git"
 	"procps pgrep"
+	"tmux tmux"
 	"gcc gcc"
 	"libc6-dev /usr/include/stdlib.h"
 	"libvirt-daemon-system libvirtd"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,20 +17,41 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
+	"gated/internal/op"
 )
 
 func (t *tool) agentCommand() *cobra.Command {
-	return t.Group(cli.Words(help["agent"]), wordsNoAgentCommand, t.agentRegisterCommand(), t.agentListCommand(),
+	return t.Group(cli.Words{
+		Use:   "agent",
+		Short: "Give names to processes, and list them",
+		Long:  `A name is bound to a process. Every process that descends from it has the name too. A name is no secret.`,
+		Example: "  gated agent register builder\n" +
+			"  gated agent whoami",
+	}, "say register, list, whoami or unregister",
+		t.agentRegisterCommand(), t.agentListCommand(),
 		t.agentWhoamiCommand(), t.agentUnregisterCommand())
 }
 
 func (t *tool) agentRegisterCommand() *cobra.Command {
 	var pid int
 	var file string
-	c := t.command("agent register", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "register NAME",
+		Short: "Bind a name to a process of yours and to those that it starts",
+		Long: `Without --pid, the name is bound to the process that called this: your shell, or the agent that ran the
+command. An agent that runs each command in a new shell says --pid $PPID, the parent of that shell. Otherwise the name
+would end with the shell. When the process ends, its name ends, and so does every reservation under that name that was
+made without --keep.
+
+--token-file is for containers: the daemon cannot see their processes. The name is bound to a secret in a new file
+that only its owner can read. A process that sets GATED_AGENT_TOKEN_FILE to that file has the name.`,
+		Example: "  gated agent register builder\n" +
+			"  gated agent register builder --pid $PPID\n" +
+			"  gated agent register boxed --token-file ~/.gated-token",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("token-file") {
 			if c.Flags().Changed("pid") {
-				return cli.Usage(wordsPIDOrToken)
+				return cli.Usage("a name is bound to a process (--pid) or to a token (--token-file), not to both")
 			}
 			return t.registerToken(c.Context(), args[0], file)
 		}
@@ -38,15 +60,18 @@ func (t *tool) agentRegisterCommand() *cobra.Command {
 			pid = os.Getppid()
 		}
 		if pid <= 0 {
-			return cli.Usage(wordsNoParent)
+			return cli.Usage("the process that called this cannot be seen from here: say --pid, or in a container --token-file")
 		}
 		return t.registerProcess(c.Context(), args[0], pid, byDefault)
 	})
-	c.Flags().IntVar(&pid, "pid", 0, flagPID)
-	c.Flags().StringVar(&file, "token-file", "", flagTokenFile)
+	c.Flags().IntVar(&pid, "pid", 0, "the `PID` of the process to name (default the caller's parent)")
+	c.Flags().StringVar(&file, "token-file", "",
+		"for containers: bind the name to a secret, and keep that in the new `FILE`")
 	_ = c.MarkFlagFilename("token-file") // the flag was just added
 	return c
 }
+
+const wordsWarning = "warning: %s\n"
 
 // registerProcess binds a name to a process, which may have been named or be
 // the parent by default.
@@ -70,7 +95,7 @@ func (t *tool) registerProcess(ctx context.Context, name string, pid int, byDefa
 	if t.JSON {
 		return t.Emit(a.Agent)
 	}
-	t.Print(wordsRegistered, cli.Inline(a.Name), process(a.PID))
+	t.Print("%s is process %s and what it starts\n", cli.Inline(a.Name), process(a.PID))
 	return nil
 }
 
@@ -79,7 +104,7 @@ func (t *tool) registerProcess(ctx context.Context, name string, pid int, byDefa
 // kept is given back.
 func (t *tool) registerToken(ctx context.Context, name, file string) error {
 	if file == "" {
-		return cli.Usage(wordsEmptyTokenFile)
+		return cli.Usage("--token-file is empty: name the new file")
 	}
 	if err := mayBeMade(file); err != nil {
 		return err
@@ -99,7 +124,8 @@ func (t *tool) registerToken(ctx context.Context, name, file string) error {
 	if t.JSON {
 		return t.Emit(a.Agent)
 	}
-	t.Print(wordsTokenKept, cli.Inline(a.Name), cli.Inline(file), cli.Inline(file))
+	t.Print("%s is the process that has the token in %s\n  export GATED_AGENT_TOKEN_FILE=%s\n",
+		cli.Inline(a.Name), cli.Inline(file), cli.Inline(file))
 	return nil
 }
 
@@ -140,7 +166,11 @@ func (t *tool) clientWith(token string) (*client.Client, error) {
 }
 
 func (t *tool) agentListCommand() *cobra.Command {
-	return t.command("agent list", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	return t.Command(cli.Words{
+		Use:     "list",
+		Short:   "List the registered agents",
+		Example: "  gated agent list",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -150,7 +180,7 @@ func (t *tool) agentListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := []string{wordsAgentsHead}
+		rows := []string{"NAME\tBOUND TO\tUID\tSINCE"}
 		for _, a := range agents {
 			if !t.JSON {
 				rows = append(rows, cli.Row(a.Name, boundTo(a), strconv.FormatUint(uint64(a.UID), 10), cli.Moment(a.RegisteredAt)))
@@ -166,7 +196,11 @@ func (t *tool) agentListCommand() *cobra.Command {
 }
 
 func (t *tool) agentWhoamiCommand() *cobra.Command {
-	return t.command("agent whoami", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	return t.Command(cli.Words{
+		Use:     "whoami",
+		Short:   "Say which agent the daemon takes you for, and why",
+		Example: "  gated agent whoami",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -180,19 +214,25 @@ func (t *tool) agentWhoamiCommand() *cobra.Command {
 			return t.Emit(me)
 		}
 		if me.Agent == nil {
-			t.Print(wordsNoName, me.UID)
+			t.Print("uid:%d, no registered agent\n", me.UID)
 		} else {
-			t.Print(wordsNamed, cli.Inline(me.Agent.Name), boundTo(*me.Agent), cli.Moment(me.Agent.RegisteredAt))
+			t.Print("%s, by %s, since %s\n", cli.Inline(me.Agent.Name), boundTo(*me.Agent), cli.Moment(me.Agent.RegisteredAt))
 		}
 		if me.Why != "" {
-			t.Print(wordsWhyNoName, cli.Inline(me.Why))
+			t.Print("  %s\n", cli.Inline(me.Why))
 		}
 		return nil
 	})
 }
 
 func (t *tool) agentUnregisterCommand() *cobra.Command {
-	c := t.command("agent unregister", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "unregister NAME",
+		Short: "Give back a name, and its reservations that were made without --keep",
+		Long: `Only the agent that has the name may do this. An operator may free the name of a lost token if nothing is
+reserved under it. The name of a process is free when that process ends.`,
+		Example: "  gated agent unregister builder",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -205,7 +245,7 @@ func (t *tool) agentUnregisterCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(a)
 		}
-		t.Print(wordsUnregistered, cli.Inline(a.Name))
+		t.Print("%s is no registered agent any more\n", cli.Inline(a.Name))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeAgent
@@ -226,13 +266,74 @@ func process(pid int) string {
 func boundTo(a api.Agent) string {
 	switch {
 	case a.PID == 0:
-		return wordsByToken
+		return "a token"
 	case !a.Alive:
-		return fmt.Sprintf(wordsByEnded, a.PID)
+		return fmt.Sprintf("process %d, which has ended", a.PID)
 	default:
-		return fmt.Sprintf(wordsByProcess, process(a.PID))
+		return fmt.Sprintf("process %s", process(a.PID))
 	}
 }
 
 // bare reports whether a holder is a uid and no registered agent.
 func bare(holder string) bool { return strings.HasPrefix(holder, "uid:") }
+
+// endsWithCommand warns of a name that was bound to a shell of one command.
+func endsWithCommand(name string, pid int, shell string) string {
+	return fmt.Sprintf("process %d is a shell that was started for one command (%s -c), and the name %s ends "+
+		"with it; to name the process that started the shell: --pid $PPID", pid, cli.Inline(shell), cli.Inline(name))
+}
+
+// tokenNotKept says why there is no file with the token, and what became of the
+// name.
+func tokenNotKept(err, givingBack error) string {
+	text := "the token cannot be kept: " + err.Error()
+	if givingBack != nil {
+		text += "; and the name cannot be given back: " + givingBack.Error()
+	}
+	return text
+}
+
+func tokenFileExists(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file, or remove this one if its token names " +
+		"no agent any more")
+}
+
+// shells are programs that run one command and end when they were told so.
+var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "ash": true,
+	"fish": true}
+
+// runsOneCommand reports whether a process is a shell that was started for one
+// command, as sh -c is, and by what it was called. It is about what the process
+// says of itself, and so good for a warning alone.
+func runsOneCommand(pid int) (string, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return "", false
+	}
+	var args []string
+	for _, arg := range bytes.Split(bytes.TrimSuffix(b, []byte{0}), []byte{0}) {
+		args = append(args, string(arg))
+	}
+	return filepath.Base(args[0]), forOneCommand(args)
+}
+
+// forOneCommand reports whether a command line is a shell's with -c.
+func forOneCommand(args []string) bool {
+	if !shells[strings.TrimPrefix(filepath.Base(args[0]), "-")] {
+		return false
+	}
+	for i := 1; i < len(args); i++ {
+		option := args[i]
+		switch {
+		case option == "--" || len(option) < 2 || option[0] != '-' && option[0] != '+':
+			return false // a script, or what it reads
+		case strings.HasPrefix(option, "--"):
+			continue
+		case option[0] == '-' && strings.ContainsRune(option, 'c'):
+			return true
+		case strings.HasSuffix(option, "o") || strings.HasSuffix(option, "O"):
+			i++ // its value
+		}
+	}
+	return false
+}

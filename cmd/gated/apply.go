@@ -24,15 +24,25 @@ type failedGuest struct {
 	Error  api.Error `json:"error"`
 }
 
+const wordsNoFile = "say with -f which file, directory or - (standard input)"
+
+const flagSet = "the `NAME` of the set (default the file's base name)"
+
 func (t *tool) applyCommand() *cobra.Command {
 	var from, set string
 	var wait bool
-	c := t.command("apply", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "apply -f FILE|DIR|- [--set NAME]",
+		Short: "Put desired state as a named set",
+		Long: `Each file becomes the set of its base name unless --set says another. With --wait, it ends when every guest
+is as wished (0), when only signatures are missing (3), or when a step failed (1).`,
+		Example: "  gated apply -f guests.yaml --wait",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if from == "" {
 			return cli.Usage(wordsNoFile)
 		}
 		if from == "-" && set == "" {
-			return cli.Usage(wordsNoSetName)
+			return cli.Usage("standard input has no name: say --set NAME")
 		}
 		docs, err := t.documents(from, set)
 		if err != nil {
@@ -47,7 +57,7 @@ func (t *tool) applyCommand() *cobra.Command {
 	})
 	fileFlag(c, &from)
 	c.Flags().StringVar(&set, "set", "", flagSet)
-	c.Flags().BoolVar(&wait, "wait", false, flagApplyWait)
+	c.Flags().BoolVar(&wait, "wait", false, "wait until everything is as wished or waits for a signature")
 	return c
 }
 
@@ -65,7 +75,7 @@ func (t *tool) apply(ctx context.Context, cl *client.Client, docs []document, wa
 			return err
 		}
 		if !t.JSON {
-			t.Print(wordsApplied, op.Shown(out[i].Set.Name), count(len(d.Guests), "guest"))
+			t.Print("set %s: %s\n", op.Shown(out[i].Set.Name), count(len(d.Guests), "guest"))
 		}
 	}
 	code := api.ExitDone
@@ -112,10 +122,10 @@ func (t *tool) showApplied(a applied) error {
 		t.Say("%s: %s", op.Shown(f.Target), cli.Why("", f.Error.Err()))
 	}
 	for _, id := range a.Waiting {
-		t.Say(wordsRequestWaits, op.Shown(id), op.Shown(id))
+		t.Say("%s waits for a signature: opsign approve %s\n", op.Shown(id), op.Shown(id))
 	}
 	if !t.JSON && a.Plan != nil && a.exit() == api.ExitDone {
-		t.Print(wordsAsWished, op.Shown(a.Set.Name))
+		t.Print("set %s: everything is as wished\n", op.Shown(a.Set.Name))
 	}
 	return nil
 }

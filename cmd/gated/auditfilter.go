@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
+	"gated/internal/op"
 )
 
 // auditPage is how many entries are asked for at once.
@@ -29,15 +31,18 @@ type entryFilter struct {
 
 // filterFlags adds the flags of a filter.
 func filterFlags(c *cobra.Command, f *entryFilter) {
-	c.Flags().StringVar(&f.since, "since", "", flagSince)
-	c.Flags().StringVar(&f.until, "until", "", flagUntil)
-	c.Flags().StringVar(&f.target, "target", "", flagTarget)
-	c.Flags().StringVar(&f.signer, "signer", "", flagSigner)
-	c.Flags().StringSliceVar(&f.kinds, "kind", nil, flagKind)
+	c.Flags().StringVar(&f.since, "since", "", "only entries from this `TIME` on, or from so long ago: 90m")
+	c.Flags().StringVar(&f.until, "until", "", "only entries before this `TIME`")
+	c.Flags().StringVar(&f.target, "target", "", "only what is about this `TARGET`, guest/web-1, or of any kind: web-1")
+	c.Flags().StringVar(&f.signer, "signer", "",
+		"only what this `PRINCIPAL` or key signed, alice@example.com or SHA256:...")
+	c.Flags().StringSliceVar(&f.kinds, "kind", nil,
+		"only entries of this `KIND`, approved, refused...; may be given again")
 	for _, name := range []string{"since", "until", "target", "signer"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // the flag was just added
 	}
-	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(api.EntryKinds, cobra.ShellCompDirectiveNoFileComp)) // and this one
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(api.EntryKinds,
+		cobra.ShellCompDirectiveNoFileComp)) // and this one
 }
 
 // understand reads the times, and refuses as a usage error what is none, a kind
@@ -61,13 +66,14 @@ func (f *entryFilter) understand(c *cobra.Command, now time.Time) (err error) {
 		return err
 	}
 	if !f.from.IsZero() && !f.to.IsZero() && !f.from.Before(f.to) {
-		return cli.Usage(wordsSinceUntil)
+		return cli.Usage("--since is not before --until")
 	}
 	return nil
 }
 
 // timeForms are how times are written, in UTC where they do not say.
-var timeForms = []string{time.RFC3339Nano, "2006-01-02 15:04:05Z", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
+var timeForms = []string{time.RFC3339Nano, "2006-01-02 15:04:05Z", "2006-01-02 15:04:05", "2006-01-02 15:04",
+	"2006-01-02"}
 
 // momentOf reads a time, or how long ago it was; the zero time if there is none.
 func momentOf(flag, text string, now time.Time) (time.Time, error) {
@@ -169,4 +175,22 @@ func newest(ctx context.Context, cl *client.Client, head, n int64, f entryFilter
 		end = start
 	}
 	return 0, nil
+}
+
+func emptyFilter(name string) string {
+	return "--" + name + " is empty: say which, or leave the flag away for all"
+}
+
+func noSuchKind(kind string) string {
+	return fmt.Sprintf("--kind %s is no kind of entry; there are: %s", cli.Quoted(kind), strings.Join(api.EntryKinds, " "))
+}
+
+func notAMoment(flag, text string) string {
+	return fmt.Sprintf("--%s %s is no time: write 2026-03-01, \"2026-03-01 12:00\" or 2026-03-01T12:00:00Z, which is "+
+		"UTC, or how long ago, 90m", flag, cli.Quoted(text))
+}
+
+func entryMissing(missing, next int64) error {
+	return op.Refuse(op.Conflict, "entry %d is missing, but there is a %d", missing, next).
+		WithHint("this is not the whole log: gated audit verify on the gate's host says what is wrong")
 }

@@ -56,8 +56,19 @@ func (p proof) check() (checkpoint.Checkpoint, api.Entry, error) {
 	return head, e, nil
 }
 
+const wordsProven = "entry %d is one of the %d that gate %s signed for, root %s\n"
+
+const wordsAnswerFails = "do not believe this answer: gated audit verify on the gate's host says whether the log is " +
+	"whole"
+
 func (t *tool) auditProveCommand() *cobra.Command {
-	return t.command("audit prove", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	return t.Command(cli.Words{
+		Use:   "prove N",
+		Short: "Prove that an entry is in the audit log",
+		Long: `Writes one JSON document with the entry, the proof, the signed head and the gate's key, and checks them
+before. gated audit check checks the document anywhere, without a gate.`,
+		Example: "  gated audit prove 12 > proof.json",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		seq, err := entryNumber(args[0])
 		if err != nil {
 			return err
@@ -69,7 +80,7 @@ func (t *tool) auditProveCommand() *cobra.Command {
 		defer cl.Close()
 		in, err := cl.Inclusion(c.Context(), seq)
 		if err != nil {
-			return hinted(err, wordsWhichEntries, op.UnknownTarget)
+			return hinted(err, "gated audit tail shows which there are", op.UnknownTarget)
 		}
 		p := proof{Type: proofType, Seq: in.Seq, Entry: in.Entry, Proof: in.Proof, Note: in.Note, Key: in.Key}
 		head, e, err := p.check()
@@ -87,18 +98,30 @@ func (t *tool) auditProveCommand() *cobra.Command {
 	})
 }
 
+const wordsProofFails = "it proves nothing: ask for a new one; where the gate answers, gated audit prove N " +
+	"makes " +
+	"one"
+
 func (t *tool) auditCheckCommand() *cobra.Command {
 	var key string
-	c := t.command("audit check", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "check FILE",
+		Short: "Check a proof that an entry is in an audit log, without a gate",
+		Long: `FILE is what gated audit prove wrote, or - for standard input. The file names a key as the gate's key; that
+is its own claim. Give with --key the key that you know, from gated audit head on the gate's host or from opsign
+witness export.`,
+		Example: "  gated audit check proof.json --key gated/0123456789abcdef0123456789abcdef+b37e50a1+Ac7q...",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("key") && key == "" {
-			return cli.Usage(wordsEmptyKey)
+			return cli.Usage("--key is empty: give the gate's public key, or leave the flag away")
 		}
 		text, err := t.document(args[0], maxProofFile)
 		if err != nil {
 			return err
 		}
 		if key != "" && !checkpoint.IsKey(key) {
-			return cli.Usage(wordsNotAKey)
+			return cli.Usage("--key is not the public key of a gate: it is one line of three parts, gated/ID+HASH+KEY, as " +
+				"gated audit head prints it")
 		}
 		p, err := parseProof(text)
 		if err == nil && key != "" && p.Key != key {
@@ -112,7 +135,8 @@ func (t *tool) auditCheckCommand() *cobra.Command {
 			return hinted(err, wordsProofFails)
 		}
 		if key == "" {
-			t.Say(wordsKeyUnchecked, op.Shown(p.Key))
+			t.Say("note: the key is the one that the file names: %s. Compare it with what gated audit head prints on the "+
+				"gate's host, or give it with --key\n", op.Shown(p.Key))
 		}
 		if t.JSON {
 			return t.Emit(e)
@@ -125,7 +149,7 @@ func (t *tool) auditCheckCommand() *cobra.Command {
 		return nil
 	})
 	c.ValidArgsFunction = nil // files
-	c.Flags().StringVar(&key, "key", "", flagAuditKey)
+	c.Flags().StringVar(&key, "key", "", "the gate's public `KEY`")
 	_ = c.RegisterFlagCompletionFunc("key", cobra.NoFileCompletions) // the flag was just added
 	return c
 }
@@ -139,7 +163,13 @@ func (t *tool) document(name string, limit int64) ([]byte, error) {
 }
 
 func (t *tool) auditHeadCommand() *cobra.Command {
-	return t.command("audit head", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	return t.Command(cli.Words{
+		Use:   "head",
+		Short: "Print the signed head of the audit log",
+		Long: "The signed note goes to standard output, and the gate's public key to standard error; with --json " +
+			"both are one document.",
+		Example: "  gated audit head > head.txt",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -153,7 +183,7 @@ func (t *tool) auditHeadCommand() *cobra.Command {
 			return t.Emit(h)
 		}
 		t.Print("%s", h.Note)
-		t.Say(wordsHeadKey, op.Shown(h.Key))
+		t.Say("key %s\n", op.Shown(h.Key))
 		return nil
 	})
 }
@@ -173,4 +203,19 @@ func signedHead(ctx context.Context, cl *client.Client) (api.Head, error) {
 		err = noSignedHead(h.Seq)
 	}
 	return h, hinted(err, wordsAnswerFails)
+}
+
+func noProof(why string) error {
+	return op.Refuse(op.Malformed, "this is no proof of an entry: %s", why)
+}
+
+func otherKey(is, want string) error {
+	return op.Refuse(op.BadSignature, "the proof is signed with another key:\nit has %s\nand not %s", op.Shown(is),
+		op.Shown(want)).
+		WithHint("it is of another gate, or forged")
+}
+
+func noSignedHead(seq int64) error {
+	return op.Refuse(op.Unavailable, "the gate signs no head of its log of %d entries", seq).
+		WithHint("gated audit verify on its host says whether the log is whole")
 }

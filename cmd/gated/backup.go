@@ -18,7 +18,13 @@ import (
 )
 
 func (t *tool) backupCommand() *cobra.Command {
-	c := t.command("backup", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "backup FILE",
+		Short: "Write a consistent copy of the gate's state to a new file, and check it",
+		Long: `The daemon runs on. The backup is read back and checked before the file gets its name: its pages, its gate,
+the audit log, and all that gated fsck checks. Only its owner can read the file. It never replaces another file.`,
+		Example: "  gated backup gated-backup.db",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -36,13 +42,20 @@ func (t *tool) backupCommand() *cobra.Command {
 }
 
 func (t *tool) backupVerifyCommand() *cobra.Command {
-	c := t.command("backup verify", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "verify FILE",
+		Short: "Check that a file is a backup from which a gate can be restored",
+		Long: `Changes nothing and needs no daemon. Exits 0 if the backup is whole and sound, 1 if not. A backup of an older
+gated is checked in a copy, in the directory for temporary files (TMPDIR).`,
+		Example: "  gated backup verify gated-backup.db",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if err := readable(args[0]); err != nil {
 			return cli.Usage(err.Error())
 		}
 		r, err := life.CheckBackup(c.Context(), args[0], t.checking)
 		if err != nil {
-			return hinted(err, wordsNotABackup)
+			return hinted(err,
+				"no gate can be restored from it: take an older one; gated backup FILE makes one while the gate runs")
 		}
 		return t.showBackup(backedUp{args[0], r})
 	})
@@ -70,15 +83,16 @@ func (t *tool) showBackup(r backedUp) error {
 	if t.JSON {
 		return t.Emit(r)
 	}
-	t.Print(wordsBackedUp, op.Shown(r.File), r.Bytes, op.Shown(r.Host), op.Shown(string(r.Gate)), r.Schema, r.Entries, r.Epoch)
-	t.Print(wordsChecked, strings.Join(r.Checked, ", "))
+	t.Print("%s: %d bytes, of host %s, gate %s, schema %d, %d entries of the audit log, signers of epoch %d\n",
+		op.Shown(r.File), r.Bytes, op.Shown(r.Host), op.Shown(string(r.Gate)), r.Schema, r.Entries, r.Epoch)
+	t.Print("  checked: %s\n", strings.Join(r.Checked, ", "))
 	return nil
 }
 
 // checking says that what follows takes a while.
 func (t *tool) checking(entries int64) {
 	if entries >= longLog {
-		t.Say(wordsChecking, entries)
+		t.Say("checking %d entries of the audit log and what they say; this takes a while\n", entries)
 	}
 }
 
@@ -107,10 +121,11 @@ func (t *tool) backup(ctx context.Context, cl *client.Client, path string) (r ba
 	}
 	r.File = path
 	if r.BackupReport, err = life.CheckBackup(ctx, part, t.checking); err != nil {
-		return r, hinted(err, wordsNoBackup)
+		return r, hinted(err, "no backup was left; gated fsck says whether the gate itself is like that")
 	}
 	if r.Gate != status.Gate || r.Host != status.Host {
-		return r, op.Refuse(op.TargetMismatch, "what came is of the gate %s of host %s, and %s of host %s answered", r.Gate, r.Host, status.Gate, status.Host)
+		return r, op.Refuse(op.TargetMismatch, "the backup is of gate %s on host %s, but gate %s on host %s answered",
+			r.Gate, r.Host, status.Gate, status.Host)
 	}
 	return r, settled(part, path)
 }
@@ -140,4 +155,9 @@ func removed(path string) error {
 		return err
 	}
 	return nil
+}
+
+// fileTaken refuses to write over a file.
+func fileTaken(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
 }

@@ -9,14 +9,23 @@ import (
 )
 
 func (t *tool) canaryCommand() *cobra.Command {
-	return t.Group(cli.Words(help["canary"]), wordsNoCanaryCommand, t.canaryAcceptCommand())
+	return t.Group(cli.Words{
+		Use:     "canary",
+		Short:   "Accept a change of the gate's decisions",
+		Example: "  gated canary accept 812",
+	}, "say accept", t.canaryAcceptCommand())
 }
 
 func (t *tool) canaryAcceptCommand() *cobra.Command {
-	return t.command("canary accept", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	return t.Command(cli.Words{
+		Use:     "accept ENTRY",
+		Short:   "End the alert about an audit entry: the new decision is right",
+		Long:    "For operators. gated status shows the alert, how to go back, and the entry.",
+		Example: "  gated canary accept 812",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		change, err := strconv.ParseInt(args[0], 10, 64)
 		if err != nil || change < 1 {
-			return cli.Usage(wordsChangeNumber)
+			return cli.Usage("an alert is named by the number of the entry that it is about: gated status shows it")
 		}
 		cl, err := t.Client()
 		if err != nil {
@@ -31,7 +40,7 @@ func (t *tool) canaryAcceptCommand() *cobra.Command {
 				Change int64 `json:"change"`
 			}{change})
 		}
-		t.Print(wordsAlertAccepted, change)
+		t.Print("the alert about entry %d has ended; the audit log has it\n", change)
 		return nil
 	})
 }

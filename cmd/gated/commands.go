@@ -15,7 +15,14 @@ import (
 )
 
 func (t *tool) commandsCommand() *cobra.Command {
-	c := t.command("commands", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "commands [NAME]",
+		Short: "List the operator's catalogue of commands, with a line to type for each",
+		Long: `To run a command, submit an operation: gated submit command.run NAME, with all of its parameters. gated jobs
+ID shows what the command printed.`,
+		Example: "  gated commands\n" +
+			"  gated commands drop-db",
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -48,7 +55,7 @@ func (t *tool) commandsCommand() *cobra.Command {
 
 func (t *tool) listCommands(all []api.Command) error {
 	if len(all) == 0 && !t.JSON {
-		t.Say(wordsNoCommands)
+		t.Say("this gate has no commands: an operator puts them into gated.yaml, under commands\n")
 	}
 	for _, one := range all {
 		var err error
@@ -66,9 +73,9 @@ func (t *tool) listCommands(all []api.Command) error {
 
 // describeCommand prints what a command is and takes, and a line to type for it.
 func (t *tool) describeCommand(c api.Command) error {
-	t.Print(wordsCommand, cli.Inline(c.Name), cli.Inline(string(c.Class)), cli.Inline(c.Program))
+	t.Print("%s  %s, runs %s\n", cli.Inline(c.Name), cli.Inline(string(c.Class)), cli.Inline(c.Program))
 	if c.Error != nil {
-		t.Print(wordsCommandUnknown, cli.Inline(string(c.Error.Code)), cli.Inline(c.Error.Detail))
+		t.Print("    cannot run now: %s: %s\n", cli.Inline(string(c.Error.Code)), cli.Inline(c.Error.Detail))
 	}
 	rows := make([]string, 0, len(c.Params))
 	for _, p := range c.Params {
@@ -77,7 +84,7 @@ func (t *tool) describeCommand(c api.Command) error {
 	if err := t.Table(rows...); err != nil {
 		return err
 	}
-	t.Print(wordsCommandLine, exampleLine(c))
+	t.Print("  %s\n", exampleLine(c))
 	return nil
 }
 

@@ -15,7 +15,7 @@ func testTool() *tool {
 }
 
 func TestEveryCommandHasItsWords(t *testing.T) {
-	clitest.Words(t, testTool().root(), len(help), "gated", "opsign", "ssh-keygen")
+	clitest.Words(t, testTool().root(), "gated", "opsign", "ssh-keygen")
 }
 
 func TestReferenceHasEveryCommandAndFlag(t *testing.T) {

@@ -26,7 +26,23 @@ func (t *tool) doctorCommand() *cobra.Command {
 	var scope, dir string
 	var settings []string
 	var backends bool
-	c := t.command("doctor", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use: "doctor",
+		Short: "Say whether the hooks that are installed would block, by trying, and how the daemon's back ends and " +
+			"its hub are",
+		Long: `The daemon checks its back ends and, if it polls one, its hub. Then doctor reserves a path that does not
+exist, under a name of its own. It tries each installed hook with that path and with a free path, and removes what it
+made.
+
+It changes no file of yours and runs no program that a file names. If a hook is exactly what gated hook install
+writes, gated runs itself as that hook. In a checkout that another user could have written to, it does what --backends
+does, and says so. It reads gated.yaml of your own gate as the daemon does.
+
+Exits 1 if a hook does not block, if paths are reserved and no hook is installed, if a back end or the hub is away, or
+if the configuration is refused.`,
+		Example: "  gated doctor\n" +
+			"  gated doctor --backends",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		p, err := place(c, scope)
 		if err != nil {
 			return err
@@ -40,7 +56,8 @@ func (t *tool) doctorCommand() *cobra.Command {
 			return fmt.Errorf("find this program: %w", err)
 		}
 		d := doctor.Doctor{Place: p, Program: self, Socket: where.Socket, Connect: t.doctorGate, Caller: t.caller,
-			Settings: t.agentSettings(p, settings), Home: t.hookHomeOf, Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
+			Home: t.hookHomeOf, Env: os.Environ(), Now: time.Now, Deadline: trialDeadline}
+		d.Settings = t.agentSettings(p, settings)
 		d.Config = func() (string, error) { return life.CheckConfig(stateDir(dir)) }
 		d.Reserved = func(ctx context.Context) bool { return t.anyReserved(ctx, p) }
 		run := d.Run
@@ -48,20 +65,19 @@ func (t *tool) doctorCommand() *cobra.Command {
 			run = d.RunBackends
 		}
 		r := run(c.Context())
-		if t.JSON {
-			err = t.Emit(r)
-		} else {
-			err = t.showDoctor(r)
+		if err := t.showDoctor(r); err != nil {
+			return err
 		}
-		if err == nil && !r.Sound {
-			err = cli.Ended(api.ExitRefused)
+		if !r.Sound {
+			return cli.Ended(api.ExitRefused)
 		}
-		return err
+		return nil
 	})
 	scopeFlag(c, &scope)
 	stateFlag(c, &dir)
-	c.Flags().BoolVar(&backends, "backends", false, flagDoctorBackends)
-	c.Flags().StringArrayVar(&settings, "agent-settings", nil, flagDoctorSettings)
+	c.Flags().BoolVar(&backends, "backends", false, "look at the daemon's back ends alone")
+	c.Flags().StringArrayVar(&settings, "agent-settings", nil,
+		"a `FILE` of agents' settings to try, beside the usual ones; may be given again")
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
 	return c
 }
@@ -128,30 +144,36 @@ func (t *tool) agentSettings(p api.Place, named []string) []string {
 
 // showDoctor prints what is wrong before what is fine.
 func (t *tool) showDoctor(r doctor.Report) error {
+	if t.JSON {
+		return t.Emit(r)
+	}
 	for _, s := range []doctor.State{doctor.Bad, doctor.Note, doctor.OK} {
 		for _, f := range r.Findings {
 			if f.State != s {
 				continue
 			}
-			t.Print(wordsFinding, doctorWords[s], op.Shown(f.What), f.Detail)
+			t.Print("%-5s %s: %s\n", doctorWords[s], op.Shown(f.What), f.Detail)
 			if f.Hint != "" {
-				t.Print(wordsFindingHint, f.Hint)
+				t.Print("        hint: %s\n", f.Hint)
 			}
 		}
 	}
 	if len(r.Blind) > 0 {
-		t.Print(wordsBlind)
+		t.Print("what no hook can see:\n")
 	}
 	for _, b := range r.Blind {
-		t.Print(wordsBlindLine, b)
+		t.Print("  - %s\n", b)
 	}
 	switch {
 	case !r.Sound:
-		t.Print(wordsDoctorUnsound)
+		t.Print("NOT everything is right: see above\n")
 	case slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Setup != nil }):
-		t.Print(wordsDoctorSound)
+		t.Print("everything that is installed blocks\n")
 	default:
-		t.Print(wordsDoctorNothing)
+		t.Print("nothing is wrong\n")
 	}
 	return nil
 }
+
+// doctorWords name the states of a finding.
+var doctorWords = map[doctor.State]string{doctor.OK: "ok", doctor.Note: "note", doctor.Bad: "BAD"}

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
+	"gated/internal/glob"
+	"gated/internal/hook"
 	"gated/internal/op"
 )
 
@@ -17,9 +22,16 @@ import (
 func (t *tool) releaseAllCommand() *cobra.Command {
 	var scope, reason string
 	var wait bool
-	c := t.command("release-all", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "release-all --scope DIR",
+		Short: "Ask for every reservation of a directory to be taken away",
+		Long: `Waits for a signature: exit code 3, or with --wait 0 when the step is done. A directory below that is a scope
+of its own is not part of it. The request is for the reservations that are there when it is made: if one comes or
+goes, it becomes another request.`,
+		Example: "  gated release-all --scope . --reason \"the agents are gone\"",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !c.Flags().Changed("scope") {
-			return cli.Usage(wordsNoScope)
+			return cli.Usage("say with --scope of which directory")
 		}
 		at, err := place(c, scope)
 		if err != nil {
@@ -35,10 +47,19 @@ func (t *tool) releaseAllCommand() *cobra.Command {
 	return c
 }
 
+const wordsNoReceiver = "say with --to which agent gets it"
+
 func (t *tool) forceTransferCommand() *cobra.Command {
 	var to, reason string
 	var wait bool
-	c := t.command("force-transfer", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "force-transfer ID --to AGENT",
+		Short: "Ask for a reservation to be taken from its holder and given to another agent",
+		Long: `Waits for a signature: exit code 3, or with --wait 0 when the step is done. The agent that gets it must be
+registered. A reservation that overlaps another one of its holder cannot be taken alone: two agents would then have
+the same paths.`,
+		Example: "  gated force-transfer r12 --to reviewer --reason \"builder does not answer\"",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		id, err := op.ParseReservationID(args[0])
 		if err != nil {
 			return err
@@ -61,10 +82,12 @@ func (t *tool) forceTransferCommand() *cobra.Command {
 	return c
 }
 
+const flagReason = "why, for the operator who is asked to sign"
+
 // takeAwayFlags adds what both have.
 func takeAwayFlags(c *cobra.Command, reason *string, wait *bool) {
 	c.Flags().StringVar(reason, "reason", "", flagReason)
-	c.Flags().BoolVar(wait, "wait", false, flagTakeAwayWait)
+	c.Flags().BoolVar(wait, "wait", false, "wait until it was signed and is done")
 }
 
 // takeAway submits one step and says how to sign it.
@@ -110,4 +133,189 @@ func reservation(ctx context.Context, cl *client.Client, id op.ReservationID) (a
 		}
 	}
 	return api.Reservation{}, noReservation(id)
+}
+
+func noReservation(id op.ReservationID) error {
+	return op.Refuse(op.UnknownTarget, "there is no reservation %s", id).WithHint("gated reservations --all lists them")
+}
+
+// What nobody could carry out is refused before somebody is asked to sign it.
+// What changes after that is the gate's to see.
+
+// somethingIn returns the scope of a directory in which something is reserved.
+// What is reserved in scopes below is no part of it, and is named.
+func (t *tool) somethingIn(ctx context.Context, cl *client.Client, at api.Place) (api.Scope, error) {
+	all, err := cl.AllReservations(ctx, client.ReservationQuery{Scope: at.Path})
+	if err != nil {
+		return api.Scope{}, err
+	}
+	var here []api.Reservation
+	var below []string
+	for _, r := range all {
+		if r.Scope == at.Path {
+			here = append(here, r)
+		} else if !slices.Contains(below, r.Scope) {
+			below = append(below, r.Scope)
+		}
+	}
+	slices.Sort(below)
+	if len(here) == 0 {
+		return api.Scope{}, nothingReserved(at.Path, below)
+	}
+	s, err := cl.RegisterScope(ctx, at)
+	if err != nil {
+		return s, err
+	}
+	if !slices.ContainsFunc(here, func(r api.Reservation) bool { return r.ScopeID == s.ID }) {
+		return s, reservedBefore(at.Path, here)
+	}
+	for _, path := range below[:min(len(below), mostNamed)] {
+		t.Say("note: this leaves the reservations in %s alone: gated release-all --scope %s\n",
+			cli.Inline(path), argument(path))
+	}
+	return s, nil
+}
+
+// canBeTaken refuses a transfer that the gate could not make: to nobody, to who
+// has it, or of what overlaps something else of its holder's, which two holders
+// would then have.
+func canBeTaken(ctx context.Context, cl *client.Client, r api.Reservation, to string) error {
+	agents, err := cl.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(agents, func(a api.Agent) bool { return a.Name == to })
+	switch {
+	case i < 0:
+		return noAgent(to)
+	case to == r.Agent && agents[i].UID == r.UID:
+		return hasItAlready(r)
+	}
+	tied, err := inseparable(ctx, cl, r)
+	if err == nil && len(tied) > 0 {
+		err = cannotBeSeparated(r, tied)
+	}
+	return err
+}
+
+// inseparable returns the holder's other reservations of the same scope that
+// overlap r, so that another cannot have r beside them.
+func inseparable(ctx context.Context, cl *client.Client, r api.Reservation) ([]api.Reservation, error) {
+	others, err := cl.AllReservations(ctx, client.ReservationQuery{Scope: r.Scope, Agent: r.Agent})
+	if err != nil {
+		return nil, err
+	}
+	others = slices.DeleteFunc(others, func(o api.Reservation) bool {
+		return o.ScopeID != r.ScopeID || o.ID == r.ID || o.UID != r.UID || o.Mode == api.Shared && r.Mode == api.Shared
+	})
+	if len(others) == 0 {
+		return nil, nil
+	}
+	fold, err := folds(ctx, cl, r.ScopeID)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := parsed(r, fold)
+	if err != nil {
+		return nil, err
+	}
+	var tied []api.Reservation
+	for _, o := range others {
+		theirs, err := parsed(o, fold)
+		if err != nil {
+			return nil, err
+		}
+		if overlap(mine, theirs) {
+			tied = append(tied, o)
+		}
+	}
+	return tied, nil
+}
+
+// folds reports whether case does not matter in a scope.
+func folds(ctx context.Context, cl *client.Client, id string) (bool, error) {
+	scopes, err := cl.Scopes(ctx)
+	i := slices.IndexFunc(scopes, func(s api.Scope) bool { return s.ID == id })
+	return err == nil && i >= 0 && scopes[i].Fold, err
+}
+
+// parsed reads the patterns of a reservation.
+func parsed(r api.Reservation, fold bool) ([]glob.Pattern, error) {
+	out := make([]glob.Pattern, len(r.Patterns))
+	for i, text := range r.Patterns {
+		var err error
+		if out[i], err = glob.Parse(text, glob.Options{FoldCase: fold}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// overlap reports whether one of some patterns overlaps one of others.
+func overlap(some, others []glob.Pattern) bool {
+	return slices.ContainsFunc(some, func(p glob.Pattern) bool {
+		return slices.ContainsFunc(others, func(q glob.Pattern) bool { return glob.Overlap(p, q) })
+	})
+}
+
+// mostNamed is how many scopes are named of those that are no part of one.
+const mostNamed = 10
+
+func noAgent(name string) error {
+	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).
+		WithHint("gated agent list shows the registered agents")
+}
+
+func hasItAlready(r api.Reservation) error {
+	return op.Refuse(op.BadParams, "%s has %s already", r.Agent, r.ID).WithHint("name another agent with --to")
+}
+
+// cannotBeSeparated says which reservations of its holder's keep r with it.
+func cannotBeSeparated(r api.Reservation, tied []api.Reservation) error {
+	names := make([]string, len(tied))
+	for i, o := range tied {
+		names[i] = fmt.Sprintf("%s (%s)", o.ID, list(o.Patterns))
+	}
+	return op.Refuse(op.Conflict, "%s (%s) cannot be taken from %s alone: it overlaps %s, which is %s's too, and two "+
+		"agents would have the same paths",
+		r.ID, list(r.Patterns), r.Agent, strings.Join(names, " and "), r.Agent).
+		WithHint("%s releases that first; or all of the directory is taken away: gated release-all --scope %s", r.Agent,
+			argument(r.Scope))
+}
+
+// nothingReserved refuses to ask for nothing.
+func nothingReserved(path string, below []string) error {
+	refusal := op.Refuse(op.UnknownTarget, "nothing is reserved in %s", path)
+	if len(below) == 0 {
+		return refusal.WithHint("gated reservations --all lists all reservations")
+	}
+	shown := below[:min(len(below), mostNamed)]
+	lines := make([]string, len(shown))
+	for i, path := range shown {
+		lines[i] = "gated release-all --scope " + argument(path)
+	}
+	text := strings.Join(lines, "; ")
+	if n := len(below) - len(shown); n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return refusal.WithHint("scopes below it have reservations: %s", text)
+}
+
+// reservedBefore says that what is reserved is of a directory that is gone.
+func reservedBefore(path string, of []api.Reservation) error {
+	names := make([]string, len(of))
+	for i, r := range of {
+		names[i] = r.ID
+	}
+	return op.Refuse(op.UnknownTarget, "nothing is reserved in %s as it is now: %s is of another directory that was "+
+		"there before", path,
+		strings.Join(names, ", ")).WithHint("it ends by its time, or its holder releases it")
+}
+
+// argument writes a path as a shell takes it.
+func argument(path string) string {
+	if shown := cli.Inline(path); shown != path {
+		return shown // for the eyes alone
+	}
+	return hook.Quote(path)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
+	"io"
 	"sort"
 	"strings"
 
@@ -16,7 +16,12 @@ import (
 )
 
 func (t *tool) guestsCommand() *cobra.Command {
-	c := t.command("guests", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "guests [NAME]",
+		Short: "List guests, or show one: its provenance, and what a destroy of it needs",
+		Example: "  gated guests\n" +
+			"  gated guests web-1",
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -43,18 +48,29 @@ func (t *tool) guestsCommand() *cobra.Command {
 }
 
 func (t *tool) listGuests(guests []api.Guest) error {
-	apart := several(guests)
-	rows := []string{wordsGuestsHead}
-	if apart {
-		rows = []string{wordsGuestsHeadWhere}
-	}
-	for _, g := range guests {
-		if t.JSON {
+	if t.JSON {
+		for _, g := range guests {
 			if err := t.Emit(g); err != nil {
 				return err
 			}
-			continue
 		}
+		return nil
+	}
+	_, err := io.WriteString(t.Stdout, t.guestsText(guests, cli.Width(t.Stdout)))
+	return err
+}
+
+// guestsText lists guests in lines of at most cols columns.
+func (t *tool) guestsText(guests []api.Guest, cols int) string {
+	apart := several(guests)
+	row := func(name, backend, state, protected, spec, destroy string) string {
+		if !apart {
+			return cli.Row(name, state, protected, spec, destroy)
+		}
+		return cli.Row(name, backend, state, protected, spec, destroy)
+	}
+	rows := []string{row("NAME", "BACK END", "STATE", "PROTECTED", "SPEC", "DESTROY")}
+	for _, g := range guests {
 		destroy := ""
 		switch {
 		case g.Error != nil:
@@ -62,16 +78,9 @@ func (t *tool) listGuests(guests []api.Guest) error {
 		case g.Destroy != nil:
 			destroy = string(g.Destroy.Class)
 		}
-		row := []string{g.Name, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy}
-		if apart {
-			row = slices.Insert(row, 1, g.Backend)
-		}
-		rows = append(rows, cli.Row(row...))
+		rows = append(rows, row(g.Name, g.Backend, g.State, yes(g.Protected), string(g.Spec.Canonical()), destroy))
 	}
-	if t.JSON {
-		return nil
-	}
-	return t.Table(rows...)
+	return cli.Fit(cols, cli.Ellipsis(t.Getenv), rows...)
 }
 
 // several reports whether guests are of more than one back end.
@@ -109,7 +118,7 @@ func (t *tool) showGuest(g api.Guest) error {
 		add(f.Name, f.Text)
 	}
 	for _, d := range g.Disks {
-		add("disk", fmt.Sprintf(wordsDisk, d.Name, d.Size>>20))
+		add("disk", fmt.Sprintf("%s, %d MiB", d.Name, d.Size>>20))
 	}
 	add("snapshots", strings.Join(g.Snapshots, ", "))
 	add("backups", strings.Join(g.Backups, ", "))
@@ -129,7 +138,12 @@ func labels(m map[string]string) string {
 }
 
 func (t *tool) classifyCommand() *cobra.Command {
-	return t.askCommand("classify", func(ctx context.Context, cl *client.Client, a op.Ask) error {
+	return t.askCommand(cli.Words{
+		Use:     "classify OP NAME [-p NAME=VALUE]...",
+		Short:   "Say whether an operation would wait for a signature, and why",
+		Long:    "Changes nothing.",
+		Example: "  gated classify guest.destroy web-1",
+	}, func(ctx context.Context, cl *client.Client, a op.Ask) error {
 		e, err := cl.Classify(ctx, api.AskOf(a))
 		if err != nil {
 			return err
@@ -137,7 +151,8 @@ func (t *tool) classifyCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(e)
 		}
-		facts := append([]op.Fact{{Name: "class", Text: string(e.Class)}, {Name: "rule", Text: e.Rule}, {Name: "why", Text: e.Why}}, e.Facts...)
+		facts := append([]op.Fact{{Name: "class", Text: string(e.Class)}, {Name: "rule", Text: e.Rule}, {Name: "why",
+			Text: e.Why}}, e.Facts...)
 		t.Print("%s", cli.Facts("", facts))
 		return nil
 	})
@@ -149,4 +164,28 @@ func shownParams(p op.Params) string {
 		return ""
 	}
 	return string(p.Canonical())
+}
+
+// provenance says where a guest came from.
+func provenance(g api.Guest) string {
+	p := g.Provenance
+	switch {
+	case p == nil && g.Incarnation == "":
+		return ""
+	case p == nil:
+		return "made by other hands than this gate's"
+	case p.Scratch:
+		return fmt.Sprintf("scratch of %s, made by %s, until %s", p.Creator, p.Job, momentOr(p.ScratchUntil))
+	case p.ScratchEnded != "":
+		return fmt.Sprintf("made for %s by %s; no longer scratch: %s", p.Creator, p.Job, p.ScratchEnded)
+	default:
+		return fmt.Sprintf("made for %s by %s at %s", p.Creator, p.Job, cli.Moment(p.CreatedAt))
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
 }

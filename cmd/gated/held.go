@@ -11,26 +11,40 @@ import (
 	"gated/internal/client"
 )
 
+const flagTTL = "how long it holds, `D` from 10s to 24h (default 15m)"
+
 func (t *tool) renewCommand() *cobra.Command {
 	var ttl time.Duration
-	c := t.command("renew", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:     "renew ID",
+		Short:   "Give a reservation of yours more time",
+		Example: "  gated renew r12 --ttl 30m",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if _, err := seconds(c, "ttl", ttl, minTTL); err != nil {
 			return err
 		}
-		return t.changeHeld(c, wordsRenewed, func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
-			return cl.Renew(ctx, args[0], ttl)
-		})
+		return t.changeHeld(c, "%s %s: %s's until %s\n",
+			func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
+				return cl.Renew(ctx, args[0], ttl)
+			})
 	})
 	c.Flags().DurationVar(&ttl, "ttl", 0, flagTTL)
 	c.ValidArgsFunction = t.completeReservation(true)
 	return c
 }
 
+const wordsReleased = "%[1]s %[2]s: released\n" // what it takes beside has no number
+
 func (t *tool) releaseCommand() *cobra.Command {
 	var mine bool
-	c := t.command("release", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "release ID|--mine",
+		Short: "Give back a reservation of yours, or all of them",
+		Example: "  gated release r12\n" +
+			"  gated release --mine",
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if mine == (len(args) == 1) {
-			return cli.Usage(wordsIDOrMine)
+			return cli.Usage("give the id of a reservation, or --mine")
 		}
 		if mine {
 			return t.releaseMine(c)
@@ -39,7 +53,7 @@ func (t *tool) releaseCommand() *cobra.Command {
 			return cl.Release(ctx, args[0])
 		})
 	})
-	c.Flags().BoolVar(&mine, "mine", false, flagMine)
+	c.Flags().BoolVar(&mine, "mine", false, "all that you have, in every directory")
 	c.ValidArgsFunction = t.completeReservation(true)
 	return c
 }
@@ -60,20 +74,26 @@ func (t *tool) releaseMine(c *cobra.Command) error {
 		}
 	}
 	if len(all) == 0 && !t.JSON {
-		t.Print(wordsNothingHeld)
+		t.Print("you have nothing reserved\n")
 	}
 	return nil
 }
 
 func (t *tool) transferCommand() *cobra.Command {
 	var to string
-	c := t.command("transfer", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:     "transfer ID --to AGENT",
+		Short:   "Hand a reservation of yours on to another agent",
+		Long:    "The other one has to be registered. Its time stays as it is.",
+		Example: "  gated transfer r12 --to reviewer",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if to == "" {
 			return cli.Usage(wordsNoReceiver)
 		}
-		return t.changeHeld(c, wordsTransferred, func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
-			return cl.Transfer(ctx, args[0], to)
-		})
+		return t.changeHeld(c, "%s %s: %s's until %s\n",
+			func(ctx context.Context, cl *client.Client) (api.Reservation, error) {
+				return cl.Transfer(ctx, args[0], to)
+			})
 	})
 	t.receiverFlag(c, &to)
 	c.ValidArgsFunction = t.completeReservation(true)
@@ -82,7 +102,7 @@ func (t *tool) transferCommand() *cobra.Command {
 
 // receiverFlag adds --to.
 func (t *tool) receiverFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "to", "", flagTo)
+	c.Flags().StringVar(to, "to", "", "the `AGENT` that gets it")
 	_ = c.RegisterFlagCompletionFunc("to", t.completeAgent) // the flag was just added
 }
 
@@ -114,10 +134,17 @@ func (t *tool) showHeld(words string, r api.Reservation) error {
 func (t *tool) reservationsCommand() *cobra.Command {
 	var scope, holder string
 	var all bool
-	c := t.command("reservations", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "reservations",
+		Short: "List reservations and their holders",
+		Long: "Of the git top level around the working directory and of all below it, unless --scope or --all says " +
+			"otherwise.",
+		Example: "  gated reservations\n" +
+			"  gated reservations --all --agent builder --json",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		q := client.ReservationQuery{Agent: holder}
 		if all && c.Flags().Changed("scope") {
-			return cli.Usage(wordsScopeOrAll)
+			return cli.Usage("--scope is one directory and --all is every one: say one")
 		}
 		if holder == "" && c.Flags().Changed("agent") {
 			return cli.Usage(wordsEmptyHolder)
@@ -137,28 +164,29 @@ func (t *tool) reservationsCommand() *cobra.Command {
 		return t.listReservations(c.Context(), cl, q)
 	})
 	scopeFlag(c, &scope)
-	c.Flags().StringVar(&holder, "agent", "", flagHolder)
-	c.Flags().BoolVar(&all, "all", false, flagAll)
+	c.Flags().StringVar(&holder, "agent", "", "only those of this `AGENT`, or uid:1000")
+	c.Flags().BoolVar(&all, "all", false, "of every directory")
 	_ = c.RegisterFlagCompletionFunc("agent", t.completeAgent) // the flag was just added
 	return c
 }
 
 func (t *tool) listReservations(ctx context.Context, cl *client.Client, q client.ReservationQuery) error {
-	rows := []string{wordsReservationsHead}
+	rows := []string{"ID\tAGENT\tALIVE\tMODE\tPATTERNS\tSINCE\tUNTIL\tSCOPE\tREASON"}
 	none := true
 	err := eachReservation(ctx, cl, q, func(r api.Reservation) error {
 		none = false
 		if t.JSON {
 			return t.Emit(r)
 		}
-		rows = append(rows, cli.Row(r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt), cli.Moment(r.ExpiresAt),
-			r.Scope, quoted(r.Reason)))
+		rows = append(rows, cli.Row(r.ID, r.Agent, holder(r), r.Mode, list(r.Patterns), cli.Moment(r.CreatedAt),
+			cli.Moment(r.ExpiresAt),
+			r.Scope, cli.Quoted(r.Reason)))
 		return nil
 	})
 	if err == nil && none && q.Agent != "" && !bare(q.Agent) {
 		var known bool
 		if known, err = registered(ctx, cl, q.Agent); err == nil && !known {
-			t.Say(wordsHoldsNothing, cli.Inline(q.Agent))
+			t.Say("note: no agent %s is registered, and nothing is reserved here under that name\n", cli.Inline(q.Agent))
 		}
 	}
 	if err != nil || t.JSON {

@@ -17,11 +17,16 @@ import (
 
 // hookCommands are the hooks themselves and what puts them where they are run.
 func (t *tool) hookCommands() []*cobra.Command {
-	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookInstallCommand(), t.hookUninstallCommand(), t.hookStatusCommand())
+	return append(t.gitHookCommands(), t.preToolUseCommand(), t.hookInstallCommand(), t.hookUninstallCommand(),
+		t.hookStatusCommand())
 }
 
 func (t *tool) hookCommand() *cobra.Command {
-	return t.Group(cli.Words(help["hook"]), wordsNoHookCommand, t.hookCommands()...)
+	return t.Group(cli.Words{
+		Use:     "hook",
+		Short:   "Ask before a file is changed: hooks of agents and of git",
+		Example: "  gated hook install",
+	}, "say install, uninstall, status or the hook to run", t.hookCommands()...)
 }
 
 // hookFlags are those of every hook.
@@ -31,8 +36,10 @@ type hookFlags struct {
 }
 
 func (f *hookFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.onFailure, "on-failure", string(hook.Warn), flagOnFailure)
-	c.Flags().DurationVar(&f.deadline, "deadline", hook.ToolDeadline, flagDeadline)
+	c.Flags().StringVar(&f.onFailure, "on-failure", string(hook.Warn),
+		"`warn` or block: what to do with a change that cannot be checked")
+	c.Flags().DurationVar(&f.deadline, "deadline", hook.ToolDeadline,
+		"how long to wait for the change to look at, and again for the daemon")
 	_ = c.RegisterFlagCompletionFunc("on-failure", // the flag was just added
 		cobra.FixedCompletions([]string{string(hook.Warn), string(hook.Block)}, cli.NoFiles))
 }
@@ -40,9 +47,9 @@ func (f *hookFlags) add(c *cobra.Command) {
 func (f *hookFlags) check() error {
 	switch {
 	case f.onFailure != string(hook.Warn) && f.onFailure != string(hook.Block):
-		return cli.Usage(wordsOnFailure)
+		return cli.Usage("--on-failure is neither warn nor block")
 	case f.deadline <= 0 || f.deadline > hook.MaxDeadline:
-		return cli.Usage(wordsDeadline)
+		return cli.Usage("--deadline is not above 0 and at most 1m")
 	}
 	return nil
 }
@@ -51,7 +58,8 @@ func (f *hookFlags) check() error {
 // the flags or the environment name wrongly is one that cannot be asked: who
 // runs the hook is told as they chose to be.
 func (t *tool) guard(name string, f hookFlags) hook.Guard {
-	g := hook.Guard{Hook: name, OnFailure: hook.OnFailure(f.onFailure), Deadline: f.deadline, Now: time.Now, Home: t.hookHome()}
+	g := hook.Guard{Hook: name, OnFailure: hook.OnFailure(f.onFailure), Deadline: f.deadline, Now: time.Now,
+		Home: t.hookHome()}
 	cl, err := t.Client()
 	if err != nil {
 		g.Check = func(context.Context, api.Check) (api.Checked, error) {
@@ -92,7 +100,11 @@ func (t *tool) end(o hook.Outcome) error {
 
 func (t *tool) hookStatusCommand() *cobra.Command {
 	var lines int
-	c := t.command("hook status", cobra.NoArgs, func(*cobra.Command, []string) error {
+	c := t.Command(cli.Words{
+		Use:     "status",
+		Short:   "Say how often hooks could not check, and why",
+		Example: "  gated hook status",
+	}, cobra.NoArgs, func(*cobra.Command, []string) error {
 		if lines < 1 {
 			return cli.Usage(wordsLinesPositive)
 		}
@@ -102,18 +114,95 @@ func (t *tool) hookStatusCommand() *cobra.Command {
 		}
 		return t.showHooks(s)
 	})
-	c.Flags().IntVarP(&lines, "lines", "n", 10, flagHookLines)
+	c.Flags().IntVarP(&lines, "lines", "n", 10, "how many of the last failures")
 	return c
 }
 
 func (t *tool) showHooks(s hook.Status) error {
-	t.Print(wordsHookFailures, s.Failures, op.Shown(s.Dir))
+	t.Print("%d changes could not be checked; written down in %s\n", s.Failures, op.Shown(s.Dir))
 	if s.Until != nil {
-		t.Print(wordsHookOpen, cli.Moment(*s.Until))
+		t.Print("the daemon did not answer several times: it is not asked before %s\n", cli.Moment(*s.Until))
 	}
 	var rows []string
 	for _, r := range s.Last {
 		rows = append(rows, cli.Row(cli.Moment(r.Time), r.Hook, string(r.Kind), hookThen(r.Then), r.Detail))
 	}
 	return t.Table(rows...)
+}
+
+// hookThen says what became of a change that could not be checked.
+func hookThen(o hook.OnFailure) string {
+	if o == hook.Block {
+		return "refused"
+	}
+	return "went on"
+}
+
+// preToolUseCommand returns the hook that an agent's harness runs before each
+// tool call.
+func (t *tool) preToolUseCommand() *cobra.Command {
+	var f hookFlags
+	var exitCode bool
+	c := t.Command(cli.Words{
+		Use:   "pre-tool-use",
+		Short: "Refuse a tool call that changes what another agent has reserved",
+		Long: `Reads one tool call as JSON on standard input. If the call is an edit (Edit, Write, MultiEdit, NotebookEdit)
+of a file that another agent has reserved, it writes a refusal. For every other call it writes nothing, so the agent's
+permissions decide. If it cannot check a call, it warns and lets it through, or refuses it with --on-failure block.`,
+		Example: "  gated hook pre-tool-use --on-failure block < call.json",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		h := hook.ToolHook{Guard: t.guard("pre-tool-use", f), ExitCode: exitCode}
+		return t.end(h.Run(c.Context(), t.stdin))
+	})
+	f.add(c)
+	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
+	return c
+}
+
+// gitHookCommands are the hooks that git runs.
+func (t *tool) gitHookCommands() []*cobra.Command {
+	return []*cobra.Command{t.preCommitCommand(), t.prePushCommand()}
+}
+
+func (t *tool) preCommitCommand() *cobra.Command {
+	return t.gitHookCommand("pre-commit", cli.Words{
+		Use:   "pre-commit",
+		Short: "Refuse a commit that changes what another agent has reserved",
+		Long: `Git runs it before a commit. It exits 1 if another agent has reserved a path that the index changes. Both
+sides of a rename, deleted files and submodules count. If it cannot check a change, it warns and lets it through, or
+refuses it with --on-failure block.`,
+		Example: "  gated hook pre-commit",
+	}, cobra.NoArgs, func(c *cobra.Command, h hook.GitHook, _ []string) hook.Outcome {
+		return h.Commit(c.Context())
+	})
+}
+
+func (t *tool) prePushCommand() *cobra.Command {
+	return t.gitHookCommand("pre-push", cli.Words{
+		Use:   "pre-push REMOTE URL",
+		Short: "Refuse a push that changes what another agent has reserved",
+		Long: `Git runs it before a push and writes the refs to its standard input. It looks at each path that a commit
+changes which the remote does not have yet, or that a forced push takes back. It exits 1 if another agent has reserved
+one.`,
+		Example: "  gated hook pre-push origin git@example.com:a.git < refs",
+	}, cobra.ExactArgs(2), func(c *cobra.Command, h hook.GitHook, args []string) hook.Outcome {
+		return h.Push(c.Context(), args[0], t.stdin)
+	})
+}
+
+func (t *tool) gitHookCommand(name string, w cli.Words, args cobra.PositionalArgs, run func(*cobra.Command, hook.GitHook, []string) hook.Outcome) *cobra.Command {
+	var f hookFlags
+	c := t.Command(w, args, func(c *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		return t.end(run(c, hook.GitHook{Guard: t.guard(name, f)}, args))
+	})
+	f.add(c)
+	f.deadline = hook.GitDeadline
+	c.Flags().Lookup("deadline").DefValue = hook.GitDeadline.String() // the flag was just added
+	return c
 }

@@ -23,11 +23,13 @@ type hookPlaces struct {
 }
 
 func (p *hookPlaces) add(c *cobra.Command) {
-	c.Flags().BoolVar(&p.git, "git", false, flagGitHooks)
-	c.Flags().BoolVar(&p.shared, "shared-hooks", false, flagSharedHooks)
-	c.Flags().StringVar(&p.settings, "agent-settings", "", flagAgentSettings)
+	c.Flags().BoolVar(&p.git, "git", false, "git's hooks pre-commit and pre-push, too")
+	c.Flags().BoolVar(&p.shared, "shared-hooks", false,
+		"also where git's hooks are in a directory that serves other repositories")
+	c.Flags().StringVar(&p.settings, "agent-settings", "",
+		"the `FILE` with the agent's settings, '' for none (default .claude/settings.json of the checkout)")
 	_ = c.MarkFlagFilename("agent-settings", "json") // the flag was just added
-	c.Flags().BoolVar(&p.dryRun, "dry-run", false, flagDryRun)
+	c.Flags().BoolVar(&p.dryRun, "dry-run", false, "change nothing, say what would be changed")
 }
 
 // find fills in what was not said. An --agent-settings that is there and empty
@@ -46,7 +48,7 @@ func (p *hookPlaces) find(c *cobra.Command) error {
 			return cli.Usage(err.Error())
 		}
 	case !p.git:
-		return cli.Usage(wordsNoHookPlace)
+		return cli.Usage("there is nothing to do: say --git, or name the agent's settings")
 	}
 	return nil
 }
@@ -82,11 +84,21 @@ func (p hookPlaces) each(agents func(hook.Settings) (hook.Report, error), git fu
 	return out, err
 }
 
+const flagExitCode = "refuse with exit code 2 and the reason on standard error, instead of JSON"
+
 func (t *tool) hookInstallCommand() *cobra.Command {
 	var f hookFlags
 	var p hookPlaces
 	var exitCode bool
-	c := t.command("hook install", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "install",
+		Short: "Have agents and git ask before a file is changed",
+		Long: `Adds gated hook pre-tool-use to the agent's settings of the checkout, .claude/settings.json. --agent-settings
+names another file, and --agent-settings '' leaves the settings alone. With --git, git asks before commits and pushes
+too; a git hook that was there still runs. All other settings stay as they are, and a copy of the old file is kept.`,
+		Example: "  gated hook install --git\n" +
+			"  gated hook install --agent-settings .claude/settings.local.json --on-failure block",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
 		}
@@ -112,7 +124,7 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 	f.add(c)
 	for _, name := range []string{"on-failure", "deadline"} {
 		flag := c.Flags().Lookup(name) // it was just added
-		flag.DefValue, flag.Usage = "", flag.Usage+flagAsInstalled
+		flag.DefValue, flag.Usage = "", flag.Usage+" (default: as it is installed, else as the hook's)"
 	}
 	p.add(c)
 	c.Flags().BoolVar(&exitCode, "exit-code", false, flagExitCode)
@@ -121,7 +133,12 @@ func (t *tool) hookInstallCommand() *cobra.Command {
 
 func (t *tool) hookUninstallCommand() *cobra.Command {
 	var p hookPlaces
-	c := t.command("hook uninstall", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:     "uninstall",
+		Short:   "Remove what hook install added",
+		Long:    "The hooks that were there before come back.",
+		Example: "  gated hook uninstall --git",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := p.find(c); err != nil {
 			return err
 		}
@@ -173,20 +190,20 @@ func (t *tool) showReport(r hook.Report, dryRun bool) error {
 		return t.Emit(r)
 	}
 	for _, c := range r.Changes {
-		text := wordsHookChange
+		text := "%s: %s\n"
 		if dryRun && c.Action != hook.Unchanged {
-			text = wordsHookWould
+			text = "%s: would be %s\n"
 		}
 		t.Print(text, op.Shown(c.Path), string(c.Action))
 		for _, d := range c.Differs {
-			t.Print(wordsHookDiffers, d)
+			t.Print("  %s\n", d)
 		}
 		if c.Backup != "" {
-			t.Print(wordsHookBackup, op.Shown(c.Backup))
+			t.Print("  what was there: %s\n", op.Shown(c.Backup))
 		}
 	}
 	for _, note := range r.Notes {
-		t.Say(wordsHookNote, note)
+		t.Say("note: %s\n", note)
 	}
 	return nil
 }

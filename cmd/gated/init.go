@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,10 +18,22 @@ import (
 	"gated/internal/signers"
 )
 
+const flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"
+
+const flagRecovery = "`KEY.pub[:PRINCIPAL]` that may sign key rotation only; may be given again"
+
+const flagOperator = "`KEY.pub[:PRINCIPAL]` that may sign destructive steps; may be given again"
+
 func (t *tool) initCommand() *cobra.Command {
 	var dir, host string
 	var operators, recovery, coordinators []string
-	c := t.command("init", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "init --operator KEY.pub[:PRINCIPAL]...",
+		Short: "Make a new gate: its state directory, configuration and list of signers",
+		Long: `Makes DIR with gated.yaml, allowed_signers and the database. A person signs under the name PRINCIPAL, which
+is the key's comment unless given. Without a key, it lists those in ~/.ssh and shows the line to type.`,
+		Example: "  gated init --operator ~/.ssh/id_ed25519.pub:alice@example.com",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if len(operators) == 0 {
 			t.Say("%s", noOperator(publicKeys(t.Getenv("HOME"))))
 			return cli.Ended(api.ExitUsage)
@@ -41,7 +54,7 @@ func (t *tool) initCommand() *cobra.Command {
 		return nil
 	})
 	stateFlag(c, &dir)
-	c.Flags().StringVar(&host, "host", "", flagHost)
+	c.Flags().StringVar(&host, "host", "", "the `NAME` of the host that the gate guards (default the hostname)")
 	c.Flags().StringArrayVar(&operators, "operator", nil, flagOperator)
 	c.Flags().StringArrayVar(&recovery, "recovery", nil, flagRecovery)
 	c.Flags().StringArrayVar(&coordinators, "coordinator", nil, flagCoordinator)
@@ -109,8 +122,11 @@ func initializedOf(r life.InitResult) initialized {
 	return out
 }
 
+const wordsListed = "  %s may sign as %s with %s\n"
+
 func (t *tool) showInit(r life.InitResult) {
-	t.Print(wordsInit, op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
+	t.Print("made %s for host %s, gate %s\n  configuration: %s\n  signers:       %s\n",
+		op.Shown(r.StateDir), op.Shown(r.Host), op.Shown(string(r.GateID)), op.Shown(r.Config), op.Shown(r.Signers))
 	for _, k := range r.Listed {
 		for _, role := range k.Roles {
 			t.Print(wordsListed, cli.Person(k.Principal), op.Shown(string(role)), op.Shown(k.Key))
@@ -125,31 +141,40 @@ func (t *tool) next(r life.InitResult) {
 	if r.StateDir != life.DefaultStateDir() {
 		flag = " --state " + op.Shown(r.StateDir)
 	}
-	t.Print(wordsNext)
+	t.Print("next:\n")
 	if daemon.CheckSocket(t.serves()) != nil {
-		t.Print(wordsNextSocket)
+		t.Print("  export GATED_SOCKET=$HOME/.gated.sock    # in each terminal: you may not write where the socket is by " +
+			"default\n")
 	}
-	t.Print(wordsNextServe, flag)
+	t.Print("  gated serve%s    # in a terminal of its own\n  gated status\n", flag)
 }
 
 // warn says what the gate cannot protect from as it was set up.
 func (t *tool) warn(r life.InitResult) {
 	if r.SingleUser {
-		t.Say(wordsNoIsolation)
+		t.Say(`warning: isolation: none. Agents run under the daemon's own uid: this gate is a seat belt and no wall.
+  remedy: run the daemon under a uid of its own and set single_user: false in gated.yaml
+  remedy: use operator keys that need a touch; any process of a user can use that user's ssh-agent
+`)
 	}
 	software, recovery := false, false
 	for _, k := range r.Listed {
 		recovery = recovery || slices.Contains(k.Roles, op.Recovery)
 		if k.Software && signers.MayDestroy(k) {
 			software = true
-			t.Say(wordsSoftwareKey, cli.Person(k.Principal), op.Shown(k.Key))
+			t.Say("warning: %s signs with a software key (%s): a program that can read its file or reach its agent can sign\n",
+				cli.Person(k.Principal), op.Shown(k.Key))
 		}
 	}
 	if software {
-		t.Say(wordsTouchRemedy)
+		t.Say(`  remedy: a security key needs a touch: ssh-keygen -t ed25519-sk, then gated trust rotate --operator KEY.pub
+  remedy: or have the agent ask before each use: ssh-add -d KEY, then ssh-add -c KEY (docs/guides/keys.md says more)
+`)
 	}
 	if !recovery {
-		t.Say(wordsNoRecovery)
+		t.Say(`note: no recovery key is listed. If the operators' keys are lost, only root can list new ones: gated trust adopt FILE
+  remedy: list one now, and keep it off line: gated init ... --recovery KEY.pub; later root has to adopt it
+`)
 	}
 }
 
@@ -160,4 +185,21 @@ func sortedNames(m map[string]int64) []string {
 	}
 	sort.Strings(out)
 	return out
+}
+
+// noOperator says what to type where init was not told who may sign.
+func noOperator(found []string) string {
+	if len(found) == 0 {
+		return `usage: init needs the public key of an operator, and there is none in ~/.ssh
+  ssh-keygen -t ed25519
+  gated init --operator ~/.ssh/id_ed25519.pub
+`
+	}
+	var b strings.Builder
+	b.WriteString("usage: init needs the public key of an operator; these are in ~/.ssh:\n")
+	for _, path := range found {
+		fmt.Fprintf(&b, "  %s\n", op.Shown(path))
+	}
+	fmt.Fprintf(&b, "type:\n  gated init --operator %s\n", op.Shown(found[0]))
+	return b.String()
 }

@@ -14,9 +14,14 @@ import (
 
 func (t *tool) jobsCommand() *cobra.Command {
 	var state string
-	c := t.command("jobs", cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "jobs [ID]",
+		Short: "List jobs, or show one with its steps and what they printed",
+		Example: "  gated jobs --state pending_signature\n" +
+			"  gated jobs j12",
+	}, cobra.MaximumNArgs(1), func(c *cobra.Command, args []string) error {
 		if len(args) == 1 && state != "" {
-			return cli.Usage(wordsIDOrState)
+			return cli.Usage("give an id or --state, not both")
 		}
 		cl, err := t.Client()
 		if err != nil {
@@ -40,7 +45,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 		return t.showPeople(c, cl, j)
 	})
 	c.ValidArgsFunction = t.completeJob("")
-	c.Flags().StringVar(&state, "state", "", flagJobState)
+	c.Flags().StringVar(&state, "state", "", "only jobs in this `STATE`")
 	// It fails only for a flag that is not there.
 	_ = c.RegisterFlagCompletionFunc("state", completeStates)
 	return c
@@ -48,7 +53,7 @@ func (t *tool) jobsCommand() *cobra.Command {
 
 // listJobs prints jobs page by page, so that a long history needs no memory.
 func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) error {
-	rows := []string{wordsJobsHead}
+	rows := []string{"ID\tSTATE\tWHAT\tFOR\tSINCE\tREASON"}
 	for q := (client.JobQuery{State: state}); ; {
 		page, err := cl.Jobs(c.Context(), q)
 		if err != nil {
@@ -56,7 +61,8 @@ func (t *tool) listJobs(c *cobra.Command, cl *client.Client, state op.State) err
 		}
 		for _, j := range page.Jobs {
 			if !t.JSON {
-				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","), cli.Moment(j.CreatedAt), j.Reason))
+				rows = append(rows, cli.Row(j.ID, string(j.State), what(j), strings.Join(j.RequestedBy, ","),
+					cli.Moment(j.CreatedAt), j.Reason))
 			} else if err := t.Emit(j); err != nil {
 				return err
 			}
@@ -85,9 +91,10 @@ func what(j api.Job) string {
 }
 
 func (t *tool) showJob(j api.Job) error {
-	t.Print(wordsJob, op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), cli.Moment(j.CreatedAt))
+	t.Print("%s %s, for %s, since %s\n",
+		op.Shown(j.ID), op.Shown(string(j.State)), op.Shown(strings.Join(j.RequestedBy, ", ")), cli.Moment(j.CreatedAt))
 	if j.Reason != "" {
-		t.Print(wordsReason, op.Shown(j.Reason))
+		t.Print("  reason: %s\n", op.Shown(j.Reason))
 	}
 	rows := make([]string, 0, len(j.Steps))
 	for _, s := range j.Steps {
@@ -95,17 +102,18 @@ func (t *tool) showJob(j api.Job) error {
 		if s.Error != nil {
 			why = string(s.Error.Code) + ": " + s.Error.Detail
 			if s.RetryAt != nil {
-				why += wordsTriedAgain + cli.Moment(*s.RetryAt)
+				why += "; tried again at " + cli.Moment(*s.RetryAt)
 			}
 		}
-		rows = append(rows, "  "+cli.Row(s.ID, string(s.State), string(s.Class), s.Op, s.Target, string(s.Params.Canonical()), why))
+		rows = append(rows, "  "+cli.Row(s.ID, string(s.State), string(s.Class), s.Op, s.Target,
+			string(s.Params.Canonical()), why))
 	}
 	if err := t.Table(rows...); err != nil {
 		return err
 	}
 	for _, s := range j.Steps {
 		if s.Error != nil && s.Error.Hint != "" {
-			t.Print(wordsStepHint, op.Shown(s.ID), cli.Lines(s.Error.Hint))
+			t.Print("  %s hint: %s\n", op.Shown(s.ID), cli.Lines(s.Error.Hint))
 		}
 	}
 	return nil
@@ -128,7 +136,11 @@ func (t *tool) showPeople(c *cobra.Command, cl *client.Client, j api.Job) error 
 }
 
 func (t *tool) cancelCommand() *cobra.Command {
-	c := t.command("cancel", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:     "cancel ID",
+		Short:   "Withdraw a job of yours before it runs",
+		Example: "  gated cancel j12",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -141,7 +153,7 @@ func (t *tool) cancelCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(j)
 		}
-		t.Print(wordsCancelled, op.Shown(j.ID), op.Shown(string(j.State)))
+		t.Print("%s is %s\n", op.Shown(j.ID), op.Shown(string(j.State)))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeJob(op.StatePending)

@@ -23,7 +23,8 @@ func main() {
 func program() int {
 	ctx, stop := untilSignal()
 	defer stop()
-	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, ReadToken: readToken}, stdin: os.Stdin}
+	t := &tool{Tool: cli.Tool{Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, ReadToken: readToken},
+		stdin: os.Stdin}
 	return t.run(ctx, os.Args[1:])
 }
 

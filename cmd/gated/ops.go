@@ -12,7 +12,11 @@ import (
 )
 
 func (t *tool) opsCommand() *cobra.Command {
-	return t.command("ops", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	return t.Command(cli.Words{
+		Use:     "ops",
+		Short:   "List the operations and their parameters",
+		Example: "  gated ops",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -42,13 +46,13 @@ func (t *tool) showOp(o api.Op) error {
 	for _, r := range o.Roles {
 		roles = append(roles, string(r))
 	}
-	t.Print(wordsOp, op.Shown(o.Name), op.Shown(o.Doc), op.Shown(strings.Join(roles, ", ")))
+	t.Print("%s  %s (signed by: %s)\n", op.Shown(o.Name), op.Shown(o.Doc), op.Shown(strings.Join(roles, ", ")))
 	var rows []string
 	for _, p := range o.Params {
 		rows = append(rows, "    -p "+cli.Row(typed(p), p.Doc+notes(p)))
 	}
 	if o.Free {
-		rows = append(rows, "    -p "+cli.Row(wordsFreeParam, wordsFreeParams))
+		rows = append(rows, "    -p "+cli.Row("NAME=TEXT", "as the command has them: gated commands"))
 	}
 	return t.Table(rows...)
 }
@@ -70,13 +74,13 @@ func typed(p api.Param) string {
 func notes(p api.Param) string {
 	text := ""
 	if p.Type == op.TInt {
-		text += fmt.Sprintf(wordsRange, p.Unit, p.Min, p.Max)
+		text += fmt.Sprintf(" (%s, %d to %d)", p.Unit, p.Min, p.Max)
 	}
 	if p.Required {
-		text += wordsRequired
+		text += " (required)"
 	}
 	if p.JobOnly {
-		text += wordsJobOnly
+		text += " (not in desired state)"
 	}
 	return text
 }

@@ -152,7 +152,7 @@ func TestOthersTextIsQuoted(t *testing.T) {
 		"": "", "plain": `"plain"`, `say "yes"`: `"say \"yes\""`, "two\nlines": `"two\nlines"`, "  ": `"\x20\x20"`, "Größe": `"Größe"`,
 		"a\u202eb": `"a\u202eb"`, `back\slash`: `"back\\slash"`,
 	} {
-		require.Equal(t, want, quoted(text))
+		require.Equal(t, want, cli.Quoted(text))
 	}
 }
 
@@ -185,9 +185,9 @@ func TestPatternsThatNameADirectory(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "src", "[a]"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "file"), nil, 0o600))
 	for arg, want := range map[string][]string{
-		"src":           {"src is a directory: this holds nothing below it; write src/"},
-		root + "/src":   {"src is a directory: this holds nothing below it; write src/"},
-		`src/\[a\]`:     {`src/\[a\] is a directory: this holds nothing below it; write src/\[a\]/`},
+		"src":           {"src is a directory: this reserves nothing below it; write src/"},
+		root + "/src":   {"src is a directory: this reserves nothing below it; write src/"},
+		`src/\[a\]`:     {`src/\[a\] is a directory: this reserves nothing below it; write src/\[a\]/`},
 		"src/":          {},
 		"src/**":        {},
 		"s[r]c":         {},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +21,17 @@ func (t *tool) reserveCommand() *cobra.Command {
 	var scope, reason string
 	var shared, keep bool
 	var ttl, wait time.Duration
-	c := t.command("reserve", cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "reserve PATTERN...",
+		Short: "Reserve paths of a directory, all of them or none",
+		Long: `Patterns are relative to the scope: the git top level around the working directory, or --scope. A pattern is
+a literal path, or has *, ?, [...], ** and {a,b}; "dir/" is everything under it. Quote patterns, so that the shell
+leaves them alone. If you have reserved the same already, this renews it. If another agent is in the way, it exits 1
+and names that agent; with --wait it waits in line.`,
+		Example: "  gated reserve 'src/parser/**' docs/grammar.md --reason \"new grammar\"\n" +
+			"  gated reserve go.mod --ttl 1m --wait 10m\n" +
+			"  gated reserve 'docs/**' --shared",
+	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
 		if err := op.CheckText("reason", reason); err != nil {
 			return err
 		}
@@ -47,11 +59,11 @@ func (t *tool) reserveCommand() *cobra.Command {
 		return t.reserve(c.Context(), cl, in, p)
 	})
 	scopeFlag(c, &scope)
-	c.Flags().BoolVar(&shared, "shared", false, flagShared)
+	c.Flags().BoolVar(&shared, "shared", false, "other agents may reserve the same, if shared as well")
 	c.Flags().DurationVar(&ttl, "ttl", 0, flagTTL)
-	c.Flags().BoolVar(&keep, "keep", false, flagKeep)
-	c.Flags().DurationVar(&wait, "wait", 0, flagReserveWait)
-	c.Flags().StringVar(&reason, "reason", "", flagReserveReason)
+	c.Flags().BoolVar(&keep, "keep", false, "keep it to its end, also when this agent's process ends before")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait up to `D` for agents that are in the way")
+	c.Flags().StringVar(&reason, "reason", "", "why, for agents that meet it")
 	c.ValidArgsFunction = nil // patterns are paths
 	return c
 }
@@ -100,9 +112,9 @@ func (t *tool) reserve(ctx context.Context, cl *client.Client, in api.Reserve, p
 	if t.JSON {
 		return t.Emit(reserved{r, warnings})
 	}
-	text := wordsReserved
+	text := "%s %s: %s, %s's until %s\n"
 	if r.Renewed {
-		text = wordsReservedAgain
+		text = "%s %s: %s, %s's already, now until %s\n"
 	}
 	t.Print(text, cli.Inline(r.ID), list(r.Patterns), cli.Inline(r.Mode), cli.Inline(r.Agent), cli.Moment(r.ExpiresAt))
 	return nil
@@ -141,13 +153,13 @@ func (t *tool) obtain(ctx context.Context, cl *client.Client, in api.Reserve) (a
 func (t *tool) sayWaiting(most int64, now api.Checked) {
 	limit := cli.Span(time.Duration(most) * time.Second)
 	if len(now.Conflicts) == 0 {
-		t.Say(wordsWaitsInLine, limit)
+		t.Say("waiting up to %s, behind other agents\n", limit)
 		return
 	}
 	for i, held := range each(now.Conflicts) {
-		text := wordsWaitsFor
+		text := "waiting up to %s for %s of %s: %s\n"
 		if i > 0 {
-			text = wordsAndFor
+			text = "  and for %[2]s of %[3]s: %[4]s\n"
 		}
 		t.Say(text, limit, cli.Inline(held.ID), cli.Inline(held.Agent), list(held.Patterns))
 	}
@@ -162,7 +174,13 @@ type checked struct {
 func (t *tool) checkCommand() *cobra.Command {
 	var scope string
 	var shared bool
-	c := t.command("check", cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "check PATTERN...",
+		Short: "Say which agents have reserved paths that these overlap",
+		Long:  "Exit code 1 if another agent has, else 0. Changes nothing. Patterns are as in gated reserve.",
+		Example: "  gated check src/parser/lex.go && $EDITOR src/parser/lex.go\n" +
+			"  gated check 'src/**' --json",
+	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
 		in, err := place(c, scope)
 		if err != nil {
 			return err
@@ -183,7 +201,7 @@ func (t *tool) checkCommand() *cobra.Command {
 		return t.showChecked(checked{out, t.warnings(p)}, p)
 	})
 	scopeFlag(c, &scope)
-	c.Flags().BoolVar(&shared, "shared", false, flagCheckShared)
+	c.Flags().BoolVar(&shared, "shared", false, "ask as for a shared reservation")
 	c.ValidArgsFunction = nil // patterns are paths
 	return c
 }
@@ -194,7 +212,7 @@ func (t *tool) showChecked(out checked, p patterns) error {
 			return err
 		}
 	} else if len(out.Conflicts) == 0 {
-		t.Print(wordsFree, list(p.sent))
+		t.Print("no other agent has reserved %s\n", list(p.sent))
 	}
 	if len(out.Conflicts) == 0 {
 		return nil
@@ -204,8 +222,104 @@ func (t *tool) showChecked(out checked, p patterns) error {
 			t.Print("%s", conflict(c, p.in.Path))
 		}
 		if out.More {
-			t.Print(wordsMoreConflicts)
+			t.Print("there are more\n")
 		}
 	}
 	return cli.Ended(api.ExitRefused)
+}
+
+func holdsWithoutName(holder string) string {
+	return cli.Inline(holder) + " is no registered agent: every process of that uid has this reservation, and only " +
+		"its time ends it: gated agent register NAME"
+}
+
+// notATime says which times a flag takes.
+func notATime(flag string, d, least time.Duration) string {
+	if least > 0 {
+		return fmt.Sprintf("--%s is %s, not %s to 24h", flag, d, least)
+	}
+	return fmt.Sprintf("--%s is %s, not above 0 and at most 24h", flag, d)
+}
+
+// refused is how a program sees who is in the way.
+type refused struct {
+	Error struct {
+		Code      op.Code        `json:"code"`
+		Detail    string         `json:"detail"`
+		Hint      string         `json:"hint,omitempty"`
+		Conflicts []api.Conflict `json:"conflicts"`
+	} `json:"error"`
+}
+
+// mostTold is how many conflicts the gate tells of at most.
+const mostTold = 20
+
+const wordsInTheWay = "%s: %s" // the latter ends its line
+
+// inTheWay says who holds what was asked for, where an error has that: once, in
+// the words of gated check. Any other error is returned as it is.
+func (t *tool) inTheWay(err error, scope string) error {
+	var other *client.Conflicted
+	if !errors.As(err, &other) || len(other.Conflicts) == 0 {
+		return err
+	}
+	r := op.AsRefusal(err)
+	for _, c := range other.Conflicts {
+		t.Say(wordsInTheWay, op.Shown(string(r.Code)), conflict(c, scope))
+	}
+	if len(other.Conflicts) >= mostTold {
+		t.Say("there may be more\n")
+	}
+	if r.Hint != "" {
+		t.Say("  hint: %s\n", cli.Lines(r.Hint))
+	}
+	if t.JSON {
+		var out refused
+		out.Error.Code, out.Error.Detail, out.Error.Hint, out.Error.Conflicts = r.Code, r.Detail, r.Hint, other.Conflicts
+		if err := t.Emit(out); err != nil {
+			return err
+		}
+	}
+	return cli.Ended(api.Exit(err))
+}
+
+// each returns the reservations of conflicts, each once.
+func each(conflicts []api.Conflict) []api.Reservation {
+	var out []api.Reservation
+	seen := map[string]bool{}
+	for _, c := range conflicts {
+		if !seen[c.Reservation.ID] {
+			seen[c.Reservation.ID] = true
+			out = append(out, c.Reservation)
+		}
+	}
+	return out
+}
+
+// holder says of who has a reservation whether that one is still there.
+func holder(r api.Reservation) string {
+	switch {
+	case bare(r.Agent):
+		return "no process"
+	case !r.HolderAlive:
+		return "ended"
+	default:
+		return "alive"
+	}
+}
+
+// conflict says who is in the way, since when, until when and why. What others
+// wrote is quoted.
+func conflict(c api.Conflict, scope string) string {
+	r, where := c.Reservation, ""
+	if r.Scope != scope {
+		where = fmt.Sprintf(" in %s", cli.Inline(r.Scope))
+	}
+	text := fmt.Sprintf("%s: %s of %s (%s) has reserved %s%s, %s, since %s until %s\n",
+		cli.Inline(c.Pattern), cli.Inline(r.ID), cli.Inline(r.Agent), holder(r), cli.Inline(c.Overlaps), where,
+		cli.Inline(r.Mode), cli.Moment(r.CreatedAt), cli.Moment(r.ExpiresAt))
+	if r.Reason != "" {
+		text += fmt.Sprintf("    their reason: %s\n", cli.Quoted(r.Reason))
+	}
+	return text
 }

@@ -26,7 +26,15 @@ type rotation struct {
 
 func (t *tool) trustRotateCommand() *cobra.Command {
 	r := rotation{keys: map[op.Role]*[]string{}}
-	c := t.command("trust rotate", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "rotate",
+		Short: "Ask for a change of who may sign",
+		Long: `Adds and removes keys in one step, which waits for signatures: exit code 3. It prints who signs with which
+key. The holder of a new key signs first, which proves that the holder has it. Then operators sign, or recovery alone.
+With --wait, it waits until the step is done.`,
+		Example: "  gated trust rotate --operator new.pub:alice@example.com --remove " +
+			"SHA256:+ox65xycKUu6FNtc6/r+23nb5c9/mQN0EmnZVnxkwuE",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if err := op.CheckText("reason", r.reason); err != nil {
 			return err
 		}
@@ -34,7 +42,7 @@ func (t *tool) trustRotateCommand() *cobra.Command {
 			return err
 		}
 		if len(r.add)+len(r.signers)+len(r.remove) == 0 {
-			return cli.Usage(wordsNoRotation)
+			return cli.Usage("say which keys to add (--operator, --recovery, --coordinator, --add) or to --remove")
 		}
 		cl, err := t.Client()
 		if err != nil {
@@ -46,14 +54,16 @@ func (t *tool) trustRotateCommand() *cobra.Command {
 	for _, f := range []struct {
 		role       op.Role
 		name, text string
-	}{{op.Operational, "operator", flagOperator}, {op.Recovery, "recovery", flagRecovery}, {op.Coordination, "coordinator", flagCoordinator}} {
+	}{{op.Operational, "operator", flagOperator}, {op.Recovery, "recovery", flagRecovery}, {op.Coordination,
+		"coordinator", flagCoordinator}} {
 		r.keys[f.role] = c.Flags().StringArray(f.name, nil, f.text)
 		_ = c.MarkFlagFilename(f.name, "pub") // the flag was just added
 	}
-	c.Flags().StringArrayVar(&r.add, "add", nil, flagAddLine)
-	c.Flags().StringArrayVar(&r.remove, "remove", nil, flagRemoveKey)
+	c.Flags().StringArrayVar(&r.add, "add", nil, "a whole `LINE` of allowed_signers to add; may be given again")
+	c.Flags().StringArrayVar(&r.remove, "remove", nil,
+		"the `SHA256:...` fingerprint of a key to remove, every line of it; may be given again")
 	c.Flags().StringVar(&r.reason, "reason", "", flagReason)
-	c.Flags().BoolVar(&r.wait, "wait", false, flagRotateWait)
+	c.Flags().BoolVar(&r.wait, "wait", false, "wait until it was signed and is done")
 	return c
 }
 
@@ -131,16 +141,17 @@ func (t *tool) rotate(ctx context.Context, cl *client.Client, r rotation) error 
 // sayWhoSigns says who signs the rotation with which key: the holders of the new
 // keys first, since the rotation is made with the last signature that counts.
 func (t *tool) sayWhoSigns(r api.Request, keys []signers.NewSigner) {
-	t.Say(wordsRotationWaits, op.Shown(r.ID))
+	t.Say("%s trust.rotate waits for signatures\n", op.Shown(r.ID))
 	for _, s := range keys {
 		owed := s.Key + " " + string(s.Role)
 		if i := slices.Index(r.Owed, owed); i >= 0 {
-			t.Say(wordsHolderSigns, op.Shown(s.Key), op.Shown(r.ID), op.Shown(string(s.Role)), op.Shown(strings.TrimSuffix(s.Path, ".pub")))
+			t.Say("  first, the holder of the new key %s: opsign approve %s --role %s --key %s\n",
+				op.Shown(s.Key), op.Shown(r.ID), op.Shown(string(s.Role)), op.Shown(strings.TrimSuffix(s.Path, ".pub")))
 			r.Owed = slices.Delete(slices.Clone(r.Owed), i, i+1)
 		}
 	}
 	for line := range strings.Lines(cli.Needed(r)) {
 		t.Say("  %s", line)
 	}
-	t.Say(wordsOperatorsSign, op.Shown(r.ID))
+	t.Say("  then each operator: opsign approve %s\n", op.Shown(r.ID))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -20,7 +21,8 @@ const wideFrom = 10
 
 // scopeFlag adds --scope.
 func scopeFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "scope", "", flagScope)
+	c.Flags().StringVar(to, "scope", "",
+		"the `DIR` that patterns are relative to (default the git top level around the working directory)")
 	_ = c.MarkFlagDirname("scope") // the flag was just added
 }
 
@@ -33,7 +35,7 @@ func place(c *cobra.Command, scope string) (api.Place, error) {
 		find, dir = checkout.At, scope
 	}
 	if dir == "" {
-		return api.Place{}, cli.Usage(wordsEmptyScope)
+		return api.Place{}, cli.Usage("--scope is empty: name the directory, or leave the flag away")
 	}
 	p, err := find(dir)
 	return p, unlessRefused(err)
@@ -70,14 +72,14 @@ func (t *tool) patterns(in api.Place, args []string) (patterns, error) {
 			return patterns{}, err
 		}
 		if absolute := strings.HasPrefix(arg, "/"); !absolute && sent != arg {
-			t.Say(wordsLeadsTo, cli.Inline(arg), cli.Inline(sent))
+			t.Say("%s leads to %s\n", cli.Inline(arg), cli.Inline(sent))
 		} else if !absolute {
 			relative = true
 		}
 		out.sent, out.globs = append(out.sent, sent), append(out.globs, parsed)
 	}
 	if here, err := checkout.At("."); relative && (err != nil || here.Path != in.Path) {
-		t.Say(wordsRelativeTo, cli.Inline(in.Path))
+		t.Say("patterns are relative to %s\n", cli.Inline(in.Path))
 	}
 	return out, nil
 }
@@ -130,4 +132,29 @@ func plainPath(g glob.Pattern) (string, bool) {
 func (t *tool) warned(list []string, text string) []string {
 	t.Say(wordsWarning, text)
 	return append(list, text)
+}
+
+// matchesMany warns of a pattern that matches n files, or more where not all of
+// them were counted.
+func matchesMany(pattern string, n int, more bool) string {
+	switch {
+	case !more:
+		return fmt.Sprintf("%s matches %s", cli.Inline(pattern), count(n, "file"))
+	case n >= glob.MaxVisited:
+		return fmt.Sprintf("%s matches more than 20,000 files", cli.Inline(pattern))
+	default:
+		return fmt.Sprintf("%s matches %s, and may match more: no more than 20,000 entries were looked at, in "+
+			"directories that can be read",
+			cli.Inline(pattern), count(n, "file"))
+	}
+}
+
+// holdsNothingBelow warns of a pattern that names a directory.
+func holdsNothingBelow(pattern string) string {
+	return fmt.Sprintf("%s is a directory: this reserves nothing below it; write %s", cli.Inline(pattern),
+		cli.Inline(pattern+"/"))
+}
+
+func notCounted(dir string, err error) string {
+	return fmt.Sprintf("the files of %s cannot be counted: %s", cli.Inline(dir), cli.Inline(err.Error()))
 }

@@ -11,10 +11,16 @@ import (
 
 func (t *tool) serveCommand() *cobra.Command {
 	var dir, level string
-	c := t.command("serve", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "serve",
+		Short: "Run the daemon in the foreground",
+		Long: `Says ready through sd_notify, reads gated.yaml and the revocation file again on SIGHUP, and stops cleanly on
+SIGTERM. Logs to standard error. Listens on --socket, else GATED_SOCKET, else what gated.yaml says.`,
+		Example: "  gated serve --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		var least slog.Level
 		if err := least.UnmarshalText([]byte(level)); err != nil {
-			return cli.Usage(wordsLogLevel)
+			return cli.Usage("--log-level is none of debug, info, warn and error")
 		}
 		options := &slog.HandlerOptions{Level: least}
 		logger := slog.New(slog.NewTextHandler(t.Stderr, options))
@@ -24,7 +30,7 @@ func (t *tool) serveCommand() *cobra.Command {
 		return daemon.Serve(c.Context(), daemon.ServeOptions{StateDir: stateDir(dir), Socket: t.serves(), Logger: logger})
 	})
 	stateFlag(c, &dir)
-	c.Flags().StringVar(&level, "log-level", "info", flagLogLevel)
+	c.Flags().StringVar(&level, "log-level", "info", "log messages from this `LEVEL` on: debug, info, warn or error")
 	return c
 }
 

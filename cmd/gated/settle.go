@@ -184,7 +184,7 @@ func (s settling) stuck(ctx context.Context, out *applied) error {
 		if works || known || g.Action == api.ActionNone {
 			continue
 		}
-		failure := api.Error{Code: op.Unavailable, Detail: wordsStuck}
+		failure := api.Error{Code: op.Unavailable, Detail: "gated does nothing about it; gated status may say why"}
 		if j, ok := ended[target]; ok && j.Error != nil {
 			failure = *j.Error
 		}

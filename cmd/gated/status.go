@@ -2,7 +2,10 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +16,11 @@ import (
 )
 
 func (t *tool) statusCommand() *cobra.Command {
-	return t.command("status", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	return t.Command(cli.Words{
+		Use:     "status",
+		Short:   "Show the host, its isolation, what is wrong and how many requests wait",
+		Example: "  gated status",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -30,6 +37,8 @@ func (t *tool) statusCommand() *cobra.Command {
 	})
 }
 
+const wordsInitFirst = "where there is no gate yet, make one first: gated init --operator KEY.pub"
+
 // initFirst adds, where no gate was named and the state directory dir has none,
 // how one is made.
 func (t *tool) initFirst(err error, dir string) error {
@@ -39,13 +48,19 @@ func (t *tool) initFirst(err error, dir string) error {
 	return cli.Unanswered(err, wordsInitFirst, "")
 }
 
-// showStatus prints what is wrong before what is fine, and ends with what an
-// operator has to do.
+// showStatus prints a status.
 func (t *tool) showStatus(s api.Status) error {
-	t.Print(wordsStatus, op.Shown(s.Version), op.Shown(s.Host), op.Shown(string(s.Gate)), s.UID, cli.Moment(s.StartedAt))
-	t.Print("isolation: %s\n", op.Shown(s.Isolation))
+	_, err := io.WriteString(t.Stdout, cli.Told(statusText(s), t.Stdout))
+	return err
+}
+
+// statusText says what is wrong before what is fine, and ends with what an operator
+// has to do.
+func statusText(s api.Status) string {
+	text := fmt.Sprintf("gated %s on %s, gate %s, uid %d, since %s\nisolation: %s\n", op.Shown(s.Version), op.Shown(s.Host),
+		op.Shown(string(s.Gate)), s.UID, cli.Moment(s.StartedAt), op.Shown(s.Isolation))
 	for _, r := range s.Remedies {
-		t.Print(wordsRemedy, op.Shown(r))
+		text += fmt.Sprintf("  remedy: %s\n", op.Shown(r))
 	}
 	var rows []string
 	for _, h := range s.Health {
@@ -57,27 +72,26 @@ func (t *tool) showStatus(s api.Status) error {
 	for _, l := range s.Layers {
 		rows = append(rows, cli.Row("guests' "+l.Name, standsOrNot(l.Stands), l.Detail))
 	}
-	if err := t.Table(rows...); err != nil {
-		return err
-	}
-	t.Print(wordsCounts, count(s.Guests, "guest"), count(s.Running, "step"), enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash))
-	t.Print(wordsAgentsCount, count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
+	text += cli.Columns(rows...) +
+		fmt.Sprintf("%s, %s running; limits: %s; audit log at %d %s\n", count(s.Guests, "guest"), count(s.Running, "step"),
+			enforced(split(s.Limits)), s.AuditHead.Seq, op.Shown(s.AuditHead.Hash)) +
+		fmt.Sprintf("%s, %s in force\n", count(s.Agents, "registered agent"), count(s.Reserved, "reservation"))
 	if s.Hub != nil {
-		t.showHub(*s.Hub)
+		text += hubText(*s.Hub)
 	}
 	if s.Waiting == 0 {
-		t.Print(wordsNoneWaits)
-		return nil
+		return text + "0 waiting\n"
 	}
-	t.Print(wordsWaiting, s.Waiting)
-	return nil
+	return text + fmt.Sprintf("%d waiting: opsign list\n", s.Waiting)
 }
 
-// showHub prints how the gate stands with its hub. What does not work is among
-// what is wrong.
-func (t *tool) showHub(h api.Hub) {
-	t.Print(wordsHubStands, op.Shown(h.URL), op.Shown(cmp.Or(h.Revision, wordsHubNone)), cmp.Or(momentOr(h.ReadAt), wordsHubNever),
-		h.Relayed, h.Refused, h.Untried, cmp.Or(momentOr(h.ReportedAt), wordsHubNever))
+// hubText says how the gate stands with its hub. What does not work is among what is
+// wrong.
+func hubText(h api.Hub) string {
+	const never = "never"
+	return fmt.Sprintf("hub %s: revision %s, read %s; %d operations relayed, %d refused, %d not tried yet; last report %s\n",
+		op.Shown(h.URL), op.Shown(cmp.Or(h.Revision, "none")), cmp.Or(momentOr(h.ReadAt), never),
+		h.Relayed, h.Refused, h.Untried, cmp.Or(momentOr(h.ReportedAt), never))
 }
 
 // split sorts names by whether they are true.
@@ -100,4 +114,43 @@ func momentOr(at *time.Time) string {
 		return ""
 	}
 	return cli.Moment(*at)
+}
+
+// sourceState says how the last read of a source of desired state went.
+func sourceState(s api.SourceStatus) string {
+	text := count(s.Sets, "set") + ", not read yet"
+	switch {
+	case s.Error != nil:
+		text = s.Error.Detail
+	case s.ReadAt != nil:
+		text = count(s.Sets, "set") + ", read " + cli.Moment(*s.ReadAt)
+	}
+	return text
+}
+
+func okOrBad(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "BAD"
+}
+
+func standsOrNot(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "none"
+}
+
+// enforced lists the limits that the driver can hold guests to, and those that
+// it cannot.
+func enforced(has, lacks []string) string {
+	text := strings.Join(has, ", ")
+	if text == "" {
+		text = "none"
+	}
+	if len(lacks) > 0 {
+		text += " (not here: " + strings.Join(lacks, ", ") + ")"
+	}
+	return op.Shown(text)
 }

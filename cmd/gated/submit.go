@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +18,19 @@ import (
 func (t *tool) submitCommand() *cobra.Command {
 	var reason string
 	var wait bool
-	c := t.askCommand("submit", func(ctx context.Context, cl *client.Client, a op.Ask) error {
+	c := t.askCommand(cli.Words{
+		Use:   "submit OP NAME [-p NAME=VALUE]...",
+		Short: "Ask for an operation on a guest, or for a command to run",
+		Long: `A benign operation runs at once; --wait waits for its end. A destructive operation waits for a signature:
+exit code 3, with or without --wait.
+
+The catalogue (gated ops) says which type a parameter has. Memory may have a unit (512MiB, 2GiB). Labels are written
+one by one, -p labels.tier=prod, or as JSON, -p labels='{"tier":"prod"}'. command.run has the parameters of its
+command (gated commands).`,
+		Example: "  gated submit guest.create web-1 -p memory=512MiB -p labels.tier=prod --wait\n" +
+			"  gated submit guest.destroy web-1 --reason \"no longer needed\"\n" +
+			"  gated submit command.run drop-db -p database=shop --reason \"moved to the new host\"",
+	}, func(ctx context.Context, cl *client.Client, a op.Ask) error {
 		// Bytes that are no text would arrive as others than were typed.
 		if err := op.CheckText("reason", reason); err != nil {
 			return err
@@ -32,7 +47,7 @@ func (t *tool) submitCommand() *cobra.Command {
 		return t.jobEnd(job)
 	})
 	c.Flags().StringVar(&reason, "reason", "", flagReason)
-	c.Flags().BoolVar(&wait, "wait", false, flagWait)
+	c.Flags().BoolVar(&wait, "wait", false, "wait for the end, or until a step waits for a signature")
 	return c
 }
 
@@ -40,7 +55,7 @@ func (t *tool) submitCommand() *cobra.Command {
 // it was accepted.
 func submitted(ctx context.Context, cl *client.Client, s api.Submit) (api.Job, error) {
 	job, err := cl.Submit(ctx, s, "")
-	return job, cli.Unanswered(err, "", wordsMaybeAccepted)
+	return job, cli.Unanswered(err, "", "whether the job was accepted is not known: gated jobs lists those that were")
 }
 
 // awaited waits until done says so of a job that was accepted, and names the
@@ -96,9 +111,11 @@ func (t *tool) jobEnd(j api.Job) error {
 func (t *tool) sayWaits(j api.Job) {
 	for _, s := range j.Steps {
 		if s.State == op.StatePending {
-			t.Say(wordsStepWaits, op.Shown(s.ID), op.Shown(s.Op), cli.Asked(s.Target, s.Params), op.Shown(s.Why), op.Shown(s.ID))
+			t.Say("%s %s %s waits for a signature: %s\n  opsign approve %s\n",
+				op.Shown(s.ID), op.Shown(s.Op), cli.Asked(s.Target, s.Params), op.Shown(s.Why), op.Shown(s.ID))
 			for _, role := range otherRoles(s.Op) {
-				t.Say(wordsStepOtherRole, op.Shown(s.ID), op.Shown(string(role)), op.Shown(string(role)))
+				t.Say("  opsign approve %s --role %s   # if you are listed for %s\n",
+					op.Shown(s.ID), op.Shown(string(role)), op.Shown(string(role)))
 			}
 		}
 	}
@@ -116,10 +133,105 @@ func otherRoles(name string) []op.Role {
 
 func (t *tool) showJobLine(j api.Job) {
 	for _, s := range j.Steps {
-		t.Print(wordsStep, op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(string(s.State)))
+		t.Print("%s %s %s: %s\n", op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(string(s.State)))
 		if s.State == op.StateSucceeded && s.Detail != "" {
-			t.Print(wordsStepDetail, op.Shown(s.Detail))
+			t.Print("  %s\n", op.Shown(s.Detail))
 		}
 	}
 	t.Print("%s", cli.Outputs(j))
+}
+
+func wasAccepted(job string) string {
+	return fmt.Sprintf("%s was accepted; gated jobs %s says how it ended", op.Shown(job), op.Shown(job))
+}
+
+// heldLook is how often a job that is waited for is asked why it does not go on:
+// no event tells of a step that could not begin.
+const heldLook = 2 * time.Second
+
+// sayHeld says, once each time that it changes, why a step of a job is held back,
+// until the function that it returns is called.
+func (t *tool) sayHeld(ctx context.Context, cl *client.Client, id string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(heldLook)
+		defer tick.Stop()
+		said := ""
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if j, err := cl.Job(ctx, id); err == nil {
+				said = t.sayHeldOf(j, said)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// sayHeldOf says why the first step that is held back is, unless that is what was
+// said, and returns the reason; what was said if nothing is held back.
+func (t *tool) sayHeldOf(j api.Job, said string) string {
+	for _, s := range j.Steps {
+		if s.RetryAt == nil || s.Error == nil {
+			continue
+		}
+		if s.Error.Detail != said {
+			t.Say("%s %s %s cannot run now and is tried again: %s\n",
+				op.Shown(s.ID), op.Shown(s.Op), op.Shown(s.Target), op.Shown(s.Error.Detail))
+		}
+		return s.Error.Detail
+	}
+	return said
+}
+
+// askCommand returns a command that asks the daemon about OP NAME.
+func (t *tool) askCommand(w cli.Words, send func(context.Context, *client.Client, op.Ask) error) *cobra.Command {
+	var given cli.Pairs
+	c := t.Command(w, cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
+		a, err := ask(args[0], args[1], given)
+		if err != nil {
+			return err
+		}
+		cl, err := t.Client()
+		if err != nil {
+			return err
+		}
+		defer cl.Close()
+		return send(c.Context(), cl, a)
+	})
+	c.ValidArgsFunction = t.completeOpName
+	cli.ParamFlag(c, &given, t.completeCommandParam)
+	return c
+}
+
+// ask reads OP NAME and parameters. The name may be written with its kind, as
+// gated prints it. What the catalogue does not know is left for the gate to
+// refuse, so that its audit log has it.
+func ask(name, target string, given cli.Pairs) (op.Ask, error) {
+	kind, _, ok := strings.Cut(name, ".")
+	if !ok {
+		return op.Ask{}, notAnOp(name)
+	}
+	spec, unknown := op.Lookup(name)
+	to, err := cli.Target(kind, target)
+	if err != nil && unknown != nil {
+		return op.Ask{}, unknown
+	}
+	if err != nil {
+		return op.Ask{}, err
+	}
+	p, err := spec.ParseArgs(given)
+	if err != nil {
+		return op.Ask{}, err
+	}
+	return op.Ask{Op: name, Target: to, Params: p}, nil
+}
+
+func notAnOp(name string) error {
+	return op.Refuse(op.UnknownOp, "there is no operation %q", name).WithHint("gated ops lists them")
 }

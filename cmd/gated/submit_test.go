@@ -1,13 +1,16 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/client"
+	"gated/internal/op"
 )
 
 // A job that was accepted is named where no daemon says how it ended.
@@ -21,4 +24,61 @@ func TestAwaitedOfADaemonThatIsGone(t *testing.T) {
 	_, err = submitted(t.Context(), cl, api.Submit{})
 	require.Equal(t, api.ExitUnreachable, api.Exit(err))
 	require.NotContains(t, cli.Why("gated submit", err), "accepted", "nothing was handed in")
+}
+
+// Whoever waits for a job is told once why it does not go on, and again when that
+// changes; and whoever looks at it sees it.
+func TestHeldBackIsSaid(t *testing.T) {
+	t.Parallel()
+	tl := testTool()
+	var out, said strings.Builder
+	tl.Stdout, tl.Stderr = &out, &said
+	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	step := op.Step{ID: op.StepID{Job: 12, Index: 1}, Op: "guest.create", Target: op.Target{Kind: "guest", Name: "web"}, State: op.StatePlanned}
+	job := func(why string) api.Job {
+		s := step
+		if why != "" {
+			s.Code, s.Detail, s.RetryAt = op.Unavailable, why, at
+		}
+		return api.JobOf(op.Job{ID: 12, Steps: []op.Step{s}, CreatedAt: at})
+	}
+	last := ""
+	for _, why := range []string{"", "the pool is not active", "the pool is not active", "", "the pool is not active", "libvirtd is away"} {
+		last = tl.sayHeldOf(job(why), last)
+	}
+	require.Equal(t, "j12.1 guest.create guest/web cannot run now and is tried again: the pool is not active\n"+
+		"j12.1 guest.create guest/web cannot run now and is tried again: libvirtd is away\n", said.String())
+	require.NoError(t, tl.showJob(job("libvirtd is away")))
+	require.Contains(t, out.String(), "unavailable: libvirtd is away; tried again at 2026-03-04")
+}
+
+func TestAsk(t *testing.T) {
+	a, err := ask("guest.create", "web-1", cli.Pairs{"memory=1GiB", "labels.tier=prod"})
+	require.NoError(t, err)
+	require.Equal(t, op.Ask{Op: "guest.create", Target: op.Target{Kind: "guest", Name: "web-1"},
+		Params: op.Params{"memory": int64(1024), "labels": map[string]any{"tier": "prod"}}}, a)
+	a, err = ask("guest.start", "guest/web-1", nil)
+	require.NoError(t, err)
+	require.Equal(t, "guest/web-1", a.Target.String())
+
+	// What only the gate can refuse goes to it.
+	a, err = ask("guest.fly", "web-1", cli.Pairs{"memory=1GiB"})
+	require.NoError(t, err)
+	require.Equal(t, op.Params{"memory": "1GiB"}, a.Params)
+
+	for _, c := range []struct {
+		name, target string
+		code         op.Code
+	}{
+		{"start", "web-1", op.UnknownOp}, {"Guest.start", "web-1", op.UnknownOp}, {"guest.start", "web-*", op.Malformed},
+		{"guest.start", "../web-1", op.Malformed}, {"guest.start", "", op.Malformed},
+	} {
+		_, err := ask(c.name, c.target, nil)
+		require.ErrorIs(t, err, c.code, c)
+	}
+}
+
+func TestWaitsLooksAtEveryStep(t *testing.T) {
+	require.True(t, waits(api.Job{State: op.StatePlanned, Steps: []api.Step{{State: op.StatePlanned}, {State: op.StatePending}}}))
+	require.False(t, waits(api.Job{State: op.StatePlanned, Steps: []api.Step{{State: op.StatePlanned}}}))
 }

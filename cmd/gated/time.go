@@ -14,7 +14,13 @@ import (
 
 func (t *tool) timeCommand() *cobra.Command {
 	var dir string
-	c := t.command("time", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "time",
+		Short: "Show the gate's time beside this machine's clock, and whether the gate believes it",
+		Long: "Reads the state directory, beside a running daemon or without one. Exits 1 if the clock is not " +
+			"believed.",
+		Example: "  gated time --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		s, err := life.Time(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
@@ -60,20 +66,23 @@ func (t *tool) showTime(s life.TimeState) error {
 		return err
 	}
 	if s.Believed {
-		t.Print(wordsTimeBelieved)
+		t.Print("the clock is believed\n")
 		return nil
 	}
-	t.Print(wordsTimeDoubted, op.Shown(s.Why), op.Shown(s.StateDir))
+	t.Print("the clock is NOT believed, and signed work waits: %s\n"+
+		"set the clock right, and the gate goes on by itself; or, if it is right now, stop the daemon, then:\n"+
+		"  gated time accept --state %s\n", op.Shown(s.Why), op.Shown(s.StateDir))
 	return nil
 }
 
 func timeRows(s life.TimeState) []string {
-	mark, apart := wordsNoMark, ""
+	mark, apart := "none yet", ""
 	if !s.Mark.IsZero() {
 		mark, apart = cli.Moment(s.Mark), timeApart(s.Ahead())
 	}
-	return []string{cli.Row(wordsMark, mark), cli.Row(wordsClock, cli.Moment(s.Clock)), cli.Row(wordsApart, apart),
-		cli.Row(wordsGateTime, cli.Moment(s.Now))}
+	return []string{cli.Row("the gate's mark", mark), cli.Row("this machine", cli.Moment(s.Clock)), cli.Row("apart",
+		apart),
+		cli.Row("the gate goes by", cli.Moment(s.Now))}
 }
 
 // acceptedTime is the answer of an acceptance.
@@ -83,18 +92,33 @@ type acceptedTime struct {
 	Old     op.GateID `json:"old_gate"`
 }
 
+const flagYes = "do not ask"
+
 func (t *tool) timeAcceptCommand() *cobra.Command {
 	var dir string
 	var yes bool
-	c := t.command("time accept", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "accept",
+		Short: "Take this machine's clock for right, where the gate does not believe it",
+		Long: `For the owner of the state directory, while the daemon does not run. Shows both times and asks. The gate gets
+a new id: no earlier signature counts, what waits is issued anew, agents register and reserve again. Without a
+terminal, say --yes. If the gate believes the clock, this changes nothing.`,
+		Example: "  gated time accept --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !yes && !cli.IsTerminal(t.stdin) {
-			return cli.Usage(wordsAcceptNeedsYes)
+			return cli.Usage("there is no terminal to ask on: look at the times (gated time), then say --yes")
 		}
-		a, err := life.AcceptTime(c.Context(), life.AcceptOptions{StateDir: stateDir(dir), Agree: func(s life.TimeState) error {
-			t.Say("%s", cli.Columns(timeRows(s)...))
-			t.Say(wordsAccepts, op.Shown(s.Why))
-			return t.agree(yes, wordsAcceptAgree, notAccepted())
-		}})
+		a, err := life.AcceptTime(c.Context(), life.AcceptOptions{StateDir: stateDir(dir),
+			Agree: func(s life.TimeState) error {
+				t.Say("%s", cli.Columns(timeRows(s)...))
+				t.Say("the gate does not believe this clock: %s\n"+
+					"if it is accepted, the gate gets a new id: no earlier signature counts, and a step that was\n"+
+					"approved and did not run is refused. What waits has to be signed anew, agents register and reserve again, "+
+					"and to\n"+
+					"destroy scratch takes a signature. A guest in the trash goes when its time is over by this clock.\n",
+					op.Shown(s.Why))
+				return t.agree(yes, "is this machine's clock right? (yes) ", notAccepted())
+			}})
 		if err != nil {
 			return err
 		}
@@ -102,10 +126,13 @@ func (t *tool) timeAcceptCommand() *cobra.Command {
 			return t.Emit(acceptedOf(a))
 		}
 		if a.New == "" {
-			t.Print(wordsNotNeeded)
+			t.Print("the clock is believed: there is nothing to accept, and nothing was changed\n")
 			return t.Table(timeRows(a.TimeState)...)
 		}
-		t.Print(wordsAcceptedTime, cli.Moment(a.Clock), op.Shown(string(a.New)), op.Shown(a.StateDir))
+		t.Print("the gate goes on from %s, new gate id %s\n"+
+			"  start it:      gated serve --state %s\n"+
+			"  each operator: opsign forget SOCKET, since opsign refuses an id that it does not know\n", cli.Moment(a.Clock),
+			op.Shown(string(a.New)), op.Shown(a.StateDir))
 		return nil
 	})
 	t.stateOf(c, &dir)
@@ -124,7 +151,12 @@ func acceptedOf(a life.Accepted) acceptedTime {
 // timeApart says how far two times are apart, in words.
 func timeApart(d time.Duration) string {
 	if d < 0 {
-		return fmt.Sprintf(wordsBehind, cli.Span(-d))
+		return fmt.Sprintf("%s behind", cli.Span(-d))
 	}
-	return fmt.Sprintf(wordsAhead, cli.Span(d))
+	return fmt.Sprintf("%s ahead", cli.Span(d))
+}
+
+func notAccepted() error {
+	return op.Refuse(op.Cancelled, "nothing was changed").
+		WithHint("set the clock right, and the gate goes on by itself; or answer yes if it is right")
 }

@@ -15,7 +15,12 @@ import (
 )
 
 func (t *tool) trustCommand() *cobra.Command {
-	return t.Group(cli.Words(help["trust"]), wordsNoTrustCommand, t.trustShowCommand(), t.trustHistoryCommand(), t.trustRotateCommand(),
+	return t.Group(cli.Words{
+		Use:     "trust",
+		Short:   "Show and change who may sign",
+		Example: "  gated trust show",
+	}, "say show, history, rotate or adopt",
+		t.trustShowCommand(), t.trustHistoryCommand(), t.trustRotateCommand(),
 		t.trustAdoptCommand())
 }
 
@@ -44,7 +49,8 @@ type signer struct {
 func trustVersionOf(v life.TrustVersion) trustVersion {
 	out := trustVersion{Epoch: v.Epoch, Digest: v.Digest, How: v.How, At: v.At.UTC(), Signers: []signer{}}
 	for _, l := range v.Listed {
-		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key, KeyType: l.KeyType, Roles: l.Roles,
+		out.Signers = append(out.Signers, signer{Line: l.Line, Principal: l.Principal, Fingerprint: l.Key,
+			KeyType: l.KeyType, Roles: l.Roles,
 			CA: l.CA, Software: l.Software, ValidAfter: orNull(l.ValidAfter), ValidBefore: orNull(l.ValidBefore)})
 	}
 	return out
@@ -60,7 +66,14 @@ func orNull(at time.Time) *time.Time {
 
 func (t *tool) trustShowCommand() *cobra.Command {
 	var dir string
-	c := t.command("trust show", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "show",
+		Short: "Print the list of signers as it is in force",
+		Long: `Prints the allowed_signers file that the gate has in its database, byte for byte. Reads the state directory,
+beside a running daemon or without one.`,
+		Example: "  gated trust show > signers\n" +
+			"  gated trust show --json --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		all, err := life.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
@@ -71,7 +84,8 @@ func (t *tool) trustShowCommand() *cobra.Command {
 		}
 		for _, l := range newest.Listed {
 			if shown := op.ShownName(l.Principal); shown != l.Principal {
-				t.Say(wordsForeignName, l.Line, shown)
+				t.Say("warning: line %d names %s, which may be shown like another name: list the key under a name in ASCII\n",
+					l.Line, shown)
 			}
 		}
 		_, err = t.Stdout.Write(newest.Text) // its own bytes, to be put where ssh-keygen reads them
@@ -83,12 +97,17 @@ func (t *tool) trustShowCommand() *cobra.Command {
 
 func (t *tool) trustHistoryCommand() *cobra.Command {
 	var dir string
-	c := t.command("trust history", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:     "history",
+		Short:   "List the versions of the list of signers: when each was made, and by what",
+		Long:    "Reads the state directory, beside a running daemon or without one.",
+		Example: "  gated trust history --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		all, err := life.TrustHistory(c.Context(), stateDir(dir))
 		if err != nil {
 			return err
 		}
-		rows := []string{wordsTrustHead}
+		rows := []string{"EPOCH\tMADE\tBY\tSIGNERS\tSHA256"}
 		for _, v := range all {
 			if !t.JSON {
 				rows = append(rows, cli.Row(fmt.Sprint(v.Epoch), cli.Moment(v.At), v.How, fmt.Sprint(len(v.Listed)), v.Digest))
@@ -117,19 +136,27 @@ type adopted struct {
 func (t *tool) trustAdoptCommand() *cobra.Command {
 	var dir string
 	var yes bool
-	c := t.command("trust adopt", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "adopt FILE",
+		Short: "Make a file the list of signers",
+		Long: `For root, while the daemon does not run. Shows which signers FILE adds and removes, asks, and records it as the
+next version. Without a terminal, say --yes. A file that lists no operational key is refused. If another role loses its
+last key, this is a warning. The gate's own file allowed_signers is output: an edit of it decides nothing, and the gate
+keeps the last edit as allowed_signers.edited, which you may adopt.`,
+		Example: "  gated trust adopt new_signers --state /var/lib/gated",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if !yes && !cli.IsTerminal(t.stdin) {
-			return cli.Usage(wordsAdoptNeedsYes)
+			return cli.Usage("there is no terminal to ask on: look at the file, then say --yes")
 		}
 		a, err := life.AdoptSigners(c.Context(), stateDir(dir), args[0], func(a signers.Adoption) error {
-			t.Say(wordsAdopts, a.Epoch, op.Shown(a.File))
+			t.Say("epoch %d would be %s as it is now:\n", a.Epoch, op.Shown(a.File))
 			for _, line := range a.Changes {
 				t.Say("  %s\n", op.ShownName(line))
 			}
 			for _, role := range a.Emptied {
-				t.Say(wordsEmptied, op.Shown(string(role)), emptiedMeans(role))
+				t.Say("warning: no key could sign as %s any more: %s\n", op.Shown(string(role)), emptiedMeans(role))
 			}
-			return t.agree(yes, wordsAgree, notAgreed())
+			return t.agree(yes, "take this over? (yes) ", notAgreed())
 		})
 		if err != nil {
 			return err
@@ -138,9 +165,9 @@ func (t *tool) trustAdoptCommand() *cobra.Command {
 			return t.Emit(adopted{File: a.File, Epoch: a.Epoch, Digest: a.Digest, Changes: a.Changes, Emptied: a.Emptied})
 		}
 		if a.Unedited {
-			t.Print(wordsUnedited, op.Shown(a.File), a.Epoch)
+			t.Print("%s says what is in force, at epoch %d: there is nothing to take over\n", op.Shown(a.File), a.Epoch)
 		} else {
-			t.Print(wordsAdopted, op.Shown(a.File), a.Epoch)
+			t.Print("%s is in force from the next start on, as epoch %d\n", op.Shown(a.File), a.Epoch)
 		}
 		return nil
 	})
@@ -160,4 +187,20 @@ func (t *tool) agree(yes bool, question string, refusal error) error {
 		return refusal
 	}
 	return nil
+}
+
+// emptiedMeans says what is lost with the last key of a role.
+func emptiedMeans(role op.Role) string {
+	switch role {
+	case op.Recovery:
+		return "if the operators' keys are lost, only root can list new ones"
+	case op.Coordination:
+		return "force-transfer and release-all wait for ever"
+	default:
+		return "a step that needs that role waits for ever"
+	}
+}
+
+func notAgreed() error {
+	return op.Refuse(op.Cancelled, "nothing was taken over").WithHint("to take it over, answer yes")
 }

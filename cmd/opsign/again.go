@@ -69,6 +69,8 @@ func moves(was, now question) bool {
 	return differs(was, now) == ""
 }
 
+const wordsIs = "now "
+
 // differs says what of a request is not as it was shown: what the signature would
 // bind, the facts, the target's labels, and why it waits. It is empty if all of it
 // is the same, but for counters of which the operator knows that they move.
@@ -84,7 +86,7 @@ func differs(was, now question) string {
 	var rows []op.Fact
 	row := func(mark string, f op.Fact) { rows = append(rows, op.Fact{Name: mark + f.Name, Text: f.Text}) }
 	for _, f := range gone {
-		row(wordsWas, f)
+		row("was ", f)
 		for i := 0; i < len(come); i++ {
 			if come[i].Name == f.Name {
 				row(wordsIs, come[i])
@@ -99,6 +101,8 @@ func differs(was, now question) string {
 	return cli.Facts("  ", rows)
 }
 
+const wordsLabels = "labels of the target"
+
 // facts are all parts of a question that people are shown before they sign, but
 // for limits, which lose nothing.
 func (q question) facts() []op.Fact {
@@ -106,7 +110,7 @@ func (q question) facts() []op.Fact {
 	if text := labelsText(q.request.Labels); text != "" {
 		out = append(out, op.Fact{Name: wordsLabels, Text: text})
 	}
-	return append(out, op.Fact{Name: wordsWhyName, Text: q.request.Why})
+	return append(out, op.Fact{Name: "why it waits", Text: q.request.Why})
 }
 
 // unlike returns what only the first list has, and what only the second has.
@@ -121,4 +125,9 @@ func unlike(a, b []op.Fact, same func(x, y op.Fact) bool) (gone, come []op.Fact)
 		come = slices.Delete(come, i, i+1)
 	}
 	return gone, come
+}
+
+func changedRefusal(id string) error {
+	return op.Refuse(op.StaleTarget, "%s changed after it was shown, and was not signed", id).
+		WithHint("read it again: opsign review, or opsign approve %s", id)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -15,10 +16,26 @@ import (
 	"gated/internal/sign"
 )
 
+const flagNoWait = "do not wait for the outcome"
+
+const flagYes = "do not ask for a confirmation"
+
 func (t *tool) approveCommand() *cobra.Command {
 	var k keyFlags
-	var yes, noWait bool
-	c := t.command("approve", cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+	var yes, noWait, details bool
+	c := t.Command(cli.Words{
+		Use:   "approve ID...",
+		Short: "Sign requests, and wait for their outcome",
+		Long: `Shows each request and what would be lost, asks, signs, and waits 30 seconds for the outcome. It shows and
+asks on the terminal that it is run from; without one it needs --yes. opsign review walks through all that waits. The
+key is that of --key, --agent or --cert, else the one that ssh-agent holds, else ~/.ssh/id_ed25519, id_ecdsa or
+id_rsa.
+
+Exits 0 if the step is done, is under way, cools off or waits for its window, 1 if it was refused or failed, 3 if more
+people have to sign, and says who could.`,
+		Example: "  opsign approve j12.1\n" +
+			"  opsign approve j12.1 --agent --fingerprint SHA256:abc... --yes",
+	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
 		asks, err := t.asker(yes, k)
 		if err != nil {
 			return err
@@ -29,7 +46,7 @@ func (t *tool) approveCommand() *cobra.Command {
 			return err
 		}
 		defer cl.Close()
-		a := approval{asker: asks, client: cl, keys: k, wait: !noWait}
+		a := approval{asker: asks, client: cl, keys: k, wait: !noWait, details: details}
 		if len(args) == 1 {
 			return a.one(c.Context(), args[0])
 		}
@@ -39,6 +56,7 @@ func (t *tool) approveCommand() *cobra.Command {
 	t.keyFlags(c, &k)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
 	c.Flags().BoolVar(&noWait, "no-wait", false, flagNoWait)
+	c.Flags().BoolVar(&details, "details", false, flagDetails)
 	return c
 }
 
@@ -50,6 +68,8 @@ type approval struct {
 	keys   keyFlags
 	wait   bool
 	signer sign.Signer
+
+	details bool // requests are shown with them
 }
 
 // each goes through several requests, which stand for themselves: what is wrong
@@ -65,7 +85,7 @@ func (a *approval) each(c *cobra.Command, ids []string) error {
 		if api.Exit(err) == api.ExitUnreachable {
 			return err // nor would the others be reached
 		}
-		a.Say(wordsThisOne, cli.Inline(id))
+		a.Say("%s:\n", cli.Inline(id))
 		if failed := a.Fail(c.CommandPath(), err); code == api.ExitDone {
 			code = failed
 		}
@@ -73,13 +93,15 @@ func (a *approval) each(c *cobra.Command, ids []string) error {
 	return cli.Ended(code)
 }
 
+const wordsConfirmApprove = "Sign %s of %s as %s? Type yes:"
+
 // one shows, confirms, signs and hands in one request, and ends by its outcome.
 func (a *approval) one(ctx context.Context, id string) error {
 	q, err := a.question(ctx, a.client, id)
 	if err != nil {
 		return err
 	}
-	if err := a.show(q.text(a.now())); err != nil {
+	if err := a.showRequest(q, a.details); err != nil {
 		return err
 	}
 	if err := answered(q.request); err != nil {
@@ -108,10 +130,12 @@ func (a *approval) signShown(ctx context.Context, q question, role op.Role) (api
 		if !errors.As(err, &c) {
 			return r, err
 		}
-		if shown := a.show(sprint(wordsDiffers, cli.Inline(q.request.ID)) + c.what); shown != nil || !c.now.moving || a.tty == nil {
+		if shown := a.show(fmt.Sprintf("%s changed after it was shown, and nothing was signed. What differs:\n",
+			cli.Inline(q.request.ID)) + c.what); shown != nil || !c.now.moving || a.tty == nil {
 			return r, errors.Join(shown, err)
 		}
-		if err := a.confirm(wordsConfirmMoving, c.now.payload.Op, c.now.payload.Target.String(), role); err != nil {
+		if err := a.confirm("Only counts, sizes and times move, as of a guest that writes. Sign %s of %s as %s, whatever "+
+			"they are by then? Type yes:", c.now.payload.Op, c.now.payload.Target.String(), role); err != nil {
 			return r, err
 		}
 		q = c.now
@@ -184,4 +208,15 @@ func answered(r api.Request) error {
 		code = op.Expired
 	}
 	return decided(code, r)
+}
+
+// maybeCounted is said where the connection broke before the answer to an approval,
+// and haveCounted where it broke after that.
+func maybeCounted(id string) string {
+	return fmt.Sprintf("the approval was handed in; whether it counted is not known: opsign show %s says", op.Shown(id))
+}
+
+func decided(code op.Code, r api.Request) error {
+	return op.Refuse(code, "%s is %s: there is nothing to sign any more", r.ID, r.State).
+		WithHint("opsign show %s says what became of it, opsign list what waits now", r.ID)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -19,6 +21,8 @@ type asker struct {
 	*tool
 	tty *os.File // nil with --yes
 }
+
+const wordsNeedsYes = "there is no terminal to ask on: read opsign show ID, then say --yes"
 
 // asker refuses, before anything is shown, a run in which nobody can be asked,
 // or whose flags are wrong. Whoever calls it closes the asker.
@@ -47,13 +51,29 @@ func (a *asker) close() {
 }
 
 // show shows text of several lines.
-func (a *asker) show(text string) error {
+func (a *asker) show(text string) error { return a.write(text, cli.Told) }
+
+// showRequest shows a request, whose parts are coloured where the terminal has
+// colours.
+func (a *asker) showRequest(q question, details bool) error {
+	return a.write(q.text(a.view(details)), a.painted)
+}
+
+func (a *asker) write(text string, layout func(string, io.Writer) string) error {
 	if a.tty == nil {
-		a.Say("%s", told(text, a.Stderr))
+		a.Say("%s", layout(text, a.Stderr))
 		return nil
 	}
-	_, err := a.tty.WriteString(told(text, a.tty))
+	_, err := a.tty.WriteString(layout(text, a.tty))
 	return err
+}
+
+// painted is cli.Told with colours where the terminal has them.
+func (t *tool) painted(text string, to io.Writer) string {
+	if !cli.Colours(to, t.Getenv) {
+		return cli.Told(text, to)
+	}
+	return strings.Join(cli.Paint(cli.Wrapped(text, cli.Width(to)), cannotUndo), "\n") + "\n"
 }
 
 // confirm asks whether to sign; only "yes", typed after the question is there,
@@ -63,7 +83,7 @@ func (a *asker) confirm(question, name, target string, role op.Role) error {
 		return nil
 	}
 	forget(a.tty)
-	asked := told(sprint(question, cli.Inline(name), cli.Inline(target), cli.Inline(string(role))), a.tty)
+	asked := cli.Told(fmt.Sprintf(question, cli.Inline(name), cli.Inline(target), cli.Inline(string(role))), a.tty)
 	if _, err := a.tty.WriteString(strings.TrimSuffix(asked, "\n") + " "); err != nil {
 		return err
 	}
@@ -77,3 +97,7 @@ func (a *asker) confirm(question, name, target string, role op.Role) error {
 
 // forget drops what was typed into a terminal and not read yet.
 func forget(tty *os.File) { _ = unix.IoctlSetInt(int(tty.Fd()), unix.TCFLSH, unix.TCIFLUSH) }
+
+func notConfirmed() error {
+	return op.Refuse(op.Cancelled, "not confirmed, nothing was signed").WithHint("to sign, run it again and type yes")
+}

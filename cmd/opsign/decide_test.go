@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -82,7 +84,7 @@ func TestAReasonForgesNoLine(t *testing.T) {
 		q.payload, err = op.DecodePayload(q.bytes)
 		require.NoError(t, err)
 		q.request = api.Request{ID: "j1.1", State: op.StatePending, Why: reason, Facts: []op.Fact{{Name: "bytes", Text: "38 GiB"}, {Name: "files", Text: reason}}}
-		text := q.text(time.Time{})
+		text := q.text(view{now: time.Time{}})
 		begins := map[string]bool{}
 		for line := range strings.Lines(text) {
 			begins[strings.TrimRight(line[:min(len(line), 40)], " \n")] = true
@@ -93,10 +95,33 @@ func TestAReasonForgesNoLine(t *testing.T) {
 		require.NoError(t, a.show(text+"end\n"))
 		for line := range strings.Lines(strings.ReplaceAll(<-shown, "\r", "")) {
 			require.LessOrEqual(t, len([]rune(line)), 80)
-			if !strings.HasPrefix(line, contMark) && line != "end\n" {
+			if !strings.HasPrefix(line, cli.Cont) && line != "end\n" {
 				require.Contains(t, begins, strings.TrimRight(line[:min(len(line), 40)], " \n"), "%q", line)
 			}
 		}
-		require.Equal(t, text, told(text, io.Discard), "lines of a file are not cut")
+		require.Equal(t, text, cli.Told(text, io.Discard), "lines of a file are not cut")
+	}
+}
+
+// A terminal gets colours, but not if it is dumb or NO_COLOR is set; the words are the same.
+func TestColoursOfARequest(t *testing.T) {
+	q := questionOf(t, payload(t, func(*op.Payload) {}))
+	sequence := regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	for _, c := range []struct {
+		env     map[string]string
+		colours bool
+	}{
+		{map[string]string{"TERM": "xterm"}, true}, {map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
+		{map[string]string{"TERM": "dumb"}, false}, {nil, false},
+	} {
+		a, person := asking(t, 80)
+		a.Getenv = func(name string) string { return c.env[name] }
+		shown := make(chan string, 1)
+		go func() { shown <- shownOn(t, person, "nonce)\r\n") }()
+		require.NoError(t, a.showRequest(q, false))
+		text := <-shown
+		require.Equal(t, c.colours, strings.HasPrefix(text, "\x1b[1;31mDESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\x1b[0m\r\n"), "%q", text)
+		require.Equal(t, c.colours, sequence.MatchString(text), "%q", text)
+		require.Contains(t, sequence.ReplaceAllString(text, ""), "DESTROY guest/web-1 on pve1 - CANNOT BE UNDONE\r\n  request j1.1: ")
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -18,16 +19,16 @@ func lostText(r api.Request, now time.Time) string {
 	if len(r.Facts) == 0 {
 		return ""
 	}
-	words := wordsLost
+	words := "  what would be lost, as the gate saw it%s:\n"
 	switch {
 	case r.Op == op.Run:
-		words = wordsWouldRun
+		words = "  what would run, and what its probe says, as the gate saw it%s:\n"
 	case r.Op == op.Rotate:
-		words = wordsWouldRotate
+		words = "  who comes and who goes, and who is listed now, as the gate saw it%s:\n"
 	case slices.ContainsFunc(r.Facts, op.Fact.IsChange):
-		words = wordsWouldChange
+		words = "  what would change, and what the target holds, as the gate saw it%s:\n"
 	}
-	text := sprint(words, seenAt(r.FactsAt, now)) + cli.Facts("    ", r.Facts)
+	text := fmt.Sprintf(words, seenAt(r.FactsAt, now)) + cli.Facts("    ", r.Facts)
 	if labels := labelsText(r.Labels); labels != "" {
 		text += "    " + wordsLabels + ": " + labels + "\n"
 	}
@@ -52,11 +53,11 @@ func seenAt(at, now time.Time) string {
 	case at.IsZero():
 		return ""
 	case age >= 48*time.Hour:
-		return sprint(wordsSeenDays, int(age/(24*time.Hour)))
+		return fmt.Sprintf(" %d days ago", int(age/(24*time.Hour)))
 	case age >= time.Hour:
-		return sprint(wordsSeenAgo, cli.Span(age.Truncate(time.Minute)))
+		return fmt.Sprintf(" %s ago", cli.Span(age.Truncate(time.Minute)))
 	}
-	return sprint(wordsSeenAt, at.UTC().Format("15:04:05Z"))
+	return fmt.Sprintf(" at %s", at.UTC().Format("15:04:05Z"))
 }
 
 // stampPattern finds the times in a fact.
@@ -70,8 +71,10 @@ const driftOfStamps = time.Minute
 // Until when something could be undone moves on from look to look, and is no
 // change.
 func sameFact(x op.Fact, seen time.Time, y op.Fact, seenLater time.Time) bool {
-	return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text, "") == stampPattern.ReplaceAllString(y.Text, "") &&
-		slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s, t string) bool {
+	return x == y || x.Name == y.Name && stampPattern.ReplaceAllString(x.Text,
+		"") == stampPattern.ReplaceAllString(y.Text, "") &&
+		slices.EqualFunc(stampPattern.FindAllString(x.Text, -1), stampPattern.FindAllString(y.Text, -1), func(s,
+			t string) bool {
 			return s == t || movedOn(s, seen, t, seenLater)
 		})
 }

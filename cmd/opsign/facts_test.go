@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/api"
+	"gated/internal/cli"
 	"gated/internal/op"
 )
 
@@ -41,9 +43,9 @@ func TestFactsOfSeveralLines(t *testing.T) {
       |                           state  fine
 `, text)
 	for _, cols := range []int{20, 40, 79} {
-		lines := wrapped(text, cols)
+		lines := cli.Wrapped(text, cols)
 		for _, line := range lines[slices.Index(lines, "    probe says:")+1:] {
-			require.True(t, strings.HasPrefix(line, "      > ") || strings.HasPrefix(line, contMark), "%d: %q", cols, line)
+			require.True(t, strings.HasPrefix(line, "      > ") || strings.HasPrefix(line, cli.Cont), "%d: %q", cols, line)
 		}
 	}
 }
@@ -89,7 +91,7 @@ func TestReviewShowsChangedFactsAgain(t *testing.T) {
 	it := &item{id: "j1.1", shown: shown, read: true, marked: true}
 	r := reviewOf(t, b, it)
 	require.NoError(t, r.approve(context.Background(), it))
-	require.Equal(t, sprint(wordsChanged, "j1.1")+"  was files  0\n", r.message)
+	require.Equal(t, fmt.Sprintf(wordsChanged, "j1.1")+"  was files  0\n", r.message)
 	require.False(t, it.read || it.marked)
 
 	it.shown, it.read, it.marked, r.message = shown, true, true, ""

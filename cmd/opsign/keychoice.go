@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,11 +32,11 @@ type keyFlags struct {
 }
 
 func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
-	c.Flags().StringVar(&k.role, "role", "", flagRole)
-	c.Flags().StringVar(&k.key, "key", "", flagKey)
-	c.Flags().StringVar(&k.cert, "cert", "", flagCert)
-	c.Flags().BoolVar(&k.agent, "agent", false, flagAgent)
-	c.Flags().StringVar(&k.fingerprint, "fingerprint", "", flagFingerprint)
+	c.Flags().StringVar(&k.role, "role", "", "sign as this `ROLE` (default the only one that may sign, else operational)")
+	c.Flags().StringVar(&k.key, "key", "", "sign with the private key in this `FILE`")
+	c.Flags().StringVar(&k.cert, "cert", "", "show this certificate `FILE` in place of its key, KEY-cert.pub")
+	c.Flags().BoolVar(&k.agent, "agent", false, "sign with a key that ssh-agent holds")
+	c.Flags().StringVar(&k.fingerprint, "fingerprint", "", "the agent's plain key with this `SHA256:...` fingerprint")
 	c.MarkFlagsMutuallyExclusive("key", "agent")
 	c.MarkFlagsMutuallyExclusive("key", "fingerprint")
 	c.MarkFlagsMutuallyExclusive("cert", "fingerprint") // the certificate says which key
@@ -46,6 +47,9 @@ func (t *tool) keyFlags(c *cobra.Command, k *keyFlags) {
 	_ = c.RegisterFlagCompletionFunc("fingerprint", t.completeFingerprint)
 }
 
+const wordsNoSuchRole = "--role is not the name of a role: operational, coordination, recovery, or one of the " +
+	"gate's own"
+
 // check finds what is wrong with the flags before anything is shown.
 func (t *tool) check(k keyFlags) error {
 	for _, path := range []string{k.key, k.cert} {
@@ -55,13 +59,13 @@ func (t *tool) check(k keyFlags) error {
 		_, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return cli.Usage(sprint(wordsNoSuchKey, op.Shown(path)))
+			return cli.Usage(fmt.Sprintf("there is no file %s; opsign keys lists the keys that you have", op.Shown(path)))
 		case err != nil:
 			return cli.Usage(err.Error())
 		}
 	}
 	if (k.agent || k.fingerprint != "") && t.Getenv("SSH_AUTH_SOCK") == "" {
-		return cli.Usage(wordsNoAgent)
+		return cli.Usage("there is no ssh-agent: SSH_AUTH_SOCK is not set; start one, or sign with --key FILE")
 	}
 	if k.role != "" && !op.Role(k.role).Valid() {
 		return cli.Usage(wordsNoSuchRole)
@@ -115,7 +119,7 @@ func (t *tool) chosenKey(ctx context.Context, k keyFlags) (sign.Signer, error) {
 			return sign.KeyFile(path, t.passphrase(path))
 		}
 	}
-	return nil, cli.Usage(wordsNoKey)
+	return nil, cli.Usage("there is no key: name one with --key FILE, or load one into ssh-agent")
 }
 
 // certifiedKey returns a signer that presents the certificate of the flag. Its
@@ -153,7 +157,7 @@ type touched struct {
 
 // Sign asks for the touch and signs.
 func (s touched) Sign(ctx context.Context, role op.Role, payload []byte) (string, error) {
-	s.tool.Say(wordsTouch)
+	s.tool.Say("touch the security key...\n")
 	return s.Signer.Sign(ctx, role, payload)
 }
 
@@ -176,4 +180,12 @@ func agentCanSign(ctx context.Context, socket string) bool {
 	return err == nil && slices.ContainsFunc(held, func(id sign.Identity) bool {
 		return id.Refused == nil && id.Certificate == nil
 	})
+}
+
+func roleNotAsked(role op.Role, may []op.Role) error {
+	return op.Refuse(op.RoleDenied, "the role %s may not sign this", role).WithHint("it takes: %s", roles(may))
+}
+
+func whichRole(may []op.Role) string {
+	return "several roles may sign this; say with --role which one you sign as: " + roles(may)
 }

@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +50,12 @@ type certificate struct {
 
 func (t *tool) keysCommand() *cobra.Command {
 	var signers string
-	c := t.command("keys", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:     "keys",
+		Short:   "List your keys and what they may sign",
+		Long:    "Looks at ssh-agent and at ~/.ssh/*.pub, and at allowed_signers where it may be read.",
+		Example: "  opsign keys",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		path, trust, err := t.trust(signers)
 		if err != nil {
 			return err
@@ -60,7 +69,8 @@ func (t *tool) keysCommand() *cobra.Command {
 		}
 		return t.showKeys(found, path)
 	})
-	c.Flags().StringVar(&signers, "allowed-signers", "", flagKeysSigners)
+	c.Flags().StringVar(&signers, "allowed-signers", "",
+		"the allowed_signers `FILE` (default that of the default state directories)")
 	_ = c.MarkFlagFilename("allowed-signers") // the flag was just added
 	return c
 }
@@ -170,13 +180,143 @@ func (t *tool) showKeys(found []key, signers string) error {
 		return err
 	}
 	if len(found) == 0 {
-		t.Say(wordsNoKeys)
+		t.Say("no key in ssh-agent and none in ~/.ssh\n")
 	}
 	for _, w := range warnings {
-		t.Say(wordsWarning, op.Shown(w))
+		t.Say("warning: %s\n", op.Shown(w))
 	}
 	if len(warnings) > 0 {
-		t.Say(wordsSoftwareKeys)
+		t.Say(`Any process of your user can sign with a software key, through ssh-agent or its file, unnoticed. Better:
+  a security key, which has to be touched:      ssh-keygen -t ed25519-sk -f ~/.ssh/id_ed25519_sk
+  or an agent that asks before each use:        ssh-add -d KEY && ssh-add -c KEY
+`)
 	}
 	return nil
+}
+
+// maySign says what a key is good for.
+func maySign(k key, signers string) string {
+	switch {
+	case !k.Usable:
+		return "cannot sign for a gate: " + k.Why
+	case signers == "":
+		return "can sign where it is listed"
+	case len(k.Listed) == 0:
+		return "not listed in " + signers
+	}
+	var out []string
+	for _, l := range k.Listed {
+		text := fmt.Sprintf("may sign as %s (%s)", l.Role, cli.Person(l.Principal))
+		if !l.Valid {
+			text += ", but not at this time"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
+
+// kind says what sort of key it is, and of a certificate what it certifies.
+func (k key) kind() string {
+	text := "software"
+	if k.SecurityKey {
+		text = "security key"
+	}
+	c := k.Certificate
+	if c == nil {
+		return text
+	}
+	text += ", certificate of " + cli.People(c.Principals) + " by " + c.CA
+	switch {
+	case c.ValidBefore == nil:
+		text += ", for ever"
+	default:
+		text += ", from " + cli.Moment(c.ValidAfter) + " to " + cli.Moment(*c.ValidBefore)
+	}
+	if !c.Valid {
+		text += ", not valid now"
+	}
+	return text
+}
+
+// listedRole is what a line of allowed_signers lets a key do, or its
+// certificate.
+type listedRole struct {
+	Principal string  `json:"principal"`
+	Role      op.Role `json:"role"`
+	Valid     bool    `json:"valid"` // now
+}
+
+// listedRoles finds what a trust file lists a key or a certificate for: as a
+// gate would answer, and what it would answer at another time.
+func listedRoles(trust *authz.Trust, k key, now time.Time) []listedRole {
+	out := []listedRole{}
+	for _, role := range rolesIn(trust) {
+		principal, err := trust.Accepts(k.blob, role, now)
+		switch {
+		case err == nil:
+			out = append(out, listedRole{principal, role, true})
+		case errors.Is(err, op.SignerExpired):
+			out = append(out, listedRole{k.owner(trust, role), role, false})
+		}
+	}
+	return out
+}
+
+// rolesIn lists the roles of a trust file's lines, in their order.
+func rolesIn(trust *authz.Trust) []op.Role {
+	var out []op.Role
+	for _, l := range trust.Signers() {
+		for _, r := range l.Roles {
+			if !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// owner names whom a line lists that does not accept the key now.
+func (k key) owner(trust *authz.Trust, role op.Role) string {
+	if k.Certificate != nil && len(k.Certificate.Principals) > 0 {
+		return k.Certificate.Principals[0]
+	}
+	for _, l := range trust.Signers() {
+		if !l.CA && l.Key == k.Fingerprint && slices.Contains(l.Roles, role) {
+			return l.Principal
+		}
+	}
+	return ""
+}
+
+// warning says that a software key may now sign for a role that may destroy, or
+// that nobody knows what it is listed for. It is empty without a reason.
+func (k key) warning(known bool) string {
+	switch {
+	case !k.Software || !k.Usable || k.Certificate != nil && !k.Certificate.Valid:
+		return ""
+	case !known:
+		return softwareKey(k, nil)
+	}
+	var may []op.Role
+	for _, l := range k.Listed {
+		if l.Valid && mayDestroy(l.Role) {
+			may = append(may, l.Role)
+		}
+	}
+	if len(may) == 0 {
+		return ""
+	}
+	return softwareKey(k, may)
+}
+
+// mayDestroy reports whether what a role signs can lose data. Coordination moves
+// reservations; recovery can list itself for the rest.
+func mayDestroy(r op.Role) bool { return r != op.Coordination }
+
+// softwareKey warns of a key; may is nil where it is not known what it may sign.
+func softwareKey(k key, may []op.Role) string {
+	if may == nil {
+		return k.Fingerprint + " is a software key"
+	}
+	return k.Fingerprint + " is a software key and may sign as " + roles(may)
 }

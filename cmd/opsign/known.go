@@ -82,21 +82,28 @@ func (t *tool) meet(file client.KnownGates, at client.Address, s api.Status) err
 		return cannotPin(at, not)
 	case errors.As(err, &not):
 		// Who listens on a socket of this host, the kernel has said already.
-		t.Say(wordsNotPinned, op.Shown(string(at)), op.Shown(not.Error()))
+		t.Say("warning: at %s: %s\n", op.Shown(string(at)), op.Shown(not.Error()))
 	case err != nil:
 		return err
 	case pinned:
-		t.Say(wordsPinned, s.Gate, op.Shown(s.Host), at, op.Shown(file.Path))
+		t.Say("gate %s on %s is met first at %s: pinned in %s\n", s.Gate, op.Shown(s.Host), at, op.Shown(file.Path))
 	}
 	elsewhere, err := file.Elsewhere(at, s.Gate)
 	for _, k := range elsewhere {
-		t.Say(wordsElsewhere, s.Gate, k.Address, at)
+		t.Say("warning: gate %s is known at %s already. A relay at %s could show its requests beside other facts: "+
+			"go on only if both addresses are your own ways to that one gate\n", s.Gate, k.Address, at)
 	}
 	return err
 }
 
 func (t *tool) knownCommand() *cobra.Command {
-	return t.command("known", cobra.NoArgs, func(*cobra.Command, []string) error {
+	return t.Command(cli.Words{
+		Use:   "known",
+		Short: "List the gates that were met, by address",
+		Long: `opsign pins a gate when it meets it first, in $XDG_CONFIG_HOME/gated/known_gates or
+~/.config/gated/known_gates. It refuses another gate at the same address.`,
+		Example: "  opsign known",
+	}, cobra.NoArgs, func(*cobra.Command, []string) error {
 		gates, err := client.KnownGatesOf(t.Getenv).List()
 		if err != nil {
 			return err
@@ -110,10 +117,10 @@ func (t *tool) knownCommand() *cobra.Command {
 			return nil
 		}
 		if len(gates) == 0 {
-			t.Print(wordsNoneKnown)
+			t.Print("no gate is known yet\n")
 			return nil
 		}
-		rows := []string{wordsKnownHead}
+		rows := []string{"ADDRESS\tHOST\tGATE"}
 		for _, k := range gates {
 			rows = append(rows, cli.Row(string(k.Address), k.Host, string(k.Gate)))
 		}
@@ -122,7 +129,13 @@ func (t *tool) knownCommand() *cobra.Command {
 }
 
 func (t *tool) forgetCommand() *cobra.Command {
-	c := t.command("forget", cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "forget ADDRESS",
+		Short: "Forget the gate of an address, so that the one that answers next is pinned",
+		Long: `Ask the gate's administrator first, and compare the new id with what gated status prints on its host. What
+opsign remembers of the gate's audit log stays, as evidence (opsign witness).`,
+		Example: "  opsign forget ssh://alice@pve1",
+	}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		at, err := client.ParseAddress(args[0])
 		if err != nil {
 			return err
@@ -134,9 +147,9 @@ func (t *tool) forgetCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(gone)
 		}
-		t.Print(wordsForgot, gone.Gate, op.Shown(gone.Host), gone.Address)
+		t.Print("forgot gate %s on %s, known at %s\n", gone.Gate, op.Shown(gone.Host), gone.Address)
 		if m, err := t.witnesses().Remembered(gone.Gate); err == nil && m != nil {
-			t.Say(wordsHeadStays, op.Shown(m.Path))
+			t.Say("what is remembered of its audit log stays, in %s\n", op.Shown(m.Path))
 		}
 		return nil
 	})
@@ -153,4 +166,16 @@ func (t *tool) forgetCommand() *cobra.Command {
 		})
 	}
 	return c
+}
+
+func cannotPin(at client.Address, not *client.NotPinned) error {
+	return op.Refuse(op.NotAllowed, "%s is met first: %v", at, not).
+		WithHint("make known_gates writable, or set XDG_CONFIG_HOME to a directory where it may be")
+}
+
+func metUnasked(at client.Address, s api.Status) error {
+	return op.Refuse(op.NotAllowed, "%s is met first, as gate %s on %s, and --yes does not accept a new gate: nothing was "+
+		"signed", at, s.Gate, cli.Inline(s.Host)).
+		WithHint("compare the id with what gated status prints on that host, and pin it: opsign -H %s list; opsign "+
+			"known lists what is pinned", at)
 }

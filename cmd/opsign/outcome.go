@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -28,16 +29,16 @@ func (t *tool) outcome(ctx context.Context, cl *client.Client, r api.Request, wa
 	}
 	switch {
 	case r.State == op.StatePending:
-		t.Say("%s", told(missingText(r, t.now()), t.Stderr))
+		t.Say("%s", cli.Told(missingText(r, t.now()), t.Stderr))
 		return cli.Ended(api.ExitWaits)
 	case !r.State.Open() && r.State != op.StateSucceeded:
 		t.SayEnded(r.State, r.Job, r.Error)
 	case t.JSON:
 	default:
-		t.Print("%s", told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
+		t.Print("%s", cli.Told(outcomeWords(r, undo(ctx, cl, r), t.now())+"\n", t.Stdout))
 	}
 	if text := printed(ctx, cl, r); text != "" && !t.JSON {
-		t.Print("%s", told(text, t.Stdout))
+		t.Print("%s", cli.Told(text, t.Stdout))
 	}
 	return cli.Ended(api.ExitOfState(r.State))
 }
@@ -73,7 +74,7 @@ func (t *tool) settled(ctx context.Context, cl *client.Client, r api.Request, wa
 
 // missingText says who is needed after a signature that was not the last.
 func missingText(r api.Request, now time.Time) string {
-	text := sprint(wordsStillMissing, cli.Inline(r.ID))
+	text := fmt.Sprintf("%s still waits for signatures\n", cli.Inline(r.ID))
 	for line := range strings.Lines(cli.Needed(r) + cli.Delays(r, now)) {
 		text += "  " + line
 	}
@@ -115,5 +116,72 @@ func undo(ctx context.Context, cl *client.Client, r api.Request) string {
 			return undoable(tr.Until)
 		}
 	}
-	return wordsCannotUndo
+	return "cannot be undone"
+}
+
+// outcomeWords says how a request stands that is not refused: "destroyed
+// guest/web-1, can be undone until …". What the gate says was done goes before
+// what undo found.
+func outcomeWords(r api.Request, undo string, now time.Time) string {
+	what := cli.Inline(r.Op) + " " + cli.Inline(r.Target)
+	if spec, err := op.Lookup(r.Op); err == nil && spec.Done != "" {
+		what = spec.Done + " " + cli.Inline(r.Target)
+	}
+	if r.Op == op.Rotate && r.State == op.StateSucceeded {
+		what = fmt.Sprintf("rotated: epoch %d", r.Params.Int("epoch"))
+	}
+	if text := taken(r); text != "" && r.State == op.StateSucceeded {
+		what = text
+	}
+	switch {
+	case r.State == op.StateSucceeded && r.Detail != "":
+		return what + ", " + cli.Inline(r.Detail)
+	case r.State == op.StateSucceeded && undo != "":
+		return what + ", " + undo
+	case r.State == op.StateSucceeded:
+		return what
+	case cli.Delayed(r, now):
+		return fmt.Sprintf("%s %s: %s", cli.Inline(r.Op), cli.Inline(r.Target), strings.TrimSuffix(cli.Delays(r, now), "\n"))
+	default:
+		return fmt.Sprintf("%s %s: %s, not done yet; gated jobs %s shows how it goes on", cli.Inline(r.Op),
+			cli.Inline(r.Target),
+			cli.Inline(string(r.State)), cli.Inline(r.Job))
+	}
+}
+
+func haveCounted(id string) string {
+	return fmt.Sprintf("the approval counted; opsign show %s says what became of it", op.Shown(id))
+}
+
+func undoable(until time.Time) string { return "can be undone until " + cli.Moment(until) }
+
+// taken words what a step on reservations did, "" for any other. A scope goes by
+// its path, as the gate saw it. How many reservations there were is what the
+// signature was for: with one more or less the step would have been refused.
+func taken(r api.Request) string {
+	where := factText(r, "path")
+	if where == "" {
+		where = r.Target
+	}
+	switch r.Op {
+	case op.ReleaseAll:
+		text := fmt.Sprintf("released every reservation of %s", cli.Inline(where))
+		if n := factText(r, "reservations"); n != "" {
+			text += fmt.Sprintf(" (%s)", cli.Inline(n))
+		}
+		return text
+	case op.ForceTransfer:
+		return fmt.Sprintf("gave the reservation %s in %s to %s",
+			cli.Inline(r.Params.Str("reservation")), cli.Inline(where), cli.Inline(r.Params.Str("to")))
+	}
+	return ""
+}
+
+// factText returns the text of the first fact of that name, "" if there is none.
+func factText(r api.Request, name string) string {
+	i := slices.IndexFunc(r.Facts, func(f op.Fact) bool { return f.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return r.Facts[i].Text
 }

@@ -1,6 +1,11 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"gated/internal/cli"
+)
 
 // settling is how long a new screen takes no key, from when it is drawn and from
 // each key that it does not take. It is longer than a key that is held down
@@ -13,8 +18,9 @@ const leastCols = 20
 // pager shows a text that may be longer than the screen, part by part.
 type pager struct {
 	screen  *screen
-	heading string
+	heading string // which text this is, below it
 	text    string
+	colours bool
 	keys    [2]string // what is asked where the text ends, and before
 	top     int       // the first line of the text on the screen
 	read    int       // how many lines were shown, from the first one on
@@ -32,8 +38,19 @@ const leastBody = 4
 // pager begins a new text. What was typed before it shows is dropped.
 func (r *review) pager(heading, text string, keys [2]string) *pager {
 	r.screen.forget()
-	return &pager{screen: r.screen, heading: heading, text: text, keys: keys, now: r.now, quiet: r.settling}
+	return &pager{screen: r.screen, heading: heading, text: text, keys: keys, now: r.now, quiet: r.settling,
+		colours: cli.Colours(r.screen.tty, r.Getenv)}
 }
+
+// again goes on with a text at the part that was shown, after another screen.
+func (p *pager) again(settling time.Duration) {
+	p.screen.forget()
+	p.quiet, p.since = settling, time.Time{}
+}
+
+// turn shows another text in the place of this one, from its line top on. The lines
+// before that are those of the text before.
+func (p *pager) turn(text string, top int) { p.text, p.top = text, top }
 
 // key draws the text with the message above it and returns the next key that is
 // not for paging. The message is said once.
@@ -56,7 +73,7 @@ func (p *pager) key(message *string) (int, error) {
 		case forward && bottom < lines:
 			p.top = bottom
 		case forward:
-			*message = wordsAllRead
+			*message = "that is all of it\n"
 		default:
 			return key, nil
 		}
@@ -88,8 +105,10 @@ func fits(rows, cols int, keys [2]string) bool {
 
 // keyRows returns how many lines the keys take, wherever the text ends.
 func keyRows(cols int, keys [2]string) int {
-	return max(len(wrapped(keys[0], cols)), len(wrapped(keys[1], cols)))
+	return max(len(cli.Wrapped(keys[0], cols)), len(cli.Wrapped(keys[1], cols)))
 }
+
+const wordsTooSmall = "the terminal is too small to review on: make it larger"
 
 // draw shows what fits, and returns the line after it, how much fits, and how
 // many lines there are. On a screen of another width the lines are others, and
@@ -106,10 +125,10 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 		p.cols, p.top, p.read = cols, 0, 0
 	}
 	cols-- // a terminal may go to the next line by itself after its last column
-	body, keys := wrapped(p.text, cols), wrapped(p.keys[1], cols)
+	body, keys := cli.Wrapped(p.text, cols), cli.Wrapped(p.keys[1], cols)
 	var said []string
 	if message != "" {
-		said = wrapped(message, cols)
+		said = cli.Wrapped(message, cols)
 	}
 	room := rows - 1 - keyRows(cols, p.keys)
 	said = said[:min(len(said), max(room-leastBody, 0))]
@@ -119,13 +138,17 @@ func (p *pager) draw(message string) (bottom, height, lines int) {
 	if p.top <= p.read {
 		p.read = max(p.read, bottom)
 	}
-	p.seen = p.seen || p.read == len(body)
+	p.seen = p.seen || p.read >= len(body)
+	shown := body
+	if p.colours {
+		shown = cli.Paint(body, cannotUndo)
+	}
 	p.screen.clear()
 	p.lines(said)
-	p.lines(wrapped(p.heading+p.part(bottom, len(body)), cols)[:1])
-	p.lines(body[p.top:bottom])
+	p.lines(shown[p.top:bottom])
+	p.lines(cli.Wrapped(p.heading+p.part(bottom, len(body)), cols)[:1])
 	if bottom == len(body) {
-		keys = wrapped(p.keys[0], cols)
+		keys = cli.Wrapped(p.keys[0], cols)
 	}
 	p.lines(keys[:len(keys)-1])
 	p.screen.write(keys[len(keys)-1] + " ")
@@ -137,7 +160,7 @@ func (p *pager) part(bottom, lines int) string {
 	if p.top == 0 && bottom == lines {
 		return ""
 	}
-	return sprint(wordsReviewPart, p.top+1, bottom, lines)
+	return fmt.Sprintf(", lines %d to %d of %d", p.top+1, bottom, lines)
 }
 
 func (p *pager) lines(lines []string) {

@@ -111,3 +111,14 @@ func (q question) together(id string) error {
 	}
 	return nil
 }
+
+func notThisGate(p op.Payload, s api.Status) error {
+	return op.Refuse(op.TargetMismatch, "the payload is for gate %s on %q, but gate %q on %q answers", p.Gate, p.Host,
+		s.Gate, s.Host).WithHint("do not sign it")
+}
+
+func notTogether(id, what string) error {
+	return op.Refuse(op.BindingMismatch, "the gate's answer for %s and the bytes to sign differ in %s: nothing was "+
+		"signed", id, what).
+		WithHint("try again; if it stays, sign nothing of this gate, and tell its administrator")
+}

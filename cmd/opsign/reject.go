@@ -19,9 +19,14 @@ func (t *tool) rejectCommand() *cobra.Command {
 	var k keyFlags
 	var yes bool
 	var reason string
-	c := t.command("reject", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:     "reject ID --reason TEXT",
+		Short:   "Sign the refusal of a request",
+		Long:    "The request ends, and the same wish is refused until it changes.",
+		Example: "  opsign reject j12.1 --reason \"still in use\"",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		if reason == "" {
-			return cli.Usage(wordsNoReason)
+			return cli.Usage("say with --reason why, for the requester")
 		}
 		asks, err := t.asker(yes, k)
 		if err != nil {
@@ -33,9 +38,11 @@ func (t *tool) rejectCommand() *cobra.Command {
 	c.ValidArgsFunction = t.completeRequest
 	t.keyFlags(c, &k)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
-	c.Flags().StringVar(&reason, "reason", "", flagRejectReason)
+	c.Flags().StringVar(&reason, "reason", "", "why, for the requester")
 	return c
 }
+
+const wordsConfirmReject = "Reject %s of %s as %s? Type yes:"
 
 func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
 	cl, err := a.Client()
@@ -47,7 +54,7 @@ func (a *asker) reject(c *cobra.Command, id, reason string, k keyFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := a.show(q.text(a.now())); err != nil {
+	if err := a.showRequest(q, false); err != nil {
 		return err
 	}
 	payload, err := a.rejection(q, reason)
@@ -92,7 +99,7 @@ func (t *tool) rejected(r api.Request) error {
 	if t.JSON {
 		return t.Emit(r)
 	}
-	t.Print(wordsRejected, cli.Inline(r.ID), cli.Inline(string(r.State)))
+	t.Print("%s is %s\n", cli.Inline(r.ID), cli.Inline(string(r.State)))
 	return nil
 }
 

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,10 +16,21 @@ import (
 	"gated/internal/op"
 )
 
+const wordsNoTerminal = "there is no terminal to review on; instead: opsign list, then opsign approve ID --yes"
+
 func (t *tool) reviewCommand() *cobra.Command {
 	var k keyFlags
 	var noWait bool
-	c := t.command("review", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "review",
+		Short: "Walk through what waits, and approve or reject each with one key",
+		Long: `Shows one request a screen: what it would do, to what, whether that can be undone, what would be lost, who
+asked and why, and which signatures are missing. d shows the details and ? the keys. Several can be marked and
+approved together, each with a signature of its own. What cannot be undone is signed once you type the name of its
+target. Ends with a line for each, and with the exit code of the worst. It needs a terminal.`,
+		Example: "  opsign review\n" +
+			"  opsign review --agent",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		if !cli.IsTerminal(t.stdin) {
 			return cli.Usage(wordsNoTerminal)
 		}
@@ -44,6 +59,7 @@ type item struct {
 	shown    question // what was shown last
 	read     bool     // all of it was
 	marked   bool
+	details  bool // are shown, too
 	decision decision
 	request  api.Request // as it is after the decision
 	outcome  string      // what became of it, for people
@@ -68,6 +84,10 @@ const (
 	approved  decision = "approved"
 	rejected  decision = "rejected"
 )
+
+const wordsReviewMore = "more: space   a approve  r reject  s skip  m mark  d details  q quit  ? help "
+
+const wordsReviewKeys = "a approve  r reject  s skip  m mark  b back  d details  q quit  ? help "
 
 func (t *tool) review(ctx context.Context, k keyFlags, wait bool) error {
 	cl, err := t.Client()
@@ -145,25 +165,36 @@ func (r *review) look(ctx context.Context, it *item) (quit bool, err error) {
 		return false, r.failed(it, err)
 	}
 	if !r.decidable(it.shown.request) {
-		it.outcome, it.marked = sprint(wordsOutGone, cli.Inline(string(it.shown.request.State))), false
-		r.message += sprint(wordsReviewOutcome, it.name(), it.outcome)
+		it.outcome, it.marked = fmt.Sprintf("%s already", cli.Inline(string(it.shown.request.State))), false
+		r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 		it.decision = skipped
 		r.at++
 		return false, nil
 	}
-	pages := r.pager(r.heading(it), it.shown.text(r.now()), r.keysOf(it))
+	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
 	for {
 		key, err := pages.key(&r.message)
 		it.read = it.read || pages.seen
 		if err != nil {
 			return true, err
 		}
-		moved, quit, err := r.press(ctx, it, key)
-		if moved || quit || err != nil {
-			return quit, err
+		switch key {
+		case 'd':
+			r.turnDetails(it, pages)
+		case '?':
+			if err := r.help(); err != nil {
+				return true, err
+			}
+			pages.again(r.settling)
+		default:
+			if moved, quit, err := r.press(ctx, it, key); moved || quit || err != nil {
+				return quit, err
+			}
 		}
 	}
 }
+
+const wordsUnknownKey = "? shows the keys\n"
 
 // press does what a key says. moved means that the screen is another one now.
 func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool, err error) {
@@ -185,8 +216,6 @@ func (r *review) press(ctx context.Context, it *item, key int) (moved, quit bool
 		return r.back(), false, nil
 	case 'q':
 		return false, true, nil
-	case '?':
-		return true, false, r.help()
 	default:
 		r.message = wordsUnknownKey
 		return false, false, nil
@@ -202,14 +231,57 @@ func (r *review) pressApprove(ctx context.Context, it *item) (moved, quit bool, 
 	if !r.mayApprove(it) {
 		return false, false, nil
 	}
+	if ok, err := r.named(it); !ok {
+		return true, false, err
+	}
 	return true, false, r.approve(ctx, it)
 }
+
+// named has the operator type the name of a target before what cannot be undone is
+// done to it, and says so above the next screen if it is another name.
+func (r *review) named(it *item) (bool, error) {
+	if !it.shown.irreversible() {
+		return true, nil
+	}
+	name := it.shown.payload.Target.Name
+	typed, err := r.screen.ask(fmt.Sprintf("%s cannot be undone. Type %s to sign it (an empty line: do not): ",
+		cli.Inline(it.id), cli.Inline(name)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if typed == name {
+		return true, nil
+	}
+	r.message += fmt.Sprintf("%s was not signed: the name was not typed\n", cli.Inline(it.id))
+	return false, nil
+}
+
+// textOf shows an item with what its operator wants to see.
+func (r *review) textOf(it *item) string {
+	v := r.view(it.details)
+	v.more = "d"
+	return it.shown.text(v)
+}
+
+// turnDetails shows the details of an item, from their first line on, or takes them
+// away again.
+func (r *review) turnDetails(it *item, pages *pager) {
+	it.details = !it.details
+	text, top := r.textOf(it), 0
+	if it.details {
+		before, _, _ := strings.Cut(text, wordsSigned)
+		top = len(cli.Wrapped(before, pages.cols-1))
+	}
+	pages.turn(text, top)
+}
+
+const wordsReadFirst = "there is more to read: space shows it\n"
 
 // mayApprove says why an item cannot be approved or marked yet.
 func (r *review) mayApprove(it *item) bool {
 	switch {
 	case it.shown.request.State != op.StatePending:
-		r.message = wordsOnlyStop
+		r.message = "it is authorized already; r stops it\n"
 	case !it.read:
 		r.message = wordsReadFirst
 	default:
@@ -227,9 +299,28 @@ func (r *review) back() bool {
 			return true
 		}
 	}
-	r.message = wordsNoMore
+	r.message = "there is none before it\n"
 	return false
 }
+
+const wordsReviewHelp = `Each screen is one request. What it shows is what is signed, with what would be lost.
+
+  a      approve it: sign it, and see what becomes of it
+  r      reject it; asks for the reason
+  s, n   skip it, and leave it waiting
+  m      mark it; a then shows all that are marked, and signs each of them
+         by itself once you say y
+  b      back to the one before
+  d      the details: ids, hashes and times that the signature binds
+  space  the next page; up and down keys page too
+  q      quit; what is not decided goes on waiting
+
+What cannot be undone is signed once you type the name of its target. Nothing is
+approved before all of its pages were shown. A request that changes
+while you look at it is shown again.
+`
+
+const wordsAnyKey = "any key: back "
 
 func (r *review) help() error {
 	_, err := r.pager("", wordsReviewHelp, [2]string{wordsAnyKey, wordsAnyKey}).key(&r.message)
@@ -255,12 +346,14 @@ func (r *review) refresh(ctx context.Context, it *item) (changed string, err err
 	return it.unread(q, changed), nil
 }
 
+const wordsChanged = "%s changed while you looked, and nothing was signed: this is how it is now\n"
+
 // unread makes an item one that has to be read again, and says what of it changed.
 func (it *item) unread(now question, what string) string {
 	it.read, it.marked, it.shown, it.request = false, false, now, now.request
-	text := sprint(wordsChanged, cli.Inline(it.id)) + what
+	text := fmt.Sprintf(wordsChanged, cli.Inline(it.id)) + what
 	if now.moving {
-		text += wordsMoving
+		text += "only counts, sizes and times move: once you have read it again, they hold up no signature\n"
 	}
 	return text
 }
@@ -291,13 +384,15 @@ func (r *review) indexOf(it *item) int { return slices.Index(r.items, it) }
 func (r *review) heading(it *item) string {
 	mark, marks := "", ""
 	if it.marked {
-		mark = wordsReviewMarked
+		mark = ", marked"
 	}
 	if n := len(r.marked()); n > 0 {
-		marks = sprint(wordsReviewMarks, n)
+		marks = fmt.Sprintf(" (%d marked)", n)
 	}
-	return sprint(wordsReviewHead, r.indexOf(it)+1, len(r.items), mark, marks)
+	return fmt.Sprintf("%d of %d%s%s", r.indexOf(it)+1, len(r.items), mark, marks)
 }
+
+const wordsReviewStop = "r stop it  s skip  b back  d details  q quit  ? help "
 
 // keysOf returns the keys of an item's last page, and of those before.
 func (r *review) keysOf(it *item) [2]string {

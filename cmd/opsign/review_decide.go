@@ -3,15 +3,17 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"gated/internal/api"
 	"gated/internal/cli"
 	"gated/internal/op"
 )
+
+const wordsReviewOutcome = "%s: %s\n"
 
 // approve signs what was shown, if it still is what the gate has, and says what
 // became of it. A refusal is said, and the item stays to be looked at; one that
@@ -25,10 +27,12 @@ func (r *review) approve(ctx context.Context, it *item) error {
 	if err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
+	r.message = fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
+
+const wordsSigning = "signing %s as %s\n"
 
 // signItem signs one item over its own bytes, and waits for what becomes of it.
 func (r *review) signItem(ctx context.Context, it *item) error {
@@ -39,7 +43,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	r.screen.write(sprint(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
+	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	req, err := r.approval.sign(ctx, it.shown, role)
 	if err != nil {
 		return err
@@ -51,7 +55,7 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 	it.request, it.exit = req, api.ExitOfState(req.State)
 	switch {
 	case req.State == op.StatePending:
-		it.outcome = sprint(wordsOutMissing, cli.Waiting(req, r.now()))
+		it.outcome = fmt.Sprintf("signed; needs %s", cli.Waiting(req, r.now()))
 	case !req.State.Open() && req.State != op.StateSucceeded:
 		it.outcome = refusalLine(req.Error.Err())
 	default:
@@ -62,12 +66,12 @@ func (r *review) signItem(ctx context.Context, it *item) error {
 
 // reject asks why, and signs the refusal of what was shown.
 func (r *review) reject(ctx context.Context, it *item) error {
-	reason, err := r.screen.ask(sprint(wordsWhyReject, cli.Inline(it.id)))
+	reason, err := r.screen.ask(fmt.Sprintf("Why do you reject %s? (an empty line: do not) ", cli.Inline(it.id)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if reason == "" {
-		r.message = wordsNotRejected
+		r.message = "not rejected\n"
 		return nil
 	}
 	if ok, err := r.still(ctx, it); !ok {
@@ -76,7 +80,7 @@ func (r *review) reject(ctx context.Context, it *item) error {
 	if err := r.screen.aside(func() error { return r.signRejection(ctx, it, reason) }); err != nil {
 		return r.failed(it, err)
 	}
-	r.message = sprint(wordsReviewOutcome, it.name(), it.outcome)
+	r.message = fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 	r.at++
 	return nil
 }
@@ -94,7 +98,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	r.screen.write(sprint(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
+	r.screen.write(fmt.Sprintf(wordsSigning, cli.Inline(it.id), cli.Inline(string(role))))
 	armor, err := signer.Sign(ctx, role, payload)
 	if err != nil {
 		return err
@@ -103,7 +107,7 @@ func (r *review) signRejection(ctx context.Context, it *item, reason string) err
 	if err != nil {
 		return err
 	}
-	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, wordsOutReject
+	it.decision, it.marked, it.request, it.exit, it.outcome = rejected, false, req, api.ExitDone, "rejected"
 	return nil
 }
 
@@ -126,7 +130,10 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 		}
 	}
 	marked := r.marked()
-	pages := r.pager(sprint(wordsBatchHead, len(marked)), batchText(marked, r.now()), [2]string{wordsBatchKeys, wordsBatchMore})
+	pages := r.pager(fmt.Sprintf("Approve these %d, each with a signature of its own?",
+		len(marked)), batchText(marked, r.view(false)), [2]string{
+		"y sign each of these  b back, sign none  q quit ",
+		"more: space   b back, sign none  q quit "})
 	for {
 		key, err := pages.key(&r.message)
 		switch {
@@ -136,6 +143,9 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			r.at = min(r.at, r.indexOf(marked[len(marked)-1]))
 			return false, nil
 		case key == 'y' && pages.seen:
+			if ok, err := r.allNamed(marked); err != nil || !ok {
+				return false, err
+			}
 			return false, r.signAll(ctx, marked)
 		case key == 'y':
 			r.message = wordsReadFirst
@@ -143,6 +153,17 @@ func (r *review) batch(ctx context.Context) (quit bool, err error) {
 			r.message = wordsUnknownKey
 		}
 	}
+}
+
+// allNamed has the operator type the name of each target to which something is done
+// that cannot be undone. Nothing is signed if one name is wrong.
+func (r *review) allNamed(items []*item) (bool, error) {
+	for _, it := range items {
+		if ok, err := r.named(it); !ok {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // signAll signs each item by itself, and says what became of each.
@@ -160,29 +181,32 @@ func (r *review) signAll(ctx context.Context, items []*item) error {
 				}
 				continue
 			}
-			r.message += sprint(wordsReviewOutcome, it.name(), it.outcome)
+			r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), it.outcome)
 		}
 		return nil
 	})
 }
 
-// batchText shows each item in short, from its bytes, and what it would lose. now
-// is this machine's clock.
-func batchText(items []*item, now time.Time) string {
+// batchText shows each item in short, from its bytes, and what it would lose.
+func batchText(items []*item, v view) string {
 	text := ""
 	for _, it := range items {
 		p := it.shown.payload
-		text += sprint(wordsBatchItem, cli.Inline(it.id), cli.Inline(p.Op), cli.Inline(p.Target.String()),
+		text += fmt.Sprintf("%s: %s\n  asked by %s\n", cli.Inline(it.id), it.shown.headline(v.dash),
 			cli.Inline(strings.Join(it.shown.request.RequestedBy, ", ")))
 		if p.Op == op.Rotate {
 			text += rotationText(p, it.shown.request.Facts)
 		} else if len(p.Params) > 0 {
-			text += sprint(wordsBatchParams, cli.Inline(string(p.Params.Canonical())))
+			text += fmt.Sprintf("  params: %s\n", cli.Inline(string(p.Params.Canonical())))
 		}
 		if p.Reason != "" {
-			text += sprint(wordsBatchReason, cli.Inline(p.Reason))
+			text += fmt.Sprintf("  reason of the requester: %s\n", cli.Quoted(p.Reason))
 		}
-		text += lostText(it.shown.request, now)
+		own, others := it.shown.ownFacts()
+		text += lostText(own, v.now)
+		if len(others) > 0 {
+			text += fmt.Sprintf("  on the screen of the request: %s of other operations\n", moreFacts(len(others)))
+		}
 	}
 	return text
 }
@@ -194,7 +218,7 @@ func (r *review) failed(it *item, err error) error {
 	if errors.Is(err, context.Canceled) || it.exit == api.ExitUnreachable {
 		return err
 	}
-	r.message += sprint(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
+	r.message += fmt.Sprintf(wordsReviewOutcome, it.name(), strings.TrimSuffix(cli.Why("opsign review", err), "\n"))
 	return nil
 }
 
@@ -203,7 +227,7 @@ func refusalLine(err error) string {
 	if !errors.As(err, &refusal) {
 		return cli.Inline(err.Error())
 	}
-	return sprint(wordsRefusedAs, cli.Inline(string(refusal.Code)), cli.Inline(refusal.Detail))
+	return fmt.Sprintf("%s: %s", cli.Inline(string(refusal.Code)), cli.Inline(refusal.Detail))
 }
 
 // reviewed is one line of a summary as JSON.
@@ -223,11 +247,11 @@ func (r *review) summary(err error) error {
 	worst := api.ExitDone
 	for _, it := range r.items {
 		if it.outcome == "" {
-			it.outcome = wordsOutLeft
+			it.outcome = "not decided"
 			if it.marked {
-				it.outcome = wordsOutMarked
+				it.outcome = "marked, not signed"
 			} else if it.decision == skipped {
-				it.outcome = wordsOutSkipped
+				it.outcome = "skipped"
 			}
 		}
 		if slices.Index(severity, it.exit) > slices.Index(severity, worst) {

@@ -93,3 +93,57 @@ func TestReviewNamesWhatIsAskedOfACommand(t *testing.T) {
 	it.shown.request.Op = "guest.destroy"
 	require.Equal(t, "j2.1", it.name())
 }
+
+// What cannot be undone is signed once the operator typed the name of its target, and
+// not with another name or none.
+func TestReviewAsksForTheName(t *testing.T) {
+	b := payload(t, func(*op.Payload) {})
+	it := &item{id: "j1.1", shown: questionOf(t, b), read: true}
+	for typing, want := range map[string]bool{"web-1\n": true, " web-1 \n": true, "web-2\n": false, "\n": false, "yes\n": false,
+		"guest/web-1\n": false} {
+		s, person := onScreen(t, 24, 80)
+		r := reviewOn(s)
+		typed(t, person, typing)
+		ok, err := r.named(it)
+		require.NoError(t, err)
+		require.Equal(t, want, ok, "%q", typing)
+		require.Equal(t, want, r.message == "", r.message)
+		s.close()
+	}
+	it.shown.request.Facts = []op.Fact{{Name: "destroy", Text: "can be undone until 2026-01-06T03:04:05Z"}}
+	ok, err := (&review{}).named(it)
+	require.NoError(t, err)
+	require.True(t, ok, "nothing is asked")
+}
+
+// The details are shown from their first line on, and turned away again; ? comes back to
+// the part that was shown.
+func TestReviewTurnsDetails(t *testing.T) {
+	b := payload(t, func(*op.Payload) {})
+	s, person := onScreen(t, 12, 80)
+	defer s.close()
+	r := reviewOn(s)
+	it := &item{id: "j1.1", shown: questionOf(t, b)}
+	r.items = []*item{it}
+	pages := r.pager(r.heading(it), r.textOf(it), r.keysOf(it))
+	pages.draw("")
+	require.True(t, pages.seen)
+	r.turnDetails(it, pages)
+	typed(t, person, "x")
+	_, err := pages.key(&r.message)
+	require.NoError(t, err)
+	shown := shownOn(t, person, "more: space")
+	require.Contains(t, shown, "  d: 6 more facts (params; gate; incarnation; state; valid; nonce)")
+	require.Contains(t, shown, "what the signature binds:\r\n    op  ")
+	top := pages.top
+	require.Positive(t, top)
+	helped := make(chan error, 1)
+	go func() { helped <- r.help() }()
+	require.Contains(t, shownOn(t, person, "any key: back"), "Each screen is one request")
+	typed(t, person, "x")
+	require.NoError(t, <-helped)
+	pages.again(0)
+	require.Equal(t, top, pages.top)
+	r.turnDetails(it, pages)
+	require.Zero(t, pages.top)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,18 +21,18 @@ func rotationText(p op.Payload, facts []op.Fact) string {
 	}
 	text := ""
 	for _, line := range p.Params.Lines("add") {
-		text += sprint(wordsAdds, addedKey(line))
+		text += fmt.Sprintf("    adds %s\n", addedKey(line))
 	}
 	for _, key := range p.Params.Lines("remove") {
 		owners := listedAs(key, facts)
 		for _, owner := range owners {
-			text += sprint(wordsRemoves, cli.Inline(owner))
+			text += fmt.Sprintf("    removes %s\n", cli.Inline(owner))
 		}
 		if len(owners) == 0 {
-			text += sprint(wordsRemovesUnknown, cli.Inline(key))
+			text += fmt.Sprintf("    removes %s (the gate does not say who has it)\n", cli.Inline(key))
 		}
 	}
-	return text + sprint(wordsMakesEpoch, p.Params.Int("epoch"))
+	return text + fmt.Sprintf("    makes epoch %d of the list of signers\n", p.Params.Int("epoch"))
 }
 
 // addedKey describes a line that is to be added as a gate would read it, and
@@ -39,23 +40,23 @@ func rotationText(p op.Payload, facts []op.Fact) string {
 func addedKey(line string) string {
 	trust, err := authz.LoadTrust([]byte(line))
 	if err != nil || len(trust.Signers()) != 1 {
-		return sprint(wordsUnreadable, cli.Inline(line))
+		return fmt.Sprintf("a line that cannot be read: %s", cli.Inline(line))
 	}
 	l := trust.Signers()[0]
-	about := []string{wordsSecurityKey}
+	about := []string{"security key"}
 	switch {
 	case l.CA:
-		about[0] = wordsAuthority
+		about[0] = "certificate authority"
 	case l.Software:
-		about[0] = wordsSoftwareKey
+		about[0] = "software key"
 	}
 	if !l.ValidAfter.IsZero() {
-		about = append(about, sprint(wordsFrom, l.ValidAfter.UTC().Format(time.RFC3339)))
+		about = append(about, fmt.Sprintf("from %s", l.ValidAfter.UTC().Format(time.RFC3339)))
 	}
 	if !l.ValidBefore.IsZero() {
-		about = append(about, sprint(wordsUntil, l.ValidBefore.UTC().Format(time.RFC3339)))
+		about = append(about, fmt.Sprintf("until %s", l.ValidBefore.UTC().Format(time.RFC3339)))
 	}
-	return sprint(wordsKeyIs, cli.Inline(strings.TrimSuffix(l.String(), " cert-authority")), strings.Join(about, ", "))
+	return fmt.Sprintf("%s (%s)", cli.Inline(strings.TrimSuffix(l.String(), " cert-authority")), strings.Join(about, ", "))
 }
 
 // listedAs finds in the facts of a rotation the lines that list a key now:
@@ -64,7 +65,8 @@ func listedAs(key string, facts []op.Fact) (out []string) {
 	for _, f := range facts {
 		who, rest, ok := strings.Cut(f.Text, " "+key)
 		// Nothing of it, or what goes on with a word of its own.
-		if whole := rest == "" || strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " "); f.Name != "key" || !ok || !whole {
+		if whole := rest == "" || strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, " "); f.Name != "key" || !ok ||
+			!whole {
 			continue
 		}
 		if line := who + " " + key; !slices.Contains(out, line) {

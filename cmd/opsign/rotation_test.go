@@ -34,10 +34,10 @@ func TestARotationSaysWhoComesAndGoes(t *testing.T) {
 		"    adds a line that cannot be read: \"not a line\\x20\\x20of it\"\n" +
 		"    removes bob@example.com operational SHA256:bob\n" +
 		"    removes bob@example.com manager SHA256:bob\n" +
-		"    removes SHA256:no (the gate does not say whose it is)\n" +
+		"    removes SHA256:no (the gate does not say who has it)\n" +
 		"    makes epoch 2 of the list of signers\n"
-	require.Contains(t, q.text(time.Time{}), want)
-	batch := batchText([]*item{{id: "j1.1", shown: q}}, time.Time{})
+	require.Contains(t, q.text(view{now: time.Time{}}), want)
+	batch := batchText([]*item{{id: "j1.1", shown: q}}, view{})
 	require.Contains(t, batch, want)
 	require.NotContains(t, batch, "params")
 	require.Empty(t, rotationText(op.Payload{Op: "guest.destroy"}, r.Facts))

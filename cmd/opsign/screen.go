@@ -7,7 +7,10 @@ import (
 	"strings"
 	"syscall"
 
+	"gated/internal/cli"
+
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // escapeTime is how long the rest of an escape sequence may take, in
@@ -19,27 +22,32 @@ const escapeTime = 50
 type screen struct {
 	tty    *os.File
 	plain  bool           // no control sequences: the terminal knows none
-	before *unix.Termios  // as it was found
+	before *term.State    // as it was found
 	stop   chan struct{}  // ends the watch for signals
 	caught chan os.Signal // what ends the program
 }
 
 // openScreen takes the terminal in a file and watches for signals, so that it is
 // left as it was found. Whoever calls it closes the screen.
-func openScreen(tty *os.File, term string) (*screen, error) {
-	before, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+func openScreen(tty *os.File, kind string) (*screen, error) {
+	before, err := term.GetState(int(tty.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	s := &screen{tty: tty, plain: term == "" || term == "dumb", before: before}
+	s := &screen{tty: tty, plain: kind == "" || kind == "dumb", before: before}
 	return s, s.take()
 }
 
-// take makes keys come one by one. Output and the keys that interrupt stay as
-// they are; there is no suspending, which would leave the shell a terminal that
-// does not show what is typed.
+// take makes keys come one by one. Output and the keys that interrupt stay as they
+// are, which term.MakeRaw would not leave: Ctrl-C ends a wait for the gate, too. There
+// is no suspending, which would leave the shell a terminal that does not show what is
+// typed.
 func (s *screen) take() error {
-	raw := *s.before
+	now, err := unix.IoctlGetTermios(int(s.tty.Fd()), unix.TCGETS)
+	if err != nil {
+		return err
+	}
+	raw := *now
 	raw.Lflag = raw.Lflag&^(unix.ICANON|unix.ECHO) | unix.ISIG
 	raw.Iflag |= unix.ICRNL
 	raw.Oflag |= unix.OPOST | unix.ONLCR
@@ -59,8 +67,7 @@ func (s *screen) take() error {
 		case <-stop:
 		}
 	}(s.caught, s.stop)
-	err := unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, &raw)
-	if err != nil {
+	if err = unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, &raw); err != nil {
 		s.give()
 	}
 	return err
@@ -73,7 +80,7 @@ func (s *screen) give() {
 	close(s.stop)
 }
 
-func (s *screen) restore() { _ = unix.IoctlSetTermios(int(s.tty.Fd()), unix.TCSETS, s.before) }
+func (s *screen) restore() { _ = term.Restore(int(s.tty.Fd()), s.before) }
 
 // close leaves the terminal as it was found, on a line of its own.
 func (s *screen) close() {
@@ -104,10 +111,11 @@ func (s *screen) ask(question string) (line string, err error) {
 	return line, err
 }
 
-func (s *screen) write(text string) { _, _ = s.tty.WriteString(text) } // a terminal that is gone shows when a key is read
+// write drops errors: a terminal that is gone shows when a key is read.
+func (s *screen) write(text string) { _, _ = s.tty.WriteString(text) }
 
 // size returns the rows and columns of the terminal.
-func (s *screen) size() (rows, cols int) { return sizeOf(s.tty) }
+func (s *screen) size() (rows, cols int) { return cli.Size(s.tty) }
 
 // forget drops what was typed before: keys that were meant for another screen
 // must not decide on this one.

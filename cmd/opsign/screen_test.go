@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/cli"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -33,7 +35,9 @@ func typed(t *testing.T, person *os.File, text string) {
 
 func TestTheTerminalIsLeftAsItWas(t *testing.T) {
 	s, person := onScreen(t, 24, 80)
-	before := *s.before
+	s.give()
+	before := modes(t, s)
+	require.NoError(t, s.take())
 	require.NotZero(t, before.Lflag&unix.ICANON)
 	require.Zero(t, modes(t, s).Lflag&(unix.ICANON|unix.ECHO))
 	require.NotZero(t, modes(t, s).Lflag&unix.ISIG, "it can be interrupted")
@@ -117,7 +121,7 @@ func TestATerminalThatIsTooSmallShowsNothing(t *testing.T) {
 		}
 		require.Equal(t, rows >= 3, p.seen, "%d rows", rows)
 		if rows == 3 {
-			require.Contains(t, shownOn(t, person, "three"), "head, lines 1 to 1 of 3\r\none\r\n"+strings.TrimSpace(wordsReviewMore))
+			require.Contains(t, shownOn(t, person, "three"), "one\r\nhead, lines 1 to 1 of 3\r\n"+strings.TrimSpace(wordsReviewMore))
 		}
 		s.close()
 	}
@@ -163,18 +167,18 @@ func TestSizeOfATerminal(t *testing.T) {
 }
 
 func TestWrapped(t *testing.T) {
-	require.Equal(t, []string{"abcdefghij", contMark + "kl", "m"}, wrapped("abcdefghijkl\nm\n", 10))
-	require.Equal(t, []string{"the quick ", contMark + "fox"}, wrapped("the quick fox", 11), "after a space")
-	require.Equal(t, []string{"字字", contMark + "字"}, wrapped("字字字", 5), "two columns each")
-	require.Equal(t, []string{""}, wrapped("", 10))
-	require.Equal(t, []string{`"\x1b[2J"`}, wrapped("\x1b[2J", 20))
+	require.Equal(t, []string{"abcdefghij", cli.Cont + "kl", "m"}, cli.Wrapped("abcdefghijkl\nm\n", 10))
+	require.Equal(t, []string{"the quick ", cli.Cont + "fox"}, cli.Wrapped("the quick fox", 11), "after a space")
+	require.Equal(t, []string{"字字", cli.Cont + "字"}, cli.Wrapped("字字字", 5), "two columns each")
+	require.Equal(t, []string{""}, cli.Wrapped("", 10))
+	require.Equal(t, []string{`"\x1b[2J"`}, cli.Wrapped("\x1b[2J", 20))
 
 	// Nothing is lost, no line is too long, and what goes on says so.
 	text := strings.Repeat("reason with words, ", 60)
-	lines := wrapped(text, 79)
+	lines := cli.Wrapped(text, 79)
 	whole := lines[0]
 	for _, l := range lines[1:] {
-		rest, ok := strings.CutPrefix(l, contMark)
+		rest, ok := strings.CutPrefix(l, cli.Cont)
 		require.True(t, ok)
 		whole += rest
 	}

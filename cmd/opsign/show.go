@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +14,19 @@ import (
 )
 
 func (t *tool) showCommand() *cobra.Command {
-	var raw bool
-	c := t.command("show", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	var raw, details bool
+	c := t.Command(cli.Words{
+		Use:   "show ID",
+		Short: "Show what a signature of a request would approve, and what would be lost",
+		Long: `Begins with the operation, its target and whether it can be undone. --details adds the ids, hashes and times that the
+signature binds. --payload writes the exact bytes to sign, for OpenSSH:
+
+  opsign show j12.1 --payload > op.json
+  ssh-keygen -Y sign -n operational@gated -f ~/.ssh/id_ed25519 op.json
+  opsign submit op.json --sig op.json.sig`,
+		Example: "  opsign show j12.1\n" +
+			"  opsign show j12.1 --details",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		cl, err := t.Client()
 		if err != nil {
 			return err
@@ -29,57 +42,151 @@ func (t *tool) showCommand() *cobra.Command {
 		case t.JSON:
 			return t.Emit(q.request)
 		}
-		t.Print("%s", told(q.text(t.now()), t.Stdout))
+		t.Print("%s", t.painted(q.text(t.view(details)), t.Stdout))
 		return nil
 	})
 	c.ValidArgsFunction = t.completeRequest
-	c.Flags().BoolVar(&raw, "payload", false, flagPayload)
+	c.Flags().BoolVar(&raw, "payload", false, "write the exact bytes to sign, and nothing else")
+	c.Flags().BoolVar(&details, "details", false, flagDetails)
 	return c
 }
 
-// text shows a request for people: first what would be signed, from the bytes,
-// then what the gate says beside it. now is this machine's clock.
-func (q question) text(now time.Time) string {
+const flagDetails = "also show the ids, hashes and times that the signature binds"
+
+// view is how a request is shown.
+type view struct {
+	now     time.Time // of this machine's clock
+	dash    string    // stands between the parts of a headline
+	details bool      // also what is signed beside the wish, and facts about other operations
+	more    string    // how an operator gets the details; "": opsign show ID --details
+}
+
+func (t *tool) view(details bool) view {
+	return view{now: t.now(), dash: cli.Dash(t.Getenv), details: details}
+}
+
+// text shows a request for people: what the bytes to sign would do and whether
+// that can be undone, what would be lost, who asks and why, and what is missing.
+// What the details have is counted where they are not shown.
+func (q question) text(v view) string {
 	r := q.request
-	text := sprint(wordsRequest, cli.Inline(r.ID), cli.Inline(string(r.State)), cli.Inline(strings.Join(r.RequestedBy, ", "))) +
-		sinceText(r, now) + wordsSigned + cli.Columns(payloadRows(q.payload)[:wishRows]...) + rotationText(q.payload, r.Facts) + lostText(r, now)
-	if r.Why != "" {
-		text += sprint(wordsWhy, cli.Inline(r.Why))
+	text := q.headline(v.dash) + "\n" +
+		fmt.Sprintf("  request %s: %s, %s\n", cli.Inline(r.ID), cli.Inline(q.payload.Op), cli.Inline(string(r.State)))
+	if len(q.payload.Params) > 0 && q.payload.Op != op.Rotate {
+		text += cli.Columns("    " + cli.Row("params", string(q.payload.Params.Canonical())))
 	}
+	own, others := q.ownFacts()
+	text += rotationText(q.payload, r.Facts) + lostText(own, v.now) + q.askedText(v.now)
 	if r.Detail != "" {
-		text += sprint(wordsDetail, cli.Inline(r.Detail))
+		text += fmt.Sprintf("  outcome: %s\n", cli.Inline(r.Detail))
 	}
-	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, now)) {
+	for line := range strings.Lines(cli.Signed(r) + cli.Needed(r) + cli.Delays(r, v.now)) {
 		text += "  " + line
 	}
-	return text + wordsSignedToo + cli.Columns(payloadRows(q.payload)[wishRows:]...)
+	return text + leftText(r, v.now) + q.detailsText(v, others)
 }
 
-// sinceText says since when a request waits and how long its payload still
-// counts. It is empty of one that has ended.
-func sinceText(r api.Request, now time.Time) string {
-	if !r.State.Open() || r.CreatedAt.IsZero() {
-		return ""
+// ownFacts parts the facts of a request in those that are about its operation,
+// and those that are about others alone.
+func (q question) ownFacts() (own api.Request, others []op.Fact) {
+	own = q.request
+	own.Facts = nil
+	for _, f := range q.request.Facts {
+		switch {
+		case q.aboutOthers(f):
+			others = append(others, f)
+		case len(operations(f)) == 0 || f.Text != q.undo(): // which the headline says
+			own.Facts = append(own.Facts, f)
+		}
 	}
-	text := sprint(wordsSince, cli.Moment(r.CreatedAt), cli.Span(now.Sub(r.CreatedAt)))
-	if left := r.ExpiresAt.Sub(now); left > 0 {
-		return text + sprint(wordsLeft, cli.Span(left))
-	}
-	return text + wordsNoneLeft
+	return own, others
 }
+
+// askedText says who asks, since when, and why. The reason is the requester's own
+// words and stands in quotes.
+func (q question) askedText(now time.Time) string {
+	r := q.request
+	text := "  asked by " + cli.Inline(strings.Join(r.RequestedBy, ", "))
+	if r.State.Open() && !r.CreatedAt.IsZero() {
+		text += fmt.Sprintf(" since %s (%s)", cli.Moment(r.CreatedAt), cli.Span(now.Sub(r.CreatedAt)))
+	}
+	reason := "none given"
+	if q.payload.Reason != "" {
+		reason = cli.Quoted(q.payload.Reason)
+	}
+	text += "\n  reason of the requester: " + reason + "\n"
+	if r.Why != "" {
+		text += fmt.Sprintf("  why it waits: %s\n", cli.Inline(r.Why))
+	}
+	return text
+}
+
+// leftText says how long a signature counts. It is empty of a request that has
+// ended.
+func leftText(r api.Request, now time.Time) string {
+	left := r.ExpiresAt.Sub(now)
+	switch {
+	case !r.State.Open() || r.ExpiresAt.IsZero():
+		return ""
+	case left > 0:
+		return fmt.Sprintf("  a signature now counts for %s more\n", cli.Span(left))
+	}
+	return "  its payload is over, and the gate will issue it anew\n"
+}
+
+// detailsText shows every member of the payload whole, and the facts about other
+// operations; or how many of them are not shown yet, which, and how to see them.
+func (q question) detailsText(v view, others []op.Fact) string {
+	if v.details {
+		text := wordsSigned + payloadText(q.payload)
+		if len(others) > 0 {
+			text += "  of other operations on this target:\n" + cli.Facts("    ", others)
+		}
+		return text
+	}
+	var names []string
+	for _, f := range slices.Concat(q.behind(), others) {
+		names = append(names, cli.Inline(f.Name))
+	}
+	more := v.more
+	if more == "" {
+		more = "opsign show " + cli.Inline(q.request.ID) + " --details"
+	}
+	return fmt.Sprintf("  %s: %s (%s)\n", more, moreFacts(len(names)), strings.Join(names, "; "))
+}
+
+func moreFacts(n int) string {
+	if n == 1 {
+		return "1 more fact"
+	}
+	return fmt.Sprintf("%d more facts", n)
+}
+
+// behind are the members of a payload that are shown as details alone.
+func (q question) behind() (out []op.Fact) {
+	for _, f := range payloadFacts(q.payload) {
+		switch f.Name {
+		case "op", "target", "host", "reason":
+			continue
+		case "params":
+			if len(q.payload.Params) > 0 && q.payload.Op != op.Rotate {
+				continue
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+const wordsSigned = "  what the signature binds:\n"
 
 // payloadText shows every member of a payload whole.
-func payloadText(p op.Payload) string { return cli.Columns(payloadRows(p)...) }
-
-// wishRows is how many of payloadRows say what is to happen; the others say to
-// what exactly, and when.
-const wishRows = 5
-
-func payloadRows(p op.Payload) (rows []string) {
+func payloadText(p op.Payload) string {
+	var rows []string
 	for _, f := range payloadFacts(p) {
 		rows = append(rows, "    "+cli.Row(f.Name, f.Text))
 	}
-	return rows
+	return cli.Columns(rows...)
 }
 
 // payloadFacts are the members of a payload, each with its name.

@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"gated/internal/cli"
 	"gated/internal/op"
@@ -21,14 +26,22 @@ func (t *tool) signCommand() *cobra.Command {
 	var k keyFlags
 	var o offline
 	var given cli.Pairs
-	c := t.command("sign", cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "sign OP NAME [-p NAME=VALUE]... --host H --gate ID --incarnation I --state S -o FILE",
+		Short: "Make and sign an approval without a daemon",
+		Long: `Writes FILE and FILE.sig. Carry them to a machine where opsign submit FILE --sig FILE.sig reaches the gate.
+Host, gate, incarnation and state are what gated status and gated guests NAME print. A target that does not exist yet
+has an empty incarnation: --incarnation "". For -p see gated ops.`,
+		Example: `  opsign sign guest.destroy web-1 --host pve1 --gate 0123456789abcdef0123456789abcdef \
+    --incarnation 6f1c:77:1 --state sha256:... -o op.json`,
+	}, cobra.ExactArgs(2), func(c *cobra.Command, args []string) error {
 		for _, name := range []string{"host", "gate", "incarnation", "state", "output"} {
 			if !c.Flags().Changed(name) {
 				return cli.Usage(missingFlag(name))
 			}
 		}
 		if o.expires < time.Second {
-			return cli.Usage(wordsExpiresShort)
+			return cli.Usage("--expires is less than a second")
 		}
 		if err := t.check(k); err != nil {
 			return err
@@ -38,13 +51,13 @@ func (t *tool) signCommand() *cobra.Command {
 	c.ValidArgsFunction = completeOpName
 	cli.ParamFlag(c, &given, nil)
 	t.keyFlags(c, &k)
-	c.Flags().StringVar(&o.host, "host", "", flagHost)
-	c.Flags().StringVar(&o.gate, "gate", "", flagGate)
-	c.Flags().StringVar(&o.incarnation, "incarnation", "", flagIncarnation)
-	c.Flags().StringVar(&o.state, "state", "", flagState)
-	c.Flags().DurationVar(&o.expires, "expires", 15*time.Minute, flagExpires)
-	c.Flags().StringVar(&o.reason, "reason", "", flagReason)
-	c.Flags().StringVarP(&o.out, "output", "o", "", flagOutput)
+	c.Flags().StringVar(&o.host, "host", "", "the gate's host `NAME`")
+	c.Flags().StringVar(&o.gate, "gate", "", "the gate's `ID`")
+	c.Flags().StringVar(&o.incarnation, "incarnation", "", "the target's `INCARNATION`")
+	c.Flags().StringVar(&o.state, "state", "", "the target's `FINGERPRINT`, sha256:...")
+	c.Flags().DurationVar(&o.expires, "expires", 15*time.Minute, "how long the approval is valid")
+	c.Flags().StringVar(&o.reason, "reason", "", "why, for the log")
+	c.Flags().StringVarP(&o.out, "output", "o", "", "the `FILE` to write; the signature goes to FILE.sig")
 	return c
 }
 
@@ -83,7 +96,7 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	if err != nil {
 		return err
 	}
-	t.Say("%s", told(wordsSigned+payloadText(p), t.Stderr))
+	t.Say("%s", cli.Told(wordsSigned+payloadText(p), t.Stderr))
 	armor, err := signer.Sign(ctx, role, b)
 	if err != nil {
 		return err
@@ -91,13 +104,13 @@ func (t *tool) sign(ctx context.Context, args []string, given cli.Pairs, o offli
 	if err := writePair(o.out, b, o.out+".sig", []byte(armor)); err != nil {
 		return err
 	}
-	t.Say(wordsSignedAs, role, op.Shown(signer.Fingerprint()), cli.Moment(p.ExpiresAt))
+	t.Say("signed as %s with %s, valid until %s\n", role, op.Shown(signer.Fingerprint()), cli.Moment(p.ExpiresAt))
 	if t.JSON {
 		return t.Emit(signedFiles{Payload: o.out, Signature: o.out + ".sig", SHA256: op.SHA256(b), Role: role,
 			Fingerprint: signer.Fingerprint(), ExpiresAt: p.ExpiresAt})
 	}
-	t.Print(wordsWritten, op.Shown(o.out), op.Shown(o.out))
-	t.Say(wordsHandIn, op.Shown(o.out), op.Shown(o.out))
+	t.Print("wrote %s and %s.sig\n", op.Shown(o.out), op.Shown(o.out))
+	t.Say("to hand it in: opsign submit %s --sig %s.sig\n", op.Shown(o.out), op.Shown(o.out))
 	return nil
 }
 
@@ -109,4 +122,98 @@ func offlineRoles(spec op.Spec, given op.Role) []op.Role {
 		return append(slices.Clone(spec.Roles), given)
 	}
 	return spec.Roles
+}
+
+func missingFlag(name string) string { return "--" + name + " is needed" }
+
+// ask reads OP NAME and parameters, and checks them against the catalogue: there
+// may be no gate to do so. The name may be written with its kind, as gated
+// prints it.
+func ask(name, target string, given cli.Pairs) (op.Spec, op.Ask, error) {
+	spec, err := op.Lookup(name)
+	if err != nil {
+		return spec, op.Ask{}, err
+	}
+	to, err := cli.Target(spec.Kind, target)
+	if err != nil {
+		return spec, op.Ask{}, err
+	}
+	p, err := spec.ParseArgs(given)
+	if err != nil {
+		return spec, op.Ask{}, err
+	}
+	return spec, op.Ask{Op: name, Target: to, Params: p}, spec.Check(to, p)
+}
+
+// free refuses, as a Conflict, paths where something is already.
+func free(paths ...string) error {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			return fileThere(path)
+		}
+	}
+	return nil
+}
+
+// writePair writes two new files that belong together, readable by their owner
+// alone: each appears whole or not at all, and neither is left behind without
+// the other. It never writes over a file.
+func writePair(path string, content []byte, beside string, more []byte) error {
+	first, err := prepare(path, content)
+	if err != nil {
+		return err
+	}
+	defer first.discard()
+	second, err := prepare(beside, more)
+	if err != nil {
+		return err
+	}
+	defer second.discard()
+	if err := first.publish(); err != nil {
+		return err
+	}
+	if err := second.publish(); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// draft is a file on its way: written and on disk, under a name of its own.
+type draft struct{ temporary, path string }
+
+// prepare writes a draft in the directory where the file will be. A directory
+// that cannot be written is a usage error.
+func prepare(path string, content []byte) (draft, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
+	if err != nil {
+		return draft{}, cli.Usage(err.Error())
+	}
+	d := draft{f.Name(), path}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		d.discard()
+		return draft{}, err
+	}
+	return d, nil
+}
+
+// publish gives the draft its name, unless that is taken. Where a file system
+// cannot rename so (EINVAL, renameat2(2)), it has hard links.
+func (d draft) publish() error {
+	err := unix.Renameat2(unix.AT_FDCWD, d.temporary, unix.AT_FDCWD, d.path, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		err = os.Link(d.temporary, d.path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fileThere(d.path)
+	}
+	return err
+}
+
+// discard removes what publish did not move.
+func (d draft) discard() { _ = os.Remove(d.temporary) }
+
+func fileThere(path string) error {
+	return op.Refuse(op.Conflict, "%s exists, and nothing is written over it", path).
+		WithHint("name a new file with -o, or remove the old one and its .sig")
 }

@@ -12,16 +12,22 @@ import (
 // longest signature that a gate takes has less.
 const maxSignatureFile = 64 << 10
 
+const flagSig = "the `FILE` with the armored signature"
+
 func (t *tool) submitCommand() *cobra.Command {
 	var files []string
 	var noWait bool
-	c := t.command("submit", cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:     "submit PAYLOAD --sig FILE...",
+		Short:   "Hand in what was signed elsewhere, with ssh-keygen or opsign sign",
+		Example: "  opsign submit op.json --sig op.json.sig",
+	}, cobra.ExactArgs(1), func(c *cobra.Command, args []string) error {
 		payload, err := cli.ReadFile(args[0], op.MaxPayload)
 		if err != nil {
 			return err
 		}
 		if len(files) == 0 {
-			return cli.Usage(wordsNoSig)
+			return cli.Usage("say with --sig which file has the signature")
 		}
 		var signatures []string
 		for _, f := range files {
@@ -62,7 +68,8 @@ func (t *tool) submit(c *cobra.Command, payload []byte, signatures []string, wai
 	// its log.
 	r, err := cl.SubmitSigned(c.Context(), envelope)
 	if err != nil {
-		return cli.Unanswered(err, "", wordsMaybeTaken)
+		return cli.Unanswered(err, "",
+			"it was handed in; whether it counted is not known: opsign list --all and gated jobs say")
 	}
 	return t.outcome(c.Context(), cl, r, wait)
 }

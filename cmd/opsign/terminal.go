@@ -2,14 +2,17 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"gated/internal/cli"
+	"gated/internal/op"
 )
 
 // maxLine is the longest line that is read from a terminal, in bytes.
@@ -24,26 +27,31 @@ func (t *tool) passphrase(path string) func() ([]byte, error) {
 			return nil, nobodyToAsk(path)
 		}
 		defer func() { _ = tty.Close() }() // what was asked was answered
-		return readHidden(tty, sprint(wordsPassphrase, cli.Inline(path)))
+		return readHidden(tty, fmt.Sprintf("Passphrase of %s: ", cli.Inline(path)))
 	}
 }
 
-// readHidden asks for a line that is not shown, and drops what was typed before.
+// readHidden asks for a line that is not shown, and drops what was typed before, which
+// term.ReadPassword would take for an answer.
 // The terminal shows what is typed again afterwards, also when a signal ends the
 // program.
 func readHidden(tty *os.File, question string) ([]byte, error) {
 	fd := int(tty.Fd())
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	before, err := term.GetState(fd)
 	if err != nil {
 		return nil, err
 	}
-	hidden := *before
+	now, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	hidden := *now
 	hidden.Lflag = hidden.Lflag&^unix.ECHO | unix.ICANON | unix.ISIG
 	hidden.Iflag |= unix.ICRNL
 	if err := unix.IoctlSetTermios(fd, unix.TCSETSF, &hidden); err != nil {
 		return nil, err
 	}
-	restore := func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }
+	restore := func() { _ = term.Restore(fd, before) }
 	defer restore()
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
@@ -88,4 +96,11 @@ func readLine(f *os.File) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+var errLongLine = errors.New("the line is too long")
+
+func nobodyToAsk(path string) error {
+	return op.Refuse(op.NotAllowed, "%s needs a passphrase and there is no terminal to ask on", path).
+		WithHint("load it with ssh-add and use --agent")
 }

@@ -18,9 +18,15 @@ type verified struct {
 
 func (t *tool) verifyCommand() *cobra.Command {
 	var sig, signers string
-	c := t.command("verify", cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+	c := t.Command(cli.Words{
+		Use:   "verify PAYLOAD --sig FILE --allowed-signers FILE",
+		Short: "Verify a signature without a daemon",
+		Long: "Prints who signed as what, with which key. The key has to be valid now; whether the payload still " +
+			"is, a gate says.",
+		Example: "  opsign verify op.json --sig op.json.sig --allowed-signers allowed_signers",
+	}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
 		if sig == "" || signers == "" {
-			return cli.Usage(wordsVerifyNeeds)
+			return cli.Usage("both --sig and --allowed-signers are needed")
 		}
 		payload, err := cli.ReadFile(args[0], op.MaxPayload)
 		if err != nil {
@@ -45,12 +51,13 @@ func (t *tool) verifyCommand() *cobra.Command {
 		if t.JSON {
 			return t.Emit(verified{who.Principal, who.Role, who.Key, who.KeyType})
 		}
-		t.Print(wordsGood, op.Shown(string(who.Role)), cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
+		t.Print("good %s signature by %s with %s %s\n",
+			op.Shown(string(who.Role)), cli.Person(who.Principal), op.Shown(who.KeyType), op.Shown(who.Key))
 		return nil
 	})
 	c.ValidArgsFunction = nil // files
 	c.Flags().StringVar(&sig, "sig", "", flagSig)
-	c.Flags().StringVar(&signers, "allowed-signers", "", flagSigners)
+	c.Flags().StringVar(&signers, "allowed-signers", "", "the allowed_signers `FILE`")
 	_ = c.MarkFlagFilename("sig", "sig")      // the flags were
 	_ = c.MarkFlagFilename("allowed-signers") // just added
 	return c

@@ -45,8 +45,9 @@ func (t *Tool) Fail(path string, err error) int {
 	case errors.As(err, &silent):
 		return silent.CommandExit()
 	case errors.Is(err, context.Canceled):
-		t.Say("%s\n", wordsInterrupted)
-		t.emitFailure(failure{problem{Code: op.Cancelled, Detail: wordsInterrupted}})
+		const interrupted = "interrupted"
+		t.Say("%s\n", interrupted)
+		t.emitFailure(failure{problem{Code: op.Cancelled, Detail: interrupted}})
 		return api.ExitRefused
 	}
 	t.Say("%s", explain(path, err))
@@ -65,4 +66,22 @@ func (t *Tool) emitFailure(f failure) {
 	if err := t.Emit(f); err != nil {
 		t.Say("%v\n", err)
 	}
+}
+
+// WhyEnded words how a step or a job of that state ended that did not succeed, as
+// Why does a refusal; job is the job's id. It is empty where nothing is known.
+func WhyEnded(state op.State, job string, e *api.Error) string {
+	if e == nil {
+		return ""
+	}
+	hint := e.Hint
+	if hint == "" {
+		hint = api.HintOfEnd(state, Inline(job), e.Code)
+	}
+	return explain("", &op.Refusal{Code: e.Code, Detail: e.Detail, Hint: hint})
+}
+
+// SayEnded says how a step or a job of that state ended that did not succeed.
+func (t *Tool) SayEnded(state op.State, job string, e *api.Error) {
+	t.Say("%s", WhyEnded(state, job, e))
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"gated/internal/op"
 )
 
 // ReadFile reads a file that the command line names. One that cannot be read is
@@ -41,4 +43,12 @@ func Create(path string, mode fs.FileMode) (*os.File, error) {
 		return nil, Usage(err.Error())
 	}
 	return f, nil
+}
+
+func fileExists(path string) error {
+	return op.Refuse(op.Conflict, "%s exists", path).WithHint("name a new file")
+}
+
+func fileTooLarge(path string, limit int64) error {
+	return op.Refuse(op.Oversized, "%s has more than %d bytes", path, limit)
 }

@@ -28,6 +28,18 @@ func Inline(s string) string {
 	return b.String()
 }
 
+// Quoted shows others' words as data: always between quotes, in one line. "" stays
+// empty.
+func Quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	if shown := Inline(s); shown != s {
+		return shown
+	}
+	return strconv.Quote(s)
+}
+
 // Person returns the name of somebody who signs, or may, as it may stand inside
 // a line of ours: only ASCII, because letters of other scripts look like it.
 func Person(name string) string {
@@ -44,4 +56,21 @@ func People(names []string) string {
 		out[i] = Person(name)
 	}
 	return strings.Join(out, ", ")
+}
+
+// maxAsked is how many characters of parameters stand in a line of a list.
+const maxAsked = 60
+
+// Asked names a target with what is asked of it: its parameters as they are
+// signed, cut where they are long, and nothing where there are none. It is for a
+// line of a list (see Inline); what is signed is shown whole elsewhere.
+func Asked(target string, p op.Params) string {
+	if len(p) == 0 {
+		return Inline(target)
+	}
+	text := []rune(string(p.Canonical()))
+	if len(text) > maxAsked {
+		text = append(text[:maxAsked:maxAsked], []rune("...")...)
+	}
+	return Inline(target) + " " + Inline(string(text))
 }

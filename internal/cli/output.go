@@ -35,10 +35,13 @@ func (t *Tool) Table(rows ...string) error {
 	return err
 }
 
+// gap is how many spaces stand between columns.
+const gap = 2
+
 // Columns lays out rows (see Row), each of them a line.
 func Columns(rows ...string) string {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(&b, 0, 8, gap, ' ', 0)
 	for _, r := range rows {
 		_, _ = fmt.Fprintln(w, r) // a strings.Builder takes everything
 	}

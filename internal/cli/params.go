@@ -21,7 +21,7 @@ func (p *Pairs) Type() string { return "NAME=VALUE" }
 // Set refuses what has no "=", which is a usage error.
 func (p *Pairs) Set(s string) error {
 	if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
-		return errors.New(wordsNotPair)
+		return errors.New("not NAME=VALUE")
 	}
 	*p = append(*p, s)
 	return nil
@@ -30,7 +30,7 @@ func (p *Pairs) Set(s string) error {
 // ParamFlag adds -p with completion of the operation's parameter names. Of an
 // operation whose parameters its target names, named completes them, if not nil.
 func ParamFlag(c *cobra.Command, to *Pairs, named func(target string) ([]string, cobra.ShellCompDirective)) {
-	c.Flags().VarP(to, "param", "p", flagParam)
+	c.Flags().VarP(to, "param", "p", "a parameter of the operation; may be given again")
 	// It fails only for a flag that is not there.
 	_ = c.RegisterFlagCompletionFunc("param", completeParams(named))
 }

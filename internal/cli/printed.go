@@ -122,7 +122,7 @@ func Outputs(j api.Job) string {
 	text := ""
 	for _, s := range j.Steps {
 		if out := Printed("    ", s.Output); out != "" {
-			text += "  " + Inline(s.ID) + wordsPrinted + out
+			text += "  " + Inline(s.ID) + " printed:\n" + out
 		}
 	}
 	return text

@@ -58,7 +58,8 @@ func failureOf(err error) failure {
 		return failure{problem{Code: op.Unavailable, Detail: gone.Error(), Hint: asked.known}}
 	}
 	p := api.ProblemOf(err)
-	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage, Request: p.Request, State: p.State}}
+	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage,
+		Request: p.Request, State: p.State}}
 }
 
 // Why words an error that does not end the command of that path: a refusal, and
@@ -76,29 +77,29 @@ func explain(path string, err error) string {
 	var r *op.Refusal
 	switch {
 	case errors.As(err, &misused):
-		return fmt.Sprintf(wordsUsage, Lines(misused.Error()), path)
+		return fmt.Sprintf("usage: %s\n  hint: %s --help\n", Lines(misused.Error()), path)
 	case errors.As(err, &gone):
-		text := wordsUnreachable
+		text := "the daemon cannot be reached\n"
 		for _, a := range gone.Tried {
-			text += fmt.Sprintf(wordsTried, op.Shown(a.Path), Lines(a.Err.Error()))
+			text += fmt.Sprintf("  tried %s: %s\n", op.Shown(a.Path), Lines(a.Err.Error()))
 			if a.Hint != "" {
-				text += fmt.Sprintf(wordsHint, Lines(a.Hint))
+				text += fmt.Sprintf("  hint: %s\n", Lines(a.Hint))
 			}
 		}
 		var asked unanswered
 		if errors.As(err, &asked) {
-			text += fmt.Sprintf(wordsHint, Lines(asked.known))
+			text += fmt.Sprintf("  hint: %s\n", Lines(asked.known))
 		}
 		return text
 	case errors.As(err, &r):
-		text := fmt.Sprintf(wordsRefused, op.Shown(string(r.Code)), Lines(r.Detail))
+		text := fmt.Sprintf("%s: %s\n", op.Shown(string(r.Code)), Lines(r.Detail))
 		if hint := hintOf(r.Code, r.Hint); hint != "" {
-			text += fmt.Sprintf(wordsHint, Lines(hint))
+			text += fmt.Sprintf("  hint: %s\n", Lines(hint))
 		}
 		return text
 	default:
 		// It came about here, and no daemon has it in its log.
-		return fmt.Sprintf(wordsRefused, op.Internal, Lines(err.Error()))
+		return fmt.Sprintf("%s: %s\n", op.Internal, Lines(err.Error()))
 	}
 }
 

@@ -13,15 +13,24 @@ import (
 // clockSkew is how far the gate's clock and this one may be apart.
 const clockSkew = time.Minute
 
+// touchWords say what a security key attested, and touchNeeds what a demand asks
+// of it.
+var (
+	touchWords = map[op.Touch]string{op.TouchPresent: ", touched", op.TouchVerified: ", touched and verified"}
+	touchNeeds = map[op.Touch]string{op.TouchPresent: ", security key with a touch",
+		op.TouchVerified: ", security key with a touch and a PIN or fingerprint"}
+)
+
 // Signed says who signed a request and what their keys attested, a line each.
 func Signed(r api.Request) string {
 	text := ""
 	for _, s := range r.Signatures {
 		ca := ""
 		if s.CA != "" {
-			ca = fmt.Sprintf(wordsByCA, Inline(s.CA))
+			ca = fmt.Sprintf(", certified by %s", Inline(s.CA))
 		}
-		text += fmt.Sprintf(wordsSignedAs, Person(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
+		text += fmt.Sprintf("signed: %s as %s (%s%s)%s\n",
+			Person(s.Principal), Inline(string(s.Role)), Inline(s.Fingerprint), ca,
 			touchWords[s.Touch])
 	}
 	return text
@@ -38,23 +47,25 @@ func Needed(r api.Request) string {
 	text := ""
 	first := firstWay(r)
 	for _, d := range demanded(r) {
-		who := wordsNobodyCould
+		who := "no listed signer could"
 		if len(d.Could) > 0 {
 			who = People(d.Could)
 		}
 		switch {
 		case d.Way != first && len(d.Could) == 0: // another way that is open to nobody
 		case d.Way == first:
-			text += fmt.Sprintf(wordsNeeds, open(d), roleNames(d.Roles), who, asker(d))
+			text += fmt.Sprintf("needs %d more as %s: %s (%s)\n", open(d), roleNames(d.Roles), who, asker(d))
 		default:
-			text += fmt.Sprintf(wordsOrElse, Inline(d.Way), open(d), roleNames(d.Roles), who, asker(d))
+			text += fmt.Sprintf("or %s alone: %d more as %s: %s (%s)\n",
+				Inline(d.Way), open(d), roleNames(d.Roles), who, asker(d))
 		}
 	}
 	for _, owed := range r.Owed {
 		if key, role, ok := strings.Cut(owed, " "); ok {
-			text += fmt.Sprintf(wordsOwes, Inline(key), Inline(role), Inline(r.ID), Inline(role))
+			text += fmt.Sprintf("the new key %s still has to sign as %s (its holder: opsign approve %s --role %s --key FILE)\n",
+				Inline(key), Inline(role), Inline(r.ID), Inline(role))
 		} else {
-			text += fmt.Sprintf(wordsOwesUnknown, Inline(owed))
+			text += fmt.Sprintf("a new key still has to sign: %s\n", Inline(owed))
 		}
 	}
 	return text
@@ -66,12 +77,13 @@ func Needed(r api.Request) string {
 func Delays(r api.Request, now time.Time) string {
 	text := ""
 	if len(r.Windows) > 0 && (r.State == op.StatePending || r.State == op.StateAuthorized) {
-		text = fmt.Sprintf(wordsRunsOnly, windowNames(r.Windows))
+		text = fmt.Sprintf("runs only %s\n", windowNames(r.Windows))
 	}
 	switch {
 	case r.State == op.StatePending && r.CoolOff > 0:
 		cool := time.Duration(r.CoolOff) * time.Second
-		return fmt.Sprintf(wordsWillCool, Span(cool), Inline(r.ID)) + text
+		return fmt.Sprintf("after the last signature it cools off for %s; any operator can stop it by: opsign reject %s "+
+			"--reason TEXT\n", Span(cool), Inline(r.ID)) + text
 	case r.State == op.StatePending:
 		return text
 	case !Delayed(r, now):
@@ -80,11 +92,15 @@ func Delays(r api.Request, now time.Time) string {
 	at := Runs(r, now)
 	switch {
 	case at.IsZero():
-		return text + fmt.Sprintf(wordsNeverOpen, Inline(r.ID))
+		return text + fmt.Sprintf("authorized, and its windows have no time in common: it will not run; stop it by: "+
+			"opsign reject %s --reason TEXT\n", Inline(r.ID))
 	case at.After(r.ExpiresAt):
-		return text + fmt.Sprintf(wordsTooLate, Moment(r.ExpiresAt), Moment(at))
+		return text + fmt.Sprintf(
+			"what was signed expires at %s, before it could run at %s: reject it, and ask again later\n",
+			Moment(r.ExpiresAt), Moment(at))
 	}
-	return fmt.Sprintf(wordsRunsAt, stamp(at)) + text + fmt.Sprintf(wordsStop, Inline(r.ID))
+	return fmt.Sprintf("authorized; runs at %s\n", stamp(at)) + text + fmt.Sprintf(
+		"any operator can stop it until then by: opsign reject %s --reason TEXT\n", Inline(r.ID))
 }
 
 // Delayed reports whether a request is authorized and held back: it cools off,
@@ -130,26 +146,26 @@ func Runs(r api.Request, now time.Time) time.Time {
 func Waiting(r api.Request, now time.Time) string {
 	if Delayed(r, now) {
 		if at := Runs(r, now); len(r.Windows) > 0 && !at.IsZero() {
-			return fmt.Sprintf(wordsShortWindow, stamp(at))
+			return fmt.Sprintf("waits for its window at %s", stamp(at))
 		}
-		return fmt.Sprintf(wordsShortCool, stamp(*r.RunsAt))
+		return fmt.Sprintf("cools off until %s", stamp(*r.RunsAt))
 	}
 	if r.State != op.StatePending {
-		return wordsShortWaiting
+		return "nothing"
 	}
 	var out []string
 	for _, d := range demanded(r) {
 		if d.Way != firstWay(r) {
 			continue
 		}
-		need := fmt.Sprintf(wordsShortNeed, open(d), roleNames(d.Roles))
+		need := fmt.Sprintf("%d %s", open(d), roleNames(d.Roles))
 		if len(d.Could) > 0 {
 			need += " (" + People(d.Could) + ")"
 		}
 		out = append(out, need)
 	}
 	if n := len(r.Owed); n > 0 {
-		out = append(out, fmt.Sprintf(wordsShortOwed, n))
+		out = append(out, fmt.Sprintf("%d by new keys", n))
 	}
 	return strings.Join(out, ", ")
 }
@@ -218,9 +234,9 @@ func open(d api.Demand) int { return max(max(d.Threshold, 1)-d.Have, 0) }
 
 // asker says which rule a demand comes from and what it asks of a key.
 func asker(d api.Demand) string {
-	rule := wordsBuiltIn
+	rule := "built-in rule"
 	if d.Rule != "built-in" {
-		rule = fmt.Sprintf(wordsRule, Inline(d.Rule))
+		rule = fmt.Sprintf("rule %s", Inline(d.Rule))
 	}
 	return rule + touchNeeds[d.Touch]
 }
@@ -230,7 +246,7 @@ func roleNames(roles []op.Role) string {
 	for i, r := range roles {
 		names[i] = string(r)
 	}
-	return shownAll(names, wordsOr)
+	return shownAll(names, " or ")
 }
 
 func windowNames(windows []op.Window) string {
@@ -238,7 +254,7 @@ func windowNames(windows []op.Window) string {
 	for i, w := range windows {
 		names[i] = w.String()
 	}
-	return strings.Join(names, wordsAndOnly)
+	return strings.Join(names, " and only ")
 }
 
 // shownAll joins words of others', each safe to print by itself.

@@ -36,7 +36,7 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	require.Equal(t, "signed: alice@example.com as operational (SHA256:a), touched\n"+
 		"signed: \"x\\x1b[2J\" as manager (SHA256:b, certified by SHA256:c), touched and verified\n", Signed(two()))
 	require.Equal(t, "needs 1 more as operational: bob@example.com, carol@example.com (rule gated.yaml:14, security key with a touch)\n"+
-		"needs 1 more as manager or coordination: nobody who is listed could (rule gated.yaml:20, security key with a touch and a PIN or fingerprint)\n"+
+		"needs 1 more as manager or coordination: no listed signer could (rule gated.yaml:20, security key with a touch and a PIN or fingerprint)\n"+
 		"or recovery alone: 1 more as recovery: dave@example.com (built-in rule)\n", Needed(two()))
 	require.Equal(t, "1 operational (bob@example.com, carol@example.com), 1 manager or coordination", Waiting(two(), tuesday))
 	require.Equal(t, []op.Role{op.Operational, "manager", op.Coordination}, OpenRoles(two()))
@@ -44,12 +44,12 @@ func TestWhoSignedAndWhoIsNeeded(t *testing.T) {
 	alone := two()
 	alone.Demands[3].Could = nil
 	require.NotContains(t, Needed(alone), "recovery", "there are no recovery keys")
-	require.Contains(t, Needed(alone), "needs 1 more as manager or coordination: nobody who is listed could")
+	require.Contains(t, Needed(alone), "needs 1 more as manager or coordination: no listed signer could")
 
 	done := two()
 	done.State = op.StateSucceeded
 	require.Empty(t, Needed(done))
-	require.Equal(t, wordsShortWaiting, Waiting(done, tuesday))
+	require.Equal(t, "nothing", Waiting(done, tuesday))
 }
 
 func TestWhoIsNeededWhereOneWayIsMet(t *testing.T) {

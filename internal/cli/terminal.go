@@ -1,19 +1,14 @@
 package cli
 
 import (
-	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
-// IsTerminal reports whether somebody may be asked on it: it is a file, and the
+// IsTerminal reports whether an operator may be asked on it: it is a file, and the
 // file a terminal. Other character devices, such as /dev/null, are none.
-func IsTerminal(in io.Reader) bool {
+func IsTerminal(in any) bool {
 	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+	return ok && term.IsTerminal(int(f.Fd()))
 }

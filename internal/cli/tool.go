@@ -36,11 +36,11 @@ type Words struct{ Use, Short, Long, Example string }
 // Root returns the command that has all others. It has the flags that every
 // command takes.
 func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
-	root := t.Group(w, wordsNoCommand, commands...)
+	root := t.Group(w, "a command is missing", commands...)
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.DisableSuggestions = true
-	root.PersistentFlags().BoolVar(&t.JSON, "json", false, flagJSON)
-	root.PersistentFlags().StringVar(&t.Socket, "socket", "", flagSocket)
+	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "answer with JSON on standard output, one document a line")
+	root.PersistentFlags().StringVar(&t.Socket, "socket", "", "the daemon's `PATH`")
 	t.named = root.PersistentFlags().Changed
 	return root
 }
@@ -82,7 +82,8 @@ func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int 
 // Remotes gives every command of a tree the flag for a gate of another host.
 func (t *Tool) Remotes(root *cobra.Command) {
 	t.remotes = true
-	root.PersistentFlags().StringVarP(&t.Remote, "remote", "H", "", flagRemote)
+	root.PersistentFlags().StringVarP(&t.Remote, "remote", "H", "",
+		"the gate of another host, `ssh://[USER@]HOST[:PORT][/PATH]`, through the system's ssh")
 	_ = root.RegisterFlagCompletionFunc("remote", cobra.NoFileCompletions) // the flag was just added
 }
 
@@ -95,17 +96,18 @@ func (t *Tool) Where() (client.Options, error) {
 	o := client.Options{Socket: t.Socket, Remote: t.Remote, Getenv: t.Getenv, ReadToken: t.ReadToken}
 	switch {
 	case t.given("remote") && o.Remote == "":
-		return o, Usage(wordsEmptyRemote)
+		return o, Usage(
+			"--remote is empty: name the gate's host, ssh://HOST, or leave the flag away for the gate of this host")
 	case t.given("socket") && o.Socket == "":
-		return o, Usage(wordsEmptySocket)
+		return o, Usage("--socket is empty: name the daemon's path, or leave the flag away")
 	case o.Socket != "" && o.Remote != "":
-		return o, Usage(wordsTwoGates)
+		return o, Usage("--remote and --socket each name a gate: say one")
 	case !t.remotes || o.Socket != "" || o.Remote != "":
 		return o, nil
 	}
 	o.Remote = t.Getenv("GATED_HOST")
 	if o.Remote != "" && t.Getenv("GATED_SOCKET") != "" {
-		return o, Usage(wordsTwoVariables)
+		return o, Usage("GATED_HOST and GATED_SOCKET each name a gate: unset one, or say which with --remote or --socket")
 	}
 	return o, nil
 }
@@ -119,7 +121,7 @@ func (t *Tool) Client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Lost = func() { t.Say(wordsLost) }
-	o.Back = func() { t.Say(wordsBack) }
+	o.Lost = func() { t.Say("note: the daemon went away; it is waited for, half a minute at most\n") }
+	o.Back = func() { t.Say("note: the daemon is back\n") }
 	return client.New(o)
 }

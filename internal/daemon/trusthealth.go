@@ -25,7 +25,7 @@ func (d *daemon) signersHealth() api.Health {
 	if trust.Blocked() == nil && len(trust.Could(op.Operational, op.TouchNone, d.gate.Moment().Now)) == 0 {
 		h.OK = false
 		h.Detail += "; nobody could sign as operational: no key for it is listed, valid now and not revoked, so what is destructive " +
-			"waits until the recovery key signs a gated trust rotate, or root lists one: gated trust adopt"
+			"waits until the recovery key signs a gated trust rotate, or root lists one: gated trust adopt FILE"
 	}
 	if who := signers.SoftwareSigners(trust.Signers()); len(who) > 0 {
 		h.Detail += "; destructive steps and rotations are signed with software keys by " + strings.Join(who, ", ") +

@@ -25,8 +25,8 @@ type KeyArg struct {
 const signersHead = `# Who may approve what, in OpenSSH's allowed_signers format (ssh-keygen(1), ALLOWED SIGNERS).
 # One key a line; namespaces are roles: operational@gated approves destructive steps,
 # recovery@gated only rotates keys, coordination@gated only takes reservations away.
-# The gate writes this file; it changes by gated trust rotate, which operators sign. An edit counts for
-# nothing until root takes it over: gated trust adopt. Keys that are lost at once: see the file revoked.
+# The gate writes this file; it changes by gated trust rotate, which operators sign. An edit decides
+# nothing: the gate moves it aside. Root makes a file the list: gated trust adopt FILE. A lost key: gated trust revoke.
 `
 
 // signersText writes the allowed_signers file for keys and checks it as the

@@ -12,7 +12,13 @@ import (
 
 func (t *tool) fsckCommand() *cobra.Command {
 	var dir string
-	c := t.command("fsck", cobra.NoArgs, func(c *cobra.Command, _ []string) error {
+	c := t.Command(cli.Words{
+		Use:   "fsck",
+		Short: "Check a gate's state for what must always hold",
+		Long: `Opens it read-only, beside a running daemon or without one. Exits 0 if the state is sound and 1 if it finds a
+problem. With --json it prints one report: rules and codes that programs may compare.`,
+		Example: "  gated fsck --state /var/lib/gated",
+	}, cobra.NoArgs, func(c *cobra.Command, _ []string) error {
 		r, err := life.FsckTelling(c.Context(), stateDir(dir), t.telling)
 		if err != nil {
 			return err
@@ -34,7 +40,7 @@ func (t *tool) fsckCommand() *cobra.Command {
 // telling says how far a long look at a log is.
 func (t *tool) telling(_ string, done, of int64) {
 	if of >= longLog && done%longLog == 0 {
-		t.Say(wordsFsckRead, done, of)
+		t.Say("read %d of %d entries of the audit log\n", done, of)
 	}
 }
 
@@ -50,9 +56,9 @@ func (t *tool) showFsck(r life.FsckReport) error {
 		return err
 	}
 	if r.Sound {
-		t.Print(wordsSound)
+		t.Print("sound\n")
 	} else {
-		t.Print(wordsUnsound, count(len(r.Problems), "problem"))
+		t.Print("NOT sound: %s\n", count(len(r.Problems), "problem"))
 	}
 	return nil
 }

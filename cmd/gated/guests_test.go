@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/api"
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+// eachFits fails the test unless every line fits a screen of 80 columns.
+func eachFits(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 79, line)
+	}
+}
+
+func TestGuestsFitAScreen(t *testing.T) {
+	long := strings.Repeat("a-long-name-", 10)
+	guests := []api.Guest{{Name: long, State: "running", Protected: true, Backend: "local",
+		Spec: op.Params{"labels": map[string]any{"tier": long, "zone": long}, "memory": int64(1024)}},
+		{Name: "web", State: "unknown", Backend: "local", Error: &api.Error{Code: op.Unavailable, Detail: strings.Repeat("away ", 50)}}}
+	text := testTool().guestsText(guests, 79)
+	eachFits(t, text)
+	require.Contains(t, text, "\nweb ")
+	require.NotContains(t, text, "BACK END")
+	guests[1].Backend = "libvirt"
+	text = testTool().guestsText(guests, 79)
+	eachFits(t, text)
+	require.Contains(t, text, "BACK")
+	require.Contains(t, testTool().guestsText(guests, 0), "  "+string(guests[0].Spec.Canonical())+"  ", "a file has nothing cut")
+}
+
+// Of a status nothing is cut: a long line goes on in the next.
+func TestAStatusFitsAScreen(t *testing.T) {
+	detail := strings.Repeat("the disk is full ", 20) + "end"
+	text := strings.Join(cli.Wrapped(statusText(api.Status{Version: "v1", Host: strings.Repeat("h", 250), Isolation: "none",
+		Remedies: []string{detail}, Health: []api.Health{{Name: "disk", Detail: detail}},
+		Hub: &api.Hub{URL: "https://" + strings.Repeat("hub.", 40)}}), 79), "\n")
+	eachFits(t, text)
+	require.Equal(t, 2, strings.Count(text, "end\n"))
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"gated/internal/cli"
+	"gated/internal/op"
+)
+
+// cannotUndo ends the headline of a step that nothing takes back.
+const cannotUndo = "CANNOT BE UNDONE"
+
+// canUndo begins the text of a fact by which a driver says that its trash keeps
+// what a step takes, and until when.
+const canUndo = "can be undone until "
+
+// headline says in one line what a request would do, to what, on which host, and
+// whether that can be undone: "DESTROY guest/web on pve1 · CANNOT BE UNDONE". Op,
+// target and host are those of the bytes to sign. Of a request that has ended it
+// says how.
+func (q question) headline(dash string) string {
+	p, r := q.payload, q.request
+	end := q.undo()
+	if !r.State.Open() {
+		end = string(r.State)
+	}
+	return verbOf(p.Op) + " " + cli.Inline(p.Target.String()) + " on " + cli.Inline(p.Host) + dash + cli.Inline(end)
+}
+
+// undo says whether a step can be undone, by what its driver says of it. A step
+// of which the driver does not say that it can, cannot.
+func (q question) undo() string {
+	said := ""
+	for _, f := range q.request.Facts {
+		switch {
+		case !slices.Contains(operations(f), q.verb()):
+		case !strings.HasPrefix(f.Text, canUndo), said != "" && said != f.Text:
+			return cannotUndo
+		default:
+			said = f.Text
+		}
+	}
+	_, another := q.payload.Params["command"] // another program works on the data as it likes
+	switch {
+	case said != "":
+		return said
+	case q.payload.Op == "guest.set-config" && !another:
+		return "can be changed back"
+	}
+	return cannotUndo
+}
+
+// irreversible reports whether a step cannot be undone.
+func (q question) irreversible() bool { return q.undo() == cannotUndo }
+
+// verb returns what an operation is called among those of its kind: "destroy".
+func (q question) verb() string {
+	_, verb, _ := strings.Cut(q.payload.Op, ".")
+	return verb
+}
+
+// operations returns the operations on guests of which a fact says whether they can
+// be undone: those that its name lists, as in "wipe, restore, snapshot-delete". There
+// are none if the fact says anything else.
+func operations(f op.Fact) []string {
+	if !strings.HasPrefix(f.Text, canUndo) && !strings.HasPrefix(f.Text, "cannot be undone") {
+		return nil
+	}
+	verbs := strings.Split(f.Name, ", ")
+	for _, v := range verbs {
+		if _, err := op.Lookup("guest." + v); err != nil {
+			return nil
+		}
+	}
+	return verbs
+}
+
+// aboutOthers reports whether a fact is about other operations than the
+// question's alone.
+func (q question) aboutOthers(f op.Fact) bool {
+	verbs := operations(f)
+	return len(verbs) > 0 && !slices.Contains(verbs, q.verb())
+}
+
+// verbs are the operations that read better in other words than their names.
+var verbs = map[string]string{
+	"guest.set-config":      "CHANGE",
+	"guest.clone":           "CLONE TO",
+	"guest.snapshot-delete": "DELETE A SNAPSHOT OF",
+	"guest.restore":         "RESTORE A SNAPSHOT ONTO",
+	"guest.disk-create":     "ADD A DISK TO",
+	"guest.disk-resize":     "RESIZE A DISK OF",
+	"guest.disk-wipe":       "WIPE A DISK OF",
+	"guest.disk-detach":     "DETACH A DISK OF",
+	"guest.disk-delete":     "DELETE A DISK OF",
+	"guest.backup":          "BACK UP",
+	"guest.backup-restore":  "RESTORE A BACKUP ONTO",
+	"guest.backup-delete":   "DELETE A BACKUP OF",
+	op.ReleaseAll:           "TAKE AWAY ALL RESERVATIONS OF",
+	op.ForceTransfer:        "TAKE AWAY A RESERVATION OF",
+	op.Rotate:               "ROTATE",
+}
+
+// verbOf returns the verb of a headline. An operation of a newer gate is its name.
+func verbOf(name string) string {
+	if v, ok := verbs[name]; ok {
+		return v
+	}
+	if _, err := op.Lookup(name); err != nil {
+		return cli.Inline(name)
+	}
+	_, verb, _ := strings.Cut(name, ".")
+	return strings.ToUpper(verb)
+}
