@@ -19,9 +19,9 @@ func (t *tool) trustCommand() *cobra.Command {
 		Use:     "trust",
 		Short:   "Show and change who may sign",
 		Example: "  gated trust show",
-	}, "say show, history, rotate or adopt",
+	}, "say show, history, rotate, adopt or revoke",
 		t.trustShowCommand(), t.trustHistoryCommand(), t.trustRotateCommand(),
-		t.trustAdoptCommand())
+		t.trustAdoptCommand(), t.trustRevokeCommand())
 }
 
 // trustVersion is one version of the list of signers as a program reads it.
@@ -173,6 +173,42 @@ keeps the last edit as allowed_signers.edited, which you may adopt.`,
 	})
 	t.stateOf(c, &dir)
 	c.Flags().BoolVar(&yes, "yes", false, flagYes)
+	return c
+}
+
+// revoked is the answer of a revocation.
+type revoked struct {
+	File  string   `json:"file"`
+	Added []string `json:"added"` // fingerprints
+	Count int      `json:"count"` // of keys that are revoked now
+}
+
+func (t *tool) trustRevokeCommand() *cobra.Command {
+	var dir string
+	c := t.Command(cli.Words{
+		Use:   "revoke KEY...",
+		Short: "Refuse keys from now on, without a signature",
+		Long: `Adds keys to the file of revoked keys. A KEY is a SHA256 fingerprint, or the path of a public key. A running daemon
+takes the file over within a second. For root, and for the daemon's own user. Only an edit of the file takes a key out.`,
+		Example: "  gated trust revoke SHA256:2jUYTvy505+HgrPDXUhD9V1Su+dQnwrwVBl26t/Mrxc --state /var/lib/gated",
+	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
+		r, err := life.Revoke(stateDir(dir), args)
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return t.Emit(revoked{File: r.File, Added: append([]string{}, r.Added...), Count: r.Count})
+		}
+		for _, key := range r.Added {
+			t.Print("revoked %s\n", key)
+		}
+		if len(r.Added) == 0 {
+			t.Print("nothing was added: %s lists each of these keys\n", op.Shown(r.File))
+		}
+		t.Print("keys in %s: %d. A running daemon refuses them within a second: gated status\n", op.Shown(r.File), r.Count)
+		return nil
+	})
+	t.stateOf(c, &dir)
 	return c
 }
 

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/signers"
-	"gated/internal/state"
 )
 
 // reloads reads the settings again for each signal, and the revocation file
@@ -80,7 +78,7 @@ func (d *daemon) take(ctx context.Context, c config.Config) error {
 	p.Commands, p.Benign = d.config.Policy.Commands, d.config.Policy.Benign // the drivers know these
 	p.CommandGuests = d.config.Policy.CommandGuests
 	r := d.revoked
-	if path, required := revocationPath(c, d.opened.Dir.Path()); !r.Is(path, required) {
+	if path, required := life.RevocationPath(c, d.opened.Dir.Path()); !r.Is(path, required) {
 		r = r.At(path, required)
 	}
 	list, _ := r.Read()
@@ -121,15 +119,6 @@ func (d *daemon) sayRevoked(list *authz.Revoked) {
 		return
 	}
 	d.log.Info("revoked keys are in force", "what", says)
-}
-
-// revocationPath returns which file lists the revoked keys, and whether it has
-// to be there.
-func revocationPath(c config.Config, dir string) (path string, required bool) {
-	if c.RevocationFile != "" {
-		return c.RevocationFile, true
-	}
-	return filepath.Join(dir, state.RevokedName), false
 }
 
 // fixedNames names what differs between two configurations and is not reloaded,

@@ -5,6 +5,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/journal"
+	"gated/internal/life"
 	"gated/internal/op"
 	"gated/internal/signers"
 	"gated/internal/store"
@@ -76,7 +77,7 @@ func (d *daemon) openRevocations(ctx context.Context) error {
 		needed, err = signers.RevokedBefore(tx)
 		return err
 	})
-	path, required := revocationPath(d.config, d.opened.Dir.Path())
+	path, required := life.RevocationPath(d.config, d.opened.Dir.Path())
 	d.revoked = signers.NewRevocations(path, required, needed, now)
 	return err
 }

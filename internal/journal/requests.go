@@ -137,15 +137,19 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 	return r, err
 }
 
-// IsDelayed reports whether what was asked of a request holds its step back
-// after the last signature.
-func IsDelayed(tx *store.Tx, id op.RequestID) (delayed bool, err error) {
-	err = tx.QueryRow(`SELECT need NOT LIKE '%"windows":[],"cool_off":0,%' FROM requests WHERE job = ? AND idx = ?`,
-		int64(id.Job), id.Index).Scan(&delayed)
+// IsDelayed reports whether a request's requirement delays its step after the
+// last signature.
+func IsDelayed(tx *store.Tx, id op.RequestID) (bool, error) {
+	var stored string
+	err := tx.QueryRow(`SELECT need FROM requests WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&stored)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = noRequest(id)
+		return false, noRequest(id)
 	}
-	return delayed, err
+	if err != nil {
+		return false, err
+	}
+	need, err := DecodeNeed(stored)
+	return need.CoolOff != 0 || len(need.Windows) > 0, err
 }
 
 // Bounds of a list of requests that are closed: no index leads to those of one

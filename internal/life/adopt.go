@@ -85,6 +85,22 @@ type owner struct{ uid, gid int }
 // agents run under the daemon's own uid, the owner: a daemon must not be able to
 // take over what somebody made it write.
 func mayChange(dir string, by int) (owner, error) {
+	who, err := ownerOf(dir)
+	if err != nil || by == 0 {
+		return who, err
+	}
+	if by == who.uid {
+		c, err := settingsOf(ownfile.StrictModes{UID: uint32(who.uid)}, dir)
+		if err != nil || c.SingleUser {
+			return who, err
+		}
+	}
+	return who, op.Refuse(op.NotAllowed, "root alone adopts a list of signers").
+		WithHint("do this as root; or have operators sign a rotation: gated trust rotate")
+}
+
+// ownerOf returns the owner of a state directory.
+func ownerOf(dir string) (owner, error) {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return owner{}, op.Refuse(op.UnknownTarget, "there is no gate in %s", dir).WithHint("name its directory with --state")
@@ -96,18 +112,7 @@ func mayChange(dir string, by int) (owner, error) {
 	if !ok || !info.IsDir() {
 		return owner{}, op.Refuse(op.NotAllowed, "%s is not a directory", dir).WithHint("name the gate's directory with --state")
 	}
-	who := owner{int(st.Uid), int(st.Gid)}
-	if by == 0 {
-		return who, nil
-	}
-	if by == who.uid {
-		c, err := settingsOf(ownfile.StrictModes{UID: uint32(who.uid)}, dir)
-		if err != nil || c.SingleUser {
-			return who, err
-		}
-	}
-	return who, op.Refuse(op.NotAllowed, "root alone adopts a list of signers").
-		WithHint("do this as root; or have operators sign a rotation: gated trust rotate")
+	return owner{int(st.Uid), int(st.Gid)}, nil
 }
 
 // become gives up root's uid for good, for that of the owner.

@@ -66,22 +66,9 @@ func checkedLine(k KeyArg, role op.Role) (string, authz.Listed, error) {
 }
 
 func signerLine(k KeyArg, role op.Role) (string, error) {
-	data, err := os.ReadFile(k.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", op.Refuse(op.BadParams, "there is no key file %s", k.Path).
-			WithHint("ssh-keygen -t ed25519 makes a key: ~/.ssh/id_ed25519, and its public half ~/.ssh/id_ed25519.pub, which is the one to name")
-	}
+	pub, comment, err := publicKey(k.Path)
 	if err != nil {
-		return "", op.Refuse(op.BadParams, "the key %s cannot be read: %v", k.Path, err).
-			WithHint("name the public key, like ~/.ssh/id_ed25519.pub")
-	}
-	if bytes.Contains(data, []byte("PRIVATE KEY")) {
-		return "", op.Refuse(op.BadParams, "%s is a private key", k.Path).WithHint("name the .pub file beside it")
-	}
-	pub, comment, options, rest, err := ssh.ParseAuthorizedKey(data)
-	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
-		return "", op.Refuse(op.BadParams, "%s does not hold one OpenSSH public key, and nothing else", k.Path).
-			WithHint("name the .pub file that ssh-keygen wrote")
+		return "", err
 	}
 	principal := k.Principal
 	if principal == "" {
@@ -113,4 +100,46 @@ func SignerOf(k KeyArg, role op.Role) (NewSigner, error) {
 		return NewSigner{}, err
 	}
 	return NewSigner{Line: line[:len(line)-1], Key: listed.Key, Role: role, Path: k.Path}, nil
+}
+
+// publicKey reads a public key file of OpenSSH.
+func publicKey(path string) (pub ssh.PublicKey, comment string, err error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", op.Refuse(op.BadParams, "there is no key file %s", path).
+			WithHint("ssh-keygen -t ed25519 makes a key: ~/.ssh/id_ed25519, and its public half ~/.ssh/id_ed25519.pub, which is the one to name")
+	}
+	if err != nil {
+		return nil, "", op.Refuse(op.BadParams, "the key %s cannot be read: %v", path, err).
+			WithHint("name the public key, like ~/.ssh/id_ed25519.pub")
+	}
+	if bytes.Contains(data, []byte("PRIVATE KEY")) {
+		return nil, "", op.Refuse(op.BadParams, "%s is a private key", path).WithHint("name the .pub file beside it")
+	}
+	pub, comment, options, rest, err := ssh.ParseAuthorizedKey(data)
+	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, "", op.Refuse(op.BadParams, "%s does not hold one OpenSSH public key, and nothing else", path).
+			WithHint("name the .pub file that ssh-keygen wrote")
+	}
+	return pub, comment, nil
+}
+
+// RevokedLine returns the line of the file of revoked keys for a key: a SHA256
+// fingerprint as ssh-keygen -lf prints it, or the path of a public key.
+func RevokedLine(key string) (string, error) {
+	if strings.HasPrefix(key, "SHA256:") {
+		_, err := authz.LoadRevoked([]byte(key))
+		if err != nil || strings.Contains(key, "\n") {
+			return "", op.Refuse(op.BadParams, "%q is no fingerprint", key).WithHint("ssh-keygen -lf KEY.pub prints it: SHA256: and 43 characters")
+		}
+		return key, nil
+	}
+	pub, _, err := publicKey(key)
+	if err != nil {
+		return "", err
+	}
+	if c, ok := pub.(*ssh.Certificate); ok {
+		pub = c.Key // as ssh-keygen revokes it
+	}
+	return ssh.FingerprintSHA256(pub), nil
 }
