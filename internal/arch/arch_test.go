@@ -140,6 +140,28 @@ func TestLimitsAtTheLimit(t *testing.T) {
 	require.Empty(t, problems)
 }
 
+// TestFoldersInACircle: each package alone imports nothing that imports it, and
+// the folders do all the same.
+func TestFoldersInACircle(t *testing.T) {
+	rows := func(job string) string {
+		return "\n## Packages\n\n| `low/a` | first | - | - |\n| `low/b` | " + job + " | high/c | - |\n| `high/c` | third | low/a | - |\n"
+	}
+	tree := sound()
+	for _, name := range []string{"low/a", "low/b", "high/c"} {
+		tree["internal/"+name+"/x.go"] = &fstest.MapFile{Data: []byte("package x\n")}
+	}
+	tree[arch.TablePath] = &fstest.MapFile{Data: []byte(table + rows("second"))}
+	problems, err := arch.Check(tree)
+	require.NoError(t, err)
+	require.Len(t, problems, 2, "%v", problems)
+	require.Contains(t, problems[0].What, "a circle of folders: high to low (internal/high/c imports internal/low/a)")
+	require.Contains(t, problems[1].What, "a circle of folders: low to high (internal/low/b imports internal/high/c)")
+	tree[arch.TablePath] = &fstest.MapFile{Data: []byte(table + rows("tests alone: second"))}
+	problems, err = arch.Check(tree)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
 func TestTheTableTellsNoTales(t *testing.T) {
 	for name, extra := range map[string]string{
 		"a package":           "\n## Packages\n\n| `ghost` | nothing | - | - |\n",

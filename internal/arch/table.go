@@ -18,6 +18,7 @@ type Table struct {
 }
 
 type row struct {
+	forTests bool // its job begins with "tests"; no program has it
 	imports []string // directories that any file of the package may import
 	tests   []string // and these only its tests
 }
@@ -59,7 +60,7 @@ func (t Table) add(heading string, cells []string) error {
 		if cells[1] == "" {
 			return fmt.Errorf("%s has no job", dir)
 		}
-		t.packages[dir] = row{imports: directories(cells[2]), tests: directories(cells[3])}
+		t.packages[dir] = row{forTests: strings.HasPrefix(cells[1], "tests "), imports: directories(cells[2]), tests: directories(cells[3])}
 	case "Modules":
 		if len(cells) != 3 {
 			return fmt.Errorf("a module has 3 columns, not %d", len(cells))
@@ -137,5 +138,5 @@ func (t Table) compare(files []file) []Problem {
 	for dir := range t.clocks {
 		missing(dir, "the table of clocks")
 	}
-	return out
+	return append(out, t.circles()...)
 }
