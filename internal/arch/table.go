@@ -18,9 +18,9 @@ type Table struct {
 }
 
 type row struct {
-	forTests bool // its job begins with "tests"; no program has it
-	imports []string // directories that any file of the package may import
-	tests   []string // and these only its tests
+	forTests bool     // its job begins with "tests"; no program has it
+	imports  []string // directories that any file of the package may import
+	tests    []string // and these only its tests
 }
 
 // ParseTable reads the tables under the headings Packages, Modules and Clocks.
