@@ -192,7 +192,7 @@ func (t *tool) trustRevokeCommand() *cobra.Command {
 takes the file over within a second. For root, and for the daemon's own user. Only an edit of the file takes a key out.`,
 		Example: "  gated trust revoke SHA256:2jUYTvy505+HgrPDXUhD9V1Su+dQnwrwVBl26t/Mrxc --state /var/lib/gated",
 	}, cobra.MinimumNArgs(1), func(c *cobra.Command, args []string) error {
-		r, err := life.Revoke(stateDir(dir), args)
+		r, err := life.Revoke(c.Context(), stateDir(dir), args)
 		if err != nil {
 			return err
 		}

@@ -118,7 +118,7 @@ type Entry struct {
 	Until       time.Time      `json:"until,omitzero"`        // when the reservation's time is up
 	For         []string       `json:"for,omitempty"`         // the agents that it concerns, by name
 	Policy      string         `json:"policy,omitempty"`      // digest of the policy in force
-	Revoked     string         `json:"revoked,omitempty"`     // SHA-256 of the revocation file, or unreadable
+	Revoked     string         `json:"revoked,omitempty"`     // authz.Trust.RevokedDigest
 	Revokes     *bool          `json:"revokes,omitempty"`     // of started and trusted: whether keys are revoked, or may be
 	Version     string         `json:"version,omitempty"`     // of the program
 	Schema      int            `json:"schema,omitzero"`       // of the database

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -89,14 +90,15 @@ func (r *Revoked) Covers(other *Revoked) bool {
 	return true
 }
 
-// With returns the list of the keys that r or other revokes. Both can be read.
+// With returns the list of the keys that r or other revokes. Both can be read. Its
+// digest is that of the fingerprints, one a line, in their order.
 func (r *Revoked) With(other *Revoked) *Revoked {
 	if r == nil || other == nil {
 		return cmp.Or(r, other)
 	}
 	keys := maps.Clone(r.keys)
 	maps.Copy(keys, other.keys)
-	return &Revoked{digest: op.SHA256([]byte(r.digest + other.digest)), keys: keys}
+	return &Revoked{digest: op.SHA256([]byte(strings.Join(slices.Sorted(maps.Keys(keys)), "\n"))), keys: keys}
 }
 
 // Digest returns the SHA-256 of the file's bytes in lower-case hex; of no file

@@ -66,6 +66,9 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 	d.drivers.add(trust.New(d.gate, d.list.Version.How, d.checkSigners), d.log)
 	d.drivers.add(scope.New(d.agents.Book), d.log)
 	d.gate.Attach(d.drivers, d.mayRun, d.mayRunSigned)
+	if err := d.firstEntries(ctx); err != nil {
+		return d, err
+	}
 	return d, d.openReconciler()
 }
 
@@ -81,37 +84,41 @@ func (d *daemon) close() error {
 	return failed
 }
 
-// openGate makes the gate, by the list of signers and the revoked keys in force.
+// openGate makes the gate, by the list of signers and the revoked keys in force. It
+// writes nothing to the database.
 func (d *daemon) openGate(ctx context.Context) error {
-	var fresh bool
 	var err error
-	if d.list, fresh, err = signers.Current(ctx, d.opened.Store, d.signers); err != nil {
+	if d.list, d.listIsNew, err = signers.Current(ctx, d.opened.Store, d.signers); err != nil {
 		return err
 	}
 	if err := d.openRevocations(ctx); err != nil {
 		return err
 	}
-	key, unknown, err := headKey(ctx, d.opened)
-	if err != nil {
+	if d.key, d.newborn, err = headKey(ctx, d.opened); err != nil {
 		return err
 	}
-	signer, err := signsFor(ctx, d.opened, key, d.log)
+	signer, err := signsFor(ctx, d.opened, d.key, d.log)
 	if err != nil {
 		return err
 	}
 	list, _ := d.revoked.Read()
 	d.gate, err = d.newGate(ctx, gate.Config{Trust: d.list.Trust.WithRevoked(list), Epoch: d.list.Version.Epoch, Key: signer})
-	if err != nil {
-		return err
+	if err == nil {
+		d.sayRevoked(list)
 	}
-	d.newborn = unknown
-	if unknown { // before anything else is written: no head is signed with a key that the log does not name
-		if err := d.enrolKey(ctx, key); err != nil {
+	return err
+}
+
+// firstEntries writes what a start may have to write first: the gate's own key
+// before anything else, because no head is signed with a key that the log does not
+// name; and the list of signers, if the database had none.
+func (d *daemon) firstEntries(ctx context.Context) error {
+	if d.newborn {
+		if err := d.enrolKey(ctx, d.key); err != nil {
 			return err
 		}
 	}
-	d.sayRevoked(list)
-	if fresh {
+	if d.listIsNew {
 		if err := d.recordFirst(ctx); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 
 	"gated/internal/audit"
 	"gated/internal/canary"
+	"gated/internal/checkpoint"
 	"gated/internal/config"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
@@ -72,8 +73,10 @@ type daemon struct {
 	log         *slog.Logger
 	started     time.Time
 	canary      *canary.Canary
-	lookSoon    chan struct{} // holds one: the canary is due
-	list        signers.List  // that it started with
+	lookSoon    chan struct{}  // holds one: the canary is due
+	list        signers.List   // that it started with
+	listIsNew   bool           // the database does not have it yet
+	key         checkpoint.Key // of the heads of the audit log
 	signers     *signers.File
 	revoked     *signers.Revocations       // of the goroutine that reloads
 	revokedSays atomic.Pointer[string]     // what the revocation file holds
@@ -156,6 +159,9 @@ func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan 
 		if err := d.tick(ctx); err != nil {
 			d.log.Error("tick", "error", err)
 		}
+	}
+	if d.revoked.Due() { // what came meanwhile counts before anything runs
+		d.takeRevoked(ctx)
 	}
 	return true, d.run(ctx, socket, hup)
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 
-	"gated/internal/audit"
 	"gated/internal/journal"
 	"gated/internal/life"
 	"gated/internal/op"
@@ -24,30 +23,18 @@ func (d *daemon) recordFirst(ctx context.Context) error {
 // showSigners makes the file of signers say what is in force. It decides nothing
 // from the file; an edit is kept aside, and the audit log says so.
 func (d *daemon) showSigners(ctx context.Context) error {
-	var v journal.TrustVersion
-	err := d.opened.Store.View(ctx, func(tx *store.Tx) (err error) {
-		v, err = journal.ReadTrust(tx)
-		return err
+	wrote, err := d.signers.Show(ctx, d.opened.Store, signers.Showing{
+		InForce: func(v journal.TrustVersion) error {
+			return signers.Agrees(d.opened.Store, v, d.gate.Epoch(), d.gate.Trust().Digest())
+		},
+		Edited: func(v journal.TrustVersion) error {
+			kept, _ := d.signers.Edited()
+			d.log.Warn("the file of signers was edited by hand; the edit decides nothing", "file", d.signers.Path(), "kept", kept)
+			return d.gate.Log(ctx, signers.EditedEntry(v))
+		},
 	})
-	if err == nil {
-		err = signers.Agrees(d.opened.Store, v, d.gate.Epoch(), d.gate.Trust().Digest())
-	}
-	var done signers.Shown
-	if err == nil {
-		done, err = d.signers.Show(ctx, d.opened.Store, v)
-	}
-	if done.Wrote {
-		d.log.Info("the list of signers was written", "file", d.signers.Path(), "epoch", v.Epoch)
-	}
-	if !done.Edited {
-		return err
-	}
-	kept, _ := d.signers.Edited()
-	d.log.Warn("the file of signers was edited by hand; the edit decides nothing", "file", d.signers.Path(), "kept", kept)
-	told := d.gate.Log(ctx, audit.Entry{Kind: audit.Trusted, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Target: op.Signers.String(),
-		Detail: "the file of signers was edited by hand; the gate wrote it anew"})
-	if err == nil {
-		err = told
+	if wrote && err == nil {
+		d.log.Info("the list of signers was written", "file", d.signers.Path())
 	}
 	return err
 }

@@ -56,25 +56,27 @@ func AdoptSigners(ctx context.Context, stateDir, file string, agree func(signers
 	o.Store.OnGroup(audit.Seal)
 	a, err := signers.Adopt(ctx, o.Store, o.ID.Gate, file, text, by, now(), agree)
 	if err == nil && !a.Unedited {
-		err = showAdopted(ctx, o.Store, signers.FileOf(own, o.Dir.Path()), file)
+		err = showAdopted(ctx, o, signers.FileOf(own, o.Dir.Path()), file, text)
 	}
 	return a, errors.Join(err, o.Close())
 }
 
 // showAdopted has the file of signers say what was adopted. The kept edit that
-// was adopted is not needed any more.
-func showAdopted(ctx context.Context, s *store.Store, f *signers.File, adopted string) error {
-	v, err := newestList(ctx, s)
-	switch {
-	case err != nil:
-	case adopted == f.Path():
-		err = state.ReplaceFile(adopted, v.Text) // its owner and mode are the daemon's then
-	default:
-		_, err = f.Show(ctx, s, v)
+// was adopted goes first: another edit may take its place.
+func showAdopted(ctx context.Context, o *Opened, f *signers.File, adopted string, text []byte) error {
+	if adopted == f.Path() {
+		return state.ReplaceFile(adopted, text) // its owner and mode are the daemon's then
 	}
-	if edit, kept := f.Edited(); err == nil && kept && edit == adopted {
-		err = os.Remove(edit)
+	if edit, kept := f.Edited(); kept && edit == adopted {
+		if err := os.Remove(edit); err != nil {
+			return err
+		}
 	}
+	_, err := f.Show(ctx, o.Store, signers.Showing{Edited: func(v journal.TrustVersion) error {
+		e := signers.EditedEntry(v)
+		e.By, e.Gate, e.Time = signers.StateOwner, o.ID.Gate, now()
+		return o.Store.Update(ctx, func(tx *store.Tx) error { _, err := audit.Append(tx, e); return err })
+	}})
 	return err
 }
 
@@ -128,13 +130,4 @@ func become(by int, who owner) error {
 		return fmt.Errorf("become uid %d: %w", who.uid, err)
 	}
 	return nil
-}
-
-// newestList returns the newest version of the list of signers in a database, the
-// zero version if it has none.
-func newestList(ctx context.Context, s *store.Store) (v journal.TrustVersion, err error) {
-	return v, s.View(ctx, func(tx *store.Tx) error {
-		v, err = journal.ReadTrust(tx)
-		return err
-	})
 }

@@ -128,7 +128,7 @@ func restore(ctx context.Context, dir *state.Dir, o restoring) (RestoreResult, e
 // file that says something else is kept beside it: somebody edited it, or the
 // database that was there could not be read.
 func restoreSigners(ctx context.Context, s *store.Store, r *RestoreResult) error {
-	v, err := newestList(ctx, s)
+	v, err := signers.Newest(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,15 @@
 package life
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
+	"time"
 
 	"gated/internal/authz"
 	"gated/internal/config"
@@ -17,6 +17,7 @@ import (
 	"gated/internal/ownfile"
 	"gated/internal/signers"
 	"gated/internal/state"
+	"gated/internal/store"
 )
 
 // Revocation is what became of the file of revoked keys.
@@ -38,8 +39,10 @@ func RevocationPath(c config.Config, dir string) (path string, required bool) {
 // Revoke adds keys to the file of revoked keys, in one rename. A key is a SHA256
 // fingerprint or the path of a public key. The daemon may run: it reads the file
 // within signers.RevokedInterval. The caller is root or the owner of the state
-// directory; root gives up its uid for the owner's.
-func Revoke(stateDir string, keys []string) (Revocation, error) {
+// directory; root gives up its uid for the owner's, unless the file is in a
+// directory of root's. If keys were revoked and the file is gone, Revoke refuses,
+// as Conflict: a new file would pardon them.
+func Revoke(ctx context.Context, stateDir string, keys []string) (Revocation, error) {
 	by := os.Geteuid()
 	who, err := ownerOf(stateDir)
 	if err != nil {
@@ -56,24 +59,65 @@ func Revoke(stateDir string, keys []string) (Revocation, error) {
 		}
 		lines = append(lines, line)
 	}
-	if err := become(by, who); err != nil {
-		return Revocation{}, err
-	}
 	own := ownfile.StrictModes{UID: uint32(who.uid)}
-	c, err := settingsOf(own, stateDir)
+	path, err := revokedFile(own, stateDir)
 	if err != nil {
 		return Revocation{}, err
 	}
-	path, _ := RevocationPath(c, stateDir)
-	if found, err := filepath.EvalSymlinks(path); err == nil {
-		path = found
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		if err := become(by, who); err != nil {
+			return Revocation{}, err
+		}
 	}
-	return addRevoked(own, path, lines)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := mayBegin(ctx, stateDir, path); err != nil {
+			return Revocation{}, err
+		}
+	}
+	return addRevoked(ctx, own, path, lines)
+}
+
+// revokedFile returns the path of the file of revoked keys itself, without links.
+func revokedFile(own ownfile.StrictModes, stateDir string) (string, error) {
+	c, err := settingsOf(own, stateDir)
+	if err != nil {
+		return "", err
+	}
+	path, _ := RevocationPath(c, stateDir)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	found, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", cannotRevoke(path, err)
+	}
+	return found, nil
+}
+
+// mayBegin refuses a new file if the log says that keys were revoked, or if the
+// log cannot be read.
+func mayBegin(ctx context.Context, stateDir, path string) error {
+	o, err := look(ctx, stateDir)
+	if err != nil {
+		return err
+	}
+	revoked := false
+	err = o.Store.View(ctx, func(tx *store.Tx) (err error) {
+		revoked, err = signers.RevokedBefore(tx)
+		return err
+	})
+	if err == nil && revoked {
+		err = op.Refuse(op.Conflict, "there is no %s any more, and keys were revoked: a new file would pardon them", path).
+			WithHint("put the file back first. If it is lost, list every revoked key (gated audit export has them in signatures), and begin with an empty file")
+	}
+	return errors.Join(err, o.Close())
 }
 
 // addRevoked adds the lines that the file lacks, while no other process does.
-func addRevoked(own ownfile.StrictModes, path string, lines []string) (Revocation, error) {
-	unlock, err := lockDir(filepath.Dir(path))
+func addRevoked(ctx context.Context, own ownfile.StrictModes, path string, lines []string) (Revocation, error) {
+	waits, cancel := context.WithTimeout(ctx, revokePatience)
+	defer cancel()
+	unlock, err := ownfile.File{Path: path}.Lock(waits)
 	if err != nil {
 		return Revocation{}, cannotRevoke(path, err)
 	}
@@ -108,26 +152,38 @@ func addRevoked(own ownfile.StrictModes, path string, lines []string) (Revocatio
 	if r.Count = after.Count(); len(r.Added) == 0 {
 		return r, nil
 	}
-	if err := state.ReplaceFile(path, []byte(next)); err != nil {
+	if err := replaceAs(path, []byte(next)); err != nil {
 		return r, cannotRevoke(path, err)
 	}
 	return r, nil
 }
 
-// lockDir keeps another Revoke out of a directory. It waits for one that is under
-// way, which takes milliseconds.
-func lockDir(dir string) (unlock func(), err error) {
-	d, err := os.Open(dir)
+// revokePatience is how long Revoke waits for another one.
+const revokePatience = 5 * time.Second
+
+// replaceAs puts a file in the place of another, with its mode and owner. A new
+// file is readable by all: it holds fingerprints, and the daemon has to read it.
+func replaceAs(path string, text []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(d.Fd()), unix.LOCK_EX)
+	_, err = tmp.Write(text)
+	mode := fs.FileMode(0o644)
+	if info, statErr := os.Stat(path); statErr == nil {
+		mode = info.Mode().Perm()
+		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Geteuid() {
+			err = errors.Join(err, tmp.Chown(int(st.Uid), int(st.Gid)))
+		}
+	}
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), d.Close())
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return func() { _ = d.Close() }, nil // which also ends the lock
+	return state.SyncDir(filepath.Dir(path))
 }
 
 // cannotRevoke says why the file was not changed.
@@ -136,5 +192,5 @@ func cannotRevoke(path string, err error) error {
 		return err
 	}
 	return op.Refuse(op.Unavailable, "%s was not changed: %v", path, err).
-		WithHint("add the key's line there yourself, in a new file that you rename over this one")
+		WithHint("write a new file with the key's line, and rename it over this one")
 }

@@ -27,11 +27,7 @@ type Adoption struct {
 // is asked with what would change; its error is returned, and nothing has changed
 // then. A file by which nobody could sign as operational is BadParams.
 func Adopt(ctx context.Context, s *store.Store, id op.GateID, file string, text []byte, by int, at time.Time, agree func(Adoption) error) (Adoption, error) {
-	var newest journal.TrustVersion
-	err := s.View(ctx, func(tx *store.Tx) (err error) {
-		newest, err = journal.ReadTrust(tx)
-		return err
-	})
+	newest, err := Newest(ctx, s)
 	if err != nil {
 		return Adoption{}, err
 	}

@@ -58,40 +58,53 @@ func (f *File) Read() ([]byte, error) {
 	return text, err
 }
 
-// Shown is what Show did to the file.
-type Shown struct {
-	Wrote  bool
-	Edited bool // it was edited, and the edit is kept aside: see File.Edited
+// Showing is what Show asks and tells.
+type Showing struct {
+	// InForce says why the newest version in the database is not the list in force;
+	// then the file stays as it is. Nil asks nothing.
+	InForce func(v journal.TrustVersion) error
+	// Edited is told of an edit before the file is touched. If it fails, the file
+	// stays as it is.
+	Edited func(v journal.TrustVersion) error
 }
 
-// Show makes the file say what a version of the list says. If the file says
-// anything that no version of the list ever said, the gate keeps that aside: an
-// operator may have typed it.
-func (f *File) Show(ctx context.Context, s *store.Store, v journal.TrustVersion) (done Shown, err error) {
+// Show makes the file say what the newest version of the list says, and reports
+// whether it wrote the file. If the file says anything that no version of the list
+// ever said, the gate keeps that aside: an operator may have typed it. A file that
+// cannot be read stays as it is.
+func (f *File) Show(ctx context.Context, s *store.Store, o Showing) (wrote bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	v, err := Newest(ctx, s)
+	if err == nil && o.InForce != nil {
+		err = o.InForce(v)
+	}
+	if err != nil {
+		return false, err
+	}
 	found, err := f.Read()
-	missing := errors.Is(err, fs.ErrNotExist)
-	if err == nil && bytes.Equal(found, v.Text) {
-		return done, nil
-	}
-	if err == nil {
-		known, err := isVersion(ctx, s, found)
-		if err != nil {
-			return done, err
-		}
-		done.Edited = !known
-	} else {
-		done.Edited = !missing
-	}
-	if done.Edited {
-		if err := os.Rename(f.path, f.path+editedExt); err != nil {
-			return Shown{}, err
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return false, err
+	case bytes.Equal(found, v.Text):
+		return false, nil
+	default:
+		if err := f.keepEdit(ctx, s, found, func() error { return o.Edited(v) }); err != nil {
+			return false, err
 		}
 	}
-	if err := state.ReplaceFile(f.path, v.Text); err != nil {
-		return Shown{Edited: done.Edited}, err
+	return true, state.ReplaceFile(f.path, v.Text)
+}
+
+// keepEdit moves the file aside unless its text is a version of the list.
+func (f *File) keepEdit(ctx context.Context, s *store.Store, text []byte, edited func() error) error {
+	known, err := isVersion(ctx, s, text)
+	if err == nil && !known {
+		err = edited()
 	}
-	done.Wrote = true
-	return done, nil
+	if err != nil || known {
+		return err
+	}
+	return os.Rename(f.path, f.path+editedExt)
 }

@@ -44,10 +44,7 @@ type List struct {
 // is true: the caller records the list. Current refuses, as Conflict, a list of
 // which the audit log does not tell.
 func Current(ctx context.Context, s *store.Store, f *File) (l List, fresh bool, err error) {
-	err = s.View(ctx, func(tx *store.Tx) error {
-		l.Version, err = journal.ReadTrust(tx)
-		return err
-	})
+	l.Version, err = Newest(ctx, s)
 	switch {
 	case err != nil:
 		return l, false, err
@@ -62,6 +59,21 @@ func Current(ctx context.Context, s *store.Store, f *File) (l List, fresh bool, 
 		l.Trust, err = Load(f.path, l.Version.Text)
 	}
 	return l, fresh, err
+}
+
+// Newest returns the newest version of the list in a database, the zero version
+// if it has none.
+func Newest(ctx context.Context, s *store.Store) (v journal.TrustVersion, err error) {
+	return v, s.View(ctx, func(tx *store.Tx) error {
+		v, err = journal.ReadTrust(tx)
+		return err
+	})
+}
+
+// EditedEntry is the entry of the audit log that tells of an edit of the file.
+func EditedEntry(v journal.TrustVersion) audit.Entry {
+	return audit.Entry{Kind: audit.Trusted, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Target: op.Signers.String(),
+		Detail: "the file of signers was edited by hand; the gate keeps the edit aside and writes the file anew"}
 }
 
 // Initial returns the list that init writes for keys.

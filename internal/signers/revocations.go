@@ -40,6 +40,7 @@ type Revocations struct {
 	since    time.Time      // when it was read first with that stamp
 	waits    bool           // keys that it lacks are refused until it has stayed as it is
 	young    bool           // it changed so shortly before it was read that its stamp may hide another change
+	blocked  bool           // it could not be read, perhaps for a reason outside the file
 	says     string         // what the last Read found, as Says and the digest tell it
 }
 
@@ -55,10 +56,12 @@ func (r *Revocations) Is(path string, required bool) bool {
 	return r.path == path && r.required == required
 }
 
-// At returns the file at another path, which begins with the keys that are in
-// force.
+// At returns the file at another path. A key in force that it lacks is refused
+// until it has stayed as it is, too.
 func (r *Revocations) At(path string, required bool) *Revocations {
-	return NewRevocations(path, required, r.needed, r.now)
+	next := NewRevocations(path, required, r.needed, r.now)
+	next.readable = r.readable
+	return next
 }
 
 // Path returns where the file is.
@@ -66,7 +69,7 @@ func (r *Revocations) Path() string { return r.path }
 
 // Due reports whether the file is to be read again.
 func (r *Revocations) Due() bool {
-	return r.young || r.look() != r.taken || r.waits && r.now().Sub(r.since) >= revokedPatience
+	return r.young || r.blocked || r.taken == unknown || r.look() != r.taken || r.waits && r.now().Sub(r.since) >= revokedPatience
 }
 
 // Again makes the file due: what it said could not be put in force.
@@ -86,7 +89,7 @@ func (r *Revocations) Read() (list *authz.Revoked, differs bool) {
 	if r.waits {
 		list = list.With(r.readable)
 	}
-	if list.Blocked() == nil {
+	if r.blocked = list.Blocked() != nil; !r.blocked {
 		r.readable = list
 	}
 	r.needed = list.Revokes()

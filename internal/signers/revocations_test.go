@@ -153,7 +153,8 @@ func TestAFileThatIsGone(t *testing.T) {
 	require.NoError(t, os.Rename(f.Path(), f.Path()+"~"))
 	require.True(t, f.Due())
 	f.reads(0, "put it back, or an empty file to revoke nothing")
-	require.False(t, f.Due(), "it is read once")
+	_, differs := f.Read()
+	require.False(t, differs, "it says the same")
 	f.write("half of a li")
 	f.reads(0, "line 1")
 	f.write("")
@@ -206,4 +207,44 @@ func TestAgain(t *testing.T) {
 	_, differs := f.Read()
 	require.True(t, differs)
 	require.False(t, f.Due())
+}
+
+// Another path begins with the keys in force: an empty file there pardons none at
+// once.
+func TestAnotherPathKeepsTheKeys(t *testing.T) {
+	f := newFile(t, anyKey)
+	next := f.other("")
+	f.Revocations = f.At(next, true)
+	f.reads(1, "")
+	n, _ := f.settle()
+	require.Zero(t, n)
+}
+
+// A file that could not be read for a reason outside it is read again.
+func TestAReasonOutsideTheFile(t *testing.T) {
+	f := newFile(t, anyKey)
+	require.NoError(t, os.Chmod(filepath.Dir(f.Path()), 0o777))
+	require.NoError(t, os.Chtimes(f.Path(), time.Time{}, f.at))
+	f.reads(0, "cannot be read")
+	require.NoError(t, os.Chmod(filepath.Dir(f.Path()), 0o700))
+	require.True(t, f.Due())
+	f.reads(1, "")
+
+	require.NoError(t, os.Remove(f.Path()))
+	require.NoError(t, os.Symlink(f.Path(), f.Path())) // a loop cannot be looked at
+	f.reads(0, "cannot be read")
+	f.Again()
+	require.True(t, f.Due())
+}
+
+// While a key waits, each read says the same of the same file.
+func TestAKeyThatWaitsIsSaidOnce(t *testing.T) {
+	f := newFile(t, anyKey)
+	f.write(otherKey)
+	_, differs := f.Read()
+	require.True(t, differs)
+	list, differs := f.Read()
+	require.False(t, differs)
+	again, _ := f.Read()
+	require.Equal(t, list.Digest(), again.Digest())
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"gated/internal/api"
 	"gated/internal/audit"
@@ -22,7 +21,7 @@ import (
 func toldTrust(ctx context.Context, s *store.Store, v journal.TrustVersion) error {
 	var last audit.Entry
 	err := s.View(ctx, func(tx *store.Tx) (err error) {
-		last, err = lastTold(tx, func(e audit.Entry) bool { return e.Epoch != 0 }) // the oldest entries do not say
+		last, _, err = lastTold(tx, func(e audit.Entry) bool { return e.Epoch != 0 }) // the oldest entries do not say
 		return err
 	})
 	if err != nil || last.Epoch == v.Epoch && last.Digest == op.SHA256(v.Text) {
@@ -55,16 +54,17 @@ func tampered(dir string, epoch int64, what string) error {
 }
 
 // RevokedBefore reports whether keys were revoked, or may have been, when the
-// log told of it last. Each start tells of it, and each change of the file.
+// log told of it last. Each start tells of it, and each change of the file. If the
+// newest entry that may tell of it does not decode, keys may have been revoked.
 func RevokedBefore(tx *store.Tx) (bool, error) {
-	last, err := lastTold(tx, func(e audit.Entry) bool { _, tells := revokes(e); return tells })
+	last, damaged, err := lastTold(tx, func(e audit.Entry) bool { _, tells := revokes(e); return tells })
 	is, _ := revokes(last)
-	return is, err
+	return is || damaged, err
 }
 
 // revokes reports whether keys are revoked by an entry, or may be, and whether
 // the entry tells of that at all. Entries of older programs have no member for
-// it; they have the digest of the file, and the oldest have words.
+// it: they have no digest if there was no file, and words.
 func revokes(e audit.Entry) (is, tells bool) {
 	switch {
 	case e.Kind != audit.Started && e.Kind != audit.Trusted:
@@ -73,22 +73,23 @@ func revokes(e audit.Entry) (is, tells bool) {
 		return *e.Revokes, true
 	case e.Kind == audit.Trusted && e.Target != "": // of the list alone
 		return false, false
-	case e.Policy != "":
-		return e.Revoked != "", true
-	case e.Kind == audit.Started:
-		return !revokedNone.MatchString(e.Detail), true
+	case e.Policy != "" && e.Revoked == "":
+		return false, true
 	default:
-		return !strings.HasPrefix(e.Detail, "0 keys revoked"), true
+		return !revokedNone[e.Kind].MatchString(e.Detail), true
 	}
 }
 
-// revokedNone matches the words of starts from before entries had digests, if no
-// key was revoked then. The oldest say nothing of revoked keys.
-var revokedNone = regexp.MustCompile(`^gated [^;]*(; revoked keys: (none, |0 in |the revocation file cannot be read, so no signature counts: no key was revoked).*)?$`)
+// revokedNone matches the words of older entries if no key was revoked. The
+// oldest starts say nothing of revoked keys.
+var revokedNone = map[audit.Kind]*regexp.Regexp{
+	audit.Started: regexp.MustCompile(`^gated [^;]*(; revoked keys: (none, |0 in |.*: no key was revoked, ).*)?$`),
+	audit.Trusted: regexp.MustCompile(`^(0 keys revoked|.*: no key was revoked, )`),
+}
 
 // lastTold returns the newest entry about signers that fits, the zero entry if
-// there is none. An entry that does not decode fits: somebody wrote it.
-func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (audit.Entry, error) {
+// there is none. If an entry comes first that does not decode, that is damaged.
+func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (e audit.Entry, damaged bool, err error) {
 	const page = 1000
 	head, err := audit.ReadHead(tx)
 	for end := head.Seq; err == nil && end > 0; end -= page {
@@ -99,15 +100,16 @@ func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (audit.Entry, error) {
 		}
 		for i := len(bodies) - 1; i >= 0; i-- {
 			e, about, err := aboutSigners(tx, bodies[i])
-			if err != nil || about && (fits(e) || e.Seq == 0) {
-				return e, err
+			if damaged := about && e.Seq == 0; err != nil || damaged || about && fits(e) {
+				return e, damaged, err
 			}
 		}
 	}
-	return audit.Entry{}, err
+	return audit.Entry{}, false, err
 }
 
-// aboutSigners decodes an entry if it is of a kind that tells of signers.
+// aboutSigners decodes an entry if it is of a kind that tells of signers. One that
+// does not decode is the zero entry.
 func aboutSigners(tx *store.Tx, body []byte) (e audit.Entry, about bool, err error) {
 	if !mayBe(body, audit.Started) && !mayBe(body, audit.Trusted) && !mayBe(body, audit.Rotated) {
 		return e, false, nil
