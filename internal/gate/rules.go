@@ -16,16 +16,16 @@ import (
 	"gated/internal/store"
 )
 
-// rules is one consistent set of trust and policy. A decision that was verified
-// under one set commits only while that set still holds.
+// rules has the trust and the policy of one moment. A decision that was verified
+// under one set commits only while that set is in force.
 type rules struct {
 	trust  *authz.Trust
-	epoch  int64 // of the trust file
+	epoch  int64 // number of the trust file
 	policy policy.Policy
 }
 
-// errRulesMoved says that trust or policy changed while a decision was under
-// way: it is verified again.
+// errRulesMoved says that trust or policy changed during a decision. The gate then
+// verifies again.
 var errRulesMoved = errors.New("trust or policy changed")
 
 // Trust returns the signers in force.
@@ -34,8 +34,8 @@ func (g *Gate) Trust() *authz.Trust { return g.rules.Load().trust }
 // Epoch returns the number of the trust file in force, from 1.
 func (g *Gate) Epoch() int64 { return g.rules.Load().epoch }
 
-// InForce returns the signers in force and the number of their file, of one and
-// the same moment.
+// InForce returns the signers in force and the number of their file, both of the
+// same moment.
 func (g *Gate) InForce() (*authz.Trust, int64) {
 	held := g.rules.Load()
 	return held.trust, held.epoch
@@ -44,8 +44,8 @@ func (g *Gate) InForce() (*authz.Trust, int64) {
 // Policy returns the policy in force.
 func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
 
-// InForceEntry begins an entry that says by what is decided: the digests of
-// policy, signers and revoked keys.
+// InForceEntry begins an entry with the rules in force: the digests of policy,
+// signers and revoked keys.
 func (g *Gate) InForceEntry(kind audit.Kind) audit.Entry { return g.rules.Load().entry(kind) }
 
 func (held *rules) entry(kind audit.Kind) audit.Entry {
@@ -54,9 +54,9 @@ func (held *rules) entry(kind audit.Kind) audit.Entry {
 		Revoked: held.trust.RevokedDigest(), Revokes: &revokes}
 }
 
-// Reload replaces the policy and the list of revoked keys together, after
-// writing so to the audit log. A policy that is looser than the built-in one is
-// refused. Once it has returned, nothing is decided by the old ones any more.
+// Reload replaces the policy and the list of revoked keys together, and writes that
+// to the audit log first. It refuses a policy that is looser than the built-in one.
+// Once it has returned, no decision uses the old ones.
 func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 		e.Detail += fmt.Sprintf("; policy %.12s in force, was %.12s", is, was)
 	}
 	if err := next.trust.Blocked(); err != nil {
-		e.Detail = op.AsRefusal(err).Detail // nobody knows how many
+		e.Detail = op.AsRefusal(err).Detail // the gate cannot tell how many
 	}
 	if err := g.Log(ctx, e); err != nil {
 		return err
@@ -82,10 +82,10 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	return g.replace(ctx, next)
 }
 
-// Rotate makes what the step of a used permit asks for the trust file in force:
-// the new version and the audit entry are one transaction. Once it has returned,
-// nothing is decided by the old file any more. A permit that was not used, or is
-// for something else, is NotAllowed; a file that changed meanwhile is BadParams.
+// Rotate applies the step of a used permit to the trust file in force. One
+// transaction writes the new version and the audit entry. Once it has returned, no
+// decision uses the old file. A permit that is unused or for another operation is
+// NotAllowed. If the file changed meanwhile, it is BadParams.
 func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 	if p.core == nil || p.core.gate != g || !p.core.dispatched.Load() || p.core.step.Op != op.Rotate {
 		return authz.Rotation{}, op.Refuse(op.NotAllowed, "there is no used permit for this rotation")
@@ -127,12 +127,13 @@ func RotatedEntry(by string, next authz.Rotation, v journal.TrustVersion) audit.
 	return e
 }
 
-// replace swaps the rules and waits until nothing is decided by the old ones.
+// replace swaps the rules and waits until no decision uses the old ones.
 func (g *Gate) replace(ctx context.Context, next rules) error {
 	g.rules.Store(&next)
 	g.checked.Store(false)
 	// A group that began before this line may have decided by the old set. The
-	// writer takes the next one when that one has ended, either way.
+	// writer starts the next group only when that one has ended, with or without
+	// success.
 	err := g.store.Update(context.WithoutCancel(ctx), func(*store.Tx) error { return errBarrier })
 	if !errors.Is(err, errBarrier) {
 		return g.machine(err)
@@ -140,11 +141,11 @@ func (g *Gate) replace(ctx context.Context, next rules) error {
 	return nil
 }
 
-// errBarrier ends a transaction that was only to wait for those before it.
+// errBarrier ends a transaction that only waits for those before it.
 var errBarrier = errors.New("nothing to write")
 
-// asks returns what the policy asks of a step on a target with these labels.
-// It refuses, as BadParams, a rotation that cannot be.
+// asks returns what the policy asks for a step on a target with these labels. It
+// refuses, as BadParams, a rotation that does not fit the trust file.
 func (held *rules) asks(spec op.Spec, s op.Step, labels map[string]string, now time.Time) (op.Requirement, error) {
 	subject := policy.Subject{Spec: spec, Target: s.Target, Params: s.Params, Labels: labels}
 	if spec.Name == op.Rotate {
@@ -157,8 +158,8 @@ func (held *rules) asks(spec op.Spec, s op.Step, labels map[string]string, now t
 	return held.policy.Requirement(subject), nil
 }
 
-// requirement is the stricter of what the request was made with and what holds
-// now.
+// requirement is the stricter of the requirement at the request and the one in
+// force.
 func (held *rules) requirement(r op.Request, now time.Time) (op.Requirement, error) {
 	spec, err := op.Lookup(r.Step.Op)
 	if err != nil {
