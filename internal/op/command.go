@@ -1,9 +1,9 @@
 package op
 
-// KindCommand is the kind of the entries of the operator's catalogue of commands.
+// KindCommand is the kind of the commands in the operator's catalogue.
 const KindCommand = "command"
 
-// Run is the one operation on them.
+// Run is the only operation on commands.
 const Run = "command.run"
 
 func commandRows() []Spec {
