@@ -9,15 +9,16 @@ import (
 	"gated/internal/store"
 )
 
-// SchemaCopies finds the steps that made snapshots and backups of a target.
+// SchemaCopies has the index for the steps that made snapshots and backups of a
+// target.
 const SchemaCopies = `
 CREATE INDEX steps_copies ON steps(kind, name, op, job, idx)
 	WHERE op IN ('guest.snapshot', 'guest.backup') AND state = 'succeeded';
 `
 
-// CopyMadeBy returns the newest step of that operation that has succeeded on a
-// target and was under way at some moment from one time to another; with params,
-// one with just these. It is UnknownTarget if there is none.
+// CopyMadeBy returns the newest step of that operation that succeeded on a target
+// and ran at some moment between the two times. If params is not nil, the step has
+// exactly these. If there is no such step, the error is UnknownTarget.
 func CopyMadeBy(tx *store.Tx, t op.Target, name string, params op.Params, from, to time.Time) (op.Step, error) {
 	query := `SELECT ` + stepColumns + ` FROM steps
 		WHERE op IN ('guest.snapshot', 'guest.backup') AND state = 'succeeded' AND kind = ? AND name = ? AND op = ?
