@@ -6,10 +6,9 @@ import (
 	"gated/internal/op"
 )
 
-// Accepts returns the principal that a key or certificate, in SSH wire format,
-// would sign for in a role at that time. It refuses as the allow-list stage
-// does, and bytes that are no key as Malformed. It verifies nothing: what a CA
-// is said to have signed is taken as such.
+// Accepts returns the principal that a key or certificate, in SSH wire format, may
+// sign for in a role at that time. It refuses as the allow-list stage does. Bytes
+// that are not a key are Malformed. Accepts does not verify a CA's signature.
 func (t *Trust) Accepts(blob []byte, role op.Role, at time.Time) (string, error) {
 	if err := t.Blocked(); err != nil {
 		return "", err

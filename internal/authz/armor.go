@@ -7,12 +7,12 @@ import (
 	"gated/internal/op"
 )
 
-// MaxArmor is the longest armored signature in bytes. The longest that is made,
-// by an RSA key of 16,384 bits with a certificate by another, has 13 KiB.
+// MaxArmor is the longest armored signature in bytes. The longest possible one has
+// 13 KiB: an RSA key of 16,384 bits signs with a certificate by another such key.
 const MaxArmor = 16 << 10
 
 // maxArmorLine is the longest line of base64. ssh-keygen writes 70 characters,
-// PROTOCOL.sshsig speaks of 76, PEM writers make 64.
+// PROTOCOL.sshsig says 76, and PEM writers use 64.
 const maxArmorLine = 76
 
 const (
@@ -20,10 +20,10 @@ const (
 	armorEnd   = "-----END SSH SIGNATURE-----"
 )
 
-// dearmor returns the blob inside an armored signature. It takes what
-// ssh-keygen writes: the two marker lines with nothing before or after them
-// but one last newline, and between them one canonical base64 text in lines of
-// one length. encoding/pem would skip text, headers and blank lines.
+// dearmor returns the blob inside an armored signature. It accepts what ssh-keygen
+// writes: two marker lines, one canonical base64 text between them in lines of equal
+// length, and one last newline. encoding/pem would skip text, headers and blank
+// lines.
 func dearmor(s string) ([]byte, error) {
 	if len(s) > MaxArmor {
 		return nil, op.Refuse(op.Oversized, "the armored signature has %d bytes, more than %d", len(s), MaxArmor)
@@ -41,14 +41,14 @@ func dearmor(s string) ([]byte, error) {
 		return nil, notArmor("its lines are not all of one length, at most 76 characters")
 	}
 	blob, err := base64.StdEncoding.DecodeString(text)
-	// The decoder skips CR and accepts stray bits in the last character.
+	// The decoder skips CR and accepts wrong bits in the last character.
 	if err != nil || base64.StdEncoding.EncodeToString(blob) != text {
 		return nil, notArmor("between its markers is not one base64 text")
 	}
 	return blob, nil
 }
 
-// joinLines joins lines that have one length, but for a shorter last one.
+// joinLines joins lines of equal length; the last one may be shorter.
 func joinLines(body string) (string, bool) {
 	lines := strings.Split(body, "\n")
 	width, last := len(lines[0]), len(lines)-1

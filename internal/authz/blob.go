@@ -9,12 +9,12 @@ import (
 	"gated/internal/op"
 )
 
-// signature is one parsed SSHSIG. Its parts are still claims: decode looks at
-// their form alone.
+// signature is one parsed SSHSIG. decode checks only its form, so all its parts are
+// still unproved.
 type signature struct {
 	armor     string
-	blob      []byte        // the key's, as it came
-	key       ssh.PublicKey // what signed, certified or not; nil if the type is not supported
+	blob      []byte        // the key's bytes as they were sent
+	key       ssh.PublicKey // the key that signed, certified or not; nil if the type is not supported
 	cert      *certificate  // nil for a plain key
 	barred    *op.Refusal   // why key is nil
 	namespace string
@@ -22,9 +22,9 @@ type signature struct {
 	inner     *ssh.Signature // nil if key is nil
 }
 
-// parseSignature reads an armored SSHSIG (PROTOCOL.sshsig) strictly: all its
-// fields, nothing after them, an empty reserved field. Libraries let several
-// of these pass, see docs/formats/signatures.md.
+// parseSignature reads an armored SSHSIG (PROTOCOL.sshsig) strictly: all its fields,
+// an empty reserved field, and nothing after them. Libraries accept more, see
+// docs/formats/signatures.md.
 func parseSignature(armored string) (signature, error) {
 	blob, err := dearmor(armored)
 	if err != nil {
@@ -48,7 +48,7 @@ func parseSignature(armored string) (signature, error) {
 	s := signature{armor: armored, blob: key, namespace: string(namespace), hash: hash}
 	err = s.parseSigner()
 	if errors.Is(err, op.UnknownSigner) {
-		// That no line can list it is for the allow-list to say, after the namespace.
+		// The allow-list refuses this key later, after the namespace stage.
 		s.key, s.cert, s.barred = nil, nil, op.AsRefusal(err)
 		return s, nil
 	}
@@ -59,7 +59,7 @@ func parseSignature(armored string) (signature, error) {
 	return s, err
 }
 
-// parseSigner reads the key, or the certificate that stands in its place.
+// parseSigner reads the key, or the certificate in its place.
 func (s *signature) parseSigner() (err error) {
 	if _, ok := certifies[keyType(s.blob)]; !ok {
 		s.key, err = parseKey(s.blob)

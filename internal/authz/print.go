@@ -7,11 +7,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Print returns the file in its canonical form: without comments and blank
-// lines, one blank between fields, quotes around a principal only where it
-// needs them, options in the order cert-authority, namespaces, valid-after,
-// valid-before, and times as short as they can be written. Loaded again it has
-// the same Signers, but for their lines, and prints the same.
+// Print returns the file in its canonical form. It has no comments or blank lines,
+// one blank between fields, and quotes only around a principal that needs them. The
+// options are in the order cert-authority, namespaces, valid-after, valid-before,
+// and times are as short as possible. If it is loaded again, it has the same
+// Signers, except for their line numbers, and prints the same.
 func (t *Trust) Print() []byte {
 	if t == nil {
 		return nil
@@ -42,8 +42,8 @@ func (e entry) print() string {
 	return principal + " " + strings.Join(options, ",") + " " + string(ssh.MarshalAuthorizedKey(e.public))
 }
 
-// printTime writes the shortest of the three forms, so that no file grows when
-// it is printed.
+// printTime writes the shortest of the three forms, so that printing never makes a
+// file longer.
 func printTime(at time.Time) string {
 	switch h, m, s := at.Clock(); {
 	case s != 0:
