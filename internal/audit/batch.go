@@ -8,13 +8,13 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// batchRows is how many entries are looked at together.
+// batchRows is how many entries are hashed together.
 const batchRows = 256
 
-// batch is some entries as they are stored, and what their texts alone show.
+// batch is some stored entries, with what can be told from their texts alone.
 type batch struct {
 	rows []row
-	done chan struct{} // closed when look is through
+	done chan struct{} // closed when decode has ended
 }
 
 // row is one stored entry.
@@ -25,17 +25,17 @@ type row struct {
 	sum   [sha256.Size]byte // of the body
 	leaf  tlog.Hash
 	links links
-	entry Entry // only if whole entries are asked for
+	entry Entry // only if the caller asks for whole entries
 	err   error // why the body does not decode
 }
 
-// links is all of an entry that its place in the log is checked by.
+// links is what an entry must have for the check of its place in the log.
 type links struct {
 	Seq  int64  `json:"seq"`
 	Prev string `json:"prev"`
 }
 
-// readBatch reads the next entries; more is false with the last of them.
+// readBatch reads the next entries. With the last of them, more is false.
 func readBatch(rows *sql.Rows) (b *batch, more bool, err error) {
 	b = &batch{rows: make([]row, 0, batchRows), done: make(chan struct{})}
 	for len(b.rows) < batchRows {
@@ -51,9 +51,9 @@ func readBatch(rows *sql.Rows) (b *batch, more bool, err error) {
 	return b, true, nil
 }
 
-// look hashes and decodes: all that needs neither the database nor the entries
-// before.
-func (b *batch) look(whole bool) {
+// decode hashes and decodes the entries. This needs neither the database nor earlier
+// entries.
+func (b *batch) decode(whole bool) {
 	defer close(b.done)
 	for i := range b.rows {
 		r := &b.rows[i]

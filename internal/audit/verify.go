@@ -15,7 +15,7 @@ import (
 	"gated/internal/store"
 )
 
-// BrokenError says at which entry the log stops being what was written.
+// BrokenError names the entry at which the log is no longer as it was written.
 type BrokenError struct {
 	Seq int64
 	Why string
@@ -29,21 +29,22 @@ func Verify(tx *store.Tx, each func(Entry) error, kept ...checkpoint.Checkpoint)
 	return Checker{Each: each, Kept: kept}.Verify(tx)
 }
 
-// Checker verifies a log. The zero Checker does it by the log alone.
+// Checker verifies a log. The zero Checker uses the log alone.
 type Checker struct {
-	// Kept are heads that somebody kept: they have to be those of the log's
-	// beginnings, whoever signed them.
+	// Kept are heads from outside the log. Each must be the head of a beginning of
+	// the log, whatever key signed it.
 	Kept []checkpoint.Checkpoint
 	// Each, if not nil, is called with every entry.
 	Each func(Entry) error
-	// Progress, if not nil, is told every few hundred entries how many are done. Its
-	// error ends the walk and is returned; what takes its time there slows it down.
+	// Progress, if not nil, is called every few hundred entries with the number
+	// done. Its error ends the walk and is returned. A slow Progress makes the walk
+	// slow.
 	Progress func(done int64) error
 }
 
-// Verify walks the whole log: numbers without a gap, every hash over the
-// stored bytes, every link, every stored node of the tree, the recorded head,
-// the signed one and those that were kept. It returns the head, or a *BrokenError.
+// Verify walks the whole log: numbers without a gap, every hash over the stored
+// bytes, every link, every stored node of the tree, the recorded head, the signed
+// head and the kept heads. It returns the head, or a *BrokenError.
 func (c Checker) Verify(tx *store.Tx) (Head, error) {
 	v := &verifier{Checker: c, tx: tx, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()
@@ -57,8 +58,8 @@ func (c Checker) Verify(tx *store.Tx) (Head, error) {
 	return v.head, v.end()
 }
 
-// walk reads the entries in batches, has each batch hashed and decoded beside
-// the reading of the next ones, and takes them in their order.
+// walk reads the entries in batches and checks them in order. Each batch is hashed
+// and decoded while walk reads the next ones.
 func (v *verifier) walk() error {
 	rows, err := v.tx.Query(`SELECT seq, body, hash FROM audit ORDER BY seq`)
 	if err != nil {
@@ -77,7 +78,7 @@ func (v *verifier) walk() error {
 			if b, more, err = readBatch(rows); err != nil {
 				return err
 			}
-			go b.look(v.Each != nil)
+			go b.decode(v.Each != nil)
 			ahead = append(ahead, b)
 		}
 		if more && len(ahead) <= runtime.GOMAXPROCS(0) {
@@ -105,11 +106,11 @@ type verifier struct {
 	Checker
 	tx     *store.Tx
 	head   Head
-	grown  *edge                   // of the tree over what was seen
-	stored map[int]*sql.Rows       // the stored nodes that were not met yet, by level
-	kept   []checkpoint.Checkpoint // heads of beginnings that were not reached yet
+	grown  *edge                   // of the tree over the entries so far
+	stored map[int]*sql.Rows       // the stored nodes that are not compared yet, by level
+	kept   []checkpoint.Checkpoint // heads of beginnings that are not reached yet
 
-	planted bool // the log is a tree already
+	planted bool // the log has a tree
 }
 
 func (v *verifier) close() {
@@ -118,7 +119,7 @@ func (v *verifier) close() {
 	}
 }
 
-// signed has the head that was signed last checked as one that was kept.
+// signed adds the last signed head to the kept heads.
 func (v *verifier) signed() error {
 	var edge []byte
 	s, err := SignedHead(v.tx)
@@ -206,7 +207,7 @@ func (v *verifier) next(level int) (n int64, hash []byte, ok bool, err error) {
 	return n, hash, true, rows.Scan(&n, &hash)
 }
 
-// end finds what is beside and behind the entries.
+// end checks what is beside and after the entries.
 func (v *verifier) end() error {
 	if err := v.recorded(); err != nil {
 		return err
@@ -224,7 +225,7 @@ func (v *verifier) end() error {
 	return &BrokenError{v.head.Seq, fmt.Sprintf("the stored tree has %d nodes and not %d", tops, nodes)}
 }
 
-// recorded finds entries that were cut off the end.
+// recorded finds that entries were cut off at the end.
 func (v *verifier) recorded() error {
 	head := v.head
 	var seq int64
