@@ -206,7 +206,7 @@ func checkNonce(tx *store.Tx, n, sha string, id op.RequestID) error {
 	}
 	if rec.Fate == nonce.Unspent {
 		if rec.Payload != sha {
-			return op.Refuse(op.BindingMismatch, "the nonce of %s stands in another payload", rec.Request).At(op.StageNonce)
+			return op.Refuse(op.BindingMismatch, "the nonce of %s is in another payload", rec.Request).At(op.StageNonce)
 		}
 		return nil
 	}

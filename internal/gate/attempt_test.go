@@ -114,9 +114,9 @@ func TestCopiesOfAPermitAreOne(t *testing.T) {
 	}
 }
 
-// TestNobodySubmitsAsTheGate: the gate may destroy scratch unsigned, and what
+// TestNoCallerSubmitsAsTheGate: the gate may destroy scratch unsigned, and what
 // says of itself that it is the gate is not.
-func TestNobodySubmitsAsTheGate(t *testing.T) {
+func TestNoCallerSubmitsAsTheGate(t *testing.T) {
 	w := newWorld(t)
 	w.scratch("tmp")
 	for _, source := range []op.Source{op.SourceGate, op.SourceDesired, op.SourceOffline, "", "API"} {

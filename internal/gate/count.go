@@ -25,7 +25,7 @@ func counts(need op.Requirement, s op.Signed) error {
 // inRole refuses, as RoleDenied, a signature in a role that no demand names.
 func inRole(need op.Requirement, s op.Signed) error {
 	if !need.Accepts(s.Role) {
-		return op.Refuse(op.RoleDenied, "%s signed as %s, which has no say in this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
+		return op.Refuse(op.RoleDenied, "%s signed as %s, a role that does not count for this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
 	}
 	return nil
 }
@@ -57,8 +57,8 @@ func signedBy(s authz.Signer, at time.Time) op.Signed {
 }
 
 // stillCounted checks the stored signatures against the trust and policy in force.
-func stillCounted(held *rules, need op.Requirement, r op.Request, now time.Time) *op.Refusal {
-	kept, last := split(held, need, r.Signatures, now)
+func stillCounted(inForce *rules, need op.Requirement, r op.Request, now time.Time) *op.Refusal {
+	kept, last := split(inForce, need, r.Signatures, now)
 	if need.Met(kept) {
 		return nil
 	}
@@ -71,9 +71,9 @@ func stillCounted(held *rules, need op.Requirement, r op.Request, now time.Time)
 
 // split returns the signatures that count by the rules in force. last is why the
 // last of the others does not count.
-func split(held *rules, need op.Requirement, signed []op.Signed, now time.Time) (kept []op.Signed, last error) {
+func split(inForce *rules, need op.Requirement, signed []op.Signed, now time.Time) (kept []op.Signed, last error) {
 	for _, s := range signed {
-		err := held.trust.Still(s, now)
+		err := inForce.trust.Still(s, now)
 		if err == nil {
 			err = counts(need, s)
 		}
@@ -172,8 +172,8 @@ func replaced(tx *store.Tx, need op.Requirement, r *op.Request, s op.Signed) err
 
 // uncount removes the signatures that no longer count from a request, and returns
 // the rest.
-func (g *Gate) uncount(tx *store.Tx, held *rules, need op.Requirement, r op.Request, now time.Time) ([]op.Signed, error) {
-	kept, why := split(held, need, r.Signatures, now)
+func (g *Gate) uncount(tx *store.Tx, inForce *rules, need op.Requirement, r op.Request, now time.Time) ([]op.Signed, error) {
+	kept, why := split(inForce, need, r.Signatures, now)
 	if why == nil {
 		return kept, nil
 	}
@@ -194,21 +194,21 @@ func (g *Gate) uncount(tx *store.Tx, held *rules, need op.Requirement, r op.Requ
 
 // proved refuses, as BadParams, a rotation that adds a key if the key's holder did
 // not sign it in the role of that key.
-func (held *rules) proved(r op.Request, now time.Time) error {
-	owed, err := held.owed(r, now)
+func (inForce *rules) proved(r op.Request, now time.Time) error {
+	owed, err := inForce.owed(r, now)
 	if err != nil || len(owed) == 0 {
 		return err
 	}
-	return op.Refuse(op.BadParams, "the key %s that is added did not sign this as %s, so nobody knows that its holder has it", owed[0].Key, owed[0].Role).
+	return op.Refuse(op.BadParams, "the new key %s did not sign this as %s, so it is not proved that its holder has it", owed[0].Key, owed[0].Role).
 		At(op.StagePolicy).WithHint("its holder signs the same request first: opsign approve %s --role %s --key FILE", r.ID, owed[0].Role)
 }
 
 // owed returns the proofs of possession that a request still needs.
-func (held *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
+func (inForce *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
 	if r.Step.Op != op.Rotate {
 		return nil, nil
 	}
-	rotation, err := held.rotation(r.Step.Params, now)
+	rotation, err := inForce.rotation(r.Step.Params, now)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func opens(need op.Requirement, from, until time.Time) (time.Time, bool) {
 // wait ends when the delays are over. It also ends when the payload has expired,
 // because the step ends then. If the policy delays no step, ok is false.
 func (g *Gate) Due(ctx context.Context, t op.Target) (wait time.Duration, ok bool, err error) {
-	held, now := g.rules.Load(), g.clock.Now().Now
+	inForce, now := g.rules.Load(), g.clock.Now().Now
 	err = g.view(ctx, func(tx *store.Tx) error {
 		open, err := journal.OpenSteps(tx, t)
 		if err != nil {
@@ -72,7 +72,7 @@ func (g *Gate) Due(ctx context.Context, t op.Target) (wait time.Duration, ok boo
 			if err != nil {
 				return err
 			}
-			need, err := held.requirement(r, now)
+			need, err := inForce.requirement(r, now)
 			if err != nil || delayed(need, r, now) == nil {
 				continue // the dispatch decides
 			}
@@ -107,14 +107,14 @@ func expiry(need op.Requirement, r op.Request) time.Time {
 // policy at the request and the policy in force can delay it. If the delay is over
 // or the payload expired, the dispatch decides, so the answer is false.
 func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
-	held := g.rules.Load()
+	inForce := g.rules.Load()
 	if s.State != op.StateAuthorized {
 		return false, nil
 	}
-	if held.trust.Blocked() != nil {
+	if inForce.trust.Blocked() != nil {
 		return true, nil // the gate cannot tell whether its signatures count
 	}
-	if !held.policy.Delays() {
+	if !inForce.policy.Delays() {
 		delays, err := journal.IsDelayed(tx, s.ID)
 		if err != nil || !delays {
 			return false, err
@@ -125,7 +125,7 @@ func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
 		return false, err
 	}
 	now := g.clock.Now().Now
-	need, err := held.requirement(r, now)
+	need, err := inForce.requirement(r, now)
 	if err != nil || now.After(expiry(need, r).Add(Skew)) {
 		return false, nil
 	}

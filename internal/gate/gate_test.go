@@ -37,7 +37,7 @@ func TestBenignRunsDestructiveWaits(t *testing.T) {
 	w.verifyLog()
 }
 
-func TestTheLogSaysWhoAskedWhatAndWhy(t *testing.T) {
+func TestTheLogHasRequesterStepAndReason(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
 	w.request(ask("guest.snapshot-delete", "web", "snapshot", "s1"))

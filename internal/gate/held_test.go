@@ -43,7 +43,7 @@ func TestAJobWaitsForWhatCoolsOff(t *testing.T) {
 }
 
 // What holds a job up in its middle leaves what it has made to its users.
-func TestWhatAHeldJobMadeIsKept(t *testing.T) {
+func TestAWaitingJobKeepsWhatItMade(t *testing.T) {
 	w := people(t)
 	j := w.mustSubmit(ask("guest.create", "x"), ask("guest.destroy", "g"))
 	r, err := w.gate.Request(w.ctx, j.Steps[1].ID)

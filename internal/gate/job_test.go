@@ -275,9 +275,9 @@ func TestCompensationThatIsTooOldAsks(t *testing.T) {
 	require.Equal(t, op.StateFailed, w.job(j.ID).State())
 }
 
-// TestNobodySignsForWhatAnEarlierStepChanges: the bytes could not name the
+// TestNoSignatureForWhatAnEarlierStepChanges: the bytes could not name the
 // state that the step would meet.
-func TestNobodySignsForWhatAnEarlierStepChanges(t *testing.T) {
+func TestNoSignatureForWhatAnEarlierStepChanges(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
 	for name, asks := range map[string][]op.Ask{

@@ -49,9 +49,9 @@ func factOf(r op.Request, name string) string {
 	return ""
 }
 
-// TestWhoMadeACopy: the maker of a snapshot is the requester by this gate's own
+// TestMakerOfACopy: the maker of a snapshot is the requester by this gate's own
 // records, and never what the name alone suggests.
-func TestWhoMadeACopy(t *testing.T) {
+func TestMakerOfACopy(t *testing.T) {
 	w, c := newCopiesWorld(t)
 	w.back.put("db")
 	took := w.mustSubmit(ask("guest.snapshot", "db", "snapshot", "ours"))
@@ -126,9 +126,9 @@ func TestOneRequestsLookIsNotAnothers(t *testing.T) {
 	require.NotEqual(t, second.Nonce, now.Nonce, "it is issued anew for what is there now")
 }
 
-// TestARotationSaysWhoIsNew: what is shown with the request, and is in the digest
+// TestARotationNamesNewPeople: what is shown with the request, and is in the digest
 // of the audit log.
-func TestARotationSaysWhoIsNew(t *testing.T) {
+func TestARotationNamesNewPeople(t *testing.T) {
 	w := rotating(t)
 	eve := newKey("eve")
 	line := eve.line("operational@gated")

@@ -66,7 +66,7 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		return planned{}, err
 	}
 	if len(a.Signers) == 0 {
-		return planned{}, op.Refuse(op.UnknownSigner, "nobody who may approve anything signed this").At(op.StageAllowList)
+		return planned{}, op.Refuse(op.UnknownSigner, "no signature is by a key that may approve anything").At(op.StageAllowList)
 	}
 	for _, s := range a.Signers {
 		if s.Role.BuiltIn() && !spec.MayApprove(s.Role) {

@@ -190,7 +190,7 @@ func (g *Gate) alone(tx *store.Tx, s op.Step, now op.Observed) error {
 // dispatchSigned checks an authorized step once more: time, trust, policy, the
 // signed payload and the target. If a check fails, the nonce stays spent.
 func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
-	held := g.rules.Load()
+	inForce := g.rules.Load()
 	moment := g.clock.Now()
 	if !moment.Trusted {
 		return ended{}, clockDoubted(moment)
@@ -199,10 +199,10 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if err := held.trust.Blocked(); err != nil {
+	if err := inForce.trust.Blocked(); err != nil {
 		return ended{}, err // it waits
 	}
-	need, err := held.requirement(r, moment.Now)
+	need, err := inForce.requirement(r, moment.Now)
 	if err != nil {
 		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
 	}
@@ -217,7 +217,7 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return g.end(tx, s, audit.Refused,
 			op.Refuse(op.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(op.StageBinding))
 	}
-	if refusal := stillCounted(held, need, r, moment.Now); refusal != nil {
+	if refusal := stillCounted(inForce, need, r, moment.Now); refusal != nil {
 		return g.end(tx, s, audit.Refused, refusal)
 	}
 	if err := stale(s, now); err != nil {
@@ -304,7 +304,7 @@ func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
 	}
 	who, err := journal.Requesters(tx, s.ID.Job)
 	if err != nil || len(who) == 0 {
-		return op.Requester{}, errors.Join(err, op.Refuse(op.Cancelled, "nobody asks for %s any more", s.ID))
+		return op.Requester{}, errors.Join(err, op.Refuse(op.Cancelled, "no requester asks for %s any more", s.ID))
 	}
 	return who[0], nil
 }

@@ -156,7 +156,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 		return err
 	})
 	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
-		err = op.Refuse(op.Conflict, "%s changes in an earlier step of this job, so nobody could sign for it now", ask.Target).
+		err = op.Refuse(op.Conflict, "%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).
 			WithHint("submit this step by itself when the others are done")
 	}
 	return p, err

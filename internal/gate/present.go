@@ -31,25 +31,25 @@ func (g *Gate) Shown(ctx context.Context, id op.RequestID) (op.Request, error) {
 
 // present fills in what people see of a waiting request: what it asks for, which
 // signatures are missing, and which people could give them.
-func (g *Gate) present(held *rules, r *op.Request, now time.Time) {
-	need, err := held.requirement(*r, now)
+func (g *Gate) present(inForce *rules, r *op.Request, now time.Time) {
+	need, err := inForce.requirement(*r, now)
 	if err != nil {
 		return // the next approval refuses it or issues it anew
 	}
 	r.Need = need
-	if r.Step.State != op.StatePending || held.trust.Blocked() != nil {
+	if r.Step.State != op.StatePending || inForce.trust.Blocked() != nil {
 		return
 	}
-	r.Signatures, _ = split(held, need, r.Signatures, now)
+	r.Signatures, _ = split(inForce, need, r.Signatures, now)
 	r.Could = map[op.Role][]string{}
 	for _, role := range need.Roles() {
-		for _, who := range held.trust.Could(role, need.Touch(role), now) {
+		for _, who := range inForce.trust.Could(role, need.Touch(role), now) {
 			if !slices.ContainsFunc(r.Signatures, func(s op.Signed) bool { return s.Principal == who && s.Role == role }) {
 				r.Could[role] = append(r.Could[role], who)
 			}
 		}
 	}
-	owed, err := held.owed(*r, now)
+	owed, err := inForce.owed(*r, now)
 	if err != nil {
 		return
 	}
@@ -76,13 +76,13 @@ func (g *Gate) knows(ctx context.Context, l op.Look, o op.Observed) []op.Fact {
 }
 
 func (g *Gate) rotationFacts(p op.Params) []op.Fact {
-	held, now := g.rules.Load(), g.clock.Now().Now
-	r, err := held.rotation(p, now)
+	inForce, now := g.rules.Load(), g.clock.Now().Now
+	r, err := inForce.rotation(p, now)
 	if err != nil {
 		return nil // the gate refuses it, or issues its request anew
 	}
 	var out []op.Fact
-	for _, e := range held.trust.Effects(r, now) {
+	for _, e := range inForce.trust.Effects(r, now) {
 		out = append(out, e.Fact())
 	}
 	return out

@@ -73,9 +73,9 @@ func (g *Gate) Requests(ctx context.Context, state op.State) (rs []op.Request, e
 // RequestPage returns the requests that a filter chooses, oldest first.
 func (g *Gate) RequestPage(ctx context.Context, f RequestFilter) (rs []op.Request, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { rs, err = journal.ReadRequests(tx, f); return err })
-	held, now := g.rules.Load(), g.clock.Now().Now
+	inForce, now := g.rules.Load(), g.clock.Now().Now
 	for i := range rs {
-		g.present(held, &rs[i], now)
+		g.present(inForce, &rs[i], now)
 	}
 	return rs, err
 }

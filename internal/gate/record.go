@@ -55,7 +55,7 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 		if err != nil {
 			return err
 		}
-		if err := g.record(tx, s, steps, believed(s, out, known)); err != nil {
+		if err := g.record(tx, s, steps, confirmed(s, out, known)); err != nil {
 			return err
 		}
 		s, steps, err = inJob(tx, id)
@@ -91,10 +91,10 @@ func incarnationAfter(out Outcome) op.Incarnation {
 	return out.After.Incarnation
 }
 
-// believed turns a success that the look contradicts into a failure. It turns a
+// confirmed turns a success that the look contradicts into a failure. It turns a
 // success that no look could show into an unknown. The provenance, known, is that of
 // the incarnation that the look shows.
-func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
+func confirmed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	if out.Err != nil || out.Unknown {
 		return out
 	}
@@ -153,7 +153,7 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	case out.Unknown:
 		kind, code = audit.Interrupted, op.Unavailable
 		if detail == "" {
-			detail = "nobody knows whether it was done; look at the target, then ask again"
+			detail = "the gate cannot tell whether it was done; look at the target, then ask again"
 		}
 	case out.Err != nil && out.Transient && again:
 		kind, code, detail = audit.Retried, op.CodeOf(out.Err), words(out.Err)

@@ -196,7 +196,7 @@ func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	require.True(t, w.back.has("tmp"))
 }
 
-func TestWhoMayCancel(t *testing.T) { // H13
+func TestRightToCancel(t *testing.T) { // H13
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		by op.Requester

@@ -158,7 +158,7 @@ func TestProofAndApprovalInOneEnvelope(t *testing.T) {
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 }
 
-func TestWhoMayRotate(t *testing.T) {
+func TestRightToRotate(t *testing.T) {
 	t.Parallel()
 	dave, ca := newKey("dave"), mint.Ed25519(t, "ca")
 	caLine := ca.Line("*@example.com", `cert-authority,namespaces="operational@gated"`)

@@ -37,8 +37,8 @@ func (g *Gate) Epoch() int64 { return g.rules.Load().epoch }
 // InForce returns the signers in force and the number of their file, both of the
 // same moment.
 func (g *Gate) InForce() (*authz.Trust, int64) {
-	held := g.rules.Load()
-	return held.trust, held.epoch
+	inForce := g.rules.Load()
+	return inForce.trust, inForce.epoch
 }
 
 // Policy returns the policy in force.
@@ -48,10 +48,10 @@ func (g *Gate) Policy() policy.Policy { return g.rules.Load().policy }
 // signers and revoked keys.
 func (g *Gate) InForceEntry(kind audit.Kind) audit.Entry { return g.rules.Load().entry(kind) }
 
-func (held *rules) entry(kind audit.Kind) audit.Entry {
-	revokes := held.trust.Revokes()
-	return audit.Entry{Kind: kind, Epoch: held.epoch, Digest: held.trust.Digest(), Policy: held.policy.Digest(),
-		Revoked: held.trust.RevokedDigest(), Revokes: &revokes}
+func (inForce *rules) entry(kind audit.Kind) audit.Entry {
+	revokes := inForce.trust.Revokes()
+	return audit.Entry{Kind: kind, Epoch: inForce.epoch, Digest: inForce.trust.Digest(), Policy: inForce.policy.Digest(),
+		Revoked: inForce.trust.RevokedDigest(), Revokes: &revokes}
 }
 
 // Reload replaces the policy and the list of revoked keys together, and writes that
@@ -63,14 +63,14 @@ func (g *Gate) Reload(ctx context.Context, revoked *authz.Revoked, p policy.Poli
 	}
 	g.changing.Lock()
 	defer g.changing.Unlock()
-	held := g.rules.Load()
-	next := rules{trust: held.trust.WithRevoked(revoked), epoch: held.epoch, policy: p}
+	inForce := g.rules.Load()
+	next := rules{trust: inForce.trust.WithRevoked(revoked), epoch: inForce.epoch, policy: p}
 	e := next.entry(audit.Trusted)
 	e.Detail = fmt.Sprintf("%d keys revoked", revoked.Count())
 	if sum := revoked.Digest(); sum != "" {
 		e.Detail += ", sha256:" + sum
 	}
-	if is, was := p.Digest(), held.policy.Digest(); is != was {
+	if is, was := p.Digest(), inForce.policy.Digest(); is != was {
 		e.Detail += fmt.Sprintf("; policy %.12s in force, was %.12s", is, was)
 	}
 	if err := next.trust.Blocked(); err != nil {
@@ -92,12 +92,12 @@ func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 	}
 	g.changing.Lock()
 	defer g.changing.Unlock()
-	held, s := g.rules.Load(), p.core.step
-	next, err := held.rotation(s.Params, g.clock.Now().Now)
+	inForce, s := g.rules.Load(), p.core.step
+	next, err := inForce.rotation(s.Params, g.clock.Now().Now)
 	if err != nil {
 		return next, err
 	}
-	v := journal.TrustVersion{Epoch: held.epoch + 1, Text: next.Text, How: s.ID.String()}
+	v := journal.TrustVersion{Epoch: inForce.epoch + 1, Text: next.Text, How: s.ID.String()}
 	e := RotatedEntry("gate", next, v)
 	e.Job, e.Step, e.Target = s.ID.Job.String(), s.ID.String(), s.Target.String()
 	err = g.update(ctx, func(tx *store.Tx) error {
@@ -110,7 +110,7 @@ func (g *Gate) Rotate(ctx context.Context, p Permit) (authz.Rotation, error) {
 		return next, g.machine(err)
 	}
 	crashpoint.Here(crashpoint.RotateKept)
-	err = g.replace(ctx, rules{trust: next.Trust, epoch: v.Epoch, policy: held.policy})
+	err = g.replace(ctx, rules{trust: next.Trust, epoch: v.Epoch, policy: inForce.policy})
 	crashpoint.Here(crashpoint.RotateInForce)
 	return next, err
 }
@@ -146,26 +146,26 @@ var errBarrier = errors.New("nothing to write")
 
 // asks returns what the policy asks for a step on a target with these labels. It
 // refuses, as BadParams, a rotation that does not fit the trust file.
-func (held *rules) asks(spec op.Spec, s op.Step, labels map[string]string, now time.Time) (op.Requirement, error) {
+func (inForce *rules) asks(spec op.Spec, s op.Step, labels map[string]string, now time.Time) (op.Requirement, error) {
 	subject := policy.Subject{Spec: spec, Target: s.Target, Params: s.Params, Labels: labels}
 	if spec.Name == op.Rotate {
-		r, err := held.rotation(s.Params, now)
+		r, err := inForce.rotation(s.Params, now)
 		if err != nil {
 			return op.Requirement{}, err
 		}
 		subject.Rotation = &policy.Rotation{Roles: r.Roles, Reserved: r.Reserved}
 	}
-	return held.policy.Requirement(subject), nil
+	return inForce.policy.Requirement(subject), nil
 }
 
 // requirement is the stricter of the requirement at the request and the one in
 // force.
-func (held *rules) requirement(r op.Request, now time.Time) (op.Requirement, error) {
+func (inForce *rules) requirement(r op.Request, now time.Time) (op.Requirement, error) {
 	spec, err := op.Lookup(r.Step.Op)
 	if err != nil {
 		return op.Requirement{}, err
 	}
-	need, err := held.asks(spec, r.Step, r.Labels, now)
+	need, err := inForce.asks(spec, r.Step, r.Labels, now)
 	if err != nil {
 		return op.Requirement{}, err
 	}
@@ -173,18 +173,18 @@ func (held *rules) requirement(r op.Request, now time.Time) (op.Requirement, err
 }
 
 // rotation checks the parameters of a trust.rotate against the file in force.
-func (held *rules) rotation(p op.Params, now time.Time) (authz.Rotation, error) {
-	if n := p.Int("epoch"); n != held.epoch+1 {
-		return authz.Rotation{}, op.Refuse(op.BadParams, "the rotation makes epoch %d, and the file is at %d", n, held.epoch).
-			WithHint("the epoch goes up by one: %d", held.epoch+1)
+func (inForce *rules) rotation(p op.Params, now time.Time) (authz.Rotation, error) {
+	if n := p.Int("epoch"); n != inForce.epoch+1 {
+		return authz.Rotation{}, op.Refuse(op.BadParams, "the rotation makes epoch %d, and the file is at %d", n, inForce.epoch).
+			WithHint("the epoch goes up by one: %d", inForce.epoch+1)
 	}
-	r, err := held.trust.Rotate(p.Lines("add"), p.Lines("remove"), now)
+	r, err := inForce.trust.Rotate(p.Lines("add"), p.Lines("remove"), now)
 	if err != nil {
 		return r, err
 	}
 	for _, l := range r.Added {
 		for _, role := range l.Roles {
-			if !role.BuiltIn() && !slices.Contains(held.policy.Roles, role) {
+			if !role.BuiltIn() && !slices.Contains(inForce.policy.Roles, role) {
 				return r, op.Refuse(op.BadParams, "the rotation adds a key for %s, and this gate has no such role", role.Namespace()).
 					WithHint("name the role under policy.roles first")
 			}

@@ -55,9 +55,9 @@ func (w *world) class(by op.Requester, a op.Ask) op.Verdict {
 	return s.Verdict
 }
 
-// TestWhoseADestroyedGuestIs: whoever may bring a guest back unsigned may use its
+// TestOwnerOfADestroyedGuest: whoever may bring a guest back unsigned may use its
 // name unsigned, and no other.
-func TestWhoseADestroyedGuestIs(t *testing.T) {
+func TestOwnerOfADestroyedGuest(t *testing.T) {
 	none := op.Requester{}
 	agentOfRoot := op.Requester{Source: op.SourceAPI, UID: 0, Agent: "builder"}
 	for name, c := range map[string]struct {

@@ -30,8 +30,8 @@ func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e a
 // rejectOnce verifies and decides under the rules of one moment.
 func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
 	entry := audit.Entry{Job: id.Job.String(), Step: id.String()}
-	held := g.rules.Load()
-	v := g.verifier(held)
+	inForce := g.rules.Load()
+	v := g.verifier(inForce)
 	v.Trust = v.Trust.ToStop()
 	rej, err := v.Rejection(e, g.clock.Now().Now)
 	if err != nil {
@@ -40,7 +40,7 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 	entry.Payload = op.SHA256(rej.Bytes)
 	var r op.Request
 	err = g.decide(ctx, by, entry, func(tx *store.Tx) error {
-		if r, err = g.checkRejection(tx, held, rej, id); err != nil {
+		if r, err = g.checkRejection(tx, inForce, rej, id); err != nil {
 			return err
 		}
 		own := nonce.Record{Nonce: rej.Rejection.Nonce, Payload: entry.Payload, ExpiresAt: rej.Rejection.ExpiresAt,
@@ -67,8 +67,8 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 	return r, err
 }
 
-func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id op.RequestID) (op.Request, error) {
-	if g.rules.Load() != held {
+func (g *Gate) checkRejection(tx *store.Tx, inForce *rules, rej authz.Rejection, id op.RequestID) (op.Request, error) {
+	if g.rules.Load() != inForce {
 		return op.Request{}, errRulesMoved
 	}
 	r, err := journal.ReadRequest(tx, id)
@@ -90,7 +90,7 @@ func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id
 	} else if known {
 		return r, op.Refuse(op.Replayed, "this rejection was used already").At(op.StageNonce).About(id, r.Step.State)
 	}
-	need, err := held.requirement(r, g.clock.Now().Now)
+	need, err := inForce.requirement(r, g.clock.Now().Now)
 	if err != nil {
 		return r, err
 	}
