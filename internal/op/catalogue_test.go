@@ -91,7 +91,7 @@ func TestParamsThatFit(t *testing.T) {
 	}
 }
 
-func TestWhoRotatesKeys(t *testing.T) {
+func TestRolesThatRotateKeys(t *testing.T) {
 	s := lookup(t, "trust.rotate")
 	require.Equal(t, []op.Role{op.Operational, op.Recovery}, s.Roles)
 	require.False(t, s.Creates)

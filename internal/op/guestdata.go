@@ -53,7 +53,7 @@ func diskRows() []Spec {
 	}
 	resize.Rules = []Rule{
 		{Name: "disk-grow", Class: Benign, When: grows, Why: say("what is on the disk stays")},
-		{Name: "disk-shrink", Class: Destructive, Why: say("it cuts the end of the disk off, or nobody knows how large it is")},
+		{Name: "disk-shrink", Class: Destructive, Why: say("it cuts off the end of the disk, or the size of the disk is not known")},
 	}
 
 	wipe := guest("disk-wipe", "empty a disk", diskParam)
@@ -65,7 +65,7 @@ func diskRows() []Spec {
 	detach.Done = "took a disk off"
 	detach.Shows = func(s Step, o Observed) Evidence { return shows(!hasDisk(s, o)) }
 	detach.Rules = takingRules(Rule{Name: "disk-detach", Class: Destructive,
-		Why: say("it takes the disk off the guest, and what is no guest's is nobody's to keep")})
+		Why: say("it takes the disk off the guest, and then no guest keeps the disk")})
 
 	del := guest("disk-delete", "delete a disk", diskParam)
 	del.Takes, del.Identity, del.Promotes, del.Done = "a disk and what is on it", Renews, disksChanged, "deleted a disk of"

@@ -61,7 +61,7 @@ func parseValue(d *jsontext.Decoder, depth int) (any, error) {
 		}
 		return parseArray(d, depth)
 	default:
-		return nil, Refuse(Malformed, "params hold a null").WithHint("leave the member out")
+		return nil, Refuse(Malformed, "params have a null").WithHint("leave the member out")
 	}
 }
 

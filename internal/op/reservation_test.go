@@ -35,7 +35,7 @@ func TestAgentNames(t *testing.T) {
 	}
 }
 
-func TestWhoTakesReservations(t *testing.T) {
+func TestRolesThatTakeReservations(t *testing.T) {
 	for _, name := range []string{op.ForceTransfer, op.ReleaseAll} {
 		s := lookup(t, name)
 		require.Equal(t, op.KindScope, s.Kind)

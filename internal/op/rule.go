@@ -98,7 +98,7 @@ func unproven(c Case) string {
 	case p.ScratchEnded != "":
 		return "it is no longer scratch: " + p.ScratchEnded
 	case c.Doubt:
-		return "the clock is not believed, so nobody can say how old it is"
+		return "the gate does not trust its clock, so the guest's age is not known"
 	case !c.Now.Before(p.ScratchUntil) || !c.young():
 		return "it is older than scratch may be"
 	case !p.Made(c.Observed.Storage, 0):
