@@ -229,7 +229,7 @@ func TestByWishReturnsTheNewestDestructive(t *testing.T) {
 	})
 }
 
-func TestRejectedIsForgottenByWhoeverWishedIt(t *testing.T) {
+func TestARequesterForgetsItsRejectedWish(t *testing.T) {
 	other := op.Requester{Source: op.SourceDesired, Set: "other"}
 	for name, c := range map[string]struct {
 		by      op.Requester
