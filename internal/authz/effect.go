@@ -86,9 +86,9 @@ func (e Effect) Fact() op.Fact {
 		return op.Fact{Name: "changed authority", Text: fmt.Sprintf("%s for %s: it could certify who signs as %s, until now as %s", e.Key, who,
 			roleList(e.Roles), roleList(e.Before))}
 	case e.CA && e.Added:
-		return op.Fact{Name: "NEW authority", Text: fmt.Sprintf("%s: whomever it certifies as %s could %s", e.Key, who, could)}
+		return op.Fact{Name: "NEW authority", Text: fmt.Sprintf("%s: people that it certifies as %s could %s", e.Key, who, could)}
 	case e.CA:
-		return op.Fact{Name: "authority goes", Text: fmt.Sprintf("%s: whomever it certifies as %s could %s", e.Key, who, could)}
+		return op.Fact{Name: "authority goes", Text: fmt.Sprintf("%s: people that it certifies as %s could %s", e.Key, who, could)}
 	case e.Added && e.New && e.Like != "":
 		return op.Fact{Name: "NEW person", Text: fmt.Sprintf("%s, who is NOT %s: no line names them now, and they could %s", who, op.ShownName(e.Like), could)}
 	case e.Added && e.New:

@@ -85,7 +85,7 @@ func TestEffects(t *testing.T) {
 			[]op.Fact{{Name: "NEW person", Text: "eve: no line names them now, and they could sign as operational"},
 				{Name: "LAST key", Text: "of bob goes, who can sign nothing afterwards: " + key(bob) + " could sign as coordination, operational"}}},
 		"an authority": {[]string{ca.Line("*@example.com", asAuthority)}, nil,
-			[]op.Fact{{Name: "NEW authority", Text: key(ca) + ": whomever it certifies as *@example.com could sign as operational"}}},
+			[]op.Fact{{Name: "NEW authority", Text: key(ca) + ": people that it certifies as *@example.com could sign as operational"}}},
 		"for a time": {[]string{eve.Line("eve", `valid-before="20900101Z",`+asOperator)}, nil,
 			[]op.Fact{{Name: "NEW person", Text: "eve: no line names them now, and they could sign as operational, until 2090-01-01T00:00:00Z"}}},
 	} {
@@ -105,7 +105,7 @@ func TestEffects(t *testing.T) {
 	withCA := loaded(t, alice.Line("alice", asOperator), ca.Line("*@example.com", asAuthority))
 	r, err := withCA.Rotate(nil, []string{key(ca)}, noon)
 	require.NoError(t, err)
-	require.Equal(t, op.Fact{Name: "authority goes", Text: key(ca) + ": whomever it certifies as *@example.com could sign as operational"}, withCA.Effects(r, noon)[0].Fact())
+	require.Equal(t, op.Fact{Name: "authority goes", Text: key(ca) + ": people that it certifies as *@example.com could sign as operational"}, withCA.Effects(r, noon)[0].Fact())
 
 	// A revoked key is none that a person keeps.
 	twice := loaded(t, alice.Line("alice", asOperator), other.Line("alice", asOperator), bob.Line("bob", asOperator)).WithRevoked(revoking(t, key(other)))
