@@ -296,9 +296,9 @@ func TestLogsFromBeforeTheTree(t *testing.T) {
 	})
 }
 
-// TestWhoWritesWithoutTheKey leaves the head that was signed last, and the next
+// TestAWriterWithoutTheKey leaves the head that was signed last, and the next
 // one that is signed covers what was written meanwhile.
-func TestWhoWritesWithoutTheKey(t *testing.T) {
+func TestAWriterWithoutTheKey(t *testing.T) {
 	l, key := signing(t)
 	l.fill(20, 4)
 	l = online(l) // with the zero Sealer
@@ -327,7 +327,7 @@ func TestNothingSignsForABrokenLog(t *testing.T) {
 	require.EqualValues(t, 25, l.head().Seq, "what happens is logged all the same")
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsCalled(t *testing.T) {
 	l := filled(t, 20)
 	var told []int64
 	l.view(func(tx *store.Tx) error {
