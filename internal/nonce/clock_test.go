@@ -137,9 +137,9 @@ func TestClockAtStart(t *testing.T) {
 	}
 }
 
-// TestGuessThenABelievedClockBehindIt: what was shown while the clock was in
+// TestATrustedClockBehindTheGuess: what was shown while the clock was in
 // doubt may be ahead of the clock that is believed next.
-func TestGuessThenABelievedClockBehindIt(t *testing.T) {
+func TestATrustedClockBehindTheGuess(t *testing.T) {
 	h := newHost(t, newStore(t))
 	h.trusted(t)
 	h.step(50 * 365 * 24 * time.Hour)
@@ -151,9 +151,9 @@ func TestGuessThenABelievedClockBehindIt(t *testing.T) {
 	require.Equal(t, guess.Add(10*time.Minute), h.trusted(t))
 }
 
-// TestTheMarkIsWhatWasBelieved: after a crash the gate goes on from the mark, so
+// TestTheMarkIsTheLastTrustedTime: after a crash the gate goes on from the mark, so
 // what is forgotten goes by that and not by what is shown.
-func TestTheMarkIsWhatWasBelieved(t *testing.T) {
+func TestTheMarkIsTheLastTrustedTime(t *testing.T) {
 	h := newHost(t, newStore(t))
 	first := h.trusted(t)
 	h.step(50 * 365 * 24 * time.Hour)
