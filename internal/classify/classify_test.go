@@ -236,9 +236,9 @@ func TestCatalogueHasRules(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesReservationsUnsigned: not the gate, not root, not the holder of
+// TestNoReservationIsTakenUnsigned: not the gate, not root, not the holder of
 // all of them, not whoever made what the incarnation is of.
-func TestNobodyTakesReservationsUnsigned(t *testing.T) {
+func TestNoReservationIsTakenUnsigned(t *testing.T) {
 	for _, name := range []string{op.ReleaseAll, op.ForceTransfer} {
 		for _, by := range []op.Requester{theGate, builder, {Source: op.SourceAPI}, {Source: op.SourceDesired, Set: "hub"}, {Source: op.SourceOffline}} {
 			in := scratch()
