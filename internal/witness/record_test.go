@@ -137,8 +137,8 @@ func TestFilesThatProveNothing(t *testing.T) {
 	sees(t, d, f)
 }
 
-// TestTwoWhoWereShownDifferentLogs find out.
-func TestTwoWhoWereShownDifferentLogs(t *testing.T) {
+// TestTwoOperatorsWithDifferentLogs find out.
+func TestTwoOperatorsWithDifferentLogs(t *testing.T) {
 	mine, theirs, f := dirIn(t), dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, theirs, f)
 	export := func() []witness.Record {
