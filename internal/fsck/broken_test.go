@@ -99,9 +99,9 @@ func TestGateIDs(t *testing.T) {
 	}
 }
 
-// TestWhoWasListed: a signature that counted when the list of then did not have
+// TestListedSigners: a signature that counted when the list of then did not have
 // its maker is found, and one whose maker was taken off the list later is not.
-func TestWhoWasListed(t *testing.T) {
+func TestListedSigners(t *testing.T) {
 	c := newCrowd(t)
 	id := c.destroy("a")
 	c.approve(id)
