@@ -18,18 +18,18 @@ import (
 
 // world is a log in a store and what watches it.
 type world struct {
-	t        *testing.T
-	path     string
-	store    *store.Store
-	canary   *canary.Canary
-	now      time.Time
-	believed bool
-	n        int
-	fail     error // of the next Append
+	t       *testing.T
+	path    string
+	store   *store.Store
+	canary  *canary.Canary
+	now     time.Time
+	trusted bool
+	n       int
+	fail    error // of the next Append
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "gated.db"), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), believed: true}
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "gated.db"), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), trusted: true}
 	w.open()
 	return w
 }
@@ -48,7 +48,7 @@ func (w *world) open() {
 	w.t.Cleanup(func() { _ = s.Close() })
 	s.OnGroup(audit.Seal)
 	w.canary = canary.New(canary.Config{Store: s, Rules: canary.Rules{Decisions: 100, Days: 7, Minimum: 10, Floor: 20},
-		Now:  func() (time.Time, bool) { return w.now, w.believed },
+		Now:  func() (time.Time, bool) { return w.now, w.trusted },
 		Back: func(was, is canary.Identity) string { return "back to " + was.Policy },
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			if w.fail != nil {
@@ -159,14 +159,14 @@ func TestTimeAlone(t *testing.T) {
 	w.policy("other")
 	w.decide(audit.Planned, 9)
 	w.step()
-	w.believed = false
+	w.trusted = false
 	w.step()
 	w.now = w.now.Add(8 * 24 * time.Hour)
 	w.step()
 	require.False(t, w.canary.Shown().Paused.IsZero())
 	w.open() // it does not forget that it waits
 	w.now = w.now.Add(24 * time.Hour)
-	w.believed = true
+	w.trusted = true
 	require.Empty(t, w.step().Watch.Verdict)
 	w.now = w.canary.Shown().Watch.Until.Add(time.Second)
 	require.Equal(t, canary.Expired, w.step().Watch.Verdict)

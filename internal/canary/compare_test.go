@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNobodyIsHidden behind what the busiest does: of all, a sixth is refused; of
+// TestNoCallerIsHidden behind what the busiest does: of all, a sixth is refused; of
 // the others, a third.
-func TestNobodyIsHidden(t *testing.T) {
+func TestNoCallerIsHidden(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 60)
 	w.planned("uid:2", 60)

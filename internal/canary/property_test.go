@@ -45,10 +45,10 @@ func drawRules(t *rapid.T) Rules {
 		Floor: rapid.IntRange(5, 50).Draw(t, "floor")}
 }
 
-// TestVerdictsDoNotDependOnWhoLooksWhen: however a log is cut into rounds, with
+// TestVerdictsDoNotDependOnWhenStepRuns: however a log is cut into rounds, with
 // the state written and read in between, and entries handed in again, the same
 // verdicts come after the same entries; and the state stays small.
-func TestVerdictsDoNotDependOnWhoLooksWhen(t *testing.T) {
+func TestVerdictsDoNotDependOnWhenStepRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries, r := log(t), drawRules(t)
 		whole, parts := &State{}, &State{}
@@ -172,9 +172,9 @@ func TestNoCallerAlone(t *testing.T) {
 	})
 }
 
-// TestKeepForgetsNobodyElse: the new decision is there, and what goes is one of the
+// TestKeepDropsNoOtherCaller: the new decision is there, and what goes is one of the
 // oldest of its kind: of its caller's own if that one has more than half.
-func TestKeepForgetsNobodyElse(t *testing.T) {
+func TestKeepDropsNoOtherCaller(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(2, 20).Draw(t, "most")
 		var list []Decision

@@ -124,7 +124,7 @@ func TestOneChangeInSeveralEntries(t *testing.T) {
 }
 
 // TestTheWindowsEnd: to the second, and longer by as long as the clock was not
-// believed.
+// trusted.
 func TestTheWindowsEnd(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 100)
