@@ -11,11 +11,11 @@ import (
 	"gated/internal/op"
 )
 
-// cyrillic looks like alice@example.com in most typefaces.
+// cyrillic looks like alice@example.com in most fonts.
 const cyrillic = "\u0430lice@example.com"
 
-// A rotation lists nobody under a name that looks like another: what is not
-// printable ASCII is refused, of keys and of authorities.
+// A rotation lists no name that looks like another: names of keys and authorities
+// must be printable ASCII.
 func TestRotationTakesASCIINamesAlone(t *testing.T) {
 	t.Parallel()
 	alice, eve := mint.Ed25519(t, "alice"), mint.Ed25519(t, "eve")
@@ -31,8 +31,7 @@ func TestRotationTakesASCIINamesAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A file from before that lists such a name still loads, and the name is shown
-// escaped.
+// An older file with such a name still loads, and the name is shown escaped.
 func TestForeignNamesAreShownEscaped(t *testing.T) {
 	t.Parallel()
 	trust := loaded(t, mint.Ed25519(t, "alice").Line(cyrillic, asOperator))
@@ -107,7 +106,7 @@ func TestEffects(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, op.Fact{Name: "authority goes", Text: key(ca) + ": people that it certifies as *@example.com could sign as operational"}, withCA.Effects(r, noon)[0].Fact())
 
-	// A revoked key is none that a person keeps.
+	// A revoked key does not count as one that a person keeps.
 	twice := loaded(t, alice.Line("alice", asOperator), other.Line("alice", asOperator), bob.Line("bob", asOperator)).WithRevoked(revoking(t, key(other)))
 	r, err = twice.Rotate(nil, []string{key(alice)}, noon)
 	require.NoError(t, err)

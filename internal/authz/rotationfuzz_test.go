@@ -10,9 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// FuzzRotate: whatever lines a payload asks to add, the file afterwards has
-// exactly what it had, without the keys that go, and those lines; or nothing
-// happens and it says why.
+// FuzzRotate: the new file has the old lines without the removed keys, and the added
+// lines. Otherwise nothing changes, and the refusal says why.
 func FuzzRotate(f *testing.F) {
 	text := seedTrust(f)
 	trust, err := LoadTrust([]byte(text))
@@ -58,8 +57,8 @@ func listed(trust *Trust, want Listed) bool {
 	return false
 }
 
-// FuzzPrincipals: a CA line's patterns mean what the simplest reading of
-// ssh_config(5) says, whatever stands in them.
+// FuzzPrincipals: the patterns of a CA's line have the meaning that the simplest
+// reading of ssh_config(5) gives them.
 func FuzzPrincipals(f *testing.F) {
 	f.Add("alice@example.com", "*@example.com,!root@*")
 	f.Add("aaaaaaaaab", "a*a*a*a*b")
@@ -67,7 +66,7 @@ func FuzzPrincipals(f *testing.F) {
 	f.Add("é", "??")
 	f.Fuzz(func(t *testing.T, name, list string) {
 		if len(name) > 24 || len(list) > 24 {
-			return // the plain reading takes exponential time
+			return // the simple reading takes exponential time
 		}
 		found, barred := false, false
 		for p := range strings.SplitSeq(list, ",") {

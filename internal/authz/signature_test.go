@@ -85,8 +85,8 @@ func TestSignatureRefusals(t *testing.T) {
 	}
 }
 
-// TestInnerForms changes the inner signature in ways that mathematics would
-// overlook or only then refuse: each is refused by its form.
+// TestInnerForms changes the inner signature in ways that the mathematics would
+// miss, or refuse late. Each is refused by its form.
 func TestInnerForms(t *testing.T) {
 	t.Parallel()
 	v, payload := testVerifier(t), encode(t, testPayload)
@@ -145,8 +145,8 @@ func TestInnerForms(t *testing.T) {
 	refused(t, err, op.UnknownSigner, op.StageAllowList)
 }
 
-// TestUselessListedKey: a key that can make no signature may be listed, and then
-// is no more than useless.
+// TestUselessListedKey: a key that can make no signature may be listed, and does no
+// harm.
 func TestUselessListedKey(t *testing.T) {
 	t.Parallel()
 	payload := encode(t, testPayload)

@@ -10,17 +10,18 @@ import (
 	"gated/internal/op"
 )
 
-// signedRows is a crowd's database to forge rows in: j5.1 waits with alice's
-// signature, j6.1 is authorized by carol's certificate and frank's security key,
-// j7.1 waits with alice's and the proofs of dave and of erin, j8.1 came offline
-// with alice's, j9.1 was rejected with bob's.
+// signedRows is a crowd's database in which tests forge rows. j5.1 waits with
+// alice's signature. j6.1 is authorized by carol's certificate and frank's security
+// key. j7.1 waits with alice's signature and the proofs of dave and erin. j8.1 came
+// offline with alice's, and j9.1 was rejected with bob's.
 func signedRows(t *testing.T) (c crowd, waiting []byte) {
 	c = newCrowd(t)
 	id := c.destroy("a")
 	c.approve(id)
 	b := c.destroy("b")
 	c.send(b, c.certified(c.carol, "carol@example.com", c.request(b).Payload), c.by(c.frank, c.request(b).Payload))
-	// That a rotation of an operator takes two is the rule for what operators may do.
+	// A rotation of an operator takes two people because what operators may do takes
+	// two.
 	r := c.rotation(c.dave.Line("dave", asOperator), c.erin.Line("erin", asOperator))
 	p := c.request(r).Payload
 	c.approve(r)
@@ -36,7 +37,7 @@ func signedRows(t *testing.T) (c crowd, waiting []byte) {
 }
 
 // TestForgedSignatures changes or adds one row of a signature or a proof, or what
-// is shown with it.
+// people see with it.
 func TestForgedSignatures(t *testing.T) {
 	t.Parallel()
 	c, waiting := signedRows(t)
@@ -106,8 +107,8 @@ func TestForgedSignatures(t *testing.T) {
 	}
 }
 
-// TestForgedRowThatWasCounted: a row that was forged while its request waited is
-// found before somebody signs, and where it was counted, after that too.
+// TestForgedRowThatWasCounted: a row was forged while its request waited. fsck finds
+// it before the next signature and, if the gate counted it, afterwards too.
 func TestForgedRowThatWasCounted(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

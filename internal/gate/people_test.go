@@ -101,7 +101,7 @@ func TestOnePersonIsOnePrincipalWithOneKey(t *testing.T) {
 	_, err = w.approveAs(r, op.Operational, second)
 	require.ErrorIs(t, err, op.ThresholdUnmet, "one person with two keys")
 
-	// The first line wins, so the same key is never two people.
+	// The first line wins, so one key is never two people.
 	w.setTrust(string(w.trust.Text()) + shared.line("operational@gated"))
 	_, err = w.approveAs(r, op.Operational, shared)
 	require.ErrorIs(t, err, op.ThresholdUnmet, "one key under two names")
@@ -139,7 +139,7 @@ func TestAnOperatorAndAManager(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 
-	// Without a rule that asks for one, a manager signs nothing.
+	// If no rule asks for a manager, a manager's signature does not count.
 	w.setRules()
 	w.back.put("h")
 	h := w.request(ask("guest.destroy", "h"))
@@ -200,7 +200,7 @@ func TestCoolOffDelaysAndMayBeStopped(t *testing.T) {
 	_, err = w.back.execute(w.ctx, p)
 	require.ErrorIs(t, err, op.Unavailable, "a driver in a hurry waits too")
 
-	// A start of the same guest does not wait behind it.
+	// A start of the same guest does not wait for that step.
 	j := w.mustSubmit(ask("guest.start", "h"))
 	w.run()
 	require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
@@ -240,7 +240,7 @@ func TestStricterPolicyDuringCoolOff(t *testing.T) {
 	cool := policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: time.Minute}
 	for name, c := range map[string]struct {
 		change func(w *world)
-		code   op.Code // empty: it waits for longer
+		code   op.Code // empty: it waits longer
 	}{
 		"a second person":   {func(w *world) { w.setRules(cool, two()) }, op.ThresholdUnmet},
 		"a touch":           {func(w *world) { w.setRules(policy.Rule{Threshold: 1, Touch: op.TouchPresent}) }, op.TouchRequired},
@@ -391,7 +391,7 @@ func TestWhatWouldBeLostIsSeenAnew(t *testing.T) {
 	require.Equal(t, r.Payload, shown.Payload, "a signature does not cover it")
 	require.WithinDuration(t, w.wall, shown.FactsAt, 0)
 
-	// Of another one under the name, nothing is said.
+	// The refusal says nothing of another guest under the name.
 	w.back.remove("g")
 	shown, err = w.gate.Shown(w.ctx, r.ID)
 	require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestAHubHasNoUIDOnThisMachine: it is the hub's word that is in the
-// journal, and no caller on the socket can take it for its own.
+// TestAHubHasNoUIDOnThisMachine: the journal has the name that the hub gave. No
+// caller on the socket can use it as its own.
 func TestAHubHasNoUIDOnThisMachine(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")

@@ -113,7 +113,7 @@ func TestMoveIsACompareAndSet(t *testing.T) {
 	})
 }
 
-// A step changes in the ways of the table alone.
+// A step changes only in the ways of the table.
 func TestMoveFollowsTheTable(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		for _, from := range op.States {
@@ -172,8 +172,8 @@ func TestDispatchCountsAndClears(t *testing.T) {
 	})
 }
 
-// TestWishIsWhatIsAskedFor: the same op on the same incarnation with the same
-// values is the same wish, in whatever state it was seen.
+// TestWishIsWhatIsAskedFor: the same operation on the same incarnation with the same
+// values is the same wish, whatever the target's state.
 func TestWishIsWhatIsAskedFor(t *testing.T) {
 	base := step(1, 1, op.StatePlanned)
 	same := map[string]func(*op.Step){
