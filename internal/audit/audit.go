@@ -107,7 +107,7 @@ type Entry struct {
 	Keys        []string       `json:"keys,omitempty"`    // + or -, principal, roles, fingerprint
 	Need        string         `json:"need,omitempty"`    // what rules ask beyond the built-in demand, as the journal stores it
 	Epoch       int64          `json:"epoch,omitzero"`    // of the trust file
-	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, of an agent's token or process, or of a step's output
+	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, an agent's token or process, or a step's output
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
 	Reservation string         `json:"reservation,omitempty"` // r12

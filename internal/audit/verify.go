@@ -44,9 +44,10 @@ type Checker struct {
 	Progress func(done int64) error
 }
 
-// Verify walks the whole log: numbers without a gap, every hash over the stored
-// bytes, every link, every stored node of the tree, the recorded head, the signed
-// head and the kept heads. It returns the head, or a *BrokenError.
+// Verify walks the whole log. It checks numbers without a gap, every hash over the
+// stored bytes, every link and every stored node of the tree. It also checks the
+// recorded head, the signed head and the kept heads. It returns the head, or a
+// *BrokenError.
 func (c Checker) Verify(tx *store.Tx) (Head, error) {
 	v := &verifier{Checker: c, tx: tx, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()

@@ -145,7 +145,7 @@ func TestSignatureWithCertificateRefusals(t *testing.T) { // S10, S12, and the p
 		{"CA listed as a plain key", ca.Line("alice@example.com", asOperator), good, op.UnknownSigner, op.StageAllowList},
 		{"CA's line has ended", ca.Line(anybody, asAuthority+`,valid-before="20310504115959Z"`), good, op.SignerExpired, op.StageAllowList},
 		{"CA's line is for another role", ca.Line(anybody, `cert-authority,namespaces="recovery@gated"`), good, op.UnknownSigner, op.StageAllowList},
-		{"nobody is listed", "", good, op.UnknownSigner, op.StageAllowList},
+		{"no line lists it", "", good, op.UnknownSigner, op.StageAllowList},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := approves(t, loaded(t, c.trust), c.s, noon)

@@ -81,9 +81,9 @@ func (t *Trust) remove(r *Rotation, keys []string) (gone map[int]bool, err error
 	return gone, nil
 }
 
-// add fills in the added lines and the proofs that they need: one for each key and
-// role that the file does not list for the same use now. If only the principal or
-// the time of a line changes, its key's holder need not sign.
+// add fills in the added lines and the proofs that they need. Each key and role
+// needs one if the file does not list it for the same use now. If only the principal
+// or the time of a line changes, its key's holder need not sign.
 func (t *Trust) add(r *Rotation, lines []string, gone map[int]bool, at time.Time) error {
 	for i, line := range lines {
 		e, err := addition(line)

@@ -39,9 +39,9 @@ func FuzzRotate(f *testing.F) {
 		require.Len(t, r.Added, 1, "one line became several")
 		require.NotEmpty(t, r.Added[0].Roles)
 		require.Len(t, r.Trust.Signers(), len(trust.Signers())+1-len(r.Removed))
-		require.NotEmpty(t, r.Owed(), "nobody has to prove that the key is there")
+		require.NotEmpty(t, r.Owed(), "no proof is owed for the added key")
 		for _, l := range trust.Signers() {
-			require.True(t, l.Key == gone || listed(r.Trust, l), "a line that nobody removed is gone: %+v", l)
+			require.True(t, l.Key == gone || listed(r.Trust, l), "a line that was not removed is gone: %+v", l)
 		}
 		_, err = LoadTrust(r.Text)
 		require.NoError(t, err)

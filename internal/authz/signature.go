@@ -87,9 +87,9 @@ const (
 )
 
 // dearmor returns the blob inside an armored signature. It accepts what ssh-keygen
-// writes: two marker lines, one canonical base64 text between them in lines of equal
-// length, and one last newline. encoding/pem would skip text, headers and blank
-// lines.
+// writes: two marker lines, and one canonical base64 text between them in lines of
+// equal length. One newline may follow. Unlike this, encoding/pem would skip text,
+// headers and blank lines.
 func dearmor(s string) ([]byte, error) {
 	if len(s) > MaxArmor {
 		return nil, op.Refuse(op.Oversized, "the armored signature has %d bytes, more than %d", len(s), MaxArmor)

@@ -106,9 +106,9 @@ func median(list []int64) int64 {
 
 func seconds(n int64) string { return (time.Duration(n) * time.Second).String() }
 
-// robust returns the shifts among all callers but left that stay if any one more
-// caller is left out, because one caller's work is not the gate's. A caller with at
-// least half of the answers before and since is not left out, because a change of
+// robust returns the shifts among all callers but left. A shift must stay if any one
+// more caller is left out, because one caller's work is not the gate's. A caller
+// with at least half of the answers before and since is never left out. A change of
 // its answers is a change of the gate.
 func robust(base, recent []Decision, left []string, r Rules) []shift {
 	all := shifts(count(base, left...), count(recent, left...), r)

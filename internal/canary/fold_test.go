@@ -173,7 +173,7 @@ func TestEachDecisionCountsOnce(t *testing.T) {
 	require.Len(t, w.state.Recent, 3, "an approval that ran out was an approval")
 	require.Empty(t, w.state.Steps)
 	w.write(audit.Entry{Kind: audit.Approved, By: "uid:0", Step: "j77.1"})
-	require.Len(t, w.state.Recent, 3, "of what nobody saw asked for, nobody knows for how long it waited")
+	require.Len(t, w.state.Recent, 3, "if the request was not seen, its wait is not known")
 }
 
 func TestRefusalsThatRepeat(t *testing.T) {

@@ -150,7 +150,7 @@ func TestTheWindowsEnd(t *testing.T) {
 	out := w.state.Pass(rules, goBack, until.Add(time.Nanosecond))
 	require.Len(t, out, 1)
 	require.Equal(t, string(Passed), out[0].Verdict)
-	require.Equal(t, until, w.state.Watch.Decided, "whenever somebody looked")
+	require.Equal(t, until, w.state.Watch.Decided, "at whatever time Pass ran")
 	require.Empty(t, w.state.Pass(rules, goBack, until.Add(time.Hour)))
 }
 

@@ -52,7 +52,7 @@ func TestForgedSignatures(t *testing.T) {
 		{"bob with alice's", "j5.1", "bob does not verify", `INSERT INTO signatures SELECT job, idx, 'bob', role, 'SHA256:x', armor, at, ca, flags, counter
 			FROM signatures WHERE job = 5`},
 		{"bob by mallory", "j5.1", "not those that count", insert("5", "bob", "operational", mallory, c.by(mallory, waiting))},
-		{"bob himself, whom nobody counted", "j5.1", "not those that count", insert("5", "bob", "operational", c.bob, c.by(c.bob, waiting))},
+		{"bob's own signature, which was not counted", "j5.1", "not those that count", insert("5", "bob", "operational", c.bob, c.by(c.bob, waiting))},
 		{"bob where he signed nothing", "j7.1", "bob does not verify", insert("7", "bob", "operational", c.bob, c.by(c.bob, waiting))},
 		{"of what ended", "j9.1", "frank does not verify", insert("9", "frank", "operational", c.frank, "x")},
 		{"counted no more", "j5.1", "not those that count", `DELETE FROM signatures WHERE job = 5`},
@@ -91,7 +91,7 @@ func TestForgedSignatures(t *testing.T) {
 		{"a payload of today", "j5.1", "not the one that the log says was issued", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"test"', '"best"') AS BLOB) WHERE job = 5`},
 		{"no operator's own payload", "j5.1", "whether an operator's own payload", `UPDATE requests SET offline = 1 WHERE job = 5`},
 		{"an operator's own payload", "j8.1", "whether an operator's own payload", `UPDATE requests SET offline = 0 WHERE job = 8`},
-		{"brought by somebody else", "j8.1", "whether an operator's own payload", `UPDATE requesters SET source = 'api' WHERE job = 8`},
+		{"brought by another requester", "j8.1", "whether an operator's own payload", `UPDATE requesters SET source = 'api' WHERE job = 8`},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			r := check(t, byHand(t, c.path, f.sql))

@@ -344,13 +344,13 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a requester under another's name", "decided", "j4", `UPDATE requesters SET source = 'gate' WHERE job = 4`},
 		{"a requester removed", "decided", "j4", `DELETE FROM requesters WHERE job = 4`},
 
-		{"nobody has to sign", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"threshold":1', '"threshold":0') WHERE job = 4`},
+		{"no signature is needed", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"threshold":1', '"threshold":0') WHERE job = 4`},
 		{"signed in another role", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '["recovery"]') WHERE job = 4`},
 		{"signed in no role", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '[]') WHERE job = 4`},
 		{"a way without a demand", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '}],"windows"', '},{"name":"recovery","demands":[]}],"windows"') WHERE job = 4`},
 		{"a delay that no rule asked for", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"cool_off":0', '"cool_off":1') WHERE job = 4`},
 		{"no requirement", "signed-step", "j4.1", `UPDATE requests SET need = '{}' WHERE job = 4`},
-		{"a trust file that nobody made", "trust-epochs", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
+		{"a trust file that no entry made", "trust-epochs", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
 		{"facts that are none", "signed-step", "j4.1", `UPDATE requests SET facts = '{}' WHERE job = 4`},
 		{"the time mark turned back", "once", "time mark", `UPDATE time_mark SET unix = 1`},
 		{"the time mark removed", "once", "time mark", `DELETE FROM time_mark`},
@@ -358,7 +358,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"succeeded without an entry", "permit", "j4.1", `UPDATE steps SET state = 'succeeded' WHERE job = 4; UPDATE jobs SET finished_at = 1 WHERE id = 4;
 			UPDATE nonces SET fate = 'used' WHERE job = 4`},
 		{"benign step ended without an entry", "decided", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
-		{"a step that nobody asked for", "decided", "j1.2",
+		{"a step without a requester", "decided", "j1.2",
 			`INSERT INTO steps SELECT job, 2, op, kind, name, incarnation, params, fingerprint, class, rule, why, 'succeeded', birth, undoes, undo, task,
 				attempts, code, detail, wish, updated_at, before FROM steps WHERE job = 1`},
 		{"a step removed", "decided", "j1.1", `DELETE FROM steps WHERE job = 1`},
@@ -379,7 +379,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a nonce forgotten sooner", "once", "j2.1", `UPDATE nonces SET expires_at = 7 WHERE ` + web},
 		{"a nonce for other bytes", "once", "j4.1", `UPDATE nonces SET payload = 'x' WHERE job = 4`},
 		{"a nonce of another request", "once", "j2.1", `UPDATE nonces SET job = 4 WHERE ` + web},
-		{"a nonce nobody issued", "once", "j4.1", `INSERT INTO nonces(nonce, job, idx, payload, expires_at) VALUES('AAAAAAAAAAAAAAAAAAAAAA', 4, 1, 'x', 1)`},
+		{"a nonce that was not issued", "once", "j4.1", `INSERT INTO nonces(nonce, job, idx, payload, expires_at) VALUES('AAAAAAAAAAAAAAAAAAAAAA', 4, 1, 'x', 1)`},
 
 		{"an approval without signatures", "signed-step", "j2.1", `DELETE FROM signatures`},
 		{"signed by another", "signed-step", "j2.1", `UPDATE signatures SET principal = 'mallory'`},

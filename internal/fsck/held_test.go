@@ -157,7 +157,7 @@ func TestLegalDaysAreSound(t *testing.T) {
 			f.pass(time.Hour)
 			f.reserve(hub, nil, "src/x")
 		},
-		"the name is somebody else's, and what was kept is the old one's": func(f *floor) {
+		"the name is another agent's, and what was kept is the old one's": func(f *floor) {
 			f.register(other, "leaver", false)
 		},
 		"the name is its own again": func(f *floor) {
@@ -216,11 +216,11 @@ func TestForgedReservations(t *testing.T) {
 		{"one more", held, "r99", "does not contain that builder got it", `INSERT INTO reservations SELECT 99, scope, agent, uid, registration, mode, fold,
 			digest, weight, reason, keep, created_at, expires_at, due_at FROM reservations WHERE id = 2; INSERT INTO reservation_patterns VALUES('/repo/zz', 99, 'zz')`},
 		{"one less", held, "r1", "there is no row of it", `DELETE FROM reservation_patterns WHERE reservation = 1; DELETE FROM reservations WHERE id = 1`},
-		{"somebody else's", held, "r1", "another holder", `UPDATE reservations SET agent = 'writer', registration = 3 WHERE id = 1`},
+		{"another agent's", held, "r1", "another holder", `UPDATE reservations SET agent = 'writer', registration = 3 WHERE id = 1`},
 		{"another uid's", held, "r1", "another holder", `UPDATE reservations SET uid = 1001 WHERE id = 1`},
 		{"a bare uid's", held, "r1", "another holder", `UPDATE reservations SET agent = '', registration = 0 WHERE id = 1`},
 		{"bound to another", held, "r1", "not its holder's", `UPDATE reservations SET registration = 2 WHERE id = 1`},
-		{"bound to nobody", held, "r1", "not its holder's", `UPDATE reservations SET registration = 77 WHERE id = 1`},
+		{"bound to no agent", held, "r1", "not its holder's", `UPDATE reservations SET registration = 77 WHERE id = 1`},
 		{"not kept", held, "r6", "which has ended", `UPDATE reservations SET keep = 0 WHERE id = 6`},
 		{"for longer", held, "r1", "another end", `UPDATE reservations SET expires_at = expires_at + 1 WHERE id = 1`},
 		{"for less", held, "r1", "another end", `UPDATE reservations SET expires_at = expires_at - 1, due_at = due_at - 1 WHERE id = 1`},
@@ -228,7 +228,7 @@ func TestForgedReservations(t *testing.T) {
 		{"of another path", held, "r2", "another directory or other patterns", `UPDATE reservation_patterns SET pattern = 'z.go', prefix = '/repo/z.go' WHERE reservation = 2`},
 		{"of one path less", held, "r1", "other patterns", `DELETE FROM reservation_patterns WHERE reservation = 1 AND pattern = 'a.go'`},
 		{"of one path more", held, "r2", "other patterns", `INSERT INTO reservation_patterns VALUES('/repo/z.go', 2, 'z.go')`},
-		{"where nobody finds it", apart, "reservations", "is kept at", `UPDATE reservation_patterns SET prefix = '/zzz' WHERE reservation = 2`},
+		{"under a prefix that no search finds", apart, "reservations", "is kept at", `UPDATE reservation_patterns SET prefix = '/zzz' WHERE reservation = 2`},
 		{"of another directory", held, "r1", "another directory", `UPDATE scopes SET path = '/other'`},
 		{"of one made anew", held, "r1", "another directory", `UPDATE scopes SET inode = inode + 1`},
 		{"two overlap", apart, "reservations", "overlap", `UPDATE reservations SET mode = 'exclusive' WHERE id = 3`},

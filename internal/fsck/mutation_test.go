@@ -127,7 +127,7 @@ func cells(t *testing.T, path string, n int) (out []cell) {
 		require.NoError(t, db.QueryRow(`SELECT count(*) FROM "`+c.table+`"`).Scan(&count))
 		require.Positive(t, count, "the world has no row in %s", c.table)
 		picked := random.Perm(count)
-		if c.table != "nonces" && c.table != "incarnations" { // their order is random and few of them are scratch, so take all
+		if c.table != "nonces" && c.table != "incarnations" { // take all: their order is random, and few are scratch
 			picked = picked[:min(n, count)]
 		}
 		for _, c.row = range picked {

@@ -184,7 +184,7 @@ func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
 			[]op.State{op.StateSucceeded, op.StateFailed, op.StateRejected, op.StateSucceeded}},
 		"it may be tried again": {func(*world) gate.Outcome { return gate.Outcome{Err: errors.New("busy"), Transient: true} },
 			[]op.State{op.StateSucceeded, op.StateFailed, op.StateRejected, op.StateSucceeded}},
-		"nobody knows": {func(*world) gate.Outcome { return gate.Outcome{Unknown: true} },
+		"not known": {func(*world) gate.Outcome { return gate.Outcome{Unknown: true} },
 			[]op.State{op.StateSucceeded, op.StateInterrupted, op.StateRejected, op.StateSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {

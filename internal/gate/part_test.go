@@ -220,5 +220,5 @@ func TestWhatToDoAboutABusyScope(t *testing.T) {
 	require.ErrorIs(t, err, op.StaleTarget)
 	require.Contains(t, op.AsRefusal(err).Hint, "end the agents")
 	_, err = w.approve(w.request(give("r1")))
-	require.NoError(t, err, "one of them waits for nobody")
+	require.NoError(t, err, "one of them waits for no request")
 }

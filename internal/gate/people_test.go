@@ -77,7 +77,7 @@ func TestTwoPeopleSignOneAfterTheOther(t *testing.T) {
 	require.True(t, w.back.has("g"))
 
 	_, err = w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.ThresholdUnmet, "the same again adds nobody")
+	require.ErrorIs(t, err, op.ThresholdUnmet, "the same signature again adds no person")
 	w.restart()
 	w.setRules(two())
 	r, err = w.approveAs(r, op.Operational, bob)
@@ -206,7 +206,7 @@ func TestCoolOffDelaysAndMayBeStopped(t *testing.T) {
 	require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
 
 	_, err = w.gate.Reject(w.ctx, hub, stopped.ID, w.rejection(stopped, bob))
-	require.NoError(t, err, "anybody in the role stops it")
+	require.NoError(t, err, "any person in the role stops it")
 	w.wakes("h")
 	w.pass(time.Second)
 	require.NoError(t, w.gate.Tick(w.ctx))
@@ -309,7 +309,7 @@ func TestUnreadableRevocationsHoldSignedWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.gate.Policy()))
 	w.run()
-	require.True(t, w.back.has("g"), "nobody knows whether alice's key is revoked")
+	require.True(t, w.back.has("g"), "alice's key may be revoked")
 	_, err = w.approve(h)
 	require.ErrorIs(t, err, op.Unavailable)
 	require.NoError(t, w.gate.Reload(w.ctx, nil, w.gate.Policy()))

@@ -261,7 +261,7 @@ func TestUnsignedWorkWaitsForRoom(t *testing.T) {
 	_, err := w.submit(ask("guest.create", "more"))
 	require.ErrorIs(t, err, op.Unavailable)
 	_, err = w.submit(ask("guest.destroy", "db"))
-	require.ErrorIs(t, err, op.Unavailable, "nobody signed it")
+	require.ErrorIs(t, err, op.Unavailable, "it is unsigned")
 	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
 	require.ErrorIs(t, err, op.Unavailable)
 	_, err = w.gate.PutSet(w.ctx, hub, "fleet", "", []byte("x"))

@@ -192,7 +192,7 @@ func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	require.Equal(t, j.ID, joined.ID)
 	_, err = w.gate.Cancel(w.ctx, builder, j.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature, "nobody is left who may destroy it unsigned")
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature, "no requester is left that may destroy it unsigned")
 	w.run()
 	require.True(t, w.back.has("tmp"))
 }
@@ -281,7 +281,7 @@ func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
 	_, err = w.submit(asks[3])
 	require.ErrorIs(t, err, op.OverLimit)
 	_, err = w.submit(ask("guest.start", "g3"))
-	require.NoError(t, err, "what is benign asks nobody")
+	require.NoError(t, err, "a benign step needs no signature")
 	_, err = w.submit(ask("guest.start", "g3"), asks[3])
 	require.ErrorIs(t, err, op.OverLimit)
 	w.submitAs(other, asks[3])

@@ -107,7 +107,7 @@ func TestPlannedRotation(t *testing.T) {
 	require.Equal(t, []string{dave.print() + " operational"}, r.Owed)
 
 	_, err := w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.BadParams, "nobody knows that dave has his key")
+	require.ErrorIs(t, err, op.BadParams, "it is not proved that dave has his key")
 	_, err = w.approveAs(r, op.Coordination, dave)
 	require.ErrorIs(t, err, op.UnknownSigner, "under another namespace it is no proof")
 	r, err = w.approveAs(r, op.Operational, dave)

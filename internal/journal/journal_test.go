@@ -80,7 +80,7 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		require.Equal(t, 1, left)
 		left, err = journal.DropRequester(tx, id, uid.String())
 		require.NoError(t, err)
-		require.Equal(t, 1, left, "who is not there takes nobody else away")
+		require.Equal(t, 1, left, "a requester that the job does not have removes no other")
 	})
 }
 

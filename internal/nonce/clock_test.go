@@ -84,7 +84,7 @@ func TestClockLimits(t *testing.T) {
 			}
 			require.Equal(t, first, h.doubted(t))
 			h.step(-c.step)
-			require.Equal(t, first, h.trusted(t), "it is believed again once it is right")
+			require.Equal(t, first, h.trusted(t), "the gate trusts it again once it is right")
 		})
 	}
 }

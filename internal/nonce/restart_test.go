@@ -44,7 +44,7 @@ func TestAJumpShowsAfterARestart(t *testing.T) {
 				h.pass(5 * time.Hour)
 				require.Equal(t, first.Add(5*time.Hour), h.doubted(t), "by the time since boot")
 				h.step(-by)
-				require.Equal(t, first.Add(5*time.Hour), h.trusted(t), "nobody has to accept it")
+				require.Equal(t, first.Add(5*time.Hour), h.trusted(t), "no operator has to accept it")
 			})
 		}
 	}

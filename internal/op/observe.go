@@ -50,7 +50,7 @@ type Observed struct {
 	// only if its own journal issued it.
 	Birth string
 	// Marked is the token that the back end keeps with the target if a disk was
-	// added since, because it then does not prove the target's maker. It makes no
+	// added since. Then the token does not prove the target's maker. It makes no
 	// step benign. A step by another requester ends the scratch status of that
 	// birth.
 	Marked string

@@ -99,9 +99,9 @@ func TestNothingToMeetIsNeverMet(t *testing.T) {
 	for name, r := range map[string]op.Requirement{
 		"no way":                        {},
 		"a way that asks for nothing":   {Ways: []op.Way{{}}},
-		"nobody's role":                 ordinary(op.Demand{Threshold: 1}),
+		"a demand without a role":       ordinary(op.Demand{Threshold: 1}),
 		"another's role":                ordinary(op.Demand{Roles: []op.Role{op.Recovery}, Threshold: 1}),
-		"a touch that nobody can prove": ordinary(op.Demand{Roles: []op.Role{op.Operational}, Threshold: 1, Touch: "retina"}),
+		"a touch that no key can prove": ordinary(op.Demand{Roles: []op.Role{op.Operational}, Threshold: 1, Touch: "retina"}),
 	} {
 		require.False(t, r.Met(nil), name)
 		require.False(t, r.Met(alice), name)

@@ -80,7 +80,7 @@ func Hidden(r rune) bool {
 	switch {
 	case r >= 0x20 && r <= 0x7e:
 		return false
-	case !unicode.IsPrint(r), r == '\u2800', r == '\U00016fe4', r == '\U0001d159': // terminals draw nothing for these three
+	case !unicode.IsPrint(r), r == '\u2800', r == '\U00016fe4', r == '\U0001d159': // terminals draw none of these three
 		return true
 	}
 	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, rightToLeft)

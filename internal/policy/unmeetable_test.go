@@ -35,7 +35,7 @@ func TestUnmeetable(t *testing.T) {
 		require.NoError(t, with(c.rule).Validate())
 		require.Equal(t, c.want, with(c.rule).Unmeetable(could), "%+v", c.rule)
 	}
-	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch) []string { return nil }), "that nobody is listed is said elsewhere")
+	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch) []string { return nil }), "an empty list is reported elsewhere")
 
 	soft := func(role op.Role, touch op.Touch) []string {
 		if touch != op.TouchNone {

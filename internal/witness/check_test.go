@@ -198,7 +198,7 @@ func TestWhatTheGateCannotAnswer(t *testing.T) {
 func TestWhereNothingCanBeKept(t *testing.T) {
 	var not *witness.NotKept
 	f := newFake(t, entries("a", 1, 9)...)
-	for _, path := range []string{"", filepath.Join(os.Args[0], "witness")} { // no home; a file in the place of a directory
+	for _, path := range []string{"", filepath.Join(os.Args[0], "witness")} { // no home; a file, not a directory
 		c, err := witness.Dir{Path: path, Now: dirIn(t).Now}.Check(context.Background(), of, f)
 		require.ErrorAs(t, err, &not)
 		require.EqualValues(t, 9, c.Head.Size)

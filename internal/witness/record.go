@@ -81,8 +81,8 @@ func (r Record) line() ([]byte, error) {
 }
 
 // ParseRecord reads one line, without its end. If a witness would not write the
-// line, it is Malformed: another form of the same JSON, a head that the key beside
-// it did not sign, or a false contradiction.
+// line, it is Malformed. Examples are another form of the same JSON, a head that the
+// key beside it did not sign, and a false contradiction.
 func ParseRecord(line []byte) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {

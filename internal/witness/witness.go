@@ -33,8 +33,8 @@ type Dir struct {
 }
 
 // DirOf returns $XDG_STATE_HOME/opsign/witness, or the directory below
-// ~/.local/state. It is not part of a gate's state, although that may be beside it,
-// because restoring a gate must not restore the operator's memory of it.
+// ~/.local/state. It is not part of a gate's state, although that may be beside it.
+// Restoring a gate must not restore the operator's memory of it.
 func DirOf(getenv func(string) string, now func() time.Time) Dir {
 	dir := getenv("XDG_STATE_HOME")
 	if home := getenv("HOME"); !filepath.IsAbs(dir) && filepath.IsAbs(home) {
