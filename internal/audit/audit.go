@@ -1,9 +1,9 @@
-// Package audit is the append-only log of every decision. Each entry carries
-// the hash of the one before, so that an entry which was altered, removed or
-// moved is found; the head is kept apart, so that missing newest entries are.
+// Package audit is the append-only log of every decision. Each entry has the hash of
+// the one before, so Verify finds an entry that was changed, removed or moved. The
+// head is stored apart, so Verify also finds that the newest entries are missing.
 //
-// The log is a Merkle tree as well, whose head the gate signs: who kept one can
-// demand a proof that the log still begins with what it said then.
+// The log is also a Merkle tree, whose head the gate signs. The holder of an old
+// head can demand a proof that the log still begins with the same entries.
 package audit
 
 import (
@@ -33,7 +33,7 @@ CREATE TABLE audit_head(
 ) STRICT;
 `
 
-// Kind says what was decided or done.
+// Kind says what the gate decided or did.
 type Kind string
 
 // The kinds of entries.
@@ -50,36 +50,36 @@ const (
 	Signed      Kind = "signed"      // a signature counted, more are needed
 	Approved    Kind = "approved"    // a step is authorized
 	Rejected    Kind = "rejected"    // an operator refused
-	Withdrawn   Kind = "withdrawn"   // one of several requesters wants it no more; the others do
-	Cancelled   Kind = "cancelled"   // its requester withdrew, or its job cannot succeed any more
-	Superseded  Kind = "superseded"  // the wish or the target is another one now
-	Expired     Kind = "expired"     // the authorisation ran out
-	Refused     Kind = "refused"     // something was refused; Code says why
+	Withdrawn   Kind = "withdrawn"   // one of several requesters withdrew; the others still want it
+	Cancelled   Kind = "cancelled"   // its requester withdrew, or its job can no longer succeed
+	Superseded  Kind = "superseded"  // the wish or the target has changed
+	Expired     Kind = "expired"     // the time for the authorization ended
+	Refused     Kind = "refused"     // the gate refused; Code says why
 	Dispatched  Kind = "dispatched"  // a step was handed to its driver
-	Succeeded   Kind = "succeeded"   // and did it
-	Failed      Kind = "failed"      // and did not
+	Succeeded   Kind = "succeeded"   // the step was done
+	Failed      Kind = "failed"      // the step was not done
 	Retried     Kind = "retried"     // a benign step goes back to planned
-	Interrupted Kind = "interrupted" // nobody knows whether it did
+	Interrupted Kind = "interrupted" // the driver cannot tell whether the step was done
 	Compensated Kind = "compensated" // a step was added that takes an earlier one back
-	Promoted    Kind = "promoted"    // what was scratch no longer is
-	Used        Kind = "used"        // the job that made it may not take it back unsigned any more
+	Promoted    Kind = "promoted"    // a target is no longer scratch
+	Used        Kind = "used"        // the job that made it may no longer take it back unsigned
 	DesiredPut  Kind = "desired-put"
 	DesiredGone Kind = "desired-deleted"
 	Restored    Kind = "restored" // the state came from a backup
-	Canary      Kind = "canary"   // what came of watching the decisions after a change
-	Keyed       Kind = "keyed"    // the gate made itself a key for the heads of this log; Detail is its public half
+	Canary      Kind = "canary"   // the result of watching the decisions after a change
+	Keyed       Kind = "keyed"    // the gate made a key for the heads of this log; Detail is its public half
 
-	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right, under a new gate id
+	TimeAccepted Kind = "time-accepted" // the state's owner says that the clock is right; the gate id is new
 
-	AgentRegistered Kind = "agent-registered" // a name is bound to a process or a token
-	AgentEnded      Kind = "agent-ended"      // its process ended, or it gave the name up
-	Reserved        Kind = "reserved"         // an agent has paths to itself, or shares them
-	Renewed         Kind = "renewed"          // for longer
-	Released        Kind = "released"         // by its holder, or by a step of operators
-	Transferred     Kind = "transferred"      // another agent has it; For names both
-	Lapsed          Kind = "lapsed"           // its time was up
+	AgentRegistered Kind = "agent-registered" // a name is now bound to a process or a token
+	AgentEnded      Kind = "agent-ended"      // its process ended, or the agent gave the name up
+	Reserved        Kind = "reserved"         // an agent has paths alone, or shares them
+	Renewed         Kind = "renewed"          // a reservation lasts longer
+	Released        Kind = "released"         // by its holder, or by a step that operators signed
+	Transferred     Kind = "transferred"      // another agent has it now; For names both
+	Lapsed          Kind = "lapsed"           // its time ended
 	Orphaned        Kind = "orphaned"         // its holder's process ended
-	Lapsing         Kind = "lapsing"          // its time is up soon
+	Lapsing         Kind = "lapsing"          // its time ends soon
 )
 
 // Entry is one decision. Empty members are left out of the stored body.
@@ -88,7 +88,7 @@ type Entry struct {
 	Time        time.Time      `json:"time"`
 	Kind        Kind           `json:"kind"`
 	By          string         `json:"by,omitempty"`  // uid:1000, desired:web, gate
-	PID         int32          `json:"pid,omitzero"`  // of the caller, where there is one
+	PID         int32          `json:"pid,omitzero"`  // of the caller, if there is one
 	Job         string         `json:"job,omitempty"` // j12
 	Step        string         `json:"step,omitempty"`
 	Op          string         `json:"op,omitempty"`
@@ -97,7 +97,7 @@ type Entry struct {
 	Class       op.Class       `json:"class,omitempty"`
 	Rule        string         `json:"rule,omitempty"`
 	Why         string         `json:"why,omitempty"`    // the rule's reason
-	Params      op.Params      `json:"params,omitempty"` // of what was asked for
+	Params      op.Params      `json:"params,omitempty"` // of the step
 	Reason      string         `json:"reason,omitempty"` // the requester's
 	Code        op.Code        `json:"code,omitempty"`
 	Stage       op.Stage       `json:"stage,omitempty"`
@@ -107,47 +107,48 @@ type Entry struct {
 	Keys        []string       `json:"keys,omitempty"`    // + or -, principal, roles, fingerprint
 	Need        string         `json:"need,omitempty"`    // what rules ask beyond the built-in demand, as the journal stores it
 	Epoch       int64          `json:"epoch,omitzero"`    // of the trust file
-	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, of what an agent is known by, or of what a step printed
+	Digest      string         `json:"digest,omitempty"`  // SHA-256 of the trust file, an agent's token or process, or a step's output
 	Count       int            `json:"count,omitzero"`    // of refusals in one entry
 	Made        *Made          `json:"made,omitempty"`
 	Reservation string         `json:"reservation,omitempty"` // r12
 	Patterns    []string       `json:"patterns,omitempty"`    // of the reservation, as they were understood; of reserved all
-	Of          int            `json:"of,omitzero"`           // how many patterns there are, where not all are here
+	Of          int            `json:"of,omitzero"`           // how many patterns there are, if not all are here
 	Mode        string         `json:"mode,omitempty"`        // exclusive or shared
 	Holder      string         `json:"holder,omitempty"`      // after the entry: an agent's name, or uid:1000
-	Until       time.Time      `json:"until,omitzero"`        // when the reservation's time is up
+	Until       time.Time      `json:"until,omitzero"`        // when the reservation ends
 	For         []string       `json:"for,omitempty"`         // the agents that it concerns, by name
 	Policy      string         `json:"policy,omitempty"`      // digest of the policy in force
 	Revoked     string         `json:"revoked,omitempty"`     // authz.Trust.RevokedDigest
 	Revokes     *bool          `json:"revokes,omitempty"`     // of started and trusted: whether keys are revoked, or may be
 	Version     string         `json:"version,omitempty"`     // of the program
 	Schema      int            `json:"schema,omitzero"`       // of the database
-	Change      int64          `json:"change,omitzero"`       // of canary, the entry since which was watched
+	Change      int64          `json:"change,omitzero"`       // of canary: the entry after which the canary watched
 	Verdict     string         `json:"verdict,omitempty"`     // of canary: passed, alert or expired
 	Gate        op.GateID      `json:"gate,omitempty"`
 	Prev        string         `json:"prev"` // hash of the entry before, hex
 }
 
-// Made records provenance in the log, so that rows forged in the journal show.
+// Made records provenance in the log, so that forged rows of the journal can be
+// found.
 type Made struct {
 	Creator      string         `json:"creator,omitempty"`
 	Agent        string         `json:"agent,omitempty"`
-	CreatedAt    time.Time      `json:"created_at,omitzero"` // its age counts from here
+	CreatedAt    time.Time      `json:"created_at,omitzero"` // its age counts from then
 	Scratch      bool           `json:"scratch,omitzero"`
 	ScratchUntil time.Time      `json:"scratch_until,omitzero"`
 	Storage      []op.StorageID `json:"storage,omitempty"`
-	Content      string         `json:"content,omitempty"` // op.Observed.Content, as it was made
+	Content      string         `json:"content,omitempty"` // op.Observed.Content at its making
 }
 
-// Head is the newest entry's number and hash. The zero head is that of an
-// empty log.
+// Head is the newest entry's number and hash. The zero head is the head of an empty
+// log.
 type Head struct {
 	Seq  int64
 	Hash string // hex SHA-256
 }
 
-// Append writes the newest entries, in their order; Seq and Prev are set here.
-// It returns the last one's sequence number.
+// Append writes new entries in their order, and sets Seq and Prev. It returns the
+// last sequence number.
 func Append(tx *store.Tx, entries ...Entry) (int64, error) {
 	head, err := last(tx)
 	for _, e := range entries {
@@ -158,10 +159,10 @@ func Append(tx *store.Tx, entries ...Entry) (int64, error) {
 	return head.Seq, err
 }
 
-// appendTo writes e behind prev and returns the head that it makes.
+// appendTo writes e after prev and returns the new head.
 func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
 	e.Seq, e.Prev, e.Time = prev.Seq+1, prev.Hash, e.Time.UTC()
-	// What a back end says may be no text; a decision is written all the same.
+	// A back end's text may be invalid UTF-8, and the decision is written anyway.
 	body, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return prev, fmt.Errorf("encode audit entry: %w", err)
@@ -176,13 +177,13 @@ func appendTo(tx *store.Tx, prev Head, e Entry) (Head, error) {
 // ReadHead returns the newest entry's number and hash.
 func ReadHead(tx *store.Tx) (Head, error) { return last(tx) }
 
-// last is the newest entry, or the recorded head where the log does not reach
-// or contradicts it: what goes on from there cannot hide that entries were cut
-// off or altered, for Verify misses them before it.
+// last returns the newest entry, or the recorded head if the log is shorter or
+// contradicts it. So new entries cannot hide that entries were cut off or changed,
+// because Verify misses them before the new ones.
 func last(tx *store.Tx) (Head, error) {
 	var newest, recorded int64
 	var newestHash, recordedHash []byte
-	// Scalars: a union that is sorted makes a temporary table for every entry.
+	// Scalar queries: a sorted union would make a temporary table for every entry.
 	err := tx.QueryRow(`SELECT coalesce((SELECT max(seq) FROM audit), 0), (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1),
 		coalesce((SELECT seq FROM audit_head WHERE id = 1), 0), (SELECT hash FROM audit_head WHERE id = 1)`).
 		Scan(&newest, &newestHash, &recorded, &recordedHash)
@@ -207,14 +208,12 @@ func After(tx *store.Tx, after int64, limit int) ([]Entry, error) {
 	return out, nil
 }
 
-// Bodies is After with the stored text of each entry, over which its hash
-// goes.
+// Bodies is After with the stored text of each entry, which its hash covers.
 func Bodies(tx *store.Tx, after int64, limit int) ([][]byte, error) {
 	return BodiesOf(tx, after, limit, 0)
 }
 
-// BodiesOf is Bodies up to the entry with which they have so many bytes; 0 is no
-// bound.
+// BodiesOf is Bodies up to the entry that reaches so many bytes; 0 means no bound.
 func BodiesOf(tx *store.Tx, after int64, limit, bytes int) ([][]byte, error) {
 	rows, err := tx.Query(`SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?`, after, limit)
 	if err != nil {

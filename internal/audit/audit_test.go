@@ -18,7 +18,7 @@ import (
 
 var when = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("x", 3600))
 
-// schema is the log's own, in the two steps in which it came.
+// schema is the log's own, in the two versions in which it was added.
 var schema = []store.Migration{{Version: 1, Name: "audit", SQL: audit.Schema}, {Version: 2, Name: "tree", SQL: audit.SchemaTree}}
 
 // log is a log in a store of its own.
@@ -27,7 +27,7 @@ type log struct {
 	store *store.Store
 }
 
-// whole is what is looked at when a test has ended: there is nothing else here.
+// whole is the check after each test, because the store has nothing but the log.
 func whole(tx *store.Tx, _ []store.Object) ([]storetest.Problem, error) {
 	if _, err := audit.Verify(tx, nil); err != nil {
 		return []storetest.Problem{{Rule: "audit-log", Says: err.Error()}}, nil
@@ -41,7 +41,7 @@ func newLog(t *testing.T) *log {
 	return &log{t, s}
 }
 
-// filled is a log of n entries, each of its own group.
+// filled is a log of n entries, each in its own group.
 func filled(t *testing.T, n int) *log {
 	l := newLog(t)
 	for i := range n {
@@ -132,8 +132,8 @@ func TestEntriesComeBackAsTheyWere(t *testing.T) {
 	require.NoError(t, l.verify())
 }
 
-// TestWhatIsNoTextIsWrittenAllTheSame: a back end's error may hold a file name
-// of any bytes, and the decision about it still has to be on record.
+// TestWhatIsNoTextIsWrittenAllTheSame: a back end's error may have a file name of
+// any bytes. The decision about it must still be recorded.
 func TestWhatIsNoTextIsWrittenAllTheSame(t *testing.T) {
 	l := newLog(t)
 	l.append(audit.Entry{Time: when, Kind: audit.Failed, Detail: "open data/\xff\xfe: denied"})
@@ -183,7 +183,7 @@ func TestVerifyShowsEveryEntry(t *testing.T) {
 	require.EqualValues(t, 5, l.head().Seq)
 }
 
-// row is one row of the table as somebody with an editor sees it.
+// row is one row of the table as an editor of the database sees it.
 func (l *log) row(seq int64) (body, hash []byte) {
 	l.view(func(tx *store.Tx) error {
 		return tx.QueryRow(`SELECT body, hash FROM audit WHERE seq = ?`, seq).Scan(&body, &hash)
@@ -287,8 +287,8 @@ func TestTampering(t *testing.T) { // H07
 	}
 }
 
-// TestGoingOnHidesNothing: a daemon that starts on a log which was tampered
-// with goes on writing, and Verify still finds it.
+// TestGoingOnHidesNothing: a daemon starts on a log that was changed, and writes
+// more entries. Verify still finds the change.
 func TestGoingOnHidesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		tamper string
@@ -323,7 +323,7 @@ func TestGoingOnHidesNothing(t *testing.T) {
 	})
 }
 
-// offline opens the log as another program would: nothing seals the head.
+// offline opens the log as another program does, so no head is sealed.
 func offline(l *log) *log {
 	require.NoError(l.t, l.store.Close())
 	s := storetest.Open(l.t, l.store.Path(), store.Options{Migrations: schema}, whole)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// FuzzEdge: the stored edge of the tree is one of a tree of that size or none,
-// and whatever it is, the next entry goes on from it or fails.
+// FuzzEdge: a stored edge is one of a tree of that size, or it is ignored. In both
+// cases the next entry continues from it or fails.
 func FuzzEdge(f *testing.F) {
 	e := &edge{}
 	for i := range 7 {
@@ -23,7 +23,7 @@ func FuzzEdge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, size int64, stored []byte) {
 		e := decodeEdge(size, stored)
 		if e == nil || size < 0 {
-			return // a size is a number that the database gave
+			return // the database gives the size as a number
 		}
 		require.Len(t, e.hashes, bits.OnesCount64(uint64(size)))
 		require.Equal(t, string(stored), string(e.encode()))

@@ -12,21 +12,20 @@ import (
 	"gated/internal/store"
 )
 
-// Sealer ends each group of decisions: it takes the group's entries into the
-// tree, and records and signs the head that they make, all in the group's own
-// transaction. The zero Sealer does not sign, which is for who writes without
-// the gate's key: the head that was signed last stays, and the daemon signs for
-// everything with its next entry.
+// Sealer ends each group of decisions. It adds the group's entries to the tree, and
+// records and signs the new head, all in the group's own transaction. The zero
+// Sealer does not sign, because some programs write without the gate's key. The last
+// signed head then stays, and the daemon's next entry signs for all.
 type Sealer struct {
 	Gate op.GateID
 	Key  checkpoint.Signer
 }
 
-// Seal is that of the zero Sealer.
+// Seal is Seal of the zero Sealer.
 func Seal(tx *store.Tx) error { return Sealer{}.Seal(tx) }
 
-// broken is the edge of a log that is no sequence any more. Its tree does not
-// grow and nothing signs for it; Verify says what is wrong with it.
+// broken is the edge of a log that is no longer a sequence. Its tree does not grow
+// and no key signs it; Verify says what is wrong.
 var broken = []byte{0}
 
 // Seal records the head; the store calls it once per group, before COMMIT.
@@ -52,17 +51,17 @@ func (s Sealer) Seal(tx *store.Tx) error {
 	return s.record(tx, newest, e)
 }
 
-// entry is the number and hash of one.
+// entry is the number and the hash of an entry.
 type entry struct {
 	seq  int64
 	hash []byte
 }
 
-// unplanted holds for a log from before it was a tree.
+// unplanted reports whether a log has no tree yet.
 func unplanted(edge []byte, note string) bool { return len(edge) == 0 && note == "" }
 
-// grow takes the entries above a head into the tree, and returns the newest
-// one. The edge is nil if they are no sequence.
+// grow adds the entries after a head to the tree, and returns the newest one. If
+// they are not a sequence, the edge is nil.
 func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) {
 	newest.seq = from
 	rows, err := tx.Query(`SELECT seq, body, hash FROM audit WHERE seq > ? ORDER BY seq`, from)
@@ -90,8 +89,8 @@ func grow(tx *store.Tx, from int64, e *edge) (newest entry, _ *edge, err error) 
 	return newest, e, rows.Err()
 }
 
-// keep stores those of the nodes that an entry completed which are of a stored
-// level. size is that of the tree with the entry.
+// keep stores the nodes of stored levels among those that an entry completed. The
+// size is that of the tree with the entry.
 func keep(tx *store.Tx, size int64, done []tlog.Hash) error {
 	for level := stride; level < len(done); level += stride {
 		if _, err := tx.Exec(`INSERT INTO audit_tree(level, n, hash) VALUES(?, ?, ?)`, level, size>>level-1, done[level][:]); err != nil {
@@ -101,7 +100,7 @@ func keep(tx *store.Tx, size int64, done []tlog.Hash) error {
 	return nil
 }
 
-// record writes the head and, where there is a key and a tree, the signed one.
+// record writes the head and, if there is a key and a tree, the signed head.
 func (s Sealer) record(tx *store.Tx, head entry, e *edge) error {
 	stored, signed := broken, ""
 	if e != nil {
@@ -122,14 +121,14 @@ func (s Sealer) record(tx *store.Tx, head entry, e *edge) error {
 	return err
 }
 
-// NotedHead is a head as it was signed; the zero one is none.
+// NotedHead is a signed head. The zero NotedHead means none.
 type NotedHead struct {
-	checkpoint.Checkpoint        // what Note says, whoever signed it
+	checkpoint.Checkpoint        // what Note says, without a check of its signature
 	Note                  string // the signed text
-	Key                   string // the public key that signs for its gate, "" if none is known
+	Key                   string // the public key that signs for its gate, or ""
 }
 
-// SignedHead returns the head that was signed last.
+// SignedHead returns the last signed head.
 func SignedHead(tx *store.Tx) (s NotedHead, err error) {
 	err = tx.QueryRow(`SELECT note FROM audit_head WHERE id = 1`).Scan(&s.Note)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && s.Note == "" {
@@ -153,7 +152,7 @@ func (s NotedHead) check() error {
 	return nil
 }
 
-// PublicKey returns the key that signs for a gate id, "" before it has one.
+// PublicKey returns the key that signs for a gate id, or "" if it has none yet.
 func PublicKey(tx *store.Tx, gate op.GateID) (public string, err error) {
 	err = tx.QueryRow(`SELECT public FROM audit_key WHERE gate = ?`, gate).Scan(&public)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -162,8 +161,8 @@ func PublicKey(tx *store.Tx, gate op.GateID) (public string, err error) {
 	return public, err
 }
 
-// SetPublicKey records the key that signs for a gate id from now on. A gate id
-// has one for ever.
+// SetPublicKey records the key that signs for a gate id. A gate id keeps its key for
+// ever.
 func SetPublicKey(tx *store.Tx, gate op.GateID, public string) error {
 	_, err := tx.Exec(`INSERT INTO audit_key(gate, public) VALUES(?, ?)`, gate, public)
 	return err

@@ -13,10 +13,10 @@ import (
 	"gated/internal/store"
 )
 
-// SchemaTree makes the log a Merkle tree (RFC 6962, section 2.1). Its leaves are
-// the stored texts and are hashed when they are needed; of the inner nodes those
-// of every fourth level are stored, so that any other is made from at most
-// sixteen, and an entry costs a sixteenth of a row.
+// SchemaTree makes the log a Merkle tree (RFC 6962, section 2.1). Its leaves are the
+// stored texts, hashed when they are needed. Of the inner nodes, those of every
+// fourth level are stored. So at most sixteen nodes make any other node, and an
+// entry costs a sixteenth of a row.
 const SchemaTree = `
 ALTER TABLE audit_head ADD COLUMN edge BLOB NOT NULL DEFAULT x'';
 ALTER TABLE audit_head ADD COLUMN note TEXT NOT NULL DEFAULT '';
@@ -32,17 +32,17 @@ CREATE TABLE audit_key(
 ) STRICT, WITHOUT ROWID;
 `
 
-// stride is how many levels lie between those that are stored.
+// stride is the number of levels from one stored level to the next.
 const stride = 4
 
-// edge is the right edge of the tree over the first size entries: the roots of
-// its complete subtrees, the largest first. It is all that appending needs.
+// edge is the right edge of the tree over the first size entries: the roots of its
+// complete subtrees, the largest first. Appending needs nothing else.
 type edge struct {
 	size   int64
 	hashes []tlog.Hash
 }
 
-// ReadHashes implements tlog.HashReader for the nodes that are on the edge.
+// ReadHashes implements tlog.HashReader for the nodes on the edge.
 func (e *edge) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(indexes))
 	for i, index := range indexes {
@@ -55,8 +55,8 @@ func (e *edge) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// add appends an entry's leaf and returns the nodes that it completes, by level;
-// the first one is the leaf.
+// add appends an entry's leaf and returns the nodes that it completes, by level. The
+// first one is the leaf.
 func (e *edge) add(leaf tlog.Hash) ([]tlog.Hash, error) {
 	nodes, err := tlog.StoredHashesForRecordHash(e.size, leaf, e)
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *edge) add(leaf tlog.Hash) ([]tlog.Hash, error) {
 	return nodes, nil
 }
 
-// root is that of the whole tree.
+// root returns the root of the whole tree.
 func (e *edge) root() (tlog.Hash, error) { return tlog.TreeHash(e.size, e) }
 
 func (e *edge) encode() []byte {
@@ -79,7 +79,7 @@ func (e *edge) encode() []byte {
 	return out
 }
 
-// decodeEdge returns nil for what is not the edge of a tree of that size.
+// decodeEdge returns nil if the bytes are not the edge of a tree of that size.
 func decodeEdge(size int64, stored []byte) *edge {
 	if len(stored) != bits.OnesCount64(uint64(size))*tlog.HashSize {
 		return nil
@@ -107,7 +107,7 @@ func (r nodes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// node makes a node from the stored level at or below its own.
+// node makes a node from the nearest stored level at or below its own.
 func (r nodes) node(level int, n int64) (tlog.Hash, error) {
 	below := level % stride
 	first := n << below
@@ -127,8 +127,8 @@ func (r nodes) node(level int, n int64) (tlog.Hash, error) {
 	return row[0], nil
 }
 
-// level returns the nodes from first up to but not including end of a level
-// that is stored or that of the leaves.
+// level returns the nodes from first up to, not including, end. The level is a
+// stored one or that of the leaves.
 func (r nodes) level(level int, first, end int64) ([]tlog.Hash, error) {
 	query, args := `SELECT hash FROM audit_tree WHERE level = ? AND n >= ? AND n < ? ORDER BY n`, []any{level, first, end}
 	if level == 0 {
@@ -157,8 +157,8 @@ func (r nodes) level(level int, first, end int64) ([]tlog.Hash, error) {
 	return out, rows.Err()
 }
 
-// ProveConsistency returns the proof that the log's first old entries are among
-// its first size as they were; BadParams where it has not so many.
+// ProveConsistency returns the proof that the log's first old entries are the start
+// of its first size entries. If the log is shorter, it is BadParams.
 func ProveConsistency(tx *store.Tx, old, size int64) ([]tlog.Hash, error) {
 	head, err := ReadHead(tx)
 	if err != nil {
@@ -170,8 +170,8 @@ func ProveConsistency(tx *store.Tx, old, size int64) ([]tlog.Hash, error) {
 	return tlog.ProveTree(size, old, nodes{tx})
 }
 
-// ProveInclusion returns the text of entry seq, and the proof that it is among
-// the first size; UnknownTarget where that is not so.
+// ProveInclusion returns the text of entry seq, and the proof that it is among the
+// first size entries. If it is not, it is UnknownTarget.
 func ProveInclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Hash, err error) {
 	bodies, err := Bodies(tx, seq-1, 1)
 	if err != nil {
@@ -184,11 +184,10 @@ func ProveInclusion(tx *store.Tx, seq, size int64) (text []byte, proof []tlog.Ha
 	return bodies[0], proof, err
 }
 
-// CheckHead compares the head that was signed last and the recorded edge with
-// the stored entries and nodes that make them: a look at a few hundred rows,
-// however long the log is. It finds a log that was exchanged below its head;
-// what else was altered Verify finds. A *BrokenError says that nothing should be
-// signed on top of it.
+// CheckHead compares the last signed head and the recorded edge with the stored
+// entries and nodes that make them. It reads a few hundred rows, however long the
+// log is. It finds a log that was replaced below its head; Verify finds all other
+// changes. After a *BrokenError the gate must not sign more.
 func CheckHead(tx *store.Tx) error {
 	head, err := SignedHead(tx)
 	if err != nil || head.Note == "" {

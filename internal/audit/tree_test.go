@@ -29,7 +29,7 @@ func signing(t *testing.T) (*log, checkpoint.Key) {
 	return l, key
 }
 
-// fill appends n entries, a group for every so many.
+// fill appends n entries, so many in each group.
 func (l *log) fill(n, group int) {
 	l.t.Helper()
 	for done := 0; done < n; done += group {
@@ -41,7 +41,7 @@ func (l *log) fill(n, group int) {
 	}
 }
 
-// signed is the head that was signed last.
+// signed is the last signed head.
 func (l *log) signed(key checkpoint.Key) (c checkpoint.Checkpoint) {
 	l.t.Helper()
 	l.view(func(tx *store.Tx) error {
@@ -56,8 +56,8 @@ func (l *log) signed(key checkpoint.Key) (c checkpoint.Checkpoint) {
 	return c
 }
 
-// TestTheTreeIsRFC6962s: roots and proofs are those of a tree that keeps every
-// node, at sizes around the levels that are stored.
+// TestTheTreeIsRFC6962s: roots and proofs are those of a tree that keeps every node,
+// at sizes around the stored levels.
 func TestTheTreeIsRFC6962s(t *testing.T) {
 	l, key := signing(t)
 	var all []tlog.Hash
@@ -125,7 +125,7 @@ func TestTheTreeIsRFC6962s(t *testing.T) {
 	})
 }
 
-// TestProofsAtRandom: whatever the groups, proofs hold, and a head of each size
+// TestProofsAtRandom: proofs verify with any groups, and a head of each size
 // continues every earlier one.
 func TestProofsAtRandom(t *testing.T) {
 	l, key := signing(t)
@@ -144,8 +144,8 @@ func TestProofsAtRandom(t *testing.T) {
 	require.NoError(t, l.verify())
 }
 
-// TestWhatStandsUnderTheHead: before a gate signs on, it looks at what it signed
-// last.
+// TestWhatStandsUnderTheHead: before a gate signs again, it checks the last signed
+// head.
 func TestWhatStandsUnderTheHead(t *testing.T) {
 	check := func(l *log) (err error) {
 		l.view(func(tx *store.Tx) error { err = audit.CheckHead(tx); return nil })
@@ -197,7 +197,7 @@ func TestProofsOfWhatIsNotThere(t *testing.T) {
 	})
 }
 
-// TestTheTreeIsPartOfTheLog: nothing of it can be another.
+// TestTheTreeIsPartOfTheLog: Verify finds a change of any part of the tree.
 func TestTheTreeIsPartOfTheLog(t *testing.T) {
 	other, err := checkpoint.NewKey(gateID)
 	require.NoError(t, err)
@@ -229,8 +229,8 @@ func TestTheTreeIsPartOfTheLog(t *testing.T) {
 	}
 }
 
-// TestARewrittenLogIsFoundByItsHead: who can write the database, and has not the
-// gate's key, can make all of it consistent but for the head that was signed.
+// TestARewrittenLogIsFoundByItsHead: an attacker who can write the database, and
+// does not have the gate's key, can make all consistent except the signed head.
 func TestARewrittenLogIsFoundByItsHead(t *testing.T) {
 	l, key := signing(t)
 	l.fill(40, 4)
@@ -259,8 +259,8 @@ func TestARewrittenLogIsFoundByItsHead(t *testing.T) {
 	forged.broken(40)
 }
 
-// TestLogsFromBeforeTheTree: the first group after the upgrade plants it, over
-// everything that was written before.
+// TestLogsFromBeforeTheTree: the first group after the upgrade makes the tree, over
+// all earlier entries.
 func TestLogsFromBeforeTheTree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	//fsck:none it is checked when the next one has it
@@ -296,9 +296,9 @@ func TestLogsFromBeforeTheTree(t *testing.T) {
 	})
 }
 
-// TestWhoWritesWithoutTheKey leaves the head that was signed last, and the next
-// one that is signed covers what was written meanwhile.
-func TestWhoWritesWithoutTheKey(t *testing.T) {
+// TestAWriterWithoutTheKey: the last signed head stays, and the next signed one
+// covers what was written in between.
+func TestAWriterWithoutTheKey(t *testing.T) {
 	l, key := signing(t)
 	l.fill(20, 4)
 	l = online(l) // with the zero Sealer
@@ -312,8 +312,8 @@ func TestWhoWritesWithoutTheKey(t *testing.T) {
 	require.NoError(t, l.verify())
 }
 
-// TestNothingSignsForABrokenLog: where entries were cut off or are missing in a
-// way that shows, the gate goes on to log and stops to sign.
+// TestNothingSignsForABrokenLog: if entries are visibly missing, the gate continues
+// to log and no longer signs.
 func TestNothingSignsForABrokenLog(t *testing.T) {
 	l, key := signing(t)
 	l.fill(20, 4)
@@ -327,7 +327,7 @@ func TestNothingSignsForABrokenLog(t *testing.T) {
 	require.EqualValues(t, 25, l.head().Seq, "what happens is logged all the same")
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsCalled(t *testing.T) {
 	l := filled(t, 20)
 	var told []int64
 	l.view(func(tx *store.Tx) error {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
@@ -9,13 +10,14 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"gated/internal/checkpoint"
 	"gated/internal/store"
 )
 
-// BrokenError says at which entry the log stops being what was written.
+// BrokenError names the entry at which the log is no longer as it was written.
 type BrokenError struct {
 	Seq int64
 	Why string
@@ -29,21 +31,23 @@ func Verify(tx *store.Tx, each func(Entry) error, kept ...checkpoint.Checkpoint)
 	return Checker{Each: each, Kept: kept}.Verify(tx)
 }
 
-// Checker verifies a log. The zero Checker does it by the log alone.
+// Checker verifies a log. The zero Checker uses the log alone.
 type Checker struct {
-	// Kept are heads that somebody kept: they have to be those of the log's
-	// beginnings, whoever signed them.
+	// Kept are heads from outside the log. Each must be the head of a beginning of
+	// the log, whatever key signed it.
 	Kept []checkpoint.Checkpoint
 	// Each, if not nil, is called with every entry.
 	Each func(Entry) error
-	// Progress, if not nil, is told every few hundred entries how many are done. Its
-	// error ends the walk and is returned; what takes its time there slows it down.
+	// Progress, if not nil, is called every few hundred entries with the number
+	// done. Its error ends the walk and is returned. A slow Progress makes the walk
+	// slow.
 	Progress func(done int64) error
 }
 
-// Verify walks the whole log: numbers without a gap, every hash over the
-// stored bytes, every link, every stored node of the tree, the recorded head,
-// the signed one and those that were kept. It returns the head, or a *BrokenError.
+// Verify walks the whole log. It checks numbers without a gap, every hash over the
+// stored bytes, every link and every stored node of the tree. It also checks the
+// recorded head, the signed head and the kept heads. It returns the head, or a
+// *BrokenError.
 func (c Checker) Verify(tx *store.Tx) (Head, error) {
 	v := &verifier{Checker: c, tx: tx, grown: &edge{}, stored: map[int]*sql.Rows{}, kept: slices.Clone(c.Kept)}
 	defer v.close()
@@ -57,8 +61,8 @@ func (c Checker) Verify(tx *store.Tx) (Head, error) {
 	return v.head, v.end()
 }
 
-// walk reads the entries in batches, has each batch hashed and decoded beside
-// the reading of the next ones, and takes them in their order.
+// walk reads the entries in batches and checks them in order. Each batch is hashed
+// and decoded while walk reads the next ones.
 func (v *verifier) walk() error {
 	rows, err := v.tx.Query(`SELECT seq, body, hash FROM audit ORDER BY seq`)
 	if err != nil {
@@ -77,7 +81,7 @@ func (v *verifier) walk() error {
 			if b, more, err = readBatch(rows); err != nil {
 				return err
 			}
-			go b.look(v.Each != nil)
+			go b.decode(v.Each != nil)
 			ahead = append(ahead, b)
 		}
 		if more && len(ahead) <= runtime.GOMAXPROCS(0) {
@@ -105,11 +109,11 @@ type verifier struct {
 	Checker
 	tx     *store.Tx
 	head   Head
-	grown  *edge                   // of the tree over what was seen
-	stored map[int]*sql.Rows       // the stored nodes that were not met yet, by level
-	kept   []checkpoint.Checkpoint // heads of beginnings that were not reached yet
+	grown  *edge                   // of the tree over the entries so far
+	stored map[int]*sql.Rows       // the stored nodes that are not compared yet, by level
+	kept   []checkpoint.Checkpoint // heads of beginnings that are not reached yet
 
-	planted bool // the log is a tree already
+	planted bool // the log has a tree
 }
 
 func (v *verifier) close() {
@@ -118,7 +122,7 @@ func (v *verifier) close() {
 	}
 }
 
-// signed has the head that was signed last checked as one that was kept.
+// signed adds the last signed head to the kept heads.
 func (v *verifier) signed() error {
 	var edge []byte
 	s, err := SignedHead(v.tx)
@@ -206,7 +210,7 @@ func (v *verifier) next(level int) (n int64, hash []byte, ok bool, err error) {
 	return n, hash, true, rows.Scan(&n, &hash)
 }
 
-// end finds what is beside and behind the entries.
+// end checks what is beside and after the entries.
 func (v *verifier) end() error {
 	if err := v.recorded(); err != nil {
 		return err
@@ -224,7 +228,7 @@ func (v *verifier) end() error {
 	return &BrokenError{v.head.Seq, fmt.Sprintf("the stored tree has %d nodes and not %d", tops, nodes)}
 }
 
-// recorded finds entries that were cut off the end.
+// recorded finds that entries were cut off at the end.
 func (v *verifier) recorded() error {
 	head := v.head
 	var seq int64
@@ -253,4 +257,62 @@ func (v *verifier) recorded() error {
 		return &BrokenError{seq, "the recorded edge of the tree is another"}
 	}
 	return nil
+}
+
+// batchRows is how many entries are hashed together.
+const batchRows = 256
+
+// batch is some stored entries, with what can be told from their texts alone.
+type batch struct {
+	rows []row
+	done chan struct{} // closed when decode has ended
+}
+
+// row is one stored entry.
+type row struct {
+	seq        int64
+	body, hash []byte
+
+	sum   [sha256.Size]byte // of the body
+	leaf  tlog.Hash
+	links links
+	entry Entry // only if the caller asks for whole entries
+	err   error // why the body does not decode
+}
+
+// links is what an entry must have for the check of its place in the log.
+type links struct {
+	Seq  int64  `json:"seq"`
+	Prev string `json:"prev"`
+}
+
+// readBatch reads the next entries. With the last of them, more is false.
+func readBatch(rows *sql.Rows) (b *batch, more bool, err error) {
+	b = &batch{rows: make([]row, 0, batchRows), done: make(chan struct{})}
+	for len(b.rows) < batchRows {
+		if !rows.Next() {
+			return b, false, rows.Err()
+		}
+		var r row
+		if err := rows.Scan(&r.seq, &r.body, &r.hash); err != nil {
+			return b, false, err
+		}
+		b.rows = append(b.rows, r)
+	}
+	return b, true, nil
+}
+
+// decode hashes and decodes the entries. This needs neither the database nor earlier
+// entries.
+func (b *batch) decode(whole bool) {
+	defer close(b.done)
+	for i := range b.rows {
+		r := &b.rows[i]
+		r.sum, r.leaf = sha256.Sum256(r.body), tlog.RecordHash(r.body)
+		if !whole {
+			r.err = json.Unmarshal(r.body, &r.links)
+		} else if r.err = json.Unmarshal(r.body, &r.entry); r.err == nil {
+			r.links = links{r.entry.Seq, r.entry.Prev}
+		}
+	}
 }

@@ -10,7 +10,7 @@ import (
 	"gated/internal/store"
 )
 
-func TestAWalkEndsWhereItIsTold(t *testing.T) {
+func TestProgressEndsAWalk(t *testing.T) {
 	l := filled(t, 600)
 	stop := errors.New("stop")
 	var seen int64

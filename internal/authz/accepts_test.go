@@ -35,7 +35,7 @@ func TestAccepts(t *testing.T) {
 		"a CA is not a signer":            {ca.Blob(), op.Operational, "", op.UnknownSigner},
 		"a certificate":                   {certified("alice@example.com"), "manager", "alice@example.com", ""},
 		"that the pattern does not match": {certified("alice@example.org"), "manager", "", op.UnknownSigner},
-		"by nobody's CA":                  {mint.Certify(other, key, "alice@example.com").Blob(t), op.Operational, "", op.UnknownSigner},
+		"by an unlisted CA":               {mint.Certify(other, key, "alice@example.com").Blob(t), op.Operational, "", op.UnknownSigner},
 		"that expired":                    {expired.Blob(t), op.Operational, "", op.SignerExpired},
 		"no key":                          {[]byte("x"), op.Operational, "", op.Malformed},
 	} {

@@ -11,11 +11,10 @@ import (
 	"gated/internal/op"
 )
 
-// These tests take a good signature by a security key or with a certificate,
-// change one thing, and expect it to be refused. mutation_test.go does so for
-// plain keys.
+// These tests take a good signature by a security key or with a certificate, change
+// one thing, and expect a refusal. mutation_test.go has those of plain keys.
 
-// attested are signatures of which every bit counts, and a file that accepts
+// attested returns signatures of which every bit counts, and a file that accepts
 // them.
 func attested(t testing.TB) (*authz.Trust, map[string]mint.Signature) {
 	t.Helper()
@@ -75,7 +74,7 @@ func TestEveryByteOfAttestedSignatureCounts(t *testing.T) {
 }
 
 // TestEveryFieldOfCertificateCounts drops, doubles and empties each field, in a
-// certificate that the CA signed so.
+// certificate that the CA signed in that form.
 func TestEveryFieldOfCertificateCounts(t *testing.T) {
 	t.Parallel()
 	alice, ca := mint.Ed25519(t, "alice"), mint.Ed25519(t, "ca")

@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// certifies names the types of certificates: the type of the key that one is
-// for, and how many strings that key is made of.
+// certifies names the types of certificates. Each has the type of the certified key,
+// and the number of strings of such a key.
 var certifies = map[string]struct {
 	plain string
 	parts int
@@ -24,19 +24,19 @@ var certifies = map[string]struct {
 	ssh.CertAlgoSKECDSA256v01: {ssh.KeyAlgoSKECDSA256, 3},
 }
 
-// minNonce is the shortest nonce: a CA's random bytes keep whoever asks for a
-// certificate from choosing all that the CA signs. ssh-keygen makes 32.
+// minNonce is the shortest nonce. Because of the CA's random bytes, the requester of
+// a certificate cannot choose everything that the CA signs. ssh-keygen makes 32.
 const minNonce = 16
 
-// verifyRequired is the critical option by which a CA asks that the user of a
-// security key was verified. The others that OpenSSH knows, force-command and
-// source-address, say how to log in, and nothing about approvals.
+// verifyRequired is the critical option by which a CA asks that a security key
+// verifies its user. The others that OpenSSH knows, force-command and
+// source-address, are about logins and not about approvals.
 const verifyRequired = "verify-required"
 
-// certificate is a parsed one (OpenSSH's PROTOCOL.certkeys). Its parts are
-// claims until authentic returned nil.
+// certificate is a parsed certificate (OpenSSH's PROTOCOL.certkeys). Its parts are
+// unproved until authentic has returned nil.
 type certificate struct {
-	key           ssh.PublicKey // that it is for
+	key           ssh.PublicKey // the certified key
 	keyPrint      string        // SHA256 fingerprint of key
 	ca            ssh.PublicKey
 	caBlob        []byte
@@ -44,7 +44,7 @@ type certificate struct {
 	serial        uint64
 	kind          uint32 // ssh.UserCert or ssh.HostCert
 	principals    []string
-	after, before uint64   // valid from after until right before before; seconds since 1970
+	after, before uint64   // valid from after up to, not including, before; seconds since 1970
 	critical      []option // sorted by name
 	signed        []byte   // what the CA signed
 	signature     *ssh.Signature
@@ -56,9 +56,9 @@ type option struct {
 	data []byte
 }
 
-// parseCertificate reads a certificate strictly: all its fields, nothing after
-// them, an empty reserved field, options in their order. The refusals are those
-// of parseKey, for the key and for the CA's.
+// parseCertificate reads a certificate strictly: all its fields, an empty reserved
+// field, options in order, and nothing after them. It refuses as parseKey does, for
+// the key and for the CA's key.
 func parseCertificate(blob []byte) (*certificate, error) {
 	w := wire{rest: blob}
 	of := certifies[string(w.next())]
@@ -100,13 +100,13 @@ func parseCertificate(blob []byte) (*certificate, error) {
 	return c, c.parseKeys(keyBlob, signature)
 }
 
-// parseKeys reads both keys, and the signature by the second of them.
+// parseKeys reads both keys, and the signature by the CA's key.
 func (c *certificate) parseKeys(keyBlob, signature []byte) (err error) {
 	if c.key, err = parseKey(keyBlob); err != nil {
 		return err
 	}
-	// A CA that is a certificate itself is refused here, before it is looked
-	// into: certificates do not nest.
+	// Certificates do not nest. So this refuses a CA key that is a certificate,
+	// before it parses it.
 	if c.ca, err = parseKey(c.caBlob); err != nil {
 		r := *op.AsRefusal(err)
 		r.Detail = "the certificate's CA: " + r.Detail
@@ -117,8 +117,8 @@ func (c *certificate) parseKeys(keyBlob, signature []byte) (err error) {
 	return err
 }
 
-// parseOptions reads pairs of a name and its data, each name once and in
-// lexical order.
+// parseOptions reads pairs of a name and its data. Each name occurs once, in lexical
+// order.
 func parseOptions(b []byte) ([]option, bool) {
 	var out []option
 	for w := (wire{rest: b}); len(w.rest) > 0; {
@@ -132,8 +132,8 @@ func parseOptions(b []byte) ([]option, bool) {
 }
 
 // principal returns the one person that the certificate names. It refuses, as
-// UnknownSigner, a certificate that is for hosts, for several or for anybody,
-// or that asks for something that we do not know.
+// UnknownSigner, a certificate for hosts, for several people or for any person. It
+// also refuses one with an unknown critical option.
 func (c *certificate) principal() (string, error) {
 	unknown := slices.IndexFunc(c.critical, func(o option) bool { return o.name != verifyRequired || len(o.data) != 0 })
 	switch {
@@ -151,12 +151,13 @@ func (c *certificate) principal() (string, error) {
 	}
 }
 
-// verifiesUser reports whether the CA asks that the user is verified.
+// verifiesUser reports whether the CA asks that the key verifies its user.
 func (c *certificate) verifiesUser() bool {
 	return slices.ContainsFunc(c.critical, func(o option) bool { return o.name == verifyRequired })
 }
 
-// validAt compares whole seconds, valid_before exclusively, as ssh-keygen does.
+// validAt compares whole seconds as ssh-keygen does: valid_before itself is too
+// late.
 func (c *certificate) validAt(at time.Time) error {
 	switch now := at.Unix(); {
 	case now < 0 || uint64(now) < c.after:

@@ -114,7 +114,7 @@ func TestCertificateRefusals(t *testing.T) { // S10, S11, S17, S21
 	}
 }
 
-func TestSignatureWithCertificateRefusals(t *testing.T) { // S10, S12, and what a line is for
+func TestSignatureWithCertificateRefusals(t *testing.T) { // S10, S12, and the purpose of a line
 	t.Parallel()
 	alice, erin, ca := mint.Ed25519(t, "alice"), mint.RSA(t, "erin", 3072), mint.Ed25519(t, "ca")
 	cert, rsaCert := mint.Certify(ca, alice, "alice@example.com"), mint.Certify(ca, erin, "erin@example.com")
@@ -145,7 +145,7 @@ func TestSignatureWithCertificateRefusals(t *testing.T) { // S10, S12, and what 
 		{"CA listed as a plain key", ca.Line("alice@example.com", asOperator), good, op.UnknownSigner, op.StageAllowList},
 		{"CA's line has ended", ca.Line(anybody, asAuthority+`,valid-before="20310504115959Z"`), good, op.SignerExpired, op.StageAllowList},
 		{"CA's line is for another role", ca.Line(anybody, `cert-authority,namespaces="recovery@gated"`), good, op.UnknownSigner, op.StageAllowList},
-		{"nobody is listed", "", good, op.UnknownSigner, op.StageAllowList},
+		{"no line lists it", "", good, op.UnknownSigner, op.StageAllowList},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := approves(t, loaded(t, c.trust), c.s, noon)
@@ -154,7 +154,7 @@ func TestSignatureWithCertificateRefusals(t *testing.T) { // S10, S12, and what 
 	}
 }
 
-func TestCertificateValidity(t *testing.T) { // S11, S13: after is inclusive, before is not, as OpenSSH has it
+func TestCertificateValidity(t *testing.T) { // S11, S13: as in OpenSSH, after is valid and before is not
 	t.Parallel()
 	alice, ca := mint.Ed25519(t, "alice"), mint.Ed25519(t, "ca")
 	cert := mint.Certify(ca, alice, "alice@example.com")
@@ -225,8 +225,8 @@ func TestStillOfCertificate(t *testing.T) { // S23
 	require.ErrorIs(t, loaded(t, alice.Line("alice@example.com", asAuthority)).Still(plain, noon), op.UnknownSigner)
 }
 
-// TestLongestCertificate: keys of 16,384 bits, a certificate of one by another
-// among them, still fit into the limits.
+// TestLongestCertificate: keys of 16,384 bits fit into the limits, even in a
+// certificate by another such key.
 func TestLongestCertificate(t *testing.T) {
 	t.Parallel()
 	huge := func(last byte) []byte {

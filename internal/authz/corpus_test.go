@@ -10,14 +10,13 @@ import (
 	"gated/internal/mint"
 )
 
-// The corpus of the differential test: files of allowed signers from a grammar,
-// good and odd, and the signatures to look up in them. Everything is a function
-// of a seed.
+// The corpus of the differential test: files of allowed signers from a grammar, good
+// and odd, and signatures to check with them. A seed determines all of it.
 
 // noon is the instant that most times of the corpus are near.
 var noon = time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// subject is who signs: a key, or a key that has a certificate.
+// subject is a signer: a key, perhaps with a certificate.
 type subject struct {
 	name string
 	key  mint.Key
@@ -26,17 +25,18 @@ type subject struct {
 	text string // of the certificate
 }
 
-// signature says how a subject signs.
+// signature is the way in which a subject signs.
 type signature struct {
 	subject   *subject
 	namespace string
 	form      string
 }
 
-// attempt is one question to both: who signed this, at this time?
+// attempt is one question to both programs: which principal signed this, at this
+// time?
 type attempt struct {
 	signature
-	principal string // that ssh-keygen is asked about if we accept nobody
+	principal string // the principal for ssh-keygen if gated accepts none
 	at        time.Time
 }
 
@@ -49,10 +49,10 @@ type document struct {
 
 type corpus struct {
 	subjects []*subject
-	plain    []*subject // keys that OpenSSH accepts signatures of
-	odd      []*subject // keys that somebody should not
+	plain    []*subject // keys whose signatures OpenSSH accepts
+	odd      []*subject // keys that should not be used
 	holders  []*subject // of good certificates
-	strange  []*subject // of others
+	strange  []*subject // of other certificates
 	cas      []mint.Key
 	under    map[string][]*subject // a CA's strange certificates and its own key, by its key
 }
@@ -90,7 +90,7 @@ func newCorpus(t mint.TB) *corpus {
 	return c
 }
 
-// certificates makes good ones over each key by each authority, and others.
+// certificates makes good certificates for each key by each authority, and others.
 func (c *corpus) certificates(t mint.TB) {
 	t.Helper()
 	add := func(list *[]*subject, what string, key mint.Key, ca mint.Key, change func(*mint.Cert)) {
@@ -151,8 +151,8 @@ func (c *corpus) certificates(t mint.TB) {
 	slices.SortFunc(c.strange, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
 }
 
-// shortSigned gives a certificate by an RSA key a serial for which the CA's
-// signature begins with a zero, and leaves that out.
+// shortSigned chooses a serial for which the RSA CA's signature begins with a zero,
+// and drops the zero.
 func shortSigned(t mint.TB, c mint.Cert) mint.Cert {
 	t.Helper()
 	for {
@@ -165,10 +165,10 @@ func shortSigned(t mint.TB, c mint.Cert) mint.Cert {
 	}
 }
 
-// forms are ways in which a signature is made; the first is ssh-keygen's.
+// forms are the forms of a signature; the first is ssh-keygen's.
 var forms = []string{"as usual", "sha256", "64 wide", "76 wide", "other bytes", "more inside", "more after", "reserved", "hash differs"}
 
-// armored signs payload as a signature says.
+// armored signs payload in the form of s.
 func (s signature) armored(t mint.TB, payload []byte) string {
 	t.Helper()
 	blob := s.subject.key.Blob()
@@ -200,14 +200,14 @@ func (s signature) armored(t mint.TB, payload []byte) string {
 	return made.Armored()
 }
 
-// dice draws from lists.
+// dice draws random elements of lists.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 3))} }
 
 func (d dice) one(from ...string) string { return from[d.IntN(len(from))] }
 
-// once in n.
+// once is true once in n times.
 func (d dice) once(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d dice, from []T) T { return from[d.IntN(len(from))] }
@@ -216,7 +216,7 @@ func pick[T any](d dice, from []T) T { return from[d.IntN(len(from))] }
 func (c *corpus) document(seed uint64, attempts int) document {
 	d := newDice(seed)
 	w := writer{dice: d, corpus: c}
-	odd := d.once(2) // half of the files have no oddity, else next to none would load
+	odd := d.once(2) // only half of the files have an oddity, because few others would load
 	for range 1 + d.IntN(4) {
 		w.line(odd && d.once(2))
 	}
@@ -253,8 +253,8 @@ func (c *corpus) document(seed uint64, attempts int) document {
 	return doc
 }
 
-// revocations writes a revocation file with a few keys in it, most of them keys
-// that the file's lines name.
+// revocations writes a revocation file with a few keys, most of them keys of the
+// file's lines.
 func (c *corpus) revocations(d dice, answers []answer) string {
 	text := d.one("", "# gone\n", "\n")
 	for range 1 + d.IntN(2) {
@@ -273,7 +273,7 @@ func (c *corpus) revocations(d dice, answers []answer) string {
 	return text
 }
 
-// moment draws a time near one that the corpus names, or just noon.
+// moment draws a time near one of the corpus, or noon.
 func (d dice) moment() time.Time {
 	if !d.once(3) {
 		return noon
@@ -284,13 +284,13 @@ func (d dice) moment() time.Time {
 	return near.Add(time.Duration(d.IntN(3)-1) * time.Second)
 }
 
-// mutate changes bytes of a text in one place.
+// mutate changes bytes of a text at one place.
 func (d dice) mutate(text string) string {
 	if text == "" {
 		return text
 	}
 	at := d.IntN(len(text))
-	if d.once(2) { // near an end of a field, where parsers decide
+	if d.once(2) { // near the end of a field, because parsers decide there
 		if i := strings.IndexAny(text[at:], " \t\",=\n"); i >= 0 {
 			at += i
 		}
@@ -319,15 +319,15 @@ type writer struct {
 	answers []answer
 }
 
-// answer is who might be accepted by a line, as whom, and when that changes.
+// answer is a principal that a line may accept, and the times when that changes.
 type answer struct {
 	attempt
 	authority string // the CA's key, of a CA's line
 	times     []time.Time
 }
 
-// line writes a line; an odd one has one to three parts that are unusual, some
-// of which OpenSSH takes and some of which it does not.
+// line writes a line. An odd line has one to three unusual parts; OpenSSH accepts
+// some of them.
 func (w *writer) line(odd bool) {
 	oddities := map[string]bool{}
 	for range w.IntN(3) + 1 {
@@ -412,15 +412,15 @@ func (c *corpus) authorityOf(s *subject) mint.Key {
 	return c.cas[0]
 }
 
-// oddKey turns authority into key and the reverse, lists a certificate itself,
-// or spells the key in another way.
+// oddKey turns an authority into a key or the reverse, lists the certificate itself,
+// or spells the key differently.
 func (w *writer) oddKey(s *subject, listed string, authority bool) (string, bool) {
 	typ, text, _ := strings.Cut(listed, " ")
 	switch w.IntN(8) {
 	case 0:
 		return listed, !authority
 	case 6:
-		return s.text, w.once(8) // the certificate itself, where there is one
+		return s.text, w.once(8) // the certificate itself, if there is one
 	case 1:
 		return s.key.Text(), false
 	case 2:
@@ -436,7 +436,7 @@ func (w *writer) oddKey(s *subject, listed string, authority bool) (string, bool
 	}
 }
 
-// principal writes the first field, and says whom it might name.
+// principal writes the first field, and returns the principal that it may name.
 func (w *writer) principal(authority bool, s *subject, odd bool) (field, principal string) {
 	name := strings.Fields(s.key.Name)[0]
 	if authority {
@@ -486,7 +486,7 @@ func (w *writer) options(authority bool, oddities map[string]bool) string {
 	return strings.Join(list, separator)
 }
 
-// oddOptions changes one option, adds one or takes one away.
+// oddOptions changes, adds or removes one option.
 func (w *writer) oddOptions(list []string) []string {
 	i := w.IntN(len(list))
 	name, value, valued := strings.Cut(list[i], "=")
@@ -521,7 +521,7 @@ func (w *writer) oddOptions(list []string) []string {
 	return list
 }
 
-// time writes a time, most of them in the form that we read.
+// time writes a time, mostly in the form that gated reads.
 func (w *writer) time(name string, odd bool) string {
 	if odd {
 		return w.one("20310504", "203105041200", "20310504120000", "20310504UTC", "20310504120000UTC", "20310504z", "20310231Z", "20310229Z",

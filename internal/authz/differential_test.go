@@ -18,22 +18,22 @@ import (
 	"gated/internal/op"
 )
 
-// The promise of protocol section 3: gated never accepts a signature that
-// ssh-keygen -Y verify refuses with the same file. This test drives the real
-// ssh-keygen over the corpus, a slice of it with the other tests and all of it
-// with scripts/differential.sh.
+// The promise of protocol section 3: gated never accepts a signature that ssh-keygen
+// -Y verify refuses with the same file. This test runs the real ssh-keygen over the
+// corpus: a part of it with the other tests, and all of it with
+// scripts/differential.sh.
 
-// zones are time zones of whoever runs ssh-keygen; they need no zone files.
+// zones are time zones for ssh-keygen that need no zone files.
 var zones = []string{"UTC0", "AAA+11", "BBB-14"}
 
-// comparison asks both about the corpus and counts.
+// comparison asks both programs about the corpus and counts the answers.
 type comparison struct {
 	t        *testing.T
 	dir      string
 	payload  []byte
 	verifier authz.Verifier
 	armors   map[signature]string
-	zones    int // how many of them an acceptance is checked in
+	zones    int // in how many zones an acceptance is checked
 
 	asked, accepted, bothRefuse, calls int
 	acceptedOf                         map[string]int // by the type of key or certificate
@@ -42,8 +42,8 @@ type comparison struct {
 	looser                             []string
 }
 
-// corpusSize is how much of the corpus is looked at. GATED_DIFFERENTIAL=full is
-// all of it, and GATED_DIFFERENTIAL_SEED begins elsewhere.
+// corpusSize is how much of the corpus is used. GATED_DIFFERENTIAL=full means all of
+// it, and GATED_DIFFERENTIAL_SEED begins at another seed.
 func corpusSize(t *testing.T) (first uint64, files, attempts, zones int) {
 	t.Helper()
 	if s := os.Getenv("GATED_DIFFERENTIAL_SEED"); s != "" {
@@ -72,7 +72,7 @@ func TestNeverLooserThanSSHKeygen(t *testing.T) {
 	c.report(first, files)
 	require.Empty(t, c.looser, "accepted what ssh-keygen refuses")
 	require.Equal(t, files*attempts, c.asked)
-	// A corpus that is all odd, or all refused, would show nothing.
+	// A corpus that is all odd, or all refused, would prove nothing.
 	require.GreaterOrEqual(t, c.accepted, c.asked/6, "too little is good")
 	require.GreaterOrEqual(t, c.bothRefuse, c.asked/10, "too little is bad")
 	for _, s := range corpus.plain {
@@ -123,7 +123,7 @@ func (c *comparison) document(seed uint64, d document) {
 	}
 }
 
-// agree checks that Verifier says what VerifyFile does.
+// agree checks that Verifier gives the same answer as VerifyFile.
 func (c *comparison) agree(armored string, trust *authz.Trust, at time.Time, want authz.Signer, wantErr error) {
 	c.t.Helper()
 	if at.Before(examplePayload.IssuedAt) || at.After(examplePayload.ExpiresAt) {

@@ -1,9 +1,9 @@
-// Package authz decides whether an envelope was signed by somebody whom the
-// operator's allowed_signers file lists for the role that it was signed in.
+// Package authz decides whether a signer of an envelope is listed in the operator's
+// allowed_signers file for the role of the signature.
 //
-// It verifies only: nothing here makes a signature, and a test sees to it that
-// it stays so. Files, signatures and certificates are read by strict parsers of
-// its own; the mathematics is that of sshsig, x/crypto/ssh and the standard
-// library. Whatever this package accepts, `ssh-keygen -Y verify` accepts with
-// the same file; the reverse does not hold, see docs/formats.
+// It only verifies: it makes no signature, and a test checks that. Its own strict
+// parsers read files, signatures and certificates. sshsig, x/crypto/ssh and the
+// standard library do the mathematics. If this package accepts a signature,
+// `ssh-keygen -Y verify` accepts it with the same file. The reverse does not hold,
+// see docs/formats.
 package authz

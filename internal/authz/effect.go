@@ -9,19 +9,20 @@ import (
 	"gated/internal/op"
 )
 
-// Effect is what one line that a rotation adds or removes means for who can sign.
+// Effect is what a line that a rotation adds or removes means for the people who can
+// sign.
 type Effect struct {
 	Listed
 	Added  bool
-	New    bool      // no line names the principal before
-	Before []op.Role // of an added line: what the key could sign as under that principal before
+	New    bool      // no line names the principal before the rotation
+	Before []op.Role // of an added line: the roles of the key under that principal before the rotation
 	Others int       // how many other keys of the principal count after the rotation
-	Like   string    // another principal that this new one is easily read as, or ""
+	Like   string    // another principal whose name looks like this new one, or ""
 }
 
-// Effects returns what a rotation that was checked means, line by line, those it
-// adds first. A line that is replaced by one of the same key and principal is told
-// once, as added.
+// Effects returns what a checked rotation means, line by line, with the added lines
+// first. If a new line replaces one of the same key and principal, only the added
+// line is listed.
 func (t *Trust) Effects(r Rotation, at time.Time) []Effect {
 	var out []Effect
 	for _, l := range r.Added {
@@ -49,8 +50,8 @@ func sameHolder(a, b Listed) bool {
 	return a.Key == b.Key && a.CA == b.CA && a.Principal == b.Principal
 }
 
-// others counts the keys of a line's principal, but for the line's own, that are
-// valid at that time, not revoked and good for some role.
+// others counts the other keys of a line's principal that are valid at that time,
+// not revoked, and have a role.
 func (t *Trust) others(l Listed, at time.Time) int {
 	keys := map[string]bool{}
 	for _, e := range t.entries {
@@ -61,7 +62,7 @@ func (t *Trust) others(l Listed, at time.Time) int {
 	return len(keys)
 }
 
-// like returns another principal of the file that a name is easily read as.
+// like returns another principal of the file whose name looks like this name.
 func (t *Trust) like(name string) string {
 	for _, e := range t.entries {
 		if e.Principal != name && outline(e.Principal) == outline(name) {
@@ -71,13 +72,13 @@ func (t *Trust) like(name string) string {
 	return ""
 }
 
-// outline is the same for names that many typefaces show nearly alike.
+// outline returns the same text for names that look nearly alike in many typefaces.
 func outline(name string) string {
 	return strings.NewReplacer("rn", "m", "vv", "w", "cl", "d", "1", "l", "i", "l", "|", "l", "0", "o", "5", "s", "_", "-", " ", "").
 		Replace(strings.ToLower(name))
 }
 
-// Fact is what people should see of it before they sign.
+// Fact returns what people should see of the effect before they sign.
 func (e Effect) Fact() op.Fact {
 	who, could := op.ShownName(e.Principal), e.roles("sign as "+roleList(e.Roles))
 	switch {
@@ -85,9 +86,9 @@ func (e Effect) Fact() op.Fact {
 		return op.Fact{Name: "changed authority", Text: fmt.Sprintf("%s for %s: it could certify who signs as %s, until now as %s", e.Key, who,
 			roleList(e.Roles), roleList(e.Before))}
 	case e.CA && e.Added:
-		return op.Fact{Name: "NEW authority", Text: fmt.Sprintf("%s: whomever it certifies as %s could %s", e.Key, who, could)}
+		return op.Fact{Name: "NEW authority", Text: fmt.Sprintf("%s: people that it certifies as %s could %s", e.Key, who, could)}
 	case e.CA:
-		return op.Fact{Name: "authority goes", Text: fmt.Sprintf("%s: whomever it certifies as %s could %s", e.Key, who, could)}
+		return op.Fact{Name: "authority goes", Text: fmt.Sprintf("%s: people that it certifies as %s could %s", e.Key, who, could)}
 	case e.Added && e.New && e.Like != "":
 		return op.Fact{Name: "NEW person", Text: fmt.Sprintf("%s, who is NOT %s: no line names them now, and they could %s", who, op.ShownName(e.Like), could)}
 	case e.Added && e.New:
@@ -105,7 +106,7 @@ func (e Effect) Fact() op.Fact {
 	}
 }
 
-// roles adds to what a line is good for its times.
+// roles adds the line's times to the text.
 func (e Effect) roles(could string) string {
 	if !e.ValidAfter.IsZero() {
 		could += ", from " + e.ValidAfter.UTC().Format(time.RFC3339)
@@ -128,7 +129,7 @@ func roleList(roles []op.Role) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// nth names the place of a key among those of its owner.
+// nth names a key's place among the keys of its owner.
 func nth(n int) string {
 	if n == 2 {
 		return "second key"

@@ -11,11 +11,11 @@ import (
 	"gated/internal/op"
 )
 
-// cyrillic looks like alice@example.com in most typefaces.
+// cyrillic looks like alice@example.com in most fonts.
 const cyrillic = "\u0430lice@example.com"
 
-// A rotation lists nobody under a name that looks like another: what is not
-// printable ASCII is refused, of keys and of authorities.
+// A rotation lists no name that looks like another: names of keys and authorities
+// must be printable ASCII.
 func TestRotationTakesASCIINamesAlone(t *testing.T) {
 	t.Parallel()
 	alice, eve := mint.Ed25519(t, "alice"), mint.Ed25519(t, "eve")
@@ -31,8 +31,7 @@ func TestRotationTakesASCIINamesAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A file from before that lists such a name still loads, and the name is shown
-// escaped.
+// An older file with such a name still loads, and the name is shown escaped.
 func TestForeignNamesAreShownEscaped(t *testing.T) {
 	t.Parallel()
 	trust := loaded(t, mint.Ed25519(t, "alice").Line(cyrillic, asOperator))
@@ -85,7 +84,7 @@ func TestEffects(t *testing.T) {
 			[]op.Fact{{Name: "NEW person", Text: "eve: no line names them now, and they could sign as operational"},
 				{Name: "LAST key", Text: "of bob goes, who can sign nothing afterwards: " + key(bob) + " could sign as coordination, operational"}}},
 		"an authority": {[]string{ca.Line("*@example.com", asAuthority)}, nil,
-			[]op.Fact{{Name: "NEW authority", Text: key(ca) + ": whomever it certifies as *@example.com could sign as operational"}}},
+			[]op.Fact{{Name: "NEW authority", Text: key(ca) + ": people that it certifies as *@example.com could sign as operational"}}},
 		"for a time": {[]string{eve.Line("eve", `valid-before="20900101Z",`+asOperator)}, nil,
 			[]op.Fact{{Name: "NEW person", Text: "eve: no line names them now, and they could sign as operational, until 2090-01-01T00:00:00Z"}}},
 	} {
@@ -105,9 +104,9 @@ func TestEffects(t *testing.T) {
 	withCA := loaded(t, alice.Line("alice", asOperator), ca.Line("*@example.com", asAuthority))
 	r, err := withCA.Rotate(nil, []string{key(ca)}, noon)
 	require.NoError(t, err)
-	require.Equal(t, op.Fact{Name: "authority goes", Text: key(ca) + ": whomever it certifies as *@example.com could sign as operational"}, withCA.Effects(r, noon)[0].Fact())
+	require.Equal(t, op.Fact{Name: "authority goes", Text: key(ca) + ": people that it certifies as *@example.com could sign as operational"}, withCA.Effects(r, noon)[0].Fact())
 
-	// A revoked key is none that a person keeps.
+	// A revoked key does not count as one that a person keeps.
 	twice := loaded(t, alice.Line("alice", asOperator), other.Line("alice", asOperator), bob.Line("bob", asOperator)).WithRevoked(revoking(t, key(other)))
 	r, err = twice.Rotate(nil, []string{key(alice)}, noon)
 	require.NoError(t, err)

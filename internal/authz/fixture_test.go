@@ -24,7 +24,7 @@ const (
 	testHost = "pve1"
 )
 
-// issued is when the payloads of these tests are issued; they live an hour.
+// issued is the time of these tests' payloads, which are valid for an hour.
 var issued = time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
 
 var testPayload = op.Payload{
@@ -86,8 +86,7 @@ func testVerifier(t testing.TB) Verifier {
 	return Verifier{Gate: testGate, Host: testHost, Trust: trust, Skew: time.Minute, MaxValidity: 24 * time.Hour}
 }
 
-// forge holds the parts of an SSHSIG blob, so that a test can make any of them
-// wrong.
+// forge has the parts of an SSHSIG blob, so that a test can make any of them wrong.
 type forge struct {
 	magic         string
 	version       uint32
@@ -108,7 +107,7 @@ func mint(t testing.TB, key ssh.Signer, namespace string, hash sshsig.HashAlgori
 	return f.signedBy(t, key, payload)
 }
 
-// signedBy signs what the parts say, whether that makes sense or not.
+// signedBy signs the parts, even if they make no sense.
 func (f forge) signedBy(t testing.TB, key ssh.Signer, payload []byte) forge {
 	t.Helper()
 	algorithm := key.PublicKey().Type()
@@ -176,7 +175,7 @@ func envelope(t testing.TB, payload []byte, keys ...ssh.Signer) Envelope {
 	return e
 }
 
-// refused asserts the exact code and stage, and that people are told something.
+// refused asserts the exact code and stage, and that there is a text for people.
 func refused(t testing.TB, err error, code op.Code, stage op.Stage) {
 	t.Helper()
 	require.Error(t, err)

@@ -14,8 +14,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestFuzzCorpora fails when a corpus is empty: a glob that matches nothing
-// would turn a fuzz target into nothing without a word.
+// TestFuzzCorpora fails if a corpus is empty, because a fuzz target without inputs
+// would pass.
 func TestFuzzCorpora(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"FuzzLoadTrust", "FuzzEnvelope", "FuzzArmor"} {
@@ -30,7 +30,7 @@ func TestFuzzCorpora(t *testing.T) {
 	}
 }
 
-// seedCertificates is one over each type of key, by each type of CA.
+// seedCertificates has one for each type of key, by each type of CA.
 func seedCertificates(f *testing.F) []minted.Cert {
 	f.Helper()
 	keys := []minted.Key{
@@ -51,7 +51,7 @@ func seedCertificates(f *testing.F) []minted.Cert {
 	return out
 }
 
-// seedTrust is a file with most of what one may hold.
+// seedTrust is a file with most of what a file may have.
 func seedTrust(f *testing.F) string {
 	f.Helper()
 	text := "# operators\n\n"
@@ -64,8 +64,8 @@ func seedTrust(f *testing.F) string {
 	return text
 }
 
-// FuzzLoadTrust: what is accepted prints, and is read again to the same, and
-// every line of it is within the rules.
+// FuzzLoadTrust: an accepted file can be printed and loads again to the same, and
+// every line obeys the rules.
 func FuzzLoadTrust(f *testing.F) {
 	text := seedTrust(f)
 	f.Add([]byte(text))
@@ -97,8 +97,8 @@ func FuzzLoadTrust(f *testing.F) {
 	})
 }
 
-// FuzzRevoked: what is accepted is a list of fingerprints, and as such it is
-// accepted again.
+// FuzzRevoked: an accepted file is a list of fingerprints, and that list is accepted
+// again.
 func FuzzRevoked(f *testing.F) {
 	f.Add([]byte("# gone\n\n"))
 	for _, c := range seedCertificates(f) {
@@ -124,8 +124,8 @@ func FuzzRevoked(f *testing.F) {
 	})
 }
 
-// FuzzCertificate: a certificate that decodes says what x/crypto reads in it,
-// and a CA is held to nothing that it did not sign.
+// FuzzCertificate: x/crypto reads the same in a certificate that decodes, and a CA
+// is responsible only for what it signed.
 func FuzzCertificate(f *testing.F) {
 	signed, authorities := map[string]bool{}, map[string]bool{}
 	for _, c := range seedCertificates(f) {
@@ -156,7 +156,7 @@ func FuzzCertificate(f *testing.F) {
 		require.False(t, c.validAt(issued) == nil && c.before <= c.after)
 		parsed, err := ssh.ParsePublicKey(blob)
 		if err != nil {
-			return // it wants a string inside each option's data
+			return // x/crypto wants a string inside each option's data
 		}
 		theirs := parsed.(*ssh.Certificate)
 		require.Equal(t, theirs.Key.Marshal(), c.key.Marshal())
@@ -172,9 +172,9 @@ func FuzzCertificate(f *testing.F) {
 	})
 }
 
-// FuzzEnvelope: no input is accepted but the bytes that were signed, and
-// nothing panics. Signatures of malleable kinds may come out changed; what is
-// accepted is accepted again, and counts.
+// FuzzEnvelope: only the signed bytes are accepted, and no input panics. Some kinds
+// of signature can be changed and stay valid. What is accepted is accepted again,
+// and counts.
 func FuzzEnvelope(f *testing.F) {
 	v := testVerifier(f)
 	approval, rejection := encode(f, testPayload), encode(f, testRejection)
@@ -215,8 +215,8 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// FuzzArmor: an accepted armor is the one spelling of its blob at its width,
-// and an accepted blob is the one spelling of its fields.
+// FuzzArmor: an accepted armor is the only spelling of its blob at its width. An
+// accepted blob is the only spelling of its fields.
 func FuzzArmor(f *testing.F) {
 	payload := encode(f, testPayload)
 	for _, c := range seedCertificates(f) {
@@ -239,7 +239,7 @@ func FuzzArmor(f *testing.F) {
 		}
 		key := s.key.Marshal()
 		if s.cert != nil {
-			key = s.blob // FuzzCertificate looks into it
+			key = s.blob // FuzzCertificate checks that
 		}
 		again := minted.Unsigned(key, s.namespace)
 		again.Hash, again.Format, again.Value, again.Rest = string(s.hash), s.inner.Format, s.inner.Blob, s.inner.Rest

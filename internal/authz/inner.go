@@ -6,9 +6,8 @@ import (
 	"gated/internal/op"
 )
 
-// parseInner reads a signature proper, that inside an SSHSIG or the one that
-// ends a certificate, and checks that its format and length are those of the
-// key's type.
+// parseInner reads a plain signature, inside an SSHSIG or at the end of a
+// certificate. It checks that format and length fit the key's type.
 func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 	w := wire{rest: b}
 	format, value := string(w.next()), w.next()
@@ -30,7 +29,7 @@ func parseInner(key ssh.PublicKey, b []byte) (*ssh.Signature, error) {
 		}
 		fits = (format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256) &&
 			len(value) == (rsaModulusBits(key)+7)/8
-	default: // ECDSA, RFC 5656, 3.1.2; of a security key too
+	default: // ECDSA, RFC 5656, 3.1.2; also of a security key
 		pair := wire{rest: value}
 		r, s := pair.next(), pair.next()
 		fits = format == key.Type() && pair.ended() && positive(r) && positive(s)

@@ -25,7 +25,7 @@ func sshKeygen(t testing.TB) string {
 	return path
 }
 
-// privateCopy copies a test key to where ssh-keygen will use it.
+// privateCopy copies a test key to a place in which ssh-keygen accepts it.
 func privateCopy(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "keys", name))
@@ -35,7 +35,7 @@ func privateCopy(t testing.TB, name string) string {
 	return path
 }
 
-// opensshVerifies asks the real ssh-keygen, at a time of the test's choosing.
+// opensshVerifies asks the real ssh-keygen, at a time that the test chooses.
 func opensshVerifies(t testing.TB, dir, allowed, armored, principal, namespace string, payload []byte, at time.Time) error {
 	t.Helper()
 	trustFile, sigFile := filepath.Join(dir, "allowed_signers"), filepath.Join(dir, "sig")
@@ -66,8 +66,8 @@ func TestSignedBySSHKeygen(t *testing.T) {
 	}
 }
 
-// TestLinesThatBothRead shows that the lines which we accept mean the same to
-// ssh-keygen, whose parser is another one.
+// TestLinesThatBothRead shows that an accepted line means the same to ssh-keygen,
+// which has another parser.
 func TestLinesThatBothRead(t *testing.T) {
 	t.Parallel()
 	alice, payload, dir := testKey(t, "alice"), encode(t, testPayload), t.TempDir()
@@ -94,8 +94,8 @@ func TestLinesThatBothRead(t *testing.T) {
 	}
 }
 
-// TestRefusedLinesMayBeFineForSSHKeygen pins where we are stricter on purpose:
-// these are documented in docs/formats/allowed-signers.md.
+// TestRefusedLinesMayBeFineForSSHKeygen fixes where gated is stricter on purpose.
+// docs/formats/allowed-signers.md has these lines.
 func TestRefusedLinesMayBeFineForSSHKeygen(t *testing.T) {
 	t.Parallel()
 	payload, dir := encode(t, testPayload), t.TempDir()

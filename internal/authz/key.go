@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// MinRSABits is the smallest RSA modulus that is accepted.
+// MinRSABits is the smallest accepted RSA modulus.
 const MinRSABits = 3072
 
 // dsaCert is named here because x/crypto marks its own name as insecure.
@@ -19,9 +19,9 @@ const (
 	dsaCert = "ssh-dss-cert-v01@openssh.com"
 )
 
-// parseKey parses a public key in SSH wire format that is not a certificate. A
-// refusal is WeakKey for DSA and short RSA, UnknownSigner for a type that we do
-// not know, else Malformed. It never holds any of the key.
+// parseKey parses a public key in SSH wire format that is not a certificate. DSA and
+// short RSA are WeakKey, an unknown type is UnknownSigner, other errors are
+// Malformed. A refusal never has a part of the key.
 func parseKey(blob []byte) (ssh.PublicKey, error) {
 	typ := keyType(blob)
 	if _, ok := certifies[typ]; ok {
@@ -48,7 +48,7 @@ func parsePlainKey(blob []byte) (ssh.PublicKey, error) {
 	if err != nil {
 		return nil, op.Refuse(op.Malformed, "the key does not decode")
 	}
-	// One key has one spelling, so that bytes can be compared for the key.
+	// A key must have only one spelling, because bytes are compared in its place.
 	if !bytes.Equal(key.Marshal(), blob) {
 		return nil, op.Refuse(op.Malformed, "the key is not in its one canonical encoding")
 	}
@@ -59,8 +59,8 @@ func parsePlainKey(blob []byte) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// rsaModulusBits returns the bits of an RSA key's modulus, -1 if that is
-// negative, which the wire format can say, and 0 for a key of another type.
+// rsaModulusBits returns the bits of an RSA key's modulus. It returns -1 for a
+// negative modulus, which the wire format allows, and 0 for other types of key.
 func rsaModulusBits(key ssh.PublicKey) int {
 	k, ok := key.(ssh.CryptoPublicKey)
 	if !ok {
@@ -77,8 +77,8 @@ func rsaModulusBits(key ssh.PublicKey) int {
 	}
 }
 
-// keyType returns the type that a key blob starts with, or "" where there is
-// none that could be a type's name (RFC 4251, 6).
+// keyType returns the type at the start of a key blob, or "" if no valid type name
+// is there (RFC 4251, 6).
 func keyType(blob []byte) string {
 	w := wire{rest: blob}
 	typ := string(w.next())

@@ -14,8 +14,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestCertifiedBySSHKeygen takes keys, certificates and signatures that are
-// ssh-keygen's own, with options that a CA may set.
+// TestCertifiedBySSHKeygen uses ssh-keygen's own keys, certificates and signatures,
+// with options that a CA may set.
 func TestCertifiedBySSHKeygen(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {

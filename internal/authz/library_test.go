@@ -14,12 +14,12 @@ import (
 	"gated/internal/op"
 )
 
-// These tests hold the libraries beside this package. Each item that the
-// libraries leave open is shown to be accepted by them and refused by us; one
-// that they refuse by now says so, so that a change of theirs is noticed.
+// These tests compare the libraries with this package. They show for each item that
+// the libraries accept it and that gated refuses it. Some items are marked because
+// the libraries refuse them now, so a change of the libraries is noticed.
 
-// libraryAccepts does what a program does that trusts the libraries: parse,
-// and verify in the namespace and with the hash of its own choice.
+// libraryAccepts does what a program does that trusts the libraries: it parses, and
+// verifies in the namespace and with the hash that it chose.
 func libraryAccepts(armored, namespace string, payload []byte) error {
 	parsed, err := sshsig.Unarmor([]byte(armored))
 	if err != nil {
@@ -28,8 +28,8 @@ func libraryAccepts(armored, namespace string, payload []byte) error {
 	return sshsig.Verify(bytes.NewReader(payload), parsed, parsed.PublicKey, sshsig.HashSHA512, namespace)
 }
 
-// cast is the keys of these tests, and a file that lists all of them: alice and
-// the others as keys, and whoever the CA says is at example.com.
+// cast has the keys of these tests, and a file that lists all of them: alice and
+// others as keys, and the people that the CA certifies at example.com.
 type cast struct {
 	payload                            []byte
 	alice, erin, rolf, weak, ca, rsaCA mint.Key
@@ -50,13 +50,13 @@ func newCast(t *testing.T) cast {
 	return c
 }
 
-// by signs as ssh-keygen does.
+// by signs in ssh-keygen's form.
 func (c cast) by(t *testing.T, key mint.Key) mint.Signature {
 	t.Helper()
 	return mint.Sign(t, key, nsOperational, c.payload)
 }
 
-// certified signs with alice's key under a certificate that was changed.
+// certified signs with alice's key under a changed certificate.
 func (c cast) certified(t *testing.T, key mint.Key, change func(*mint.Cert)) mint.Signature {
 	t.Helper()
 	cert := mint.Certify(c.ca, key, "alice@example.com")
@@ -66,14 +66,14 @@ func (c cast) certified(t *testing.T, key mint.Key, change func(*mint.Cert)) min
 	return mint.SignWith(t, cert, key, nsOperational, c.payload)
 }
 
-// changed returns the signature with a part changed after it was made.
+// changed returns the signature with a part changed afterwards.
 func changed(s mint.Signature, change func(*mint.Signature)) mint.Signature {
 	change(&s)
 	return s
 }
 
-// refusedEverywhere asserts the code and the stage, of one file's check and of
-// a gate's.
+// refusedEverywhere asserts the code and the stage, for the check of a file and of a
+// gate.
 func refusedEverywhere(t *testing.T, c cast, armored string, code op.Code, stage op.Stage) {
 	t.Helper()
 	_, fileErr := authz.VerifyFile(c.payload, armored, c.trust, noon)
@@ -84,7 +84,8 @@ func refusedEverywhere(t *testing.T, c cast, armored string, code op.Code, stage
 	}
 }
 
-// TestTheCastIsGood: what the other tests change one thing of is accepted.
+// TestTheCastIsGood: without a change, the signatures of the other tests are
+// accepted.
 func TestTheCastIsGood(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
@@ -133,7 +134,7 @@ func TestWhatTheLibrariesLeaveOpen(t *testing.T) {
 		{"leading blank lines", "\n\n" + armored, nsOperational, op.Malformed, op.StageDecode},
 		{"blank lines inside", strings.Replace(armored, begin, begin+"\n", 1), nsOperational, op.Malformed, op.StageDecode},
 		{"a reserved field that is not empty", changed(good, func(s *mint.Signature) { s.Reserved = "r" }).Armored(), nsOperational, op.Malformed, op.StageDecode},
-		// These the list does not name, and the libraries leave them open too.
+		// The list does not have these, and the libraries accept them too.
 		{"RSA with 2,048 bits", c.by(t, c.weak).Armored(), nsOperational, op.WeakKey, op.StageDecode},
 		{"DSA", c.by(t, mint.DSA(t, "old")).Armored(), nsOperational, op.WeakKey, op.StageDecode},
 		{"a CA's signature with SHA-1", c.certified(t, c.alice, func(x *mint.Cert) { x.CA, x.Algorithm = c.rsaCA, "ssh-rsa" }).Armored(), nsOperational, op.WeakKey, op.StageDecode},
@@ -149,8 +150,8 @@ func TestWhatTheLibrariesLeaveOpen(t *testing.T) {
 	}
 }
 
-// TestWhatTheLibrariesRefuseToo: a row that fails here says that the library
-// changed, for better or worse; the refusal below it is ours and stays.
+// TestWhatTheLibrariesRefuseToo: if a row fails, the library has changed. This
+// package's own refusal stays.
 func TestWhatTheLibrariesRefuseToo(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
@@ -179,8 +180,8 @@ func TestWhatTheLibrariesRefuseToo(t *testing.T) {
 	}
 }
 
-// TestOneKeyIsOneKey: S21. What counts people counts keys too, so both must say
-// the same key, whichever way it signed.
+// TestOneKeyIsOneKey: S21. The gate counts people and keys, so both must report the
+// same key for all its signatures.
 func TestOneKeyIsOneKey(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
@@ -192,7 +193,7 @@ func TestOneKeyIsOneKey(t *testing.T) {
 	require.NotEqual(t, approval.Signers[0].Principal, approval.Signers[1].Principal)
 	two := c.certified(t, c.alice, func(x *mint.Cert) { x.Principals = []string{"alice@example.com", "amy@example.com"} })
 	refusedEverywhere(t, c, two.Armored(), op.UnknownSigner, op.StageAllowList)
-	// A signature that is good does not carry one that is not.
+	// A good signature does not make up for a bad one.
 	_, err = verifier(c.trust).Approval(authz.Envelope{Payload: c.payload, Signatures: append(slices.Clone(both), two.Armored())}, noon)
 	require.ErrorIs(t, err, op.UnknownSigner)
 }

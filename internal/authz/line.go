@@ -16,15 +16,15 @@ const blanks = " \t"
 
 func badLine(format string, args ...any) error { return op.Refuse(op.Malformed, format, args...) }
 
-// parseLine parses one line without its newline; ok is false for a blank line
-// or a comment. It never reads a line in another way than ssh-keygen does: what
-// the two could see differently is refused.
+// parseLine parses one line without its newline; ok is false for a blank line or a
+// comment. It never reads a line differently from ssh-keygen: it refuses what the
+// two could read in different ways.
 func parseLine(s string) (e entry, ok bool, err error) {
 	if strings.Contains(s, "\r") {
 		return entry{}, false, badLine("a carriage return; lines end with a newline alone")
 	}
-	// Tabs are blanks here. NUL and a byte-order mark end up in CheckText,
-	// and so does what would show a comment as a key line or the reverse.
+	// Tabs are blanks here. CheckText refuses NUL and a byte-order mark, and text
+	// that would show a comment as a key line or the reverse.
 	if err := op.CheckText("the line", strings.ReplaceAll(s, "\t", " ")); err != nil {
 		return entry{}, false, err
 	}
@@ -54,8 +54,8 @@ func parseLine(s string) (e entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// cutPrincipal takes the first field, which may stand in quotes, and the blanks
-// after it.
+// cutPrincipal takes the first field, which may be in quotes, and the blanks after
+// it.
 func cutPrincipal(s string) (principal, rest string, err error) {
 	if quoted, ok := strings.CutPrefix(s, `"`); ok {
 		principal, rest, ok = strings.Cut(quoted, `"`)
@@ -136,7 +136,7 @@ func cutOption(s string) (name, value, rest string, err error) {
 		}
 		return name, "", s[end:], nil
 	default:
-		// The name is not shown: what stands here by mistake may be a key.
+		// The name is not shown, because it may be a key in the wrong place.
 		return "", "", "", op.Refuse(op.Malformed, "an unknown option").
 			WithHint("the options are cert-authority, namespaces, valid-after and valid-before, in lower case")
 	}
@@ -170,7 +170,7 @@ func (e *entry) set(name, value string) (err error) {
 	return err
 }
 
-// parseNamespaces returns literal namespaces, each once.
+// parseNamespaces returns literal namespaces, all different.
 func parseNamespaces(value string) ([]string, error) {
 	var out []string
 	for ns := range strings.SplitSeq(value, ",") {
@@ -189,9 +189,8 @@ func parseNamespaces(value string) ([]string, error) {
 	return out, nil
 }
 
-// rolesOf returns the roles that namespaces stand for: those of every gate in
-// op.Roles' order, then others by name. Further namespaces, such as git, are
-// none of our business.
+// rolesOf returns the roles of namespaces: first those of every gate in op.Roles'
+// order, then others by name. It ignores other namespaces, such as git.
 func rolesOf(namespaces []string) []op.Role {
 	var out []op.Role
 	for _, ns := range namespaces {
@@ -204,13 +203,13 @@ func rolesOf(namespaces []string) []op.Role {
 		if i < 0 && j < 0 {
 			return strings.Compare(string(a), string(b))
 		}
-		return cmp.Compare(uint(i), uint(j)) // -1 is the greatest
+		return cmp.Compare(uint(i), uint(j)) // as uint, -1 is the greatest
 	})
 	return out
 }
 
-// parseTime reads YYYYMMDD[HHMM[SS]]Z. Without the Z ssh-keygen would use the
-// time zone of whoever runs it; the epoch itself it takes for no time at all.
+// parseTime reads YYYYMMDD[HHMM[SS]]Z. Without the Z, ssh-keygen would use the local
+// time zone. It reads the Unix epoch as no time, so parseTime refuses that.
 func parseTime(name, value string) (time.Time, error) {
 	for _, layout := range []string{"20060102Z", "200601021504Z", "20060102150405Z"} {
 		if len(value) != len(layout) {
@@ -224,7 +223,7 @@ func parseTime(name, value string) (time.Time, error) {
 		WithHint("write YYYYMMDDZ, YYYYMMDDHHMMZ or YYYYMMDDHHMMSSZ; the Z is required")
 }
 
-// parseKeyFields reads a key's type and base64; what follows is a comment.
+// parseKeyFields reads a key's type and base64. The rest is a comment.
 func parseKeyFields(s string) (ssh.PublicKey, error) {
 	blob, err := keyFields(s)
 	if err != nil {
@@ -257,7 +256,7 @@ func fieldEnd(s string) int {
 	return len(s)
 }
 
-// isKeyType recognises a key that stands where the options should.
+// isKeyType recognises a key in the place of the options.
 func isKeyType(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
 }

@@ -11,8 +11,8 @@ import (
 	"gated/internal/op"
 )
 
-// find returns the first line that accepts a plain key for the role at that
-// time. A revoked key is refused before it is looked for.
+// find returns the first line that accepts a plain key for the role at that time. It
+// refuses a revoked key before it looks for lines.
 func (t *Trust) find(key ssh.PublicKey, role op.Role, at time.Time) (entry, error) {
 	return t.findKey(key.Marshal(), ssh.FingerprintSHA256(key), role, at)
 }
@@ -27,8 +27,8 @@ func (t *Trust) findKey(blob []byte, key string, role op.Role, at time.Time) (en
 	return firstAccepting(t.pick(t.byKey[string(blob)], ""), "key "+key, role, at)
 }
 
-// findCertificate returns the first line that accepts a certificate for the
-// role at that time, as a line of the certified key for the one principal.
+// findCertificate returns the first line that accepts a certificate for the role at
+// that time. The returned line has the certified key and the one principal.
 func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (entry, error) {
 	if t == nil {
 		return firstAccepting(nil, "the CA "+c.caPrint, role, at)
@@ -57,8 +57,8 @@ func (t *Trust) findCertificate(c *certificate, role op.Role, at time.Time) (ent
 	return e, nil
 }
 
-// pick returns the lines at those indexes; with a principal, the CA's lines
-// that it matches.
+// pick returns the lines at those indexes. If principal is not empty, it returns
+// only the CA's lines that match it.
 func (t *Trust) pick(indexes []int, principal string) []entry {
 	var out []entry
 	for _, i := range indexes {
@@ -69,8 +69,9 @@ func (t *Trust) pick(indexes []int, principal string) []entry {
 	return out
 }
 
-// firstAccepting goes through lines of one key as ssh-keygen does: the first
-// whose namespaces and times both fit wins. what names the key.
+// firstAccepting goes through the lines of one key as ssh-keygen does: it returns
+// the first line whose namespaces and times both fit. The refusal names the key by
+// what.
 func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (entry, error) {
 	var expired *op.Refusal
 	var others, flags []string
@@ -100,10 +101,10 @@ func firstAccepting(lines []entry, what string, role op.Role, at time.Time) (ent
 	}
 }
 
-// Still returns nil if a signature that was verified before counts at that
-// time: its key is listed for the principal and the role, valid and not
-// revoked; of a certificate, its CA is, and the certificate itself is valid.
-// Else it refuses as the allow-list stage would. It does not verify the
+// Still returns nil if a signature that was verified before still counts at that
+// time. The key must be listed for the principal and the role, valid, and not
+// revoked. For a certificate that holds of its CA, and the certificate must be
+// valid. Otherwise it refuses as the allow-list stage does. It does not verify the
 // signature again.
 func (t *Trust) Still(s op.Signed, at time.Time) error {
 	if err := t.Blocked(); err != nil {
@@ -134,8 +135,8 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 	if err != nil || parsed.cert == nil || parsed.cert.keyPrint != s.Key || parsed.cert.caPrint != s.CA {
 		return op.Refuse(op.UnknownSigner, "the signature by key %s does not hold its certificate any more", s.Key)
 	}
-	// The armor comes out of a database, and what a certificate says of its own
-	// life is believed only of its CA.
+	// The armor comes from a database. A certificate's own times count only if its
+	// CA signed them.
 	if err := parsed.cert.authentic(); err != nil {
 		return err
 	}
@@ -147,9 +148,9 @@ func (t *Trust) stillCertified(s op.Signed, at time.Time) error {
 }
 
 // Could returns the principals that could sign in a role at that time, with keys
-// that can attest the touch, in the file's order. Of a CA's line it returns the
-// patterns and " (certificate)". Revoked keys are left out; if the list of them
-// cannot be read, nobody could.
+// that can attest the touch, in the file's order. For a CA's line it returns the
+// patterns and " (certificate)". It leaves out revoked keys. If the list of revoked
+// keys cannot be read, it returns nothing.
 func (t *Trust) Could(role op.Role, touch op.Touch, at time.Time) []string {
 	if t == nil || t.Blocked() != nil {
 		return nil
@@ -176,7 +177,7 @@ func quotedName(name string) string { return strconv.QuoteToASCII(name) }
 
 func (l Listed) lists(role op.Role) bool { return slices.Contains(l.Roles, role) }
 
-// validAt compares whole seconds and both ends inclusively, as ssh-keygen does.
+// validAt compares whole seconds as ssh-keygen does. Both ends are valid.
 func (l Listed) validAt(at time.Time) *op.Refusal {
 	const layout = "2006-01-02T15:04:05Z"
 	switch {
@@ -189,4 +190,23 @@ func (l Listed) validAt(at time.Time) *op.Refusal {
 	default:
 		return nil
 	}
+}
+
+// Accepts returns the principal that a key or certificate, in SSH wire format, may
+// sign for in a role at that time. It refuses as the allow-list stage does. Bytes
+// that are not a key are Malformed. Accepts does not verify a CA's signature.
+func (t *Trust) Accepts(blob []byte, role op.Role, at time.Time) (string, error) {
+	if err := t.Blocked(); err != nil {
+		return "", err
+	}
+	s := signature{blob: blob}
+	if err := s.parseSigner(); err != nil {
+		return "", err
+	}
+	if s.cert != nil {
+		e, err := t.findCertificate(s.cert, role, at)
+		return e.Principal, err
+	}
+	e, err := t.find(s.key, role, at)
+	return e.Principal, err
 }

@@ -14,8 +14,7 @@ import (
 	"gated/internal/op"
 )
 
-// These tests take the one valid envelope, change one thing, and expect it to
-// be refused.
+// These tests take the one valid envelope, change one thing, and expect a refusal.
 
 var mutatedKeys = []string{"alice", "ecdsa-p256", "rsa-3072"}
 
@@ -56,7 +55,7 @@ func TestEveryByteOfArmorCounts(t *testing.T) {
 	}
 	require.True(t, accepted(armored))
 	for i := range len(armored) {
-		last := i == len(armored)-1 // the one newline that may be missing
+		last := i == len(armored)-1 // the one newline that is optional
 		require.Equal(t, last, accepted(armored[:i]+armored[i+1:]), "dropped byte %d", i)
 		require.False(t, accepted(armored[:i]+armored[i:i+1]+armored[i:]), "doubled byte %d", i)
 		for _, c := range []string{"\x00", "\r", " ", "\n", "=", "A", "-"} {
@@ -190,7 +189,7 @@ func reshaped(all []member, i int) map[string][]member {
 	return out
 }
 
-// another returns another value, of the right form where that is easy.
+// another returns another value, with the right form if that is easy.
 func another(m member) jsontext.Value {
 	switch m.name {
 	case "params":

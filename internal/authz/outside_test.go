@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// What the tests from outside have in common. Keys and certificates are minted.
+// The common parts of the external tests. Keys and certificates are minted.
 
 const (
 	nsOperational = "operational@gated"
@@ -39,7 +39,7 @@ func verifier(trust *authz.Trust) authz.Verifier {
 func approves(t testing.TB, trust *authz.Trust, s mint.Signature, at time.Time) (authz.Signer, error) {
 	t.Helper()
 	v := verifier(trust)
-	v.Skew, v.MaxValidity = 1000*time.Hour, 1000*time.Hour // the payload's time is not what is asked for
+	v.Skew, v.MaxValidity = 1000*time.Hour, 1000*time.Hour // the payload's own time does not matter here
 	got, err := v.Approval(authz.Envelope{Payload: payloadOf(t), Signatures: []string{s.Armored()}}, at)
 	if err != nil {
 		return authz.Signer{}, err
@@ -49,8 +49,8 @@ func approves(t testing.TB, trust *authz.Trust, s mint.Signature, at time.Time) 
 	return got.Signers[0], nil
 }
 
-// refusedAs asserts the exact code and stage, and that people are told
-// something that holds no key.
+// refusedAs asserts the exact code and stage, and that there is a text for people
+// without a key in it.
 func refusedAs(t testing.TB, err error, code op.Code, stage op.Stage) {
 	t.Helper()
 	require.Error(t, err)
@@ -66,7 +66,7 @@ func said(flags byte) mint.Authenticator {
 	return mint.Authenticator{Application: mint.Application, Flags: flags, Counter: 42}
 }
 
-// everyKey is a key of each type that is accepted.
+// everyKey has a key of each accepted type.
 func everyKey(t mint.TB) []mint.Key {
 	return []mint.Key{
 		mint.Ed25519(t, "alice"), mint.ECDSA(t, "bob", 256), mint.ECDSA(t, "carol", 384), mint.ECDSA(t, "dave", 521),
@@ -74,7 +74,7 @@ func everyKey(t mint.TB) []mint.Key {
 	}
 }
 
-// attestedOf is what a key of everyKey says.
+// attestedOf is what a key of everyKey attests.
 func attestedOf(k mint.Key) *op.Attested {
 	if slices.Contains([]string{"frank", "grace"}, k.Name) {
 		return &op.Attested{Flags: op.FlagPresent, Counter: 42}

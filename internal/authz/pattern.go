@@ -6,15 +6,15 @@ import (
 	"gated/internal/op"
 )
 
-// maxPattern bounds principals, namespaces and patterns in bytes; maxPatterns
-// bounds a CA line's list of them. ssh-keygen never matches a pattern of 1,023
+// maxPattern bounds principals, namespaces and patterns in bytes. maxPatterns bounds
+// the number of patterns in a CA's line. ssh-keygen never matches a pattern of 1,023
 // bytes or more.
 const (
 	maxPattern  = 255
 	maxPatterns = 4096
 )
 
-// checkPrincipal checks the name of one person. It may hold blanks.
+// checkPrincipal checks the name of one person. It may have blanks.
 func checkPrincipal(name string) error {
 	switch {
 	case name == "":
@@ -30,10 +30,10 @@ func checkPrincipal(name string) error {
 	}
 }
 
-// CheckNewPrincipal refuses, as BadParams, a principal or patterns that are to be
-// listed and are not printable ASCII: many letters of other scripts look like
-// Latin ones, and people sign for a name that they read. What a file lists
-// already still loads.
+// CheckNewPrincipal refuses, as BadParams, a new principal or new patterns that are
+// not printable ASCII. Many letters of other scripts look like Latin ones, and
+// people sign for a name that they read. A file that already lists such names still
+// loads.
 func CheckNewPrincipal(name string) error {
 	if op.ShownName(name) == name || !strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
 		return nil
@@ -42,8 +42,8 @@ func CheckNewPrincipal(name string) error {
 		WithHint("write the name in ASCII")
 }
 
-// checkPatterns checks the pattern list of a CA's line. One that could match
-// nobody is refused: its author thought otherwise.
+// checkPatterns checks the pattern list of a CA's line. It refuses a list that can
+// match no name, because its author expected a match.
 func checkPatterns(list string) error {
 	if len(list) > maxPatterns {
 		return badLine("the principal patterns have more than %d bytes", maxPatterns)
@@ -70,7 +70,7 @@ func checkPatterns(list string) error {
 }
 
 // matchList reports whether a pattern of the list matches name and no negated
-// one does (ssh_config(5), PATTERNS).
+// pattern does (ssh_config(5), PATTERNS).
 func matchList(name, list string) bool {
 	found := false
 	for p := range strings.SplitSeq(list, ",") {
@@ -86,11 +86,11 @@ func matchList(name, list string) bool {
 	return found
 }
 
-// matchPattern matches * with any bytes and ? with one byte. It goes back to
-// the last * alone, so that its time is bounded by the product of the lengths.
+// matchPattern matches * with any bytes and ? with one byte. It only goes back to
+// the last *, so its time is bounded by the product of the lengths.
 func matchPattern(name, pattern string) bool {
 	i, j := 0, 0
-	star, from := -1, 0 // the last *, and where in name what follows it was tried last
+	star, from := -1, 0 // the last *, and the place in name where the text after it was last tried
 	for i < len(name) {
 		switch {
 		case j < len(pattern) && pattern[j] == '*':

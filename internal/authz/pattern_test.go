@@ -24,7 +24,7 @@ func TestMatchList(t *testing.T) {
 		{"?", "a", true},
 		{"?", "", false},
 		{"?", "å", false},
-		{"??", "å", true}, // bytes, as ssh-keygen has it
+		{"??", "å", true}, // bytes, as in ssh-keygen
 		{"*@example.com", "alice@example.com", true},
 		{"*@example.com", "@example.com", true},
 		{"*@example.com", "alice@example.com.evil.org", false},
@@ -61,7 +61,8 @@ func TestMatchPatternIsTheExpression(t *testing.T) {
 	})
 }
 
-// TestMatchPatternIsBounded: what takes a matcher that tries every * for ever.
+// TestMatchPatternIsBounded: this input would take a matcher for ever that tries
+// every *.
 func TestMatchPatternIsBounded(t *testing.T) {
 	t.Parallel()
 	require.False(t, matchPattern(strings.Repeat("a", maxPattern), strings.Repeat("*a", maxPattern/2)+"b"))

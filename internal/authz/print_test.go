@@ -30,8 +30,8 @@ func TestPrint(t *testing.T) {
 	require.Empty(t, (*authz.Trust)(nil).Print())
 }
 
-// TestParsePrintParse: what is printed loads to the same and prints the same,
-// and is no longer than what was loaded.
+// TestParsePrintParse: printed text loads to the same, prints the same, and is not
+// longer than the loaded text.
 func TestParsePrintParse(t *testing.T) {
 	t.Parallel()
 	var keys []string

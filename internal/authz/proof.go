@@ -7,16 +7,15 @@ import (
 	"gated/internal/op"
 )
 
-// additions are the lines that a payload asks to add to the file. A nil one
-// adds nothing.
+// additions are the lines that a payload asks to add to the file. Nil adds nothing.
 type additions struct {
 	lines  []string
 	parsed bool
 	byKey  map[string][]entry // the key's wire encoding → its lines
 }
 
-// additionsOf returns what a payload adds. Its params are not checked yet, so
-// that anything may stand there.
+// additionsOf returns what a payload adds. Its params are not checked yet, so they
+// may have any value.
 func additionsOf(p op.Payload) *additions {
 	if p.Op != op.Rotate {
 		return nil
@@ -24,10 +23,9 @@ func additionsOf(p op.Payload) *additions {
 	return &additions{lines: p.Params.Lines("add")}
 }
 
-// proves reports whether a signature that the allow-list refused proves that
-// its maker has a key that is being added, for the role that it is added in. A
-// certificate proves nothing, nor does a revoked key: of a CA's line, the proof
-// is by the CA's own key.
+// proves reports whether a refused signature proves that its signer has a key that
+// the payload adds, in the role of the new line. A certificate proves nothing, and
+// neither does a revoked key. For a CA's line, the CA's own key gives the proof.
 func (a *additions) proves(s signature, role op.Role, refused error) (entry, bool) {
 	if a == nil || s.barred != nil || s.cert != nil {
 		return entry{}, false
@@ -44,8 +42,8 @@ func (a *additions) proves(s signature, role op.Role, refused error) (entry, boo
 	return entry{}, false
 }
 
-// parse reads the lines once, and only when a signature needs them. A line that
-// does not load adds nothing; Rotate refuses it later.
+// parse reads the lines once, when a signature needs them. A line that does not load
+// adds nothing; Rotate refuses it later.
 func (a *additions) parse() {
 	if a.parsed {
 		return

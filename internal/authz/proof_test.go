@@ -68,7 +68,7 @@ func TestProofs(t *testing.T) { // S18
 	refusedAs(t, err, op.UnknownSigner, op.StageAllowList)
 }
 
-// TestAcceptedIsNoProof: a key that may sign already counts, and proves no more.
+// TestAcceptedIsNoProof: a key that may sign already counts, and gives no proof.
 func TestAcceptedIsNoProof(t *testing.T) {
 	t.Parallel()
 	alice := mint.Ed25519(t, "alice")
@@ -120,8 +120,8 @@ func TestProofRefusals(t *testing.T) { // S18
 	}
 }
 
-// TestProofsOfRotationAlone: params of other operations, and params that are
-// not those of a rotation at all, exempt nobody.
+// TestProofsOfRotationAlone: params of other operations, and params that are not a
+// rotation's, exempt no signature.
 func TestProofsOfRotationAlone(t *testing.T) {
 	t.Parallel()
 	alice, bob := mint.Ed25519(t, "alice"), mint.Ed25519(t, "bob")

@@ -17,20 +17,19 @@ import (
 // MaxRevoked is the largest revocation file in bytes.
 const MaxRevoked = 1 << 20
 
-// Revoked is a parsed revocation file: keys, and CAs' keys, that count no more.
-// It never changes. A nil one revokes nothing.
+// Revoked is a parsed revocation file: keys, and CAs' keys, that no longer count. It
+// never changes. Nil revokes nothing.
 type Revoked struct {
 	digest     string
 	keys       map[string]bool // by SHA256 fingerprint
 	unreadable *op.Refusal     // why every key is refused
-	harmless   bool            // of an unreadable one: no key was ever revoked
+	harmless   bool            // of an unreadable list: no key was revoked before
 }
 
-// LoadRevoked parses a revocation file: one public key as OpenSSH writes it, or
-// one SHA256 fingerprint, a line; comments start with #. Of a certificate, the
-// key that it is for is revoked, as ssh-keygen has it. It refuses the whole
-// file, as Malformed, for the first line that is something else; the detail
-// starts with "line N: " and holds no key material.
+// LoadRevoked parses a revocation file. A line is a public key as OpenSSH writes it,
+// a SHA256 fingerprint, or a comment after #. A certificate revokes its key, as with
+// ssh-keygen. If a line is something else, LoadRevoked refuses the whole file as
+// Malformed. The detail starts with "line N: " and has no key material.
 func LoadRevoked(data []byte) (*Revoked, error) {
 	if len(data) > MaxRevoked {
 		return nil, op.Refuse(op.Malformed, "the revocation file has %d bytes, more than %d", len(data), MaxRevoked)
@@ -49,9 +48,9 @@ func LoadRevoked(data []byte) (*Revoked, error) {
 	return r, nil
 }
 
-// UnreadableRevoked returns the list that stands for a revocation file which
-// cannot be read, or does not load: a Trust with it refuses every key, as
-// Unavailable, because any of them might be revoked.
+// UnreadableRevoked returns the list for a revocation file that cannot be read or
+// does not load. A Trust with it refuses every key, as Unavailable, because any key
+// may be revoked.
 func UnreadableRevoked(err error) *Revoked {
 	refusal := op.Refuse(op.Unavailable, "the revocation file cannot be read, so no signature counts").
 		WithHint("repair the revocation file; nothing that is authorized is lost")
@@ -62,22 +61,21 @@ func UnreadableRevoked(err error) *Revoked {
 	return &Revoked{unreadable: refusal.At(op.StageAllowList)}
 }
 
-// MissingRevoked returns the list that stands for a revocation file which has to
-// be there, never was, and before which no key was revoked. It refuses every key
-// too, but Revokes reports false.
+// MissingRevoked returns the list for a required revocation file that never existed,
+// if no key was revoked before. It refuses every key too, but Revokes reports false.
 func MissingRevoked(err error) *Revoked {
 	r := UnreadableRevoked(err)
 	r.harmless = true
 	return r
 }
 
-// Revokes reports whether a gate that has this list in force must not start
-// without one: it revokes a key, or may.
+// Revokes reports whether a gate with this list must not start without one, because
+// the list revokes a key, or may.
 func (r *Revoked) Revokes() bool {
 	return r != nil && (len(r.keys) > 0 || r.unreadable != nil && !r.harmless)
 }
 
-// Covers reports whether every key that other revokes is refused by r too.
+// Covers reports whether r refuses every key that other revokes.
 func (r *Revoked) Covers(other *Revoked) bool {
 	if other == nil || r != nil && r.unreadable != nil {
 		return true
@@ -101,8 +99,8 @@ func (r *Revoked) With(other *Revoked) *Revoked {
 	return &Revoked{digest: op.SHA256([]byte(strings.Join(slices.Sorted(maps.Keys(keys)), "\n"))), keys: keys}
 }
 
-// Digest returns the SHA-256 of the file's bytes in lower-case hex; of no file
-// and of an unreadable one, "".
+// Digest returns the SHA-256 of the file's bytes in lower-case hex. It returns "" if
+// there is no file or it is unreadable.
 func (r *Revoked) Digest() string {
 	if r == nil {
 		return ""
@@ -130,7 +128,7 @@ func (t *Trust) RevokedDigest() string {
 	return t.revoked.Digest()
 }
 
-// Revokes reports what Revoked.Revokes does of the list in force.
+// Revokes reports Revoked.Revokes of the list in force.
 func (t *Trust) Revokes() bool { return t != nil && t.revoked.Revokes() }
 
 func (r *Revoked) holds(key string) bool { return r != nil && r.keys[key] }
@@ -145,9 +143,9 @@ func (t *Trust) WithRevoked(r *Revoked) *Trust {
 	return &out
 }
 
-// ToStop returns the same file for those who stop something: where the list of
-// revoked keys cannot be read, it is left out, for to let a revoked key stop a
-// step costs less than to let nobody.
+// ToStop returns the same file for signers who stop a step. It drops an unreadable
+// list of revoked keys. Letting a revoked key stop a step costs less than if no key
+// could stop it.
 func (t *Trust) ToStop() *Trust {
 	if t.Blocked() == nil {
 		return t
@@ -155,8 +153,8 @@ func (t *Trust) ToStop() *Trust {
 	return t.WithRevoked(nil)
 }
 
-// Blocked returns why every signature is refused, if the revocation file cannot
-// be read: what is authorized waits then, and is not ended. Else it is nil.
+// Blocked returns why every signature is refused, if the revocation file cannot be
+// read; else nil. Authorized steps then wait and do not end.
 func (t *Trust) Blocked() error {
 	if t == nil {
 		return nil
@@ -191,7 +189,7 @@ func (t *Trust) checkRevoked(key, ca string) error {
 	}
 }
 
-// parseRevoked returns the fingerprint that a line revokes, "" for a blank line
+// parseRevoked returns the fingerprint that a line revokes, or "" for a blank line
 // or a comment.
 func parseRevoked(s string) (string, error) {
 	if strings.Contains(s, "\r") {
@@ -218,8 +216,7 @@ func parseRevoked(s string) (string, error) {
 	}
 }
 
-// revokedKey reads a public key. One that is too weak to be accepted may be
-// revoked all the same.
+// revokedKey reads a public key. It may be too weak to be accepted elsewhere.
 func revokedKey(s string) (string, error) {
 	blob, err := keyFields(s)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestRevokedKeys(t *testing.T) { // S14
 		{bob.Text() + "\n" + bob.Fingerprint(), "bob, certified bob"},
 		{ca.Text(), "certified alice, certified bob"},
 		{ca.Fingerprint() + "\n", "certified alice, certified bob"},
-		{mint.Certify(ca, alice, "alice").Text(t), "alice, certified alice"}, // the certificate's key, as ssh-keygen -r has it
+		{mint.Certify(ca, alice, "alice").Text(t), "alice, certified alice"}, // the certificate's key, as in ssh-keygen -r
 		{mint.RSA(t, "weak", 2048).Text() + "\n" + mint.DSA(t, "old").Text(), ""},
 		{bob.Fingerprint() + "\n" + alice.Text() + " x\n" + ca.Text() + "\n", "alice, bob, certified alice, certified bob"},
 	} {

@@ -8,29 +8,29 @@ import (
 	"gated/internal/op"
 )
 
-// Rotation is a change of a trust file that was checked.
+// Rotation is a checked change of a trust file.
 type Rotation struct {
-	Trust          *Trust // as it is afterwards, with the same revocation list
-	Text           []byte // the file as it is afterwards; lines that stay are as they were
+	Trust          *Trust // the new file, with the same revocation list
+	Text           []byte // the new file; lines that stay are unchanged
 	Added, Removed []Listed
-	Roles          []op.Role // of every line that is added or removed
-	Reserved       bool      // one of these is a recovery or a CA line: recovery alone may do that
+	Roles          []op.Role // the roles of all added and removed lines
+	Reserved       bool      // a recovery or a CA line changes: only the role recovery may approve that
 	owed           []Owed
 }
 
-// Owed is a proof of possession that a rotation needs: a signature by the key
-// in the role. Of a CA's line, it is one by the CA's own key.
+// Owed is a proof of possession that a rotation needs: a signature by the key in the
+// role. For a CA's line, the CA's own key signs.
 type Owed struct {
 	Key  string // SHA256 fingerprint
 	Role op.Role
 }
 
-// Rotate returns what the file is with every line of the keys in remove, by
-// SHA256 fingerprint, taken out and the lines of add appended. It refuses, as
-// BadParams, what changes nothing; a line that would not load, names no role or
-// has ended; a key that is revoked, that stays listed, or that is not listed at
-// all; and to take from a role the last key that is valid at that time. It
-// refuses as Blocked does.
+// Rotate returns the file without the lines of the keys in remove, by SHA256
+// fingerprint, and with the lines of add at the end. It refuses, as BadParams, a
+// rotation that changes nothing, and a removed key that is not listed. It refuses an
+// added line that would not load, names no role or has ended, or whose key is
+// revoked or stays listed. It also refuses to take from a role the last key that is
+// valid at that time. It refuses as Blocked does.
 func (t *Trust) Rotate(add, remove []string, at time.Time) (Rotation, error) {
 	if err := t.Blocked(); err != nil {
 		return Rotation{}, err
@@ -62,7 +62,7 @@ func (t *Trust) Rotate(add, remove []string, at time.Time) (Rotation, error) {
 	return r, nil
 }
 
-// remove fills in which lines go, and returns their numbers.
+// remove fills in the removed lines, and returns their numbers.
 func (t *Trust) remove(r *Rotation, keys []string) (gone map[int]bool, err error) {
 	gone = map[int]bool{}
 	for i, key := range keys {
@@ -81,9 +81,9 @@ func (t *Trust) remove(r *Rotation, keys []string) (gone map[int]bool, err error
 	return gone, nil
 }
 
-// add fills in which lines come, and which proofs they owe: one for each key
-// and role that the file does not list now for the same use. Who changes but
-// the principal or the time of a line asks nothing of its key's holder.
+// add fills in the added lines and the proofs that they need. Each key and role
+// needs one if the file does not list it for the same use now. If only the principal
+// or the time of a line changes, its key's holder need not sign.
 func (t *Trust) add(r *Rotation, lines []string, gone map[int]bool, at time.Time) error {
 	for i, line := range lines {
 		e, err := addition(line)
@@ -127,8 +127,8 @@ func addition(line string) (entry, error) {
 	}
 }
 
-// rewritten returns the file without the lines of those numbers and with others
-// after it.
+// rewritten returns the file without the lines of those numbers, with the added
+// lines at the end.
 func (t *Trust) rewritten(gone map[int]bool, add []string) []byte {
 	var text strings.Builder
 	for i, line := range strings.SplitAfter(string(t.Text()), "\n") {
@@ -149,7 +149,7 @@ func (t *Trust) linesOf(key string) []Listed {
 	return slices.DeleteFunc(t.Signers(), func(l Listed) bool { return l.Key != key })
 }
 
-// touch fills in which roles the rotation is about.
+// touch fills in the roles that the rotation changes.
 func (r *Rotation) touch() {
 	for _, l := range slices.Concat(r.Added, r.Removed) {
 		for _, role := range l.Roles {
@@ -162,12 +162,12 @@ func (r *Rotation) touch() {
 	}
 }
 
-// lasting is for how long, at the least, a role has to keep a key: a successor
-// that is over in a minute is none.
+// lasting is how long, at least, a role must keep a key. A key that ends in a minute
+// is no successor.
 const lasting = 24 * time.Hour
 
-// keepsRoles refuses a rotation after which a role that had a key has none, or
-// soon will.
+// keepsRoles refuses a rotation if a role that had a key has none afterwards, or
+// soon will have none.
 func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
 	for _, role := range r.Roles {
 		now := t.keeps(role, at, at) && !r.Trust.keeps(role, at, at)
@@ -180,13 +180,13 @@ func (t *Trust) keepsRoles(r Rotation, at time.Time) error {
 	return nil
 }
 
-// keeps reports whether some key could sign in a role at both times.
+// keeps reports whether a role has a key at both times.
 func (t *Trust) keeps(role op.Role, at, later time.Time) bool {
 	return t != nil && slices.ContainsFunc(t.entries, func(e entry) bool {
 		return e.lists(role) && e.validAt(at) == nil && e.validAt(later) == nil && !t.revoked.holds(e.Key)
 	})
 }
 
-// Owed returns the proofs of possession that the rotation needs, in the order
-// of the lines that it adds.
+// Owed returns the proofs of possession that the rotation needs, in the order of the
+// added lines.
 func (r Rotation) Owed() []Owed { return slices.Clone(r.owed) }

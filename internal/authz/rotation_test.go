@@ -11,7 +11,7 @@ import (
 	"gated/internal/op"
 )
 
-// bare is a line as it stands in a payload, without its newline.
+// bare is a line as in a payload, without its newline.
 func bare(line string) string { return strings.TrimSuffix(line, "\n") }
 
 const asRecovery = `namespaces="recovery@gated"`
@@ -129,7 +129,8 @@ func TestRotateRefusals(t *testing.T) { // S18
 	require.NoError(t, err, "with a successor they may go")
 }
 
-// TestOwed: what is owed is what the file does not list now for the same use.
+// TestOwed: a rotation owes a proof for each key and role that the file does not
+// list for the same use now.
 func TestOwed(t *testing.T) {
 	t.Parallel()
 	alice, carol, ca := mint.Ed25519(t, "alice"), mint.Ed25519(t, "carol"), mint.Ed25519(t, "ca")

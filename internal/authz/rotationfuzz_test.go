@@ -10,9 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// FuzzRotate: whatever lines a payload asks to add, the file afterwards has
-// exactly what it had, without the keys that go, and those lines; or nothing
-// happens and it says why.
+// FuzzRotate: the new file has the old lines without the removed keys, and the added
+// lines. Otherwise nothing changes, and the refusal says why.
 func FuzzRotate(f *testing.F) {
 	text := seedTrust(f)
 	trust, err := LoadTrust([]byte(text))
@@ -40,9 +39,9 @@ func FuzzRotate(f *testing.F) {
 		require.Len(t, r.Added, 1, "one line became several")
 		require.NotEmpty(t, r.Added[0].Roles)
 		require.Len(t, r.Trust.Signers(), len(trust.Signers())+1-len(r.Removed))
-		require.NotEmpty(t, r.Owed(), "nobody has to prove that the key is there")
+		require.NotEmpty(t, r.Owed(), "no proof is owed for the added key")
 		for _, l := range trust.Signers() {
-			require.True(t, l.Key == gone || listed(r.Trust, l), "a line that nobody removed is gone: %+v", l)
+			require.True(t, l.Key == gone || listed(r.Trust, l), "a line that was not removed is gone: %+v", l)
 		}
 		_, err = LoadTrust(r.Text)
 		require.NoError(t, err)
@@ -58,8 +57,8 @@ func listed(trust *Trust, want Listed) bool {
 	return false
 }
 
-// FuzzPrincipals: a CA line's patterns mean what the simplest reading of
-// ssh_config(5) says, whatever stands in them.
+// FuzzPrincipals: the patterns of a CA's line have the meaning that the simplest
+// reading of ssh_config(5) gives them.
 func FuzzPrincipals(f *testing.F) {
 	f.Add("alice@example.com", "*@example.com,!root@*")
 	f.Add("aaaaaaaaab", "a*a*a*a*b")
@@ -67,7 +66,7 @@ func FuzzPrincipals(f *testing.F) {
 	f.Add("é", "??")
 	f.Fuzz(func(t *testing.T, name, list string) {
 		if len(name) > 24 || len(list) > 24 {
-			return // the plain reading takes exponential time
+			return // the simple reading takes exponential time
 		}
 		found, barred := false, false
 		for p := range strings.SplitSeq(list, ",") {

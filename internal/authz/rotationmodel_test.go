@@ -15,12 +15,12 @@ import (
 	"gated/internal/op"
 )
 
-// modelLine is a line of the file as the model has it: no text, no index.
+// modelLine is a line of the file in the model, without text or index.
 type modelLine struct {
 	key           mint.Key
 	ca            bool
 	roles         []op.Role
-	after, before int // hours since noon; 0 is no limit
+	after, before int // hours since noon; 0 means no limit
 }
 
 func (l modelLine) text() string {
@@ -45,7 +45,7 @@ func (l modelLine) valid(hour int) bool {
 	return (l.after == 0 || hour >= l.after) && (l.before == 0 || hour <= l.before)
 }
 
-// model is what a file and its revocation list say.
+// model is the content of a file and its revocation list.
 type model struct {
 	lines   []modelLine
 	revoked []mint.Key
@@ -65,7 +65,7 @@ func same(k mint.Key) func(mint.Key) bool {
 	return func(o mint.Key) bool { return o.Fingerprint() == k.Fingerprint() }
 }
 
-// rotate says what a rotation has to make of the file, and whether it may.
+// rotate says what a rotation must make of the file, and whether it is allowed.
 func (m model) rotate(add []modelLine, remove []mint.Key, hour int) (model, []authz.Owed, bool) {
 	may := len(add)+len(remove) > 0
 	stays := model{revoked: m.revoked}
@@ -102,9 +102,9 @@ func (m model) rotate(add []modelLine, remove []mint.Key, hour int) (model, []au
 
 var modelRoles = []op.Role{op.Operational, op.Recovery, "manager"}
 
-// TestRotateMachine rotates a file again and again, and compares each time with
-// the model: what is refused, what is owed, what is listed. A refusal changes
-// nothing, and no role loses its last key that is valid.
+// TestRotateMachine rotates a file again and again, and compares refusals, owed
+// proofs and lines with the model. A refusal changes nothing, and no role loses its
+// last valid key.
 func TestRotateMachine(t *testing.T) {
 	t.Parallel()
 	var keys []mint.Key
@@ -142,7 +142,8 @@ func TestRotateMachine(t *testing.T) {
 			agrees(t, m, trust, hour)
 		}
 	})
-	// Shares, because -short and -rapid.checks change how many are asked for.
+	// Shares of the total, because -short and -rapid.checks change how many there
+	// are.
 	asked := rotated + refused
 	require.Greater(t, rotated, asked/30, "too few are made")
 	require.Greater(t, refused, asked/2, "too few are refused")

@@ -16,15 +16,14 @@ import (
 	"gated/internal/op"
 )
 
-// securityKey is the public half of a key that lives in a FIDO authenticator
-// (OpenSSH's PROTOCOL.u2f). Its Verify asks for the mathematics alone: whether
-// a person was there is asked for by touched, after it, so that a forged
-// signature is never told from its flags. What the library asks for has changed
-// from version to version.
+// securityKey is the public half of a key in a FIDO authenticator (OpenSSH's
+// PROTOCOL.u2f). Verify checks only the mathematics. touched checks the flags
+// afterwards, so that a forged signature is never judged by its flags. Versions of
+// the library check different things, so this type does not rely on it.
 type securityKey struct {
 	ssh.PublicKey
 	application string
-	ed25519     ed25519.PublicKey // one of the two is there
+	ed25519     ed25519.PublicKey // one of the two is set
 	ecdsa       *ecdsa.PublicKey
 }
 
@@ -42,8 +41,8 @@ func parseSecurityKey(blob []byte) (ssh.PublicKey, error) {
 	return securityKeyOf(public, blob)
 }
 
-// securityKeyOf returns the parts of the key that a blob holds. It checks the
-// blob on its own, because the library checks less in some of its versions.
+// securityKeyOf returns the parts of the key in a blob. It checks the blob itself,
+// because some versions of the library check less.
 func securityKeyOf(public ssh.PublicKey, blob []byte) (ssh.PublicKey, error) {
 	var err error
 	k := securityKey{PublicKey: public}
@@ -61,7 +60,7 @@ func securityKeyOf(public ssh.PublicKey, blob []byte) (ssh.PublicKey, error) {
 	if err != nil || !w.ended() || k.ecdsa == nil && len(k.ed25519) != ed25519.PublicKeySize {
 		return nil, op.Refuse(op.Malformed, "the key does not decode")
 	}
-	// Others belong to web sites, whose browsers sign for them.
+	// Other applications are web sites, and browsers sign for them.
 	if !strings.HasPrefix(k.application, "ssh:") || op.CheckText("the application", k.application) != nil {
 		return nil, op.Refuse(op.Malformed, "the security key's application does not start with ssh:").
 			WithHint("make one for ssh: ssh-keygen -t ed25519-sk")
@@ -69,7 +68,7 @@ func securityKeyOf(public ssh.PublicKey, blob []byte) (ssh.PublicKey, error) {
 	return k, nil
 }
 
-// Verify verifies that the authenticator signed data, whatever its flags say.
+// Verify verifies that the authenticator signed data, whatever its flags are.
 func (k securityKey) Verify(data []byte, sig *ssh.Signature) error {
 	application, message := sha256.Sum256([]byte(k.application)), sha256.Sum256(data)
 	signed := slices.Concat(application[:], sig.Rest, message[:])
@@ -87,8 +86,8 @@ func (k securityKey) Verify(data []byte, sig *ssh.Signature) error {
 	return nil
 }
 
-// attestedBy returns what a security key says beside its signature, nil for
-// another key. parseInner has seen to it that Rest has its five bytes.
+// attestedBy returns what a security key attests beside its signature, nil for
+// another key. parseInner has checked that Rest has five bytes.
 func attestedBy(key ssh.PublicKey, sig *ssh.Signature) *op.Attested {
 	if _, ok := key.(securityKey); !ok {
 		return nil
@@ -96,9 +95,9 @@ func attestedBy(key ssh.PublicKey, sig *ssh.Signature) *op.Attested {
 	return &op.Attested{Flags: sig.Rest[0], Counter: binary.BigEndian.Uint32(sig.Rest[1:])}
 }
 
-// touched refuses a signature that was verified, if it is a security key's and
-// nobody was there when it was made. Which keys were made to need no touch, and
-// which certificates say that none is needed, is all the same.
+// touched refuses a verified signature of a security key if no person touched the
+// key. It ignores the key's own setting, and a certificate's, that no touch is
+// needed.
 func touched(key ssh.PublicKey, sig *ssh.Signature) error {
 	if a := attestedBy(key, sig); a != nil && a.Touch() == op.TouchNone {
 		return op.Refuse(op.TouchRequired, "the security key %s signed without a touch", ssh.FingerprintSHA256(key)).

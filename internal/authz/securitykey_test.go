@@ -69,7 +69,7 @@ func TestSecurityKeyRefusals(t *testing.T) { // S08, S12
 	}
 }
 
-func TestCertifiedSecurityKey(t *testing.T) { // S08: what the certificate says takes nothing away, and may add
+func TestCertifiedSecurityKey(t *testing.T) { // S08: a certificate's options take nothing away, and may add
 	t.Parallel()
 	ca := mint.Ed25519(t, "ca")
 	trust := loaded(t, ca.Line("*", asAuthority))

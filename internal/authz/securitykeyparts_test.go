@@ -12,8 +12,8 @@ import (
 	"gated/internal/op"
 )
 
-// malformedSecurityKeys returns a good blob of each type, and blobs that each
-// have one part wrong.
+// malformedSecurityKeys returns a good blob of each type, and blobs with one wrong
+// part each.
 func malformedSecurityKeys() (good [][]byte, bad map[string][]byte) {
 	params := elliptic.P256().Params()
 	point := slices.Concat([]byte{4}, params.Gx.FillBytes(make([]byte, 32)), params.Gy.FillBytes(make([]byte, 32)))
@@ -63,8 +63,8 @@ func malformedSecurityKeys() (good [][]byte, bad map[string][]byte) {
 	return [][]byte{ed(edKey, "ssh:"), ec(point, "ssh:")}, bad
 }
 
-// TestMalformedSecurityKeys: a malformed key is refused by the parts of this
-// package alone, whatever the library checks before, and in a line of the file.
+// TestMalformedSecurityKeys: this package alone refuses a malformed key, whatever
+// the library checks before, also in a line of the file.
 func TestMalformedSecurityKeys(t *testing.T) {
 	t.Parallel()
 	line := func(blob []byte) []byte {

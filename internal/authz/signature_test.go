@@ -69,12 +69,12 @@ func TestSignatureRefusals(t *testing.T) {
 		{"key empty", with(func(f *forge) { f.key = nil }), op.Malformed, op.StageDecode},
 		{"key of another", with(func(f *forge) { f.key = testKey(t, "bob").PublicKey().Marshal() }), op.UnknownSigner, op.StageAllowList},
 		{"key of another type", with(func(f *forge) { f.key = rolf.PublicKey().Marshal() }), op.Malformed, op.StageDecode},
-		{"key of nobody's type", with(func(f *forge) { f.key = sshString("ssh-xmss@openssh.com") }), op.UnknownSigner, op.StageAllowList},
+		{"key of an unknown type", with(func(f *forge) { f.key = sshString("ssh-xmss@openssh.com") }), op.UnknownSigner, op.StageAllowList},
 		{"security key, signature of a plain one", with(func(f *forge) { f.key = sk }), op.Malformed, op.StageDecode},
 		{"security key that is not listed", with(func(f *forge) {
 			f.key, f.format, f.innerTrailing = sk, ssh.KeyAlgoSKED25519, "\x01\x00\x00\x00\x01"
 		}), op.UnknownSigner, op.StageAllowList},
-		{"key of nobody's type in a foreign namespace", resigned(func(f *forge) { f.key, f.namespace = sshString("ssh-xmss@openssh.com"), "git" }), op.NamespaceMismatch, op.StageNamespace},
+		{"key of an unknown type in a foreign namespace", resigned(func(f *forge) { f.key, f.namespace = sshString("ssh-xmss@openssh.com"), "git" }), op.NamespaceMismatch, op.StageNamespace},
 		{"certificate that is a name alone", with(func(f *forge) { f.key = sshString(ssh.CertAlgoED25519v01) }), op.Malformed, op.StageDecode},
 		{"inner format of another type", with(func(f *forge) { f.format = ssh.KeyAlgoRSASHA512 }), op.Malformed, op.StageDecode},
 		{"inner value short", with(func(f *forge) { f.value = f.value[:63] }), op.Malformed, op.StageDecode},
@@ -85,8 +85,8 @@ func TestSignatureRefusals(t *testing.T) {
 	}
 }
 
-// TestInnerForms changes the inner signature in ways that mathematics would
-// overlook or only then refuse: each is refused by its form.
+// TestInnerForms changes the inner signature in ways that the mathematics would
+// miss, or refuse late. Each is refused by its form.
 func TestInnerForms(t *testing.T) {
 	t.Parallel()
 	v, payload := testVerifier(t), encode(t, testPayload)
@@ -145,8 +145,8 @@ func TestInnerForms(t *testing.T) {
 	refused(t, err, op.UnknownSigner, op.StageAllowList)
 }
 
-// TestUselessListedKey: a key that can make no signature may be listed, and then
-// is no more than useless.
+// TestUselessListedKey: a key that can make no signature may be listed, and does no
+// harm.
 func TestUselessListedKey(t *testing.T) {
 	t.Parallel()
 	payload := encode(t, testPayload)

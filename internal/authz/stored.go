@@ -6,16 +6,16 @@ import (
 	"gated/internal/op"
 )
 
-// VerifyStored returns nil if a stored signature is one over the payload and
-// what is stored beside it is what it says: the role, the key, what a security
+// VerifyStored returns nil if a stored signature is a signature over the payload and
+// the stored facts beside it are true. These are the role, the key, what a security
 // key attested, and of a certificate the CA and the person. It refuses with the
-// stage that fails, as an approval would be.
+// failing stage, as an approval would be refused.
 //
-// It asks neither a list of signers nor a clock: who was listed when a signature
-// counted is for the audit log to say. A plain key does not name its person, so
-// that of one without a certificate any principal passes. Nothing stored of what
-// a security key attested passes as well: proofs of possession are stored
-// without it, and so were signatures before it was kept.
+// It uses neither a list of signers nor a clock, because the audit log has the
+// signers that were listed when a signature counted. A plain key does not name its
+// person, so any principal passes without a certificate. A stored signature without
+// an attestation passes too. Proofs of possession are stored without it, and so were
+// older signatures.
 func VerifyStored(payload []byte, stored op.Signed) error {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{stored.Armor}})
 	if err != nil {
@@ -31,14 +31,15 @@ func VerifyStored(payload []byte, stored op.Signed) error {
 	if err := s.checkCrypto(payload); err != nil {
 		return atStage(op.StageCrypto, err)
 	}
-	// Only a signature that verifies tells what its maker attested.
+	// Only a verified signature tells what its key attested.
 	if said := attestedBy(s.key, s.inner); stored.Attested != nil && (said == nil || *said != *stored.Attested) {
 		return atStage(op.StageCrypto, op.Refuse(op.BadSignature, "the key %s attested something else than is stored", stored.Key))
 	}
 	return nil
 }
 
-// isOf refuses, as UnknownSigner, a signature that is not by whom it is stored as.
+// isOf refuses, as UnknownSigner, a signature by another key, CA or person than the
+// stored one.
 func (s signature) isOf(stored op.Signed) error {
 	if s.barred != nil {
 		return s.barred

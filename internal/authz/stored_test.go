@@ -11,7 +11,7 @@ import (
 	"gated/internal/op"
 )
 
-// storedOf is what is kept of a signature that was verified.
+// storedOf is what the journal stores of a verified signature.
 func storedOf(t testing.TB, trust *authz.Trust, s mint.Signature) op.Signed {
 	t.Helper()
 	by, err := approves(t, trust, s, noon)
@@ -19,8 +19,8 @@ func storedOf(t testing.TB, trust *authz.Trust, s mint.Signature) op.Signed {
 	return op.Signed{Principal: by.Principal, Role: by.Role, Key: by.Key, CA: by.CA, Armor: by.Armor, Attested: by.Attested, At: noon}
 }
 
-// TestStoredVerifies: what an approval takes verifies again as it is stored, of
-// every type of key, plain and certified, and turned by one character it does not.
+// TestStoredVerifies: an accepted signature verifies again as it is stored, for
+// every type of key, plain and certified. With one character changed it does not.
 func TestStoredVerifies(t *testing.T) {
 	t.Parallel()
 	payload := payloadOf(t)
@@ -44,7 +44,7 @@ func TestStoredVerifies(t *testing.T) {
 	}
 }
 
-// TestStoredMismatch changes one thing of what is stored.
+// TestStoredMismatch changes one thing of the stored signature.
 func TestStoredMismatch(t *testing.T) {
 	t.Parallel()
 	payload := payloadOf(t)
@@ -104,7 +104,7 @@ func TestStoredMismatch(t *testing.T) {
 	refusedAs(t, authz.VerifyStored([]byte(strings.Repeat("x", op.MaxPayload+1)), plain), op.Oversized, op.StageDecode)
 }
 
-// TestStoredWithoutWhatAKeySaid: proofs are stored without it.
+// TestStoredWithoutWhatAKeySaid: proofs are stored without an attestation.
 func TestStoredWithoutWhatAKeySaid(t *testing.T) {
 	t.Parallel()
 	sk := mint.SKEd25519(t, "sk", said(mint.UserPresent))

@@ -13,12 +13,12 @@ import (
 	"gated/internal/op"
 )
 
-// pages are where such rows are.
+// pages have such rows.
 var pages = []string{"allowed-signers.md", "signatures.md"}
 
 // stricter names, for each refusal of what ssh-keygen may accept, the row of
-// docs/formats that says so, or the rows if the words do not tell. A refusal is
-// known by a part of its words, the first that fits, and a row by how it begins.
+// docs/formats about it. If the words fit more rows, it names all. A refusal is
+// found by a part of its words, the first that fits, and a row by its beginning.
 var stricter = []struct {
 	refusal string
 	rows    []string
@@ -72,16 +72,16 @@ var stricter = []struct {
 	{"its options are not pairs", []string{"a nonce of less than 16 bytes"}},
 	{"its key id does not show", []string{"a key id with control"}},
 	{"the form of one by a ssh-rsa key", []string{"an RSA signature by the CA"}},
-	// The signature, and of a certificate the CA's.
+	// The signature, and the CA's signature of a certificate.
 	{"is not that of a role here", []string{"a namespace that is not a role's"}},
 	{"signed without a touch", []string{"a security key's signature without the flag", "the CA's signature by a security key"}},
 	{"its lines are not all of one length", []string{"PEM headers"}},
 }
 
-// rows is the table above with the rows as the pages have them.
+// rows is the table above with the rows of the pages.
 type rows struct {
 	parts []string // of refusals
-	rows  []string // as rowsOf has them
+	rows  []string // in the form of rowsOf
 }
 
 func readRows(t *testing.T) rows {
@@ -101,8 +101,8 @@ func readRows(t *testing.T) rows {
 	return out
 }
 
-// rowsOf returns "page number: what is refused" of each row in the part of a
-// page that says where gated is stricter.
+// rowsOf returns "page number: what is refused" for each row of the pages' part on
+// where gated is stricter.
 func rowsOf(t *testing.T, pages ...string) []string {
 	t.Helper()
 	var out []string
@@ -122,7 +122,7 @@ func rowsOf(t *testing.T, pages ...string) []string {
 	return out
 }
 
-// of returns the row that a refusal belongs to, or "".
+// of returns the row of a refusal, or "".
 func (r rows) of(err error) string {
 	var refusal *op.Refusal
 	if !errors.As(err, &refusal) {
@@ -136,8 +136,8 @@ func (r rows) of(err error) string {
 	return ""
 }
 
-// TestEveryStricterRowIsLookedFor: a row of the page that the table does not
-// know would never be counted.
+// TestEveryStricterRowIsLookedFor: a row of the page that the table does not have
+// would never be counted.
 func TestEveryStricterRowIsLookedFor(t *testing.T) {
 	t.Parallel()
 	all := rowsOf(t, pages[0])

@@ -13,43 +13,44 @@ import (
 // MaxTrust is the largest allowed_signers file in bytes.
 const MaxTrust = 1 << 20
 
-// Trust is a parsed allowed_signers file, and the list of revoked keys that it
-// is read with. It never changes. A nil Trust lists nobody.
+// Trust is a parsed allowed_signers file, with its list of revoked keys. It never
+// changes. A nil Trust lists no signer.
 type Trust struct {
 	text    []byte
 	digest  string
 	entries []entry
 	byKey   map[string][]int // a key line's key → indexes into entries, in the file's order
-	byCA    map[string][]int // the same for a CA's lines; keys are in their wire encoding
+	byCA    map[string][]int // the same for a CA's lines; keys are in wire encoding
 	revoked *Revoked
 }
 
-// entry is one line: a key's, or a CA's.
+// entry is one line, of a key or of a CA.
 type entry struct {
 	Listed
 	public     ssh.PublicKey
-	namespaces []string // every one, each once, in the line's order
+	namespaces []string // all different, in the line's order
 }
 
-// Listed is one line as people are shown it.
+// Listed is one line as people see it.
 type Listed struct {
 	Line      int       // from 1
-	Principal string    // of a CA's line, the patterns that a certificate's principal has to match
-	CA        bool      // the line is a certificate authority's
+	Principal string    // of a CA's line, the patterns that a certificate's principal must match
+	CA        bool      // the line is a CA's
 	Key       string    // SHA256 fingerprint
 	Roles     []op.Role // built-in ones in op.Roles' order, then others by name; empty if no namespace is a role's
 	KeyType   string
-	// Software says that any process which can read the key's file, or reach
-	// the agent that holds it, can sign without a person's touch. It is true of
-	// a CA, whatever its own key is: it may certify such keys.
+	// Software says that a process which can read the key's file, or reach its
+	// agent, can sign without a person's touch. It is true for every CA, because a
+	// CA may certify such keys.
 	Software bool
-	// ValidAfter and ValidBefore are inclusive, in whole seconds, UTC; zero
-	// where the line sets no limit.
+	// ValidAfter and ValidBefore are inclusive, in whole seconds, UTC. Zero means
+	// that the line sets no limit.
 	ValidAfter, ValidBefore time.Time
 }
 
-// String names the line's owner, roles and key, without the key itself. All but
-// ASCII in the owner's name is escaped: a letter of another script looks like it.
+// String names the line's owner, roles and key, without the key itself. It escapes
+// all but ASCII in the owner's name, because letters of other scripts look like
+// ASCII.
 func (l Listed) String() string {
 	names := make([]string, len(l.Roles))
 	for i, r := range l.Roles {
@@ -62,10 +63,10 @@ func (l Listed) String() string {
 	return out
 }
 
-// LoadTrust parses an allowed_signers file (protocol section 3). It refuses the
-// whole file, as Malformed, for the first line that it would have to guess
-// about; the detail starts with "line N: " and holds no key material. A file
-// without a key line is fine: it lists nobody.
+// LoadTrust parses an allowed_signers file (protocol section 3). If it would have to
+// guess about a line, it refuses the whole file as Malformed. The detail starts with
+// "line N: " and has no key material. A file without a key line is valid and lists
+// no signer.
 func LoadTrust(data []byte) (*Trust, error) {
 	if len(data) > MaxTrust {
 		return nil, op.Refuse(op.Malformed, "the allowed_signers file has %d bytes, more than %d", len(data), MaxTrust)
@@ -118,4 +119,52 @@ func (t *Trust) Signers() []Listed {
 		out[i].Roles = append([]op.Role(nil), e.Roles...)
 	}
 	return out
+}
+
+// Print returns the file in its canonical form. It has no comments or blank lines,
+// one blank between fields, and quotes only around a principal that needs them. The
+// options are in the order cert-authority, namespaces, valid-after, valid-before,
+// and times are as short as possible. If it is loaded again, it has the same
+// Signers, except for their line numbers, and prints the same.
+func (t *Trust) Print() []byte {
+	if t == nil {
+		return nil
+	}
+	var b strings.Builder
+	for _, e := range t.entries {
+		b.WriteString(e.print())
+	}
+	return []byte(b.String())
+}
+
+func (e entry) print() string {
+	principal := e.Principal
+	if strings.ContainsAny(principal, blanks) || principal[0] == '#' {
+		principal = `"` + principal + `"`
+	}
+	var options []string
+	if e.CA {
+		options = append(options, "cert-authority")
+	}
+	options = append(options, `namespaces="`+strings.Join(e.namespaces, ",")+`"`)
+	if !e.ValidAfter.IsZero() {
+		options = append(options, `valid-after="`+printTime(e.ValidAfter)+`"`)
+	}
+	if !e.ValidBefore.IsZero() {
+		options = append(options, `valid-before="`+printTime(e.ValidBefore)+`"`)
+	}
+	return principal + " " + strings.Join(options, ",") + " " + string(ssh.MarshalAuthorizedKey(e.public))
+}
+
+// printTime writes the shortest of the three forms, so that printing never makes a
+// file longer.
+func printTime(at time.Time) string {
+	switch h, m, s := at.Clock(); {
+	case s != 0:
+		return at.Format("20060102150405Z")
+	case h != 0 || m != 0:
+		return at.Format("200601021504Z")
+	default:
+		return at.Format("20060102Z")
+	}
 }

@@ -63,8 +63,8 @@ func TestTrustMayBeEmpty(t *testing.T) {
 	require.ErrorIs(t, none.Still(op.Signed{Principal: "alice", Key: "SHA256:x", Role: op.Operational}, issued), op.UnknownSigner)
 }
 
-// lineRefusals are lines that refuse the whole file (S15, S20). KEY stands for
-// a good key. The interop test shows that a good line beside them is fine.
+// lineRefusals are lines for which the whole file is refused (S15, S20). KEY stands
+// for a good key. The interop test shows that a good line beside them is accepted.
 var lineRefusals = []struct{ name, line, says string }{
 	{"S15 principal alone", `alice`, "nothing after the principal"},
 	{"S15 principal and blanks", `alice  `, "nothing after the principal"},

@@ -13,9 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// vectorDir holds OpenSSH's own signature vectors beside a checkout, where the
-// machine has them. They are not copied here; what they show is also shown with
-// minted signatures.
+// vectorDir has OpenSSH's own signature vectors beside a checkout, if the machine
+// has them. They are not copied here. Minted signatures show the same.
 var vectorDir = filepath.Join("..", "..", "..", "shared", "data", "openssh-vectors")
 
 // vector is one of OpenSSH's signatures over its message.
@@ -24,7 +23,7 @@ type vector struct {
 	message, namespace string
 }
 
-// vectors returns nil where the machine does not have them.
+// vectors returns nil if the machine does not have them.
 func vectors(t *testing.T, names ...string) map[string]vector {
 	t.Helper()
 	if _, err := os.Stat(vectorDir); err != nil {
@@ -45,8 +44,8 @@ func vectors(t *testing.T, names ...string) map[string]vector {
 	return out
 }
 
-// verify checks form and mathematics. The stages before them know the
-// namespaces of roles alone, and payloads that are ours.
+// verify checks form and mathematics. The other stages accept only namespaces of
+// roles, and gated's payloads.
 func (v vector) verify(armored, message string) (signature, error) {
 	s, err := parseSignature(armored)
 	switch {

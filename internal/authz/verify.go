@@ -13,32 +13,32 @@ import (
 )
 
 // Envelope is payload bytes and the armored signatures over them, 1 to
-// op.MaxSignatures. Nothing in it is trusted.
+// op.MaxSignatures. Nothing in it is checked yet.
 type Envelope struct {
 	Payload    []byte
 	Signatures []string
 }
 
-// Signer is who made one signature that was verified.
+// Signer is the person and the key of one verified signature.
 type Signer struct {
 	Principal string
 	Role      op.Role
-	Key       string // SHA256 fingerprint of what signed, certified or not
+	Key       string // SHA256 fingerprint of the key that signed, certified or not
 	KeyType   string
 	CA        string       // fingerprint of the key that signed the certificate; empty for a plain key
 	Serial    uint64       // of the certificate
-	Attested  *op.Attested // what a security key says; nil for another
-	Armor     string       // as it came; malleable, so neither an identity nor a key for anything
+	Attested  *op.Attested // what a security key attests; nil for another key
+	Armor     string       // as it was sent; it can be changed and stay valid, so it identifies nothing
 }
 
-// Approval is a verified approval. Signers has one element for each signature
-// that may count, and may name one person or one key more than once.
+// Approval is a verified approval. Signers has one element for each signature that
+// may count. A person or a key may be there more than once.
 type Approval struct {
 	Payload op.Payload
 	Bytes   []byte
 	Signers []Signer
 	// Proofs are the signatures over a rotation by keys that it adds. They are
-	// checked cryptographically and count for nothing.
+	// verified, and count for no demand.
 	Proofs []Signer
 }
 
@@ -49,18 +49,18 @@ type Rejection struct {
 	Signers   []Signer
 }
 
-// Verifier verifies envelopes for one gate. The zero one refuses everything.
+// Verifier verifies envelopes for one gate. The zero Verifier refuses everything.
 type Verifier struct {
 	Gate        op.GateID
 	Host        string
 	Trust       *Trust
-	Roles       []op.Role     // that this gate has beside the built-in ones
+	Roles       []op.Role     // the roles that this gate has beside the built-in ones
 	Skew        time.Duration // how far the signer's clock may be off
-	MaxValidity time.Duration // the longest from issued_at to expires_at
+	MaxValidity time.Duration // the longest time from issued_at to expires_at
 }
 
-// Approval verifies an approval at the time now. Every signature has to pass
-// every stage. A refusal names its stage.
+// Approval verifies an approval at the time now. Every signature must pass every
+// stage. A refusal names its stage.
 func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 	sigs, err := decode(e)
 	if err != nil {
@@ -85,8 +85,8 @@ func (v Verifier) Approval(e Envelope, now time.Time) (Approval, error) {
 	return out, nil
 }
 
-// Rejection verifies a rejection as Approval does an approval. The bytes of one
-// are Malformed to the other.
+// Rejection verifies a rejection as Approval does an approval. Each refuses the
+// other's bytes as Malformed.
 func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	sigs, err := decode(e)
 	if err != nil {
@@ -107,10 +107,9 @@ func (v Verifier) Rejection(e Envelope, now time.Time) (Rejection, error) {
 	return out, nil
 }
 
-// VerifyFile verifies one signature over an approval or a rejection, whichever
-// the payload says it is, as opsign verify needs it: the key has to be valid at
-// now, but for which gate the payload is, whether that has the role, and whether
-// the payload's own time has passed is not asked.
+// VerifyFile verifies one signature over an approval or a rejection, for opsign
+// verify. The key must be valid at now. VerifyFile does not check the payload's
+// gate, the gate's roles or the payload's own time.
 func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Signer, error) {
 	sigs, err := decode(Envelope{Payload: payload, Signatures: []string{armored}})
 	if err != nil {
@@ -132,21 +131,21 @@ func VerifyFile(payload []byte, armored string, trust *Trust, now time.Time) (Si
 	return parties[0].Signer, nil
 }
 
-// claims is what approvals and rejections both say about where and when.
+// claims is what approvals and rejections both say about gate, host and time.
 type claims struct {
 	gate            op.GateID
 	host            string
 	issued, expires time.Time
 }
 
-// party is who the allow-list says a signature is by.
+// party is the signer of a signature by the allow-list.
 type party struct {
 	Signer
-	proof bool // it proves possession of a key that is being added, and counts for nothing
+	proof bool // it proves possession of an added key, and counts for no demand
 }
 
-// verify runs the stages after decode, each over all signatures before the
-// next, so that the cheap ones come first.
+// verify runs the stages after decode, each over all signatures before the next, so
+// that cheap stages come first.
 func (v Verifier) verify(payload []byte, sigs []signature, c claims, adds *additions, now time.Time) ([]party, error) {
 	parties, err := authenticate(payload, sigs, v.Trust, v.has, adds, now)
 	if err != nil {
@@ -163,7 +162,7 @@ func (v Verifier) verify(payload []byte, sigs []signature, c claims, adds *addit
 
 func (v Verifier) has(role op.Role) bool { return role.BuiltIn() || slices.Contains(v.Roles, role) }
 
-// authenticate is the part that asks who signed: namespace, allow-list, crypto.
+// authenticate finds out which person signed: namespace, allow-list, crypto.
 func authenticate(payload []byte, sigs []signature, trust *Trust, has func(op.Role) bool, adds *additions, now time.Time) ([]party, error) {
 	roles, err := checkNamespaces(sigs, has)
 	if err != nil {
@@ -186,7 +185,7 @@ func authenticate(payload []byte, sigs []signature, trust *Trust, has func(op.Ro
 	return parties, nil
 }
 
-// decode is the first stage, but for the payload itself: the limits, before any
+// decode is the first stage, without the payload: it checks the limits before any
 // work, then the form of every signature.
 func decode(e Envelope) ([]signature, error) {
 	switch n := len(e.Signatures); {
@@ -208,8 +207,8 @@ func decode(e Envelope) ([]signature, error) {
 	return sigs, nil
 }
 
-// checkNamespaces is the second stage: which role was each signature made in,
-// and has the gate that role.
+// checkNamespaces is the second stage: it returns each signature's role, and refuses
+// a role that the gate does not have.
 func checkNamespaces(sigs []signature, has func(op.Role) bool) ([]op.Role, error) {
 	roles := make([]op.Role, len(sigs))
 	for i, s := range sigs {
@@ -224,8 +223,8 @@ func checkNamespaces(sigs []signature, has func(op.Role) bool) ([]op.Role, error
 	return roles, nil
 }
 
-// checkListed is the third stage: who the lines say may sign so, now. A
-// signature that proves possession of a key in adds is exempt from it.
+// checkListed is the third stage: it returns the party that the lines allow to sign
+// so, now. It exempts a signature that proves possession of a key in adds.
 func checkListed(sigs []signature, roles []op.Role, trust *Trust, adds *additions, now time.Time) ([]party, error) {
 	parties := make([]party, len(sigs))
 	for i, s := range sigs {
@@ -253,8 +252,8 @@ func (s signature) listed(trust *Trust, role op.Role, now time.Time) (entry, err
 }
 
 // checkCrypto is the fourth stage. It verifies with the hash that the signature
-// names, which is part of what was signed. What a security key says of its user
-// is looked at last, when it is known to have said so.
+// names, which is itself signed. It checks a security key's flags last, because only
+// a verified signature proves them.
 func (s signature) checkCrypto(payload []byte) error {
 	parsed := &sshsig.Signature{Version: 1, PublicKey: s.key, Namespace: s.namespace, HashAlgorithm: s.hash, Signature: s.inner}
 	if err := sshsig.Verify(bytes.NewReader(payload), parsed, s.key, s.hash, s.namespace); err != nil {
@@ -273,7 +272,7 @@ func (s signature) checkCrypto(payload []byte) error {
 	return touched(s.key, s.inner)
 }
 
-// checkTarget is the fifth stage: is this payload for this gate.
+// checkTarget is the fifth stage: it refuses a payload for another gate.
 func (v Verifier) checkTarget(c claims) error {
 	switch {
 	case c.host != v.Host:
@@ -287,7 +286,7 @@ func (v Verifier) checkTarget(c claims) error {
 	}
 }
 
-// checkTime is the sixth stage. Both ends are inclusive, with the skew added.
+// checkTime is the sixth stage. Both ends are valid, with the skew added.
 func (v Verifier) checkTime(c claims, now time.Time) error {
 	switch validity := c.expires.Sub(c.issued); {
 	case validity > v.MaxValidity:
@@ -310,7 +309,7 @@ func atStage(s op.Stage, err error) error {
 	return r.At(s)
 }
 
-// ofSignature says which of several signatures a refusal is about.
+// ofSignature adds to a refusal which of several signatures it is about.
 func ofSignature(i, n int, err error) error {
 	r := *op.AsRefusal(err)
 	if n > 1 {

@@ -78,7 +78,7 @@ func TestRejectionAndApprovalAreNotEachOther(t *testing.T) { // S19
 	refused(t, err, op.Malformed, op.StageDecode)
 }
 
-func TestRoleIsTheNamespace(t *testing.T) { // S06, and S07 as far as it is ours
+func TestRoleIsTheNamespace(t *testing.T) { // S06, and gated's part of S07
 	t.Parallel()
 	payload, key := encode(t, testPayload), testKey(t, "bob")
 	v := testVerifier(t)
@@ -147,7 +147,7 @@ func TestKeyValidity(t *testing.T) { // S13
 	t.Parallel()
 	payload, bob := encode(t, testPayload), testKey(t, "bob")
 	v := testVerifier(t)
-	v.Skew = 24 * time.Hour // so that only the key's own limits can refuse
+	v.Skew = 24 * time.Hour // so that only the key's own times can refuse
 	check := func(options string, now time.Time) error {
 		v.Trust = loadTrust(t, trustLine("bob", `namespaces="operational@gated",`+options, bob.PublicKey()))
 		_, err := v.Approval(envelope(t, payload, bob), now)
@@ -286,7 +286,7 @@ func BenchmarkApproval(b *testing.B) {
 func TestVerifyFile(t *testing.T) {
 	t.Parallel()
 	v, alice := testVerifier(t), testKey(t, "alice")
-	later := issued.AddDate(1, 0, 0) // the payload's own time is not asked for
+	later := issued.AddDate(1, 0, 0) // the payload's own time does not matter
 	for _, p := range []interface{ Encode() ([]byte, error) }{testPayload, testRejection} {
 		e := envelope(t, encode(t, p), alice)
 		got, err := VerifyFile(e.Payload, e.Signatures[0], v.Trust, later)
@@ -301,7 +301,7 @@ func TestVerifyFile(t *testing.T) {
 		refused(t, err, op.UnknownSigner, op.StageAllowList)
 	}
 
-	// A label may be called type: the kind of a payload is its own last member.
+	// A label may be called type. The type of a payload is its own last member.
 	p := testPayload
 	p.Op, p.Params = "guest.set-config", op.Params{"labels": map[string]any{"type": op.TypeRejection}}
 	e := envelope(t, encode(t, p), alice)

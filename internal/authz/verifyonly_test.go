@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingHereSigns parses the package's files, so that no test cache can
-// answer for it.
+// TestNothingHereSigns reads the package's files in the test, so that a cached
+// result cannot pass.
 func TestNothingHereSigns(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -43,8 +43,8 @@ func TestNothingHereSigns(t *testing.T) {
 	require.Greater(t, checked, 5)
 }
 
-// makesSignatures knows the names in ssh, sshsig and crypto that sign or that
-// hold private keys.
+// makesSignatures knows the names in ssh, sshsig and crypto that sign or have
+// private keys.
 func makesSignatures(name string) bool {
 	return name == "Sign" || strings.HasPrefix(name, "SignWith") || strings.HasPrefix(name, "NewSigner") ||
 		strings.HasPrefix(name, "Parse") && strings.Contains(name, "Private") || name == "PrivateKey"

@@ -2,8 +2,8 @@ package authz
 
 import "encoding/binary"
 
-// wire reads the SSH encoding of RFC 4251, section 5. After a read that found
-// too little, bad is set and all reads return nil or 0.
+// wire reads the SSH encoding of RFC 4251, section 5. After a read beyond the end,
+// bad is set and all reads return nil or 0.
 type wire struct {
 	rest []byte
 	bad  bool
@@ -38,10 +38,10 @@ func (w *wire) long() uint64 {
 // next reads a string, or an mpint's bytes.
 func (w *wire) next() []byte { return w.take(uint64(w.number())) }
 
-// ended reports whether all was read and nothing is left.
+// ended reports whether all bytes were read without an error.
 func (w *wire) ended() bool { return !w.bad && len(w.rest) == 0 }
 
-// appendString writes what next reads.
+// appendString writes a string as next reads it.
 func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }

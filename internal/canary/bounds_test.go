@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheFloorIsADifference: at it, and not below it.
+// TestTheFloorIsADifference: a difference of the floor counts, and a smaller one
+// does not.
 func TestTheFloorIsADifference(t *testing.T) {
 	for x, want := range map[int]bool{39: false, 40: true, 41: true} { // of 200, four standard errors are 16
 		require.Equal(t, want, differ(0, 200, x, 200, 20), x)
@@ -15,8 +16,8 @@ func TestTheFloorIsADifference(t *testing.T) {
 	}
 }
 
-// TestFourStandardErrorsAreADifference: 14 of 56 and none of 56 are exactly four
-// apart, and above the floor.
+// TestFourStandardErrorsAreADifference: 14 of 56 and 0 of 56 differ by exactly four
+// standard errors, which is above the floor.
 func TestFourStandardErrorsAreADifference(t *testing.T) {
 	for x, want := range map[int]bool{13: false, 14: true, 15: true} {
 		require.Equal(t, want, differ(0, 56, x, 56, 20), x)
@@ -24,7 +25,7 @@ func TestFourStandardErrorsAreADifference(t *testing.T) {
 	}
 }
 
-// TestTheMinimumIsCompared: on either side, of every sort.
+// TestTheMinimumIsCompared: on both sides, of every sort.
 func TestTheMinimumIsCompared(t *testing.T) {
 	for _, c := range []struct {
 		was, is int
@@ -54,7 +55,7 @@ func TestTheMinimumIsCompared(t *testing.T) {
 	}
 }
 
-// answers are as many answers to each caller, by name.
+// answers has so many answers to each caller, by name.
 func answers(n ...int) (out []Decision) {
 	for i, k := range n {
 		for range k {
@@ -73,10 +74,10 @@ func TestHalfIsHalf(t *testing.T) {
 	require.False(t, halves(nil, nil)("a"))
 }
 
-// TestTheMinimumIsEnough of all, and of all but any one caller.
+// TestTheMinimumIsEnough: of all answers, and of all without any one caller.
 func TestTheMinimumIsEnough(t *testing.T) {
 	for n, want := range map[int]bool{29: false, 30: true, 31: true} {
-		one, other := answers(n), answers(40) // who makes half of both counts
+		one, other := answers(n), answers(40) // a caller with half of both counts
 		require.Equal(t, want, enough(one, other, rules), n)
 		require.Equal(t, want, enough(other, one, rules), n)
 	}
@@ -87,8 +88,8 @@ func TestTheMinimumIsEnough(t *testing.T) {
 	}
 }
 
-// TestHalfOfBeforeMayFillTheWindow: who made half of all before is not held to
-// half of it, who made less is.
+// TestHalfOfBeforeMayFillTheWindow: a caller with half of all answers before may
+// have more than half of the window. A caller with less may not.
 func TestHalfOfBeforeMayFillTheWindow(t *testing.T) {
 	for n, want := range map[int]int{49: 50, 50: 60, 51: 60} {
 		w := newTape(t)

@@ -1,10 +1,10 @@
 // Package canary watches what a gate decides after a change of policy, trust or
-// version. It folds the audit log, entry by entry, into a state of bounded size:
-// the latest decisions, and, after a change, those of before to compare them
-// with. The state and the place in the log up to which it goes are one row,
-// written together, so that each decision counts once whatever is killed when.
+// version. It folds the audit log, entry by entry, into a state of bounded size.
+// This has the latest decisions and, after a change, those before it to compare
+// with. The state and its place in the log are one row, written together, so each
+// decision counts once, whatever is killed.
 //
-// It only reads and tells: nothing waits for it, and it takes no lock of the
+// It only reads and reports: no step waits for it, and it takes no lock of the
 // gate's.
 package canary
 
@@ -23,7 +23,7 @@ import (
 	"gated/internal/store"
 )
 
-// Schema is the table of the one row that holds the State, as JSON.
+// Schema is the table of the one row with the State, as JSON.
 const Schema = `
 CREATE TABLE canary(
 	id    INTEGER PRIMARY KEY CHECK (id = 1),
@@ -31,8 +31,8 @@ CREATE TABLE canary(
 ) STRICT;
 `
 
-// What one round may read. The first look at a log goes back no further than
-// lookBack entries, and no look takes more than maxRounds.
+// What one round may read. The first Step of a log begins at most lookBack entries
+// before its end. No Step takes more than maxRounds.
 const (
 	batch     = 500
 	lookBack  = 10_000
@@ -43,7 +43,7 @@ const (
 type Config struct {
 	Store  *store.Store
 	Append func(*store.Tx, ...audit.Entry) error // writes entries with the gate's time
-	Now    func() (now time.Time, believed bool) // the gate's time
+	Now    func() (now time.Time, trusted bool)  // the gate's time
 	Rules  Rules
 	Back   Back
 }
@@ -51,21 +51,21 @@ type Config struct {
 // Canary keeps a State up to date with a log.
 type Canary struct {
 	Config
-	turn  chan struct{} // holds one, while a caller may write the row
+	turn  chan struct{} // full while a caller may write the row
 	shown atomic.Pointer[State]
 }
 
-// New returns a Canary that has not looked yet.
+// New returns a Canary that has read nothing yet.
 func New(c Config) *Canary { return &Canary{Config: c, turn: make(chan struct{}, 1)} }
 
-// Shown returns what the last Step left. It is nil before the first one, and
-// nobody changes it.
+// Shown returns the state after the last Step. It is nil before the first one, and
+// it never changes.
 func (c *Canary) Shown() *State { return c.shown.Load() }
 
-// Step counts what the log has by now, in transactions of at most 500 entries,
-// and does what time brings. It takes at most 40 of them, so that it ends also
-// where the log grows as fast as it is read. Errors are those of the store and of
-// ctx; what was not counted is counted by the next Step.
+// Step counts the new entries of the log, in transactions of at most 500 entries,
+// and gives a verdict if one is due. It takes at most 40 transactions, so it ends
+// even if the log grows as fast as Step reads. Errors are those of the store and of
+// ctx. The next Step counts what this one did not.
 func (c *Canary) Step(ctx context.Context) error {
 	for range maxRounds {
 		more, err := c.round(ctx)
@@ -76,16 +76,16 @@ func (c *Canary) Step(ctx context.Context) error {
 	return nil
 }
 
-// round reads and counts one batch, and reports whether there is more.
+// round reads and counts one batch, and reports whether there are more entries.
 func (c *Canary) round(ctx context.Context) (more bool, err error) {
 	err = c.change(ctx, func(s *State, entries []audit.Entry) ([]audit.Entry, bool, error) {
-		now, believed := c.Now()
-		changed := s.Pause(now, believed) || len(entries) > 0
+		now, trusted := c.Now()
+		changed := s.Pause(now, trusted) || len(entries) > 0
 		var out []audit.Entry
 		for _, e := range entries {
 			out = append(out, s.Take(c.Rules, c.Back, e)...)
 		}
-		if more = len(entries) == batch; !more && believed {
+		if more = len(entries) == batch; !more && trusted {
 			out = append(out, s.Pass(c.Rules, c.Back, now)...)
 		}
 		return out, changed || len(out) > 0, nil
@@ -93,25 +93,25 @@ func (c *Canary) round(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// Accept ends the alert about the change of that entry, for an operator. It
-// refuses, as UnknownTarget, where none stands, and waits for no more than one
-// batch of a Step. Other errors are those of the store and of ctx.
+// Accept ends the alert about the change at that entry, for an operator. If there is
+// no such alert, it refuses as UnknownTarget. It waits for at most one batch of a
+// Step. Other errors are those of the store and of ctx.
 func (c *Canary) Accept(ctx context.Context, by string, change int64) error {
 	return c.change(ctx, func(s *State, _ []audit.Entry) ([]audit.Entry, bool, error) {
 		now, _ := c.Now()
 		out, ok := s.Accept(now, by, change)
 		if !ok {
-			return nil, false, op.Refuse(op.UnknownTarget, "no alert about the change of entry %d stands", change).
+			return nil, false, op.Refuse(op.UnknownTarget, "there is no alert about the change of entry %d", change).
 				WithHint("gated status shows what the canary found")
 		}
 		return out, true, nil
 	})
 }
 
-// change reads the state and what the log has behind it, has do think about them
-// outside any transaction, and stores the state and the entries that do returns as
-// one, if do says that something changed. Those who call it have their turns in
-// their order; it waits for its own until ctx ends.
+// change reads the state and the entries after it, and calls do outside any
+// transaction. If do reports a change, it writes the state and do's entries in one
+// transaction. Callers get their turns in order; change waits for its turn until ctx
+// ends.
 func (c *Canary) change(ctx context.Context, do func(*State, []audit.Entry) (out []audit.Entry, changed bool, err error)) error {
 	select {
 	case c.turn <- struct{}{}:
@@ -140,7 +140,7 @@ func (c *Canary) change(ctx context.Context, do func(*State, []audit.Entry) (out
 	return err
 }
 
-// write stores the state and its entries as one.
+// write writes the state and its entries in one transaction.
 func (c *Canary) write(ctx context.Context, s *State, out []audit.Entry) error {
 	text, err := json.Marshal(s, json.Deterministic(true))
 	if err != nil {
@@ -155,8 +155,7 @@ func (c *Canary) write(ctx context.Context, s *State, out []audit.Entry) error {
 	})
 }
 
-// load reads the state; where there is none, one that begins with what the log
-// has by now.
+// load reads the state. If there is none, it begins one near the end of the log.
 func load(tx *store.Tx) (*State, error) {
 	var text []byte
 	err := tx.QueryRow(`SELECT state FROM canary WHERE id = 1`).Scan(&text)

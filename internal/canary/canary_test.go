@@ -16,25 +16,25 @@ import (
 	"gated/internal/store"
 )
 
-// world is a log in a store and what watches it.
+// world is a log in a store and a canary that watches it.
 type world struct {
-	t        *testing.T
-	path     string
-	store    *store.Store
-	canary   *canary.Canary
-	now      time.Time
-	believed bool
-	n        int
-	fail     error // of the next Append
+	t       *testing.T
+	path    string
+	store   *store.Store
+	canary  *canary.Canary
+	now     time.Time
+	trusted bool
+	n       int
+	fail    error // of the next Append
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "gated.db"), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), believed: true}
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "gated.db"), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), trusted: true}
 	w.open()
 	return w
 }
 
-// open is a start: of what came before, only the database is left.
+// open starts a new canary, which has only the database of the one before.
 func (w *world) open() {
 	if w.store != nil {
 		require.NoError(w.t, w.store.Close())
@@ -48,7 +48,7 @@ func (w *world) open() {
 	w.t.Cleanup(func() { _ = s.Close() })
 	s.OnGroup(audit.Seal)
 	w.canary = canary.New(canary.Config{Store: s, Rules: canary.Rules{Decisions: 100, Days: 7, Minimum: 10, Floor: 20},
-		Now:  func() (time.Time, bool) { return w.now, w.believed },
+		Now:  func() (time.Time, bool) { return w.now, w.trusted },
 		Back: func(was, is canary.Identity) string { return "back to " + was.Policy },
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
 			if w.fail != nil {
@@ -89,7 +89,7 @@ func (w *world) step() *canary.State {
 	return w.canary.Shown()
 }
 
-// verdicts are what the log says of canaries.
+// verdicts returns the log's entries of canaries.
 func (w *world) verdicts() (out []string) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.t.Context(), func(tx *store.Tx) error {
@@ -104,8 +104,8 @@ func (w *world) verdicts() (out []string) {
 	return out
 }
 
-// TestItGoesOnAfterAStart counts each decision once, whenever it is started
-// again, and in logs longer than one round.
+// TestItGoesOnAfterAStart counts each decision once, however often it is started
+// again, also in logs longer than one round.
 func TestItGoesOnAfterAStart(t *testing.T) {
 	w := newWorld(t)
 	require.Nil(t, w.canary.Shown())
@@ -132,8 +132,8 @@ func TestItGoesOnAfterAStart(t *testing.T) {
 	require.Equal(t, []string{"alert"}, w.verdicts())
 }
 
-// TestAVerdictAndItsEntryAreOne: where the entry cannot be written, nothing
-// counted, and the next round counts it.
+// TestAVerdictAndItsEntryAreOne: if the entry cannot be written, nothing is counted,
+// and the next round counts it.
 func TestAVerdictAndItsEntryAreOne(t *testing.T) {
 	w := newWorld(t)
 	w.policy("good")
@@ -159,22 +159,22 @@ func TestTimeAlone(t *testing.T) {
 	w.policy("other")
 	w.decide(audit.Planned, 9)
 	w.step()
-	w.believed = false
+	w.trusted = false
 	w.step()
 	w.now = w.now.Add(8 * 24 * time.Hour)
 	w.step()
 	require.False(t, w.canary.Shown().Paused.IsZero())
-	w.open() // it does not forget that it waits
+	w.open() // the new canary still waits
 	w.now = w.now.Add(24 * time.Hour)
-	w.believed = true
+	w.trusted = true
 	require.Empty(t, w.step().Watch.Verdict)
 	w.now = w.canary.Shown().Watch.Until.Add(time.Second)
 	require.Equal(t, canary.Expired, w.step().Watch.Verdict)
 	require.Equal(t, []string{"expired"}, w.verdicts())
 }
 
-// TestItWritesOnlyWhenThereIsSomething: a gate that nobody asks is not written
-// to every few seconds.
+// TestItWritesOnlyWhenThereIsSomething: without requests, the canary does not write
+// every few seconds.
 func TestItWritesOnlyWhenThereIsSomething(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -208,7 +208,7 @@ func TestAccept(t *testing.T) {
 	require.Contains(t, w.step().Watch.End, "uid:0")
 }
 
-// TestOneRowOfBoundedSize whatever was decided.
+// TestOneRowOfBoundedSize: the row has a bounded size, whatever was decided.
 func TestOneRowOfBoundedSize(t *testing.T) {
 	w := newWorld(t)
 	w.policy("good")
@@ -233,7 +233,7 @@ func TestOneRowOfBoundedSize(t *testing.T) {
 	require.Less(t, size, 300_000)
 }
 
-// TestAStateThatCannotBeRead is said, and nothing else is done.
+// TestAStateThatCannotBeRead: Step says so and does nothing else.
 func TestAStateThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.store.Update(t.Context(), func(tx *store.Tx) error {
@@ -247,8 +247,8 @@ func TestAStateThatCannotBeRead(t *testing.T) {
 	require.ErrorIs(t, w.canary.Step(ctx), store.ErrUnavailable)
 }
 
-// TestNothingWaitsForIt: while it thinks, for however long, others decide; it
-// asks the store for one short transaction a round.
+// TestNothingWaitsForIt: while the canary computes, however long, others decide. It
+// takes one short transaction of the store a round.
 func TestNothingWaitsForIt(t *testing.T) {
 	w := newWorld(t)
 	done, goOn := w.thinking()

@@ -10,12 +10,12 @@ import (
 // tally counts decisions by their sort.
 type tally struct {
 	of    map[Sort]int
-	waits []int64 // seconds to approve
+	waits []int64 // seconds until the approval
 }
 
 func (t tally) answers() int { return t.of[Planned] + t.of[Pending] + t.of[Refused] }
 
-// count tallies what was decided about all callers but these.
+// count counts the decisions about all callers, without those of but.
 func count(list []Decision, but ...string) tally {
 	t := tally{of: map[Sort]int{}}
 	for _, d := range list {
@@ -30,7 +30,7 @@ func count(list []Decision, but ...string) tally {
 	return t
 }
 
-// callers counts the answers to each caller that a decision is about.
+// callers counts the answers to each caller.
 func callers(list []Decision) map[string]int {
 	by := map[string]int{}
 	for _, d := range list {
@@ -43,7 +43,7 @@ func callers(list []Decision) map[string]int {
 	return by
 }
 
-// halves reports whether a caller made at least half of the answers of either side.
+// halves reports whether a caller has at least half of the answers before or since.
 func halves(base, recent []Decision) func(name string) bool {
 	was, is, before, since := callers(base), callers(recent), Answers(base), Answers(recent)
 	return func(name string) bool {
@@ -51,15 +51,15 @@ func halves(base, recent []Decision) func(name string) bool {
 	}
 }
 
-// shift is one thing that differs by more than noise.
+// shift is a difference that is more than noise.
 type shift struct {
 	what string
 	up   bool
 	text string
 }
 
-// shifts compares what was with what is. A sort of which either side has fewer
-// than the minimum is not compared.
+// shifts compares the two tallies. It does not compare a sort with less than the
+// minimum on either side.
 func shifts(was, is tally, r Rules) []shift {
 	var out []shift
 	for _, what := range []Sort{Refused, Pending, Approved} {
@@ -81,10 +81,10 @@ func shifts(was, is tally, r Rules) []shift {
 	return out
 }
 
-// differ reports whether two proportions, x0 of n0 and x1 of n1, differ by at
-// least the floor, in percentage points, and by at least four standard errors
-// of the difference of two samples of one and the same proportion. All is whole
-// numbers, which stay below 2⁶³ for samples of up to 5000.
+// differ reports whether two proportions, x0 of n0 and x1 of n1, differ by more than
+// noise. They must differ by the floor, in percentage points, and by four standard
+// errors of the difference of two samples of one proportion. All numbers are whole
+// and stay below 2⁶³ for samples of up to 5000.
 func differ(x0, n0, x1, n1, floor int) bool {
 	if n0 <= 0 || n1 <= 0 {
 		return false
@@ -97,7 +97,7 @@ func differ(x0, n0, x1, n1, floor int) bool {
 	return d*100 >= int64(floor)*n && d*d*m >= errorsSquared*s*(m-s)*n
 }
 
-// median is the lower of the middle two.
+// median returns the lower of the two middle values.
 func median(list []int64) int64 {
 	s := slices.Clone(list)
 	slices.Sort(s)
@@ -106,10 +106,10 @@ func median(list []int64) int64 {
 
 func seconds(n int64) string { return (time.Duration(n) * time.Second).String() }
 
-// robust returns the shifts among all callers but left that are there whichever
-// further one is left out: what one caller does is not the gate's doing. The
-// exception is a caller of at least half of the answers before and since: what
-// happens to that one happens to the gate.
+// robust returns the shifts among all callers but left. A shift must stay if any one
+// more caller is left out, because one caller's work is not the gate's. A caller
+// with at least half of the answers before and since is never left out. A change of
+// its answers is a change of the gate.
 func robust(base, recent []Decision, left []string, r Rules) []shift {
 	all := shifts(count(base, left...), count(recent, left...), r)
 	names, half := callers(base), halves(base, recent)
@@ -126,16 +126,16 @@ func robust(base, recent []Decision, left []string, r Rules) []shift {
 	return all
 }
 
-// common keeps what both have, in the same direction.
+// common returns the shifts that both lists have, in the same direction.
 func common(a, b []shift) []shift {
 	return slices.DeleteFunc(a, func(s shift) bool {
 		return !slices.ContainsFunc(b, func(o shift) bool { return o.what == s.what && o.up == s.up })
 	})
 }
 
-// found returns what differs: among all callers, or, so that no caller hides what
-// happens to the others, among all but the one with the most answers since; of
-// several, the first by name.
+// found returns the differences among all callers. If there are none, it leaves out
+// the caller with the most answers since, because that one may hide the others.
+// Among equals it leaves out the first by name.
 func found(base, recent []Decision, r Rules) []shift {
 	if out := robust(base, recent, nil, r); len(out) > 0 {
 		return out
@@ -149,8 +149,8 @@ func found(base, recent []Decision, r Rules) []shift {
 	return robust(base, recent, []string{loudest}, r)
 }
 
-// enough reports whether a difference of answers could have been found: what is
-// left without any one caller is still the minimum, before and since.
+// enough reports whether a difference of answers could have been found: without any
+// one caller there is still the minimum, before and since.
 func enough(base, recent []Decision, r Rules) bool {
 	half := halves(base, recent)
 	for _, list := range [][]Decision{base, recent} {

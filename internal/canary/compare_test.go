@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNobodyIsHidden behind what the busiest does: of all, a sixth is refused; of
-// the others, a third.
-func TestNobodyIsHidden(t *testing.T) {
+// TestNoCallerIsHidden: the busiest caller hides no other. A sixth of all answers
+// are refusals, and a third of the others' answers.
+func TestNoCallerIsHidden(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 60)
 	w.planned("uid:2", 60)
@@ -22,7 +22,8 @@ func TestNobodyIsHidden(t *testing.T) {
 	w.says(Alert, "refused 20 of 60, before 0 of 120")
 }
 
-// TestItLooksAtFixedNumbers: at 30, and then at every tenth of a window of 100.
+// TestItLooksAtFixedNumbers: it compares at 30 answers, and then at every tenth of a
+// window of 100.
 func TestItLooksAtFixedNumbers(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 100)
@@ -34,7 +35,7 @@ func TestItLooksAtFixedNumbers(t *testing.T) {
 	w.says(Alert, "refused 15 of 40")
 }
 
-// TestTheTimeToApprove has to differ by a factor and by a length.
+// TestTheTimeToApprove: it must differ by a factor and by a length.
 func TestTheTimeToApprove(t *testing.T) {
 	waits := func(seconds int64) tally {
 		t := tally{of: map[Sort]int{Approved: 30}}
@@ -51,7 +52,8 @@ func TestTheTimeToApprove(t *testing.T) {
 	}
 }
 
-// TestOppositeDirectionsAreNotTheSame shift.
+// TestOppositeDirectionsAreNotTheSame: shifts in opposite directions have nothing in
+// common.
 func TestOppositeDirectionsAreNotTheSame(t *testing.T) {
 	up, down := shift{what: "refused", up: true}, shift{what: "refused"}
 	require.Equal(t, []shift{up}, common([]shift{up, down}, []shift{up}))

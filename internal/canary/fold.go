@@ -9,8 +9,8 @@ import (
 	"gated/internal/audit"
 )
 
-// Take counts one entry of the log and returns the entries that it is to have
-// for that. An entry that was counted before changes nothing.
+// Take counts one entry of the log and returns the entries to write for it. If the
+// entry was counted before, nothing changes.
 func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
 	if e.Seq <= s.Cursor {
 		return nil
@@ -33,7 +33,7 @@ func (s *State) Take(r Rules, back Back, e audit.Entry) []audit.Entry {
 	}
 	s.Recent = keep(s.Recent, d, r.Decisions)
 	if d.Sort.answers() {
-		out = append(out, s.look(r, back, e.Time)...)
+		out = append(out, s.check(r, back, e.Time)...)
 	}
 	return out
 }
@@ -46,7 +46,7 @@ func (s *State) decision(e audit.Entry) (d Decision, counts bool) {
 		s.track(e, false)
 		return Decision{By: caller(e.By), Sort: Planned}, true
 	case audit.Requested:
-		if known { // a step that was accepted first: it is about the same caller
+		if known { // the step was accepted first, so the caller is the same
 			e.By = held.By
 		}
 		s.track(e, true)
@@ -63,8 +63,8 @@ func (s *State) decision(e audit.Entry) (d Decision, counts bool) {
 	}
 }
 
-// ended is how a request ended. A step that is approved again, after signatures
-// that no longer counted, was approved once.
+// ended returns how a request ended. If a step is approved again, after signatures
+// that no longer counted, it counts as approved once.
 func (s *State) ended(e audit.Entry, held step, known bool) (d Decision, counts bool) {
 	if e.Kind == audit.Approved {
 		if !known || !held.Waits {
@@ -78,10 +78,10 @@ func (s *State) ended(e audit.Entry, held step, known bool) (d Decision, counts 
 	return Decision{By: held.By, Sort: Denied}, known && held.Waits
 }
 
-// refused counts a refusal: of one caller, with one code and about one thing,
-// once in an hour. Entries that stand for many are the repeats of ten that have
-// entries of their own, and count nothing. What is refused at the door, and of
-// reservations, is not decided by policy, trust or signatures.
+// refused counts a refusal: once in an hour for one caller, one code and one thing.
+// An entry that stands for many refusals does not count, because ten entries before
+// it did. Refusals before the gate was asked, and of reservations, do not count
+// either: policy, trust and signatures do not decide them.
 func (s *State) refused(e audit.Entry, held step) (d Decision, counts bool) {
 	d = Decision{By: caller(e.By), Sort: Refused}
 	if e.By == byGate && e.Step != "" { // a step that may not run after all
@@ -111,17 +111,18 @@ func (s *State) refused(e audit.Entry, held step) (d Decision, counts bool) {
 	return d, true
 }
 
-// byGate is who decides without being asked.
+// byGate is the gate itself, which decides without a request.
 const byGate = "gate"
 
-// elsewhere reports whether a refusal is of a request line other than those for
-// jobs and requests: "POST /v1/reservations".
+// elsewhere reports whether a refused request line is not about jobs or requests:
+// "POST /v1/reservations".
 func elsewhere(what string) bool {
 	_, path, line := strings.Cut(what, " /")
 	return line && !strings.HasPrefix(path, "v1/jobs") && !strings.HasPrefix(path, "v1/requests")
 }
 
-// track remembers who asked for a step and when. Without room the oldest goes.
+// track remembers which caller asked for a step and when. If there is no room, it
+// drops the oldest step.
 func (s *State) track(e audit.Entry, waits bool) {
 	if e.Step == "" {
 		return
@@ -141,9 +142,9 @@ func (s *State) track(e audit.Entry, waits bool) {
 	}
 }
 
-// keep adds a decision, of at most that many answers and as many other decisions.
-// The oldest goes; but where one caller has more than half, that one's oldest, so
-// that no caller drives out what others did.
+// keep adds a decision, and keeps at most that many answers and as many other
+// decisions. It drops the oldest one. If one caller has more than half, it drops
+// that caller's oldest, so that no caller pushes out the others.
 func keep(list []Decision, d Decision, most int) []Decision {
 	list = append(list, d)
 	all, own := share(list, d)
@@ -158,8 +159,8 @@ func keep(list []Decision, d Decision, most int) []Decision {
 	return list
 }
 
-// share counts the decisions that answer a caller as d does, or do not as d does
-// not: of all callers, and of the one of d.
+// share counts the decisions that are answers, or are not, as d is: of all callers,
+// and of d's caller.
 func share(list []Decision, d Decision) (all, own int) {
 	for _, o := range list {
 		if o.Sort.answers() != d.Sort.answers() {
@@ -173,8 +174,8 @@ func share(list []Decision, d Decision) (all, own int) {
 	return all, own
 }
 
-// over reports whether a caller has half of the window already and is none of
-// those that half of all came from before: the rest of it is for the others.
+// over reports whether a caller has half of the window already, and had less than
+// half of the answers before. The rest of the window is for others.
 func (s *State) over(r Rules, d Decision) bool {
 	if s.Watch == nil || s.Watch.Verdict != "" {
 		return false
@@ -186,6 +187,6 @@ func (s *State) over(r Rules, d Decision) bool {
 	return 2*before < s.Watch.Before
 }
 
-// size is how many answers the window has: as many as there were before, twice
-// the minimum at least.
+// size returns how many answers the window has: as many as before the change, and at
+// least twice the minimum.
 func (s *State) size(r Rules) int { return min(r.Decisions, max(s.Watch.Before, 2*r.Minimum)) }

@@ -45,7 +45,7 @@ func TestEverythingRefusedAlerts(t *testing.T) {
 	require.Len(t, w.state.Recent, 100, "what was before the change is what the next one is compared with")
 }
 
-// TestRatesThatFallAlert: a policy that lets through what was refused.
+// TestRatesThatFallAlert: the new policy allows what was refused.
 func TestRatesThatFallAlert(t *testing.T) {
 	w := newTape(t)
 	for range 50 {
@@ -72,7 +72,7 @@ func TestWhatBecomesOfRequests(t *testing.T) {
 		w.write(audit.Entry{Kind: audit.Expired, By: byGate, Step: id})
 	}
 	w.watches()
-	w.pending("uid:1", 20) // the next look
+	w.pending("uid:1", 20) // the next comparison
 	w.says(Alert, "approved 0 of 30, before 100 of 100")
 
 	w = newTape(t)
@@ -105,7 +105,7 @@ func TestTooFewDecisionsExpire(t *testing.T) {
 	require.Len(t, w.state.Recent, 30, "which is counted for the next one")
 }
 
-// TestOneCallerAloneIsNoAlert, and hides none.
+// TestOneCallerAloneIsNoAlert: it also hides no other caller.
 func TestOneCallerAloneIsNoAlert(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 60)
@@ -118,7 +118,7 @@ func TestOneCallerAloneIsNoAlert(t *testing.T) {
 	w.planned("uid:2", 30)
 	w.says(Passed)
 
-	// By many small jobs that run, it does not hide that everybody else is refused.
+	// With many small jobs that run, it does not hide that all others are refused.
 	w = newTape(t)
 	w.planned("uid:1", 60)
 	w.planned("uid:2", 60)
@@ -129,7 +129,7 @@ func TestOneCallerAloneIsNoAlert(t *testing.T) {
 	w.refused("uid:2", 60)
 	w.says(Alert, "refused")
 
-	// Nor does it fill the window by itself.
+	// It also does not fill the window by itself.
 	w = newTape(t)
 	w.planned("uid:1", 60)
 	w.planned("uid:2", 60)
@@ -140,7 +140,8 @@ func TestOneCallerAloneIsNoAlert(t *testing.T) {
 	w.says(Expired, "without any one caller")
 }
 
-// TestAFloodBeforeTheChange drives out no more than half of what others did.
+// TestAFloodBeforeTheChange: a flood pushes out at most half of the others'
+// decisions.
 func TestAFloodBeforeTheChange(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 150)
@@ -164,7 +165,7 @@ func TestEachDecisionCountsOnce(t *testing.T) {
 		w.write(audit.Entry{Kind: kind, By: "uid:1", Step: id})
 	}
 	require.Len(t, w.state.Recent, 2)
-	for range 2 { // it is approved again after a signature no longer counted
+	for range 2 { // it is approved again after a signature no longer counts
 		w.write(audit.Entry{Kind: audit.Approved, By: "uid:0", Step: id})
 	}
 	require.Len(t, w.state.Recent, 3)
@@ -172,7 +173,7 @@ func TestEachDecisionCountsOnce(t *testing.T) {
 	require.Len(t, w.state.Recent, 3, "an approval that ran out was an approval")
 	require.Empty(t, w.state.Steps)
 	w.write(audit.Entry{Kind: audit.Approved, By: "uid:0", Step: "j77.1"})
-	require.Len(t, w.state.Recent, 3, "of what nobody saw asked for, nobody knows for how long it waited")
+	require.Len(t, w.state.Recent, 3, "if the request was not seen, its wait is not known")
 }
 
 func TestRefusalsThatRepeat(t *testing.T) {
@@ -206,7 +207,7 @@ func TestRefusalsThatRepeat(t *testing.T) {
 	require.Len(t, w.state.Recent, 8)
 }
 
-// TestAStepThatMayNotRun is a refusal of who asked for it.
+// TestAStepThatMayNotRun: it counts as a refusal for the requester of the step.
 func TestAStepThatMayNotRun(t *testing.T) {
 	w := newTape(t)
 	w.write(audit.Entry{Kind: audit.Planned, By: "uid:1", Step: "j1.1"})
@@ -216,7 +217,7 @@ func TestAStepThatMayNotRun(t *testing.T) {
 	w.write(audit.Entry{Kind: audit.Planned, By: "uid:1", Step: "j2.1"})
 	w.write(audit.Entry{Kind: audit.Requested, By: byGate, Step: "j2.1"})
 	require.Equal(t, Decision{By: "uid:1", Sort: Pending}, w.state.Recent[3])
-	// A signature that is refused leaves the step as it was.
+	// A refused signature leaves the step unchanged.
 	w.write(audit.Entry{Kind: audit.Refused, By: "uid:9", Step: "j2.1", Code: op.BadSignature})
 	require.Contains(t, w.state.Steps, "j2.1")
 }

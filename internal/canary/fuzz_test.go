@@ -12,9 +12,8 @@ import (
 	"gated/internal/audit"
 )
 
-// FuzzState: whatever a database has as the state of the canary, it is not read,
-// or goes on with the log and is written again: nothing that it says can keep
-// the gate from deciding.
+// FuzzState: a state in the database is either refused, or continues with the log
+// and is written again. No state can prevent the gate's decisions.
 func FuzzState(f *testing.F) {
 	f.Add([]byte(`{}`), "planned", "refused", "j1.1")
 	f.Add([]byte(`{"cursor":5,"started":true,"recent":[{"by":"uid:1","sort":"planned"}],"steps":{"j1.1":{"by":"uid:1","at":"2026-03-01T12:00:00Z"}}}`), "approved", "started", "j1.1")
@@ -26,7 +25,7 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, first, second, step string) {
 		s := &State{}
 		if json.Unmarshal(text, s) != nil || !utf8.ValidString(step) {
-			return // an entry of the log is text
+			return // an entry of the log is valid text
 		}
 		for i, kind := range []string{first, second, first} {
 			s.Take(fuzzRules, back, audit.Entry{Seq: s.Cursor + 1, Time: noon.Add(time.Duration(i) * time.Hour), Kind: audit.Kind(kind), By: "uid:1",

@@ -15,8 +15,8 @@ import (
 	"gated/internal/op"
 )
 
-// log is a log of every kind of entry, with changes among them, in which callers
-// are met in different numbers.
+// log returns entries of every kind, with changes among them. Callers occur with
+// different frequency.
 func log(t *rapid.T) []audit.Entry {
 	now, out := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), []audit.Entry{}
 	add := func(e audit.Entry) {
@@ -45,10 +45,10 @@ func drawRules(t *rapid.T) Rules {
 		Floor: rapid.IntRange(5, 50).Draw(t, "floor")}
 }
 
-// TestVerdictsDoNotDependOnWhoLooksWhen: however a log is cut into rounds, with
-// the state written and read in between, and entries handed in again, the same
-// verdicts come after the same entries; and the state stays small.
-func TestVerdictsDoNotDependOnWhoLooksWhen(t *testing.T) {
+// TestVerdictsDoNotDependOnWhenStepRuns: the log is cut into rounds in any way, the
+// state is written and read in between, and entries are given again. The same
+// verdicts come after the same entries, and the state stays small.
+func TestVerdictsDoNotDependOnWhenStepRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries, r := log(t), drawRules(t)
 		whole, parts := &State{}, &State{}
@@ -79,7 +79,8 @@ func TestVerdictsDoNotDependOnWhoLooksWhen(t *testing.T) {
 	})
 }
 
-// TestEveryChangeHasOneVerdict at most, and never one without a change.
+// TestEveryChangeHasOneVerdict: a change has at most one verdict, and without a
+// change there is none.
 func TestEveryChangeHasOneVerdict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, r, changes, said := &State{}, drawRules(t), map[int64]bool{}, map[int64]bool{}
@@ -111,8 +112,8 @@ func counts(t *rapid.T, what string) tally {
 	return x
 }
 
-// TestShiftsAreSymmetric: what differs differs both ways, in opposite
-// directions; nothing differs from itself, or below the minimum.
+// TestShiftsAreSymmetric: a difference is one both ways, in opposite directions. A
+// tally does not differ from itself, or below the minimum.
 func TestShiftsAreSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, r := counts(t, "was"), counts(t, "is"), drawRules(t)
@@ -136,7 +137,7 @@ func TestShiftsAreSymmetric(t *testing.T) {
 	})
 }
 
-// TestDiffer agrees with what the words say, in exact numbers, also with the
+// TestDiffer: differ agrees with its description in exact numbers, also with the
 // largest samples.
 func TestDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -158,8 +159,8 @@ func TestDiffer(t *testing.T) {
 	})
 }
 
-// TestNoCallerAlone: whatever one caller does that did not make half of all
-// before, there is no alert where the others are decided about as before.
+// TestNoCallerAlone: one caller with less than half of the answers before cannot
+// cause an alert if the decisions about the others stay the same.
 func TestNoCallerAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRules(t)
@@ -172,9 +173,9 @@ func TestNoCallerAlone(t *testing.T) {
 	})
 }
 
-// TestKeepForgetsNobodyElse: the new decision is there, and what goes is one of the
-// oldest of its kind: of its caller's own if that one has more than half.
-func TestKeepForgetsNobodyElse(t *testing.T) {
+// TestKeepDropsNoOtherCaller: keep adds the new decision and drops one of the oldest
+// of its kind. If its caller has more than half, it drops one of that caller's.
+func TestKeepDropsNoOtherCaller(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(2, 20).Draw(t, "most")
 		var list []Decision
@@ -199,7 +200,7 @@ func TestKeepForgetsNobodyElse(t *testing.T) {
 			require.Equal(t, d, list[len(list)-1])
 			require.True(t, slices.IsSortedFunc(list, func(a, b Decision) int { return int(a.Wait - b.Wait) }), "in their order")
 		}
-		if n := Answers(list); n > 1 { // a window that became shorter
+		if n := Answers(list); n > 1 { // the window became shorter
 			shorter := keep(list, Decision{By: "c", Sort: Refused}, n/2)
 			require.Equal(t, n/2, Answers(shorter))
 		}

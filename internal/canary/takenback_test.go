@@ -11,8 +11,8 @@ import (
 
 const day = 24 * time.Hour
 
-// ahead is a change that was made while the clock was 70 years ahead, and the
-// right time.
+// ahead has a change that was made while the clock was 70 years ahead, and the right
+// time.
 func ahead(t *testing.T) (w *tape, right time.Time) {
 	w = newTape(t)
 	right = w.now
@@ -23,8 +23,8 @@ func ahead(t *testing.T) (w *tape, right time.Time) {
 	return w, right
 }
 
-// TestAClockThatIsTakenBack ends the window all the same: with what was left of
-// it where the gate saw that its clock was wrong.
+// TestAClockThatIsTakenBack: the window still ends. It has its remaining time if the
+// gate noticed that its clock was wrong.
 func TestAClockThatIsTakenBack(t *testing.T) {
 	w, right := ahead(t)
 	w.state.Pause(w.state.Watch.At.Add(2*day), false)
@@ -37,7 +37,8 @@ func TestAClockThatIsTakenBack(t *testing.T) {
 	require.Len(t, w.state.Pass(rules, goBack, right.Add(5*day+1)), 1)
 }
 
-// TestAWindowThatWasOver when the clock was found wrong is over.
+// TestAWindowThatWasOver: a window that ended before the clock was found wrong stays
+// ended.
 func TestAWindowThatWasOver(t *testing.T) {
 	w, right := ahead(t)
 	w.state.Pause(w.state.Watch.Until.Add(day), false)
@@ -45,7 +46,8 @@ func TestAWindowThatWasOver(t *testing.T) {
 	require.Equal(t, right, w.state.Watch.Until)
 }
 
-// TestTimeIsAccepted while the gate did not run: nobody knows what was left.
+// TestTimeIsAccepted: the gate did not run at that time, so the remaining time is
+// not known.
 func TestTimeIsAccepted(t *testing.T) {
 	w, right := ahead(t)
 	w.now = right.Add(-time.Minute)
@@ -55,7 +57,7 @@ func TestTimeIsAccepted(t *testing.T) {
 	w.write(audit.Entry{Kind: audit.TimeAccepted})
 	require.Equal(t, right, w.state.Watch.At, "once")
 
-	// With a pause around it, what passed between both is not lost.
+	// If the gate paused before and went on after it, the remaining time is known.
 	w, right = ahead(t)
 	w.state.Pause(w.state.Watch.At.Add(2*day), false)
 	w.now = right.Add(-time.Minute)
@@ -65,7 +67,7 @@ func TestTimeIsAccepted(t *testing.T) {
 	require.Equal(t, right.Add(5*day+time.Hour), w.state.Watch.Until)
 }
 
-// TestAnAlertOfAClockThatWasAhead is overdue in its time.
+// TestAnAlertOfAClockThatWasAhead: it becomes overdue after the right time.
 func TestAnAlertOfAClockThatWasAhead(t *testing.T) {
 	w, right := ahead(t)
 	w.refused("uid:1", 40)
@@ -75,7 +77,7 @@ func TestAnAlertOfAClockThatWasAhead(t *testing.T) {
 	w.write(audit.Entry{Kind: audit.TimeAccepted})
 	require.True(t, w.state.Overdue(right.Add(45*day)))
 
-	// One that has ended stays as it was, and so does one of a clock that was right.
+	// An ended canary stays unchanged, and so does one of a right clock.
 	_, ok := w.state.Accept(w.now, "uid:0", w.state.Watch.Change)
 	require.True(t, ok)
 	at := w.state.Watch.At

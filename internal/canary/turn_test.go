@@ -11,7 +11,8 @@ import (
 	"gated/internal/store"
 )
 
-// TestALookEnds also where the log is long or grows, and goes on where it was.
+// TestALookEnds: Step ends even if the log is long or grows, and the next one
+// continues there.
 func TestALookEnds(t *testing.T) {
 	w := newWorld(t)
 	w.policy("good")
@@ -24,7 +25,7 @@ func TestALookEnds(t *testing.T) {
 	require.EqualValues(t, 1+6*4000, w.step().Cursor)
 }
 
-// thinking has a Step stand in the middle of a batch, until goOn is closed.
+// thinking stops a Step in the middle of a batch until goOn is closed.
 func (w *world) thinking() (done <-chan error, goOn chan<- struct{}) {
 	w.policy("good")
 	w.decide(audit.Planned, 100)
@@ -45,8 +46,8 @@ func (w *world) thinking() (done <-chan error, goOn chan<- struct{}) {
 	return ended, wait
 }
 
-// TestAcceptGivesUp when whoever asks does, whatever the canary is at; and so does
-// another look.
+// TestAcceptGivesUp: Accept gives up when its caller does, whatever the canary does,
+// and so does another Step.
 func TestAcceptGivesUp(t *testing.T) {
 	w := newWorld(t)
 	done, goOn := w.thinking()
@@ -61,7 +62,7 @@ func TestAcceptGivesUp(t *testing.T) {
 	require.NoError(t, w.canary.Accept(t.Context(), "uid:0", 102))
 }
 
-// TestAcceptHasItsTurn after the batch that is under way.
+// TestAcceptHasItsTurn: Accept runs after the present batch.
 func TestAcceptHasItsTurn(t *testing.T) {
 	w := newWorld(t)
 	asked := make(chan error, 1)

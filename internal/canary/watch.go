@@ -9,17 +9,17 @@ import (
 	"gated/internal/audit"
 )
 
-// Back says how to go back to what was, in words for people.
+// Back says, in words for people, how to undo a change.
 type Back func(was, is Identity) string
 
-// learn takes over what an entry says of policy, trust and version, and begins
-// to watch if that is a change.
+// learn stores what an entry says about policy, trust and version. If that is a
+// change, it begins to watch.
 func (s *State) learn(r Rules, e audit.Entry) []audit.Entry {
 	was := s.Known
 	s.Known = learned(was, e)
 	if e.Kind == audit.Started {
 		if e.Version != "" && was.Version == "" && s.Started {
-			was.Version = unnamed // the log has starts from before they named it
+			was.Version = unnamed // the log has starts from before entries named the version
 		}
 		s.Started = true
 	}
@@ -33,11 +33,11 @@ func (s *State) learn(r Rules, e audit.Entry) []audit.Entry {
 	return s.again(r, e)
 }
 
-// unnamed stands for a version that did not say which it is.
+// unnamed stands for a version that the log does not name.
 const unnamed = "an older gated"
 
 func learned(known Identity, e audit.Entry) Identity {
-	if e.Policy != "" { // such an entry says all of it
+	if e.Policy != "" { // such an entry has both
 		known.Policy, known.Revoked = e.Policy, e.Revoked
 	}
 	if e.Digest != "" && e.Target == "" || e.Kind == audit.Rotated && e.Digest != "" {
@@ -49,13 +49,13 @@ func learned(known Identity, e audit.Entry) Identity {
 	return known
 }
 
-// again is a change while a canary is open. What was before the first change is
-// still what is compared with: only of that it is known that it was well.
+// again handles a change while a canary is open. The comparison stays with the
+// decisions before the first change, because only those are known to be good.
 func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
 	w := *s.Watch
 	changed := w.Was.Changed(s.Known)
 	if len(changed) == 0 {
-		s.Recent = slices.Clone(w.Base) // it is decided as before
+		s.Recent = slices.Clone(w.Base) // the gate decides as before again
 		return s.end(e.Time, fmt.Sprintf("entry %d takes the change back", e.Seq))
 	}
 	if w.Verdict == "" && Answers(s.Recent) == 0 { // one change in several entries
@@ -66,7 +66,7 @@ func (s *State) again(r Rules, e audit.Entry) []audit.Entry {
 	return append(out, s.begin(r, e, w.Was, w.Base)...)
 }
 
-// begin watches what is decided from an entry on.
+// begin begins to watch the decisions after an entry.
 func (s *State) begin(r Rules, e audit.Entry, was Identity, base []Decision) []audit.Entry {
 	w := Watch{Change: e.Seq, At: e.Time, Changed: was.Changed(s.Known), Was: was, Is: s.Known, Base: slices.Clone(base), Before: Answers(base),
 		Until: e.Time.Add(time.Duration(r.Days) * 24 * time.Hour)}
@@ -77,8 +77,7 @@ func (s *State) begin(r Rules, e audit.Entry, was Identity, base []Decision) []a
 	return nil
 }
 
-// end ends a canary that is open: one that watches has expired, and an alert is
-// no more.
+// end ends an open canary: a watching one has expired, and an alert is over.
 func (s *State) end(at time.Time, why string) []audit.Entry {
 	w := s.Watch
 	if w.Verdict == "" {
@@ -88,7 +87,7 @@ func (s *State) end(at time.Time, why string) []audit.Entry {
 	return []audit.Entry{{Kind: audit.Canary, By: byGate, Change: w.Change, Detail: "the alert ended: " + why}}
 }
 
-// verdict says what came of the canary, for good.
+// verdict sets the canary's final verdict.
 func (s *State) verdict(v Verdict, at time.Time, why string) []audit.Entry {
 	w := s.Watch
 	w.Verdict, w.Decided, w.Why = v, at, why
@@ -102,22 +101,22 @@ func (s *State) verdict(v Verdict, at time.Time, why string) []audit.Entry {
 	return []audit.Entry{{Kind: audit.Canary, By: byGate, Verdict: string(v), Change: w.Change, Detail: detail}}
 }
 
-// look compares, at certain numbers of answers, so that the verdict does not
-// depend on when somebody looks.
-func (s *State) look(r Rules, back Back, at time.Time) []audit.Entry {
+// check compares at certain numbers of answers, so that the verdict does not depend
+// on when Step runs.
+func (s *State) check(r Rules, back Back, at time.Time) []audit.Entry {
 	w := s.Watch
 	if w == nil || w.Verdict != "" {
 		return nil
 	}
 	n, size := Answers(s.Recent), s.size(r)
-	if n < size && (n < r.Minimum || (n-r.Minimum)%max(size/looks, 1) != 0) {
+	if n < size && (n < r.Minimum || (n-r.Minimum)%max(size/checks, 1) != 0) {
 		return nil
 	}
 	return s.judge(r, back, at, n >= size)
 }
 
-// Pass is what time brings: a window that is over has its verdict. now is the
-// time of the gate while that is believed.
+// Pass gives its verdict to a window that has ended. now is the gate's time while
+// the gate trusts its clock.
 func (s *State) Pass(r Rules, back Back, now time.Time) []audit.Entry {
 	if w := s.Watch; w == nil || w.Verdict != "" || !now.After(w.Until) {
 		return nil
@@ -125,7 +124,7 @@ func (s *State) Pass(r Rules, back Back, now time.Time) []audit.Entry {
 	return s.judge(r, back, s.Watch.Until, true)
 }
 
-// judge compares. At the end of the window there is a verdict in any case.
+// judge compares. At the end of the window it always gives a verdict.
 func (s *State) judge(r Rules, back Back, at time.Time, last bool) []audit.Entry {
 	w := s.Watch
 	if out := found(w.Base, s.Recent, r); len(out) > 0 {
@@ -147,14 +146,14 @@ func (s *State) judge(r Rules, back Back, at time.Time, last bool) []audit.Entry
 	}
 }
 
-// Pause says that the gate's clock is not believed from now on, and that nothing
-// counts, or that it is again: what was left of the window still is. It reports
-// whether that is new.
-func (s *State) Pause(now time.Time, believed bool) bool {
+// Pause says whether the gate trusts its clock from now on. While it does not, no
+// decision counts, and the window keeps its remaining time. Pause reports whether
+// that is new.
+func (s *State) Pause(now time.Time, trusted bool) bool {
 	switch {
-	case !believed && s.Paused.IsZero():
+	case !trusted && s.Paused.IsZero():
 		s.Paused = now
-	case believed && !s.Paused.IsZero():
+	case trusted && !s.Paused.IsZero():
 		s.takenBack(now)
 		if w := s.Watch; w != nil && w.Verdict == "" {
 			w.Until = w.Until.Add(max(now.Sub(s.Paused), 0))
@@ -166,10 +165,10 @@ func (s *State) Pause(now time.Time, believed bool) bool {
 	return true
 }
 
-// takenBack is a clock that was ahead when the change was made, and is right
-// now: the canary is counted from now, and has what was left of its window, all
-// of it where the gate did not run in between. Else it would be open, and not
-// overdue, until the time comes that the clock showed.
+// takenBack handles a clock that was ahead at the change and is right now. The
+// canary then counts from now with the remaining time of its window, or all of it if
+// the gate did not run in between. Otherwise the canary would stay open, and not be
+// overdue, until the wrong time is reached.
 func (s *State) takenBack(now time.Time) {
 	if w := s.Watch; w.Open() && w.At.After(now) {
 		left := w.Until.Sub(w.At)
@@ -183,7 +182,7 @@ func (s *State) takenBack(now time.Time) {
 	}
 }
 
-// Accept ends the alert about a change, which an operator looked at. It reports
+// Accept ends the alert about a change after an operator checked it. It reports
 // whether there was one.
 func (s *State) Accept(now time.Time, by string, change int64) ([]audit.Entry, bool) {
 	if s.Watch == nil || s.Watch.Verdict != Alert || !s.Watch.Ended.IsZero() || s.Watch.Change != change {
@@ -194,7 +193,8 @@ func (s *State) Accept(now time.Time, by string, change int64) ([]audit.Entry, b
 	return out, true
 }
 
-// Overdue reports whether the canary is open for so long that it is shown.
+// Overdue reports whether the canary is open for so long that it is shown as a
+// fault.
 func (s *State) Overdue(now time.Time) bool {
 	return s.Watch.Open() && now.Sub(s.Watch.At) >= MaxUnresolved
 }

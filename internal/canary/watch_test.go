@@ -50,7 +50,7 @@ func TestAStartOfAnotherVersion(t *testing.T) {
 	require.Len(t, w.state.Watch.Base, 100)
 }
 
-// TestTheFirstProgramThatSaysItsVersion: a log in which starts said nothing.
+// TestTheFirstProgramThatSaysItsVersion: earlier starts in the log name no version.
 func TestTheFirstProgramThatSaysItsVersion(t *testing.T) {
 	w := newTape(t)
 	w.state = &State{}
@@ -67,8 +67,8 @@ func TestTheFirstProgramThatSaysItsVersion(t *testing.T) {
 	require.Nil(t, w.state.Watch)
 }
 
-// TestAnotherChangeMeanwhile is compared with what was before the first: only of
-// that it is known that it was well.
+// TestAnotherChangeMeanwhile: the comparison stays with the decisions before the
+// first change, because only those are known to be good.
 func TestAnotherChangeMeanwhile(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 100)
@@ -85,7 +85,7 @@ func TestAnotherChangeMeanwhile(t *testing.T) {
 	w.refused("uid:1", 30)
 	w.says(Alert, "refused 30 of 30, before 0 of 100", "good instead of worse")
 
-	// Also behind an alert that stands.
+	// Also after an alert that is open.
 	w.policy("worst")
 	require.Contains(t, w.out[0].Detail, "the alert ended")
 	w.out = nil
@@ -97,7 +97,7 @@ func TestAnotherChangeMeanwhile(t *testing.T) {
 	require.Len(t, w.state.Recent, 100)
 }
 
-// says2 asserts the first entry where another canary has begun since.
+// says2 asserts the first entry if another canary has begun since.
 func (w *tape) says2(v Verdict, text string) {
 	w.t.Helper()
 	require.Len(w.t, w.out, 1)
@@ -106,8 +106,8 @@ func (w *tape) says2(v Verdict, text string) {
 	w.out = nil
 }
 
-// TestOneChangeInSeveralEntries is one canary: a rotation that was adopted, then
-// the start.
+// TestOneChangeInSeveralEntries: an adopted rotation and then the start are one
+// canary.
 func TestOneChangeInSeveralEntries(t *testing.T) {
 	w := newTape(t)
 	w.write(start("v1", 7))
@@ -123,8 +123,8 @@ func TestOneChangeInSeveralEntries(t *testing.T) {
 	require.Equal(t, "v2", w.state.Watch.Is.Version)
 }
 
-// TestTheWindowsEnd: to the second, and longer by as long as the clock was not
-// believed.
+// TestTheWindowsEnd: it ends at the right second, and later by the time in which the
+// gate did not trust its clock.
 func TestTheWindowsEnd(t *testing.T) {
 	w := newTape(t)
 	w.planned("uid:1", 100)
@@ -150,7 +150,7 @@ func TestTheWindowsEnd(t *testing.T) {
 	out := w.state.Pass(rules, goBack, until.Add(time.Nanosecond))
 	require.Len(t, out, 1)
 	require.Equal(t, string(Passed), out[0].Verdict)
-	require.Equal(t, until, w.state.Watch.Decided, "whenever somebody looked")
+	require.Equal(t, until, w.state.Watch.Decided, "at whatever time Pass ran")
 	require.Empty(t, w.state.Pass(rules, goBack, until.Add(time.Hour)))
 }
 
@@ -178,7 +178,7 @@ func TestAcceptAndOverdue(t *testing.T) {
 	_, ok = w.state.Accept(w.now, "uid:0", at)
 	require.False(t, ok)
 
-	// What is accepted is what the next change is compared with.
+	// The next change is compared with the accepted decisions.
 	w.policy("good")
 	w.watches()
 	require.Equal(t, 30, w.state.Watch.Before)

@@ -15,7 +15,7 @@ var rules = Rules{Decisions: 200, Days: 7, Minimum: 30, Floor: 20}
 
 func goBack(was, is Identity) string { return was.Policy + " instead of " + is.Policy }
 
-// tape is a log that a State reads as it is written.
+// tape is a log that a State reads while it is written.
 type tape struct {
 	t     *testing.T
 	state *State
@@ -32,7 +32,8 @@ func newTape(t *testing.T) *tape {
 	return w
 }
 
-// write writes an entry a minute after the one before, and what comes of it.
+// write writes an entry one minute after the last one, and the entries that follow
+// from it.
 func (w *tape) write(e audit.Entry) {
 	w.seq++
 	w.now = w.now.Add(time.Minute)
@@ -47,7 +48,7 @@ func (w *tape) policy(digest string) {
 	w.write(audit.Entry{Kind: audit.Trusted, Policy: digest, Digest: "signers", Epoch: 1})
 }
 
-// planned, refused and pending are answers to a caller, each about something else.
+// planned, refused and pending write answers to a caller, each about something else.
 func (w *tape) planned(by string, n int) {
 	for range n {
 		id := w.id()
@@ -83,8 +84,8 @@ func (w *tape) id() string {
 	return fmt.Sprintf("j%d.1", w.steps)
 }
 
-// says asserts what came of the last canary, and that there was just this one
-// entry since the last call.
+// says asserts the verdict of the last canary, and that this was the only entry
+// since the last call.
 func (w *tape) says(v Verdict, texts ...string) {
 	w.t.Helper()
 	require.Len(w.t, w.out, 1, "%+v", w.state.Watch)
@@ -99,7 +100,7 @@ func (w *tape) says(v Verdict, texts ...string) {
 	w.out = nil
 }
 
-// watches asserts that nothing came of it yet.
+// watches asserts that there is no verdict yet.
 func (w *tape) watches() {
 	w.t.Helper()
 	require.Empty(w.t, w.out)

@@ -1,10 +1,10 @@
-// Package checkpoint is a gate's word about its whole audit log: how many
-// entries it has and the root of the Merkle tree over them (RFC 6962, section
-// 2.1), signed with the gate's own key. Who kept one can tell a log that goes on
-// from one that was cut, rewritten or rolled back.
+// Package checkpoint is a gate's signed statement about its whole audit log: the
+// number of entries and the root of the Merkle tree over them (RFC 6962, section
+// 2.1). The gate's own key signs it. With an old checkpoint, an operator can tell if
+// the log was cut, rewritten or rolled back.
 //
-// The text is that of a checkpoint as transparency logs have it (C2SP
-// tlog-checkpoint), the signature that of a signed note (C2SP signed-note).
+// The text has the form of checkpoints of transparency logs (C2SP tlog-checkpoint).
+// The signature has the form of a signed note (C2SP signed-note).
 package checkpoint
 
 import (
@@ -19,25 +19,25 @@ import (
 	"gated/internal/op"
 )
 
-// originPrefix begins the first line of a checkpoint and the name of its key;
-// the gate id follows.
+// originPrefix begins the first line of a checkpoint and the name of its key. The
+// gate id follows.
 const originPrefix = "gated/"
 
-// MaxText is the longest signed checkpoint that is read, in bytes.
+// MaxText is the longest signed checkpoint that Open and Read accept, in bytes.
 const MaxText = 4 << 10
 
 // Checkpoint is the state of a gate's log at one moment.
 type Checkpoint struct {
 	Gate op.GateID
-	Size int64     // how many entries; the newest one's number
+	Size int64     // the number of entries, which is the newest one's number
 	Root tlog.Hash // of the tree over their stored texts
 }
 
 // Origin names the gate in its checkpoints and keys.
 func Origin(gate op.GateID) string { return originPrefix + string(gate) }
 
-// String is the text that is signed: three lines, the origin, the size in
-// decimal and the root in standard base64.
+// String returns the signed text of three lines: the origin, the size in decimal and
+// the root in standard base64.
 func (c Checkpoint) String() string {
 	return Origin(c.Gate) + "\n" + strconv.FormatInt(c.Size, 10) + "\n" + c.Root.String() + "\n"
 }
@@ -51,15 +51,15 @@ func (c Checkpoint) Sign(key Signer) (string, error) {
 	return string(text), nil
 }
 
-// IsKey reports whether a text is the public key of a gate, as Open takes it.
+// IsKey reports whether a text is a gate's public key in the form for Open.
 func IsKey(text string) bool {
 	verifier, err := note.NewVerifier(text)
 	return err == nil && strings.HasPrefix(verifier.Name(), originPrefix)
 }
 
-// Open reads a signed checkpoint and checks it with the gate's public key. What
-// has not exactly the form that Sign writes, or is another gate's than the key,
-// is Malformed; a signature that is wrong or another key's is BadSignature.
+// Open reads a signed checkpoint and checks it with the gate's public key. If the
+// form is not exactly that of Sign, or the key is another gate's, it is Malformed. A
+// wrong signature, or one by another key, is BadSignature.
 func Open(text, key string) (Checkpoint, error) {
 	verifier, err := note.NewVerifier(key)
 	if err != nil {
@@ -86,18 +86,18 @@ func Open(text, key string) (Checkpoint, error) {
 	return c, nil
 }
 
-// canonical reports whether a text is the one base64 of its bytes: note reads
-// others too, whose last digit has bits that stand for nothing, and two texts
-// of one head would look like two heads (RFC 4648 section 3.5).
+// canonical reports whether a text is the one base64 of its bytes. The package note
+// also reads texts whose last digit has unused bits. Then two texts of one head
+// would look like two heads (RFC 4648 section 3.5).
 func canonical(text string) bool {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	return err == nil && base64.StdEncoding.EncodeToString(raw) == text
 }
 
-// Read reads a signed checkpoint without checking who signed it: for what names
-// it, and to find the key that it has to be opened with.
+// Read reads a signed checkpoint without checking its signature. Callers use it to
+// name a checkpoint, and to find the key for Open.
 func Read(text string) (Checkpoint, error) {
-	end := strings.LastIndex(text, "\n\n") // the last, as note.Open does
+	end := strings.LastIndex(text, "\n\n") // the last one, as in note.Open
 	if end < 0 || len(text) > MaxText {
 		return Checkpoint{}, malformed("it is no signed note")
 	}
@@ -108,7 +108,7 @@ func malformed(why string) error {
 	return op.Refuse(op.Malformed, "this is no checkpoint of a gate: %s", why)
 }
 
-// parse reads the three lines, in the one form that String writes.
+// parse reads the three lines in the form of String.
 func parse(text string) (Checkpoint, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 || lines[3] != "" {

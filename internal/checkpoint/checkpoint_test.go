@@ -71,7 +71,7 @@ func TestSignAndOpen(t *testing.T) {
 	require.False(t, checkpoint.Key{}.Of(gate))
 }
 
-// TestEveryByteCounts: no byte of a signed checkpoint can be another.
+// TestEveryByteCounts: no byte of a signed checkpoint can be changed.
 func TestEveryByteCounts(t *testing.T) {
 	k := newKey(t, gate)
 	text, err := filled(t, 5).head(t, 5).Sign(k)
@@ -90,8 +90,8 @@ func TestEveryByteCounts(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestFormOfAHead: a head has three lines in one form and at least one entry,
-// also if the gate's own key signed another text.
+// TestFormOfAHead: a head has three lines in one form and at least one entry.
+// Another text is refused even if the gate's own key signed it.
 func TestFormOfAHead(t *testing.T) {
 	k, root := newKey(t, gate), filled(t, 5).head(t, 5).Root.String()
 	origin := checkpoint.Origin(gate)
@@ -125,7 +125,7 @@ func TestFormOfAHead(t *testing.T) {
 		},
 		"its third line is not a root hash": {
 			origin + "\n5\n\n", origin + "\n5\n" + root[:40] + "\n", origin + "\n5\n" + root + root + "\n", origin + "\n5\n" + root[:43] + "!\n",
-			origin + "\n5\n" + strings.Repeat("A", 42) + "B=\n", // bits that stand for nothing
+			origin + "\n5\n" + strings.Repeat("A", 42) + "B=\n", // bits without meaning
 		},
 	} {
 		for _, text := range texts {
@@ -136,7 +136,7 @@ func TestFormOfAHead(t *testing.T) {
 			}
 		}
 	}
-	// A signed note holds no carriage return, which the decoder of base64 skips.
+	// A signed note has no carriage return, because the decoder of base64 skips it.
 	_, err := checkpoint.Read(origin + "\n5\n" + root[:10] + "\r" + root[10:] + "\n\n")
 	require.ErrorContains(t, err, "the one form")
 	for _, text := range []string{"", origin, origin + "\n5\n" + root, origin + "\n5\n" + root + "\n"} {
@@ -145,9 +145,8 @@ func TestFormOfAHead(t *testing.T) {
 	}
 }
 
-// TestOneFormOfASignature: the last digit before the padding has bits that stand
-// for nothing, and whichever they are in this key's signature, no other digit
-// is taken for it.
+// TestOneFormOfASignature: the last digit before the padding has bits without
+// meaning. Only the digit of this key's own signature is accepted.
 func TestOneFormOfASignature(t *testing.T) {
 	k := newKey(t, gate)
 	text, err := filled(t, 5).head(t, 5).Sign(k)
@@ -205,8 +204,8 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestOnlyTheSameLogContinues: a log with another past is found, whatever is
-// offered as a proof; the honest proof of an honest log is taken.
+// TestOnlyTheSameLogContinues: a log with another past is refused with any proof.
+// The true proof of the true log is accepted.
 func TestOnlyTheSameLogContinues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 300).Draw(t, "size")

@@ -10,14 +10,14 @@ import (
 	"gated/internal/op"
 )
 
-// Signer signs checkpoints as one gate.
+// Signer signs checkpoints for one gate.
 type Signer = note.Signer
 
-// Key is a gate's own key pair (Ed25519). It signs the heads of the audit log
-// and nothing else: it allows nothing.
+// Key is a gate's own key pair (Ed25519). It signs only the heads of the audit log,
+// and it allows nothing.
 type Key struct {
 	Signer
-	Public string // as Open takes it: NAME+HASH+KEY
+	Public string // in the form for Open: NAME+HASH+KEY
 	text   string
 }
 
@@ -30,12 +30,12 @@ func NewKey(gate op.GateID) (Key, error) {
 	return ParseKey(private + "\n" + public + "\n")
 }
 
-// Text is what a key file holds: the private key on the first line, the public
-// one on the second.
+// Text returns the content of a key file: the private key on the first line, the
+// public key on the second.
 func (k Key) Text() string { return k.text }
 
-// ParseKey reads a key file. Malformed, without a byte of it in the words, if it
-// is none or if its halves do not belong together.
+// ParseKey reads a key file. If it is none, or its halves do not fit, the error is
+// Malformed and has no byte of the file.
 func ParseKey(text string) (Key, error) {
 	refusal := op.Refuse(op.Malformed, "this is not the key file of a gate")
 	lines := strings.Split(text, "\n")
@@ -58,5 +58,5 @@ func ParseKey(text string) (Key, error) {
 	return Key{Signer: signer, Public: lines[1], text: text}, nil
 }
 
-// Of reports whether the key is that gate's.
+// Of reports whether the key belongs to that gate.
 func (k Key) Of(gate op.GateID) bool { return k.Signer != nil && k.Name() == Origin(gate) }

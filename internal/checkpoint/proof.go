@@ -8,13 +8,13 @@ import (
 	"gated/internal/op"
 )
 
-// MaxProof is the most hashes that a proof can have: two for each level of a
-// tree over 2^63 entries.
+// MaxProof is the most hashes in a proof: two for each level of a tree over 2^63
+// entries.
 const MaxProof = 128
 
-// Continues checks that the log of which later is the head begins with exactly
-// the log of which c is: nothing of it was cut off, altered or moved. proof is
-// what tlog.ProveTree makes (RFC 6962, section 2.1.2). What does not prove that
+// Continues checks that the log with the head later begins with exactly the log with
+// the head c: no entry was cut off, changed or moved. The proof is from
+// tlog.ProveTree (RFC 6962, section 2.1.2). If it proves something else, the error
 // is BindingMismatch.
 func (c Checkpoint) Continues(later Checkpoint, proof []tlog.Hash) error {
 	refuse := func(why string) error {
@@ -38,9 +38,9 @@ func (c Checkpoint) Continues(later Checkpoint, proof []tlog.Hash) error {
 	return nil
 }
 
-// Includes checks that entry number seq of the log of which c is the head is
-// exactly text. proof is what tlog.ProveRecord makes (RFC 6962, section 2.1.1).
-// What does not prove that is BindingMismatch.
+// Includes checks that entry number seq of the log with the head c is exactly text.
+// The proof is from tlog.ProveRecord (RFC 6962, section 2.1.1). If it proves
+// something else, the error is BindingMismatch.
 func (c Checkpoint) Includes(seq int64, text []byte, proof []tlog.Hash) error {
 	if len(proof) <= MaxProof && seq >= 1 && seq <= c.Size &&
 		tlog.CheckRecord(proof, c.Size, c.Root, seq-1, tlog.RecordHash(text)) == nil {
@@ -49,7 +49,7 @@ func (c Checkpoint) Includes(seq int64, text []byte, proof []tlog.Hash) error {
 	return op.Refuse(op.BindingMismatch, "the proof does not show that this is entry %d of the %d that gate %s signed for", seq, c.Size, c.Gate)
 }
 
-// EncodeHashes writes the hashes of a proof as they travel, each in standard
+// EncodeHashes returns the hashes of a proof as they are sent, each in standard
 // base64.
 func EncodeHashes(proof []tlog.Hash) []string {
 	out := make([]string, len(proof))
@@ -59,8 +59,8 @@ func EncodeHashes(proof []tlog.Hash) []string {
 	return out
 }
 
-// DecodeHashes is the inverse of EncodeHashes; Malformed for anything that it
-// would not write, and for more than MaxProof.
+// DecodeHashes reverses EncodeHashes. If EncodeHashes would write another text, or
+// there are more than MaxProof, the error is Malformed.
 func DecodeHashes(proof []string) ([]tlog.Hash, error) {
 	if len(proof) > MaxProof {
 		return nil, op.Refuse(op.Malformed, "a proof of %d hashes is too long to be one", len(proof))

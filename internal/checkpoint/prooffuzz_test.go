@@ -11,8 +11,8 @@ import (
 	"gated/internal/op"
 )
 
-// FuzzProof: hashes are read in their one form, and no list of them proves that
-// a log goes on as another, or that another entry is in it.
+// FuzzProof: hashes are accepted only in one form. No list of them proves that a log
+// continues as another, or has another entry.
 func FuzzProof(f *testing.F) {
 	honest, forged := filled(f, 12), filled(f, 12)
 	forged.hashes[0][0] ^= 1 // another first entry

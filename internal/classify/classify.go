@@ -1,7 +1,7 @@
-// Package classify decides whether a step may lose data: benign or destructive,
-// by which rule, and why. It is a pure function over what this gate itself
-// recorded and what the driver saw; nothing that a requester says can lower a
-// class. The rules of each operation are in its row in package op.
+// Package classify decides whether a step may lose data: its class, the rule and the
+// reason. It is a pure function of this gate's own records and the driver's look. No
+// word of a requester can lower a class. Package op has the rules, in the row of
+// each operation.
 package classify
 
 import (
@@ -11,7 +11,7 @@ import (
 	"gated/internal/policy"
 )
 
-// Input is all that a classification looks at.
+// Input is everything that a classification uses.
 type Input struct {
 	Step       op.Step
 	Requester  op.Requester
@@ -19,16 +19,15 @@ type Input struct {
 	Provenance *op.Provenance // nil: this gate did not make the incarnation
 	Policy     policy.Policy
 	Now        time.Time
-	Doubt      bool // the clock is not believed, so nothing is known to be young
-	Operator   bool // the requester is an operator on the socket, and no agent
+	Doubt      bool // the gate does not trust its clock, so no age is proved
+	Operator   bool // the requester is an operator on the socket, not an agent
 	Trash      []op.Destroyed
 }
 
-// Classify returns the verdict of the first rule of the operation's row that
-// matches; what no row allows is destructive. Of a destructive step, Why has each
-// reason. It refuses, as NotAllowed, a step
-// that no signature could allow: a guest's command that the operator's
-// configuration does not name.
+// Classify returns the verdict of the first rule that matches in the operation's
+// row. If no rule matches, the step is destructive. Why has every reason of a
+// destructive step. Classify refuses, as NotAllowed, a step that no signature could
+// allow: a guest's command that the operator's configuration does not name.
 func Classify(in Input) (op.Verdict, error) {
 	if err := mayRun(in); err != nil {
 		return op.Verdict{}, err
@@ -46,8 +45,8 @@ func Classify(in Input) (op.Verdict, error) {
 }
 
 // others returns the further reasons for a destructive verdict, each after a
-// semicolon. The first benign rule that matches ends them: the rules after it
-// presuppose that it does not.
+// semicolon. The first benign rule that matches ends them, because later rules apply
+// only if it does not match.
 func others(first op.Rule, rest []op.Rule, c op.Case) string {
 	why := ""
 	for _, r := range rest {

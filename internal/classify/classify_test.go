@@ -18,8 +18,8 @@ var (
 	web     = op.Target{Kind: "guest", Name: "web"}
 )
 
-// scratch is the destroy of a live scratch guest by its creator: benign, and
-// one change away from not being so.
+// scratch is the destroy of a live scratch guest by its creator. It is benign, and
+// any one change makes it destructive.
 func scratch() classify.Input {
 	p := policy.Default()
 	p.Commands = []string{"web"}
@@ -44,7 +44,7 @@ func compensation() classify.Input {
 	return in
 }
 
-// step is any step on a guest that this gate knows nothing of.
+// step is any step on a guest of which this gate has no record.
 func step(name string, params op.Params) classify.Input {
 	in := scratch()
 	in.Step.Op, in.Step.Params, in.Provenance = name, params, nil
@@ -227,7 +227,7 @@ func harmless(name string) func(*classify.Input) {
 	}
 }
 
-// TestCatalogueHasRules is how a new operation without a rule shows.
+// TestCatalogueHasRules fails for a new operation without a rule.
 func TestCatalogueHasRules(t *testing.T) {
 	for _, spec := range op.Catalogue() {
 		v, err := classify.Classify(step(spec.Name, op.Params{}))
@@ -236,9 +236,9 @@ func TestCatalogueHasRules(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesReservationsUnsigned: not the gate, not root, not the holder of
-// all of them, not whoever made what the incarnation is of.
-func TestNobodyTakesReservationsUnsigned(t *testing.T) {
+// TestNoReservationIsTakenUnsigned: not by the gate, by root, by the holder of all
+// of them, or by the maker of the incarnation.
+func TestNoReservationIsTakenUnsigned(t *testing.T) {
 	for _, name := range []string{op.ReleaseAll, op.ForceTransfer} {
 		for _, by := range []op.Requester{theGate, builder, {Source: op.SourceAPI}, {Source: op.SourceDesired, Set: "hub"}, {Source: op.SourceOffline}} {
 			in := scratch()
@@ -255,8 +255,8 @@ func TestNobodyTakesReservationsUnsigned(t *testing.T) {
 	}
 }
 
-// TestCommandIsTheOperators is P13: no signature and no provenance makes a
-// command run that the configuration does not name.
+// TestCommandIsTheOperators is P13: a command that the configuration does not name
+// never runs, with any signature and any provenance.
 func TestCommandIsTheOperators(t *testing.T) {
 	for _, name := range []string{"guest.create", "guest.set-config"} {
 		in := step(name, op.Params{"command": "web"})
@@ -271,6 +271,6 @@ func TestCommandIsTheOperators(t *testing.T) {
 		require.ErrorIs(t, err, op.NotAllowed)
 		in.Step.Params = op.Params{"command": ""}
 		_, err = classify.Classify(in)
-		require.NoError(t, err, "no command is nobody's to allow")
+		require.NoError(t, err, "a step without a command needs no entry")
 	}
 }

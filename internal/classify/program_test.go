@@ -10,8 +10,8 @@ import (
 	"gated/internal/policy"
 )
 
-// swap is a set-config that gives a guest another program: benign, because its
-// creator asks and nothing was written into the guest.
+// swap is a set-config that gives a guest another program. It is benign, because its
+// creator asks and no byte was written into the guest.
 func swap() classify.Input {
 	in := scratch()
 	in.Provenance.Scratch = false
@@ -59,8 +59,8 @@ func TestAProgramIsSwappedAndItsNeighbours(t *testing.T) {
 	}
 }
 
-// TestAProgramIsForGuests: an entry of the catalogue may name the guests that it
-// is for, and no signature gives it to another one.
+// TestAProgramIsForGuests: a command of the configuration may name its guests, and
+// no signature gives it to another guest.
 func TestAProgramIsForGuests(t *testing.T) {
 	in := swap()
 	in.Policy.CommandGuests = map[string][]string{"empty": {"tmp-*", "scratch"}}

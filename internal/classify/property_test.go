@@ -13,7 +13,8 @@ import (
 	"gated/internal/policy"
 )
 
-// situation is what no requester controls: the target, its provenance, time.
+// situation is everything that no requester controls: the target, its provenance,
+// time.
 func situation() *rapid.Generator[classify.Input] {
 	return rapid.Custom(func(t *rapid.T) classify.Input {
 		flip := func(name string) bool { return rapid.Bool().Draw(t, name) }
@@ -41,11 +42,11 @@ func situation() *rapid.Generator[classify.Input] {
 	})
 }
 
-// words are what a compromised hub would say about itself and its wishes.
+// words are what a compromised hub could say about itself and its wishes.
 var words = []string{"scratch", "benign", "gate", "builder", "agent:builder", "uid:0", "undo-own-work"}
 
-// TestNoWordLowersAClass: parameters that the rules do not read, and the words
-// of a requester about itself, change nothing.
+// TestNoWordLowersAClass: parameters that the rules do not read, and a requester's
+// words about itself, change nothing.
 func TestNoWordLowersAClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := situation().Draw(t, "situation")
@@ -72,7 +73,7 @@ func TestNoWordLowersAClass(t *testing.T) {
 	})
 }
 
-// taking is what takes data with it, whatever else is said.
+// taking has the operations that take data, whatever else is said.
 var taking = []string{"guest.destroy", "guest.wipe", "guest.restore", "guest.snapshot-delete"}
 
 func TestNothingUnprovenIsTakenUnsigned(t *testing.T) {
@@ -102,8 +103,8 @@ func TestNothingUnprovenIsTakenUnsigned(t *testing.T) {
 	})
 }
 
-// TestOutsideOnlyAddsProtection: seen protection, dependents and foreign
-// storage never lower a class.
+// TestOutsideOnlyAddsProtection: protection, dependents and foreign storage in the
+// look never lower a class.
 func TestOutsideOnlyAddsProtection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := situation().Draw(t, "situation")

@@ -18,8 +18,8 @@ func why(t *testing.T, in classify.Input) op.Verdict {
 	return v
 }
 
-// TestEachReasonIsSaid: a change that takes the protection away, drops two labels
-// and changes one says all of it, in a fixed order, with the values.
+// TestEachReasonIsSaid: one change removes the protection, removes two labels and
+// changes one. The reason has all of it, in a fixed order, with the values.
 func TestEachReasonIsSaid(t *testing.T) {
 	in := step("guest.set-config", op.Params{"protected": false, "labels": map[string]any{"tier": "dev", "new": "x"}, "memory": int64(1024)})
 	in.Observed.Protected = true
@@ -35,8 +35,8 @@ func TestEachReasonIsSaid(t *testing.T) {
 	require.Equal(t, "config-no-loss", why(t, in).Rule)
 }
 
-// TestReasonsOfWhatIsTaken: a benign rule ends the reasons, because those after it
-// presuppose that it does not match.
+// TestReasonsOfWhatIsTaken: a benign rule ends the reasons, because the rules after
+// it apply only if it does not match.
 func TestReasonsOfWhatIsTaken(t *testing.T) {
 	in := scratch()
 	in.Observed.Dependent = []op.Target{{Kind: "guest", Name: "db"}, {Kind: "guest", Name: "web"}}
@@ -50,7 +50,7 @@ func TestReasonsOfWhatIsTaken(t *testing.T) {
 	require.Equal(t, "guest/db depends on it; the guest and its data would be gone, and this gate has no record of making it", why(t, in).Why)
 }
 
-// TestAReasonIsBounded: the audit log and a line of a list have to hold it.
+// TestAReasonIsBounded: the audit log and a line of a list must hold it.
 func TestAReasonIsBounded(t *testing.T) {
 	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
 	in.Observed.Labels = map[string]string{}
@@ -63,8 +63,7 @@ func TestAReasonIsBounded(t *testing.T) {
 	require.Less(t, len(text), 2048)
 }
 
-// TestLabelsCannotForge: what a requester wrote into a label does not read like
-// the rest of the sentence.
+// TestLabelsCannotForge: a label's text cannot look like the rest of the sentence.
 func TestLabelsCannotForge(t *testing.T) {
 	in := step("guest.set-config", op.Params{"labels": map[string]any{}})
 	in.Observed.Labels = map[string]string{"a": `x") and nothing else ("`, "b": "\u05d0 1"}

@@ -12,8 +12,8 @@ import (
 	"gated/internal/store"
 )
 
-// BenchmarkRun checks a log of 100,000 entries about benign steps: time is
-// linear in entries, memory in steps.
+// BenchmarkRun checks a log of 100,000 entries about benign steps. Time is linear in
+// entries, memory in steps.
 func BenchmarkRun(b *testing.B) {
 	const jobs = 33_333
 	w := newWorld(b)

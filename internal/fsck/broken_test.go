@@ -15,8 +15,8 @@ import (
 	"gated/internal/store"
 )
 
-// TestWhatIsFound changes a database in which every table has rows, and names
-// the code that is reported for that.
+// TestWhatIsFound changes a database in which every table has rows. Each case names
+// the code that fsck must report.
 func TestWhatIsFound(t *testing.T) {
 	t.Parallel()
 	path := everything(t)
@@ -70,8 +70,8 @@ func TestWhatIsFound(t *testing.T) {
 	}
 }
 
-// TestGateIDs: only a restore or an accepted clock begins another gate id, and
-// none begins again.
+// TestGateIDs: only a restore or an accepted clock begins another gate id, and no
+// gate id begins again.
 func TestGateIDs(t *testing.T) {
 	path := lived(t)
 	entry := func(kind audit.Kind, gate op.GateID) audit.Entry { return audit.Entry{Kind: kind, Gate: gate} }
@@ -89,7 +89,7 @@ func TestGateIDs(t *testing.T) {
 	} {
 		var got []fsck.Code
 		for _, p := range check(t, withEntries(t, path, c.entries)).Problems {
-			// What waits has a payload of the old id: a restore ends its time, which
+			// The waiting request has a payload of the old id. A restore ends its time, and
 			// these entries alone do not.
 			if p.Code != "payload-other-gate" {
 				got = append(got, p.Code)
@@ -99,9 +99,9 @@ func TestGateIDs(t *testing.T) {
 	}
 }
 
-// TestWhoWasListed: a signature that counted when the list of then did not have
-// its maker is found, and one whose maker was taken off the list later is not.
-func TestWhoWasListed(t *testing.T) {
+// TestListedSigners: fsck reports a counted signature if the list did not have its
+// signer then. It does not if the signer was removed later.
+func TestListedSigners(t *testing.T) {
 	c := newCrowd(t)
 	id := c.destroy("a")
 	c.approve(id)
@@ -115,10 +115,10 @@ func TestWhoWasListed(t *testing.T) {
 		return journal.AddTrust(tx, journal.TrustVersion{Epoch: 2, Text: text, How: "test", At: c.wall})
 	}))
 	require.NoError(t, c.gate.Log(t.Context(), gate.RotatedEntry("test", authz.Rotation{Trust: next}, journal.TrustVersion{Epoch: 2})))
-	sound(t, c.path)         // they were listed then
-	c.pass(10 * time.Second) // what was under way then has ended
+	sound(t, c.path)         // both were listed then
+	c.pass(10 * time.Second) // decisions by the old list have ended by then
 	other := c.destroy("b")
-	c.approve(other) // the gate of this test has the old list: it should not have counted
+	c.approve(other) // this gate has the old list, and should not have counted it
 	require.NoError(t, c.store.Close())
 	r := check(t, c.path)
 	require.Len(t, r.Problems, 1, "%+v", r.Problems)

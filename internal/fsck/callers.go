@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// want follows who asks for a job. The gate itself asks for none: its entries
-// are about what became of others' wishes.
+// want follows the requesters of each job. It ignores entries by the gate itself,
+// because these are about the wishes of others.
 func (h *history) want(job op.JobID, e audit.Entry) {
 	if e.By == "gate" || e.By == "" {
 		return
@@ -26,7 +26,7 @@ func (h *history) want(job op.JobID, e audit.Entry) {
 	}
 }
 
-// setWanted keeps one copy of texts that are the same.
+// setWanted stores equal texts only once.
 func (h *history) setWanted(job op.JobID, names string) {
 	if names == "" {
 		delete(h.wanted, job)
@@ -58,8 +58,7 @@ func without(names, who string) string {
 	return strings.Join(slices.DeleteFunc(all, func(n string) bool { return n == who }), "\n")
 }
 
-// requesters checks that the journal has those for whom the log says that a
-// job is, and nobody else.
+// requesters checks that a job has the same requesters in the journal as in the log.
 func (c *check) requesters() error {
 	var job op.JobID
 	var who string
@@ -77,8 +76,8 @@ func (c *check) requesters() error {
 		})
 	for _, job := range slices.Sorted(maps.Keys(c.log.wanted)) {
 		for _, who := range strings.Split(c.log.wanted[job], "\n") {
-			// A desired set that withdraws as the last one is no requester any more;
-			// that the step was superseded or cancelled says so.
+			// A desired set that withdraws as the last requester is removed. The log only
+			// has that the step was superseded or cancelled.
 			if !strings.HasPrefix(who, "desired:") {
 				c.found(requesterLost, job.String(), "%s asked for it by the audit log, and the journal does not say so", op.Shown(who))
 			}
@@ -87,8 +86,8 @@ func (c *check) requesters() error {
 	return err
 }
 
-// answers checks what a repeated submission would be told: the job that it made,
-// or the refusal that it got.
+// answers checks what a repeated submission would get: the job that it made, or the
+// refusal that it got.
 func (c *check) answers() error {
 	var caller, code string
 	var job op.JobID
@@ -118,7 +117,7 @@ func (c *check) put(e audit.Entry) {
 	}
 }
 
-// sets checks that the wishes over the socket are those that were put.
+// sets checks that the desired sets of the socket are those that the log has.
 func (c *check) sets() error {
 	left := maps.Clone(c.log.sets)
 	var name, etag string
@@ -127,7 +126,7 @@ func (c *check) sets() error {
 		[]any{&name, &etag, &body}, func() {
 			switch digest, known := left[name]; {
 			case !known:
-				c.found(setUnknown, "set "+op.Shown(name), "the audit log does not contain that somebody put it")
+				c.found(setUnknown, "set "+op.Shown(name), "the audit log has no entry that puts it")
 			case digest != etag || digest != op.SHA256(body):
 				c.found(setChanged, "set "+op.Shown(name), "it is not the one that the audit log says was put")
 			}

@@ -22,8 +22,8 @@ const asOperator = `namespaces="operational@gated"`
 
 var signersFile = op.Target{Kind: "trust", Name: "signers"}
 
-// crowd is a world with more people than alice: bob, frank with a security key,
-// and whom the CA certifies. Every end of a guest takes two.
+// crowd is a world with more people than alice: bob, frank with a security key, and
+// people that the CA certifies. Destroying a guest takes two of them.
 type crowd struct {
 	*world
 	bob, frank, carol, dave, erin, ca mint.Key
@@ -52,7 +52,7 @@ func newCrowd(t testing.TB) crowd {
 	return c
 }
 
-// rules sets the rule of two, and which keys are revoked.
+// rules sets the rule of two people, and the revoked keys.
 func (c crowd) rules(revoked *authz.Revoked) {
 	p := policy.Default()
 	p.Rules = []policy.Rule{{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2}}
@@ -75,7 +75,7 @@ func (c crowd) send(id op.RequestID, signatures ...string) op.Request {
 	return r
 }
 
-// rotation asks for new signers.
+// rotation asks to add signers.
 func (c crowd) rotation(lines ...string) op.RequestID {
 	var add []any
 	for _, l := range lines {
@@ -97,7 +97,7 @@ func (c crowd) rotateNow(id op.StepID) {
 	c.record(id, gate.Outcome{})
 }
 
-// offline asks for a guest's end by a payload that alice wrote.
+// offline asks to destroy a guest by a payload that alice wrote.
 func (c crowd) offline(name string) op.RequestID {
 	o := c.guests[name]
 	b, err := op.Payload{Gate: c.id, Host: testHost, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation, State: o.Fingerprint,
@@ -109,8 +109,8 @@ func (c crowd) offline(name string) op.RequestID {
 	return r.ID
 }
 
-// TestLegalCrowdsAreSound: signatures of several people, one after the other,
-// and what becomes of them.
+// TestLegalCrowdsAreSound: several people sign, one after the other, and their
+// requests end in different ways.
 func TestLegalCrowdsAreSound(t *testing.T) {
 	for name, live := range map[string]func(c crowd){
 		"two people, a certificate and a security key": func(c crowd) {

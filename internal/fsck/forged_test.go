@@ -10,17 +10,18 @@ import (
 	"gated/internal/op"
 )
 
-// signedRows is a crowd's database to forge rows in: j5.1 waits with alice's
-// signature, j6.1 is authorized by carol's certificate and frank's security key,
-// j7.1 waits with alice's and the proofs of dave and of erin, j8.1 came offline
-// with alice's, j9.1 was rejected with bob's.
+// signedRows is a crowd's database in which tests forge rows. j5.1 waits with
+// alice's signature. j6.1 is authorized by carol's certificate and frank's security
+// key. j7.1 waits with alice's signature and the proofs of dave and erin. j8.1 came
+// offline with alice's, and j9.1 was rejected with bob's.
 func signedRows(t *testing.T) (c crowd, waiting []byte) {
 	c = newCrowd(t)
 	id := c.destroy("a")
 	c.approve(id)
 	b := c.destroy("b")
 	c.send(b, c.certified(c.carol, "carol@example.com", c.request(b).Payload), c.by(c.frank, c.request(b).Payload))
-	// That a rotation of an operator takes two is the rule for what operators may do.
+	// A rotation of an operator takes two people because what operators may do takes
+	// two.
 	r := c.rotation(c.dave.Line("dave", asOperator), c.erin.Line("erin", asOperator))
 	p := c.request(r).Payload
 	c.approve(r)
@@ -36,7 +37,7 @@ func signedRows(t *testing.T) (c crowd, waiting []byte) {
 }
 
 // TestForgedSignatures changes or adds one row of a signature or a proof, or what
-// is shown with it.
+// people see with it.
 func TestForgedSignatures(t *testing.T) {
 	t.Parallel()
 	c, waiting := signedRows(t)
@@ -51,7 +52,7 @@ func TestForgedSignatures(t *testing.T) {
 		{"bob with alice's", "j5.1", "bob does not verify", `INSERT INTO signatures SELECT job, idx, 'bob', role, 'SHA256:x', armor, at, ca, flags, counter
 			FROM signatures WHERE job = 5`},
 		{"bob by mallory", "j5.1", "not those that count", insert("5", "bob", "operational", mallory, c.by(mallory, waiting))},
-		{"bob himself, whom nobody counted", "j5.1", "not those that count", insert("5", "bob", "operational", c.bob, c.by(c.bob, waiting))},
+		{"bob's own signature, which was not counted", "j5.1", "not those that count", insert("5", "bob", "operational", c.bob, c.by(c.bob, waiting))},
 		{"bob where he signed nothing", "j7.1", "bob does not verify", insert("7", "bob", "operational", c.bob, c.by(c.bob, waiting))},
 		{"of what ended", "j9.1", "frank does not verify", insert("9", "frank", "operational", c.frank, "x")},
 		{"counted no more", "j5.1", "not those that count", `DELETE FROM signatures WHERE job = 5`},
@@ -90,7 +91,7 @@ func TestForgedSignatures(t *testing.T) {
 		{"a payload of today", "j5.1", "not the one that the log says was issued", `UPDATE requests SET payload = CAST(replace(CAST(payload AS TEXT), '"test"', '"best"') AS BLOB) WHERE job = 5`},
 		{"no operator's own payload", "j5.1", "whether an operator's own payload", `UPDATE requests SET offline = 1 WHERE job = 5`},
 		{"an operator's own payload", "j8.1", "whether an operator's own payload", `UPDATE requests SET offline = 0 WHERE job = 8`},
-		{"brought by somebody else", "j8.1", "whether an operator's own payload", `UPDATE requesters SET source = 'api' WHERE job = 8`},
+		{"brought by another requester", "j8.1", "whether an operator's own payload", `UPDATE requesters SET source = 'api' WHERE job = 8`},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			r := check(t, byHand(t, c.path, f.sql))
@@ -106,8 +107,8 @@ func TestForgedSignatures(t *testing.T) {
 	}
 }
 
-// TestForgedRowThatWasCounted: a row that was forged while its request waited is
-// found before somebody signs, and where it was counted, after that too.
+// TestForgedRowThatWasCounted: a row was forged while its request waited. fsck finds
+// it before the next signature and, if the gate counted it, afterwards too.
 func TestForgedRowThatWasCounted(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

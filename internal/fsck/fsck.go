@@ -1,9 +1,9 @@
-// Package fsck checks those of the rules that must always hold which a
-// database can show. It only reads, and works beside a running daemon.
+// Package fsck checks the rules that must always hold, as far as a database shows
+// them. It only reads, and it works beside a running daemon.
 //
-// The audit log is the witness: it is replayed, step by step, and the journal,
-// the nonces and provenance have to be as it tells. docs/formats/fsck.md says
-// what that can find and what it cannot.
+// The audit log is the witness. fsck replays it, step by step, and compares the
+// journal, the nonces and the provenance with it. docs/formats/fsck.md says what
+// that can find and what it cannot.
 package fsck
 
 import (
@@ -18,7 +18,7 @@ import (
 	"gated/internal/store"
 )
 
-// Problem is one place where a rule does not hold.
+// Problem is one place at which a rule does not hold.
 type Problem struct {
 	Rule   Rule   `json:"rule"`
 	Code   Code   `json:"code"`
@@ -26,31 +26,32 @@ type Problem struct {
 	Detail string `json:"detail"` // a sentence for people
 }
 
-// Report is what was checked and what was found.
+// Report has what was checked and the problems.
 type Report struct {
 	Sound    bool             `json:"sound"`
 	Problems []Problem        `json:"problems"`
-	Checked  map[string]int64 `json:"checked"` // how many of each thing
+	Checked  map[string]int64 `json:"checked"` // how many of each thing were checked
 }
 
-// Add adds a problem that was found by whoever knows more than the database.
+// Add adds a problem that a caller found outside the database.
 func (r *Report) Add(code Code, where, format string, args ...any) {
 	r.Sound = false
 	r.Problems = append(r.Problems, Problem{ruleOf[code], code, where, fmt.Sprintf(format, args...)})
 }
 
-// maxProblems bounds a report on a database that is wrong all over.
+// maxProblems bounds the report on a badly damaged database.
 const maxProblems = 1000
 
-// Checker says what a database is compared with beside itself.
+// Checker has what the database is compared with, beside itself.
 type Checker struct {
-	// Schema is what the database has to have: store.Schema of its migrations.
-	// With nil, what is there is taken for the schema, and what needs a table that
-	// is not there is not checked. Triggers and views are found in any case.
+	// Schema is what the database must have: store.Schema of its migrations. If it
+	// is nil, the present schema counts as right, and a check without its tables is
+	// left out. Triggers and views are problems in any case.
 	Schema []store.Object
 
-	// Progress, if not nil, is told what is being looked at, and of the audit log
-	// how many entries were read of how many; of other parts both are 0.
+	// Progress, if not nil, is called with the part that is checked. For the audit
+	// log it also gets the number of read entries and of all entries. For other
+	// parts both are 0.
 	Progress func(part string, done, of int64)
 }
 
@@ -58,23 +59,23 @@ type check struct {
 	Checker
 	tx      *store.Tx
 	tables  map[string]bool
-	host    string // whose state it is said to be
-	entries int64  // of the audit log
+	host    string // the host that the state should be of
+	entries int64  // how many the audit log has
 	report  Report
 	log     history
 	lists   map[int64]*authz.Trust // by epoch
 }
 
-// part is one look at the database.
+// part is one check of the database.
 type part struct {
 	name  string
-	needs []string // tables
+	needs []string // the tables that it reads
 	run   func() error
 }
 
 const logPart = "audit log"
 
-// tellEvery is after how many entries of the log Progress is told.
+// tellEvery is how many entries of the log are read between two calls of Progress.
 const tellEvery = 10_000
 
 func (c *check) parts() []part {
@@ -103,8 +104,8 @@ func (c *check) parts() []part {
 	}
 }
 
-// Run checks everything in one read snapshot. Its error means that the check
-// itself could not be done.
+// Run checks everything in one read snapshot. An error means that the check itself
+// failed.
 func (o Checker) Run(tx *store.Tx) (Report, error) {
 	c := &check{Checker: o, tx: tx, tables: map[string]bool{}, lists: map[int64]*authz.Trust{},
 		report: Report{Problems: []Problem{}, Checked: map[string]int64{}}, log: newHistory()}
@@ -118,18 +119,18 @@ func (o Checker) Run(tx *store.Tx) (Report, error) {
 	}
 	for _, p := range c.parts() {
 		if !c.has(p.needs...) {
-			continue // schema says so
+			continue // the check of the schema reports it
 		}
 		c.Progress(p.name, 0, 0)
 		if err := p.run(); err != nil {
-			// A machine that cannot read says nothing about rows. Where something is
-			// damaged, what was found of that is worth more than the error.
+			// An unreadable machine is no problem of the rows. But if there are problems
+			// already, these say more than the error.
 			if len(c.report.Problems) == 0 && errors.Is(err, store.ErrUnavailable) {
 				return c.report, err
 			}
 			c.found(unreadable, p.name, "it cannot be read whole: %v", err)
 			if p.name == logPart {
-				break // all that follows compares with it
+				break // all later checks compare with the log
 			}
 		}
 	}
@@ -137,7 +138,7 @@ func (o Checker) Run(tx *store.Tx) (Report, error) {
 	return c.report, nil
 }
 
-// Run is that of the zero Checker.
+// Run is Run of the zero Checker.
 func Run(tx *store.Tx) (Report, error) { return Checker{}.Run(tx) }
 
 func (c *check) found(code Code, where, format string, args ...any) {
@@ -146,7 +147,7 @@ func (c *check) found(code Code, where, format string, args ...any) {
 	}
 }
 
-// has reports whether there are tables of those names.
+// has reports whether all these tables exist.
 func (c *check) has(tables ...string) bool {
 	for _, name := range tables {
 		if !c.tables[name] {
@@ -156,7 +157,7 @@ func (c *check) has(tables ...string) bool {
 	return true
 }
 
-// database asks SQLite whether its pages, indexes and references are in order.
+// database asks SQLite whether its pages, indexes and references are right.
 func (c *check) database() error {
 	var line, table, parent string
 	err := c.rows("", `SELECT integrity_check FROM pragma_integrity_check`, []any{&line}, func() {
@@ -172,8 +173,8 @@ func (c *check) database() error {
 	})
 }
 
-// rows reads the rows of a query into places, one after the other, and has do look
-// at each. The report counts them as things, unless that is empty.
+// rows reads each row of a query into places and calls do. The report counts the
+// rows as things, unless that is empty.
 func (c *check) rows(things, query string, places []any, do func()) error {
 	rows, err := c.tx.Query(query)
 	if err != nil {
@@ -192,16 +193,16 @@ func (c *check) rows(things, query string, places []any, do func()) error {
 	return rows.Err()
 }
 
-// stepsOf returns the steps that a map is about, in their order.
+// stepsOf returns the steps of a map in their order.
 func stepsOf[T any](m map[op.StepID]T) []op.StepID {
 	return slices.SortedFunc(maps.Keys(m), func(a, b op.StepID) int {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
 	})
 }
 
-// schema compares what the database is made of with what the migrations make. A
-// UNIQUE or a CHECK that is not there any more lets in what nobody looks for; a
-// trigger rewrites rows behind whoever writes them.
+// schema compares the schema with that of the migrations. Without a UNIQUE or a
+// CHECK, rows can be wrong that no other check reads. A trigger can change rows
+// after the gate wrote them.
 func (c *check) schema() error {
 	have, err := c.tx.Schema()
 	if err != nil {
@@ -224,7 +225,7 @@ func (c *check) schema() error {
 		}
 		delete(want, k)
 	}
-	for _, o := range c.Schema { // in its order
+	for _, o := range c.Schema { // in the checker's order
 		if _, lost := want[key{o.Kind, o.Name}]; lost {
 			c.found(schemaMissing, o.Kind+" "+o.Name, "it is not there any more")
 		}
@@ -233,8 +234,8 @@ func (c *check) schema() error {
 	return c.constraints(have)
 }
 
-// constraints checks what rows of a table have to be by themselves, as the
-// migrations say it where they are known.
+// constraints checks what rows of a table must be by themselves, by the schema of
+// the migrations if it is known.
 func (c *check) constraints(have []store.Object) error {
 	if c.Schema != nil {
 		have = c.Schema

@@ -27,8 +27,8 @@ func sound(t testing.TB, path string) fsck.Report {
 	return r
 }
 
-// TestLegalHistoriesAreSound: each is something that a gate may live through,
-// and fsck may not cry about any.
+// TestLegalHistoriesAreSound: a gate may have each of these histories, and fsck must
+// not report a problem.
 func TestLegalHistoriesAreSound(t *testing.T) {
 	broken := errors.New("the disk broke")
 	for name, live := range map[string]func(*world){
@@ -73,7 +73,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "web"))
 			j := w.submit(hub, ask("guest.create", "db"), ask("guest.create", "fs"))
 			w.execute(j.Steps[0].ID)
-			w.fail = broken // of fs: db is to be taken back
+			w.fail = broken // of fs: db will be taken back
 			w.execute(j.Steps[1].ID)
 			undo := w.job(j.ID).Steps[2].ID
 			w.transient, w.fail = true, broken
@@ -188,7 +188,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.do(ask("guest.create", "db"))
 			sound(w.t, w.path)
 			w.wall = w.wall.Add(-70*365*24*time.Hour - 50*time.Minute)
-			w.approve(id) // by a clock that is believed, behind what was shown
+			w.approve(id) // by a trusted clock that is behind the time shown before
 			w.run()
 		},
 		"wanted by two sets, withdrawn by one": func(w *world) {
@@ -243,7 +243,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 			w.approve(w.destroy("db"))
 			w.pass(26 * time.Hour)
 			require.NoError(w.t, w.store.Update(w.t.Context(), func(tx *store.Tx) error {
-				// On a machine whose clock is behind that of the first one.
+				// On a machine whose clock is behind the first one's.
 				require.NoError(w.t, nonce.SetMark(tx, nonce.Reading{Wall: w.wall.Add(-72 * time.Hour)}))
 				require.NoError(w.t, journal.ExpireRequests(tx))
 				_, err := audit.Append(tx, audit.Entry{Kind: audit.Restored, Gate: "f123456789abcdef0123456789abcdef", Time: w.wall})
@@ -274,7 +274,7 @@ func TestLegalHistoriesAreSound(t *testing.T) {
 }
 
 // lived makes the database that the cases below break: j1 created web, j2.1
-// destroyed it, j3 made scratch, j4.1 waits, j5.1 was rejected, j6.1 is planned,
+// destroyed it, j3 made scratch, j4.1 waits. j5.1 was rejected, j6.1 is planned, and
 // j7.3 is planned to take j7.1 back.
 func lived(t *testing.T) string {
 	w := newWorld(t)
@@ -344,13 +344,13 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a requester under another's name", "decided", "j4", `UPDATE requesters SET source = 'gate' WHERE job = 4`},
 		{"a requester removed", "decided", "j4", `DELETE FROM requesters WHERE job = 4`},
 
-		{"nobody has to sign", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"threshold":1', '"threshold":0') WHERE job = 4`},
+		{"no signature is needed", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"threshold":1', '"threshold":0') WHERE job = 4`},
 		{"signed in another role", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '["recovery"]') WHERE job = 4`},
 		{"signed in no role", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '["operational"]', '[]') WHERE job = 4`},
 		{"a way without a demand", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '}],"windows"', '},{"name":"recovery","demands":[]}],"windows"') WHERE job = 4`},
 		{"a delay that no rule asked for", "signed-step", "j4.1", `UPDATE requests SET need = replace(need, '"cool_off":0', '"cool_off":1') WHERE job = 4`},
 		{"no requirement", "signed-step", "j4.1", `UPDATE requests SET need = '{}' WHERE job = 4`},
-		{"a trust file that nobody made", "trust-epochs", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
+		{"a trust file that no entry made", "trust-epochs", "trust epoch 1", `INSERT INTO trust VALUES(1, x'00', 'init', 1)`},
 		{"facts that are none", "signed-step", "j4.1", `UPDATE requests SET facts = '{}' WHERE job = 4`},
 		{"the time mark turned back", "once", "time mark", `UPDATE time_mark SET unix = 1`},
 		{"the time mark removed", "once", "time mark", `DELETE FROM time_mark`},
@@ -358,7 +358,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"succeeded without an entry", "permit", "j4.1", `UPDATE steps SET state = 'succeeded' WHERE job = 4; UPDATE jobs SET finished_at = 1 WHERE id = 4;
 			UPDATE nonces SET fate = 'used' WHERE job = 4`},
 		{"benign step ended without an entry", "decided", "j1.1", `UPDATE steps SET state = 'failed' WHERE job = 1`},
-		{"a step that nobody asked for", "decided", "j1.2",
+		{"a step without a requester", "decided", "j1.2",
 			`INSERT INTO steps SELECT job, 2, op, kind, name, incarnation, params, fingerprint, class, rule, why, 'succeeded', birth, undoes, undo, task,
 				attempts, code, detail, wish, updated_at, before FROM steps WHERE job = 1`},
 		{"a step removed", "decided", "j1.1", `DELETE FROM steps WHERE job = 1`},
@@ -379,7 +379,7 @@ func TestEachRuleBroken(t *testing.T) {
 		{"a nonce forgotten sooner", "once", "j2.1", `UPDATE nonces SET expires_at = 7 WHERE ` + web},
 		{"a nonce for other bytes", "once", "j4.1", `UPDATE nonces SET payload = 'x' WHERE job = 4`},
 		{"a nonce of another request", "once", "j2.1", `UPDATE nonces SET job = 4 WHERE ` + web},
-		{"a nonce nobody issued", "once", "j4.1", `INSERT INTO nonces(nonce, job, idx, payload, expires_at) VALUES('AAAAAAAAAAAAAAAAAAAAAA', 4, 1, 'x', 1)`},
+		{"a nonce that was not issued", "once", "j4.1", `INSERT INTO nonces(nonce, job, idx, payload, expires_at) VALUES('AAAAAAAAAAAAAAAAAAAAAA', 4, 1, 'x', 1)`},
 
 		{"an approval without signatures", "signed-step", "j2.1", `DELETE FROM signatures`},
 		{"signed by another", "signed-step", "j2.1", `UPDATE signatures SET principal = 'mallory'`},
@@ -420,8 +420,8 @@ func TestEachRuleBroken(t *testing.T) {
 	}
 }
 
-// TestForgedEntries breaks rules in the log itself, by somebody who can write
-// entries with right hashes.
+// TestForgedEntries breaks rules in the log itself, as an attacker would who can
+// write entries with right hashes.
 func TestForgedEntries(t *testing.T) {
 	path := lived(t)
 	entry := func(kind audit.Kind, step string) audit.Entry {
@@ -446,8 +446,8 @@ func TestForgedEntries(t *testing.T) {
 	}
 }
 
-// TestAnIndexThatHidesARow: the rows are right, and what finds them is not,
-// which only a full look shows.
+// TestAnIndexThatHidesARow: the rows are right and an index is not. Only a full
+// check shows that.
 func TestAnIndexThatHidesARow(t *testing.T) {
 	r := check(t, byHand(t, lived(t), `PRAGMA writable_schema = ON;
 		UPDATE sqlite_schema SET sql = replace(sql, '''planned'', ', '''succeeded'', ') WHERE name = 'steps_open'`))
@@ -461,7 +461,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	require.Len(t, r.Problems, 1000)
 }
 
-// copied is a copy of a database that nobody has open.
+// copied is a copy of a database that no program has open.
 func copied(t *testing.T, path string) string {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -470,8 +470,8 @@ func copied(t *testing.T, path string) string {
 	return path
 }
 
-// byHand changes a copy of a database as anybody with its file can: without
-// foreign keys, and without the store.
+// byHand changes a copy of a database as any program with its file can: without
+// foreign keys and without the store.
 func byHand(t *testing.T, path, statements string) string {
 	path = copied(t, path)
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -482,8 +482,7 @@ func byHand(t *testing.T, path, statements string) string {
 	return path
 }
 
-// withEntries adds entries to the log of a copy, hashes and head as they have
-// to be.
+// withEntries adds entries to the log of a copy, with right hashes and a right head.
 func withEntries(t *testing.T, path string, entries []audit.Entry) string {
 	path = copied(t, path)
 	s := openStore(t, path)

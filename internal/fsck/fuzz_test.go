@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzUndo: what a journal says would take a step back is an operation and
-// parameters, and nothing beside them.
+// FuzzUndo: an accepted undo is an operation and parameters, and nothing else.
 func FuzzUndo(f *testing.F) {
 	f.Add(`{"op":"guest.undelete","params":{"incarnation":"a:1:2"}}`)
 	f.Add(`{"op":"guest.destroy","target":"guest/other","params":{}}`)

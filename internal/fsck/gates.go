@@ -11,13 +11,12 @@ import (
 	"gated/internal/op"
 )
 
-// begins lists the entries with which a gate id begins that is not the log's
-// first: what was signed under the one before counts no more, so that nothing
-// else may change it.
+// begins lists the entries that begin a gate id after the log's first one. Older
+// signatures no longer count then, so no other entry may change the id.
 var begins = map[audit.Kind]bool{audit.Restored: true, audit.TimeAccepted: true}
 
-// live follows under which gate ids the log was written. An entry without one is
-// about nothing that a gate id is for.
+// live follows the gate ids of the log. An entry without one does not depend on the
+// id.
 func (c *check) live(e audit.Entry) {
 	switch {
 	case e.Gate == "" || e.Gate == c.log.gate:
@@ -30,8 +29,7 @@ func (c *check) live(e audit.Entry) {
 	c.log.gates[e.Gate], c.log.gate = true, e.Gate
 }
 
-// identity checks that the gate whose state this is said to be is the one that
-// wrote the newest entry.
+// identity checks that this state's gate wrote the newest entry.
 func (c *check) identity() error {
 	var gate op.GateID
 	return c.rows("", `SELECT gate, host FROM gate_identity`, []any{&gate, &c.host}, func() {
@@ -41,9 +39,8 @@ func (c *check) identity() error {
 	})
 }
 
-// keyed follows with which keys the gate ids sign the heads of the log. An id
-// has one for ever: it makes itself a second one where somebody took away the
-// row and the file of the first.
+// keyed follows which keys sign the heads of the log. A gate id keeps its key for
+// ever. If the row and the file of the key are removed, the gate makes a second key.
 func (c *check) keyed(e audit.Entry) {
 	if e.Kind != audit.Keyed {
 		return
@@ -54,9 +51,9 @@ func (c *check) keyed(e audit.Entry) {
 	c.log.keys[e.Gate], c.log.keyed = e.Detail, e.Gate
 }
 
-// keys checks that each gate id signs with the key that the log names and with
-// no other, and that the signed head is one of the newest id that has a key. Its
-// signature, and that the log begins as it says, auditLog has checked.
+// keys checks that each gate id signs only with the key that the log names. The
+// signed head must be of the newest id that has a key. auditLog has checked its
+// signature, and that the log begins as it says.
 func (c *check) keys() error {
 	left := maps.Clone(c.log.keys)
 	var gate op.GateID
@@ -93,7 +90,7 @@ func (c *check) signedHead() error {
 	}
 	head, err := checkpoint.Read(note)
 	if err != nil {
-		return nil // auditLog says so
+		return nil // auditLog reports it
 	}
 	if newest := c.log.keyed; head.Gate != newest {
 		c.found(headForeign, "signed head", "it is one of the gate %s, and the newest id with a key is %q", head.Gate, op.Shown(string(newest)))
@@ -101,8 +98,8 @@ func (c *check) signedHead() error {
 	return nil
 }
 
-// trust checks that every version of the trust file is one that the log tells
-// of, and that none is missing: who may approve is as good as an approval.
+// trust checks that the log has every version of the trust file, and that none is
+// missing, because a forged version could approve everything.
 func (c *check) trust() error {
 	next := int64(1)
 	var epoch int64
@@ -114,7 +111,7 @@ func (c *check) trust() error {
 			case epoch != next:
 				c.found(trustGap, where, "the version before it is missing")
 			case !known:
-				c.found(trustUnknown, where, "the log does not say who made it")
+				c.found(trustUnknown, where, "the log has no entry that makes it")
 			case digest != op.SHA256(text):
 				c.found(trustChanged, where, "its text is not the one that the log tells of")
 			}
@@ -126,17 +123,16 @@ func (c *check) trust() error {
 	return err
 }
 
-// maxAhead is how far an entry that was made by a believed clock may be ahead
-// of the time mark: by the hour that the clock may have gone on by itself
-// before it was believed again, and by the second to which the mark is kept.
+// maxAhead is how far an entry by a trusted clock may be ahead of the time mark.
+// This is the hour that the clock may continue by itself before it is trusted again,
+// and the second of the mark's precision.
 const maxAhead = time.Hour + time.Second
 
-// believe keeps the latest time that a believed clock showed. While the clock
-// is in doubt, the log goes on by the time since boot, the mark stands still,
-// and nothing is approved, run by signature or young enough to be destroyed
-// without one. A new gate id begins with the time of its machine, which may be
-// any. That a daemon started says nothing: in doubt, it goes on by the time since
-// boot, too.
+// believe keeps the latest time of a trusted clock. While the gate does not trust
+// its clock, the log continues by the time since boot, and the mark stops. The gate
+// then approves no step, runs no signed step, and lets no scratch be destroyed
+// unsigned. A new gate id begins with any time of its machine. A start of the daemon
+// proves no time, because it may continue by the time since boot too.
 func (h *history) believe(e audit.Entry) {
 	taking := e.Kind == audit.Dispatched && (e.Class == op.Destructive || e.Op == "guest.destroy")
 	switch {

@@ -18,7 +18,7 @@ import (
 	"gated/internal/store"
 )
 
-// floor is a world with agents who hold reservations of a directory.
+// floor is a world with agents that hold reservations of a directory.
 type floor struct {
 	*world
 	agents map[string]agent.Registration
@@ -42,7 +42,7 @@ func holder(r agent.Registration) reserve.Holder {
 	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
 }
 
-// register does what the daemon does for a caller.
+// register registers an agent as the daemon does.
 func (f *floor) register(by op.Requester, name string, token bool) op.Requester {
 	f.t.Helper()
 	f.made++
@@ -61,7 +61,7 @@ func (f *floor) register(by op.Requester, name string, token bool) op.Requester 
 	return op.Requester{Source: op.SourceAPI, UID: r.UID, PID: 9, Agent: r.Who()}
 }
 
-// end does what the daemon does when a registration ends.
+// end ends a registration as the daemon does.
 func (f *floor) end(name string) {
 	f.t.Helper()
 	r := f.agents[name]
@@ -94,7 +94,8 @@ func (f *floor) reserve(by op.Requester, change func(*reserve.Claim), patterns .
 func kept(c *reserve.Claim)   { c.Keep = true }
 func shared(c *reserve.Claim) { c.Mode = reserve.Shared }
 
-// force has operators take something away: r of a scope to somebody, or all.
+// force makes operators take a reservation of a scope from its holder, or all of
+// them.
 func (f *floor) force(scope string, kv ...any) op.Job {
 	f.t.Helper()
 	a := ask(op.ReleaseAll, scope, kv...)
@@ -110,14 +111,14 @@ func (f *floor) force(scope string, kv ...any) op.Job {
 	return j
 }
 
-// workday is a database after a day of agents: builder#1 (uid 1000) has r1, of
-// the scope s1, and kept r2; tester#2 (a token, uid 1001) and writer#3 share;
-// uid 1000 has r5; leaver#4 has ended and left r6, which it kept.
+// workday is a database after a day of agents. builder#1 (uid 1000) has r1, of the
+// scope s1, and kept r2. tester#2 (a token, uid 1001) and writer#3 share. uid 1000
+// has r5. leaver#4 has ended and left r6, which it kept.
 func workday(t testing.TB) *floor {
 	f := newFloor(t)
 	builder := f.register(hub, "builder", false)
 	tester := f.register(other, "tester", true)
-	writer := f.register(builder, "writer", false) // by one that descends from builder
+	writer := f.register(builder, "writer", false) // its process descends from builder's
 	leaver := f.register(hub, "leaver", false)
 	f.reserve(builder, nil, "src/**", "a.go")
 	f.reserve(builder, kept, "b.go")
@@ -130,7 +131,7 @@ func workday(t testing.TB) *floor {
 	return f
 }
 
-// TestLegalDaysAreSound: what agents and operators may do to reservations.
+// TestLegalDaysAreSound: agents and operators may do all this to reservations.
 func TestLegalDaysAreSound(t *testing.T) {
 	for name, live := range map[string]func(*floor){
 		"nothing more": func(*floor) {},
@@ -139,7 +140,7 @@ func TestLegalDaysAreSound(t *testing.T) {
 			f.pass(time.Minute)
 			_, err := f.book.Renew(ctx, builder, 1, 2*time.Hour)
 			require.NoError(f.t, err)
-			f.reserve(builder, shared, "b.go") // once more, on other terms
+			f.reserve(builder, shared, "b.go") // again, with other patterns
 			_, err = f.book.Transfer(ctx, builder, 2, "tester")
 			require.NoError(f.t, err)
 			sound(f.t, f.path)
@@ -150,13 +151,13 @@ func TestLegalDaysAreSound(t *testing.T) {
 		},
 		"lapsed, and not swept yet": func(f *floor) {
 			f.pass(2 * time.Hour)
-			f.reserve(hub, func(c *reserve.Claim) { c.Place.Path = "/other" }, "x") // which sweeps
+			f.reserve(hub, func(c *reserve.Claim) { c.Place.Path = "/other" }, "x") // this call sweeps
 		},
 		"its time is up, and another has it": func(f *floor) {
 			f.pass(time.Hour)
 			f.reserve(hub, nil, "src/x")
 		},
-		"the name is somebody else's, and what was kept is the old one's": func(f *floor) {
+		"the name is another agent's, and what was kept is the old one's": func(f *floor) {
 			f.register(other, "leaver", false)
 		},
 		"the name is its own again": func(f *floor) {
@@ -215,11 +216,11 @@ func TestForgedReservations(t *testing.T) {
 		{"one more", held, "r99", "does not contain that builder got it", `INSERT INTO reservations SELECT 99, scope, agent, uid, registration, mode, fold,
 			digest, weight, reason, keep, created_at, expires_at, due_at FROM reservations WHERE id = 2; INSERT INTO reservation_patterns VALUES('/repo/zz', 99, 'zz')`},
 		{"one less", held, "r1", "there is no row of it", `DELETE FROM reservation_patterns WHERE reservation = 1; DELETE FROM reservations WHERE id = 1`},
-		{"somebody else's", held, "r1", "another holder", `UPDATE reservations SET agent = 'writer', registration = 3 WHERE id = 1`},
+		{"another agent's", held, "r1", "another holder", `UPDATE reservations SET agent = 'writer', registration = 3 WHERE id = 1`},
 		{"another uid's", held, "r1", "another holder", `UPDATE reservations SET uid = 1001 WHERE id = 1`},
 		{"a bare uid's", held, "r1", "another holder", `UPDATE reservations SET agent = '', registration = 0 WHERE id = 1`},
 		{"bound to another", held, "r1", "not its holder's", `UPDATE reservations SET registration = 2 WHERE id = 1`},
-		{"bound to nobody", held, "r1", "not its holder's", `UPDATE reservations SET registration = 77 WHERE id = 1`},
+		{"bound to no agent", held, "r1", "not its holder's", `UPDATE reservations SET registration = 77 WHERE id = 1`},
 		{"not kept", held, "r6", "which has ended", `UPDATE reservations SET keep = 0 WHERE id = 6`},
 		{"for longer", held, "r1", "another end", `UPDATE reservations SET expires_at = expires_at + 1 WHERE id = 1`},
 		{"for less", held, "r1", "another end", `UPDATE reservations SET expires_at = expires_at - 1, due_at = due_at - 1 WHERE id = 1`},
@@ -227,7 +228,7 @@ func TestForgedReservations(t *testing.T) {
 		{"of another path", held, "r2", "another directory or other patterns", `UPDATE reservation_patterns SET pattern = 'z.go', prefix = '/repo/z.go' WHERE reservation = 2`},
 		{"of one path less", held, "r1", "other patterns", `DELETE FROM reservation_patterns WHERE reservation = 1 AND pattern = 'a.go'`},
 		{"of one path more", held, "r2", "other patterns", `INSERT INTO reservation_patterns VALUES('/repo/z.go', 2, 'z.go')`},
-		{"where nobody finds it", apart, "reservations", "is kept at", `UPDATE reservation_patterns SET prefix = '/zzz' WHERE reservation = 2`},
+		{"under a prefix that no search finds", apart, "reservations", "is kept at", `UPDATE reservation_patterns SET prefix = '/zzz' WHERE reservation = 2`},
 		{"of another directory", held, "r1", "another directory", `UPDATE scopes SET path = '/other'`},
 		{"of one made anew", held, "r1", "another directory", `UPDATE scopes SET inode = inode + 1`},
 		{"two overlap", apart, "reservations", "overlap", `UPDATE reservations SET mode = 'exclusive' WHERE id = 3`},
@@ -260,7 +261,7 @@ func requireFound(t *testing.T, problems []fsck.Problem, want fsck.Problem) {
 	}), "%+v", problems)
 }
 
-// TestEntriesThatCannotBe: a log that is whole and tells of what nobody may do.
+// TestEntriesThatCannotBe: the log is whole, and it has what no gate would allow.
 func TestEntriesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	f := workday(t)
@@ -269,7 +270,7 @@ func TestEntriesThatCannotBe(t *testing.T) {
 	require.NoError(t, f.store.View(t.Context(), func(tx *store.Tx) (err error) { log, err = audit.After(tx, 0, 1000); return err }))
 	sound(t, f.path)
 	require.NoError(t, f.store.Close())
-	// made is what the log says of r1 when it was made, with something changed.
+	// made is the entry of r1's making, with one change.
 	made := func(kind audit.Kind, change func(*audit.Entry)) audit.Entry {
 		i := slices.IndexFunc(log, func(e audit.Entry) bool { return e.Reservation == "r1" })
 		e := log[i]

@@ -13,85 +13,84 @@ import (
 	"gated/internal/op"
 )
 
-// history is what the audit log says happened. It holds only what the other
-// checks compare with: a log of a million entries fits into memory.
+// history is what the audit log says happened. It has only what other checks compare
+// with, so a log of a million entries fits into memory.
 type history struct {
 	steps    map[op.StepID]life
 	approved map[op.StepID]approval
-	counted  map[op.StepID]tally // of what is not approved
+	counted  map[op.StepID]tally // the signatures of steps that are not approved
 	reissued map[op.StepID]bool
-	needs    map[op.StepID]string // what rules asked beyond the catalogue
-	issued   map[op.StepID]issue  // what people were asked, last
+	needs    map[op.StepID]string // what rules asked for beyond the catalogue
+	issued   map[op.StepID]issue  // the last payload that people were asked to sign
 	printed  map[op.StepID][sha256.Size]byte
 	since    int64               // when the epoch began, in Unix seconds
-	trusts   map[int64]string    // the digest of each epoch of the trust file
-	wanted   map[op.JobID]string // who asks for a job, a line each, sorted
-	names    map[string]string   // each text of wanted once: most jobs share theirs
+	trusts   map[int64]string    // the digest of each version of the trust file
+	wanted   map[op.JobID]string // the requesters of a job, one on a line, sorted
+	names    map[string]string   // each text of wanted once, because most jobs have the same
 
 	roll   roll
-	held   map[op.ReservationID]claim // what is in force
+	held   map[op.ReservationID]claim // the reservations in force
 	scopes map[op.StepID]string       // the targets of steps on reservations
 
-	withdrawn map[op.JobID]bool // one of several requesters did
+	withdrawn map[op.JobID]bool // one of several requesters withdrew
 	made      map[op.Incarnation]making
 	promoted  map[op.Incarnation]bool
 	used      map[op.Incarnation]bool
-	gate      op.GateID            // of the newest entry
-	gates     map[op.GateID]bool   // of all
-	keys      map[op.GateID]string // the public key of each
-	keyed     op.GateID            // the newest one that has a key
-	epoch     int64                // of the trust file, in force
+	gate      op.GateID            // the gate of the newest entry
+	gates     map[op.GateID]bool   // all gate ids
+	keys      map[op.GateID]string // the public key of each gate id
+	keyed     op.GateID            // the newest gate id that has a key
+	epoch     int64                // the epoch of the trust file in force
 	sets      map[string]string    // the digest of each set of desired state
-	last      int64                // its number
-	at        time.Time            // and its time
-	trusted   time.Time            // the latest entry that was made by a believed clock
+	last      int64                // number of the last entry
+	at        time.Time            // time of the last entry
+	trusted   time.Time            // the latest entry by a trusted clock
 }
 
-// life is how far the log has followed a step.
+// life is a step's history in the log so far.
 type life struct {
 	state op.State
-	ran   bool // it was dispatched as a destructive step
+	ran   bool // it was dispatched, as a destructive step
 	class op.Class
-	asks  [sha256.Size]byte // its operation and target, and its parameters where the log has them
+	asks  [sha256.Size]byte // its operation and target, and its parameters if the log has them
 	takes int               // the index of the step that it takes back, or 0
-	words [16]byte          // the rule that decided its class, and its reason; zero where the log does not say
+	words [16]byte          // the rule of its class and the reason; zero if the log does not say
 	whole bool              // asks has the parameters
 }
 
-// approval is what the log says was approved, and by whom.
+// approval is what the log says was approved, and by which signatures.
 type approval struct {
 	payload string
 	signers [sha256.Size]byte
 	when
 }
 
-// issue is what was issued for people to sign, and what they were shown beside
-// it; zero where the log does not say.
+// issue is what people were asked to sign, and what they saw beside it; zero if the
+// log does not say.
 type issue struct{ payload, shown [sha256.Size]byte }
 
-// digestOf decodes a digest in hex, to half of its size; of anything else it is
-// the zero one.
+// digestOf decodes a hex digest, to half of its size. If it cannot, it returns zero.
 func digestOf(text string) (sum [sha256.Size]byte) {
 	if len(text) == 2*len(sum) {
-		_, _ = hex.Decode(sum[:], []byte(text)) // what it does not decode is no digest of anything
+		_, _ = hex.Decode(sum[:], []byte(text)) // after an error, sum is the digest of nothing
 	}
 	return sum
 }
 
-// tally is the signatures and proofs that a request has, sorted.
+// tally has the signatures and proofs of a request, sorted.
 type tally struct {
 	words []string
 	when
 }
 
-// when is the moment at which signatures were counted.
+// when is when signatures were counted.
 type when struct {
-	epoch int64 // of the trust file; 0 where the log does not know any
+	epoch int64 // of the trust file; 0 if the log has none
 	unix  int64 // Unix seconds
 	since int64 // when that epoch began, in Unix seconds
 }
 
-// making is what the log says of how an incarnation came to be.
+// making is how an incarnation was made, by the log.
 type making struct {
 	audit.Made
 	job, target string
@@ -106,9 +105,8 @@ func newHistory() history {
 		gates: map[op.GateID]bool{}, keys: map[op.GateID]string{}, sets: map[string]string{}}
 }
 
-// auditLog walks the log and keeps what the other checks compare with. Where
-// the log is not whole, what is left of it is read all the same: it still shows
-// which steps nobody decided.
+// auditLog walks the log and keeps what other checks compare with. If the log is
+// damaged, it still reads the rest, because that shows which steps have no decision.
 func (c *check) auditLog() error {
 	if err := c.tx.QueryRow(`SELECT count(*) FROM audit`).Scan(&c.entries); err != nil {
 		return err
@@ -134,7 +132,7 @@ func (c *check) auditLog() error {
 	})
 }
 
-// learn takes in an entry.
+// learn adds an entry to the history.
 func (c *check) learn(e audit.Entry) {
 	c.report.Checked["audit entries"]++
 	if done := c.report.Checked["audit entries"]; done%tellEvery == 0 {
@@ -150,7 +148,7 @@ func (c *check) learn(e audit.Entry) {
 	}
 	c.log.believe(e)
 	switch e.Kind {
-	case audit.Restored, audit.TimeAccepted: // ends every registration and reservation
+	case audit.Restored, audit.TimeAccepted: // ends all registrations and reservations
 		c.log.roll.clear()
 		clear(c.log.held)
 	case audit.AgentRegistered, audit.AgentEnded:
@@ -158,7 +156,7 @@ func (c *check) learn(e audit.Entry) {
 			c.enrol(e)
 		}
 	case audit.Reserved, audit.Renewed, audit.Transferred, audit.Released, audit.Lapsed, audit.Orphaned:
-		if c.has("agents") { // who they are is not known otherwise
+		if c.has("agents") { // only the roll knows which agents they are
 			c.hold(e)
 		}
 	default:
@@ -168,8 +166,8 @@ func (c *check) learn(e audit.Entry) {
 	}
 }
 
-// make follows what was made, what is scratch no more, and what its own job may
-// not take back any more.
+// make follows which incarnations were made, which are no longer scratch, and which
+// their own job may no longer take back.
 func (c *check) make(e audit.Entry) {
 	if e.Kind == audit.Promoted {
 		c.log.promoted[e.Incarnation] = true
@@ -186,12 +184,12 @@ func (c *check) make(e audit.Entry) {
 	c.log.made[e.Incarnation] = making{*e.Made, e.Job, e.Target}
 }
 
-// decided follows what an entry says of a step, if it is about one.
+// decided follows what an entry says about a step, if it is about one.
 func (c *check) decided(e audit.Entry) {
 	t := op.TransitionOf(string(e.Kind))
 	ok := t.To != ""
-	// A refusal that ended a step says the step's class; one of a caller who was
-	// refused something does not.
+	// If a refusal ended a step, it has the step's class. A refusal of a caller has
+	// none.
 	if !ok && !beside[e.Kind] || e.Step == "" || e.Kind == audit.Refused && e.Class == "" {
 		return
 	}
@@ -219,7 +217,7 @@ func (c *check) decided(e audit.Entry) {
 	c.follow(id, e, t)
 }
 
-// follow moves a step as an entry says, and reports a move that cannot be.
+// follow moves a step as an entry says, and reports a move that is not possible.
 func (c *check) follow(id op.StepID, e audit.Entry, t op.Transition) {
 	l := c.log.steps[id]
 	from, destructive := l.state, e.Class == op.Destructive
@@ -244,10 +242,10 @@ func shown(s op.State) string {
 	return string(s)
 }
 
-// beside lists the entries about a step that say nothing of its state.
+// beside lists the entries about a step that do not change its state.
 var beside = map[audit.Kind]bool{audit.Joined: true, audit.Withdrawn: true, audit.Uncounted: true}
 
-// digestWords digests a list, so that no text of one element is that of two.
+// digestWords digests a list. Two different lists never digest the same text.
 func digestWords(words []string) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q", words))
 }

@@ -2,17 +2,17 @@ package fsck
 
 import "runtime"
 
-// batchSize is how many values one goroutine prepares: enough that to start one
-// costs nothing beside them.
+// batchSize is how many values one goroutine prepares. With so many, starting it
+// costs almost nothing.
 const batchSize = 64
 
-// inOrder prepares values on every processor and hands them on in the order in
-// which they came, so that a report does not depend on who was faster.
+// inOrder prepares values on every processor and passes them on in their first
+// order, so that a report does not depend on timing.
 type inOrder[T any] struct {
-	prepare func(*T) // several at once
+	prepare func(*T) // several run at once
 	take    func(T)  // one after the other
 	batch   []T
-	under   []chan []T // batches being prepared, oldest first
+	under   []chan []T // the batches in work, oldest first
 }
 
 func (o *inOrder[T]) put(v T) {
@@ -21,13 +21,12 @@ func (o *inOrder[T]) put(v T) {
 	}
 }
 
-// start prepares what was put in, and takes the oldest batch first where every
-// processor has one.
+// start prepares the batch. If every processor has one, it first takes the oldest.
 func (o *inOrder[T]) start() {
 	if len(o.under) >= runtime.GOMAXPROCS(0) {
 		o.takeOldest()
 	}
-	batch, ready := o.batch, make(chan []T, 1) // so that a batch nobody takes ends too
+	batch, ready := o.batch, make(chan []T, 1) // so that a batch also ends if it is never taken
 	o.batch, o.under = nil, append(o.under, ready)
 	go func() {
 		for i := range batch {
@@ -44,7 +43,7 @@ func (o *inOrder[T]) takeOldest() {
 	o.under = o.under[1:]
 }
 
-// finish takes all that was put in and is not taken yet.
+// finish takes all values that are not taken yet.
 func (o *inOrder[T]) finish() {
 	o.start()
 	for len(o.under) > 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInOrder: whatever the number, all are prepared and taken, in their order.
+// TestInOrder: for any number of values, all are prepared and taken in their order.
 func TestInOrder(t *testing.T) {
 	for _, n := range []int{0, 1, batchSize - 1, batchSize, batchSize + 1, 10*batchSize + 3} {
 		var took []int

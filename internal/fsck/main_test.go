@@ -14,7 +14,7 @@ import (
 	"gated/internal/fsck"
 )
 
-// seen is the codes that any test of this package had reported.
+// seen has the codes that the tests of this package had reported.
 var seen = struct {
 	sync.Mutex
 	of map[fsck.Code]bool
@@ -28,8 +28,8 @@ func note(r fsck.Report) {
 	}
 }
 
-// TestMain fails where every test ran and a code was never reported: a rule that
-// no test breaks may be one that cannot be broken.
+// TestMain fails if every test ran and a code was never reported, because such a
+// rule may be impossible to break.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" &&
@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestEveryCodeIsWrittenDown: programs rely on the rules and codes.
+// TestEveryCodeIsWrittenDown: the page has the rules and codes, because programs
+// rely on them.
 func TestEveryCodeIsWrittenDown(t *testing.T) {
 	text, err := os.ReadFile("../../docs/formats/fsck.md")
 	require.NoError(t, err)

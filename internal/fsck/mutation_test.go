@@ -18,8 +18,8 @@ import (
 	"gated/internal/store"
 )
 
-// everything is a database in which every table has rows, most of them several,
-// after what agents, requesters and operators do on a day. Its heads are signed.
+// everything is a database after a day of agents, requesters and operators. Every
+// table has rows, most of them several. Its heads are signed.
 func everything(t *testing.T) string {
 	c := newCrowd(t)
 	key, err := checkpoint.NewKey(testGate)
@@ -49,7 +49,7 @@ func everything(t *testing.T) string {
 	return c.path
 }
 
-// people signs, proves, rejects and waits.
+// people has people sign, prove, reject and wait.
 func (c crowd) people() {
 	c.approve(c.destroy("a"))
 	b := c.destroy("b")
@@ -84,7 +84,7 @@ func (f *floor) agentsAtWork() {
 	f.reserve(hub, kept, "c.go")
 }
 
-// steps runs some, lets one fail, takes one back and ends what was scratch.
+// steps runs some steps, lets one fail, takes one back and ends a scratch status.
 func (c crowd) steps() {
 	c.prints = "done\n"
 	c.do(ask("guest.create", "tmp", "scratch", true), ask("guest.create", "db", "memory", int64(256)))
@@ -106,7 +106,7 @@ type cell struct {
 	row                 int // in the order of the table
 }
 
-// cells are of each column of each table up to n rows.
+// cells returns every column of up to n rows of each table.
 func cells(t *testing.T, path string, n int) (out []cell) {
 	db, err := sql.Open("sqlite", "file:"+path)
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func cells(t *testing.T, path string, n int) (out []cell) {
 		require.NoError(t, db.QueryRow(`SELECT count(*) FROM "`+c.table+`"`).Scan(&count))
 		require.Positive(t, count, "the world has no row in %s", c.table)
 		picked := random.Perm(count)
-		if c.table != "nonces" && c.table != "incarnations" { // whose order is random, and few of which are scratch: all of them
+		if c.table != "nonces" && c.table != "incarnations" { // take all: their order is random, and few are scratch
 			picked = picked[:min(n, count)]
 		}
 		for _, c.row = range picked {
@@ -137,8 +137,8 @@ func cells(t *testing.T, path string, n int) (out []cell) {
 	return out
 }
 
-// change alters one cell as anybody with the file can; ok is false where no row
-// may be so, not even by hand.
+// change changes one cell as any program with the file can. If the database does not
+// allow that, ok is false.
 func (c cell) change(t *testing.T, path string) (changed string, ok bool) {
 	changed = copied(t, path)
 	db, err := sql.Open("sqlite", "file:"+changed)
@@ -156,7 +156,7 @@ func (c cell) change(t *testing.T, path string) (changed string, ok bool) {
 	return changed, err == nil
 }
 
-// primary is the columns by which the rows of a table are told apart.
+// primary returns the columns that identify the rows of a table.
 func primary(t *testing.T, db *sql.DB, table string) string {
 	rows, err := db.Query(`SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
 	require.NoError(t, err)
@@ -171,8 +171,8 @@ func primary(t *testing.T, db *sql.DB, table string) string {
 	return strings.Join(names, ", ")
 }
 
-// notFound reads the table of docs/formats/fsck.md: the columns of which a change
-// may go unseen.
+// notFound reads the table of docs/formats/fsck.md: the columns in which fsck may
+// not notice a change.
 func notFound(t *testing.T) (out []string) {
 	text, err := os.ReadFile("../../docs/formats/fsck.md")
 	require.NoError(t, err)

@@ -12,15 +12,14 @@ import (
 	"gated/internal/store"
 )
 
-// TestTimesThatARestoreEnded: a new gate id ends the times of what waits, and
-// of nothing else.
+// TestTimesThatARestoreEnded: a new gate id ends the times of waiting requests only.
 func TestTimesThatARestoreEnded(t *testing.T) {
 	const next op.GateID = "f123456789abcdef0123456789abcdef"
 	w := newWorld(t)
 	w.do(ask("guest.create", "web"), ask("guest.create", "db"), ask("guest.create", "tmp"), ask("guest.create", "old"))
 	w.approve(w.destroy("web")) // j2.1 ran
 	w.run()
-	w.destroy("db")             // j3.1 waits, and is cancelled before it is issued anew
+	w.destroy("db")             // j3.1 waits, and is cancelled before the gate issues it anew
 	w.destroy("tmp")            // j4.1 waits, and is issued anew
 	w.approve(w.destroy("old")) // j5.1 is authorized
 	require.NoError(t, w.store.Update(t.Context(), func(tx *store.Tx) error {

@@ -6,13 +6,13 @@ import (
 	"gated/internal/op"
 )
 
-// keptFor is for how long, at the least, a spent nonce is kept after its
-// payload expired: the gate's margin, less the second by which the time mark is
-// coarser than the clock.
+// keptFor is how long, at least, a spent nonce is kept after its payload expired. It
+// is the gate's margin, less one second because the time mark is coarser than the
+// clock.
 const keptFor = time.Hour - time.Second
 
-// nonces checks that what was decided has spent its nonce, and only that, and
-// that what could still be replayed has its nonce.
+// nonces checks that exactly the decided requests have spent their nonce, and that
+// every payload which could be replayed has its nonce.
 func (c *check) nonces() error {
 	var mark int64
 	err := c.rows("", `SELECT unix FROM time_mark`, []any{&mark}, func() {})
@@ -44,9 +44,9 @@ func (c *check) nonces() error {
 		})
 }
 
-// strays finds nonces that stand for nothing: an unspent one that is not its
-// request's, and one that was approved with and is no request's. A rejection's
-// own, which is of no request, is spent as it comes.
+// strays finds nonces without a request: an unspent one that is not its request's,
+// and one that approved and has no request. A rejection's own nonce has no request,
+// and it is spent at once.
 func (c *check) strays() error {
 	var id op.StepID
 	var fate string
@@ -65,23 +65,23 @@ func spentOr(fate string) string {
 	return "spent (" + op.Shown(fate) + ")"
 }
 
-// spending is what became of a request's nonce.
+// spending is how a request's nonce was spent.
 type spending struct {
 	id      op.StepID
 	state   op.State
 	payload []byte // the request's
 	fate    string
-	digest  string // of the payload that the nonce was issued with
+	digest  string // of the payload that the nonce was issued for
 	expires int64  // Unix seconds
-	gone    bool   // there is no such nonce
-	own     bool   // it is this request's
+	gone    bool   // the nonce does not exist
+	own     bool   // the nonce is this request's
 }
 
 func (c *check) nonce(n spending, mark time.Time) {
 	where := n.id.String()
 	p, err := op.DecodePayload(n.payload)
 	if err != nil {
-		return // requests says so
+		return // the check of requests reports it
 	}
 	_, approved := c.log.approved[n.id]
 	switch {
@@ -103,8 +103,8 @@ func (c *check) nonce(n spending, mark time.Time) {
 	}
 }
 
-// fateAt returns what the nonce of a request that waited was spent on when its step
-// got into that state.
+// fateAt returns the fate that a waiting request's nonce has after its step got into
+// that state.
 func fateAt(s op.State) string {
 	for _, t := range op.Transitions {
 		if t.To == s && t.Allows(op.StatePending) {

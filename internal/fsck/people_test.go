@@ -13,8 +13,8 @@ import (
 	"gated/internal/store"
 )
 
-// TestRulesInTheLog: what rules ask of a request cannot be taken out of the
-// journal without the log saying otherwise.
+// TestRulesInTheLog: fsck finds that the journal lost what rules ask for a request,
+// because the log has it too.
 func TestRulesInTheLog(t *testing.T) {
 	w := newWorld(t)
 	w.guests["g"] = op.Observed{Target: op.Target{Kind: "guest", Name: "g"}, Present: true, Incarnation: "g-0",
@@ -39,7 +39,8 @@ func TestRulesInTheLog(t *testing.T) {
 	}
 }
 
-// TestTrustInTheLog: a version of the trust file is as good as an approval.
+// TestTrustInTheLog: fsck finds a forged version of the trust file, because that
+// could approve everything.
 func TestTrustInTheLog(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.store.Update(t.Context(), func(tx *store.Tx) error {

@@ -19,26 +19,26 @@ import (
 	"gated/internal/op"
 )
 
-// request is a row of requests with the step that it is for.
+// request is a row of requests with its step.
 type request struct {
 	step            op.Step
 	payload, params []byte
 	nonce           string
 	need            string
-	issued, expires int64 // Unix nanoseconds; an expiry of 0 is what a restore sets
+	issued, expires int64 // Unix nanoseconds; a restore sets an expiry of 0
 	facts, labels   []byte
-	offline         int64 // 1: it says that an operator's own payload made it
-	askedOffline    bool  // one of its job's requesters came so
+	offline         int64 // 1: the row says that an operator's own payload made it
+	askedOffline    bool  // a requester of its job came with a payload
 
 	signatureRows, proofRows []byte // JSON
 	signatures, proofs       []op.Signed
-	list                     *authz.Trust // that counted them, or nil
-	before                   *authz.Trust // the one in force just before, or nil
-	counted                  time.Time    // when
+	list                     *authz.Trust // the list that counted them, or nil
+	before                   *authz.Trust // the list just before, or nil
+	counted                  time.Time    // when they were counted
 	wrong                    []wrong      // what verify found
 }
 
-// requestRows reads the rows of a request's signatures and proofs with it.
+// requestRows reads each request with its signatures and proofs.
 const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r.labels, r.issued_at, r.expires_at, r.offline,
 		EXISTS(SELECT 1 FROM requesters q WHERE q.job = r.job AND q.source IN ('offline', 'hub')),
 		s.op, s.kind, s.name, s.incarnation, s.fingerprint, s.params, s.state,
@@ -48,9 +48,8 @@ const requestRows = `SELECT r.job, r.idx, r.payload, r.nonce, r.need, r.facts, r
 			'flags', -1, 'counter', 0)) FROM proofs g WHERE g.job = r.job AND g.idx = r.idx)
 	FROM requests r JOIN steps s ON s.job = r.job AND s.idx = r.idx`
 
-// requests checks that a request's payload is for its step, that each of its
-// signatures verifies, and that what was signed and approved is what the log
-// says.
+// requests checks that a request's payload is for its step, and that each of its
+// signatures verifies. It compares what was signed and approved with the log.
 func (c *check) requests() error {
 	queue := inOrder[request]{prepare: (*request).verify, take: c.request}
 	var r request
@@ -91,7 +90,7 @@ func (c *check) request(r request) {
 	}
 	need, err := journal.DecodeNeed(r.need)
 	if err != nil || !demands(r.step.Op, need) {
-		c.found(needTooLittle, step, "who has to sign it is not what the catalogue demands")
+		c.found(needTooLittle, step, "the signatures that it needs are not those that the catalogue demands")
 	} else if asked := c.log.needs[r.step.ID]; journal.EncodeExtra(need) != asked {
 		c.found(needChanged, step, "what rules ask of it is not what the log says")
 	}
@@ -102,16 +101,16 @@ func (c *check) request(r request) {
 	c.signed(r, need, step)
 }
 
-// endedEarly reports whether the time of a request is 0 because the gate got
-// another id while the request waited: a restore, or time that was accepted.
+// endedEarly reports whether a request's expiry is 0 because the gate got another id
+// while the request waited: by a restore, or by accepted time.
 func (c *check) endedEarly(r request, p op.Payload) bool {
 	_, approved := c.log.approved[r.step.ID]
 	return r.expires == 0 && p.Gate != c.log.gate && !approved
 }
 
-// shownWith checks what people see beside a payload, as far as the log tells of
-// it. One that came offline has the requester who brought it, until that one
-// withdraws, and is never issued anew.
+// shownWith checks what people see beside a payload, as far as the log has it. An
+// offline request has the requester that brought it, until that requester withdraws,
+// and is never issued anew.
 func (c *check) shownWith(r request, step string) {
 	var facts []op.Fact
 	if json.Unmarshal(r.facts, &facts) != nil {
@@ -137,16 +136,16 @@ func (c *check) shownWith(r request, step string) {
 	}
 }
 
-// names compares a payload with its step. What a create or an undelete brings
-// into being gets its incarnation afterwards.
+// names compares a payload with its step. A create or an undelete gets its
+// incarnation only afterwards.
 func (r request) names(p op.Payload) bool {
 	brought := r.step.State == op.StateSucceeded && (r.step.Op == "guest.create" || r.step.Op == "guest.clone" || r.step.Op == "guest.undelete")
 	return p.Nonce == r.nonce && p.Op == r.step.Op && p.Target == r.step.Target && bytes.Equal(p.Params.Canonical(), r.params) &&
 		p.State == r.step.Fingerprint && (brought || p.Incarnation == r.step.Incarnation)
 }
 
-// demands reports whether every way asks for somebody's signature in roles that
-// the catalogue has for the operation.
+// demands reports whether every way asks for a signature in roles that the catalogue
+// has for the operation.
 func demands(name string, need op.Requirement) bool {
 	spec, err := op.Lookup(name)
 	if err != nil || len(need.Ways) == 0 {
@@ -164,7 +163,7 @@ func demands(name string, need op.Requirement) bool {
 	return true
 }
 
-// signed compares the signatures of a request with those that the log names.
+// signed compares the signatures of a request with those in the log.
 func (c *check) signed(r request, need op.Requirement, step string) {
 	was, approved := c.log.approved[r.step.ID]
 	stored := words(r.signatures, r.proofs)
@@ -181,20 +180,20 @@ func (c *check) signed(r request, need op.Requirement, step string) {
 	}
 }
 
-// storedSignature is a row of signatures or of proofs, as the query of requests
-// makes JSON of it.
+// storedSignature is a row of signatures or proofs, in the JSON that the query of
+// requests makes.
 type storedSignature struct {
 	Principal string  `json:"principal"`
 	Role      op.Role `json:"role"`
 	Key       string  `json:"key"`
 	CA        string  `json:"ca"`
 	Armor     string  `json:"armor"`
-	Flags     int64   `json:"flags"` // -1: none were kept
+	Flags     int64   `json:"flags"` // -1: none are stored
 	Counter   int64   `json:"counter"`
 }
 
-// signed reads the rows of one request. A number that no security key could
-// have said is an error: the gate would read another one.
+// signed reads the signature rows of one request. A number that no security key can
+// attest is an error, because the gate would read another number.
 func signed(rows []byte) ([]op.Signed, error) {
 	var stored []storedSignature
 	if err := json.Unmarshal(rows, &stored); err != nil {
@@ -214,25 +213,24 @@ func signed(rows []byte) ([]op.Signed, error) {
 	return out, nil
 }
 
-// proven begins the words of the log about a proof of possession.
+// proven begins the log's words about a proof of possession.
 const proven = "proof "
 
-// attestation ends them, in the entry that the proof came with and in no other:
-// a proof is stored without what its key said.
+// attestation ends these words, only in the entry with which the proof came. A proof
+// is stored without what its key attested.
 var attestation = regexp.MustCompile(` flags=0x[0-9a-f]{2} counter=[0-9]+$`)
 
-// counted returns what the log says that a request has, sorted: the signatures
-// that count, and the proofs.
+// counted returns the request's counted signatures and proofs in the log, sorted.
 func counted(e audit.Entry) []string {
 	words := slices.Clone(e.Signers)
 	for _, k := range e.Keys {
 		words = append(words, attestation.ReplaceAllString(k, ""))
 	}
 	slices.Sort(words)
-	return slices.Compact(words) // one that signed offline may have proved twice
+	return slices.Compact(words) // an offline signer may have given a proof twice
 }
 
-// words returns the same of the journal.
+// words returns the same from the journal.
 func words(signatures, proofs []op.Signed) []string {
 	var out []string
 	for _, s := range signatures {
@@ -245,9 +243,9 @@ func words(signatures, proofs []op.Signed) []string {
 	return out
 }
 
-// sign follows which signatures a request has. Each entry of one that counted
-// names all that count then; the gate takes out what no longer does only to
-// count another, and a new payload begins without any.
+// sign follows the signatures of a request. Each entry of a counted signature names
+// all that count then. The gate removes old ones only when it counts another. A new
+// payload begins without any.
 func (h *history) sign(id op.StepID, e audit.Entry) {
 	switch e.Kind {
 	case audit.Requested, audit.Reissued:
@@ -269,8 +267,8 @@ func (h *history) sign(id op.StepID, e audit.Entry) {
 
 func (h *history) now(e audit.Entry) when { return when{h.epoch, e.Time.Unix(), h.since} }
 
-// trusted returns the list of signers that counted a request's signatures, nil
-// where the log does not know which.
+// trusted returns the list of signers that counted a request's signatures, nil if
+// the log does not say which.
 func (c *check) trusted(r *request) (err error) {
 	w := c.log.counted[r.step.ID].when
 	if a, ok := c.log.approved[r.step.ID]; ok {
@@ -283,14 +281,14 @@ func (c *check) trusted(r *request) (err error) {
 	if r.list, err = c.listOf(w.epoch); err != nil || w.epoch == 1 || r.counted.Sub(time.Unix(w.since, 0)) > replaceTook {
 		return err
 	}
-	// A decision that was under way when the list was replaced went by the one
-	// before; such an approval is refused when its step would run.
+	// A decision may have begun before the list was replaced and used the old one.
+	// The gate refuses such an approval when its step would run.
 	r.before, err = c.listOf(w.epoch - 1)
 	return err
 }
 
-// listOf returns the list of an epoch, nil where it cannot be read: the rule of
-// the lists says so.
+// listOf returns the list of an epoch. It is nil if the list cannot be read, which
+// another rule reports.
 func (c *check) listOf(epoch int64) (*authz.Trust, error) {
 	list, ok := c.lists[epoch]
 	if ok {
@@ -307,17 +305,17 @@ func (c *check) listOf(epoch int64) (*authz.Trust, error) {
 	return list, nil
 }
 
-// countTook is how long it may take from the moment for which signatures were
-// verified to their entry: what is between is a transaction.
+// countTook is the longest time from the moment of a signature's verification to its
+// entry. Between the two is one transaction.
 const countTook = time.Minute
 
-// replaceTook is how long after the entry of a new list a decision may come that
-// was under way by the one before: the rest of its transaction.
+// replaceTook is how long after a new list's entry a decision by the old list may
+// come: the rest of its transaction.
 const replaceTook = 5 * time.Second
 
-// listed checks that whoever signed was listed for that role, with that key or by
-// that CA, when the signature was counted. Keys that were revoked by then are in
-// a file, and not in the database.
+// listed checks that the signer was listed for the role, with that key or by that
+// CA, when the signature was counted. It cannot check revoked keys, because they are
+// in a file and not in the database.
 func (r *request) listed(s op.Signed) error {
 	if r.list == nil {
 		return nil
@@ -329,7 +327,7 @@ func (r *request) listed(s op.Signed) error {
 	return err
 }
 
-// wrong is what is wrong with a request, found beside others.
+// wrong is a problem of a request, found in parallel with others.
 type wrong struct {
 	code Code
 	says string
@@ -339,8 +337,8 @@ func (r *request) bad(code Code, format string, args ...any) {
 	r.wrong = append(r.wrong, wrong{code, fmt.Sprintf(format, args...)})
 }
 
-// verify reads the stored signatures of a request and verifies each again. It
-// touches nothing but the request, so that several may be verified at once.
+// verify reads a request's stored signatures and verifies each again. It changes
+// only the request, so several requests may be verified at once.
 func (r *request) verify() {
 	var err error
 	if r.signatures, err = signed(r.signatureRows); err != nil {

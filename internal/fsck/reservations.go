@@ -16,25 +16,25 @@ import (
 	"gated/internal/reserve"
 )
 
-// registration is what the log says of an agent that is registered.
+// registration is a registered agent, by the log.
 type registration struct {
 	name  string
 	uid   uint32
 	bound string // agent.Registration.Binding
 }
 
-// roll is the registrations of which the log tells.
+// roll has the registrations of the log.
 type roll struct {
 	standing map[int64]registration
-	named    map[string]int64 // of those
-	uids     map[int64]uint32 // of all: what an agent asked for may be written when it has ended
+	named    map[string]int64 // the present ones
+	uids     map[int64]uint32 // of all, because an entry about an agent's wish may follow the agent's end
 }
 
 func newRoll() roll {
 	return roll{standing: map[int64]registration{}, named: map[string]int64{}, uids: map[int64]uint32{}}
 }
 
-// uidOf returns the uid of whoever an entry says it was.
+// uidOf returns the uid of the party that an entry names.
 func (r roll) uidOf(by string) (uint32, bool) {
 	if n, ok := strings.CutPrefix(by, "uid:"); ok {
 		uid, err := strconv.ParseUint(n, 10, 32)
@@ -56,14 +56,13 @@ func oneOf(who string) (name string, id int64, ok bool) {
 	return name, id, err == nil && id > 0 && name != ""
 }
 
-// uidOfNamed returns the uid of who is registered under a name.
+// uidOfNamed returns the uid that is registered under a name.
 func (r roll) uidOfNamed(name string) (uint32, bool) {
 	id, ok := r.named[name]
 	return r.uids[id], ok
 }
 
-// is reports whether the one of whom an entry says that it asked is the holder
-// of a reservation.
+// is reports whether the party of an entry is the holder of a reservation.
 func (r roll) is(by string, held claim) bool {
 	uid, ok := r.uidOf(by)
 	if who, agent := strings.CutPrefix(by, "agent:"); agent {
@@ -72,7 +71,7 @@ func (r roll) is(by string, held claim) bool {
 	return ok && by == held.holder && uid == held.uid
 }
 
-// enrol follows who is registered: "builder#7: process 123", and why it ended.
+// enrol follows the registrations: "builder#7: process 123", and why each ended.
 func (c *check) enrol(e audit.Entry) {
 	who, _, _ := strings.Cut(e.Detail, ": ")
 	name, id, ok := oneOf(who)
@@ -109,8 +108,8 @@ func (r roll) clear() {
 	clear(r.named)
 }
 
-// agents checks that those who are registered are those of whom the log tells.
-// A row that was forged would give its process the name at the next start.
+// agents checks that the registered agents are those of the log. A forged row would
+// give its process the name at the next start.
 func (c *check) agents() error {
 	left := maps.Clone(c.log.roll.standing)
 	all, err := agent.All(c.tx)
@@ -135,14 +134,14 @@ func (c *check) agents() error {
 
 func whoIs(name string, id int64) string { return op.Shown(name) + "#" + strconv.FormatInt(id, 10) }
 
-// entry names an entry of the log.
+// entry names an entry of the log for people.
 func entry(e audit.Entry) string { return fmt.Sprintf("entry %d", e.Seq) }
 
-// claim is what the log says of a reservation in force: digests, so that a
-// hundred thousand of them are little.
+// claim is a reservation in force, by the log. It has digests, so that a hundred
+// thousand need little memory.
 type claim struct {
 	where  [sha256.Size]byte // the scope, its directory and the patterns
-	brief  [sha256.Size]byte // the same with what later entries repeat of the patterns
+	brief  [sha256.Size]byte // the same, with the part of the patterns that later entries repeat
 	scope  string            // scope/s3
 	mode   string
 	holder string
@@ -154,13 +153,13 @@ func whereOf(scope string, at op.Incarnation, patterns []string) [sha256.Size]by
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %q", scope, at, patterns))
 }
 
-// briefOf is for entries that repeat few of the patterns, of so many.
+// briefOf digests an entry that repeats only a few of its patterns.
 func briefOf(scope string, at op.Incarnation, few []string, of int) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %q %d", scope, at, few, of))
 }
 
-// hold follows who holds what. Before its time only its holder, the end of its
-// process or a step takes a reservation from somebody.
+// hold follows which reservations are held. Before its time ends, only its holder,
+// the end of the holder's process or a step may take a reservation away.
 func (c *check) hold(e audit.Entry) {
 	id, err := op.ParseReservationID(e.Reservation)
 	if err != nil {
@@ -193,7 +192,7 @@ func standing(known bool) string {
 	return "was not in force"
 }
 
-// claimed is what is in force after an entry.
+// claimed returns the claim after an entry.
 func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim {
 	now := claim{where: before.where, brief: before.brief, scope: e.Target, mode: e.Mode, holder: e.Holder, uid: before.uid, until: e.Until.UnixNano()}
 	var ok bool
@@ -216,8 +215,8 @@ func (c *check) claimed(id op.ReservationID, before claim, e audit.Entry) claim 
 	return now
 }
 
-// entitled checks who took a reservation away or made it last: its holder, or a
-// step that was signed for that and is under way.
+// entitled checks the party that ended a reservation or changed its holder: the old
+// holder, or a step that was signed for that and runs.
 func (c *check) entitled(id op.ReservationID, held claim, e audit.Entry) {
 	if e.Step == "" {
 		if !c.log.roll.is(e.By, held) {
@@ -236,7 +235,7 @@ func (c *check) entitled(id op.ReservationID, held claim, e audit.Entry) {
 	}
 }
 
-// reservations checks that those in force are those of which the log tells.
+// reservations checks that the reservations in force are those of the log.
 func (c *check) reservations() error {
 	if err := c.held(); err != nil {
 		return err
@@ -278,7 +277,7 @@ func (c *check) held() error {
 		})
 }
 
-// compare checks a row against what the log says of it.
+// compare checks a row against the log.
 func (c *check) compare(id op.ReservationID, row claim) {
 	said, known := c.log.held[id]
 	for _, m := range []struct {
@@ -299,8 +298,8 @@ func (c *check) compare(id op.ReservationID, row claim) {
 	}
 }
 
-// bound checks that what ends with a process is bound to one that is registered,
-// under the name and the uid of its holder.
+// bound checks a reservation that ends with a process. It must be bound to a
+// registered process with its holder's name and uid.
 func (c *check) bound(id op.ReservationID, h reserve.Holder, keep bool) {
 	uid, known := c.log.roll.uids[h.Registration]
 	r, stands := c.log.roll.standing[h.Registration]
@@ -313,9 +312,8 @@ func (c *check) bound(id op.ReservationID, h reserve.Holder, keep bool) {
 	}
 }
 
-// lastSteps checks that what a scope says was done there last by operators is a
-// step of that scope that ran: by that a step counts as done whose end nobody
-// saw.
+// lastSteps checks that the last step that a scope names is a step of that scope
+// that ran. If a step's end was lost, this name says that the step was done.
 func (c *check) lastSteps() error {
 	var n int64
 	var text string
@@ -328,8 +326,8 @@ func (c *check) lastSteps() error {
 	})
 }
 
-// overlaps checks the reservations against each other, and their index. It goes
-// by the time of the newest entry: what has lapsed by then is nobody's.
+// overlaps checks the reservations against each other, and their index. It uses the
+// time of the newest entry: a reservation that has lapsed by then has no holder.
 func (c *check) overlaps() error {
 	problems, err := reserve.Verify(c.tx, c.log.at)
 	for _, p := range problems {

@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// print follows what a step printed that has ended.
+// print follows the output of steps that have ended.
 func (c *check) print(id op.StepID, e audit.Entry) {
 	switch e.Kind {
 	case audit.Succeeded, audit.Failed, audit.Interrupted:
@@ -20,8 +20,8 @@ func (c *check) print(id op.StepID, e audit.Entry) {
 	}
 }
 
-// outputs checks that what is shown as printed by a step is what the log has the
-// digest of, and that none of it is missing.
+// outputs checks that the output of each step has the digest in the log, and that
+// none is missing.
 func (c *check) outputs() error {
 	var id op.StepID
 	var text []byte
@@ -40,7 +40,7 @@ func (c *check) outputs() error {
 	return err
 }
 
-// provenance compares what the journal says of who made what with the log.
+// provenance compares the journal's records of makers with the log.
 func (c *check) provenance() error {
 	err := journal.AllProvenance(c.tx, func(p op.Provenance) error {
 		c.report.Checked["incarnations"]++

@@ -1,7 +1,7 @@
 package fsck
 
-// Rule is one of the things that must always hold, as far as a database can
-// show it. Its text never changes its meaning: programs compare it.
+// Rule is a rule that must always hold, as far as a database can show it. Its text
+// never changes its meaning, because programs compare it.
 type Rule string
 
 // The rules. docs/formats/fsck.md says what each can show and what it cannot.
@@ -14,22 +14,22 @@ const (
 	SignedStep   Rule = "signed-step"  // exactly the signed step
 	TrustEpochs  Rule = "trust-epochs" // every version of the list of signers is the log's
 	Once         Rule = "once"         // a nonce counts once, and a destructive step runs once
-	GateIDs      Rule = "gate-ids"     // a new gate id is a restore or an accepted clock
-	Outputs      Rule = "outputs"      // what steps printed is what the log says
+	GateIDs      Rule = "gate-ids"     // a new gate id comes from a restore or an accepted clock
+	Outputs      Rule = "outputs"      // the output of steps is as the log says
 	Provenance   Rule = "provenance"   // provenance is ours
 	Jobs         Rule = "jobs"         // a job ends with its steps
-	Answers      Rule = "answers"      // an idempotency key stands for an answer that was given
-	DesiredSets  Rule = "desired-sets" // wishes are as they were put
-	Agents       Rule = "agents"       // agents are who the log says
-	Reservations Rule = "reservations" // reservations are as the log says
-	Apart        Rule = "apart"        // no two holders have what overlaps
+	Answers      Rule = "answers"      // an idempotency key has an answer that was given
+	DesiredSets  Rule = "desired-sets" // desired sets are as they were put
+	Agents       Rule = "agents"       // agents are those of the log
+	Reservations Rule = "reservations" // reservations are those of the log
+	Apart        Rule = "apart"        // no two holders have paths that overlap
 	Copy         Rule = "copy"         // a copy does not start
 )
 
-// Code names one way in which a rule does not hold. Programs compare it.
+// Code names one way to break a rule. Programs compare it.
 type Code string
 
-// ruleOf says which rule each code belongs to.
+// ruleOf has the rule of each code.
 var ruleOf = map[Code]Rule{}
 
 func (r Rule) code(name Code) Code {

@@ -16,8 +16,8 @@ import (
 	"gated/internal/store"
 )
 
-// BenchmarkSigned checks a log of 20,000 entries about 5,000 signed steps, whose
-// signatures are verified again, by type of key.
+// BenchmarkSigned checks a log of 20,000 entries about 5,000 signed steps, by type
+// of key. fsck verifies their signatures again.
 func BenchmarkSigned(b *testing.B) {
 	const jobs = 5_000
 	for _, k := range []mint.Key{mint.Ed25519(b, "k"), mint.ECDSA(b, "k", 256), mint.RSA(b, "k", 3072)} {
@@ -49,7 +49,7 @@ func checkSigned(b *testing.B, w *world, jobs int) {
 	b.ReportMetric(float64(4*jobs*b.N)/b.Elapsed().Seconds(), "entries/s")
 }
 
-// fillSigned writes a guest's end that was signed and done, as the gate would.
+// fillSigned writes a signed and executed destroy of a guest, as the gate would.
 func fillSigned(t testing.TB, tx *store.Tx, w *world, k mint.Key, job op.JobID) error {
 	s := op.Step{ID: op.StepID{Job: job, Index: 1}, Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "web"}, Incarnation: "x",
 		Fingerprint: op.FingerprintOf(nil), Params: op.Params{}, State: op.StateSucceeded, Verdict: op.Verdict{Class: op.Destructive}, UpdatedAt: w.wall}

@@ -17,13 +17,13 @@ import (
 type row struct {
 	step   op.Step // without its parameters
 	params []byte
-	undo   string // what would take it back
-	takes  string // that of the step which it takes back
-	asked  bool   // there is a request for it
+	undo   string // what would take the step back
+	takes  string // what would take back the step that this one takes back
+	asked  bool   // it has a request
 }
 
-// steps checks that every step is as the log tells of it, and that every step
-// of which the log tells is there.
+// steps checks that every step is as the log says, and that no step of the log is
+// missing.
 func (c *check) steps() error {
 	var r row
 	s := &r.step
@@ -69,7 +69,7 @@ func (c *check) step(id op.StepID, class op.Class, state op.State, asked bool) {
 	}
 }
 
-// jobs checks that a job is finished when, and only when, its steps are.
+// jobs checks that a job is finished exactly if its steps are.
 func (c *check) jobs() error {
 	var id op.JobID
 	var finished, open int64
@@ -85,20 +85,20 @@ func (c *check) jobs() error {
 		})
 }
 
-// digestAsk digests what a step does, and to what.
+// digestAsk digests what a step does, with its target.
 func digestAsk(name, target string, params []byte) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s", name, target, params))
 }
 
-// digestReason digests why a step has its class: half of a hash, which is enough
-// against whoever cannot choose both texts.
+// digestReason digests the reason for a step's class. Half of a hash is enough,
+// because an attacker cannot choose both texts.
 func digestReason(rule, why string) (sum [16]byte) {
 	whole := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", rule, why))
 	return [16]byte(whole[:16])
 }
 
-// asked keeps what an entry says that the step does. A compensation's entry
-// has no parameters: they are those of the undo that it carries out.
+// asked stores what an entry says the step does. A compensation's entry has no
+// parameters, because they are those of the stored undo.
 func (l life) asked(e audit.Entry) life {
 	switch e.Kind {
 	case audit.Planned, audit.Requested:
@@ -106,12 +106,12 @@ func (l life) asked(e audit.Entry) life {
 		l.words = digestReason(e.Rule, e.Why)
 	case audit.Reissued:
 		if l.words = digestReason(e.Rule, e.Why); e.Why == "" {
-			l.words = [16]byte{} // from before the entry had it
+			l.words = [16]byte{} // from before entries had it
 		}
 	case audit.Compensated:
 		l.class, l.asks = e.Class, digestAsk(e.Op, e.Target, nil)
 		if of, ok := strings.CutPrefix(e.Detail, "takes back "); ok {
-			id, _ := op.ParseStepID(of) // none is 0, which no compensation has
+			id, _ := op.ParseStepID(of) // it is 0 if there is none, and no compensation has 0
 			l.takes = id.Index
 		}
 	}
@@ -141,8 +141,8 @@ func (c *check) same(r row, l life) {
 	}
 }
 
-// undoing says which operation takes one back. Nothing else may stand in the
-// journal: what it says there runs without anybody being asked.
+// undoing has the operation that takes each operation back. The journal may have no
+// other, because a compensation runs without asking an operator.
 var undoing = map[string]string{
 	"guest.create":     "guest.destroy",
 	"guest.clone":      "guest.destroy",
@@ -152,8 +152,8 @@ var undoing = map[string]string{
 	"guest.set-config": "guest.set-config",
 }
 
-// undo checks what would take a step back, and that a step which takes one back
-// does what was fixed when that one was dispatched.
+// undo checks what would take a step back. If the step itself takes one back, it
+// must do what was fixed at the other's dispatch.
 func (c *check) undo(r row) {
 	if r.undo != "" {
 		if name, params, ok := parseUndo(r.undo); !ok || r.step.Undoes != 0 || name != undoing[r.step.Op] || !r.fits(params) {
@@ -168,8 +168,8 @@ func (c *check) undo(r row) {
 	}
 }
 
-// parseUndo reads an undo, which has an operation and parameters and no room
-// for a target of its own.
+// parseUndo reads an undo. It has an operation and parameters, and cannot have a
+// target of its own.
 func parseUndo(text string) (name string, params op.Params, ok bool) {
 	var u struct {
 		Op     string    `json:"op"`
@@ -179,8 +179,8 @@ func parseUndo(text string) (name string, params op.Params, ok bool) {
 	return u.Op, u.Params, err == nil
 }
 
-// fits checks the parameters of what would take a step back: the incarnation
-// that it destroyed, or fields that it set, without protection and labels.
+// fits checks the parameters of an undo: the incarnation that the step destroyed, or
+// fields that it set, without protection and labels.
 func (r row) fits(undo op.Params) bool {
 	switch r.step.Op {
 	case "guest.destroy":

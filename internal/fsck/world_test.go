@@ -41,7 +41,7 @@ var (
 	other = op.Requester{Source: op.SourceAPI, UID: 1001, PID: 78}
 )
 
-// world is a gate over guests in memory, with a clock that tests move.
+// world is a gate with guests in memory and a clock that tests move.
 type world struct {
 	t      testing.TB
 	path   string
@@ -52,10 +52,10 @@ type world struct {
 	wall   time.Time
 	passed time.Duration
 	id     op.GateID
-	epoch  int64 // of trust
+	epoch  int64 // of the trust file
 	key    checkpoint.Signer
 
-	book *reserve.Book // of what agents hold, or nil
+	book *reserve.Book // the agents' reservations, or nil
 
 	guests, trash map[string]op.Observed
 	made          int
@@ -92,8 +92,8 @@ func (w *world) open() {
 	require.NoError(w.t, err)
 }
 
-// migrations is a schema with all that fsck looks at, if not in the daemon's
-// order.
+// migrations is a schema with all that fsck reads, in another order than the
+// daemon's.
 func migrations() []store.Migration {
 	all := append(gate.Migrations(), store.Migration{Name: "agents", SQL: agent.Schema}, store.Migration{Name: "reservations", SQL: reserve.Schema},
 		store.Migration{Name: "identity", SQL: state.Schema}, store.Migration{Name: "canary", SQL: canary.Schema})
@@ -141,7 +141,7 @@ func (w *world) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// act is what a driver does with a step once it is dispatched.
+// act does what a driver does with a dispatched step.
 func (w *world) act(s op.Step) error {
 	if err := w.fail; err != nil {
 		w.fail = nil
@@ -181,7 +181,7 @@ func (w *world) act(s op.Step) error {
 	return nil
 }
 
-// change alters a guest behind the gate's back.
+// change changes a guest outside the gate.
 func (w *world) change(name string) {
 	o := w.guests[name]
 	o.Fingerprint = op.FingerprintOf([]byte(o.Fingerprint))
@@ -204,7 +204,7 @@ func (w *world) submit(by op.Requester, asks ...op.Ask) op.Job {
 	return j
 }
 
-// do submits a job and runs what may run.
+// do submits a job and runs the steps that may run.
 func (w *world) do(asks ...op.Ask) op.Job {
 	j := w.submit(hub, asks...)
 	w.run()
@@ -235,7 +235,7 @@ func (w *world) approve(id op.RequestID) {
 	require.NoError(w.t, err)
 }
 
-// destroy asks for a guest's end and returns the request.
+// destroy asks to destroy a guest and returns the request.
 func (w *world) destroy(name string) op.RequestID {
 	w.t.Helper()
 	j := w.submit(hub, ask("guest.destroy", name))
@@ -252,7 +252,7 @@ func (w *world) reject(id op.RequestID) {
 	require.NoError(w.t, err)
 }
 
-// run executes what may run until nothing may.
+// run executes steps until none may run.
 func (w *world) run() {
 	w.t.Helper()
 	for range 100 {
@@ -300,7 +300,7 @@ func (w *world) record(id op.StepID, out gate.Outcome) {
 
 func (w *world) targetOf(id op.StepID) op.Target { return w.job(id.Job).Steps[id.Index-1].Target }
 
-// schemaOf is what the migrations make, made once.
+// schemaOf is the schema that the migrations make, made once.
 var schemaOf = sync.OnceValues(func() ([]store.Object, error) { return store.Schema(context.Background(), migrations()) })
 
 // check runs fsck beside the open store, as the program does.

@@ -24,9 +24,9 @@ type approval struct {
 	about audit.Entry
 }
 
-// Approve counts the signatures of an envelope for the request id. With the
-// last one needed the step is authorized and the nonce spent, in one
-// transaction; below the threshold the request is returned with what is
+// Approve counts the signatures of an envelope for the request id. With the last
+// signature that the request needs, one transaction authorizes the step and spends
+// the nonce. Before that, Approve returns the request with the signatures that are
 // missing.
 func (g *Gate) Approve(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
 	return g.verified(ctx, by, e, audit.Entry{Job: id.Job.String(), Step: id.String()}, func(a approval) (op.Request, error) {
@@ -34,9 +34,9 @@ func (g *Gate) Approve(ctx context.Context, by op.Requester, id op.RequestID, e 
 	})
 }
 
-// ApproveOffline takes an operation that was signed before the gate saw it:
-// its payload becomes a request, and the signatures approve it. A payload that
-// the gate issued itself approves that request.
+// ApproveOffline takes an operation that an operator signed before the gate saw it.
+// The payload becomes a request, and the signatures approve it. A payload that the
+// gate issued itself approves the request that it was issued for.
 func (g *Gate) ApproveOffline(ctx context.Context, by op.Requester, e authz.Envelope) (op.Request, error) {
 	return g.verified(ctx, by, e, audit.Entry{}, func(a approval) (op.Request, error) {
 		var rec nonce.Record
@@ -55,8 +55,8 @@ func (g *Gate) ApproveOffline(ctx context.Context, by op.Requester, e authz.Enve
 	})
 }
 
-// verified runs the verification pipeline and then decide, again from the
-// start if trust or policy moved in between.
+// verified runs the verification pipeline and then decide. It starts again if trust
+// or policy changed in between.
 func (g *Gate) verified(ctx context.Context, by op.Requester, e authz.Envelope, about audit.Entry,
 	decide func(approval) (op.Request, error)) (op.Request, error) {
 	for {
@@ -88,7 +88,7 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 		return err
 	})
 	if errors.Is(err, errRulesMoved) {
-		return r, err // nothing was decided
+		return r, err // the gate decided nothing
 	}
 	if err == nil {
 		err = g.fresh(ctx, r.Step)
@@ -98,7 +98,8 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 		return r, g.refuse(ctx, a.by, a.about, err)
 	}
 	err = g.decide(ctx, a.by, a.about, func(tx *store.Tx) error {
-		// Everything that may have moved since the look outside is checked again.
+		// The target and the records may have changed since the look, so the transaction
+		// checks all again.
 		if r, err = g.checkApproval(tx, a, id); err != nil {
 			return err
 		}
@@ -114,7 +115,8 @@ func (g *Gate) approve(ctx context.Context, a approval, id op.RequestID) (op.Req
 	return r, nil
 }
 
-// checkApproval is the nonce stage and the gate's own: role, binding and touch.
+// checkApproval checks the nonce, and then what only the gate can check: role,
+// binding and touch.
 func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Request, error) {
 	if g.rules.Load() != a.rules {
 		return op.Request{}, errRulesMoved
@@ -150,8 +152,8 @@ func (g *Gate) checkApproval(tx *store.Tx, a approval, id op.RequestID) (op.Requ
 	return r, inTimeToRun(need, r, now.Now)
 }
 
-// timely checks the time once more inside the decision: looking at the target
-// may have taken long since the envelope was verified.
+// timely checks the time once more inside the decision, because the look at the
+// target may have taken long.
 func (g *Gate) timely(a approval) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
@@ -168,9 +170,31 @@ func inTime(expires time.Time, m nonce.Moment) error {
 	return nil
 }
 
-// checkNonce finds out what a payload's nonce stands for. While its request is
-// open, only that request's bytes may carry it; once spent, those bytes get
-// how the request ended and any others are replays.
+// ClockRemedy says what to do if the gate does not trust its clock.
+const ClockRemedy = "set the clock right, and the gate goes on by itself; or, if it is right now, stop the daemon and run gated time accept"
+
+// clockDoubted refuses signed work while the gate does not trust its clock.
+func clockDoubted(m nonce.Moment) *op.Refusal {
+	return op.Refuse(op.Unavailable, "signed work waits: %s", m.Why).At(op.StageTime).WithHint("%s", ClockRemedy)
+}
+
+// inDoubt turns a time refusal into "unavailable" while the gate does not trust its
+// clock, because signing again would not help. A payload that expired by a trusted
+// clock stays expired.
+func inDoubt(m nonce.Moment, err error) error {
+	var r *op.Refusal
+	if m.Trusted || !errors.As(err, &r) || r.Stage != op.StageTime || errors.Is(err, op.ValidityTooLong) {
+		return err
+	}
+	if errors.Is(err, op.Expired) {
+		return op.Refuse(op.Expired, "%s, and signed work waits: %s", r.Detail, m.Why).At(op.StageTime).WithHint("%s", ClockRemedy)
+	}
+	return clockDoubted(m)
+}
+
+// checkNonce says which request a payload's nonce belongs to. While the request is
+// open, only its own bytes may have the nonce. Once the nonce is spent, those bytes
+// get the answer how the request ended, and other bytes are replays.
 func checkNonce(tx *store.Tx, n, sha string, id op.RequestID) error {
 	rec, known, err := nonce.Lookup(tx, n)
 	if err != nil {
@@ -182,7 +206,7 @@ func checkNonce(tx *store.Tx, n, sha string, id op.RequestID) error {
 	}
 	if rec.Fate == nonce.Unspent {
 		if rec.Payload != sha {
-			return op.Refuse(op.BindingMismatch, "the nonce of %s stands in another payload", rec.Request).At(op.StageNonce)
+			return op.Refuse(op.BindingMismatch, "the nonce of %s is in another payload", rec.Request).At(op.StageNonce)
 		}
 		return nil
 	}
@@ -234,7 +258,7 @@ func (g *Gate) fresh(ctx context.Context, s op.Step) error {
 	return nil
 }
 
-// stale refuses, as StaleTarget, a target that is not what the step names.
+// stale refuses, as StaleTarget, a target that is not the one that the step names.
 func stale(s op.Step, o op.Observed) error {
 	switch {
 	case o.Incarnation != s.Incarnation:
@@ -249,13 +273,14 @@ func stale(s op.Step, o op.Observed) error {
 	return nil
 }
 
-// gone reports whether what a step is about is not there any more. Its request is
-// over then: issued anew, it would ask about something else.
+// gone reports whether the incarnation, or the part of it, that a step names no
+// longer exists. Then its request ends, because a request issued anew would ask
+// about something else.
 func gone(s op.Step, o op.Observed) bool {
 	return o.Incarnation != s.Incarnation || o.Missing != ""
 }
 
-// another says how a target of that kind came to be another one.
+// another says how a target of that kind became another incarnation.
 func another(t op.Target) string {
 	if t.Kind == op.KindCommand {
 		return "its program, interpreter, probe, user or entry in gated.yaml is another one now"
@@ -263,7 +288,7 @@ func another(t op.Target) string {
 	return "it was destroyed or made again since"
 }
 
-// afterAnother says what to do where a target is another one.
+// afterAnother says what to do if a target is another incarnation.
 func afterAnother(t op.Target) string {
 	if t.Kind == op.KindCommand {
 		return "see who changed it, and what gated commands " + t.Name + " shows now; then ask again, and what is there now is signed"
@@ -271,7 +296,7 @@ func afterAnother(t op.Target) string {
 	return "look at it again; a new request names the new one"
 }
 
-// overtaken says why a request is over whose step is gone.
+// overtaken says why a request ends if the target of its step is gone.
 func overtaken(s op.Step, o op.Observed) string {
 	if s.Target.Kind == op.KindCommand && o.Incarnation != s.Incarnation {
 		return another(s.Target) + ": ask again if it is still wanted"
@@ -279,7 +304,8 @@ func overtaken(s op.Step, o op.Observed) string {
 	return "what it asks about is not what is there any more"
 }
 
-// afterChange says what to do where a target is not as it was signed for.
+// afterChange says what to do if a target has changed since an operator signed for
+// it.
 func afterChange(name string) string {
 	if name == op.ReleaseAll {
 		return "it changes for as long as agents work there: end the agents, or have them stop, then ask again"

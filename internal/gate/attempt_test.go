@@ -17,11 +17,10 @@ import (
 	"gated/internal/policy"
 )
 
-// Each test here is a way that could have made something destructive run
-// unsigned, or twice.
+// Each test here tries to make a destructive step run unsigned, or twice.
 
-// TestPermitOfABenignStepIsJudgedAgain: between permit and use the step turned
-// into one that takes data.
+// TestPermitOfABenignStepIsJudgedAgain: between permit and use the step becomes one
+// that takes data.
 func TestPermitOfABenignStepIsJudgedAgain(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]func(op.Observed){
@@ -75,7 +74,7 @@ func TestPermitIsForItsTarget(t *testing.T) {
 			}
 			p, err := w.gate.Permit(w.ctx, id)
 			if err != nil {
-				continue // refused for good by an earlier look
+				continue // an earlier look refused it for good
 			}
 			require.Error(t, p.Use(w.ctx, now), "%s for %s", name, id)
 		}
@@ -114,9 +113,9 @@ func TestCopiesOfAPermitAreOne(t *testing.T) {
 	}
 }
 
-// TestNobodySubmitsAsTheGate: the gate may destroy scratch unsigned, and what
-// says of itself that it is the gate is not.
-func TestNobodySubmitsAsTheGate(t *testing.T) {
+// TestNoCallerSubmitsAsTheGate: the gate may destroy scratch unsigned. A caller that
+// claims to be the gate may not.
+func TestNoCallerSubmitsAsTheGate(t *testing.T) {
 	w := newWorld(t)
 	w.scratch("tmp")
 	for _, source := range []op.Source{op.SourceGate, op.SourceDesired, op.SourceOffline, "", "API"} {
@@ -135,7 +134,7 @@ func TestTheZeroPermitAndItsCopies(t *testing.T) {
 	require.Equal(t, op.Step{}, p.Step())
 }
 
-// TestUseAfterTheStepEnded holds a permit while the step is taken away.
+// TestUseAfterTheStepEnded uses a permit after the step ended.
 func TestUseAfterTheStepEnded(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
@@ -188,8 +187,8 @@ func TestUseAndRejectRace(t *testing.T) {
 	}
 }
 
-// TestTwoStepsOfOneTargetAtOnce: each was signed, but what the second would act
-// on is what the first is changing.
+// TestTwoStepsOfOneTargetAtOnce: each was signed, but the first changes what the
+// second would act on.
 func TestTwoStepsOfOneTargetAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -225,8 +224,7 @@ func TestDestroyAndStartRace(t *testing.T) { // B17
 	require.Equal(t, op.StateRefused, w.job(start.ID).State(), "there is nothing to start")
 }
 
-// TestDispatchedIsNeverRunAgain goes through everything that may be tried with
-// a step whose end nobody knows.
+// TestDispatchedIsNeverRunAgain tries everything with a step whose end is not known.
 func TestDispatchedIsNeverRunAgain(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -263,8 +261,8 @@ func TestDispatchedIsNeverRunAgain(t *testing.T) {
 	require.NotEqual(t, r.ID, again.ID, "a new signature is asked for")
 }
 
-// TestConfigurationIsAskedAgain: what an operator signed is refused if the
-// configuration does not name its command any more.
+// TestConfigurationIsAskedAgain: the gate refuses a signed step if the configuration
+// no longer names its command.
 func TestConfigurationIsAskedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -295,8 +293,8 @@ func TestConfigurationIsAskedAgain(t *testing.T) {
 	w.mustApprove(again)
 }
 
-// TestShorterValidityCountsForWhatWaits: of the policies then and now the
-// stricter applies.
+// TestShorterValidityCountsForWhatWaits: the stricter of the policy at the request
+// and the policy in force applies.
 func TestShorterValidityCountsForWhatWaits(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -321,8 +319,8 @@ func TestShorterValidityCountsForWhatWaits(t *testing.T) {
 	require.True(t, w.back.has("a"))
 }
 
-// TestTimePassesWhileTheTargetIsLookedAt: the envelope was in time when it was
-// verified and is not when it is decided.
+// TestTimePassesWhileTheTargetIsLookedAt: the envelope is in time when it is
+// verified, and late when the gate decides.
 func TestTimePassesWhileTheTargetIsLookedAt(t *testing.T) {
 	back := newBackend()
 	slow := &slowObserver{backend: back}
@@ -354,7 +352,8 @@ func (s *slowObserver) Observe(ctx context.Context, l op.Look) (op.Observed, err
 	return s.backend.Observe(ctx, l)
 }
 
-// TestBackEndThatCannotBeLookedAt: an error means that nothing is known.
+// TestBackEndThatCannotBeLookedAt: after an error of the look the gate knows nothing
+// of the target.
 func TestBackEndThatCannotBeLookedAt(t *testing.T) {
 	back := newBackend()
 	blind := &blindObserver{backend: back}
@@ -406,8 +405,8 @@ func (b *blindObserver) Observe(ctx context.Context, l op.Look) (op.Observed, er
 	return o, err
 }
 
-// TestOldKeyIsNotAcceptedAfterReload: whatever was under way, nothing is
-// approved, rejected or dispatched by the old trust once Reload has returned.
+// TestOldKeyIsNotAcceptedAfterReload: once Reload has returned, no approval,
+// rejection or dispatch uses the old trust.
 func TestOldKeyIsNotAcceptedAfterReload(t *testing.T) {
 	w := newWorld(t)
 	without, err := authz.LoadTrust([]byte(mallory.line("operational@gated")))
@@ -492,7 +491,7 @@ func TestReloadedTrustIsVerifiedAgain(t *testing.T) {
 	require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 	moved = false
 	slow.during = func() {
-		if !moved { // moved, but the key is still there
+		if !moved { // the rules changed, but the key is still listed
 			moved = true
 			require.NoError(t, w.gate.ReplaceTrust(w.ctx, w.trust))
 		}

@@ -14,7 +14,7 @@ import (
 	"gated/internal/store"
 )
 
-// counts refuses a signature that the requirement has no use for.
+// counts refuses a signature that the requirement does not ask for.
 func counts(need op.Requirement, s op.Signed) error {
 	if err := inRole(need, s); err != nil {
 		return err
@@ -22,16 +22,16 @@ func counts(need op.Requirement, s op.Signed) error {
 	return touched(need, s)
 }
 
-// inRole refuses, as RoleDenied, a signature in a role that no demand has.
+// inRole refuses, as RoleDenied, a signature in a role that no demand names.
 func inRole(need op.Requirement, s op.Signed) error {
 	if !need.Accepts(s.Role) {
-		return op.Refuse(op.RoleDenied, "%s signed as %s, which has no say in this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
+		return op.Refuse(op.RoleDenied, "%s signed as %s, a role that does not count for this", op.ShownName(s.Principal), s.Role).At(op.StageRole)
 	}
 	return nil
 }
 
-// touched refuses, as TouchRequired, one by a key that did not attest what the
-// demands of its role ask.
+// touched refuses, as TouchRequired, a signature whose key did not attest what the
+// demands of its role ask for.
 func touched(need op.Requirement, s op.Signed) error {
 	if touch := need.Touch(s.Role); !s.Attested.Touch().Satisfies(touch) {
 		return op.Refuse(op.TouchRequired, "%s signed with the key %s, and this needs a security key with %s", op.ShownName(s.Principal), s.Key, touchWords[touch]).
@@ -56,10 +56,9 @@ func signedBy(s authz.Signer, at time.Time) op.Signed {
 	return op.Signed{Principal: s.Principal, Role: s.Role, Key: s.Key, CA: s.CA, Armor: s.Armor, Attested: s.Attested, At: at}
 }
 
-// stillCounted checks the stored signatures against the trust and policy that
-// hold now.
-func stillCounted(held *rules, need op.Requirement, r op.Request, now time.Time) *op.Refusal {
-	kept, last := split(held, need, r.Signatures, now)
+// stillCounted checks the stored signatures against the trust and policy in force.
+func stillCounted(inForce *rules, need op.Requirement, r op.Request, now time.Time) *op.Refusal {
+	kept, last := split(inForce, need, r.Signatures, now)
 	if need.Met(kept) {
 		return nil
 	}
@@ -70,11 +69,11 @@ func stillCounted(held *rules, need op.Requirement, r op.Request, now time.Time)
 		At(op.StagePolicy)
 }
 
-// split returns the signatures that count by the rules that hold now, and why
-// the last of the others does not.
-func split(held *rules, need op.Requirement, signed []op.Signed, now time.Time) (kept []op.Signed, last error) {
+// split returns the signatures that count by the rules in force. last is why the
+// last of the others does not count.
+func split(inForce *rules, need op.Requirement, signed []op.Signed, now time.Time) (kept []op.Signed, last error) {
 	for _, s := range signed {
-		err := held.trust.Still(s, now)
+		err := inForce.trust.Still(s, now)
 		if err == nil {
 			err = counts(need, s)
 		}
@@ -88,8 +87,8 @@ func split(held *rules, need op.Requirement, signed []op.Signed, now time.Time) 
 }
 
 // count adds the envelope's signatures to a request that was read in this
-// transaction, and authorizes the step with the last one needed. Signatures that
-// no longer count are taken out first, so that their people can sign again.
+// transaction. The last signature that is needed authorizes the step. count first
+// removes signatures that no longer count, so that the same people can sign again.
 func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error) {
 	now := g.clock.Now().Now
 	need, err := a.rules.requirement(r, now)
@@ -124,8 +123,8 @@ func (g *Gate) count(tx *store.Tx, a approval, r op.Request) (op.Request, error)
 	return g.authorize(tx, r, e, now)
 }
 
-// addSigned stores what the envelope adds to a request, and reports whether that
-// is anything.
+// addSigned stores the new signatures and proofs of the envelope, and reports
+// whether there were any.
 func addSigned(tx *store.Tx, need op.Requirement, a approval, r *op.Request, now time.Time) (added bool, err error) {
 	for _, s := range a.Signers {
 		signed := signedBy(s, now)
@@ -155,9 +154,9 @@ func addSigned(tx *store.Tx, need op.Requirement, a approval, r *op.Request, now
 	return added, nil
 }
 
-// replaced takes out what the same person signed in another role, where the new
-// signature is worth more: somebody who is an operator and the only manager
-// would else have locked the request by signing as the one first.
+// replaced removes a person's signature in another role if the new signature is
+// worth more. Otherwise the only manager who is an operator too would lock the
+// request by signing as an operator first.
 func replaced(tx *store.Tx, need op.Requirement, r *op.Request, s op.Signed) error {
 	i := slices.IndexFunc(r.Signatures, func(old op.Signed) bool { return old.Principal == s.Principal })
 	if i < 0 || r.Signatures[i].Role == s.Role {
@@ -171,9 +170,10 @@ func replaced(tx *store.Tx, need op.Requirement, r *op.Request, s op.Signed) err
 	return journal.DropSignature(tx, r.ID, s.Principal)
 }
 
-// uncount takes out of a request what no longer counts, and returns the rest.
-func (g *Gate) uncount(tx *store.Tx, held *rules, need op.Requirement, r op.Request, now time.Time) ([]op.Signed, error) {
-	kept, why := split(held, need, r.Signatures, now)
+// uncount removes the signatures that no longer count from a request, and returns
+// the rest.
+func (g *Gate) uncount(tx *store.Tx, inForce *rules, need op.Requirement, r op.Request, now time.Time) ([]op.Signed, error) {
+	kept, why := split(inForce, need, r.Signatures, now)
 	if why == nil {
 		return kept, nil
 	}
@@ -192,23 +192,23 @@ func (g *Gate) uncount(tx *store.Tx, held *rules, need op.Requirement, r op.Requ
 	return kept, g.append(tx, e)
 }
 
-// proved refuses, as BadParams, a rotation that adds a key whose holder did not
-// sign it in the role that the key is added for.
-func (held *rules) proved(r op.Request, now time.Time) error {
-	owed, err := held.owed(r, now)
+// proved refuses, as BadParams, a rotation that adds a key if the key's holder did
+// not sign it in the role of that key.
+func (inForce *rules) proved(r op.Request, now time.Time) error {
+	owed, err := inForce.owed(r, now)
 	if err != nil || len(owed) == 0 {
 		return err
 	}
-	return op.Refuse(op.BadParams, "the key %s that is added did not sign this as %s, so nobody knows that its holder has it", owed[0].Key, owed[0].Role).
+	return op.Refuse(op.BadParams, "the new key %s did not sign this as %s, so it is not proved that its holder has it", owed[0].Key, owed[0].Role).
 		At(op.StagePolicy).WithHint("its holder signs the same request first: opsign approve %s --role %s --key FILE", r.ID, owed[0].Role)
 }
 
 // owed returns the proofs of possession that a request still needs.
-func (held *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
+func (inForce *rules) owed(r op.Request, now time.Time) ([]authz.Owed, error) {
 	if r.Step.Op != op.Rotate {
 		return nil, nil
 	}
-	rotation, err := held.rotation(r.Step.Params, now)
+	rotation, err := inForce.rotation(r.Step.Params, now)
 	if err != nil {
 		return nil, err
 	}
@@ -248,8 +248,7 @@ func (g *Gate) authorize(tx *store.Tx, r op.Request, e audit.Entry, now time.Tim
 	return r, g.append(tx, e)
 }
 
-// distinct returns the signatures that count: one of each person, with a key of
-// their own.
+// distinct returns the signatures that count: one for each person and key.
 func distinct(signers []authz.Signer, now time.Time) []op.Signed {
 	var out []op.Signed
 	people, keys := map[string]bool{}, map[string]bool{}
@@ -263,7 +262,7 @@ func distinct(signers []authz.Signer, now time.Time) []op.Signed {
 	return out
 }
 
-// addDistinct stores signatures and proofs with a request that has none.
+// addDistinct stores signatures and proofs of a request that has none yet.
 func addDistinct(tx *store.Tx, r op.Request) error {
 	for _, signed := range r.Signatures {
 		if isNew, err := journal.AddSignature(tx, r.ID, signed); err != nil || !isNew {

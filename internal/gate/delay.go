@@ -11,8 +11,8 @@ import (
 	"gated/internal/store"
 )
 
-// delayed refuses, as Unavailable, an authorized step whose cool-off is not over
-// or whose window is not open: it waits, and is not ended.
+// delayed refuses, as Unavailable, an authorized step whose cool-off is not over or
+// whose window is not open. The step waits and does not end.
 func delayed(need op.Requirement, r op.Request, now time.Time) error {
 	from := r.AuthorizedAt.Add(need.CoolOff)
 	switch {
@@ -26,8 +26,9 @@ func delayed(need op.Requirement, r op.Request, now time.Time) error {
 	}
 }
 
-// inTimeToRun refuses, as Expired, an approval now that would run out before
-// the delays of its step are over: the nonce would be spent for nothing.
+// inTimeToRun refuses, as Expired, an approval that would expire before the delays
+// of its step are over. Otherwise the nonce would be spent, and the step could not
+// run.
 func inTimeToRun(need op.Requirement, r op.Request, now time.Time) error {
 	if until := expiry(need, r).Add(Skew); !runsBetween(need, now.Add(need.CoolOff), until) {
 		return op.Refuse(op.Expired, "the payload expires at %s, and after the last signature its step could not run before that", until.Add(-Skew).UTC().Format(time.RFC3339)).
@@ -36,8 +37,8 @@ func inTimeToRun(need op.Requirement, r op.Request, now time.Time) error {
 	return nil
 }
 
-// runsBetween reports whether the windows are all open at some time from one
-// moment to another.
+// runsBetween reports whether all windows are open at the same time between the two
+// moments.
 func runsBetween(need op.Requirement, from, until time.Time) bool {
 	_, ok := opens(need, from, until)
 	return ok
@@ -53,11 +54,11 @@ func opens(need op.Requirement, from, until time.Time) (time.Time, bool) {
 	return until, false
 }
 
-// Due returns how long the policy still holds back what is authorized on a
-// target: until its delays are over, or until its payload has expired and it
-// ends. ok is false where it holds back nothing.
+// Due returns how long the policy still delays the authorized steps of a target. The
+// wait ends when the delays are over. It also ends when the payload has expired,
+// because the step ends then. If the policy delays no step, ok is false.
 func (g *Gate) Due(ctx context.Context, t op.Target) (wait time.Duration, ok bool, err error) {
-	held, now := g.rules.Load(), g.clock.Now().Now
+	inForce, now := g.rules.Load(), g.clock.Now().Now
 	err = g.view(ctx, func(tx *store.Tx) error {
 		open, err := journal.OpenSteps(tx, t)
 		if err != nil {
@@ -71,9 +72,9 @@ func (g *Gate) Due(ctx context.Context, t op.Target) (wait time.Duration, ok boo
 			if err != nil {
 				return err
 			}
-			need, err := held.requirement(r, now)
+			need, err := inForce.requirement(r, now)
 			if err != nil || delayed(need, r, now) == nil {
-				continue // it is for the dispatch to decide
+				continue // the dispatch decides
 			}
 			at, _ := opens(need, latest(now, r.AuthorizedAt.Add(need.CoolOff)), expiry(need, r).Add(Skew))
 			if d := at.Sub(now); !ok || d < wait {
@@ -92,8 +93,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// expiry is when a request's payload stops to count: it may not live for longer
-// than the policies of then and now both allow.
+// expiry is when a request's payload no longer counts: the policy at the request and
+// the policy in force both limit its life.
 func expiry(need op.Requirement, r op.Request) time.Time {
 	longest := r.IssuedAt.Add(need.MaxValidity)
 	if longest.Before(r.ExpiresAt) {
@@ -102,18 +103,18 @@ func expiry(need op.Requirement, r op.Request) time.Time {
 	return r.ExpiresAt
 }
 
-// holds reports whether an authorized step is held back now, by a delay of the
-// policy of then or now. One whose delay is over, or that expired, is not: it
-// is for the dispatch to decide.
+// holds reports whether a delay keeps an authorized step waiting now. Both the
+// policy at the request and the policy in force can delay it. If the delay is over
+// or the payload expired, the dispatch decides, so the answer is false.
 func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
-	held := g.rules.Load()
+	inForce := g.rules.Load()
 	if s.State != op.StateAuthorized {
 		return false, nil
 	}
-	if held.trust.Blocked() != nil {
-		return true, nil // nobody knows whether its signatures count
+	if inForce.trust.Blocked() != nil {
+		return true, nil // the gate cannot tell whether its signatures count
 	}
-	if !held.policy.Delays() {
+	if !inForce.policy.Delays() {
 		delays, err := journal.IsDelayed(tx, s.ID)
 		if err != nil || !delays {
 			return false, err
@@ -124,17 +125,17 @@ func (g *Gate) holds(tx *store.Tx, s op.Step) (bool, error) {
 		return false, err
 	}
 	now := g.clock.Now().Now
-	need, err := held.requirement(r, now)
+	need, err := inForce.requirement(r, now)
 	if err != nil || now.After(expiry(need, r).Add(Skew)) {
 		return false, nil
 	}
 	return delayed(need, r, now) != nil, nil
 }
 
-// WakeDue wakes the jobs of authorized steps that nothing holds back any more:
-// the one before such a step may be on another target. What the job of one that is held back has made so far is not to be taken
-// back unsigned after that: it stands for long enough that others may come to
-// rely on it. Tick does so too, before it looks at targets.
+// WakeDue wakes the jobs of authorized steps that no delay keeps waiting any more.
+// It wakes all targets of the job, because the step before may be on another target.
+// If a step still waits, its job can no longer take back unsigned what it made:
+// others may rely on it by then. Tick does the same before it looks at targets.
 func (g *Gate) WakeDue(ctx context.Context) error {
 	var due, waiting []op.Step
 	err := g.view(ctx, func(tx *store.Tx) error {
@@ -167,7 +168,7 @@ func (g *Gate) WakeDue(ctx context.Context) error {
 	return err
 }
 
-// keepMade promotes what the job of a step that waits has made so far.
+// keepMade promotes what the job of a waiting step has made so far.
 func (g *Gate) keepMade(ctx context.Context, s op.Step) error {
 	by := op.Requester{Source: op.SourceGate}
 	return g.decide(ctx, by, audit.Entry{Job: s.ID.Job.String(), Step: s.ID.String()}, func(tx *store.Tx) error {

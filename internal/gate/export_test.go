@@ -6,8 +6,8 @@ import (
 	"gated/internal/authz"
 )
 
-// ReplaceTrust puts another file in force, as a rotation does, for tests that
-// are about what follows from that.
+// ReplaceTrust puts another file in force, as a rotation does. Tests use it that are
+// about the consequences.
 func (g *Gate) ReplaceTrust(ctx context.Context, trust *authz.Trust) error {
 	g.changing.Lock()
 	defer g.changing.Unlock()
@@ -15,7 +15,7 @@ func (g *Gate) ReplaceTrust(ctx context.Context, trust *authz.Trust) error {
 	return g.replace(ctx, rules{trust: trust, epoch: held.epoch + 1, policy: held.policy})
 }
 
-// How the gate words that a target is not what was meant.
+// The gate's words for a target that is not the one that was meant.
 var (
 	Stale     = stale
 	Overtaken = overtaken

@@ -31,7 +31,7 @@ import (
 	"gated/internal/store"
 )
 
-// world is a gate over a back end in memory, with a clock that tests move.
+// world is a gate with a back end in memory and a clock that tests move.
 type world struct {
 	t        testing.TB
 	ctx      context.Context
@@ -160,7 +160,7 @@ func (w *world) wake(t op.Target) {
 	w.woken[t] = true
 }
 
-// wakes returns which guests were woken since it was asked last.
+// wakes returns which guests were woken since the last call.
 func (w *world) wakes(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,7 +181,7 @@ func (w *world) read() nonce.Reading {
 	return nonce.Reading{Wall: w.wall, Elapsed: w.elapsed}
 }
 
-// pass lets time go by on both clocks.
+// pass lets time pass on both clocks.
 func (w *world) pass(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,7 +230,7 @@ func (w *world) approve(r op.Request) (op.Request, error) {
 	return w.gate.Approve(w.ctx, hub, r.ID, alice.envelope(w.t, r.Payload))
 }
 
-// run executes what may run until nothing may, as reconcile would.
+// run executes all steps that may run, as reconcile would.
 func (w *world) run() {
 	w.t.Helper()
 	for range 100 {
@@ -306,8 +306,8 @@ func (w *world) verifyLog() {
 	}))
 }
 
-// backend is guests in memory. fail, if set, is asked before each operation
-// takes effect.
+// backend has guests in memory. fail, if set, is called before each operation takes
+// effect.
 type backend struct {
 	mu     sync.Mutex
 	guests map[string]op.Observed
@@ -327,7 +327,7 @@ func newBackend() *backend {
 	return &backend{guests: map[string]op.Observed{}, trash: map[string]op.Observed{}}
 }
 
-// put makes a guest by other hands than the gate's.
+// put makes a guest outside the gate.
 func (b *backend) put(name string) op.Observed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -361,7 +361,7 @@ func (b *backend) set(o op.Observed, p op.Params) {
 	b.guests[o.Target.Name] = o
 }
 
-// change alters a guest behind the gate's back.
+// change changes a guest outside the gate.
 func (b *backend) change(name string, fn func(*op.Observed)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -472,7 +472,7 @@ func (b *backend) execute(ctx context.Context, p gate.Permit) (used bool, err er
 	return true, nil
 }
 
-// nonceOf returns what is known of a nonce.
+// nonceOf returns the record of a nonce.
 func (w *world) nonceOf(n string) (r nonce.Record, ok bool) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) {

@@ -1,6 +1,6 @@
-// Package gate decides what may run. It submits, asks for signatures, counts
-// them, and hands out permits; only this package can make one. Every decision
-// is one transaction that also writes the audit log.
+// Package gate decides which steps may run. It accepts jobs, asks for signatures,
+// counts them, and hands out permits. No other package can make a permit. Each
+// decision is one transaction, which also writes the audit log.
 package gate
 
 import (
@@ -137,21 +137,21 @@ func (g *Gate) Host() string { return g.host }
 // ID returns the gate id.
 func (g *Gate) ID() op.GateID { return g.id }
 
-// Moment returns the gate's time and whether the clock is believed.
+// Moment returns the gate's time and whether the gate trusts its clock.
 func (g *Gate) Moment() nonce.Moment { return g.clock.Now() }
 
-// Log writes one entry that is not about a step: started, stopped, trusted.
+// Log writes one entry that is about no step: started, stopped, trusted.
 func (g *Gate) Log(ctx context.Context, e audit.Entry) error {
 	return g.machine(g.update(ctx, func(tx *store.Tx) error { return g.append(tx, e) }))
 }
 
-// Append writes entries about what is decided elsewhere, in the transaction that
-// decides it. Time and gate id are set here.
+// Append writes entries about decisions of other packages, in the transaction that
+// decides. Append sets the time and the gate id.
 func (g *Gate) Append(tx *store.Tx, entries ...audit.Entry) error { return g.append(tx, entries...) }
 
-// Answer turns an error of such a transaction into what callers see, as the
-// gate does with its own: refusals pass as they are, a failure of the machine is
-// Unavailable, and anything else is logged and Internal.
+// Answer turns an error of such a transaction into the answer for callers, as the
+// gate does with its own errors. Refusals pass unchanged. A failure of the machine
+// becomes Unavailable. Any other error is logged and becomes Internal.
 func (g *Gate) Answer(err error) error { return g.machine(err) }
 
 // append writes entries with the gate's time.
@@ -164,15 +164,15 @@ func (g *Gate) append(tx *store.Tx, entries ...audit.Entry) error {
 	return err
 }
 
-// decide runs one decision in one transaction. An error of fn takes back what
-// fn wrote, and the refusal is written to the audit log in its place. On a full
-// disk it goes on with the reserve.
+// decide runs one decision in one transaction. If fn fails, the gate undoes what fn
+// wrote and writes the refusal to the audit log instead. If the disk is full, decide
+// uses the reserve.
 func (g *Gate) decide(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error) error {
 	return g.decideBy(ctx, g.update, by, about, fn, nil)
 }
 
-// decideOr is decide for what nobody signed, which has no part of the reserve.
-// refused, if not nil, says what else is written when fn refuses.
+// decideOr is decide for work without a signature, which may not use the reserve.
+// refused, if not nil, writes more if fn refuses.
 func (g *Gate) decideOr(ctx context.Context, by op.Requester, about audit.Entry, fn func(*store.Tx) error,
 	refused func(*store.Tx, error) error) error {
 	return g.decideBy(ctx, g.store.Update, by, about, fn, refused)
@@ -202,12 +202,12 @@ func (g *Gate) decideBy(ctx context.Context, update func(context.Context, func(*
 	return g.machine(refusal)
 }
 
-// noteTime bounds how long a refusal waits to be written.
+// noteTime is the longest time that the gate tries to write a refusal.
 const noteTime = 10 * time.Second
 
-// refuse writes a refusal that was found before any transaction, and returns
-// it; if it cannot be written, it returns Unavailable. A caller who hangs up
-// does not keep it out of the log.
+// refuse writes a refusal that was found before any transaction, and returns it. If
+// it cannot write the refusal, it returns Unavailable. It writes the refusal also if
+// the caller hangs up.
 func (g *Gate) refuse(ctx context.Context, by op.Requester, about audit.Entry, refusal error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
@@ -219,8 +219,8 @@ func (g *Gate) view(ctx context.Context, fn func(*store.Tx) error) error {
 	return g.machine(g.store.View(ctx, fn))
 }
 
-// machine turns a failure of the machine into the refusal that callers see,
-// and logs what it was. Refusals pass as they are.
+// machine turns a failure of the machine into the refusal that callers see, and logs
+// the failure. Refusals pass unchanged.
 func (g *Gate) machine(err error) error {
 	var refusal *op.Refusal
 	switch {
@@ -229,7 +229,7 @@ func (g *Gate) machine(err error) error {
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		level := slog.LevelError
 		if errors.Is(err, context.Canceled) {
-			level = slog.LevelDebug // the caller left, or the daemon stops: nothing is wrong
+			level = slog.LevelDebug // the caller left or the daemon stops, which is no fault
 		}
 		g.log.Log(context.Background(), level, "not decided", "error", err)
 		return op.Refuse(op.Unavailable, "the gate cannot write its journal now, so nothing was decided").
@@ -267,7 +267,7 @@ func about(kind audit.Kind, by string, s op.Step) audit.Entry {
 	return e
 }
 
-// asked is about, with what the requester said and why the step has its class.
+// asked is about, with the requester's words and the reason for the step's class.
 func asked(kind audit.Kind, by op.Requester, s op.Step, reason string) audit.Entry {
 	e := about(kind, by.String(), s)
 	e.PID, e.Why, e.Params, e.Reason = by.PID, s.Verdict.Why, s.Params, reason

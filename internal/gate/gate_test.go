@@ -37,7 +37,7 @@ func TestBenignRunsDestructiveWaits(t *testing.T) {
 	w.verifyLog()
 }
 
-func TestTheLogSaysWhoAskedWhatAndWhy(t *testing.T) {
+func TestTheLogHasRequesterStepAndReason(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
 	w.request(ask("guest.snapshot-delete", "web", "snapshot", "s1"))
@@ -267,8 +267,8 @@ func TestExpiredPayloadIsIssuedAnewUnderTheSameID(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// While a clock is not believed, the gate goes by the time since boot. After a boot
-// it believes the clock, which is behind what it issued the payload at.
+// While the gate does not trust its clock, it uses the time since boot. After a boot
+// it trusts the clock, which is behind the time at which it issued the payload.
 func TestAPayloadFromTheFutureIsIssuedAnew(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")

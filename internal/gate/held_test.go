@@ -16,8 +16,8 @@ func slow() policy.Rule {
 	return policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: 20 * time.Hour}
 }
 
-// A job whose destroy cools off has not made anything by then that could be
-// taken back unsigned after people came to use it.
+// A job whose destroy cools off has made nothing by then. So nothing that people
+// came to use can be taken back unsigned.
 func TestAJobWaitsForWhatCoolsOff(t *testing.T) {
 	w := people(t, slow())
 	w.back.put("h")
@@ -42,8 +42,9 @@ func TestAJobWaitsForWhatCoolsOff(t *testing.T) {
 	require.False(t, w.back.has("g"))
 }
 
-// What holds a job up in its middle leaves what it has made to its users.
-func TestWhatAHeldJobMadeIsKept(t *testing.T) {
+// If a step waits in the middle of a job, what the job made before stays for its
+// users.
+func TestAWaitingJobKeepsWhatItMade(t *testing.T) {
 	w := people(t)
 	j := w.mustSubmit(ask("guest.create", "x"), ask("guest.destroy", "g"))
 	r, err := w.gate.Request(w.ctx, j.Steps[1].ID)
@@ -116,7 +117,8 @@ func TestASuccessorThatIsSoonOverIsNone(t *testing.T) {
 	w.request(rotate(2, []string{until(48 * time.Hour)}, []string{rita.print()}))
 }
 
-// Somebody with two roles is not locked out by having signed in one of them.
+// A person with two roles can still sign in the other role after signing in the
+// first.
 func TestAPersonWithTwoRolesSignsInTheOneThatIsNeeded(t *testing.T) {
 	w := people(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Role: "manager", Threshold: 1})
 	w.setTrust(alice.line("operational@gated") + bob.line("operational@gated") + mona.line("operational@gated,manager@gated"))

@@ -41,7 +41,7 @@ func (w *world) mustReject(r op.Request) {
 	require.NoError(w.t, err)
 }
 
-// use starts a step and leaves it under way.
+// use dispatches a step and does not end it.
 func (w *world) use(id op.StepID) {
 	w.t.Helper()
 	p, err := w.gate.Permit(w.ctx, id)
@@ -51,7 +51,7 @@ func (w *world) use(id op.StepID) {
 	require.NoError(w.t, p.Use(w.ctx, now))
 }
 
-// fate returns what became of a request's nonce.
+// fate returns the fate of a request's nonce.
 func (w *world) fate(n string) nonce.Fate {
 	w.t.Helper()
 	rec, ok := w.nonceOf(n)
@@ -123,8 +123,8 @@ func TestRejectionInEachPosition(t *testing.T) {
 	w.verifyLog()
 }
 
-// TestFailureInEachPosition lets one of four steps fail: the ones before are
-// taken back, last first, and the ones after do not run.
+// TestFailureInEachPosition lets one of four steps fail. The steps before it are
+// taken back, last first, and the steps after it do not run.
 func TestFailureInEachPosition(t *testing.T) {
 	w := newWorld(t)
 	steps := []op.Ask{ask("guest.create", "new"), ask("guest.destroy", "a"), ask("guest.start", "b"), ask("guest.set-config", "c", "memory", int64(9))}
@@ -168,8 +168,8 @@ func TestFailureInEachPosition(t *testing.T) {
 	w.verifyLog()
 }
 
-// TestRejectionWhileAnEarlierStepRuns: what is under way when its job ends is
-// taken back once it is known how it ended, and not before.
+// TestRejectionWhileAnEarlierStepRuns: a job ends while a step runs. That step is
+// taken back after its end is known, not before.
 func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		out  func(*world) gate.Outcome
@@ -184,7 +184,7 @@ func TestRejectionWhileAnEarlierStepRuns(t *testing.T) {
 			[]op.State{op.StateSucceeded, op.StateFailed, op.StateRejected, op.StateSucceeded}},
 		"it may be tried again": {func(*world) gate.Outcome { return gate.Outcome{Err: errors.New("busy"), Transient: true} },
 			[]op.State{op.StateSucceeded, op.StateFailed, op.StateRejected, op.StateSucceeded}},
-		"nobody knows": {func(*world) gate.Outcome { return gate.Outcome{Unknown: true} },
+		"not known": {func(*world) gate.Outcome { return gate.Outcome{Unknown: true} },
 			[]op.State{op.StateSucceeded, op.StateInterrupted, op.StateRejected, op.StateSucceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +231,8 @@ func TestBenignStepThatBecomesDestructiveAsks(t *testing.T) {
 	w.run()
 	require.Equal(t, []string{"guest.create new"}, w.back.did())
 
-	// People take their time; in the meantime somebody works in what was made.
+	// People take time to sign. In the meantime another person works in the new
+	// guest.
 	w.mustReject(w.requestOf(j, 2))
 	w.run()
 	require.True(t, w.back.has("new"), "what was made before the question is not destroyed unsigned")
@@ -275,9 +276,9 @@ func TestCompensationThatIsTooOldAsks(t *testing.T) {
 	require.Equal(t, op.StateFailed, w.job(j.ID).State())
 }
 
-// TestNobodySignsForWhatAnEarlierStepChanges: the bytes could not name the
-// state that the step would meet.
-func TestNobodySignsForWhatAnEarlierStepChanges(t *testing.T) {
+// TestNoSignatureForWhatAnEarlierStepChanges: the payload could not name the state
+// that the step would find.
+func TestNoSignatureForWhatAnEarlierStepChanges(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
 	for name, asks := range map[string][]op.Ask{

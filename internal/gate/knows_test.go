@@ -11,7 +11,7 @@ import (
 	"gated/internal/op"
 )
 
-// copies is a back end that says of each snapshot when it was made.
+// copies is a back end that says when each snapshot was made.
 type copies struct {
 	*backend
 	made map[string]time.Time // by the snapshot's name
@@ -49,9 +49,9 @@ func factOf(r op.Request, name string) string {
 	return ""
 }
 
-// TestWhoMadeACopy: the maker of a snapshot is the requester by this gate's own
-// records, and never what the name alone suggests.
-func TestWhoMadeACopy(t *testing.T) {
+// TestMakerOfACopy: this gate's own records say who made a snapshot, never its name
+// alone.
+func TestMakerOfACopy(t *testing.T) {
 	w, c := newCopiesWorld(t)
 	w.back.put("db")
 	took := w.mustSubmit(ask("guest.snapshot", "db", "snapshot", "ours"))
@@ -70,13 +70,14 @@ func TestWhoMadeACopy(t *testing.T) {
 	deleting := w.request(ask("guest.snapshot-delete", "db", "snapshot", "ours"))
 	require.Equal(t, "uid:1000 by "+took.Steps[0].ID.String(), factOf(deleting, "snapshot made by"))
 
-	// Another one under the name of ours: it was deleted and made again by other hands.
+	// Another snapshot with our name: ours was deleted, and this one was made
+	// outside the gate.
 	c.made["ours"] = w.wall
 	shown, err := w.gate.Shown(w.ctx, deleting.ID)
 	require.NoError(t, err)
 	require.Equal(t, others, factOf(shown, "snapshot made by"))
 
-	// A guest of another name has no part in it.
+	// A guest of another name does not matter.
 	w.back.put("web")
 	w.back.change("web", func(o *op.Observed) { o.Snapshots = []string{"ours"} })
 	c.made["ours"] = w.wall.Add(-time.Hour)
@@ -108,8 +109,8 @@ func TestABackupIsMadeByTheStepOfItsTime(t *testing.T) {
 	}
 }
 
-// TestOneRequestsLookIsNotAnothers: what is missing for one step of a target ended
-// the requests of others, who have signed for something that is still there.
+// TestOneRequestsLookIsNotAnothers: what is missing for one step of a target must
+// not end requests for parts that are still there.
 func TestOneRequestsLookIsNotAnothers(t *testing.T) {
 	w, c := newCopiesWorld(t)
 	w.back.put("db")
@@ -126,9 +127,9 @@ func TestOneRequestsLookIsNotAnothers(t *testing.T) {
 	require.NotEqual(t, second.Nonce, now.Nonce, "it is issued anew for what is there now")
 }
 
-// TestARotationSaysWhoIsNew: what is shown with the request, and is in the digest
-// of the audit log.
-func TestARotationSaysWhoIsNew(t *testing.T) {
+// TestARotationNamesNewPeople: the facts are shown with the request and are in the
+// digest of the audit log.
+func TestARotationNamesNewPeople(t *testing.T) {
 	w := rotating(t)
 	eve := newKey("eve")
 	line := eve.line("operational@gated")

@@ -8,20 +8,21 @@ import (
 	"gated/internal/store"
 )
 
-// The bounds of open steps of one target. Each look at what may run next reads them
-// all. Steps that wait for a signature may be open for days, so neither one uid nor
-// all of them may take the room of operators and desired state.
+// The bounds of open steps of one target. Each look for the next step reads them
+// all. A step can wait for a signature for days. So steps of uids must leave room
+// for operators and desired state.
 const (
 	maxOpenPerTarget = 128
-	openForOperators = 32               // of these, for operators and desired state alone
-	maxOpenPerPayer  = op.MaxSteps + 16 // of one uid that is no operator's: a whole job, and some steps more
+	openForOperators = 32               // of these, only for operators and desired state
+	maxOpenPerPayer  = op.MaxSteps + 16 // of a uid that is not an operator's: a whole job, and some steps more
 )
 
-// maxRotations bounds the open rotations of one requester: what each would make
-// of the file is worked out whenever they are listed.
+// maxRotations is the most rotations that one requester may have open. Each listing
+// computes what every one of them would make of the file.
 const maxRotations = 4
 
-// checkRotations is checkLimit for steps on the trust file.
+// checkRotations refuses, as OverLimit, more open steps on the trust file than a
+// requester may have.
 func checkRotations(tx *store.Tx, by op.Requester, more int) error {
 	open, err := journal.OpenSteps(tx, op.Signers)
 	if err != nil {
@@ -38,7 +39,7 @@ func checkRotations(tx *store.Tx, by op.Requester, more int) error {
 	return nil
 }
 
-// checkLimit refuses, as OverLimit, what would open more than anybody can want.
+// checkLimit refuses, as OverLimit, a job with which too many steps would be open.
 func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error {
 	asks := 0
 	opens := map[op.Target]int{}
@@ -72,7 +73,7 @@ func (g *Gate) checkLimit(tx *store.Tx, by op.Requester, steps []planned) error 
 }
 
 // checkTarget refuses, as OverLimit, more steps on a target than there is room for
-// beside the n that are open.
+// beside the n open steps.
 func (g *Gate) checkTarget(tx *store.Tx, by op.Requester, t op.Target, n, more int) error {
 	limit := maxOpenPerTarget
 	if !g.asksAsOperator(by) {
@@ -95,14 +96,14 @@ func (g *Gate) checkTarget(tx *store.Tx, by op.Requester, t op.Target, n, more i
 	return err
 }
 
-// targetFull refuses a further step on a target with n open ones, of those that the
-// words say.
+// targetFull refuses another step on a target with n open steps. of says, in words,
+// which steps n counts.
 func targetFull(t op.Target, n int, of string, limit int) error {
 	return op.Refuse(op.OverLimit, "%s has %d open steps%s, and %d is the most", t, n, of, limit).
 		WithHint("wait for some to end, or cancel some (gated jobs, gated cancel)")
 }
 
-// askedBy counts the steps that a requester asked for.
+// askedBy counts the steps with a requester that is accepts.
 func askedBy(tx *store.Tx, steps []op.Step, is func(op.Requester) bool) (n int, err error) {
 	asked := map[op.JobID]bool{}
 	for _, s := range steps {
@@ -120,7 +121,8 @@ func askedBy(tx *store.Tx, steps []op.Step, is func(op.Requester) bool) (n int, 
 	return n, nil
 }
 
-// checkPending refuses, as OverLimit, more requests than a requester may have open.
+// checkPending refuses, as OverLimit, more open requests than the policy allows one
+// requester.
 func (g *Gate) checkPending(tx *store.Tx, by op.Requester, more int) error {
 	limit := g.rules.Load().policy.OpenPerSource
 	n, err := journal.PendingOf(tx, by.String())

@@ -11,16 +11,16 @@ import (
 	"gated/internal/store"
 )
 
-// How many looks there are at once for what callers ask, of all uids and of one; a
-// look can be a probe of a minute. Looks for what operators signed need no turn,
-// and driver/several has room for both.
+// The most looks at a time for callers: of all uids, and of one uid. A look can be a
+// probe that takes a minute. Looks for signed work need no turn, and driver/several
+// has room for both.
 const (
 	maxLooks    = 32
 	maxLooksUID = 8
 )
 
-// lookTurn waits for a requester's turn to look at a target. What desired state
-// wishes has none: reconcile looks at one target for each of its workers.
+// lookTurn waits for a requester's turn to look at a target. Desired state needs no
+// turn, because reconcile looks at one target for each of its workers.
 func (g *Gate) lookTurn(ctx context.Context, by op.Requester) (end func(), err error) {
 	if by.Source != op.SourceAPI {
 		return func() {}, nil
@@ -33,8 +33,9 @@ func (g *Gate) lookTurn(ctx context.Context, by op.Requester) (end func(), err e
 	return end, nil
 }
 
-// planStep plans one step of a submission in its turn. A limit comes before the
-// look, also for one that waited for its turn until it was reached.
+// planStep plans one step of a submission in its turn. It checks limits before the
+// look, and after the wait for the turn, because a limit may have been reached
+// meanwhile.
 func (g *Gate) planStep(ctx context.Context, sub op.Submission, ask op.Ask, earlier []planned, claimed *claim) (planned, error) {
 	end, err := g.lookTurn(ctx, sub.Requester)
 	if err != nil {
@@ -51,8 +52,8 @@ func (g *Gate) planStep(ctx context.Context, sub op.Submission, ask op.Ask, earl
 }
 
 // checkRoom refuses, as OverLimit, a step for which there is no room, whatever a
-// look would show. It counts what others have claimed and not written yet, so that
-// many at once do not all find the last place. checkLimit decides in the end.
+// look would show. It counts the steps that other submissions plan at the same time,
+// so that these cannot all take the last place. The final decision is checkLimit's.
 func (g *Gate) checkRoom(ctx context.Context, sub op.Submission, ask op.Ask, claimed *claim) error {
 	return g.view(ctx, func(tx *store.Tx) error {
 		open, err := journal.OpenSteps(tx, ask.Target)
@@ -74,7 +75,7 @@ func (g *Gate) checkRoom(ctx context.Context, sub op.Submission, ask op.Ask, cla
 	})
 }
 
-// claims count the steps that are planned and not written yet, of each target, and
+// claims counts steps that are planned and not yet written: all of each target, and
 // of each requester those that will wait for a signature.
 type claims struct {
 	mu      sync.Mutex
@@ -82,7 +83,7 @@ type claims struct {
 	waiting map[string]int
 }
 
-// claim is what one submission has of them.
+// claim has the claims of one submission.
 type claim struct {
 	of      *claims
 	by      string
@@ -94,7 +95,7 @@ func newClaims() *claims { return &claims{targets: map[op.Target]int{}, waiting:
 
 func (c *claims) begin(by op.Requester) *claim { return &claim{of: c, by: by.String()} }
 
-// add claims room for a step, and returns how many claims there are with it.
+// add claims room for a step, and returns how many claims there are now.
 func (c *claim) add(t op.Target, waits bool) (ofTarget, ofRequester int) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -107,7 +108,7 @@ func (c *claim) add(t op.Target, waits bool) (ofTarget, ofRequester int) {
 	return c.of.targets[t], c.of.waiting[c.by]
 }
 
-// end gives up what was claimed, when it is written or refused.
+// end gives up the claims of a submission when its steps are written or refused.
 func (c *claim) end() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -121,16 +122,17 @@ func (c *claim) end() {
 	}
 }
 
-// mayJoin reports whether a step could turn out to be one that is open already,
-// which takes no more room.
+// mayJoin reports whether a step may turn out to be one that is already open. Such a
+// step needs no more room.
 func mayJoin(open []op.Step, ask op.Ask) bool {
 	return slices.ContainsFunc(open, func(s op.Step) bool {
 		return s.Op == ask.Op && bytes.Equal(s.Params.Canonical(), ask.Params.Canonical())
 	})
 }
 
-// surelyWaits reports whether a step is destructive whatever a look shows: a
-// command that the operator does not call benign. A look at it runs its probe.
+// surelyWaits reports whether a step is destructive, whatever a look shows. This is
+// a command that the operator does not call benign. A look at a command runs its
+// probe.
 func (g *Gate) surelyWaits(ask op.Ask) bool {
 	return ask.Op == op.Run && !g.rules.Load().policy.Harmless(ask.Target.Name)
 }

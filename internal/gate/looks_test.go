@@ -13,11 +13,11 @@ import (
 	"gated/internal/op"
 )
 
-// probing is a back end of commands whose probes do not end before release, where
-// that is set.
+// probing is a back end of commands. If release is set, its probes do not end before
+// it.
 type probing struct {
 	release chan struct{}
-	now     atomic.Int64 // probes that are under way
+	now     atomic.Int64 // probes that run now
 	begun   atomic.Int64
 }
 
@@ -40,7 +40,7 @@ func newProbing(t *testing.T) (*world, *probing) {
 	return newWorldOn(t, p), p
 }
 
-// How long a test waits for what is sure to come.
+// How long a test waits for what must come.
 const (
 	waitFor = 20 * time.Second
 	tick    = time.Millisecond
@@ -54,8 +54,8 @@ func (w *world) submitFor(uid uint32, asks ...op.Ask) (op.Job, error) {
 	return w.gate.Submit(w.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: uid}, Steps: asks, Reason: "test"})
 }
 
-// TestLimitsComeBeforeLooks: below, at and above each limit, what is refused was
-// not looked at.
+// TestLimitsComeBeforeLooks: below, at and above each limit. The gate does not look
+// for a refused step.
 func TestLimitsComeBeforeLooks(t *testing.T) {
 	t.Run("requests of a requester", func(t *testing.T) {
 		w, p := newProbing(t)
@@ -102,8 +102,8 @@ func TestLimitsComeBeforeLooks(t *testing.T) {
 	})
 }
 
-// TestLooksOfAUIDAreBounded: 200 submits of one uid started 200 probes. Now 8 are
-// under way; another uid's submit, and an approval, wait for none of them.
+// TestLooksOfAUIDAreBounded: 200 submits of one uid once started 200 probes. Now 8
+// run, and another uid's submit and an approval wait for none of them.
 func TestLooksOfAUIDAreBounded(t *testing.T) {
 	w, p := newProbing(t)
 	mine, err := w.submitFor(2, runs(1000))
@@ -147,9 +147,9 @@ func TestLooksOfAUIDAreBounded(t *testing.T) {
 	require.LessOrEqual(t, p.begun.Load()-begun, int64(20+8+2), "those that waited for a turn met the limit first")
 }
 
-// TestATurnToLookIsWaitedForInVain: whoever gives up is told why, and classify
-// needs a turn, too.
-func TestATurnToLookIsWaitedForInVain(t *testing.T) {
+// TestACallerGivesUpItsTurn: a caller that gives up gets the reason. Classify
+// needs a turn too.
+func TestACallerGivesUpItsTurn(t *testing.T) {
 	w, p := newProbing(t)
 	p.release = make(chan struct{})
 	var flood sync.WaitGroup

@@ -12,12 +12,12 @@ import (
 	"gated/internal/store"
 )
 
-// offline makes a request from a payload that the gate did not issue and
-// approves it with the signatures that came with it.
+// offline makes a request from a payload that the gate did not issue, and approves
+// it with the signatures that came with the payload.
 func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 	by := op.Requester{Source: op.SourceOffline, UID: a.by.UID, PID: a.by.PID}
 	if a.by.Source == op.SourceHub {
-		by = a.by // nobody's on this machine
+		by = a.by // a hub has no uid on this machine
 	}
 	p, err := g.planOffline(ctx, by, a)
 	if err != nil {
@@ -44,9 +44,8 @@ func (g *Gate) offline(ctx context.Context, a approval) (op.Request, error) {
 	return r, nil
 }
 
-// KnownPayload returns the request that has these exact bytes as its payload; ok
-// is false where there is none, or none any more. It decides nothing, and counts
-// no signature.
+// KnownPayload returns the request with exactly these bytes as its payload. ok is
+// false if there is none now. KnownPayload decides nothing and counts no signature.
 func (g *Gate) KnownPayload(ctx context.Context, payload []byte) (id op.RequestID, ok bool, err error) {
 	p, err := op.DecodePayload(payload)
 	if err != nil {
@@ -60,15 +59,14 @@ func (g *Gate) KnownPayload(ctx context.Context, payload []byte) (id op.RequestI
 	return id, ok && err == nil, err
 }
 
-// planOffline checks the payload against the catalogue and the target as it is
-// now.
+// planOffline checks the payload against the catalogue and a look at the target.
 func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (planned, error) {
 	spec, err := op.Lookup(a.Payload.Op)
 	if err != nil {
 		return planned{}, err
 	}
 	if len(a.Signers) == 0 {
-		return planned{}, op.Refuse(op.UnknownSigner, "nobody who may approve anything signed this").At(op.StageAllowList)
+		return planned{}, op.Refuse(op.UnknownSigner, "no signature is by a key that may approve anything").At(op.StageAllowList)
 	}
 	for _, s := range a.Signers {
 		if s.Role.BuiltIn() && !spec.MayApprove(s.Role) {
@@ -101,16 +99,16 @@ func (g *Gate) planOffline(ctx context.Context, by op.Requester, a approval) (pl
 		return p, err
 	}
 	if p.step.Verdict.Class == op.Benign {
-		// It was signed, so it runs as what is signed: once, and bound.
+		// An operator signed it, so it runs like every signed step: once, and only on
+		// the target that was signed.
 		p.step.Verdict = op.Verdict{Class: op.Destructive, Rule: "signed-offline", Why: "an operator signed it before the gate saw it"}
 	}
 	return p, nil
 }
 
-// insertOffline writes the job, step and request of a signed payload together
-// with its signatures. Where these are enough, the step is authorized and the
-// nonce spent as they are inserted: that the nonce was not known is then what
-// makes it count once.
+// insertOffline writes the job, step and request of a signed payload with its
+// signatures. If the signatures are enough, it also authorizes the step and records
+// the nonce as spent. The payload counts once because its nonce must be new.
 func (g *Gate) insertOffline(tx *store.Tx, by op.Requester, a approval, p planned) (op.Request, error) {
 	now := g.clock.Now().Now
 	id, err := journal.NewJob(tx, by, a.Payload.Reason, now)
@@ -161,8 +159,8 @@ func proofsOf(a approval, now time.Time) []op.Signed {
 	return out
 }
 
-// known says of a payload that was decided between the look and the decision
-// what became of it, like of one that was decided before.
+// known returns how a payload was decided if that happened between the look and this
+// decision.
 func known(tx *store.Tx, a approval, refusal error) error {
 	rec, ok, err := nonce.Lookup(tx, a.Payload.Nonce)
 	if err == nil && ok {

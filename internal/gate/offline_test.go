@@ -16,7 +16,7 @@ import (
 	"gated/internal/policy"
 )
 
-// payload is what opsign sign makes for a guest as it is now.
+// payload is what opsign sign makes for a guest in its present state.
 func (w *world) payload(a op.Ask, change ...func(*op.Payload)) []byte {
 	w.t.Helper()
 	o, err := w.back.Observe(w.ctx, op.At(a.Target))
@@ -38,7 +38,7 @@ func (w *world) offline(e authz.Envelope) (op.Request, error) {
 	return w.gate.ApproveOffline(w.ctx, hub, e)
 }
 
-// quiet asserts that nothing was made of what was refused: no job, no nonce.
+// quiet asserts that the refused payload left no job and no nonce.
 func (w *world) quiet(payload []byte) {
 	w.t.Helper()
 	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
@@ -188,8 +188,8 @@ func TestConcurrentDoubleSubmitHasOneWinner(t *testing.T) {
 	require.Equal(t, []string{"guest.destroy a"}, w.back.did())
 }
 
-// race runs fn n times at once and returns how often it succeeded; every other
-// time it has to be refused with want.
+// race runs fn n times at once and returns how often it succeeded. The other runs
+// must be refused with want.
 func race(t *testing.T, n int, want op.Code, fn func(int) error) (ok int) {
 	t.Helper()
 	errs := make([]error, n)
@@ -268,7 +268,7 @@ func TestRejectionsNonceIsNoApprovals(t *testing.T) {
 	require.ErrorIs(t, err, op.Replayed)
 	require.True(t, w.back.has("a"))
 
-	// Nor the other way: a rejection that carries an approval's nonce.
+	// The reverse: a rejection with an approval's nonce.
 	used := w.payload(ask("guest.destroy", "a"))
 	_, err = w.offline(alice.envelope(t, used))
 	require.NoError(t, err)
@@ -283,8 +283,8 @@ func TestRejectionsNonceIsNoApprovals(t *testing.T) {
 	require.Equal(t, op.StatePending, w.job(r2.ID.Job).State())
 }
 
-// TestEndsOfARequest is T08 and T11: every end that a request can have, and the
-// code that its stored bytes get after it, at both end points.
+// TestEndsOfARequest is T08 and T11: every end of a request, and the code that its
+// stored bytes get afterwards, at both end points.
 func TestEndsOfARequest(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
@@ -358,8 +358,8 @@ func TestOldApprovalForANewRequest(t *testing.T) {
 	w.mustApprove(next)
 }
 
-// TestRequestsOfAnotherGateAreIssuedAnew: a restore gives the state a new gate
-// id, and what waited is to be signed again, under the same request id.
+// TestRequestsOfAnotherGateAreIssuedAnew: a restore gives the state a new gate id.
+// Waiting requests then need new signatures, under the same request id.
 func TestRequestsOfAnotherGateAreIssuedAnew(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")

@@ -13,8 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// ended records an outcome of a step of its own that was dispatched, and returns
-// the step as it is shown and the entry of its end.
+// ended dispatches a new step and records an outcome. It returns the step as it is
+// shown and the entry of its end.
 func (w *world) ended(name string, out gate.Outcome) (op.Step, audit.Entry) {
 	w.t.Helper()
 	w.back.put(name)
@@ -33,8 +33,8 @@ func (w *world) ended(name string, out gate.Outcome) (op.Step, audit.Entry) {
 	return shown.Steps[0], es[len(es)-1]
 }
 
-// What a step printed is kept with its end, however that was, and the log has
-// its digest. Nobody reads it who does not show the one job.
+// The output of a step is stored with any end of the step, and the log has its
+// digest. It is read only when the one job is shown.
 func TestOutputIsKept(t *testing.T) {
 	w := newWorld(t)
 	broke := errors.New("it broke")
@@ -72,8 +72,7 @@ func TestOutputIsKept(t *testing.T) {
 	}
 }
 
-// A back end that says that it is done and is not has its words kept all the
-// same.
+// If a back end wrongly reports success, its output is stored too.
 func TestOutputOfALieIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")

@@ -13,11 +13,11 @@ import (
 	"gated/internal/op"
 )
 
-// parts is one scope with reservations in memory, by id: who has each.
+// parts is one scope with reservations in memory: the holder of each, by id.
 type parts struct {
 	mu   sync.Mutex
 	held map[string]string
-	anew bool // the directory is another one
+	anew bool // the scope has another incarnation
 }
 
 var theScope = op.Target{Kind: op.KindScope, Name: "s3"}
@@ -69,7 +69,7 @@ func (w *world) again(r op.Request) op.Request {
 	return r
 }
 
-// uses gets the permit of a step and uses it on what is there now.
+// uses gets the permit of a step and uses it on the present target.
 func (w *world) uses(r op.Request) error {
 	w.t.Helper()
 	p, err := w.gate.Permit(w.ctx, r.ID)
@@ -79,8 +79,8 @@ func (w *world) uses(r op.Request) error {
 	return p.Use(w.ctx, now)
 }
 
-// TestASignatureCoversThePartThatItNames, and a change of anything else of the
-// target neither has its request issued anew nor makes it stale.
+// TestASignatureCoversThePartThatItNames: a change of another part of the target
+// does not make the request stale, and the gate does not issue it anew.
 func TestASignatureCoversThePartThatItNames(t *testing.T) {
 	w, p := newPartsWorld(t)
 	all, one := w.request(takeAll), w.request(give("r1"))
@@ -111,8 +111,8 @@ func TestASignatureCoversThePartThatItNames(t *testing.T) {
 	w.verifyLog()
 }
 
-// TestAPartThatChanged has its request issued anew, and what was signed before
-// does not count.
+// TestAPartThatChanged: the gate issues the request anew, and the old signature does
+// not count.
 func TestAPartThatChanged(t *testing.T) {
 	w, p := newPartsWorld(t)
 	one := w.request(give("r1"))
@@ -132,8 +132,8 @@ func TestAPartThatChanged(t *testing.T) {
 	require.Equal(t, op.StateRefused, w.again(r).Step.State)
 }
 
-// TestAPartThatIsNotThere is refused when it is asked for, and a request for it
-// does not wait for ever.
+// TestAPartThatIsNotThere: the gate refuses the step, and a request for it does not
+// wait for ever.
 func TestAPartThatIsNotThere(t *testing.T) {
 	w, p := newPartsWorld(t)
 	_, err := w.submit(give("r9"))
@@ -168,7 +168,7 @@ func (w *world) wakesScope() bool {
 	return w.woken[theScope]
 }
 
-// TestAPartThatEndedAsItsPayloadExpired is not issued anew.
+// TestAPartThatEndedAsItsPayloadExpired: the gate does not issue the request anew.
 func TestAPartThatEndedAsItsPayloadExpired(t *testing.T) {
 	w, p := newPartsWorld(t)
 	one := w.request(give("r1"))
@@ -178,7 +178,7 @@ func TestAPartThatEndedAsItsPayloadExpired(t *testing.T) {
 	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
 }
 
-// TestAPartOfAnotherIncarnation is gone with its target.
+// TestAPartOfAnotherIncarnation: the part is gone with its target.
 func TestAPartOfAnotherIncarnation(t *testing.T) {
 	w, p := newPartsWorld(t)
 	one := w.request(give("r1"))
@@ -189,8 +189,7 @@ func TestAPartOfAnotherIncarnation(t *testing.T) {
 	require.Equal(t, op.StateSuperseded, w.again(one).Step.State)
 }
 
-// TestASignatureFromBeforeCoversAPart: the same, where an operator wrote the
-// payload.
+// TestASignatureFromBeforeCoversAPart: the same, if an operator wrote the payload.
 func TestASignatureFromBeforeCoversAPart(t *testing.T) {
 	w, p := newPartsWorld(t)
 	offline := func(change func(*op.Payload)) error {
@@ -212,7 +211,7 @@ func TestASignatureFromBeforeCoversAPart(t *testing.T) {
 	require.NoError(t, offline(func(*op.Payload) { p.set("r3", "dora") }))
 }
 
-// TestWhatToDoAboutABusyScope: all of it changes as long as somebody works there.
+// TestWhatToDoAboutABusyScope: the scope changes while agents work there.
 func TestWhatToDoAboutABusyScope(t *testing.T) {
 	w, p := newPartsWorld(t)
 	all := w.request(takeAll)
@@ -221,5 +220,5 @@ func TestWhatToDoAboutABusyScope(t *testing.T) {
 	require.ErrorIs(t, err, op.StaleTarget)
 	require.Contains(t, op.AsRefusal(err).Hint, "end the agents")
 	_, err = w.approve(w.request(give("r1")))
-	require.NoError(t, err, "one of them waits for nobody")
+	require.NoError(t, err, "one of them waits for no request")
 }

@@ -77,7 +77,7 @@ func TestTwoPeopleSignOneAfterTheOther(t *testing.T) {
 	require.True(t, w.back.has("g"))
 
 	_, err = w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.ThresholdUnmet, "the same again adds nobody")
+	require.ErrorIs(t, err, op.ThresholdUnmet, "the same signature again adds no person")
 	w.restart()
 	w.setRules(two())
 	r, err = w.approveAs(r, op.Operational, bob)
@@ -101,7 +101,7 @@ func TestOnePersonIsOnePrincipalWithOneKey(t *testing.T) {
 	_, err = w.approveAs(r, op.Operational, second)
 	require.ErrorIs(t, err, op.ThresholdUnmet, "one person with two keys")
 
-	// The first line wins, so the same key is never two people.
+	// The first line wins, so one key is never two people.
 	w.setTrust(string(w.trust.Text()) + shared.line("operational@gated"))
 	_, err = w.approveAs(r, op.Operational, shared)
 	require.ErrorIs(t, err, op.ThresholdUnmet, "one key under two names")
@@ -139,7 +139,7 @@ func TestAnOperatorAndAManager(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 
-	// Without a rule that asks for one, a manager signs nothing.
+	// If no rule asks for a manager, a manager's signature does not count.
 	w.setRules()
 	w.back.put("h")
 	h := w.request(ask("guest.destroy", "h"))
@@ -200,13 +200,13 @@ func TestCoolOffDelaysAndMayBeStopped(t *testing.T) {
 	_, err = w.back.execute(w.ctx, p)
 	require.ErrorIs(t, err, op.Unavailable, "a driver in a hurry waits too")
 
-	// A start of the same guest does not wait behind it.
+	// A start of the same guest does not wait for that step.
 	j := w.mustSubmit(ask("guest.start", "h"))
 	w.run()
 	require.Equal(t, op.StateSucceeded, w.job(j.ID).State())
 
 	_, err = w.gate.Reject(w.ctx, hub, stopped.ID, w.rejection(stopped, bob))
-	require.NoError(t, err, "anybody in the role stops it")
+	require.NoError(t, err, "any person in the role stops it")
 	w.wakes("h")
 	w.pass(time.Second)
 	require.NoError(t, w.gate.Tick(w.ctx))
@@ -240,7 +240,7 @@ func TestStricterPolicyDuringCoolOff(t *testing.T) {
 	cool := policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 1, CoolOff: time.Minute}
 	for name, c := range map[string]struct {
 		change func(w *world)
-		code   op.Code // empty: it waits for longer
+		code   op.Code // empty: it waits longer
 	}{
 		"a second person":   {func(w *world) { w.setRules(cool, two()) }, op.ThresholdUnmet},
 		"a touch":           {func(w *world) { w.setRules(policy.Rule{Threshold: 1, Touch: op.TouchPresent}) }, op.TouchRequired},
@@ -309,7 +309,7 @@ func TestUnreadableRevocationsHoldSignedWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.gate.Reload(w.ctx, authz.UnreadableRevoked(op.Unavailable), w.gate.Policy()))
 	w.run()
-	require.True(t, w.back.has("g"), "nobody knows whether alice's key is revoked")
+	require.True(t, w.back.has("g"), "alice's key may be revoked")
 	_, err = w.approve(h)
 	require.ErrorIs(t, err, op.Unavailable)
 	require.NoError(t, w.gate.Reload(w.ctx, nil, w.gate.Policy()))
@@ -391,7 +391,7 @@ func TestWhatWouldBeLostIsSeenAnew(t *testing.T) {
 	require.Equal(t, r.Payload, shown.Payload, "a signature does not cover it")
 	require.WithinDuration(t, w.wall, shown.FactsAt, 0)
 
-	// Of another one under the name, nothing is said.
+	// The refusal says nothing of another guest under the name.
 	w.back.remove("g")
 	shown, err = w.gate.Shown(w.ctx, r.ID)
 	require.NoError(t, err)

@@ -19,15 +19,14 @@ type Permit struct{ core *permitCore }
 type permitCore struct {
 	gate *Gate
 	step op.Step
-	used atomic.Bool // nobody may try again
+	used atomic.Bool // set by the first use
 
-	dispatched atomic.Bool // and it was committed
+	dispatched atomic.Bool // set if the dispatch was committed
 }
 
-// Permit returns the permit for a step that may run now: it is benign and
-// planned or authorized, everything before it in its job is done, and every
-// destructive step of its job is authorized. Otherwise it refuses with
-// Conflict.
+// Permit returns the permit for a step that may run now. The step is benign and
+// planned, or it is authorized. All steps before it in its job are done, and every
+// destructive step of the job is authorized. Otherwise Permit refuses with Conflict.
 func (g *Gate) Permit(ctx context.Context, id op.StepID) (Permit, error) {
 	var s op.Step
 	err := g.view(ctx, func(tx *store.Tx) error {
@@ -44,7 +43,7 @@ func (g *Gate) Permit(ctx context.Context, id op.StepID) (Permit, error) {
 	return Permit{&permitCore{gate: g, step: s}}, nil
 }
 
-// Step returns the step that the permit is for; the zero step for the zero
+// Step returns the step that the permit is for, or the zero step for the zero
 // permit.
 func (p Permit) Step() op.Step {
 	if p.core == nil {
@@ -53,9 +52,8 @@ func (p Permit) Step() op.Step {
 	return p.core.step
 }
 
-// Use compares the step with what the driver sees now and commits that it is
-// dispatched. The driver acts only if the error is nil. A permit works once;
-// the zero permit never.
+// Use compares the step with the driver's look and commits the dispatch. The driver
+// acts only if the error is nil. A permit works once; the zero permit never works.
 func (p Permit) Use(ctx context.Context, now op.Observed) error {
 	if p.core == nil {
 		return op.Refuse(op.NotAllowed, "there is no permit for this")
@@ -68,7 +66,7 @@ func (p Permit) Use(ctx context.Context, now op.Observed) error {
 	return err
 }
 
-// ready returns the step id of a job if it may run now.
+// ready returns the step id if it may run now. steps are all steps of its job.
 func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 	var s op.Step
 	for _, x := range steps {
@@ -83,7 +81,7 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 		return s, op.Refuse(op.Conflict, "step %s is %s", id, s.State).About(id, s.State)
 	}
 	for _, x := range steps {
-		// What an operator has to sign for holds up no other compensation.
+		// A compensation that waits for an operator does not delay other compensations.
 		asks := s.Undoes != 0 && x.Undoes != 0 && x.State == op.StatePending
 		if x.ID.Index < id.Index && x.State.Open() && !asks {
 			return s, op.Refuse(op.Conflict, "step %s waits for %s", id, x.ID)
@@ -99,9 +97,8 @@ func ready(steps []op.Step, id op.StepID) (op.Step, error) {
 	return s, nil
 }
 
-// heldUp reports which authorized step of a job holds s up because it is held
-// back itself: nothing of a job is done while people can still stop a part of
-// it.
+// heldUp reports which authorized step of the job still waits for its delay. Until
+// then no step of the job runs, because an operator can still stop a part of it.
 func (g *Gate) heldUp(tx *store.Tx, steps []op.Step, s op.Step) (by op.StepID, held bool, err error) {
 	for _, x := range steps {
 		if s.Undoes != 0 || x.ID == s.ID {
@@ -114,13 +111,14 @@ func (g *Gate) heldUp(tx *store.Tx, steps []op.Step, s op.Step) (by op.StepID, h
 	return by, false, nil
 }
 
-// fellThrough holds for a step that a job had to do and that ended otherwise.
+// fellThrough reports whether a step, which is no compensation, ended without
+// success.
 func fellThrough(s op.Step) bool {
 	return s.Undoes == 0 && !s.State.Open() && s.State != op.StateSucceeded
 }
 
-// ended is a step that the dispatching transaction ended or sent to the
-// operators instead: it is committed, and the driver gets the refusal.
+// ended says that the dispatching transaction ended the step, or asked the operators
+// instead. The transaction commits, and the driver gets the refusal.
 type ended struct{ refusal *op.Refusal }
 
 // dispatch is the compare-and-set that lets a step run.
@@ -173,8 +171,8 @@ func (g *Gate) dispatch(ctx context.Context, id op.StepID, now op.Observed) erro
 	return nil
 }
 
-// alone refuses a look that is not one at the step's target, and a second step
-// on a target while the first is under way: what was seen is changing then.
+// alone refuses a look at another target. It also refuses a step while another step
+// of the target runs, because the target changes under the look then.
 func (g *Gate) alone(tx *store.Tx, s op.Step, now op.Observed) error {
 	if err := identified(now, s.Target); err != nil {
 		return err
@@ -189,10 +187,10 @@ func (g *Gate) alone(tx *store.Tx, s op.Step, now op.Observed) error {
 	return nil
 }
 
-// dispatchSigned checks an authorized step once more: time, trust and policy,
-// what was signed, and what is there. What fails here stays spent.
+// dispatchSigned checks an authorized step once more: time, trust, policy, the
+// signed payload and the target. If a check fails, the nonce stays spent.
 func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
-	held := g.rules.Load()
+	inForce := g.rules.Load()
 	moment := g.clock.Now()
 	if !moment.Trusted {
 		return ended{}, clockDoubted(moment)
@@ -201,10 +199,10 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	if err != nil {
 		return ended{}, err
 	}
-	if err := held.trust.Blocked(); err != nil {
+	if err := inForce.trust.Blocked(); err != nil {
 		return ended{}, err // it waits
 	}
-	need, err := held.requirement(r, moment.Now)
+	need, err := inForce.requirement(r, moment.Now)
 	if err != nil {
 		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
 	}
@@ -219,13 +217,13 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 		return g.end(tx, s, audit.Refused,
 			op.Refuse(op.BindingMismatch, "what was signed for %s is not what would run", s.ID).At(op.StageBinding))
 	}
-	if refusal := stillCounted(held, need, r, moment.Now); refusal != nil {
+	if refusal := stillCounted(inForce, need, r, moment.Now); refusal != nil {
 		return g.end(tx, s, audit.Refused, refusal)
 	}
 	if err := stale(s, now); err != nil {
 		return g.end(tx, s, audit.Refused, op.AsRefusal(err))
 	}
-	// A signature does not allow what the configuration, as it is now, refuses.
+	// A signature does not allow a step that the present configuration refuses.
 	var refusal *op.Refusal
 	if _, err := g.classify(tx, op.Requester{}, s, now); errors.As(err, &refusal) {
 		return g.end(tx, s, audit.Refused, refusal)
@@ -235,8 +233,8 @@ func (g *Gate) dispatchSigned(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	return g.run(tx, s, now)
 }
 
-// dispatchBenign classifies a planned step again on what is there now. What
-// became destructive asks for a signature instead of running.
+// dispatchBenign classifies a planned step again on the driver's look. If the step
+// is destructive now, it asks for a signature instead of running.
 func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
 	spec, err := op.Lookup(s.Op)
 	if err != nil {
@@ -279,8 +277,9 @@ func (g *Gate) dispatchBenign(tx *store.Tx, s op.Step, now op.Observed) (ended, 
 	return g.run(tx, s, now)
 }
 
-// sameIncarnation refuses a target that is another one than was planned on. A
-// step on what an earlier step of its job makes runs only on that.
+// sameIncarnation refuses a target that is not the one that the step was planned on.
+// If an earlier step of the job made the target, the step runs only on that
+// incarnation.
 func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (*op.Refusal, error) {
 	if spec.Creates || s.Incarnation != "" {
 		if now.Incarnation != s.Incarnation {
@@ -298,21 +297,21 @@ func (g *Gate) sameIncarnation(tx *store.Tx, s op.Step, spec op.Spec, now op.Obs
 	return nil, nil
 }
 
-// requester returns who a step runs for. A compensation is the gate's own.
+// requester returns for whom a step runs. A compensation is the gate's own.
 func (g *Gate) requester(tx *store.Tx, s op.Step) (op.Requester, error) {
 	if s.Undoes > 0 {
 		return op.Requester{Source: op.SourceGate}, nil
 	}
 	who, err := journal.Requesters(tx, s.ID.Job)
 	if err != nil || len(who) == 0 {
-		return op.Requester{}, errors.Join(err, op.Refuse(op.Cancelled, "nobody asks for %s any more", s.ID))
+		return op.Requester{}, errors.Join(err, op.Refuse(op.Cancelled, "no requester asks for %s any more", s.ID))
 	}
 	return who[0], nil
 }
 
-// askInstead turns a planned step into a request. What its job has made so far
-// is not to be taken back unsigned after that: people take their time, and in
-// the meantime others may come to rely on it.
+// askInstead turns a planned step into a request. After that the job can no longer
+// take back unsigned what it made. Operators take time to sign, and others may rely
+// on it by then.
 func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed) (ended, error) {
 	at, t := g.clock.Now().Now, op.TransitionOf(string(audit.Requested))
 	moved, err := journal.Move(tx, s.ID, op.StatePlanned, t, t.Code, s.Verdict.Why, at)
@@ -338,8 +337,8 @@ func (g *Gate) askInstead(tx *store.Tx, s op.Step, spec op.Spec, now op.Observed
 	return ended{refusal}, g.append(tx, issued(e, r))
 }
 
-// run commits that the step is dispatched, with what would take it back and what
-// tells later whether it was done.
+// run commits the dispatch of the step. It stores how to take the step back, and
+// what a later look is compared with.
 func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
 	moved, err := journal.Dispatch(tx, s.ID, s.State, undoOf(s, now), beforeOf(s, now), g.clock.Now().Now)
 	if err != nil {
@@ -350,7 +349,7 @@ func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
 	}
 	e := about(audit.Dispatched, "gate", s)
 	if s.Undoes > 0 {
-		e.Why = s.Verdict.Why // it got its class only now
+		e.Why = s.Verdict.Why // its class is decided only now
 	}
 	if err := g.append(tx, e); err != nil {
 		return ended{}, err
@@ -358,8 +357,8 @@ func (g *Gate) run(tx *store.Tx, s op.Step, now op.Observed) (ended, error) {
 	return ended{}, g.use(tx, s, now)
 }
 
-// beforeOf is what a look after the work is compared with, if the operation needs
-// that.
+// beforeOf returns what a look after the work is compared with, if the operation
+// needs that.
 func beforeOf(s op.Step, now op.Observed) []string {
 	if spec, err := op.Lookup(s.Op); err == nil && spec.Before != nil {
 		return spec.Before(now)
@@ -367,7 +366,7 @@ func beforeOf(s op.Step, now op.Observed) []string {
 	return nil
 }
 
-// end closes a step that may not run, and keeps that with the transaction.
+// end closes a step that may not run, and the transaction commits that.
 func (g *Gate) end(tx *store.Tx, s op.Step, kind audit.Kind, refusal *op.Refusal) (ended, error) {
 	e := about(kind, "gate", s)
 	e.Code, e.Stage, e.Detail = refusal.Code, refusal.Stage, refusal.Detail

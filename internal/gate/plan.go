@@ -11,15 +11,16 @@ import (
 	"gated/internal/store"
 )
 
-// planned is a step that was looked at and classified, before any decision.
+// planned is a step that the gate has looked at and classified, and not yet decided
+// on.
 type planned struct {
 	step     op.Step
 	spec     op.Spec
 	observed op.Observed
-	need     op.Requirement // of one that was signed before the gate saw it
+	need     op.Requirement // of a step that an operator signed before the gate saw it
 }
 
-// look observes a target, with all that people should see before they sign.
+// look observes a target, and adds all that people should see before they sign.
 func (g *Gate) look(ctx context.Context, l op.Look) (op.Observed, error) {
 	o, err := g.see(ctx, l)
 	if err == nil {
@@ -28,14 +29,14 @@ func (g *Gate) look(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, err
 }
 
-// told adds to a look what the step would change, and what the gate itself knows.
+// told adds to a look what the step would change and what the gate knows.
 func (g *Gate) told(ctx context.Context, l op.Look, o op.Observed) op.Observed {
 	o.Facts = append(g.knows(ctx, l, o), o.Changed(l.Op, l.Params)...)
 	return o
 }
 
-// see observes a target. A target that does not exist has a fingerprint too,
-// so that an operator can sign that it did not.
+// see observes a target. A target that does not exist has a fingerprint too, so that
+// an operator can sign that it did not exist.
 func (g *Gate) see(ctx context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	o, err := g.observer.Observe(ctx, l)
@@ -50,8 +51,8 @@ func (g *Gate) see(ctx context.Context, l op.Look) (op.Observed, error) {
 	return completed(o), identified(o, t)
 }
 
-// identified refuses a look that does not say which incarnation of which target
-// it is of: what is unclear does not run.
+// identified refuses a look that does not name the target and its incarnation,
+// because a step on an unclear target must not run.
 func identified(o op.Observed, t op.Target) error {
 	switch {
 	case o.Target != t:
@@ -69,7 +70,7 @@ func completed(o op.Observed) op.Observed {
 	return o
 }
 
-// check refuses a step that does not make sense whatever the target's state.
+// check refuses a step that is wrong whatever the target's state is.
 func check(by op.Requester, ask op.Ask) (op.Spec, error) {
 	spec, err := op.Lookup(ask.Op)
 	if err != nil {
@@ -91,7 +92,7 @@ func check(by op.Requester, ask op.Ask) (op.Spec, error) {
 	return spec, nil
 }
 
-// applies refuses a step that does not fit what is there.
+// applies refuses a step that does not fit the target as the look shows it.
 func applies(spec op.Spec, s op.Step, o op.Observed) error {
 	t := s.Target
 	switch {
@@ -120,8 +121,8 @@ func whereListed(kind string) string {
 	return "gated guests lists what there is"
 }
 
-// plan looks at an ask's target and classifies it. earlier are the steps of the
-// same job before it.
+// plan looks at an ask's target and classifies the step. earlier has the steps of
+// the same job before it.
 func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []planned) (planned, error) {
 	spec, err := check(by, ask)
 	if err != nil {
@@ -136,7 +137,7 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 	}
 	made := makes(earlier, ask.Target)
 	if made && !spec.Creates && !p.observed.Present {
-		// The target will be what an earlier step of this job makes.
+		// An earlier step of this job will make the target.
 		p.observed = op.Observed{Target: ask.Target, Present: true}
 	} else if err := applies(spec, p.step, p.observed); err != nil {
 		return p, err
@@ -155,20 +156,20 @@ func (g *Gate) plan(ctx context.Context, by op.Requester, ask op.Ask, earlier []
 		return err
 	})
 	if err == nil && p.step.Verdict.Class == op.Destructive && changes(earlier, ask.Target) {
-		err = op.Refuse(op.Conflict, "%s changes in an earlier step of this job, so nobody could sign for it now", ask.Target).
+		err = op.Refuse(op.Conflict, "%s changes in an earlier step of this job, so no operator could sign for it now", ask.Target).
 			WithHint("submit this step by itself when the others are done")
 	}
 	return p, err
 }
 
-// classify reads provenance and asks the table.
+// classify reads the provenance and applies the rules of the operation.
 func (g *Gate) classify(tx *store.Tx, by op.Requester, s op.Step, o op.Observed) (op.Verdict, error) {
 	prov, err := journal.ReadProvenance(tx, o.Incarnation)
 	if err != nil {
 		return op.Verdict{}, err
 	}
 	if prov != nil && prov.Target != o.Target {
-		prov = nil // the same identity under another name is not what was made
+		prov = nil // this gate made that identity under another name
 	}
 	trash, err := g.destroyed(tx, s, o.Trash)
 	if err != nil {
@@ -188,8 +189,8 @@ func makes(earlier []planned, t op.Target) bool {
 	return false
 }
 
-// changes reports whether an earlier step alters what a signature over t's
-// state would cover. Starting and stopping do not.
+// changes reports whether an earlier step changes t's signed state. Starting and
+// stopping do not change it.
 func changes(earlier []planned, t op.Target) bool {
 	for _, e := range earlier {
 		if e.step.Target == t && !e.spec.Runtime {
@@ -199,14 +200,14 @@ func changes(earlier []planned, t op.Target) bool {
 	return false
 }
 
-// Verdict classifies a step on what a driver saw of its target.
+// Verdict classifies a step on a driver's look at its target.
 func (g *Gate) Verdict(ctx context.Context, by op.Requester, s op.Step, o op.Observed) (v op.Verdict, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { v, err = g.classify(tx, by, s, o); return err })
 	return v, err
 }
 
-// Explain says what class a step would have, by which rule and why, and what
-// people should know of its target. Nothing changes.
+// Explain returns the class that a step would have, with its rule and reason, and
+// the facts that people should see. It changes nothing.
 func (g *Gate) Explain(ctx context.Context, by op.Requester, ask op.Ask) (op.Step, []op.Fact, error) {
 	end, err := g.lookTurn(ctx, by)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"gated/internal/store"
 )
 
-// use records, in the transaction that dispatches a step, what the step means for
-// the target's past: a step of another requester ends its scratch status, and a
-// step of another job or a start ends that its own job may take it back unsigned.
+// use records what a dispatched step means for the target, in the transaction that
+// dispatches the step. A step by another requester ends the target's scratch status.
+// After a step of another job, or a start, the job that made the target can no
+// longer take it back unsigned.
 func (g *Gate) use(tx *store.Tx, s op.Step, now op.Observed) error {
 	if s.Undoes > 0 || !now.Present {
-		return nil // what its job does to take back its own work is no use of it
+		return nil // a job that takes back its own work does not use it
 	}
 	spec, err := op.Lookup(s.Op)
 	if err != nil {
@@ -52,9 +53,9 @@ func (g *Gate) use(tx *store.Tx, s op.Step, now op.Observed) error {
 	return nil
 }
 
-// origins returns the provenance of what is there now, and of what that was when
-// this gate made it: a back end may know the same guest by another identity while
-// a disk more is in it.
+// origins returns the provenance of the target as it is now and of the incarnation
+// that this gate made. The two may differ, because a back end may give a guest
+// another identity while it has one disk more.
 func (g *Gate) origins(tx *store.Tx, o op.Observed) (out []op.Provenance, err error) {
 	was, err := journal.MadeWith(tx, cmp.Or(o.Birth, o.Marked))
 	if err != nil {
@@ -75,8 +76,8 @@ func (g *Gate) origins(tx *store.Tx, o op.Observed) (out []op.Provenance, err er
 	return out, nil
 }
 
-// setUsed ends, for ever, that the job which made an incarnation may take it back
-// unsigned. An empty why ends nothing.
+// setUsed records for ever that the job which made an incarnation may not take it
+// back unsigned. An empty why records nothing.
 func (g *Gate) setUsed(tx *store.Tx, t op.Target, inc op.Incarnation, why string) error {
 	if why == "" {
 		return nil
@@ -88,8 +89,8 @@ func (g *Gate) setUsed(tx *store.Tx, t op.Target, inc op.Incarnation, why string
 	return g.append(tx, audit.Entry{Kind: audit.Used, By: "gate", Target: t.String(), Incarnation: inc, Detail: why})
 }
 
-// promoteBy ends scratch where the step showed an interest in the target, or
-// changed what it is made of.
+// promoteBy ends a target's scratch status if the step's operation promotes it, or
+// if the target is protected afterwards.
 func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	spec, err := op.Lookup(s.Op)
 	if err != nil {
@@ -110,8 +111,8 @@ func (g *Gate) promoteBy(tx *store.Tx, s op.Step, after op.Observed) error {
 	return g.promoteSeen(tx, "gate", after, why)
 }
 
-// promoteMade ends it for everything that the job of a step has made so far; why
-// says what the step does.
+// promoteMade ends the scratch status of everything that the job of a step has made
+// so far. why says what the step does.
 func (g *Gate) promoteMade(tx *store.Tx, id op.StepID, why string) error {
 	steps, err := journal.StepsOf(tx, id.Job)
 	if err != nil {
@@ -127,9 +128,9 @@ func (g *Gate) promoteMade(tx *store.Tx, id op.StepID, why string) error {
 	return nil
 }
 
-// promoteSeen ends it for what is there now, and for what that was when this gate
-// made it: a back end may know the same guest by another identity while a disk
-// more is in it, and by the first one again when that is gone.
+// promoteSeen ends the scratch status of the target as it is now and of the
+// incarnation that this gate made. The two may differ, because a back end may give a
+// guest another identity while it has one disk more, and the old one afterwards.
 func (g *Gate) promoteSeen(tx *store.Tx, by string, o op.Observed, why string) error {
 	if err := g.promote(tx, by, o.Target, o.Incarnation, why); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (g *Gate) promoteSeen(tx *store.Tx, by string, o op.Observed, why string) e
 	return g.promote(tx, by, o.Target, was, why)
 }
 
-// promote ends for ever that an incarnation may be destroyed unsigned.
+// promote ends an incarnation's scratch status for ever.
 func (g *Gate) promote(tx *store.Tx, by string, t op.Target, inc op.Incarnation, why string) error {
 	ended, err := journal.EndScratch(tx, inc, why)
 	if err != nil || !ended {

@@ -21,8 +21,8 @@ func (w *world) scratch(name string) op.Observed {
 	return w.back.get(name)
 }
 
-// waits asserts that a destroy by the agent that made the guest needs a
-// signature, and that nothing of it ran.
+// waits asserts that a destroy by the agent that made the guest needs a signature,
+// and that nothing ran.
 func (w *world) waits(name string, by op.Requester) {
 	w.t.Helper()
 	j := w.submitAs(by, ask("guest.destroy", name))
@@ -140,8 +140,8 @@ func TestUnprotectAndRelabelWait(t *testing.T) { // P06
 	require.Equal(t, op.StatePlanned, w.mustSubmit(ask("guest.set-config", "a", "labels", map[string]any{"tier": "prod", "more": "x"})).State())
 }
 
-// TestProvenanceIsWhatTheGateMade: the record of a create, in the journal and
-// in the log.
+// TestProvenanceIsWhatTheGateMade: the record of a create is in the journal and in
+// the log.
 func TestProvenanceIsWhatTheGateMade(t *testing.T) {
 	w := newWorld(t)
 	o := w.scratch("tmp")
@@ -166,8 +166,8 @@ func TestProvenanceIsWhatTheGateMade(t *testing.T) {
 	}
 }
 
-// TestRecordedLateIsNotYoung: a create whose end is recorded after a crash, days
-// later, counts from when it was dispatched.
+// TestRecordedLateIsNotYoung: a create's end is recorded days later, after a crash.
+// Its age counts from the dispatch.
 func TestRecordedLateIsNotYoung(t *testing.T) {
 	w := newWorld(t)
 	j := w.submitAs(builder, ask("guest.create", "tmp", "scratch", true))
@@ -184,8 +184,8 @@ func TestRecordedLateIsNotYoung(t *testing.T) {
 	w.waits("tmp", builder)
 }
 
-// TestStorageOfAnotherIsNotMade: what the gate knows as another incarnation's
-// was moved into the new one before it was looked at.
+// TestStorageOfAnotherIsNotMade: storage that the gate recorded for another
+// incarnation was moved into the new one before the look.
 func TestStorageOfAnotherIsNotMade(t *testing.T) {
 	w := newWorld(t)
 	theirs := w.scratch("theirs")
@@ -202,8 +202,8 @@ func TestStorageOfAnotherIsNotMade(t *testing.T) {
 	w.waits("tmp", neighbour)
 }
 
-// TestCreateThatMadeNothingNew: the back end shows something else under the
-// name than what the step's token made.
+// TestCreateThatMadeNothingNew: under the name, the back end shows another guest
+// than the one with the step's token.
 func TestCreateThatMadeNothingNew(t *testing.T) {
 	w := newWorld(t)
 	old := w.scratch("old")
@@ -230,7 +230,8 @@ func TestCreateThatMadeNothingNew(t *testing.T) {
 	w.verifyLog()
 }
 
-// TestBackEndThatShowsAnother: said to be done, but on something else (H09).
+// TestBackEndThatShowsAnother: the back end reports success, and shows another
+// incarnation (H09).
 func TestBackEndThatShowsAnother(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {

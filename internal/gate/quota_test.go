@@ -25,7 +25,7 @@ func limited(t *testing.T, q gate.Quotas, room gate.Room) *world {
 	return w
 }
 
-// spent is what the gate counted for a requester within the last hour.
+// spent is how many bytes the gate counted for a requester within the last hour.
 func (w *world) spent(who string) (n int64) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) (err error) {
@@ -35,7 +35,7 @@ func (w *world) spent(who string) (n int64) {
 	return n
 }
 
-// size is what the database takes on disk, in bytes.
+// size is how many bytes the database has on disk.
 func (w *world) size() (n int64) {
 	w.t.Helper()
 	require.NoError(w.t, w.store.View(w.ctx, func(tx *store.Tx) error {
@@ -101,7 +101,7 @@ func TestNoLookForACallerWithoutQuota(t *testing.T) {
 	require.ErrorIs(t, err, op.OverLimit)
 }
 
-// What is counted is no less than what the disk loses.
+// The counted bytes are at least the bytes that the disk loses.
 func TestTheQuotaCountsWhatIsWritten(t *testing.T) {
 	for name, c := range map[string]struct{ jobs, bytes int }{"small jobs": {400, 10}, "labels of 16 KiB": {150, 16 << 10}} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestTheQuotaCountsWhatIsWritten(t *testing.T) {
 
 func TestRequestsAreCountedWithWhatTheyShow(t *testing.T) {
 	w := limited(t, gate.Quotas{JournalBytes: 1 << 40}, nil)
-	guests := []string{"web", "db"} // one alone has no room for as many
+	guests := []string{"web", "db"} // one guest has no room for as many
 	for _, g := range guests {
 		w.back.put(g)
 	}
@@ -135,7 +135,7 @@ func TestRequestsAreCountedWithWhatTheyShow(t *testing.T) {
 	require.LessOrEqual(t, w.size()-before, w.spent("uid:1000"))
 }
 
-// A signed step goes on, whatever its requester had written.
+// A signed step goes on, whatever the gate has written for its requester.
 func TestApprovalsNeedNoQuota(t *testing.T) {
 	w := limited(t, gate.Quotas{JournalBytes: 1 << 20}, nil)
 	w.back.put("web")
@@ -156,7 +156,8 @@ func TestApprovalsNeedNoQuota(t *testing.T) {
 	require.Equal(t, op.StateRejected, w.job(rejected.ID.Job).Steps[0].State)
 }
 
-// New names of agents and new idempotency keys bring a flood of refusals nothing.
+// New agent names and new idempotency keys do not let a flood of refusals write
+// more.
 func TestRefusalsCountForTheUID(t *testing.T) {
 	w := limited(t, gate.Quotas{JournalBytes: 256 << 10}, nil)
 	entries := func() (n int) {
@@ -233,7 +234,7 @@ func TestSnapshotsOfOneJobAreBounded(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// tight is a room that tests make low.
+// tight is a room that tests can fill.
 type tight struct {
 	low   bool
 	made  int
@@ -260,7 +261,7 @@ func TestUnsignedWorkWaitsForRoom(t *testing.T) {
 	_, err := w.submit(ask("guest.create", "more"))
 	require.ErrorIs(t, err, op.Unavailable)
 	_, err = w.submit(ask("guest.destroy", "db"))
-	require.ErrorIs(t, err, op.Unavailable, "nobody signed it")
+	require.ErrorIs(t, err, op.Unavailable, "it is unsigned")
 	_, err = w.gate.Want(w.ctx, "fleet", ask("guest.create", "wished"))
 	require.ErrorIs(t, err, op.Unavailable)
 	_, err = w.gate.PutSet(w.ctx, hub, "fleet", "", []byte("x"))

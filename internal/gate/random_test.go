@@ -11,15 +11,15 @@ import (
 	"gated/internal/policy"
 )
 
-// crowd are those who sign at random, with the roles that they are listed for.
+// crowd has the people who sign at random, with their listed roles.
 var crowd = map[string][]op.Role{"alice": {op.Operational}, "bob": {op.Operational}, "mona": {"manager"}, "carol": {op.Coordination}, "mallory": nil}
 
 var keysOf = map[string]key{"alice": alice, "bob": bob, "mona": mona, "carol": carol, "mallory": mallory}
 
-// model is what a reader of the issue would expect of one request.
+// model is what a reader of the design expects of one request.
 type model struct {
 	r          op.Request
-	signed     map[string]bool // who counted
+	signed     map[string]bool // whose signatures count
 	authorized time.Time
 	over       bool
 }
@@ -106,7 +106,7 @@ func atRandom(w *world, rt *rapid.T, made *int) {
 				return
 			}
 			m.signed[who] = true
-			for other := range m.signed { // what does not count is taken out
+			for other := range m.signed { // signatures that do not count are removed
 				if revoked[other] || crowd[other][0] == "manager" && !manager {
 					delete(m.signed, other)
 				}
@@ -164,7 +164,7 @@ func atRandom(w *world, rt *rapid.T, made *int) {
 			}
 		},
 	})
-	for _, m := range open { // the next walk has nothing to do with these
+	for _, m := range open { // the next walk must not see these
 		if !m.over {
 			if _, err := w.gate.Cancel(w.ctx, hub, m.r.ID.Job); err != nil {
 				rt.Fatal(err)

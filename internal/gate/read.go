@@ -17,7 +17,7 @@ func (g *Gate) Job(ctx context.Context, id op.JobID) (j op.Job, err error) {
 	return j, err
 }
 
-// ShownJob is Job with what the steps printed, of up to MaxOutput bytes each.
+// ShownJob is Job with the output of the steps, at most MaxOutput bytes each.
 func (g *Gate) ShownJob(ctx context.Context, id op.JobID) (j op.Job, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { j, err = journal.ReadShownJob(tx, id); return err })
 	return j, err
@@ -44,11 +44,11 @@ func (g *Gate) Request(ctx context.Context, id op.RequestID) (r op.Request, err 
 // RequestFilter chooses requests.
 type RequestFilter = journal.RequestFilter
 
-// requestsPage is how many bytes of requests the gate holds at a time for itself.
+// requestsPage is how many bytes of requests the gate reads at a time for itself.
 const requestsPage = 1 << 20
 
-// EachRequest calls fn with every request that a filter chooses, page by page, and
-// ends with fn's error. What comes and goes meanwhile may be there or not.
+// EachRequest calls fn with every request in the state, page by page, and ends with
+// fn's error. It may miss requests that are made meanwhile, and those that end.
 func (g *Gate) EachRequest(ctx context.Context, state op.State, fn func(op.Request) error) error {
 	for f := (RequestFilter{State: state, Bytes: requestsPage}); ; {
 		page, err := g.RequestPage(ctx, f)
@@ -64,8 +64,8 @@ func (g *Gate) EachRequest(ctx context.Context, state op.State, fn func(op.Reque
 	}
 }
 
-// Requests returns the requests whose step is in the state, or with the empty
-// state those that are open, oldest first. They may be many.
+// Requests returns the requests whose step is in the state, oldest first. The empty
+// state means the open requests. They may be many.
 func (g *Gate) Requests(ctx context.Context, state op.State) (rs []op.Request, err error) {
 	return rs, g.EachRequest(ctx, state, func(r op.Request) error { rs = append(rs, r); return nil })
 }
@@ -73,15 +73,15 @@ func (g *Gate) Requests(ctx context.Context, state op.State) (rs []op.Request, e
 // RequestPage returns the requests that a filter chooses, oldest first.
 func (g *Gate) RequestPage(ctx context.Context, f RequestFilter) (rs []op.Request, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { rs, err = journal.ReadRequests(tx, f); return err })
-	held, now := g.rules.Load(), g.clock.Now().Now
+	inForce, now := g.rules.Load(), g.clock.Now().Now
 	for i := range rs {
-		g.present(held, &rs[i], now)
+		g.present(inForce, &rs[i], now)
 	}
 	return rs, err
 }
 
-// Provenance returns what this gate recorded of an incarnation, nil if it did
-// not make it.
+// Provenance returns this gate's record of an incarnation, nil if the gate did not
+// make it.
 func (g *Gate) Provenance(ctx context.Context, inc op.Incarnation) (p *op.Provenance, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { p, err = journal.ReadProvenance(tx, inc); return err })
 	return p, err
@@ -105,7 +105,7 @@ func (g *Gate) Open(ctx context.Context, t op.Target) (steps []op.Step, err erro
 	return steps, err
 }
 
-// Dispatched returns the steps that were under way when the daemon stopped.
+// Dispatched returns the steps that ran when the daemon stopped.
 func (g *Gate) Dispatched(ctx context.Context) (steps []op.Step, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { steps, err = journal.InState(tx, op.StateDispatched); return err })
 	return steps, err
@@ -117,8 +117,8 @@ func (g *Gate) Events(ctx context.Context, after int64, limit int) (es []audit.E
 	return es, err
 }
 
-// EventTexts is Events with the stored text of each entry, over which its hash
-// goes. It ends with the entry with which they have so many bytes; 0 is no bound.
+// EventTexts is Events with the stored text of each entry, which its hash covers. It
+// ends with the entry that reaches so many bytes; 0 means no bound.
 func (g *Gate) EventTexts(ctx context.Context, after int64, limit, bytes int) (bodies [][]byte, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { bodies, err = audit.BodiesOf(tx, after, limit, bytes); return err })
 	return bodies, err
@@ -133,9 +133,9 @@ func (g *Gate) AuditHead(ctx context.Context) (h audit.Head, err error) {
 // Set is a named piece of desired state.
 type Set = journal.Set
 
-// PutSet stores a desired set for an operator. ifMatch, if not empty, is the
-// ETag that the set must have now, or "*" for any; another is a Conflict. The
-// caller has checked the body.
+// PutSet stores a desired set for an operator. If ifMatch is not empty, the set must
+// have that ETag now, or any if ifMatch is "*"; else it is a Conflict. The caller
+// has checked the body.
 func (g *Gate) PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
 	if err := op.CheckName(name); err != nil {
 		return "", g.refuse(ctx, by, audit.Entry{}, err)
@@ -181,7 +181,7 @@ func (g *Gate) Sets(ctx context.Context) (ss []Set, err error) {
 	return ss, err
 }
 
-// DeleteSet removes a desired set; its wishes end, its guests stay.
+// DeleteSet removes a desired set. Its wishes end, and its guests stay.
 func (g *Gate) DeleteSet(ctx context.Context, by op.Requester, name string) error {
 	e := audit.Entry{Kind: audit.DesiredGone, By: by.String(), PID: by.PID, Detail: clip(name)}
 	return g.decide(ctx, by, e, func(tx *store.Tx) error {

@@ -14,32 +14,32 @@ import (
 	"gated/internal/store"
 )
 
-// maxAttempts is how often a benign step is dispatched before a transient
-// error counts as final.
+// maxAttempts is how often the gate dispatches a benign step before a transient
+// error is final.
 const maxAttempts = 8
 
-// MaxOutput bounds what is kept of the output of a step, in bytes.
+// MaxOutput is how many bytes of a step's output the gate keeps.
 const MaxOutput = 64 << 10
 
-// Outcome is how a dispatched step ended, as far as its driver knows.
+// Outcome is how a dispatched step ended, as far as its driver can tell.
 type Outcome struct {
-	Err       error        // nil: the driver says that it is done
-	Unknown   bool         // nobody knows whether it was done
+	Err       error        // nil: the driver reports success
+	Unknown   bool         // the driver cannot tell whether the work was done
 	Transient bool         // Err may go away by itself
 	Detail    string       // for people: "can be undone until …"
-	Output    string       // what the work printed, of at most MaxOutput bytes
-	After     *op.Observed // a look taken after the work; nil if that failed
+	Output    string       // what the work printed, at most MaxOutput bytes
+	After     *op.Observed // a look after the work; nil if that look failed
 }
 
-// SetTask records the back end's task id of a dispatched step, so that it is
-// found again after a restart.
+// SetTask records the back end's task id of a dispatched step, so that the daemon
+// finds the task again after a restart.
 func (g *Gate) SetTask(ctx context.Context, id op.StepID, task string) error {
 	return g.machine(g.update(ctx, func(tx *store.Tx) error { return journal.SetTask(tx, id, task) }))
 }
 
-// Record ends a dispatched step with what is true. What the driver says is
-// done is believed only if the target shows it. A benign step with a transient
-// error goes back to planned.
+// Record ends a dispatched step with what is true. The gate believes a success only
+// if the look at the target shows it. A benign step with a transient error goes back
+// to planned.
 func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, error) {
 	by := op.Requester{Source: op.SourceGate}
 	var s op.Step
@@ -55,7 +55,7 @@ func (g *Gate) Record(ctx context.Context, id op.StepID, out Outcome) (op.Step, 
 		if err != nil {
 			return err
 		}
-		if err := g.record(tx, s, steps, believed(s, out, known)); err != nil {
+		if err := g.record(tx, s, steps, confirmed(s, out, known)); err != nil {
 			return err
 		}
 		s, steps, err = inJob(tx, id)
@@ -91,10 +91,10 @@ func incarnationAfter(out Outcome) op.Incarnation {
 	return out.After.Incarnation
 }
 
-// believed turns a success that the target denies into a failure, and one that no
-// look could show into an unknown. known is the provenance of what is
-// there now.
-func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
+// confirmed turns a success that the look contradicts into a failure. It turns a
+// success that no look could show into an unknown. The provenance, known, is that of
+// the incarnation that the look shows.
+func confirmed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	if out.Err != nil || out.Unknown {
 		return out
 	}
@@ -127,13 +127,13 @@ func believed(s op.Step, out Outcome, known *op.Provenance) Outcome {
 	return out
 }
 
-// makesNew holds for what makes an incarnation that was not there.
+// makesNew reports whether an operation makes a new incarnation.
 func makesNew(name string) bool {
 	spec, err := op.Lookup(name)
 	return err == nil && spec.Identity == op.Makes
 }
 
-// untilWhen says how long a destroyed incarnation can be brought back.
+// untilWhen says until when a destroyed incarnation can be brought back.
 func untilWhen(s op.Step, after op.Observed) string {
 	for _, t := range after.Trash {
 		if t.Incarnation == s.Incarnation {
@@ -143,7 +143,7 @@ func untilWhen(s op.Step, after op.Observed) string {
 	return "cannot be undone"
 }
 
-// record ends the step s, one of the steps of its job.
+// record ends the step s. steps are all steps of its job.
 func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) error {
 	now := g.clock.Now().Now
 	kind, code := audit.Succeeded, op.Code("")
@@ -153,7 +153,7 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	case out.Unknown:
 		kind, code = audit.Interrupted, op.Unavailable
 		if detail == "" {
-			detail = "nobody knows whether it was done; look at the target, then ask again"
+			detail = "the gate cannot tell whether it was done; look at the target, then ask again"
 		}
 	case out.Err != nil && out.Transient && again:
 		kind, code, detail = audit.Retried, op.CodeOf(out.Err), words(out.Err)
@@ -180,7 +180,7 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 		}
 		return g.endJob(tx, s)
 	}
-	var after op.Observed // nothing, of a command that cannot be looked at any more
+	var after op.Observed // stays empty for a command that the driver can no longer look at
 	if out.After != nil {
 		after = *out.After
 	}
@@ -201,9 +201,9 @@ func (g *Gate) record(tx *store.Tx, s op.Step, steps []op.Step, out Outcome) err
 	return err
 }
 
-// keepOutput keeps what a step printed that ends as to says, and returns its
-// digest for the log; of one that is to run again, what it prints then is kept.
-// What is not UTF-8 in it becomes U+FFFD.
+// keepOutput stores the output of a step that ends in the state to, and returns its
+// digest for the log. If the step will run again, keepOutput stores nothing, because
+// the last run's output counts. Bytes that are not UTF-8 become U+FFFD.
 func keepOutput(tx *store.Tx, id op.StepID, to op.State, text string) (digest string, err error) {
 	if text == "" || to.Open() {
 		return "", nil
@@ -212,8 +212,8 @@ func keepOutput(tx *store.Tx, id op.StepID, to op.State, text string) (digest st
 	return op.SHA256([]byte(text)), journal.AddOutput(tx, id, text)
 }
 
-// over reports whether a job ended while a step of it was under way, by the
-// rejection of a later one: what that step did is taken back as well then.
+// over reports whether a job ended while a step of it ran, because a later step was
+// rejected. Then the gate takes back the work of that step too.
 func over(steps []op.Step) bool {
 	for _, s := range steps {
 		if fellThrough(s) {
@@ -223,8 +223,8 @@ func over(steps []op.Step) bool {
 	return false
 }
 
-// words is what people are told of an error: a refusal's sentence, or the text
-// of what a driver says.
+// words is what people read of an error: a refusal's sentence, or the text of a
+// driver's error.
 func words(err error) string {
 	var r *op.Refusal
 	if errors.As(err, &r) {
@@ -233,8 +233,8 @@ func words(err error) string {
 	return clipTo(err.Error(), maxDetail)
 }
 
-// remember records what a create made: the incarnation, its storage, for whom,
-// and whether it is scratch. It is the only place where provenance comes from.
+// remember records what a create made: the incarnation, its storage, its creator,
+// and whether it is scratch. No other function writes provenance.
 func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Made, error) {
 	if spec, err := op.Lookup(s.Op); err == nil && spec.Identity == op.Revives {
 		s.Incarnation = after.Incarnation
@@ -247,7 +247,8 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	if err != nil {
 		return nil, err
 	}
-	// Its age counts from the dispatch: after a crash this may be much later.
+	// The age counts from the dispatch, because after a crash this record may come
+	// much later.
 	p := op.Provenance{Incarnation: after.Incarnation, Target: s.Target, Creator: by.String(), Agent: by.Agent,
 		Job: s.ID.Job, Scratch: s.Params.Bool("scratch"), CreatedAt: s.UpdatedAt, Content: after.Content}
 	if p.Scratch {
@@ -256,7 +257,7 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	made := &audit.Made{Creator: p.Creator, Agent: p.Agent, CreatedAt: p.CreatedAt, Scratch: p.Scratch, ScratchUntil: p.ScratchUntil,
 		Content: p.Content}
 	for _, id := range after.Storage {
-		// What belongs to another incarnation was moved here, not made.
+		// Storage of another incarnation was moved here, and this step did not make it.
 		foreign, err := journal.IsStorage(tx, id)
 		if err != nil {
 			return nil, err
@@ -281,8 +282,8 @@ func (g *Gate) remember(tx *store.Tx, s *op.Step, after op.Observed) (*audit.Mad
 	return made, nil
 }
 
-// Refuse ends a step that its driver refused before it used the permit. A step
-// that is no longer waiting to run stays as it is.
+// Refuse ends a step that its driver refused before it used the permit. A step that
+// does not wait to run stays unchanged.
 func (g *Gate) Refuse(ctx context.Context, id op.StepID, refusal error) (op.Step, error) {
 	by := op.Requester{Source: op.SourceGate}
 	r := op.AsRefusal(refusal)

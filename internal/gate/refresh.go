@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// tickBatch is how many rows Tick reads or forgets at a time, so that it
-	// never holds up a decision.
+	// tickBatch is how many rows Tick reads or deletes at a time, so that it never
+	// delays a decision.
 	tickBatch = 256
-	// pruneMargin keeps a spent nonce for longer than its payload, by more than
-	// the durable time mark may lag.
+	// pruneMargin is how much longer than its payload a spent nonce is kept. It is
+	// more than the durable time mark may lag.
 	pruneMargin = time.Hour
 	keyMaxAge   = 7 * 24 * time.Hour
 )
 
-// Refresh looks again at a target whose requests wait. Where what they are about
-// is another one by now, or has ended, they are superseded; where it changed, they
-// are issued anew. What a look shows depends on the step that it is for: what is
-// missing for one step of the target is not for another, nor are the facts.
+// Refresh looks again at a target with waiting requests. If what they are about is
+// gone, it supersedes them. If the target changed, it issues them anew. A look
+// depends on its step: other steps may miss other parts of the target, and have
+// other facts.
 func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	var errs []error
 	after, more := op.StepID{}, true
@@ -37,10 +37,10 @@ func (g *Gate) Refresh(ctx context.Context, t op.Target) error {
 	return errors.Join(errs...)
 }
 
-// RefreshAfter is a part of Refresh, so that nothing else of the target has to
-// wait for all of it: it begins with one look that serves all who ask about the
-// target as such, and else looks for one of those who ask about a part of it. It
-// returns the request after which to go on, and whether there are more.
+// RefreshAfter is one part of Refresh, so that other work on the target does not
+// wait for all of it. The first call looks once for all requests about the whole
+// target. Each other call looks for one request about a part of the target. It
+// returns the request to go on after, and whether there are more.
 func (g *Gate) RefreshAfter(ctx context.Context, t op.Target, after op.StepID) (next op.StepID, more bool, err error) {
 	waiting, err := g.waiting(ctx, t)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g *Gate) RefreshAfter(ctx context.Context, t op.Target, after op.StepID) (
 // later reports whether a step comes after another one.
 func later(a, b op.StepID) bool { return a.Job > b.Job || a.Job == b.Job && a.Index > b.Index }
 
-// refreshAll refreshes requests that one look is enough for.
+// refreshAll refreshes requests that can share one look.
 func (g *Gate) refreshAll(ctx context.Context, waiting []op.Step) error {
 	o, err := g.see(ctx, waiting[0].Look())
 	if err != nil {
@@ -84,9 +84,9 @@ func (g *Gate) refreshAll(ctx context.Context, waiting []op.Step) error {
 	return errors.Join(errs...)
 }
 
-// ofPart reports whether what a look shows of a step depends on the step: it names
-// a part of its target, which may be missing while all else is there, or its digest
-// does not cover the target as such, or, of a start, also what others have.
+// ofPart reports whether a look depends on the step. It does if the step names a
+// part of the target, which may be missing. It also does if its digest does not
+// cover the whole target, or if a start depends on other guests too.
 func ofPart(s op.Step) bool {
 	spec, err := op.Lookup(s.Op)
 	return err != nil || spec.Partial || spec.Starts || s.Params.Has("snapshot") || s.Params.Has("backup") || s.Params.Has("disk")
@@ -105,10 +105,10 @@ func (g *Gate) waiting(ctx context.Context, t op.Target) (out []op.Step, err err
 	return out, err
 }
 
-// refreshOne supersedes, expires or issues anew one waiting request, if it
-// still waits. One that the configuration now refuses ends so. dead is the nonce
-// of a payload that cannot be approved any more, if it is for that one: a payload
-// that took its place meanwhile stays.
+// refreshOne supersedes, expires or issues anew one request, if it still waits. If
+// the present configuration refuses the step, the request ends as refused. If dead
+// is not empty, it is the nonce of a payload that cannot count any more. Then a
+// request with a newer payload stays unchanged.
 func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, why, dead string) error {
 	by := op.Requester{Source: op.SourceGate}
 	ended := false
@@ -118,7 +118,7 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 			return err
 		}
 		if r.Step.Op == op.Rotate && g.rules.Load().trust.Blocked() != nil {
-			return nil // what it would make of the file cannot be said now
+			return nil // the gate cannot say now what it would make of the file
 		}
 		ended = true
 		switch {
@@ -141,16 +141,16 @@ func (g *Gate) refreshOne(ctx context.Context, id op.RequestID, o op.Observed, w
 		return err
 	})
 	if err == nil && ended {
-		g.wakeJob(ctx, id.Job) // what its job did before is taken back
+		g.wakeJob(ctx, id.Job) // so that the earlier work of its job is taken back
 	}
 	return err
 }
 
-// Tick does what time brings. It issues payloads anew that expired, that a clock
-// which was ahead issued, or that a restore or a stricter policy left behind. It
-// writes counted refusals, wakes what cooled off, and forgets what can never matter
-// again. While the clock is not believed, it only keeps what jobs have made whose
-// signed steps wait for that.
+// Tick does what is due. It issues payloads anew that expired, that a clock which
+// was ahead issued, or that a restore or a stricter policy made useless. It writes
+// the counts of refusals, wakes steps whose delay is over, and deletes old records.
+// While the gate does not trust its clock, Tick only keeps what jobs with waiting
+// signed steps have made.
 func (g *Gate) Tick(ctx context.Context) error {
 	moment := g.clock.Now()
 	if !moment.Trusted {
@@ -159,9 +159,9 @@ func (g *Gate) Tick(ctx context.Context) error {
 	return errors.Join(g.WakeDue(ctx), g.wakeShown(ctx), g.flushRefusals(ctx), g.prune(ctx, moment.Mark), g.renewForeign(ctx), g.renew(ctx, moment.Now))
 }
 
-// renewForeign issues anew, until there is none, what was issued for another
-// gate or under a looser policy: after a restore the gate id is new, and no
-// signature over the old bytes would count.
+// renewForeign issues all requests anew that were issued for another gate or under a
+// looser policy. After a restore the gate id is new, so no signature over the old
+// bytes would count.
 func (g *Gate) renewForeign(ctx context.Context) error {
 	if g.checked.Load() {
 		return nil
@@ -198,7 +198,7 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 		if err != nil || len(ids) == 0 {
 			return errors.Join(append(errs, err)...)
 		}
-		// One that cannot be issued anew keeps none of the others from it.
+		// If one request cannot be issued anew, the others still are.
 		for _, id := range ids {
 			errs = append(errs, g.renewOutOfTime(ctx, id, now))
 		}
@@ -206,9 +206,9 @@ func (g *Gate) renew(ctx context.Context, now time.Time) error {
 	}
 }
 
-// renewLate issues a request anew whose approval came too late for its delays,
-// if a payload that begins now would do: its people need not wait until the old
-// one has expired.
+// renewLate issues a request anew if its approval came too late for its delays, and
+// a new payload would be in time. So its people do not wait until the old payload
+// has expired.
 func (g *Gate) renewLate(ctx context.Context, r op.Request, refusal error) {
 	now := g.clock.Now()
 	if !errors.Is(refusal, op.Expired) || r.Step.State != op.StatePending || r.Offline || !now.Trusted {
@@ -223,8 +223,9 @@ func (g *Gate) renewLate(ctx context.Context, r op.Request, refusal error) {
 	}
 }
 
-// renewOutOfTime issues a request anew whose payload has expired, lives for too
-// long or is from the future, if that has not been done since it was found.
+// renewOutOfTime issues a request anew if its payload has expired, lives too long,
+// or is from the future. It reads the request again, because it may have a new
+// payload by now.
 func (g *Gate) renewOutOfTime(ctx context.Context, id op.RequestID, now time.Time) error {
 	r, err := g.Request(ctx, id)
 	switch {
@@ -239,20 +240,20 @@ func (g *Gate) renewOutOfTime(ctx context.Context, id op.RequestID, now time.Tim
 	}
 }
 
-// renewOne issues a request anew, in the place of the payload that r has.
+// renewOne issues a request anew, unless it no longer has r's payload.
 func (g *Gate) renewOne(ctx context.Context, r op.Request, why string) error {
 	o, err := g.look(ctx, r.Step.Look())
 	if err != nil {
-		// Nothing is known of the target; its payload stays expired, which is
-		// refused, until it can be looked at.
+		// The look failed. The payload stays expired, so approvals are refused, until a
+		// look succeeds.
 		g.log.Warn("a request cannot be issued anew", "request", r.ID.String(), "error", err)
 		return nil
 	}
 	return g.refreshOne(ctx, r.ID, o, why, r.Nonce)
 }
 
-// prune forgets by the mark: what Now shows may be ahead of it by as much as the
-// margin, and is not what the gate goes on from after a crash.
+// prune deletes old records by the durable mark. The clock may be ahead of the mark
+// by as much as the margin, and after a crash the gate continues from the mark.
 func (g *Gate) prune(ctx context.Context, mark time.Time) error {
 	return g.machine(g.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := nonce.Prune(tx, mark.Add(-pruneMargin), tickBatch); err != nil {

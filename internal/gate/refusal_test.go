@@ -116,8 +116,8 @@ func TestOldRejectionIsNoneOfANewerPayload(t *testing.T) {
 	require.Equal(t, op.StatePending, w.job(r.ID.Job).State())
 }
 
-// TestStoreFailure is H03: while nothing can be written, nothing is decided and
-// nothing runs; afterwards all goes on.
+// TestStoreFailure is H03: while the gate cannot write, it decides nothing and runs
+// nothing. Afterwards all goes on.
 func TestStoreFailure(t *testing.T) {
 	w := newWorld(t)
 	for _, n := range []string{"a", "b", "c"} {
@@ -181,7 +181,7 @@ func TestStoreFailure(t *testing.T) {
 	w.verifyLog()
 }
 
-// dump is everything that decisions write, but for the log.
+// dump is everything that decisions write, without the log.
 func (w *world) dump() (out []op.Job) {
 	w.t.Helper()
 	jobs, err := w.gate.Jobs(w.ctx, gate.JobFilter{})
@@ -232,8 +232,8 @@ func TestCancelledCaller(t *testing.T) {
 	require.False(t, w.back.has("a"), "a new one works")
 }
 
-// TestWordsOfOthersAreBoundedText: what a caller or a back end says neither
-// bloats the log nor keeps a decision from being written.
+// TestWordsOfOthersAreBoundedText: text of a caller or a back end neither makes the
+// log large nor prevents the record of a decision.
 func TestWordsOfOthersAreBoundedText(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")

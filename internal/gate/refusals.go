@@ -12,15 +12,15 @@ import (
 	"gated/internal/store"
 )
 
-// What a flood of refusals may write: the first ten of one caller and code
-// within a minute are an entry each, the rest one entry with a count.
+// Bounds of what a flood of refusals writes. Of one caller and code, the first ten
+// within a minute are one entry each. The others are one entry with a count.
 const (
 	refusalWindow = time.Minute
 	refusalBurst  = 10
-	// refusalCallers bounds the memory; beyond it, callers share one counter.
+	// refusalCallers bounds the memory. Callers beyond it share one counter.
 	refusalCallers = 4096
-	// maxDetail bounds, in bytes, the sentence of one entry: it may repeat what
-	// a caller sent.
+	// maxDetail is the most bytes of an entry's sentence, because the sentence may
+	// repeat a caller's text.
 	maxDetail = 1024
 )
 
@@ -35,14 +35,14 @@ type refusalCount struct {
 	withheld int
 }
 
-// refusals counts what was refused in the last minute.
+// refusals counts the refusals of the last minute.
 type refusals struct {
 	mu     sync.Mutex
 	counts map[refusalKey]*refusalCount
 }
 
-// admit counts one refusal and reports whether it is written by itself; if a
-// window ended with refusals that were not, it returns their number.
+// admit counts one refusal and reports whether it gets its own entry. If a window
+// ended in which refusals got none, it returns their number.
 func (r *refusals) admit(k refusalKey, now time.Time) (write bool, withheld int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *refusals) admit(k refusalKey, now time.Time) (write bool, withheld int)
 	return true, withheld
 }
 
-// withhold counts a refusal that was admitted and not written after all.
+// withhold counts a refusal that was admitted and then not written.
 func (r *refusals) withhold(k refusalKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,10 +95,11 @@ func (r *refusals) ended(now time.Time) map[refusalKey]int {
 	return out
 }
 
-// note writes a refusal to the audit log, within the bound on floods.
+// note writes a refusal to the audit log, within the bounds on floods.
 func (g *Gate) note(tx *store.Tx, by op.Requester, e audit.Entry, refusal error) error {
 	r := op.AsRefusal(refusal)
-	k := refusalKey{cmp.Or(payer(by), by.String()), r.Code} // not the agent: new names bring no new entries
+	// The key has no agent, because a caller could choose a new name for each refusal.
+	k := refusalKey{cmp.Or(payer(by), by.String()), r.Code}
 	write, withheld := g.refusals.admit(k, g.clock.Now().Now)
 	if write {
 		err := g.Spend(tx, by, rowCost+int64(min(len(r.Detail), maxDetail)+len(e.Op)+len(e.Target)))
@@ -137,8 +138,8 @@ func countEntry(k refusalKey, n int) audit.Entry {
 		Detail: "repeats within a minute that have no entry of their own"}
 }
 
-// NoteRefused writes a refusal that was found before the gate was asked, such
-// as a caller who may not ask at all. What is the method and path.
+// NoteRefused writes a refusal that was found before the gate was asked, such as a
+// caller that may not ask at all. The text what has the method and path.
 func (g *Gate) NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal) {
 	err := g.store.Update(ctx, func(tx *store.Tx) error { return g.note(tx, by, audit.Entry{Op: clip(what)}, r) })
 	if err != nil {

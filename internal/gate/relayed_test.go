@@ -8,9 +8,9 @@ import (
 	"gated/internal/op"
 )
 
-// TestWhatAHubRelaysIsNobodysOnThisMachine: it is the hub's word that is in the
-// journal, and no caller on the socket can take it for its own.
-func TestWhatAHubRelaysIsNobodysOnThisMachine(t *testing.T) {
+// TestAHubHasNoUIDOnThisMachine: the journal has the name that the hub gave. No
+// caller on the socket can use it as its own.
+func TestAHubHasNoUIDOnThisMachine(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
 	relayed := op.Requester{Source: op.SourceHub, Set: "hub.example.com"}

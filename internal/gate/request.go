@@ -12,9 +12,9 @@ import (
 	"gated/internal/store"
 )
 
-// issue makes the request of a destructive step: a fresh nonce and the exact
-// bytes that an operator signs. put writes it: as a new one, or in the place of
-// the one before.
+// issue makes the request of a destructive step: a fresh nonce and the exact bytes
+// that an operator signs. With put, the caller writes it as a new request or in
+// place of the one before.
 func (g *Gate) issue(tx *store.Tx, s op.Step, spec op.Spec, o op.Observed, reason string, now time.Time,
 	put func(*store.Tx, op.Request) error) (op.Request, error) {
 	need, err := g.rules.Load().asks(spec, s, o.Labels, now)
@@ -40,8 +40,8 @@ func recordOf(r op.Request) nonce.Record {
 	return nonce.Record{Nonce: r.Nonce, Request: r.ID, Payload: op.SHA256(r.Payload), ExpiresAt: r.ExpiresAt}
 }
 
-// reissue gives a waiting request a new payload for the target as it is seen
-// now. The old nonce is spent, signatures are dropped, the id and state stay.
+// reissue gives a waiting request a new payload for the target as the look shows it.
+// The old nonce is spent and the signatures are dropped. The id and the state stay.
 func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string) error {
 	r, err := journal.ReadRequest(tx, id)
 	if err != nil {
@@ -60,7 +60,7 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 	if s.Verdict, err = g.classify(tx, r.Requesters[0], s, o); err != nil {
 		return err
 	}
-	// It has asked for a signature; it does not stop asking.
+	// The step has asked for a signature, so it stays destructive.
 	if s.Verdict.Class == op.Benign {
 		s.Verdict = r.Step.Verdict
 	}
@@ -82,19 +82,19 @@ func (g *Gate) reissue(tx *store.Tx, id op.RequestID, o op.Observed, why string)
 		return err
 	}
 	e := about(audit.Reissued, "gate", s)
-	e.Detail, e.Why = why, s.Verdict.Why // it may have its class for another reason by now
+	e.Detail, e.Why = why, s.Verdict.Why // the reason for its class may have changed
 	return g.append(tx, issued(e, r))
 }
 
-// issued adds to an entry what a request asks people for, and a digest of what
-// they are shown beside it.
+// issued adds to an entry what a request asks for, and a digest of what people see
+// beside it.
 func issued(e audit.Entry, r op.Request) audit.Entry {
 	e.Need, e.Payload, e.Digest = journal.EncodeExtra(r.Need), op.SHA256(r.Payload), journal.ShownDigest(r)
 	return e
 }
 
-// close ends an open step that did not run, as the kind of its entry says, and
-// ends what else its job still had to do.
+// close ends an open step that did not run, with the kind of its entry. It also ends
+// the other open steps of its job.
 func (g *Gate) close(tx *store.Tx, s op.Step, e audit.Entry) error {
 	if err := g.shut(tx, s, e); err != nil {
 		return err

@@ -119,8 +119,8 @@ func TestOpenStepsOfATargetAreCapped(t *testing.T) {
 	require.NoError(t, by(0))
 }
 
-// An agent's jobs that wait for a signature hold steps of a target open for days.
-// They keep no operator and no other user from it.
+// An agent's waiting jobs keep steps of a target open for days. They do not take the
+// room of operators and other users.
 func TestStepsThatWaitFillNoTarget(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("mine")
@@ -149,7 +149,8 @@ func TestHangingUpKeepsNoRefusalOutOfTheLog(t *testing.T) {
 	require.Equal(t, op.UnknownSigner, w.lastRefusal().Code)
 }
 
-// TestDesiredStateAndAJobWantTheSame: one request, and each takes back its own.
+// TestDesiredStateAndAJobWantTheSame: there is one request, and each requester
+// withdraws its own wish.
 func TestDesiredStateAndAJobWantTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -178,8 +179,8 @@ func TestDesiredStateAndAJobWantTheSame(t *testing.T) {
 	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
 }
 
-// TestDesiredStateJoinsABenignStep, and the step is judged again for who is
-// left when it runs.
+// TestDesiredStateJoinsABenignStep: when the step runs, it is classified again for
+// the requesters that are left.
 func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	w := newWorld(t)
 	w.submitAs(builder, ask("guest.create", "tmp", "scratch", true))
@@ -191,12 +192,12 @@ func TestDesiredStateJoinsABenignStep(t *testing.T) {
 	require.Equal(t, j.ID, joined.ID)
 	_, err = w.gate.Cancel(w.ctx, builder, j.ID)
 	require.NoError(t, err)
-	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature, "nobody is left who may destroy it unsigned")
+	require.ErrorIs(t, w.execute(j.Steps[0].ID), op.PendingSignature, "no requester is left that may destroy it unsigned")
 	w.run()
 	require.True(t, w.back.has("tmp"))
 }
 
-func TestWhoMayCancel(t *testing.T) { // H13
+func TestRightToCancel(t *testing.T) { // H13
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		by op.Requester
@@ -280,7 +281,7 @@ func TestOpenRequestsExactlyAtTheLimit(t *testing.T) {
 	_, err = w.submit(asks[3])
 	require.ErrorIs(t, err, op.OverLimit)
 	_, err = w.submit(ask("guest.start", "g3"))
-	require.NoError(t, err, "what is benign asks nobody")
+	require.NoError(t, err, "a benign step needs no signature")
 	_, err = w.submit(ask("guest.start", "g3"), asks[3])
 	require.ErrorIs(t, err, op.OverLimit)
 	w.submitAs(other, asks[3])
@@ -308,8 +309,8 @@ func TestConcurrentSubmitsStayWithinTheLimit(t *testing.T) {
 	require.Equal(t, 5, n)
 }
 
-// TestAnotherSetDoesNotForgetARejection: what one set withdraws does not let
-// another ask again.
+// TestAnotherSetDoesNotForgetARejection: if one set withdraws, another cannot ask
+// again.
 func TestAnotherSetDoesNotForgetARejection(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -416,8 +417,8 @@ func TestRoundsAndPeopleAtOnce(t *testing.T) {
 	w.verifyLog()
 }
 
-// TestWantingAgainWritesNothing: a set asks every round. What it asks for is
-// planned and held back, and the target changes meanwhile.
+// TestWantingAgainWritesNothing: a set asks in every round, while its planned step
+// waits and the target changes.
 func TestWantingAgainWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")

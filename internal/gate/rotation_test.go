@@ -107,7 +107,7 @@ func TestPlannedRotation(t *testing.T) {
 	require.Equal(t, []string{dave.print() + " operational"}, r.Owed)
 
 	_, err := w.approveAs(r, op.Operational, alice)
-	require.ErrorIs(t, err, op.BadParams, "nobody knows that dave has his key")
+	require.ErrorIs(t, err, op.BadParams, "it is not proved that dave has his key")
 	_, err = w.approveAs(r, op.Coordination, dave)
 	require.ErrorIs(t, err, op.UnknownSigner, "under another namespace it is no proof")
 	r, err = w.approveAs(r, op.Operational, dave)
@@ -158,7 +158,7 @@ func TestProofAndApprovalInOneEnvelope(t *testing.T) {
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 }
 
-func TestWhoMayRotate(t *testing.T) {
+func TestRightToRotate(t *testing.T) {
 	t.Parallel()
 	dave, ca := newKey("dave"), mint.Ed25519(t, "ca")
 	caLine := ca.Line("*@example.com", `cert-authority,namespaces="operational@gated"`)
@@ -255,7 +255,7 @@ func TestRotationNeedsTheHighestThresholdOfItsRoles(t *testing.T) {
 	require.NoError(t, err, "recovery is enough alone")
 	require.Equal(t, op.StateAuthorized, r.Step.State)
 
-	// The new key does not count for its own coming.
+	// The new key does not count for its own addition.
 	w = rotating(t, policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Threshold: 2})
 	r = w.request(rotate(2, []string{dave.line("operational@gated")}, nil))
 	r, err = w.approveAs(r, op.Operational, alice, dave)
@@ -333,9 +333,9 @@ func TestProofsAloneMakeNoRequest(t *testing.T) {
 	require.Equal(t, op.StateAuthorized, got.Step.State)
 }
 
-// TestPeopleAtRandom walks at random through requests, signatures,
-// revocations, changes of rules and time, and compares every authorization with
-// what the signatures and rules of that moment say.
+// TestPeopleAtRandom walks at random through requests, signatures, revocations,
+// changes of rules and time. It compares every authorization with the signatures and
+// rules of that moment.
 func TestPeopleAtRandom(t *testing.T) {
 	t.Parallel()
 	w := newWorldOn(t, newBackend())

@@ -19,9 +19,9 @@ func within(line, option string, at time.Time) string {
 	return strings.Replace(line, " namespaces", " "+option+`="`+at.UTC().Format("20060102150405Z")+`",namespaces`, 1)
 }
 
-// TestRotationIsCheckedAtTheMomentItIsMade: what happens between the dispatch
-// of a rotation and the rotation itself can leave a role without a key. The
-// gate then refuses it, and the file in force stays.
+// TestRotationIsCheckedAtTheMomentItIsMade: between the dispatch of a rotation and
+// the rotation itself, a role can lose its last other key. The gate then refuses the
+// rotation, and the file in force stays.
 func TestRotationIsCheckedAtTheMomentItIsMade(t *testing.T) {
 	t.Parallel()
 	dave := newKey("dave")
@@ -95,8 +95,8 @@ func TestRotationIsCheckedAtTheMomentItIsMade(t *testing.T) {
 	}
 }
 
-// TestRotationToKeysThatAreNotValid: a role that has a key keeps one that is
-// valid at that moment and for a day.
+// TestRotationToKeysThatAreNotValid: a role with a key must keep one that is valid
+// now and for a day.
 func TestRotationToKeysThatAreNotValid(t *testing.T) {
 	t.Parallel()
 	w := rotating(t)
@@ -114,8 +114,8 @@ func TestRotationToKeysThatAreNotValid(t *testing.T) {
 	}
 	require.Equal(t, int64(1), w.gate.Epoch())
 
-	// The last operator's key ends within a day, so the day asks for nothing. Its
-	// successor still has to be valid now.
+	// The last operator's key ends within a day, so the rule of a day does not
+	// apply. Its successor must be valid now.
 	text := within(alice.line("operational@gated"), "valid-before", w.wall.Add(time.Hour)) + rita.line("recovery@gated")
 	trust, err := authz.LoadTrust([]byte(text))
 	require.NoError(t, err)

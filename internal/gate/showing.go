@@ -10,23 +10,24 @@ import (
 	"gated/internal/store"
 )
 
-// How long benign steps wait that would change what operators were shown. The
-// whole is counted from the first showing of one payload: an operator who reads it
-// again and again, or signs without end, holds no step longer. After a pause, in
-// which benign steps ran, an operator may take the time to read once more.
+// How long a benign step waits if it would change what operators were shown. The
+// whole counts from the first showing of a payload. So an operator who reads or
+// signs again and again cannot keep a step waiting longer. After a pause, in which
+// benign steps ran, an operator may take the time to read once more.
 const (
 	showingHold = 5 * time.Minute  // from the last showing
 	signedHold  = 15 * time.Minute // from the last signature that counted
-	wholeHold   = 30 * time.Minute // of one payload, at a stretch
-	// showingPause is from a first showing to one that counts as a first one again.
+	wholeHold   = 30 * time.Minute // of one payload, without a pause
+	// showingPause is the time after a first showing when the next one counts as a
+	// first one again.
 	showingPause = 2 * wholeHold
-	// showingGrain is how much later a showing has to be to be written again.
+	// showingGrain is the least time between two showings that are both written.
 	showingGrain = 20 * time.Second
 )
 
-// ShowPayload records that an operator read the payload of a request, to sign it:
-// for some minutes no benign step may make it another one. The caller has checked
-// that it is an operator, and no agent.
+// ShowPayload records that an operator read the payload of a request, in order to
+// sign it. For some minutes no benign step may change what the payload covers. The
+// caller has checked that the reader is an operator, not an agent.
 func (g *Gate) ShowPayload(ctx context.Context, id op.RequestID) error {
 	now := g.clock.Now().Now
 	fresh := func(tx *store.Tx) (bool, error) {
@@ -50,14 +51,14 @@ func (g *Gate) ShowPayload(ctx context.Context, id op.RequestID) error {
 	}))
 }
 
-// Wait says for which request a benign step waits, and until when at the latest.
+// Wait says which request a benign step waits for, and until when at the latest.
 type Wait struct {
 	For    op.RequestID
 	Signed bool // the request is authorized, and has not run yet
 	Until  time.Time
 }
 
-// Why is a sentence for people.
+// Why returns the reason as a sentence for people.
 func (w Wait) Why() string {
 	until := "; until " + w.Until.UTC().Format(time.RFC3339) + " at the latest"
 	if w.Signed {
@@ -66,8 +67,8 @@ func (w Wait) Why() string {
 	return "it waits, because an operator decides about " + w.For.String() + " by how the target looks now" + until
 }
 
-// alters reports whether a benign step can change what a signature over the state
-// of its target covers.
+// alters reports whether a benign step can change what a signature over the target's
+// state covers.
 func alters(s op.Step) bool {
 	spec, err := op.Lookup(s.Op)
 	if err != nil || spec.Runtime || s.Target.Kind != op.KindGuest {
@@ -76,8 +77,8 @@ func alters(s op.Step) bool {
 	return spec.Guarded == nil || len(spec.Guarded(s.Params)) > 0
 }
 
-// waitsFor returns what a planned step waits for, if that is a request which an
-// operator was shown or signed.
+// waitsFor returns the request that a planned step waits for, if an operator was
+// shown or signed one.
 func (g *Gate) waitsFor(tx *store.Tx, s op.Step) (w Wait, waits bool, err error) {
 	if s.State != op.StatePlanned || !alters(s) {
 		return w, false, nil
@@ -85,8 +86,8 @@ func (g *Gate) waitsFor(tx *store.Tx, s op.Step) (w Wait, waits bool, err error)
 	return g.heldFor(tx, s.Target, s.ID.Job)
 }
 
-// Still refuses, as Unavailable, what would change the whole of a target while an
-// operator decides about it. It is for what is no step: reservations of a scope.
+// Still refuses, as Unavailable, a change of the whole target while an operator
+// decides about it. Reservations of a scope call it, because they are not steps.
 func (g *Gate) Still(tx *store.Tx, t op.Target) error {
 	w, waits, err := g.heldFor(tx, t, 0)
 	if err != nil || !waits {
@@ -96,9 +97,9 @@ func (g *Gate) Still(tx *store.Tx, t op.Target) error {
 		w.For, w.Until.UTC().Format(time.RFC3339)).WithHint("try again then; gated job %s says how it stands", w.For.Job)
 }
 
-// heldFor returns for which request a target stays as it is: one that another job
-// made, that an operator was shown or signed, and whose signature covers the whole
-// of the target.
+// heldFor returns the request for which a target must not change. Another job made
+// that request, an operator was shown or signed it, and its signature covers the
+// whole target.
 func (g *Gate) heldFor(tx *store.Tx, t op.Target, except op.JobID) (w Wait, waits bool, err error) {
 	open, err := journal.OpenSteps(tx, t)
 	if err != nil {
@@ -123,9 +124,9 @@ func (g *Gate) heldFor(tx *store.Tx, t op.Target, except op.JobID) (w Wait, wait
 	return w, waits, nil
 }
 
-// heldUntil returns until when the target of a request stays as it is for it: of
-// one that is authorized as long as its approval is good, else as long as operators
-// need to read and sign.
+// heldUntil returns until when the target of a request must not change. If the step
+// is authorized, that is while its approval is valid; otherwise it is the time that
+// operators need to read and sign.
 func heldUntil(tx *store.Tx, s op.Step) (time.Time, error) {
 	id := s.ID
 	if s.State == op.StateAuthorized {
@@ -153,15 +154,15 @@ func heldUntil(tx *store.Tx, s op.Step) (time.Time, error) {
 	return until, nil
 }
 
-// WaitsFor returns what a step waits for, if that is a request which an operator
-// was shown or signed.
+// WaitsFor returns the request that a step waits for, if an operator was shown or
+// signed one.
 func (g *Gate) WaitsFor(ctx context.Context, s op.Step) (w Wait, waits bool, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error { w, waits, err = g.waitsFor(tx, s); return err })
 	return w, waits, err
 }
 
-// wakeShown wakes the targets whose benign steps waited for long enough, and
-// forgets the showings of requests that are closed.
+// wakeShown wakes the targets whose benign steps have waited long enough, and
+// deletes the showings of closed requests.
 func (g *Gate) wakeShown(ctx context.Context) error {
 	var over []op.RequestID
 	now := g.clock.Now().Now
@@ -175,7 +176,7 @@ func (g *Gate) wakeShown(ctx context.Context) error {
 			if !s.State.Open() {
 				over = append(over, id)
 			} else if until, e := heldUntil(tx, s); e == nil && !until.After(now) {
-				g.wake(s.Target) // the record stays: a showing soon after holds nothing again
+				g.wake(s.Target) // the record stays, so a showing soon afterwards keeps no step waiting
 			}
 		}
 		return err

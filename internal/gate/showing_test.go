@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// others is a requester who is not the one of the request.
+// others is another requester than that of the request.
 var others = op.Requester{Source: op.SourceAPI, UID: 1001}
 
 // add asks for a benign step that changes what a signature covers.
@@ -22,7 +22,7 @@ func (w *world) add(a op.Ask) op.Job {
 	return j
 }
 
-// A loop of benign steps makes no request another one while an operator reads it.
+// A loop of benign steps does not change a request while an operator reads it.
 func TestWhatAnOperatorReadsStaysAsItIs(t *testing.T) {
 	for name, a := range map[string]op.Ask{
 		"a snapshot": ask("guest.snapshot", "web", "snapshot", "s"),
@@ -58,7 +58,7 @@ func TestWhatAnOperatorReadsStaysAsItIs(t *testing.T) {
 	}
 }
 
-// runnable is what may run next of a guest.
+// runnable returns the steps of a guest that may run next.
 func (w *world) runnable(name string) (out []op.StepID) {
 	w.t.Helper()
 	id, ok, err := w.gate.Runnable(w.ctx, op.Target{Kind: "guest", Name: name})
@@ -124,8 +124,8 @@ func TestShowingHoldsNothingForEver(t *testing.T) {
 	require.Empty(t, w.runnable("web"), "a new payload can be read, too")
 }
 
-// A create that an operator reads is about a name. Another requester's create of that
-// name waits, also if the trash was swept since and it needs no signature.
+// An operator reads a create, which is about a name. Another requester's create of
+// that name waits, even if the trash was swept since and it needs no signature.
 func TestACreateThatIsReadHoldsOthersOfItsName(t *testing.T) {
 	w := newWorld(t)
 	w.back.mu.Lock()
@@ -160,8 +160,8 @@ func TestAShowingHoldsAgainAfterAPause(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Between an approval and its step, which a delay keeps apart, nothing benign takes
-// the approval away.
+// If a delay lies between an approval and its step, no benign step makes the
+// approval useless.
 func TestASignedStepKeepsItsTarget(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
@@ -175,7 +175,7 @@ func TestASignedStepKeepsItsTarget(t *testing.T) {
 	require.False(t, w.back.has("web"))
 }
 
-// A request that is closed holds nothing.
+// A closed request keeps no step waiting.
 func TestARejectedRequestHoldsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
@@ -191,8 +191,8 @@ func TestARejectedRequestHoldsNothing(t *testing.T) {
 	require.NoError(t, w.gate.Tick(w.ctx))
 }
 
-// Without a showing a loop of snapshots still has the request issued anew: then
-// nobody reads it.
+// Without a showing, a loop of snapshots still makes the gate issue the request
+// anew, because no operator reads it.
 func TestUnreadRequestsHoldNothing(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")

@@ -8,12 +8,13 @@ import (
 	"gated/internal/store"
 )
 
-// opSnapshot is the step that adds a snapshot. It is benign, and each one takes
-// space of the disk that guests are on.
+// opSnapshot is the step that adds a snapshot. It is benign, and each snapshot takes
+// space on the guests' disk.
 const opSnapshot = "guest.snapshot"
 
-// checkSnapshots refuses, as OverLimit, snapshots beyond those that one requester
-// may have on one guest: those that are there, that wait, and that the job adds.
+// checkSnapshots refuses, as OverLimit, more snapshots than one requester may have
+// on one guest. It counts those that exist, those that wait, and those that the job
+// adds.
 func (g *Gate) checkSnapshots(tx *store.Tx, by op.Requester, steps []planned) error {
 	if g.quotas.Snapshots == 0 || payer(by) == "" {
 		return nil
@@ -47,8 +48,8 @@ func (g *Gate) tooManySnapshots(by op.Requester, t op.Target) error {
 		WithHint("delete some (gated submit guest.snapshot-delete, which an operator signs); limits.snapshots_per_guest in gated.yaml is the bound")
 }
 
-// countSnapshots returns how many snapshots of a target a requester took that a
-// look shows.
+// countSnapshots returns how many of a requester's snapshots of a target the look
+// shows.
 func (g *Gate) countSnapshots(tx *store.Tx, by op.Requester, t op.Target, o op.Observed) (n int, err error) {
 	mine, err := journal.SnapshotsBy(tx, t, payer(by))
 	for _, name := range mine {
@@ -79,8 +80,9 @@ func openSnapshots(tx *store.Tx, by op.Requester, t op.Target) (n int, err error
 	return n, nil
 }
 
-// snapshotFits checks the quota once more where the step is dispatched, by a look
-// in which no other step of the target is under way, and forgets what is gone.
+// snapshotFits checks the quota once more at the dispatch, because no other step of
+// the target runs during that look. It deletes the records of snapshots that are
+// gone.
 func (g *Gate) snapshotFits(tx *store.Tx, by op.Requester, s op.Step, now op.Observed) error {
 	if s.Op != opSnapshot || g.quotas.Snapshots == 0 || payer(by) == "" {
 		return nil
@@ -103,7 +105,7 @@ func (g *Gate) snapshotFits(tx *store.Tx, by op.Requester, s op.Step, now op.Obs
 	return nil
 }
 
-// countSnapshot records who has a snapshot that a step made.
+// countSnapshot records which requester owns the snapshot that a step made.
 func (g *Gate) countSnapshot(tx *store.Tx, s op.Step) error {
 	if s.Op != opSnapshot {
 		return nil

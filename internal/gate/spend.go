@@ -11,45 +11,45 @@ import (
 	"gated/internal/store"
 )
 
-// Quotas bound what one requester may have the gate keep. A field that is 0 bounds
-// nothing.
+// Quotas bounds what the gate stores for one requester. A field that is 0 sets no
+// bound.
 type Quotas struct {
 	JournalBytes int64 // written within quotaWindow
-	Snapshots    int   // that are on one guest
+	Snapshots    int   // on one guest
 }
 
 // Room keeps disk space for signed work. Its methods must not block.
 type Room interface {
-	// Admit refuses, as Unavailable, so many bytes of work that nobody signed.
+	// Admit refuses, as Unavailable, so many bytes of unsigned work if the disk has
+	// too little room.
 	Admit(bytes int64) error
-	// Make frees a part of the reserve where signed work needs it, and reports
-	// whether it did; full says that a write has just failed.
+	// Make frees a part of the reserve if signed work needs it, and reports whether
+	// it did. full says that a write has just failed.
 	Make(full bool) bool
-	// Committed says that what was admitted is on disk.
+	// Committed says that the admitted bytes are on disk.
 	Committed()
 }
 
-// endless is the room of a gate that was given none.
+// endless is the room of a gate whose Config has none.
 type endless struct{}
 
 func (endless) Admit(int64) error { return nil }
 func (endless) Make(bool) bool    { return false }
 func (endless) Committed()        {}
 
-// quotaWindow is the time for which what a requester had written counts.
+// quotaWindow is how long the bytes that the gate wrote for a requester count.
 const quotaWindow = time.Hour
 
-// What one row costs beyond the bytes of the caller, with its indexes, its entries
-// in the audit log, their hashes and what follows until the step has ended.
+// What one row costs beyond the caller's bytes. It includes indexes, audit entries,
+// their hashes, and what the gate writes until the step ends.
 const (
 	stepCost    = 4 << 10
 	requestCost = 4 << 10
 	rowCost     = 1 << 10
 )
 
-// payer names whose quota a requester's work counts for: agents have a part of
-// their uid's, so that a new name gives no new quota. The gate's own work counts
-// for nobody's.
+// payer names the quota that a requester's work counts for. An agent uses its uid's
+// quota, so a new agent name gives no new quota. The gate's own work uses no quota.
 func payer(by op.Requester) string {
 	switch by.Source {
 	case op.SourceGate:
@@ -61,8 +61,8 @@ func payer(by op.Requester) string {
 	}
 }
 
-// update commits what fn writes. If the disk is full, it goes on with the reserve,
-// which is for signed work and for the end of what was begun.
+// update commits what fn writes. If the disk is full, it uses the reserve, which is
+// for signed work and for the end of steps that run.
 func (g *Gate) update(ctx context.Context, fn func(*store.Tx) error) error {
 	g.room.Make(false)
 	for {
@@ -74,8 +74,8 @@ func (g *Gate) update(ctx context.Context, fn func(*store.Tx) error) error {
 }
 
 // Spend counts bytes that an unsigned decision writes for a requester. It refuses,
-// as OverLimit, more than the requester's quota, and, as Unavailable, what the
-// free space of the disk is kept from.
+// as OverLimit, more than the requester's quota. It refuses, as Unavailable, bytes
+// for which the disk has too little room.
 func (g *Gate) Spend(tx *store.Tx, by op.Requester, bytes int64) error {
 	if payer(by) == "" {
 		return nil
@@ -89,7 +89,8 @@ func (g *Gate) Spend(tx *store.Tx, by op.Requester, bytes int64) error {
 	return g.charge(tx, by, bytes)
 }
 
-// charge counts bytes without asking whether there is a rest: what was begun ends.
+// charge counts bytes without checking the quota, because a step that has begun must
+// be able to end.
 func (g *Gate) charge(tx *store.Tx, by op.Requester, bytes int64) error {
 	who := payer(by)
 	if who == "" || bytes <= 0 || g.quotas.JournalBytes == 0 {
@@ -98,8 +99,8 @@ func (g *Gate) charge(tx *store.Tx, by op.Requester, bytes int64) error {
 	return journal.Spend(tx, who, g.clock.Now().Now, bytes)
 }
 
-// withinQuota refuses, as OverLimit, bytes beyond what a requester may have written
-// within the window.
+// withinQuota refuses, as OverLimit, bytes beyond a requester's quota for the
+// window.
 func (g *Gate) withinQuota(tx *store.Tx, by op.Requester, bytes int64) error {
 	who, most := payer(by), g.quotas.JournalBytes
 	if who == "" || most == 0 {
@@ -114,8 +115,8 @@ func (g *Gate) withinQuota(tx *store.Tx, by op.Requester, bytes int64) error {
 		WithHint("wait some minutes and ask less often or with less; limits.journal_quota in gated.yaml is the bound; approvals go on meanwhile")
 }
 
-// mayAsk refuses a caller whose quota is used up, and any caller while the disk has
-// too little room, before anything is looked at for it.
+// mayAsk refuses, before any look, a caller whose quota is used up. It refuses every
+// caller while the disk has too little room.
 func (g *Gate) mayAsk(ctx context.Context, by op.Requester) error {
 	if err := g.room.Admit(0); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (g *Gate) mayAsk(ctx context.Context, by op.Requester) error {
 	return g.view(ctx, func(tx *store.Tx) error { return g.withinQuota(tx, by, 1) })
 }
 
-// costOf is what a submission's steps have the gate write, in bytes.
+// costOf is how many bytes the gate writes for a submission's steps.
 func costOf(sub op.Submission, steps []planned) int64 {
 	reason := int64(len(sub.Reason))
 	n := reason + int64(len(sub.IdempotencyKey)) + rowCost
@@ -137,7 +138,7 @@ func costOf(sub op.Submission, steps []planned) int64 {
 	return n
 }
 
-// shownCost is what a request has written beside its parameters.
+// shownCost is how many bytes the gate writes for a request beside its parameters.
 func shownCost(o op.Observed) int64 {
 	n := int64(requestCost)
 	for _, f := range o.Facts {
@@ -149,7 +150,7 @@ func shownCost(o op.Observed) int64 {
 	return n
 }
 
-// chargeOutput counts what a step printed for whoever asked for the step.
+// chargeOutput counts a step's output for the requester of the step.
 func (g *Gate) chargeOutput(tx *store.Tx, s op.Step, text string) error {
 	if text == "" || g.quotas.JournalBytes == 0 {
 		return nil
@@ -161,8 +162,9 @@ func (g *Gate) chargeOutput(tx *store.Tx, s op.Step, text string) error {
 	return g.charge(tx, who[0], int64(min(len(text), MaxOutput)))
 }
 
-// roomFor refuses, as Unavailable, to begin what nobody signed while the disk has too
-// little room: it waits. A job with a signed step goes on, and so does taking back.
+// roomFor refuses, as Unavailable, to begin unsigned work while the disk has too
+// little room. The step then waits. A job with a signed step goes on, and so does a
+// compensation.
 func (g *Gate) roomFor(ctx context.Context, id op.StepID) error {
 	low := g.room.Admit(0)
 	if low == nil {

@@ -9,7 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// A command is neither destroyed nor made: the words are about its program and entry.
+// A command is neither destroyed nor made, so the words are about its program and
+// entry.
 func TestStaleSaysWhatBecameOfTheTarget(t *testing.T) {
 	guest := op.Step{Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: "web"}, Incarnation: "one", Fingerprint: "a"}
 	command := op.Step{Op: op.Run, Target: op.Target{Kind: op.KindCommand, Name: "drop-db"}, Incarnation: "one", Fingerprint: "a"}

@@ -16,10 +16,10 @@ import (
 	"gated/internal/store"
 )
 
-// Submit accepts a job. Benign steps are planned and run at once; a
-// destructive one gets a request and waits. The same single destructive step,
-// wanted by somebody already, is the same job. Only a caller on the socket can
-// submit: another source would be believed where it must not be.
+// Submit accepts a job. The gate plans benign steps and runs them at once; a
+// destructive step gets a request and waits. If the same single destructive step
+// already waits, the requester joins that job. Only callers on the socket can
+// submit, because the gate believes other sources more than a caller deserves.
 func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 	e := audit.Entry{}
 	if len(sub.Steps) > 0 {
@@ -46,16 +46,16 @@ func (g *Gate) Submit(ctx context.Context, sub op.Submission) (op.Job, error) {
 	return g.admit(ctx, sub, body, e, steps)
 }
 
-// refuseKeyed is refuse for a submission: with an idempotency key, a repeat gets
-// the same refusal.
+// refuseKeyed is refuse for a submission. If the submission has an idempotency key,
+// a repeat gets the same refusal.
 func (g *Gate) refuseKeyed(ctx context.Context, sub op.Submission, body string, e audit.Entry, refusal error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
 	return g.decideOr(ctx, sub.Requester, e, func(*store.Tx) error { return g.machine(refusal) }, g.answerWith(sub, body))
 }
 
-// answerWith stores a refusal as the answer to a submission's key. That nothing
-// could be decided is no answer.
+// answerWith stores a refusal as the answer to a submission's key. Unavailable and
+// Internal are not stored, because they decide nothing.
 func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error) error {
 	return func(tx *store.Tx, refusal error) error {
 		r := op.AsRefusal(refusal)
@@ -64,7 +64,7 @@ func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error)
 		}
 		if err := g.Spend(tx, sub.Requester, rowCost+int64(len(sub.IdempotencyKey)+len(r.Detail)+len(r.Hint))); err != nil {
 			if errors.As(err, new(*op.Refusal)) {
-				return nil // a repeat is decided anew
+				return nil // the gate decides a repeat anew
 			}
 			return err
 		}
@@ -72,9 +72,10 @@ func (g *Gate) answerWith(sub op.Submission, body string) func(*store.Tx, error)
 	}
 }
 
-// Want submits a difference that reconcile found, on behalf of a desired set.
-// A wish that an operator rejected is refused as Rejected, without a new
-// request, until it is withdrawn and wished again or is another one.
+// Want submits a difference that reconcile found, on behalf of a desired set. It
+// refuses, as Rejected, a wish that an operator rejected, without a new request.
+// That ends if the set withdraws the wish and wishes it again, or wishes something
+// else.
 func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error) {
 	by := op.Requester{Source: op.SourceDesired, Set: set}
 	e := audit.Entry{Op: ask.Op, Target: ask.Target.String()}
@@ -102,8 +103,8 @@ func (g *Gate) Want(ctx context.Context, set string, ask op.Ask) (op.Job, error)
 	return g.admit(ctx, sub, digest(sub), e, steps)
 }
 
-// planJob checks the job as a whole and plans each of its steps. What it claims is
-// the caller's to give up.
+// planJob checks the job as a whole and plans each of its steps. The caller ends the
+// claim.
 func (g *Gate) planJob(ctx context.Context, sub op.Submission, claimed *claim) ([]planned, error) {
 	switch n := len(sub.Steps); {
 	case n == 0:
@@ -155,20 +156,20 @@ func (g *Gate) admit(ctx context.Context, sub op.Submission, body string, e audi
 	return job, nil
 }
 
-// known returns the open job that this requester already has for the same
-// single wish, unless its request is to be issued anew: nothing is to be decided
-// then.
+// known returns the open job that this requester already has for the same single
+// wish. Then there is nothing to decide. It finds none if the request must be issued
+// anew.
 func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (job op.Job, ok bool, err error) {
 	if len(steps) != 1 || sub.IdempotencyKey != "" {
 		return job, false, nil
 	}
 	if steps[0].step.Verdict.Class == op.Benign && sub.Requester.Source != op.SourceDesired {
-		return job, false, nil // there is hardly ever one to join; the decision looks too
+		return job, false, nil // such a step is rarely open, and joinOrInsert looks for it too
 	}
 	err = g.view(ctx, func(tx *store.Tx) error {
 		s, found, err := openWish(tx, sub.Requester, steps[0].step)
-		// A step that is only planned is classified again when it runs, on what is
-		// there then. Asking again would decide nothing.
+		// The gate classifies a planned step again when it runs. So asking again would
+		// decide nothing.
 		moved := s.State == op.StatePending && s.Fingerprint != steps[0].step.Fingerprint
 		if err != nil || !found || moved {
 			return err
@@ -184,9 +185,9 @@ func (g *Gate) known(ctx context.Context, sub op.Submission, steps []planned) (j
 	return job, ok, err
 }
 
-// openWish finds an open single-step job that asks for the same. Only what
-// waits for people is shared between requesters; a benign step is shared only
-// with a desired set, which asks again every round.
+// openWish finds an open single-step job that asks for the same step. Requesters
+// share only steps that wait for people. A desired set also shares benign steps,
+// because it asks again every round.
 func openWish(tx *store.Tx, by op.Requester, s op.Step) (op.Step, bool, error) {
 	open, err := journal.OpenSteps(tx, s.Target)
 	if err != nil {
@@ -233,11 +234,11 @@ func (g *Gate) joinOrInsert(tx *store.Tx, sub op.Submission, body string, steps 
 	return job, err
 }
 
-// join adds the requester to the open request for the same wish; 0 if there is
-// none. If the target looks different by now, the request is issued anew.
+// join adds the requester to the open request for the same wish; it returns 0 if
+// there is none. If the look shows a changed target, join issues the request anew.
 func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID, error) {
 	if len(steps) != 1 || steps[0].step.Verdict.Class == op.Benign && sub.Requester.Source != op.SourceDesired {
-		return 0, nil // a benign step is shared only with a desired set
+		return 0, nil // only a desired set shares a benign step
 	}
 	s, ok, err := openWish(tx, sub.Requester, steps[0].step)
 	if err != nil || !ok {
@@ -250,7 +251,7 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 			return 0, err
 		}
 		if r.Offline {
-			// What an operator wrote cannot be issued anew: this is another wish.
+			// The gate cannot issue an operator's own payload anew, so this is another wish.
 			e := about(audit.Superseded, "gate", s)
 			e.Code, e.Detail = op.Superseded, "the target is not as it was when an operator signed"
 			return 0, g.close(tx, s, e)
@@ -272,7 +273,7 @@ func (g *Gate) join(tx *store.Tx, sub op.Submission, steps []planned) (op.JobID,
 	return s.ID.Job, nil
 }
 
-// insert writes a new job and returns it as it is in the journal then.
+// insert writes a new job and returns it as the journal has it then.
 func (g *Gate) insert(tx *store.Tx, sub op.Submission, steps []planned, now time.Time) (op.Job, error) {
 	job := op.Job{Requesters: []op.Requester{sub.Requester}, Reason: sub.Reason, CreatedAt: now.UTC()}
 	if err := g.checkLimit(tx, sub.Requester, steps); err != nil {
@@ -349,7 +350,8 @@ func withPID(e audit.Entry, by op.Requester) audit.Entry {
 	return e
 }
 
-// clip bounds what an audit entry repeats of others' words, and keeps it text.
+// clip bounds how much of a caller's text an audit entry repeats, and keeps it valid
+// UTF-8.
 func clip(s string) string { return clipTo(s, 200) }
 
 func clipTo(s string, n int) string {

@@ -10,9 +10,9 @@ import (
 	"gated/internal/store"
 )
 
-// revives returns an undelete with the incarnation that it brings back, so that
-// what is asked for, signed and kept by a sweep is one guest and stays it. A
-// payload that was signed before the gate saw it stays as it was signed.
+// revives returns an undelete with the incarnation that it brings back, so that the
+// request, the signature and the sweep all mean the same guest. A payload that was
+// signed before the gate saw it stays unchanged.
 func revives(by op.Requester, spec op.Spec, s op.Step, trash []op.Trashed) (op.Step, error) {
 	if spec.Identity != op.Revives || by.Source == op.SourceOffline || by.Source == op.SourceHub {
 		return s, nil
@@ -28,8 +28,8 @@ func revives(by op.Requester, spec op.Spec, s op.Step, trash []op.Trashed) (op.S
 	return s, nil
 }
 
-// destroyed adds to what a look found in the trash how it came there, for a step
-// whose class depends on that.
+// destroyed adds to the guests in the trash how they came there, if the step's class
+// depends on that.
 func (g *Gate) destroyed(tx *store.Tx, s op.Step, trash []op.Trashed) ([]op.Destroyed, error) {
 	spec, err := op.Lookup(s.Op)
 	if err != nil || spec.Identity != op.Makes && spec.Identity != op.Revives {
@@ -57,7 +57,7 @@ func (g *Gate) destroyed(tx *store.Tx, s op.Step, trash []op.Trashed) ([]op.Dest
 	return out, nil
 }
 
-// askers returns all who asked for one of the steps, each once.
+// askers returns all requesters of the steps, each once.
 func askers(tx *store.Tx, steps []op.Step) (all []op.Requester, err error) {
 	for _, s := range steps {
 		of, err := journal.Requesters(tx, s.ID.Job)
@@ -73,9 +73,9 @@ func askers(tx *store.Tx, steps []op.Step) (all []op.Requester, err error) {
 	return all, nil
 }
 
-// creator returns the requester that had a guest made, nil if this gate has no
-// record of it. The record has only a name, which a caller that carried a signed
-// payload may have too: the job says which it was.
+// creator returns the requester for whom a guest was made, nil if this gate has no
+// record. The provenance has only a name, which the carrier of a signed payload may
+// have too. So creator reads the requester from the job.
 func creator(tx *store.Tx, inc op.Incarnation) (*op.Requester, error) {
 	p, err := journal.ReadProvenance(tx, inc)
 	if err != nil || p == nil {
@@ -98,12 +98,12 @@ func (g *Gate) operator(r op.Requester) bool {
 	return r.Source == op.SourceAPI && r.Agent == "" && (r.UID == 0 || r.UID == g.uid || slices.Contains(g.operates, r.UID))
 }
 
-// asksAsOperator reports whether an operator stands behind a request: on the
-// socket, in desired state, or as the signer of a payload that the gate got.
+// asksAsOperator reports whether an operator is behind a request: on the socket, in
+// desired state, or as the signer of a payload.
 func (g *Gate) asksAsOperator(r op.Requester) bool { return r.Source != op.SourceAPI || g.operator(r) }
 
-// Wanted reports whether an open step is to bring back a destroyed guest that had
-// the name of t. A sweep of the trash keeps it then.
+// Wanted reports whether an open step is to bring back a destroyed guest with the
+// name of t. A sweep of the trash keeps the guest then.
 func (g *Gate) Wanted(ctx context.Context, t op.Target, inc op.Incarnation) (wanted bool, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error {
 		open, err := journal.OpenOf(tx, op.Undelete)
@@ -116,9 +116,9 @@ func (g *Gate) Wanted(ctx context.Context, t op.Target, inc op.Incarnation) (wan
 	return wanted, err
 }
 
-// freed withdraws a desired set's request to make a guest that waits for a
-// signature, once its name is free for the set: the trash was swept, or the
-// destroyed guest was brought back.
+// freed withdraws a desired set's waiting request to make a guest once the set may
+// use the name without a signature. That is so after a sweep of the trash, or after
+// an undelete of the destroyed guest.
 func (g *Gate) freed(ctx context.Context, by op.Requester, p planned) error {
 	if p.spec.Identity != op.Makes || p.step.Verdict.Class != op.Benign {
 		return nil

@@ -13,8 +13,8 @@ import (
 
 var fleetSet = op.Requester{Source: op.SourceDesired, Set: "fleet"}
 
-// trashed makes web for creator and destroys it for all who ask; the operator
-// signs where that is needed.
+// trashed makes web for creator and destroys it for all askers. The operator signs
+// if needed.
 func (w *world) trashed(creator op.Requester, askers ...op.Requester) op.Observed {
 	w.t.Helper()
 	if creator == fleetSet {
@@ -55,9 +55,9 @@ func (w *world) class(by op.Requester, a op.Ask) op.Verdict {
 	return s.Verdict
 }
 
-// TestWhoseADestroyedGuestIs: whoever may bring a guest back unsigned may use its
-// name unsigned, and no other.
-func TestWhoseADestroyedGuestIs(t *testing.T) {
+// TestOwnerOfADestroyedGuest: a requester that may bring a guest back unsigned may
+// use its name unsigned. No other requester may.
+func TestOwnerOfADestroyedGuest(t *testing.T) {
 	none := op.Requester{}
 	agentOfRoot := op.Requester{Source: op.SourceAPI, UID: 0, Agent: "builder"}
 	for name, c := range map[string]struct {
@@ -99,8 +99,8 @@ func TestWhoseADestroyedGuestIs(t *testing.T) {
 	}
 }
 
-// TestACarrierOwnsNothing: who hands in what an operator signed offline has the
-// name of a requester and is none.
+// TestACarrierOwnsNothing: the carrier of a payload that an operator signed has the
+// name of a requester, and owns nothing.
 func TestACarrierOwnsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
@@ -120,8 +120,8 @@ func TestACarrierOwnsNothing(t *testing.T) {
 	require.Equal(t, op.Benign, w.class(root, ask("guest.undelete", "web")).Class)
 }
 
-// TestAnUndeleteIsOfOneGuest: the step has the incarnation that was in the trash
-// when it was asked for, and brings back no other.
+// TestAnUndeleteIsOfOneGuest: the step keeps the incarnation that was in the trash
+// when it was submitted, and brings back no other.
 func TestAnUndeleteIsOfOneGuest(t *testing.T) {
 	w := newWorld(t)
 	was := w.trashed(hub, hub)
@@ -139,8 +139,9 @@ func TestAnUndeleteIsOfOneGuest(t *testing.T) {
 	require.ErrorIs(t, err, op.UnknownTarget)
 }
 
-// TestATrashThatChangesBeforeTheDispatch: a step that was benign when it was asked
-// for waits for a signature, if by then the name is of another's destroyed guest.
+// TestATrashThatChangesBeforeTheDispatch: a step was benign when it was submitted.
+// It waits for a signature if the name is that of another requester's destroyed
+// guest by then.
 func TestATrashThatChangesBeforeTheDispatch(t *testing.T) {
 	w := newWorld(t)
 	j := w.submitAs(builder, ask("guest.create", "web"))
@@ -152,8 +153,8 @@ func TestATrashThatChangesBeforeTheDispatch(t *testing.T) {
 	require.False(t, w.back.has("web"))
 }
 
-// TestTheGateTakesItsOwnDestroyBack, whoever asked for it, and only that of the
-// same job.
+// TestTheGateTakesItsOwnDestroyBack: the gate does so for every requester, and only
+// in the same job.
 func TestTheGateTakesItsOwnDestroyBack(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("web")
@@ -178,7 +179,7 @@ func TestTheGateTakesItsOwnDestroyBack(t *testing.T) {
 	w.verifyLog()
 }
 
-// TestDesiredStateWaitsForAName and makes the guest once the trash was swept.
+// TestDesiredStateWaitsForAName: the set makes the guest once the trash was swept.
 func TestDesiredStateWaitsForAName(t *testing.T) {
 	w := newWorld(t)
 	w.trashed(hub, root)
@@ -204,7 +205,7 @@ func TestDesiredStateWaitsForAName(t *testing.T) {
 	require.Equal(t, op.StateSuperseded, w.job(j.ID).State())
 }
 
-// TestASignedCreateTakesTheName: an operator can say otherwise.
+// TestASignedCreateTakesTheName: an operator can allow it.
 func TestASignedCreateTakesTheName(t *testing.T) {
 	w := newWorld(t)
 	was := w.trashed(hub, root)
@@ -219,7 +220,7 @@ func TestASignedCreateTakesTheName(t *testing.T) {
 	require.Equal(t, hub.String(), p.Creator)
 }
 
-// TestWanted: a sweep asks whether an open step is to bring a guest back.
+// TestWanted: a sweep asks whether an open step will bring a guest back.
 func TestWanted(t *testing.T) {
 	w := newWorld(t)
 	was := w.trashed(hub, hub)

@@ -12,13 +12,13 @@ import (
 // Turn is a step that may run now.
 type Turn struct {
 	Step   op.StepID
-	Signed bool         // operators authorized it, or a step of its job
-	By     op.Requester // the first who asked for its job
+	Signed bool         // operators authorized this step or another step of its job
+	By     op.Requester // the first requester of its job
 }
 
-// Next returns the step of a target whose turn it is. None runs while another one
-// of that target is dispatched. Signed ones go first, then the oldest: whoever may
-// submit could keep what operators authorized waiting behind steps of their own.
+// Next returns the step of a target that may run now. No step runs while another
+// step of that target is dispatched. Steps of signed jobs go first, then the oldest.
+// Otherwise a caller could delay authorized steps with many steps of its own.
 func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error {
 		open, err := journal.OpenSteps(tx, t)
@@ -40,7 +40,7 @@ func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err e
 			}
 			signed := authorized(steps)
 			if ok && !signed {
-				continue // an older one comes first
+				continue // an older step goes first
 			}
 			may, err := g.mayRun(tx, steps, s)
 			if err != nil {
@@ -65,7 +65,8 @@ func (g *Gate) Next(ctx context.Context, t op.Target) (turn Turn, ok bool, err e
 	return turn, ok, err
 }
 
-// mayRun reports whether the step s of a job may run now.
+// mayRun reports whether the step s of a job may run now. steps are all steps of the
+// job.
 func (g *Gate) mayRun(tx *store.Tx, steps []op.Step, s op.Step) (bool, error) {
 	if _, err := ready(steps, s.ID); err != nil {
 		return false, nil
@@ -80,13 +81,13 @@ func (g *Gate) mayRun(tx *store.Tx, steps []op.Step, s op.Step) (bool, error) {
 	return err == nil && !held, err
 }
 
-// Runnable is Next, with the step alone.
+// Runnable is Next, and returns only the step's id.
 func (g *Gate) Runnable(ctx context.Context, t op.Target) (id op.StepID, ok bool, err error) {
 	turn, ok, err := g.Next(ctx, t)
 	return turn.Step, ok, err
 }
 
-// SignedTargets returns the targets of the open steps of jobs of which operators
+// SignedTargets returns the targets of open steps of jobs in which operators
 // authorized a step.
 func (g *Gate) SignedTargets(ctx context.Context) (ts []op.Target, err error) {
 	err = g.view(ctx, func(tx *store.Tx) error {
@@ -110,8 +111,7 @@ func (g *Gate) SignedTargets(ctx context.Context) (ts []op.Target, err error) {
 	return ts, err
 }
 
-// authorized reports whether operators signed for one of the steps of a job, and
-// it is still to run.
+// authorized reports whether a step is authorized, and therefore has not run.
 func authorized(steps []op.Step) bool {
 	return slices.ContainsFunc(steps, func(s op.Step) bool { return s.State == op.StateAuthorized })
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // undo is what takes a step back: an operation on the same target and the
-// incarnation that the step was for or made. It is fixed when the step is
-// dispatched; it has no way to name another target.
+// incarnation that the step was for or made. It is fixed at the dispatch, and it
+// cannot name another target.
 type undo struct {
 	Op     string    `json:"op"`
 	Params op.Params `json:"params"`
 }
 
-// undoOf returns what would take the step back, as JSON, or "" for a step that
-// leaves nothing to take back or whose undoing would take more than it gave.
+// undoOf returns, as JSON, what would take the step back. It returns "" if there is
+// nothing to take back, or if that would take more than the step gave.
 func undoOf(s op.Step, before op.Observed) string {
 	spec, err := op.Lookup(s.Op)
 	if err != nil || spec.Undo == nil || s.Undoes > 0 {
@@ -37,9 +37,9 @@ func undoOf(s op.Step, before op.Observed) string {
 	return string(b)
 }
 
-// endJob is called when a step ended without success: what the job still had to
-// do is cancelled, and what it did is taken back, last first. While a step of it
-// is under way that waits; Record of that step comes here again.
+// endJob is called when a step ended without success. It cancels the open steps of
+// the job and takes back what the job did, last first. While a step of the job runs,
+// the taking back waits; Record of that step calls endJob again.
 func (g *Gate) endJob(tx *store.Tx, cause op.Step) error {
 	now := g.clock.Now().Now
 	steps, err := journal.StepsOf(tx, cause.ID.Job)
@@ -73,7 +73,7 @@ func (g *Gate) cancelRest(tx *store.Tx, s, cause op.Step) error {
 	return g.shut(tx, s, e)
 }
 
-// compensate plans a step for each one that succeeded and can be taken back.
+// compensate plans a step for each step that succeeded and can be taken back.
 func (g *Gate) compensate(tx *store.Tx, steps []op.Step) error {
 	index := len(steps)
 	for i := len(steps) - 1; i >= 0; i-- {
@@ -99,7 +99,7 @@ func (g *Gate) compensate(tx *store.Tx, steps []op.Step) error {
 		if spec, err := op.Lookup(u.Op); err != nil {
 			return err
 		} else if spec.Creates {
-			s.Incarnation = "" // nothing has the name now
+			s.Incarnation = "" // the name is free now
 		}
 		if err := journal.AddStep(tx, s); err != nil {
 			return err

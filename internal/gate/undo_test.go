@@ -39,7 +39,7 @@ func (f *fleet) step() op.Ask {
 	}).Draw(f.rt, "step")
 }
 
-// submit hands in a job; many do not fit what is there, which is no matter.
+// submitJob submits a job. Many jobs do not fit the guests, which is fine.
 func (f *fleet) submitJob() {
 	var asks []op.Ask
 	for range rapid.IntRange(1, 5).Draw(f.rt, "steps") {
@@ -53,12 +53,12 @@ func (f *fleet) submitJob() {
 	}
 }
 
-// answer approves, rejects or leaves one request that waits.
+// answer approves, rejects or leaves one waiting request.
 func (f *fleet) answer() {
 	for _, r := range f.waiting() {
 		switch rapid.IntRange(0, 3).Draw(f.rt, "answer") {
 		case 0, 1:
-			// Rejecting another step of its job may have cancelled it.
+			// The rejection of another step of its job may have cancelled it.
 			if _, err := f.approve(r); err != nil && !errors.Is(err, op.StaleTarget) && !errors.Is(err, op.Cancelled) &&
 				!errors.Is(err, op.Expired) {
 				f.rt.Fatal(err)
@@ -113,7 +113,7 @@ func (f *fleet) executeStep(id op.StepID) {
 	}
 	used, err := f.back.execute(f.ctx, p)
 	if !used {
-		// As reconcile does: what is still waiting to run is refused.
+		// As reconcile does, refuse each step that still waits to run.
 		if _, err := f.gate.Refuse(f.ctx, id, err); err != nil {
 			f.rt.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func (f *fleet) executeStep(id op.StepID) {
 	}
 }
 
-// meddle changes guests behind the gate's back.
+// meddle changes guests outside the gate.
 func (f *fleet) meddle() {
 	n := f.name("meddled")
 	switch rapid.IntRange(0, 3).Draw(f.rt, "how") {
@@ -148,7 +148,7 @@ func (f *fleet) meddle() {
 // taking is what takes data with it.
 var taking = map[string]bool{"guest.destroy": true, "guest.wipe": true}
 
-// check looks at everything that was done.
+// check checks everything that was done.
 func (f *fleet) check(untouched op.Observed) {
 	runs := map[op.StepID]int{}
 	for _, d := range f.back.done {
@@ -216,7 +216,7 @@ func (f *fleet) checkJob(id op.JobID) {
 }
 
 // TestCompensationTouchesOnlyWhatTheJobMade is P05, P15 and rule 1 of what must
-// always hold, over random jobs, answers, failures and meddling.
+// always hold, over random jobs, answers, failures and changes outside the gate.
 func TestCompensationTouchesOnlyWhatTheJobMade(t *testing.T) {
 	w := newWorld(t)
 	run := 0
@@ -252,7 +252,7 @@ func TestCompensationTouchesOnlyWhatTheJobMade(t *testing.T) {
 	w.verifyLog()
 }
 
-// settle lets everything end: what still waits is rejected.
+// settle lets all jobs end: it rejects what still waits.
 func (f *fleet) settle() {
 	for range 20 {
 		f.back.fail = nil
@@ -272,8 +272,8 @@ func (f *fleet) settle() {
 	f.rt.Fatal("jobs go on for ever")
 }
 
-// TestCompensationLeavesWhatWasReplaced: the guest that a job made was replaced
-// by hand before the job failed.
+// TestCompensationLeavesWhatWasReplaced: an operator replaced the guest that a job
+// made, before the job failed.
 func TestCompensationLeavesWhatWasReplaced(t *testing.T) {
 	w := newWorld(t)
 	for name, meddle := range map[string]func(){
@@ -314,8 +314,8 @@ func TestCompensationLeavesWhatWasReplaced(t *testing.T) {
 	}
 }
 
-// TestFailingCompensationKeepsTheOthers: one that cannot be taken back does not
-// keep the rest from it.
+// TestFailingCompensationKeepsTheOthers: if one compensation fails, the others still
+// run.
 func TestFailingCompensationKeepsTheOthers(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")
@@ -334,7 +334,7 @@ func TestFailingCompensationKeepsTheOthers(t *testing.T) {
 	require.False(t, w.job(j.ID).FinishedAt.IsZero())
 }
 
-// TestTransientErrorsEnd: a benign step is tried again, but not for ever.
+// TestTransientErrorsEnd: the gate tries a benign step again, but not for ever.
 func TestTransientErrorsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("a")

@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// A job of one agent makes "shared" and fails later. In between others act. What
-// holds their bytes is not destroyed without a signature.
+// A job of one agent makes "shared" and fails later. Between the two, others use it.
+// A guest with their bytes is not destroyed unsigned.
 func TestAFailedJobTakesBackNothingThatOthersUse(t *testing.T) {
 	set := func(name string) op.Ask { return ask("guest.set-config", name, "memory", int64(7)) }
 	for name, meanwhile := range map[string]func(w *world){
@@ -101,8 +101,8 @@ func TestItsOwnStepsKeepScratch(t *testing.T) {
 	require.False(t, w.back.has("tmp"))
 }
 
-// TestACompensationThatWaitsHoldsUpNoOther: what an operator has to sign for does
-// not keep the rest of a failed job.
+// TestACompensationThatWaitsHoldsUpNoOther: a compensation that waits for an
+// operator does not delay the others of a failed job.
 func TestACompensationThatWaitsHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.back.put("slow")
@@ -122,8 +122,8 @@ func TestACompensationThatWaitsHoldsUpNoOther(t *testing.T) {
 	require.Equal(t, op.StatePending, w.job(j.ID).Steps[3].State)
 }
 
-// TestABackEndThatLies: a back end says that a step was done, and the look denies
-// it. Each was recorded as succeeded once.
+// TestABackEndThatLies: a back end reports success, and the look contradicts it.
+// Such steps were once recorded as succeeded.
 func TestABackEndThatLiesOfWhatItLeft(t *testing.T) {
 	with := func(o *op.Observed) {
 		o.Snapshots, o.Backups, o.Disks = []string{"s"}, []string{"b"}, []op.Disk{{Name: "vda", Size: 2 << 20, ID: "disk:1"}}
@@ -169,8 +169,8 @@ func TestABackEndThatLiesOfWhatItLeft(t *testing.T) {
 	}
 }
 
-// TestABackupIsOneMore: a backup is there if a look shows one that the look of the
-// dispatch did not. Nobody knows of it where one of the two looks could not list them.
+// TestABackupIsOneMore: a backup was made if a look shows one that the look at the
+// dispatch did not show. If one of the looks could not list them, it is not known.
 func TestABackupIsOneMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after []string
@@ -200,7 +200,7 @@ func TestABackupIsOneMore(t *testing.T) {
 	}
 }
 
-// runAll executes what may run on one target, as reconcile would.
+// runAll executes all steps that may run on one target, as reconcile would.
 func (w *world) runAll(name string) {
 	w.t.Helper()
 	for range 10 {
@@ -214,7 +214,8 @@ func (w *world) runAll(name string) {
 	w.t.Fatal("steps go on for ever")
 }
 
-// TestCanGo: people see of a target that it can go unsigned, by whom and when.
+// TestCanGo: people see that a target can go unsigned, by which requester and until
+// when.
 func TestCanGo(t *testing.T) {
 	w := newWorld(t)
 	facts := func(name string) []op.Fact {

@@ -16,8 +16,8 @@ import (
 	"gated/internal/store"
 )
 
-// Reject ends a request by a signed rejection, also after it was authorized
-// and before it was dispatched. The rejection's own nonce is spent with it.
+// Reject ends a request by a signed rejection. The step may wait or be authorized,
+// and is not dispatched yet. The rejection's own nonce is spent with it.
 func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
 	for {
 		r, err := g.rejectOnce(ctx, by, id, e)
@@ -27,11 +27,11 @@ func (g *Gate) Reject(ctx context.Context, by op.Requester, id op.RequestID, e a
 	}
 }
 
-// rejectOnce verifies and decides by one pair of trust and policy.
+// rejectOnce verifies and decides under the rules of one moment.
 func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID, e authz.Envelope) (op.Request, error) {
 	entry := audit.Entry{Job: id.Job.String(), Step: id.String()}
-	held := g.rules.Load()
-	v := g.verifier(held)
+	inForce := g.rules.Load()
+	v := g.verifier(inForce)
 	v.Trust = v.Trust.ToStop()
 	rej, err := v.Rejection(e, g.clock.Now().Now)
 	if err != nil {
@@ -40,7 +40,7 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 	entry.Payload = op.SHA256(rej.Bytes)
 	var r op.Request
 	err = g.decide(ctx, by, entry, func(tx *store.Tx) error {
-		if r, err = g.checkRejection(tx, held, rej, id); err != nil {
+		if r, err = g.checkRejection(tx, inForce, rej, id); err != nil {
 			return err
 		}
 		own := nonce.Record{Nonce: rej.Rejection.Nonce, Payload: entry.Payload, ExpiresAt: rej.Rejection.ExpiresAt,
@@ -62,13 +62,13 @@ func (g *Gate) rejectOnce(ctx context.Context, by op.Requester, id op.RequestID,
 	})
 	if err == nil {
 		crashpoint.Here(crashpoint.RejectionKept)
-		g.wakeJob(ctx, id.Job) // what its job did before is taken back
+		g.wakeJob(ctx, id.Job) // so that the earlier work of its job is taken back
 	}
 	return r, err
 }
 
-func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id op.RequestID) (op.Request, error) {
-	if g.rules.Load() != held {
+func (g *Gate) checkRejection(tx *store.Tx, inForce *rules, rej authz.Rejection, id op.RequestID) (op.Request, error) {
+	if g.rules.Load() != inForce {
 		return op.Request{}, errRulesMoved
 	}
 	r, err := journal.ReadRequest(tx, id)
@@ -90,11 +90,11 @@ func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id
 	} else if known {
 		return r, op.Refuse(op.Replayed, "this rejection was used already").At(op.StageNonce).About(id, r.Step.State)
 	}
-	need, err := held.requirement(r, g.clock.Now().Now)
+	need, err := inForce.requirement(r, g.clock.Now().Now)
 	if err != nil {
 		return r, err
 	}
-	// To stop something takes no touch.
+	// A rejection needs no touch.
 	if err := each(rej.Signers, need, inRole); err != nil {
 		return r, err
 	}
@@ -104,9 +104,9 @@ func (g *Gate) checkRejection(tx *store.Tx, held *rules, rej authz.Rejection, id
 	return r, nil
 }
 
-// Cancel withdraws the caller's own wish for a job, before anything of it was
-// dispatched; the job ends when nobody wants it any more. Root and Config.UID
-// cancel for everybody.
+// Cancel withdraws the caller's own wish for a job, before any of its steps was
+// dispatched. The job ends when its last requester withdraws. Root and Config.UID
+// can cancel every job.
 func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job, error) {
 	var job op.Job
 	err := g.decideOr(ctx, by, audit.Entry{Job: id.String()}, func(tx *store.Tx) (err error) {
@@ -117,7 +117,7 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 		for _, r := range job.Requesters {
 			mine = mine || r.Source != op.SourceDesired && r.UID == by.UID && r.String() == by.String()
 		}
-		// Only of a caller on the socket does the uid mean anything.
+		// Only a caller on the socket has a uid that means anything.
 		if !mine && (by.Source != op.SourceAPI || by.UID != 0 && by.UID != g.uid) {
 			return op.Refuse(op.NotAllowed, "%s did not ask for %s", by, id)
 		}
@@ -151,10 +151,10 @@ func (g *Gate) Cancel(ctx context.Context, by op.Requester, id op.JobID) (op.Job
 	return job, err
 }
 
-// Withdraw ends what a desired set no longer wishes of a target: everything of
-// that set that is open and not dispatched, other than the steps of keep. What waited is
-// superseded, what was authorized is cancelled, and what an operator rejected
-// may be asked again.
+// Withdraw ends what a desired set no longer wishes for a target. That is every open
+// step of the set that is not dispatched and is not in keep. A waiting step is
+// superseded, and an authorized one is cancelled. What an operator rejected may be
+// asked again.
 func (g *Gate) Withdraw(ctx context.Context, set string, t op.Target, keep []op.Ask) error {
 	by := op.Requester{Source: op.SourceDesired, Set: set}
 	var gone []op.Step
@@ -233,8 +233,8 @@ func withdrawn(tx *store.Tx, by op.Requester, t op.Target, keep []op.Ask) ([]op.
 	return out, nil
 }
 
-// Adopt records that desired state takes an interest in an incarnation: it is
-// nobody's scratch from then on.
+// Adopt records that desired state names an incarnation. That ends its scratch
+// status.
 func (g *Gate) Adopt(ctx context.Context, set string, o op.Observed) error {
 	var p *op.Provenance
 	err := g.view(ctx, func(tx *store.Tx) (err error) {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzNeed: a stored requirement is read whole or not at all, and is written as
-// one that asks for the same.
+// FuzzNeed: a stored requirement is either refused, or it is written again as one
+// that asks for the same.
 func FuzzNeed(f *testing.F) {
 	f.Add(`{"ways":[{"name":"","demands":[{"rule":"built-in","roles":["operational"],"threshold":1,"touch":""}]}],"windows":[],"cool_off":0,"max_validity":86400}`)
 	f.Add(`{"ways":[],"windows":["mon-fri 08:00-18:00Z"],"cool_off":9223372036854775807,"max_validity":-1}`)

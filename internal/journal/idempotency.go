@@ -16,16 +16,16 @@ func Remember(tx *store.Tx, caller, key, body string, job op.JobID, now time.Tim
 	return err
 }
 
-// RememberRefusal stores the refusal that answered a caller's idempotency key.
-// A key that was answered already keeps its first answer.
+// RememberRefusal stores the refusal that answered a caller's idempotency key. A key
+// that has an answer keeps it.
 func RememberRefusal(tx *store.Tx, caller, key, body string, r *op.Refusal, now time.Time) error {
 	_, err := tx.Exec(`INSERT INTO idempotency(caller, key, body, job, code, detail, hint, at) VALUES(?, ?, ?, 0, ?, ?, ?, ?)
 		ON CONFLICT(caller, key) DO NOTHING`, caller, key, body, string(r.Code), r.Detail, r.Hint, now.UnixNano())
 	return err
 }
 
-// Recall returns the job that answered a caller's key before, 0 if none did, or
-// the refusal that did. The same key with another body is a Conflict.
+// Recall returns the job, or the refusal, that answered a caller's key before; 0 if
+// neither did. The same key with another body is a Conflict.
 func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 	var known string
 	var job int64
@@ -48,7 +48,7 @@ func Recall(tx *store.Tx, caller, key, body string) (op.JobID, error) {
 	return op.JobID(job), nil
 }
 
-// ForgetKeys drops up to limit idempotency keys older than t.
+// ForgetKeys deletes up to limit idempotency keys older than t.
 func ForgetKeys(tx *store.Tx, t time.Time, limit int) error {
 	_, err := tx.Exec(`DELETE FROM idempotency WHERE (caller, key) IN
 		(SELECT caller, key FROM idempotency WHERE at < ? ORDER BY at LIMIT ?)`, t.UnixNano(), limit)

@@ -22,8 +22,8 @@ func NewJob(tx *store.Tx, by op.Requester, reason string, now time.Time) (op.Job
 	return op.JobID(id), err
 }
 
-// AddRequester lets one more requester want the job, and reports whether it did
-// not want it before.
+// AddRequester adds a requester to the job, and reports whether the job did not have
+// it.
 func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) (added bool, err error) {
 	n, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT(job, who) DO NOTHING`,
@@ -31,7 +31,7 @@ func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) (added bool, err 
 	return n == 1, err
 }
 
-// DropRequester withdraws one requester and returns how many are left.
+// DropRequester removes one requester and returns how many are left.
 func DropRequester(tx *store.Tx, job op.JobID, who string) (left int, err error) {
 	if _, err = tx.Exec(`DELETE FROM requesters WHERE job = ? AND who = ?`, int64(job), who); err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func DropRequester(tx *store.Tx, job op.JobID, who string) (left int, err error)
 	return left, err
 }
 
-// Requesters returns who wants the job.
+// Requesters returns the requesters of the job.
 func Requesters(tx *store.Tx, job op.JobID) ([]op.Requester, error) {
 	rows, err := tx.Query(`SELECT source, uid, pid, agent, setname FROM requesters WHERE job = ? ORDER BY who`, int64(job))
 	if err != nil {
@@ -81,21 +81,21 @@ func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 // Filter chooses jobs.
 type Filter struct {
 	State   op.State // empty: any
-	After   op.JobID // only younger jobs
-	Through op.JobID // none younger than this; 0: no bound
+	After   op.JobID // only newer jobs
+	Through op.JobID // none newer than this; 0: no bound
 	Limit   int      // 0: no bound
-	Bytes   int      // no more once the jobs weigh as much; 0: no bound
+	Bytes   int      // none after the jobs reach this weight; 0: no bound
 }
 
-// ReadJobs returns jobs, oldest first. Of those of a closed state it examines
-// every one from After to Through, since no index leads to them.
+// ReadJobs returns jobs, oldest first. For a closed state it examines every job from
+// After to Through, because no index has them.
 func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 	through, limit := int64(f.Through), f.Limit
 	if through == 0 {
 		through = math.MaxInt64
 	}
 	if limit <= 0 {
-		limit = -1 // SQLite's word for none
+		limit = -1 // SQLite's number for no limit
 	}
 	ids, err := jobIDs(tx, f, through, limit)
 	if err != nil {
@@ -119,14 +119,14 @@ func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
 	return out, nil
 }
 
-// jobIDs returns the jobs that may fit. For a closed state they are those with
-// any step in it, of which the job's own state may still be another.
+// jobIDs returns the jobs that may fit. For a closed state these are the jobs with
+// any step in it. Such a job's own state may still be another.
 func jobIDs(tx *store.Tx, f Filter, through int64, limit int) ([]op.JobID, error) {
 	switch {
 	case f.State == "":
 		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`, int64(f.After), through, limit)
 	case f.State.Open():
-		// A job's state is that of its first open step.
+		// A job's state is the state of its first open step.
 		return readIDs(tx, `SELECT job FROM steps s WHERE job > ? AND job <= ? AND state = ?
 			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
 			AND NOT EXISTS (SELECT 1 FROM steps e WHERE e.job = s.job AND e.idx < s.idx

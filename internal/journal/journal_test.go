@@ -80,7 +80,7 @@ func TestJobComesBackAsItWas(t *testing.T) {
 		require.Equal(t, 1, left)
 		left, err = journal.DropRequester(tx, id, uid.String())
 		require.NoError(t, err)
-		require.Equal(t, 1, left, "who is not there takes nobody else away")
+		require.Equal(t, 1, left, "a requester that the job does not have removes no other")
 	})
 }
 
@@ -113,7 +113,7 @@ func TestMoveIsACompareAndSet(t *testing.T) {
 	})
 }
 
-// A step changes in the ways of the table alone.
+// A step changes only in the ways of the table.
 func TestMoveFollowsTheTable(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		for _, from := range op.States {
@@ -172,8 +172,8 @@ func TestDispatchCountsAndClears(t *testing.T) {
 	})
 }
 
-// TestWishIsWhatIsAskedFor: the same op on the same incarnation with the same
-// values is the same wish, in whatever state it was seen.
+// TestWishIsWhatIsAskedFor: the same operation on the same incarnation with the same
+// values is the same wish, whatever the target's state.
 func TestWishIsWhatIsAskedFor(t *testing.T) {
 	base := step(1, 1, op.StatePlanned)
 	same := map[string]func(*op.Step){
@@ -229,7 +229,7 @@ func TestByWishReturnsTheNewestDestructive(t *testing.T) {
 	})
 }
 
-func TestRejectedIsForgottenByWhoeverWishedIt(t *testing.T) {
+func TestARequesterForgetsItsRejectedWish(t *testing.T) {
 	other := op.Requester{Source: op.SourceDesired, Set: "other"}
 	for name, c := range map[string]struct {
 		by      op.Requester

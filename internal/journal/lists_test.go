@@ -36,7 +36,7 @@ func TestReadJobsByState(t *testing.T) {
 			{journal.Filter{}, []op.JobID{1, 2, 3, 4, 5, 6}},
 			{journal.Filter{After: 1, Limit: 2}, []op.JobID{2, 3}},
 			{journal.Filter{After: 1, Through: 2, Limit: 5}, []op.JobID{2}},
-			{journal.Filter{State: op.StatePlanned}, []op.JobID{3, 4, 6}}, // job 2 waits first, and no job is twice
+			{journal.Filter{State: op.StatePlanned}, []op.JobID{3, 4, 6}}, // job 2 waits first, and no job is listed twice
 			{journal.Filter{State: op.StatePlanned, Limit: 2}, []op.JobID{3, 4}},
 			{journal.Filter{State: op.StatePlanned, After: 4, Limit: 2}, []op.JobID{6}},
 			{journal.Filter{State: op.StateRejected}, []op.JobID{1, 5}}, // job 4 is still open

@@ -5,9 +5,9 @@ import (
 	"gated/internal/store"
 )
 
-// SchemaOutputs is the table of what steps printed. It is one of its own, so that
-// whoever reads steps does not read that. The index finds what a create made by
-// the token that it gave it.
+// SchemaOutputs is the table of the steps' output. It is a table of its own, so that
+// a query of steps does not read the output. The index finds a create's work by the
+// birth token.
 const SchemaOutputs = `
 CREATE TABLE outputs(
 	job  INTEGER NOT NULL,
@@ -19,14 +19,14 @@ CREATE TABLE outputs(
 CREATE INDEX steps_birth ON steps(birth) WHERE birth <> '';
 `
 
-// AddOutput keeps what a step printed that has just ended. There is one for each
-// step, and it is never replaced.
+// AddOutput stores the output of a step that has just ended. Each step has at most
+// one output, and it never changes.
 func AddOutput(tx *store.Tx, id op.StepID, text string) error {
 	_, err := tx.Exec(`INSERT INTO outputs(job, idx, text) VALUES(?, ?, ?)`, int64(id.Job), id.Index, text)
 	return err
 }
 
-// ReadShownJob is ReadJob with what the steps printed.
+// ReadShownJob is ReadJob with the output of the steps.
 func ReadShownJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 	j, err := ReadJob(tx, id)
 	if err != nil {
@@ -39,8 +39,8 @@ func ReadShownJob(tx *store.Tx, id op.JobID) (op.Job, error) {
 	return j, err
 }
 
-// outputs returns what the steps of a job printed, by their number; of those
-// that printed nothing there is none.
+// outputs returns the output of a job's steps, by their number. A step without
+// output has no entry.
 func outputs(tx *store.Tx, job op.JobID) (map[int]string, error) {
 	rows, err := tx.Query(`SELECT idx, text FROM outputs WHERE job = ?`, int64(job))
 	if err != nil {

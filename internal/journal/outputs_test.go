@@ -12,8 +12,8 @@ import (
 	"gated/internal/store"
 )
 
-// What is kept is read as it was, of its step alone, and by nobody who reads
-// steps; it is never replaced.
+// The output of a step is read unchanged and only with its job. Reading steps does
+// not read it, and it is never replaced.
 func TestOutputs(t *testing.T) {
 	s := newStore(t)
 	rapid.Check(t, func(rt *rapid.T) {

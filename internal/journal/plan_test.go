@@ -15,8 +15,8 @@ import (
 	"gated/internal/store"
 )
 
-// hot is the functions that run inside decisions or every round, and the index
-// that each has to use: they must not get slower with the jobs that ended.
+// hot has the functions that run in decisions or in every round, and the index that
+// each must use. Ended jobs must not make them slower.
 var hot = map[string]string{
 	"ReadStep":       "PRIMARY KEY",
 	"StepsOf":        "PRIMARY KEY",
@@ -51,7 +51,7 @@ func TestHotQueriesUseTheirIndexes(t *testing.T) {
 			require.NotEmpty(t, queries[name], "no query was found in the function")
 			for _, query := range queries[name] {
 				plan := explain(t, s, query)
-				if name != "Finish" { // its job is by rowid; any index of steps will do
+				if name != "Finish" { // its job is read by rowid; any index of steps is good
 					require.Contains(t, plan, index)
 				}
 				for _, line := range strings.Split(plan, "\n") {
@@ -83,8 +83,8 @@ func explain(t *testing.T, s *store.Store, query string) string {
 	return strings.Join(plan, "\n")
 }
 
-// queriesOf reads the SQL of each function from the source, so that what is
-// explained is what runs.
+// queriesOf reads the SQL of each function from the source, so that the tested query
+// is the one that runs.
 func queriesOf(t *testing.T) map[string][]string {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

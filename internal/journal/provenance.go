@@ -25,8 +25,8 @@ func AddProvenance(tx *store.Tx, p op.Provenance) error {
 	return nil
 }
 
-// AddStorage records a storage object that a job made for an incarnation which
-// this gate made; one that is recorded already is no error.
+// AddStorage records a storage object that a job made for an incarnation of this
+// gate. If it is recorded already, that is no error.
 func AddStorage(tx *store.Tx, inc op.Incarnation, s op.StorageOrigin) error {
 	_, err := tx.Exec(`INSERT INTO storage(incarnation, id, job) VALUES(?, ?, ?) ON CONFLICT DO NOTHING`,
 		string(inc), string(s.ID), int64(s.Job))
@@ -39,22 +39,22 @@ func IsStorage(tx *store.Tx, id op.StorageID) (is bool, err error) {
 	return is, err
 }
 
-// EndScratch ends, for ever, that an incarnation may be destroyed unsigned,
-// and reports whether it was still so.
+// EndScratch ends an incarnation's scratch status for ever, and reports whether it
+// had that status.
 func EndScratch(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
 	n, err := tx.Exec(`UPDATE incarnations SET ended = ? WHERE incarnation = ? AND ended = ''`, why, string(inc))
 	return n == 1, err
 }
 
-// SetUsed records, once, why the job that made an incarnation may not take it
-// back unsigned any more, and reports whether it was new.
+// SetUsed records, once, why the job that made an incarnation may no longer take it
+// back unsigned. It reports whether the record is new.
 func SetUsed(tx *store.Tx, inc op.Incarnation, why string) (bool, error) {
 	n, err := tx.Exec(`UPDATE incarnations SET used = ? WHERE incarnation = ? AND used = ''`, why, string(inc))
 	return n == 1, err
 }
 
-// MadeWith returns the incarnation that a step of this gate made with a birth
-// token, "" where none did.
+// MadeWith returns the incarnation that a step of this gate made with a birth token,
+// or "".
 func MadeWith(tx *store.Tx, birth string) (inc op.Incarnation, err error) {
 	if birth == "" {
 		return "", nil
@@ -66,8 +66,8 @@ func MadeWith(tx *store.Tx, birth string) (inc op.Incarnation, err error) {
 	return inc, err
 }
 
-// MayEnd returns the incarnations made after t of which nobody has said yet that
-// they may not be destroyed unsigned.
+// MayEnd returns the incarnations made after t that may still be destroyed unsigned
+// by their records.
 func MayEnd(tx *store.Tx, t time.Time) ([]op.Provenance, error) {
 	var out []op.Provenance
 	err := AllProvenance(tx, func(p op.Provenance) error {
@@ -79,8 +79,8 @@ func MayEnd(tx *store.Tx, t time.Time) ([]op.Provenance, error) {
 	return out, err
 }
 
-// ReadProvenance returns what is recorded of an incarnation, nil for one that
-// this gate did not make.
+// ReadProvenance returns the record of an incarnation, nil if this gate did not make
+// it.
 func ReadProvenance(tx *store.Tx, inc op.Incarnation) (*op.Provenance, error) {
 	if inc == "" {
 		return nil, nil

@@ -19,8 +19,9 @@ func AddRequest(tx *store.Tx, r op.Request) error {
 		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 }
 
-// PutRequest inserts a step's request, or replaces its payload, nonce, facts
-// and times and drops the signatures when it is issued anew.
+// PutRequest inserts a step's request. If there is one, it replaces the payload,
+// nonce, facts and times and deletes the signatures, because the request is issued
+// anew.
 func PutRequest(tx *store.Tx, r op.Request) error {
 	if _, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ?`, int64(r.ID.Job), r.ID.Index); err != nil {
 		return err
@@ -50,7 +51,7 @@ func writeRequest(tx *store.Tx, r op.Request, query string) error {
 	return nil
 }
 
-// shown is what people see beside a payload, as it is stored.
+// shown returns, as they are stored, what people see beside a payload.
 func shown(r op.Request) (facts, labels []byte, err error) {
 	if facts, err = json.Marshal(r.Facts); err != nil {
 		return nil, nil, fmt.Errorf("encode facts: %w", err)
@@ -61,14 +62,14 @@ func shown(r op.Request) (facts, labels []byte, err error) {
 	return facts, labels, nil
 }
 
-// DigestShown returns the SHA-256, in hex, of the facts and labels of a request
-// as they are stored: what the audit log has of them.
+// DigestShown returns the hex SHA-256 of a request's facts and labels as they are
+// stored. The audit log has this digest.
 func DigestShown(facts, labels []byte) string {
 	return op.SHA256(slices.Concat(facts, []byte("\n"), labels))
 }
 
-// ShownDigest is DigestShown of a request that was written, which has shown that
-// its facts can be.
+// ShownDigest is DigestShown of a written request. Its facts were encoded before, so
+// encoding them cannot fail.
 func ShownDigest(r op.Request) string {
 	facts, labels, err := shown(r)
 	if err != nil {
@@ -111,9 +112,9 @@ func RequestOf(tx *store.Tx, s op.Step) (op.Request, error) {
 		return r, err
 	}
 	r.CreatedAt, r.IssuedAt, r.ExpiresAt = fromNano(created), fromNano(issued), fromNano(expires)
-	r.FactsAt = r.IssuedAt // the look that a payload was made on
+	r.FactsAt = r.IssuedAt // the time of the payload's look
 	if r.Offline {
-		r.FactsAt = r.CreatedAt // its times are the signer's
+		r.FactsAt = r.CreatedAt // IssuedAt is the signer's own
 	}
 	if s.State == op.StateAuthorized {
 		r.AuthorizedAt = s.UpdatedAt
@@ -152,8 +153,8 @@ func IsDelayed(tx *store.Tx, id op.RequestID) (bool, error) {
 	return need.CoolOff != 0 || len(need.Windows) > 0, err
 }
 
-// Bounds of a list of requests that are closed: no index leads to those of one
-// state, and there is no end to them.
+// Bounds of a list of closed requests, because no index has those of one state and
+// their number only grows.
 const (
 	closedExamined = 10_000
 	closedListed   = 500
@@ -161,14 +162,14 @@ const (
 
 // RequestFilter chooses requests.
 type RequestFilter struct {
-	State op.State     // empty: those that are open
-	After op.RequestID // only younger ones
+	State op.State     // empty: the open ones
+	After op.RequestID // only newer requests
 	Limit int          // 0: no bound
-	Bytes int          // no more once the requests weigh as much; 0: no bound
+	Bytes int          // none after the requests reach this weight; 0: no bound
 }
 
-// ReadRequests returns requests, oldest first. Of a closed state they are among
-// the newest 500 of the newest 10,000 requests.
+// ReadRequests returns requests, oldest first. For a closed state they are among the
+// newest 500 of the newest 10,000 requests.
 func ReadRequests(tx *store.Tx, f RequestFilter) ([]op.Request, error) {
 	state := f.State
 	query := `SELECT job, idx FROM (SELECT r.job, r.idx
@@ -208,11 +209,10 @@ func ReadRequests(tx *store.Tx, f RequestFilter) ([]op.Request, error) {
 	return out, nil
 }
 
-// OutOfTime returns up to limit requests after the request after that wait for a
-// signature that cannot count now: the payload expired, lives for longer than
-// longest, or was issued by a clock that was ahead and was set back since. An
-// operator made an offline payload, so only its end matters. skew is how far
-// clocks may differ.
+// OutOfTime returns up to limit waiting requests after the request after whose
+// signatures cannot count now. Their payload expired, lives for longer than longest,
+// or was issued by a clock that was ahead and is set back now. Of an offline payload
+// only the end counts, because an operator wrote it. Clocks may differ by skew.
 func OutOfTime(tx *store.Tx, now time.Time, skew, longest time.Duration, after op.RequestID, limit int) ([]op.RequestID, error) {
 	return readStepIDs(tx, `SELECT s.job, s.idx FROM steps s JOIN requests r ON s.job = r.job AND s.idx = r.idx
 		WHERE s.state = 'pending_signature' AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
@@ -237,8 +237,8 @@ func readStepIDs(tx *store.Tx, query string, args ...any) ([]op.StepID, error) {
 	return ids, rows.Err()
 }
 
-// ExpireRequests ends the time of every payload that waits, so that each is
-// issued anew: after a restore they name a gate id that is no more.
+// ExpireRequests ends the time of every waiting payload, so that the gate issues
+// each anew. After a restore they name a gate id that no longer exists.
 func ExpireRequests(tx *store.Tx) error {
 	_, err := tx.Exec(`UPDATE requests SET expires_at = 0 WHERE EXISTS (SELECT 1 FROM steps s
 		WHERE s.job = requests.job AND s.idx = requests.idx AND s.state = 'pending_signature')`)

@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// SchemaPeople lets a request need more than one person: it stores what was
-// asked of it whole, and of each signature what the next check looks at.
+// SchemaPeople lets a request need more than one person. It stores the whole
+// requirement, and of each signature what the next check reads.
 const SchemaPeople = `
 ALTER TABLE requests ADD COLUMN need TEXT NOT NULL DEFAULT '';
 ALTER TABLE requests ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';
@@ -40,7 +40,7 @@ CREATE TABLE trust(
 ) STRICT;
 `
 
-// need is how a requirement is stored. Lengths of time are whole seconds.
+// need is the stored form of a requirement. Durations are whole seconds.
 type need struct {
 	Ways        []way       `json:"ways"`
 	Windows     []op.Window `json:"windows"`
@@ -60,7 +60,7 @@ type demand struct {
 	Touch     op.Touch  `json:"touch"`
 }
 
-// EncodeNeed writes a requirement as it is stored.
+// EncodeNeed returns the stored form of a requirement.
 func EncodeNeed(r op.Requirement) string {
 	n := need{Windows: append([]op.Window{}, r.Windows...), CoolOff: int64(r.CoolOff / time.Second), MaxValidity: int64(r.MaxValidity / time.Second)}
 	for _, w := range r.Ways {
@@ -72,13 +72,13 @@ func EncodeNeed(r op.Requirement) string {
 	}
 	b, err := json.Marshal(n)
 	if err != nil {
-		panic("journal: a requirement does not encode: " + err.Error()) // it is strings and numbers
+		panic("journal: a requirement does not encode: " + err.Error()) // it has only strings and numbers
 	}
 	return string(b)
 }
 
-// EncodeExtra is EncodeNeed for the audit log: empty where only the catalogue
-// asks for something.
+// EncodeExtra is EncodeNeed for the audit log. It is empty if only the catalogue
+// asks for signatures.
 func EncodeExtra(r op.Requirement) string {
 	plain := r.CoolOff == 0 && len(r.Windows) == 0
 	for _, w := range r.Ways {

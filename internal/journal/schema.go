@@ -1,9 +1,9 @@
-// Package journal owns the tables of jobs, steps, what they printed, requests,
+// Package journal owns the tables of jobs, steps, their output, requests,
 // signatures, provenance, idempotency keys and desired sets. Its functions take a
 // *store.Tx and neither begin nor end a transaction.
 package journal
 
-// Schema is the journal's tables. Times are Unix nanoseconds; 0 is "not yet".
+// Schema is the journal's tables. Times are Unix nanoseconds; 0 means not yet.
 const Schema = `
 CREATE TABLE jobs(
 	id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -118,14 +118,14 @@ CREATE TABLE desired_sets(
 `
 
 // SchemaUsed adds whether the job that made an incarnation may still take it back,
-// and what was in it then.
+// and the content token at its making.
 const SchemaUsed = `
 ALTER TABLE incarnations ADD COLUMN used TEXT NOT NULL DEFAULT '';
 ALTER TABLE incarnations ADD COLUMN content TEXT NOT NULL DEFAULT '';
 `
 
-// SchemaBefore adds what the look at a dispatch showed, as a JSON array, and empty
-// where nothing of it is kept.
+// SchemaBefore adds what the look at a dispatch showed, as a JSON array. It is empty
+// if nothing is kept.
 const SchemaBefore = `
 ALTER TABLE steps ADD COLUMN before TEXT NOT NULL DEFAULT '';
 `

@@ -9,15 +9,15 @@ import (
 	"gated/internal/store"
 )
 
-// Set is a named piece of desired state that an operator put over the socket.
+// Set is a named piece of desired state that an operator stored over the socket.
 type Set struct {
 	Name      string
 	ETag      string // hex SHA-256 of Body
-	Body      []byte // YAML as it came
+	Body      []byte // YAML, unchanged
 	UpdatedAt time.Time
 }
 
-// PutSet stores a set, replacing one of the same name.
+// PutSet stores a set and replaces one of the same name.
 func PutSet(tx *store.Tx, s Set) error {
 	_, err := tx.Exec(`INSERT INTO desired_sets(name, etag, body, updated_at) VALUES(?, ?, ?, ?)
 		ON CONFLICT(name) DO UPDATE SET etag = excluded.etag, body = excluded.body, updated_at = excluded.updated_at`,

@@ -9,14 +9,14 @@ import (
 	"gated/internal/store"
 )
 
-// Showing is when operators were shown the payload that a request has: for the
-// first time, or for the first time after a pause, and last.
+// Showing has the first and the last time when operators were shown the present
+// payload of a request. After a pause the first time starts again.
 type Showing struct {
 	First, Last time.Time
 }
 
-// Show records that the payload of a request was shown to an operator. If that is
-// at least pause after the first showing, it counts as a first one.
+// Show records that an operator was shown the payload of a request. If the first
+// showing was at least pause ago, this one counts as a first one.
 func Show(tx *store.Tx, id op.RequestID, now time.Time, pause time.Duration) error {
 	_, err := tx.Exec(`INSERT INTO showings(job, idx, first_at, last_at) VALUES(?, ?, ?, ?)
 		ON CONFLICT(job, idx) DO UPDATE SET last_at = max(last_at, excluded.last_at),
@@ -25,8 +25,8 @@ func Show(tx *store.Tx, id op.RequestID, now time.Time, pause time.Duration) err
 	return err
 }
 
-// ShownAt returns when the payload that a request has was shown; ok is false if it
-// was not.
+// ShownAt returns when the present payload of a request was shown. If it was not
+// shown, ok is false.
 func ShownAt(tx *store.Tx, id op.RequestID) (s Showing, ok bool, err error) {
 	var first, last int64
 	err = tx.QueryRow(`SELECT first_at, last_at FROM showings WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&first, &last)
@@ -36,7 +36,7 @@ func ShownAt(tx *store.Tx, id op.RequestID) (s Showing, ok bool, err error) {
 	return Showing{First: fromNano(first), Last: fromNano(last)}, err == nil, err
 }
 
-// ForgetShowing drops the record: the payload is another one now.
+// ForgetShowing deletes the record, because the payload has changed.
 func ForgetShowing(tx *store.Tx, id op.RequestID) error {
 	_, err := tx.Exec(`DELETE FROM showings WHERE job = ? AND idx = ?`, int64(id.Job), id.Index)
 	return err

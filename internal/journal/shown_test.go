@@ -13,9 +13,8 @@ import (
 	"gated/internal/store"
 )
 
-// TestShownHasEachLabel: the digest that the audit log keeps of what people were
-// shown is the same whenever it is made, and another one as soon as one label or
-// fact is dropped, changed, or merged with another.
+// TestShownHasEachLabel: the digest of what people saw is the same each time. It
+// changes if one label or fact is removed, changed, or merged with another.
 func TestShownHasEachLabel(t *testing.T) {
 	update(t, newStore(t), func(tx *store.Tx) {
 		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
@@ -26,7 +25,7 @@ func TestShownHasEachLabel(t *testing.T) {
 		digest := journal.ShownDigest(r)
 		for range 50 {
 			again := r
-			again.Labels = maps.Clone(labels) // Go walks through a map in no order
+			again.Labels = maps.Clone(labels) // Go reads a map in any order
 			require.Equal(t, digest, journal.ShownDigest(again))
 		}
 		var storedFacts, storedLabels []byte

@@ -7,8 +7,8 @@ import (
 	"gated/internal/store"
 )
 
-// AddSignature stores a counted signature and reports whether it was new: one
-// person and one key count once.
+// AddSignature stores a counted signature and reports whether it is new. One person
+// counts once, and so does one key.
 func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
 	flags, counter := attested(s)
 	n, err := tx.Exec(`INSERT INTO signatures(job, idx, principal, role, key, ca, armor, flags, counter, at)
@@ -17,21 +17,21 @@ func AddSignature(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
 	return n == 1, err
 }
 
-// DropSignature takes out one that counts no more.
+// DropSignature deletes a signature that no longer counts.
 func DropSignature(tx *store.Tx, id op.RequestID, principal string) error {
 	_, err := tx.Exec(`DELETE FROM signatures WHERE job = ? AND idx = ? AND principal = ?`, int64(id.Job), id.Index, principal)
 	return err
 }
 
-// AddProof stores a proof of possession and reports whether it was new.
+// AddProof stores a proof of possession and reports whether it is new.
 func AddProof(tx *store.Tx, id op.RequestID, s op.Signed) (bool, error) {
 	n, err := tx.Exec(`INSERT INTO proofs(job, idx, principal, role, key, armor, at) VALUES(?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, int64(id.Job), id.Index, s.Principal, string(s.Role), s.Key, s.Armor, s.At.UnixNano())
 	return n == 1, err
 }
 
-// attested is how a security key's words are stored: flags are -1 where the key
-// is none.
+// attested is the stored form of a security key's attestation. For any other key,
+// flags is -1.
 func attested(s op.Signed) (flags, counter int64) {
 	if s.Attested == nil {
 		return -1, 0

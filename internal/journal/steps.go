@@ -12,8 +12,9 @@ import (
 	"gated/internal/store"
 )
 
-// Wish digests what a step asks for, so that the same wish is seen again: its
-// operation, target, incarnation and parameters, not the state it was seen in.
+// Wish digests what a step asks for: its operation, target, incarnation and
+// parameters. The target's state is not in it, so the same wish later has the same
+// digest.
 func Wish(s op.Step) string {
 	b := fmt.Appendf(nil, "%s\x00%s\x00%s\x00", s.Op, s.Target, s.Incarnation)
 	return op.SHA256(append(b, s.Params.Canonical()...))
@@ -101,14 +102,14 @@ func InState(tx *store.Tx, state op.State) ([]op.Step, error) {
 		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, string(state))
 }
 
-// SchemaEnds finds the step that destroyed an incarnation.
+// SchemaEnds has the index for the steps that destroyed an incarnation.
 const SchemaEnds = `
 CREATE INDEX steps_ends ON steps(incarnation, updated_at) WHERE op = 'guest.destroy';
 `
 
-// EndsOf returns the steps that may have destroyed an incarnation, the newest first:
-// the last one that succeeded, and those after it of which a back end may have done
-// the work although it said otherwise.
+// EndsOf returns the steps that may have destroyed an incarnation, newest first.
+// These are the last one that succeeded, and later ones that the back end may have
+// done although it reported a failure.
 func EndsOf(tx *store.Tx, inc op.Incarnation) ([]op.Step, error) {
 	all, err := readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE incarnation = ? AND op = 'guest.destroy'
 		AND state IN ('dispatched', 'succeeded', 'interrupted', 'failed') ORDER BY updated_at DESC, job DESC, idx DESC`, string(inc))
@@ -145,8 +146,8 @@ func OpenTargets(tx *store.Tx) ([]op.Target, error) {
 	return out, rows.Err()
 }
 
-// ByWish returns the newest destructive step with that wish; ok is false if
-// there is none.
+// ByWish returns the newest destructive step with that wish. If there is none, ok is
+// false.
 func ByWish(tx *store.Tx, wish string) (s op.Step, ok bool, err error) {
 	s, err = scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps
 		WHERE wish = ? AND class = 'destructive' ORDER BY job DESC, idx DESC LIMIT 1`, wish))
@@ -156,8 +157,7 @@ func ByWish(tx *store.Tx, wish string) (s op.Step, ok bool, err error) {
 	return s, err == nil, err
 }
 
-// PendingOf returns how many steps wait for a signature on behalf of a
-// requester.
+// PendingOf returns how many steps of a requester wait for a signature.
 func PendingOf(tx *store.Tx, who string) (n int, err error) {
 	err = tx.QueryRow(`SELECT count(*) FROM steps s JOIN requesters r ON r.job = s.job
 		WHERE s.state = 'pending_signature' AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
@@ -165,8 +165,8 @@ func PendingOf(tx *store.Tx, who string) (n int, err error) {
 	return n, err
 }
 
-// Move changes a step's state by compare-and-set, and reports whether it was in
-// the state from. A change that is not that transition's is an error.
+// Move changes a step's state by compare-and-set, and reports whether the step was
+// in the state from. If the transition does not allow the change, that is an error.
 func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code op.Code, detail string, now time.Time) (bool, error) {
 	if !t.Allows(from) {
 		return false, fmt.Errorf("step %s is %s, and %q is no end of that", id, from, t.Entry)
@@ -177,9 +177,9 @@ func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code op.Co
 	return n == 1, err
 }
 
-// Dispatch moves a step to dispatched by compare-and-set, with what would take
-// it back and what its target had (op.Step.Before), and reports whether it was in the
-// state from.
+// Dispatch moves a step to dispatched by compare-and-set, and reports whether the
+// step was in the state from. It stores what would take the step back and what the
+// target had before (op.Step.Before).
 func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []string, now time.Time) (bool, error) {
 	if !op.TransitionOf("dispatched").Allows(from) {
 		return false, fmt.Errorf("step %s is %s, and cannot be dispatched", id, from)
@@ -198,8 +198,8 @@ func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []s
 	return n == 1, err
 }
 
-// Rebind records what an open step was planned on when that was not known
-// before: the incarnation that an earlier step of the job made, and a verdict.
+// Rebind records what an open step is about when that becomes known: the incarnation
+// that an earlier step of the job made, and a verdict.
 func Rebind(tx *store.Tx, s op.Step) error {
 	_, err := tx.Exec(`UPDATE steps SET incarnation = ?, fingerprint = ?, class = ?, rule = ?, why = ?, wish = ?
 		WHERE job = ? AND idx = ?`, string(s.Incarnation), string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule,
@@ -214,15 +214,15 @@ func SetTask(tx *store.Tx, id op.StepID, task string) error {
 	return err
 }
 
-// Undo returns what was recorded at dispatch to take the step back, or "".
+// Undo returns what Dispatch stored to take the step back, or "".
 func Undo(tx *store.Tx, id op.StepID) (undo string, err error) {
 	err = tx.QueryRow(`SELECT undo FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&undo)
 	return undo, err
 }
 
-// ForgetRejected lets a wish for a target that an operator rejected be asked
-// again: the requester who withdrew it in between. What another desired set
-// wished stays rejected.
+// ForgetRejected lets a requester ask again for wishes for a target that an operator
+// rejected, because the requester withdrew them since. The rejected wishes of other
+// desired sets stay.
 func ForgetRejected(tx *store.Tx, t op.Target, who string) error {
 	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''
 		AND NOT EXISTS (SELECT 1 FROM requesters r WHERE r.job = steps.job AND r.source = 'desired' AND r.who <> ?)`,
@@ -230,7 +230,7 @@ func ForgetRejected(tx *store.Tx, t op.Target, who string) error {
 	return err
 }
 
-// HasRejected reports whether there is a wish for ForgetRejected to forget.
+// HasRejected reports whether ForgetRejected would change anything.
 func HasRejected(tx *store.Tx, t op.Target, who string) (has bool, err error) {
 	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''
 		AND NOT EXISTS (SELECT 1 FROM requesters r WHERE r.job = steps.job AND r.source = 'desired' AND r.who <> ?))`,
@@ -250,4 +250,30 @@ func CountOpen(tx *store.Tx, t op.Target) (n int, err error) {
 	err = tx.QueryRow(`SELECT count(*) FROM steps WHERE kind = ? AND name = ?
 		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')`, t.Kind, t.Name).Scan(&n)
 	return n, err
+}
+
+// SchemaCopies has the index for the steps that made snapshots and backups of a
+// target.
+const SchemaCopies = `
+CREATE INDEX steps_copies ON steps(kind, name, op, job, idx)
+	WHERE op IN ('guest.snapshot', 'guest.backup') AND state = 'succeeded';
+`
+
+// CopyMadeBy returns the newest step of that operation that succeeded on a target
+// and ran at some moment between the two times. If params is not nil, the step has
+// exactly these. If there is no such step, the error is UnknownTarget.
+func CopyMadeBy(tx *store.Tx, t op.Target, name string, params op.Params, from, to time.Time) (op.Step, error) {
+	query := `SELECT ` + stepColumns + ` FROM steps
+		WHERE op IN ('guest.snapshot', 'guest.backup') AND state = 'succeeded' AND kind = ? AND name = ? AND op = ?
+			AND updated_at >= ? AND EXISTS (SELECT 1 FROM jobs j WHERE j.id = steps.job AND j.created_at <= ?)`
+	args := []any{t.Kind, t.Name, name, from.UnixNano(), to.UnixNano()}
+	if params != nil {
+		query += ` AND params = ?`
+		args = append(args, string(params.Canonical()))
+	}
+	s, err := scanStep(tx.QueryRow(query+` ORDER BY job DESC, idx DESC LIMIT 1`, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, op.Refuse(op.UnknownTarget, "no step made a copy of %s then", t)
+	}
+	return s, err
 }

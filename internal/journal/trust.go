@@ -11,17 +11,17 @@ import (
 
 // TrustVersion is one version of the allowed_signers file.
 type TrustVersion struct {
-	Epoch int64 // from 1, one more with each change
+	Epoch int64 // from 1; each change adds 1
 	Text  []byte
 	How   string // "init", "adopted", or the step that rotated it
 	At    time.Time
 }
 
-// ReadTrust returns the newest version, the zero one if there is none.
+// ReadTrust returns the newest version, or the zero one if there is none.
 func ReadTrust(tx *store.Tx) (TrustVersion, error) { return ReadTrustOf(tx, 0) }
 
-// ReadTrustOf returns the version of an epoch, of 0 the newest; the zero one if
-// there is none.
+// ReadTrustOf returns the version of an epoch, and for 0 the newest. It is the zero
+// version if there is none.
 func ReadTrustOf(tx *store.Tx, epoch int64) (v TrustVersion, err error) {
 	var at int64
 	err = tx.QueryRow(`SELECT epoch, text, how, at FROM trust WHERE ? IN (0, epoch) ORDER BY epoch DESC LIMIT 1`, epoch).
@@ -33,7 +33,7 @@ func ReadTrustOf(tx *store.Tx, epoch int64) (v TrustVersion, err error) {
 	return v, err
 }
 
-// AddTrust appends a version. One that is not the next one is a Conflict.
+// AddTrust appends a version. If it is not the next one, that is a Conflict.
 func AddTrust(tx *store.Tx, v TrustVersion) error {
 	n, err := tx.Exec(`INSERT INTO trust(epoch, text, how, at)
 		SELECT ?, ?, ?, ? WHERE ? = 1 + coalesce((SELECT max(epoch) FROM trust), 0)`, v.Epoch, v.Text, v.How, v.At.UnixNano(), v.Epoch)

@@ -8,50 +8,50 @@ import (
 	"gated/internal/store"
 )
 
-// What the clock accepts without an operator.
+// The changes of time that the clock accepts without an operator.
 const (
 	// MaxBehind is how far the wall clock may be behind the mark.
 	MaxBehind = 60 * time.Second
-	// MaxJump is how far the wall clock may move against the time since boot, in
-	// one step or in several within a Span.
+	// MaxJump is how far the wall clock may move against the time since boot, in one
+	// step or in several steps within a Span.
 	MaxJump = time.Hour
-	// Span is the time since boot after which steps count anew.
+	// Span is the time since boot after which the clock counts steps anew.
 	Span = 24 * time.Hour
-	// MaxAway is how far ahead of the mark the wall clock may be at the first
-	// start since a boot.
+	// MaxAway is how far ahead of the mark the wall clock may be at the first start
+	// after a boot.
 	MaxAway = 30 * 24 * time.Hour
 )
 
-// Clock is the gate's time: never behind its durable mark, and not carried
-// away by a wall clock that jumps. While the wall clock is not believed, Now is
-// the best that is known and signed work waits.
+// Clock is the gate's time. It is never behind its durable mark, and it does not
+// follow a wall clock that jumps. While the gate does not trust the wall clock, Now
+// is the best guess and signed work waits.
 type Clock struct {
 	read func() Reading
 
 	mu     sync.Mutex
-	mark   Reading // the latest time that was believed, as it was read
+	mark   Reading // the latest trusted time, as it was read
 	shown  time.Time
 	stored Reading // the mark in the database
-	sealed Reading // the mark that the group under way writes
+	sealed Reading // the mark that the present group writes
 	start  Reading
 
 	anchored bool
-	anchor   Reading // the last reading that was believed
-	base     Reading // the one of up to a Span ago that steps are counted from
+	anchor   Reading // the last trusted reading
+	base     Reading // the reading, at most a Span old, that steps are counted from
 }
 
-// Moment is one look at the gate's time.
+// Moment is one reading of the gate's time.
 type Moment struct {
 	Now     time.Time
-	Mark    time.Time // the latest time that a believed clock showed; never after Now
+	Mark    time.Time // the latest time of a trusted clock; never after Now
 	Trusted bool
-	Why     string // if not trusted, a sentence
+	Why     string // if not trusted, the reason as a sentence
 }
 
-// LoadClock returns a clock that starts from the mark in the database. Where
-// the machine has not booted since that was written, the clock goes on from it:
-// a jump that the daemon saw, or that was made while it did not run, shows.
-// After a boot nothing but MaxAway can show one.
+// LoadClock returns a clock that starts from the mark in the database. If the
+// machine has not booted since, the clock continues from the mark. So it notices a
+// jump that the daemon saw, and one while the daemon did not run. After a boot, only
+// MaxAway can show a jump.
 func LoadClock(tx *store.Tx, read func() Reading) (*Clock, error) {
 	c := &Clock{read: read, start: read()}
 	mark, ok, err := ReadMark(tx)
@@ -59,16 +59,16 @@ func LoadClock(tx *store.Tx, read func() Reading) (*Clock, error) {
 		return c, err
 	}
 	c.mark, c.stored = mark, mark
-	// A time since boot that went back is of another run of the same boot, as
-	// when a snapshot of a virtual machine with its memory is gone back to: what
-	// passed since is as little known as after a boot.
+	// If the time since boot went back, this is another run of the same boot: a
+	// virtual machine returned to a snapshot with its memory. As after a boot, the
+	// time that passed is not known.
 	if mark.Boot != "" && mark.Boot == c.start.Boot && !c.start.Blind && c.start.Elapsed >= mark.Elapsed {
 		c.anchored, c.anchor, c.base = true, mark, mark
 	}
 	return c, nil
 }
 
-// Now looks at the clocks. A believed wall clock moves the mark.
+// Now reads the clocks. A trusted wall clock moves the mark.
 func (c *Clock) Now() Moment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,15 +85,16 @@ func (c *Clock) Now() Moment {
 	case r.Wall.After(c.mark.Wall):
 		c.mark = r
 	case !r.sameRun(c.mark):
-		// The wall clock is behind the mark of the boot before, by MaxBehind at
-		// most. From here on a start of the daemon sees a jump in this boot.
+		// The wall clock is behind the mark of the last boot, by MaxBehind at most. From
+		// now on the mark is of this boot, so a later start of the daemon notices a
+		// jump.
 		c.mark.Boot, c.mark.Elapsed = r.Boot, r.Elapsed
 	}
 	return Moment{Now: c.show(c.mark.Wall), Mark: c.mark.Wall, Trusted: true}
 }
 
-// show keeps what Now returns from going back: a guess that went by the time
-// since boot may be ahead of the wall clock that is believed next.
+// show keeps Now from going back. A guess by the time since boot may be ahead of the
+// next trusted wall clock.
 func (c *Clock) show(t time.Time) time.Time {
 	if t.After(c.shown) {
 		c.shown = t
@@ -101,7 +102,7 @@ func (c *Clock) show(t time.Time) time.Time {
 	return c.shown
 }
 
-// doubt returns why the wall clock is not believed, or "".
+// doubt returns why the gate does not trust the wall clock, or "".
 func (c *Clock) doubt(r Reading) string {
 	mark := c.mark.Wall
 	switch {
@@ -119,8 +120,8 @@ func (c *Clock) doubt(r Reading) string {
 	return ""
 }
 
-// jumped compares with both anchors. What was shown goes by the last reading
-// that was believed: it is never ahead of the mark by more than MaxJump.
+// jumped compares the reading with both anchors. Now continues from the last trusted
+// reading, so it is never ahead of the mark by more than MaxJump.
 func (c *Clock) jumped(r Reading) string {
 	if by := r.Jump(c.anchor); by.Abs() > MaxJump {
 		return fmt.Sprintf("the clock jumped by %s", by.Round(time.Second))
@@ -131,7 +132,7 @@ func (c *Clock) jumped(r Reading) string {
 	return ""
 }
 
-// guess is the time by the last believed reading and the time since.
+// guess returns the time by the last trusted reading and the time since.
 func (c *Clock) guess(r Reading) time.Time {
 	if !c.anchored || r.Blind {
 		return c.mark.Wall

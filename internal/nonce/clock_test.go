@@ -11,7 +11,7 @@ import (
 	"gated/internal/store"
 )
 
-// host is both clocks of a machine, and a daemon that may be started again.
+// host is both clocks of a machine, and a daemon that a test can restart.
 type host struct {
 	t     testing.TB
 	store *store.Store
@@ -27,7 +27,7 @@ func newHost(t testing.TB, s *store.Store) *host {
 	return h
 }
 
-// boot is a start of the daemon: it knows no more than what is stored.
+// boot starts the daemon, which knows only what is stored.
 func (h *host) boot() {
 	require.NoError(h.t, h.store.View(h.t.Context(), func(tx *store.Tx) (err error) {
 		h.clock, err = nonce.LoadClock(tx, func() nonce.Reading { return h.now })
@@ -39,10 +39,10 @@ func (h *host) pass(d time.Duration) {
 	h.now.Wall, h.now.Elapsed = h.now.Wall.Add(d), h.now.Elapsed+d
 }
 
-// step sets the wall clock alone.
+// step moves the wall clock alone.
 func (h *host) step(d time.Duration) { h.now.Wall = h.now.Wall.Add(d) }
 
-// commit is any decision: its group seals the mark.
+// commit is any decision, because its group seals the mark.
 func (h *host) commit() error {
 	return h.store.Update(h.t.Context(), func(*store.Tx) error { return nil })
 }
@@ -84,7 +84,7 @@ func TestClockLimits(t *testing.T) {
 			}
 			require.Equal(t, first, h.doubted(t))
 			h.step(-c.step)
-			require.Equal(t, first, h.trusted(t), "it is believed again once it is right")
+			require.Equal(t, first, h.trusted(t), "the gate trusts it again once it is right")
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestTimeGoesOnWhileTheClockIsWrong(t *testing.T) {
 func TestSuspendIsNoJump(t *testing.T) {
 	h := newHost(t, newStore(t))
 	first := h.trusted(t)
-	h.pass(72 * time.Hour) // the time since boot goes on during suspend
+	h.pass(72 * time.Hour) // the time since boot continues during suspend
 	require.Equal(t, first.Add(72*time.Hour), h.trusted(t))
 }
 
@@ -124,7 +124,7 @@ func TestClockAtStart(t *testing.T) {
 			h := newHost(t, newStore(t))
 			first := h.trusted(t)
 			require.NoError(t, h.commit())
-			h.now = nonce.Reading{Wall: first.Add(c.away), Elapsed: time.Second, Boot: "second"} // the machine was started again
+			h.now = nonce.Reading{Wall: first.Add(c.away), Elapsed: time.Second, Boot: "second"} // the machine was booted again
 			h.boot()
 			if c.trusted {
 				require.False(t, h.trusted(t).Before(first))
@@ -137,9 +137,9 @@ func TestClockAtStart(t *testing.T) {
 	}
 }
 
-// TestGuessThenABelievedClockBehindIt: what was shown while the clock was in
-// doubt may be ahead of the clock that is believed next.
-func TestGuessThenABelievedClockBehindIt(t *testing.T) {
+// TestATrustedClockBehindTheGuess: a guess while the gate did not trust its clock
+// may be ahead of the next trusted clock.
+func TestATrustedClockBehindTheGuess(t *testing.T) {
 	h := newHost(t, newStore(t))
 	h.trusted(t)
 	h.step(50 * 365 * 24 * time.Hour)
@@ -151,9 +151,9 @@ func TestGuessThenABelievedClockBehindIt(t *testing.T) {
 	require.Equal(t, guess.Add(10*time.Minute), h.trusted(t))
 }
 
-// TestTheMarkIsWhatWasBelieved: after a crash the gate goes on from the mark, so
-// what is forgotten goes by that and not by what is shown.
-func TestTheMarkIsWhatWasBelieved(t *testing.T) {
+// TestTheMarkIsTheLastTrustedTime: after a crash the gate continues from the mark,
+// so old records are deleted by the mark and not by Now.
+func TestTheMarkIsTheLastTrustedTime(t *testing.T) {
 	h := newHost(t, newStore(t))
 	first := h.trusted(t)
 	h.step(50 * 365 * 24 * time.Hour)
@@ -166,8 +166,8 @@ func TestTheMarkIsWhatWasBelieved(t *testing.T) {
 	require.Equal(t, first.Add(2*time.Hour), h.trusted(t))
 }
 
-// TestMarkOfALostGroupIsWrittenByTheNext: the disk is full for one group, and
-// the next one, in the same second, may be the one that prunes.
+// TestMarkOfALostGroupIsWrittenByTheNext: one group fails on a full disk. The next
+// one, in the same second, may delete nonces.
 func TestMarkOfALostGroupIsWrittenByTheNext(t *testing.T) {
 	s := newStore(t)
 	h := newHost(t, s)
@@ -186,7 +186,7 @@ func TestMarkOfALostGroupIsWrittenByTheNext(t *testing.T) {
 	require.ErrorIs(t, h.commit(), store.ErrUnavailable)
 	lose = false
 	require.NoError(t, h.commit())
-	h.step(-24 * time.Hour) // a crash, and the clock is set back
+	h.step(-24 * time.Hour) // a crash; then the clock is set back
 	h.boot()
 	require.Equal(t, later, h.doubted(t))
 }

@@ -9,8 +9,8 @@ import (
 	"gated/internal/store"
 )
 
-// ReadMark returns the durable mark: when it was by the wall clock, in whole
-// seconds, and by the time since boot. ok is false for a database without one.
+// ReadMark returns the durable mark: the wall clock, in whole seconds, and the time
+// since boot. If the database has no mark, ok is false.
 func ReadMark(tx *store.Tx) (mark Reading, ok bool, err error) {
 	var unix int64
 	err = tx.QueryRow(`SELECT unix, boot, elapsed FROM time_mark`).Scan(&unix, &mark.Boot, &mark.Elapsed)
@@ -24,34 +24,35 @@ func ReadMark(tx *store.Tx) (mark Reading, ok bool, err error) {
 	return mark, true, nil
 }
 
-// SetMark replaces the mark by a reading, for what begins a new gate id. It may
-// go back.
+// SetMark replaces the mark by a reading, when a new gate id begins. The mark may go
+// back.
 func SetMark(tx *store.Tx, r Reading) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO time_mark(id, unix, boot, elapsed) VALUES(1, ?, ?, ?)`, r.columns()...)
 	return err
 }
 
-// columns are a mark as it is stored.
+// columns returns a mark as it is stored.
 func (r Reading) columns() []any {
 	if r.Blind {
-		r.Boot = "" // the next start cannot go on from it
+		r.Boot = "" // the next start cannot continue from it
 	}
 	w := r.whole()
 	return []any{w.Wall.Unix(), w.Boot, int64(w.Elapsed)}
 }
 
-// sameRun reports whether a reading can be of the same run of a boot as an earlier one.
+// sameRun reports whether a reading may be of the same run of a boot as an earlier
+// one.
 func (r Reading) sameRun(m Reading) bool { return r.Boot == m.Boot && r.Elapsed >= m.Elapsed }
 
-// follows reports whether a mark is later than another one in whole seconds, or of
-// the same second in another run.
+// follows reports whether a mark is later than another in whole seconds, or of the
+// same second in another run.
 func (r Reading) follows(m Reading) bool {
 	s, was := r.Wall.Unix(), m.Wall.Unix()
 	return s > was || s == was && !r.sameRun(m)
 }
 
-// Seal writes the mark, at most once a second of a boot; the store calls it once
-// per group, before COMMIT, and Sealed after it.
+// Seal writes the mark, at most once a second of a boot. The store calls it once per
+// group, before COMMIT, and Sealed after it.
 func (c *Clock) Seal(tx *store.Tx) error {
 	c.mu.Lock()
 	mark := c.mark
@@ -69,9 +70,9 @@ func (c *Clock) Seal(tx *store.Tx) error {
 	return err
 }
 
-// Sealed says that the group which Seal wrote in is on disk. Until then the
-// mark counts as not written: a group may be lost, and the next one, which may
-// forget nonces, has to carry the mark that covers them.
+// Sealed says that the group in which Seal wrote is on disk. Until then the mark
+// counts as not written, because the group may be lost. The next group may delete
+// nonces, and it must then have the mark that covers them.
 func (c *Clock) Sealed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package nonce makes a signed payload count once: nonces are issued with a
-// request, spent with its decision, and kept until their payload has expired
-// by a clock that never goes back.
+// Package nonce makes a signed payload count once. A nonce is issued with a request
+// and spent with its decision. It is kept until its payload has expired by a clock
+// that never goes back.
 package nonce
 
 import (
@@ -15,7 +15,7 @@ import (
 	"gated/internal/store"
 )
 
-// Schema is the tables of this package. A nonce with an empty fate is unspent.
+// Schema is the tables of this package. A nonce with an empty fate is not spent.
 const Schema = `
 CREATE TABLE nonces(
 	nonce      TEXT PRIMARY KEY,
@@ -32,17 +32,17 @@ CREATE TABLE time_mark(
 ) STRICT;
 `
 
-// SchemaBoot adds to the mark when it was read by the other clock, so that a
-// jump shows after a restart as well, as long as the machine has not booted anew.
+// SchemaBoot adds the time since boot to the mark, so that the gate notices a jump
+// after a restart too, if the machine has not booted.
 const SchemaBoot = `
 ALTER TABLE time_mark ADD COLUMN boot TEXT NOT NULL DEFAULT '';
 ALTER TABLE time_mark ADD COLUMN elapsed INTEGER NOT NULL DEFAULT 0;
 `
 
-// Fate is what a nonce was spent on.
+// Fate is how a nonce was spent.
 type Fate string
 
-// The fates. Unspent is the one that can still change.
+// The fates. Only Unspent can still change.
 const (
 	Unspent    Fate = ""
 	Used       Fate = "used" // an approval, or a rejection's own nonce
@@ -52,11 +52,11 @@ const (
 	Expired    Fate = "expired"
 )
 
-// Record is what is known of a nonce.
+// Record is what the gate has stored about a nonce.
 type Record struct {
 	Nonce     string
-	Request   op.RequestID // the zero one for a rejection's own nonce
-	Payload   string       // hex SHA-256 of the bytes that carry it
+	Request   op.RequestID // zero for a rejection's own nonce
+	Payload   string       // hex SHA-256 of the bytes with the nonce
 	ExpiresAt time.Time
 	Fate      Fate
 }
@@ -68,7 +68,7 @@ func New() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Issue records r. A nonce that is known already is refused as Replayed.
+// Issue records r. If the nonce has a record already, it refuses as Replayed.
 func Issue(tx *store.Tx, r Record) error {
 	n, err := tx.Exec(`INSERT INTO nonces(nonce, job, idx, payload, expires_at, fate) VALUES(?, ?, ?, ?, ?, ?)
 		ON CONFLICT(nonce) DO NOTHING`,
@@ -82,7 +82,7 @@ func Issue(tx *store.Tx, r Record) error {
 	return nil
 }
 
-// Lookup returns what is known of a nonce; ok is false for one never seen.
+// Lookup returns the record of a nonce. If there is none, ok is false.
 func Lookup(tx *store.Tx, nonce string) (r Record, ok bool, err error) {
 	var expires int64
 	r.Nonce = nonce
@@ -95,8 +95,8 @@ func Lookup(tx *store.Tx, nonce string) (r Record, ok bool, err error) {
 	return r, err == nil, err
 }
 
-// Spend moves a nonce from unspent to fate, by compare-and-set. One that is
-// not unspent is refused as Replayed, and nothing changes.
+// Spend moves a nonce from unspent to fate, by compare-and-set. If the nonce is not
+// unspent, it refuses as Replayed and changes nothing.
 func Spend(tx *store.Tx, nonce string, fate Fate) error {
 	n, err := tx.Exec(`UPDATE nonces SET fate = ? WHERE nonce = ? AND fate = ''`, string(fate), nonce)
 	if err != nil {
@@ -108,9 +108,9 @@ func Spend(tx *store.Tx, nonce string, fate Fate) error {
 	return nil
 }
 
-// Prune forgets up to limit spent nonces whose payload expired before t. The
-// caller passes a t that the time mark has passed: what is forgotten would be
-// refused as expired for ever.
+// Prune deletes up to limit spent nonces whose payload expired before t. The time
+// mark must have passed t. Then a payload with a deleted nonce is refused as expired
+// for ever.
 func Prune(tx *store.Tx, t time.Time, limit int) (int64, error) {
 	return tx.Exec(`DELETE FROM nonces WHERE nonce IN
 		(SELECT nonce FROM nonces WHERE expires_at < ? AND fate <> '' ORDER BY expires_at LIMIT ?)`, t.Unix(), limit)

@@ -11,28 +11,28 @@ import (
 	"gated/internal/store"
 )
 
-// The gate's: what expired so long before the mark is forgotten, and what expired
-// so long ago still counts.
+// The gate's values: a nonce is deleted if it expired so long before the mark, and
+// still counts if it expired so long ago.
 const (
 	pruneMargin = time.Hour
 	skew        = time.Minute
 )
 
-// model checks what a clock shows against what was promised before, and against
-// a time that nobody can set.
+// model checks what a clock shows against earlier answers, and against a time that
+// never jumps.
 type model struct {
 	*host
 	rt   *rapid.T
-	true time.Duration // that passed, ever
+	true time.Duration // all the time that passed
 
-	seen     []look // by this process
-	believed nonce.Reading
+	seen     []shown // by this process
+	trusted  nonce.Reading
 	durable  nonce.Reading // the mark on disk
 	payloads map[string]time.Time
 }
 
-// look is what was shown when so much time had passed.
-type look struct {
+// shown is what the clock showed when so much time had passed.
+type shown struct {
 	now      time.Time
 	true     time.Duration
 	anchored bool
@@ -40,8 +40,8 @@ type look struct {
 
 func (m *model) pass(d time.Duration) { m.host.pass(d); m.true += d }
 
-// look looks, and checks that time neither goes back nor is carried away.
-func (m *model) look() nonce.Moment {
+// read reads the clock, and checks that it neither goes back nor follows a jump.
+func (m *model) read() nonce.Moment {
 	now := m.clock.Now()
 	if now.Mark.After(now.Now) {
 		m.rt.Fatalf("the mark %s is after the time %s", now.Mark, now.Now)
@@ -54,29 +54,30 @@ func (m *model) look() nonce.Moment {
 		if now.Now.Before(was.now) {
 			m.rt.Fatalf("the time went back from %s to %s", was.now, now.Now)
 		}
-		// An hour from where the steps of that day are counted to either side, and
+		// An hour to either side of where the steps of that day are counted from, and
 		// one more for each day that began since.
 		most := passed + 3*nonce.MaxJump + passed/nonce.Span*nonce.MaxJump + 2*nonce.MaxBehind
 		if last := i == len(m.seen)-1; last && !now.Trusted {
-			most = passed // a guess adds nothing of its own
+			most = passed // a guess adds no error of its own
 		}
 		if got := now.Now.Sub(was.now); was.anchored && got > most {
 			m.rt.Fatalf("the time went on by %s in %s", got, passed)
 		}
 	}
 	if now.Trusted {
-		m.believed = m.now
+		m.trusted = m.now
 		m.nothingCountsAgain(now.Now)
 	}
-	m.seen = append(m.seen, look{now.Now, m.true, m.anchored()})
+	m.seen = append(m.seen, shown{now.Now, m.true, m.anchored()})
 	return now
 }
 
-// anchored reports whether this process has believed a clock or goes on from the
-// mark of one that did.
-func (m *model) anchored() bool { return m.believed.Boot != "" }
+// anchored reports whether this process has trusted a clock, or continues from the
+// mark of a process that did.
+func (m *model) anchored() bool { return m.trusted.Boot != "" }
 
-// nothingCountsAgain checks that what could be accepted now is remembered.
+// nothingCountsAgain checks that every nonce whose payload could be accepted now is
+// stored.
 func (m *model) nothingCountsAgain(now time.Time) {
 	for n, expires := range m.payloads {
 		if now.After(expires.Add(skew)) {
@@ -95,9 +96,9 @@ func (m *model) nothingCountsAgain(now time.Time) {
 	}
 }
 
-// decide commits, which puts the mark on disk.
+// decide commits, which writes the mark to disk.
 func (m *model) decide(fn func(*store.Tx, nonce.Moment) error) {
-	now := m.look()
+	now := m.read()
 	err := m.store.Update(m.t.Context(), func(tx *store.Tx) error { return fn(tx, now) })
 	if err == nil {
 		err = m.store.View(m.t.Context(), func(tx *store.Tx) error {
@@ -114,20 +115,20 @@ func (m *model) decide(fn func(*store.Tx, nonce.Moment) error) {
 	}
 }
 
-// restart forgets what only the process knew.
+// restart drops what only the process knew.
 func (m *model) restart() {
 	m.boot()
-	m.seen, m.believed = nil, nonce.Reading{}
+	m.seen, m.trusted = nil, nonce.Reading{}
 	if m.durable.Boot == m.now.Boot && m.now.Elapsed >= m.durable.Elapsed {
-		m.believed = m.durable
+		m.trusted = m.durable
 	}
 }
 
-// right is a wall clock that shows what it showed when it was believed last, and
-// the time since; after a boot, anything a little after the mark.
+// right is a wall clock that continues from its last trusted time; after a boot, any
+// time a little after the mark.
 func (m *model) right() time.Time {
 	if m.anchored() {
-		return m.believed.Wall.Add(m.now.Elapsed - m.believed.Elapsed)
+		return m.trusted.Wall.Add(m.now.Elapsed - m.trusted.Elapsed)
 	}
 	return m.durable.Wall.Add(time.Minute)
 }
@@ -137,7 +138,7 @@ func TestClockProperty(t *testing.T) {
 	s := newStore(t)
 	h := newHost(t, s)
 	rapid.Check(t, func(rt *rapid.T) {
-		h.boot() // what the clock of the run before has not written yet, it does not write
+		h.boot() // a mark that the earlier clock has not written is lost
 		if err := s.Update(t.Context(), func(tx *store.Tx) error {
 			_, err := tx.Exec(`DELETE FROM time_mark`)
 			if err == nil {
@@ -169,7 +170,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"a larger step": func(*rapid.T) { m.step(m.ms("step", -hourMS, hourMS)) },
 		"jump":          func(*rapid.T) { m.step(m.ms("jump", -1e12, 1e12)) },
 		"decide":        func(*rapid.T) { m.decide(func(*store.Tx, nonce.Moment) error { return nil }) },
-		"look":          func(*rapid.T) { m.look() },
+		"read":          func(*rapid.T) { m.read() },
 		"spend": func(*rapid.T) {
 			life := m.ms("life", 1000, 24*hourMS)
 			m.decide(func(tx *store.Tx, now nonce.Moment) error {
@@ -190,28 +191,28 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				return err
 			})
 		},
-		"a jump is not believed, and the clock that comes back is": func(*rapid.T) {
+		"a jump is not trusted, and the clock that comes back is": func(*rapid.T) {
 			m.now.Wall = m.right()
-			if now := m.look(); !now.Trusted {
+			if now := m.read(); !now.Trusted {
 				m.rt.Fatalf("the clock is right: %s", now.Why)
 			}
 			by := nonce.MaxJump + time.Millisecond + m.ms("jump", 0, 1e12)
 			m.step(by)
-			if m.look().Trusted {
-				m.rt.Fatalf("a jump by %s is believed", by)
+			if m.read().Trusted {
+				m.rt.Fatalf("a jump by %s is trusted", by)
 			}
 			if rapid.Bool().Draw(m.rt, "restart") {
 				m.decide(func(*store.Tx, nonce.Moment) error { return nil })
 				m.restart()
-				// Against the mark, which may be of before smaller steps, or, where the
-				// clock is not yet past it, of before a boot.
-				shows := m.anchored() && m.now.Jump(m.believed) > nonce.MaxJump
-				if m.look().Trusted && shows {
-					m.rt.Fatalf("a jump by %s is believed after a restart", by)
+				// Against the mark, which may be older than the last small steps. If the clock
+				// has not passed it yet, the mark may be of an earlier boot.
+				shows := m.anchored() && m.now.Jump(m.trusted) > nonce.MaxJump
+				if m.read().Trusted && shows {
+					m.rt.Fatalf("a jump by %s is trusted after a restart", by)
 				}
 			}
 			m.now.Wall = m.right()
-			if now := m.look(); !now.Trusted {
+			if now := m.read(); !now.Trusted {
 				m.rt.Fatalf("the clock is right again: %s", now.Why)
 			}
 		},
@@ -219,16 +220,16 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			by := m.ms("step", hourMS/2, hourMS)
 			for range rapid.IntRange(1, 10).Draw(m.rt, "steps") {
 				m.step(by)
-				m.look()
+				m.read()
 				m.pass(time.Minute)
 			}
 		},
 		"a clock that comes back behind what was guessed": func(*rapid.T) {
 			m.step(50 * 365 * 24 * time.Hour)
 			m.pass(m.ms("passes", 0, 2*hourMS))
-			m.look()
+			m.read()
 			m.now.Wall = m.right().Add(-m.ms("behind", 0, hourMS))
-			m.look()
+			m.read()
 		},
 		"restart": func(*rapid.T) { m.restart() },
 		"boot": func(*rapid.T) {
@@ -243,14 +244,14 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.now.Elapsed, m.now.Boot = time.Second, rapid.StringMatching(`[a-z]{8}`).Draw(m.rt, "boot")
 			m.restart()
 			m.now.Wall = m.durable.Wall.Add(nonce.MaxAway + time.Second)
-			if m.look().Trusted {
-				m.rt.Fatal("more than 30 days away are believed")
+			if m.read().Trusted {
+				m.rt.Fatal("more than 30 days away are trusted")
 			}
 			m.now.Wall = m.right()
-			if now := m.look(); !now.Trusted {
+			if now := m.read(); !now.Trusted {
 				m.rt.Fatalf("the clock is right again: %s", now.Why)
 			}
 		},
-		"": func(*rapid.T) { m.look() },
+		"": func(*rapid.T) { m.read() },
 	}
 }

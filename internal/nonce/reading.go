@@ -9,21 +9,20 @@ import (
 	"gated/internal/proc"
 )
 
-// Reading is one look at both clocks of a host: the wall clock, which somebody
-// may set, and the time since boot, which goes on during suspend and which
-// nobody sets.
+// Reading is one reading of both clocks of a host. Programs may set the wall clock.
+// Nothing sets the time since boot, which continues during suspend.
 type Reading struct {
 	Wall    time.Time
 	Elapsed time.Duration // since boot
-	Boot    string        // the kernel's id of this boot, "" if it is not known
-	Blind   bool          // the time since boot could not be read, so nothing shows a jump
+	Boot    string        // the kernel's id of this boot, "" if it cannot be read
+	Blind   bool          // the time since boot could not be read, so a jump cannot be noticed
 }
 
-// bootID is read once: a process does not outlive its kernel.
+// bootID is read once, because a process does not outlive its kernel.
 var bootID = sync.OnceValue(func() string {
 	id, err := proc.BootID()
 	if err != nil {
-		return "" // no /proc: a start is then one after a boot
+		return "" // no /proc: each start then counts as one after a boot
 	}
 	return id
 })
@@ -40,14 +39,15 @@ func System() Reading {
 	return r
 }
 
-// at is what the wall clock shows at another time since boot, if nobody sets it.
+// at returns what the wall clock shows at another time since boot if it is not set.
 func (r Reading) at(elapsed time.Duration) time.Time { return r.Wall.Add(elapsed - r.Elapsed) }
 
-// Jump is by how much the wall clock moved between two readings of one boot
-// against the time that passed.
+// Jump returns how far the wall clock moved between two readings of one boot, beyond
+// the time that passed.
 func (r Reading) Jump(since Reading) time.Duration { return r.Wall.Sub(since.at(r.Elapsed)) }
 
-// whole is the same line of time, at a whole second of the wall clock.
+// whole returns the reading at the start of the wall clock's second, with both
+// clocks moved alike.
 func (r Reading) whole() Reading {
 	second := r.Wall.Truncate(time.Second)
 	r.Elapsed -= r.Wall.Sub(second)

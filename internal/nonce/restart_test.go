@@ -12,8 +12,8 @@ import (
 
 const day = 24 * time.Hour
 
-// believed is a host whose clock was believed, with the mark on disk.
-func believed(t *testing.T) (*host, time.Time) {
+// trustedHost is a host whose clock was trusted, with the mark on disk.
+func trustedHost(t *testing.T) (*host, time.Time) {
 	h := newHost(t, newStore(t))
 	first := h.trusted(t)
 	require.NoError(t, h.commit())
@@ -30,7 +30,7 @@ func TestAJumpShowsAfterARestart(t *testing.T) {
 	} {
 		for when, jumpFirst := range map[string]bool{"seen by the daemon": true, "while it did not run": false} {
 			t.Run(name+", "+when, func(t *testing.T) {
-				h, first := believed(t)
+				h, first := trustedHost(t)
 				if jumpFirst {
 					h.step(by)
 					h.doubted(t)
@@ -44,7 +44,7 @@ func TestAJumpShowsAfterARestart(t *testing.T) {
 				h.pass(5 * time.Hour)
 				require.Equal(t, first.Add(5*time.Hour), h.doubted(t), "by the time since boot")
 				h.step(-by)
-				require.Equal(t, first.Add(5*time.Hour), h.trusted(t), "nobody has to accept it")
+				require.Equal(t, first.Add(5*time.Hour), h.trusted(t), "no operator has to accept it")
 			})
 		}
 	}
@@ -53,7 +53,7 @@ func TestAJumpShowsAfterARestart(t *testing.T) {
 func TestARestartBelievesWhatARunningDaemonWould(t *testing.T) {
 	for name, by := range map[string]time.Duration{"an hour ahead": nonce.MaxJump, "a minute back": -nonce.MaxBehind, "none": 0} {
 		t.Run(name, func(t *testing.T) {
-			h, first := believed(t)
+			h, first := trustedHost(t)
 			h.step(by)
 			h.boot()
 			require.False(t, h.trusted(t).Before(first))
@@ -62,7 +62,7 @@ func TestARestartBelievesWhatARunningDaemonWould(t *testing.T) {
 }
 
 func TestALongStopOfTheDaemonIsNoJump(t *testing.T) {
-	h, first := believed(t)
+	h, first := trustedHost(t)
 	h.pass(90 * day) // the machine ran or slept
 	h.boot()
 	require.Equal(t, first.Add(90*day), h.trusted(t))
@@ -81,7 +81,7 @@ func TestWholeSecondsOfTheMarkAreNoJump(t *testing.T) {
 	h.doubted(t)
 }
 
-// TestABootForgetsTheTimeSinceBoot: nothing but the 30 days can show a jump then.
+// TestABootForgetsTheTimeSinceBoot: after a boot only the 30 days can show a jump.
 func TestABootForgetsTheTimeSinceBoot(t *testing.T) {
 	for name, c := range map[string]struct {
 		boot    string
@@ -92,7 +92,7 @@ func TestABootForgetsTheTimeSinceBoot(t *testing.T) {
 		"a snapshot with its memory, same id": {"first", time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, first := believed(t)
+			h, first := trustedHost(t)
 			h.now = nonce.Reading{Wall: first.Add(29 * day), Elapsed: c.elapsed, Boot: c.boot}
 			h.boot()
 			require.Equal(t, first.Add(29*day), h.trusted(t))
@@ -101,7 +101,7 @@ func TestABootForgetsTheTimeSinceBoot(t *testing.T) {
 			require.NoError(t, h.commit())
 			h.boot()
 			if c.boot == "" {
-				return // two starts without an id are always two boots
+				return // two starts without a boot id always count as two boots
 			}
 			h.step(-2 * day)
 			h.trusted(t)
@@ -113,15 +113,15 @@ func TestABootForgetsTheTimeSinceBoot(t *testing.T) {
 	}
 }
 
-// A machine may boot within the second of the mark, or with a clock that is a little
-// behind it. A jump in that boot shows after a restart all the same.
+// A machine may boot within the second of the mark, or with a clock a little behind
+// it. After a restart, the gate still notices a jump in that boot.
 func TestAJumpAfterABootBehindTheMark(t *testing.T) {
 	for _, behind := range []time.Duration{0, time.Second, nonce.MaxBehind} {
 		for name, boot := range map[string]nonce.Reading{
 			"another boot":                        {Boot: "second", Elapsed: time.Hour},
 			"a snapshot with its memory, same id": {Boot: "first", Elapsed: time.Second},
 		} {
-			h, first := believed(t)
+			h, first := trustedHost(t)
 			boot.Wall = first.Add(-behind)
 			h.now = boot
 			h.boot()
@@ -137,7 +137,7 @@ func TestAJumpAfterABootBehindTheMark(t *testing.T) {
 }
 
 func TestStepsOfADayCountTogether(t *testing.T) {
-	h, first := believed(t)
+	h, first := trustedHost(t)
 	h.step(40 * time.Minute)
 	h.trusted(t)
 	h.pass(23 * time.Hour)
@@ -146,14 +146,14 @@ func TestStepsOfADayCountTogether(t *testing.T) {
 	h.step(-time.Minute)
 	h.trusted(t)
 
-	h.pass(time.Hour) // a day is over
+	h.pass(time.Hour) // a day has passed
 	h.trusted(t)
 	h.step(40 * time.Minute)
 	h.trusted(t)
 }
 
 func TestATimeSinceBootThatCannotBeRead(t *testing.T) {
-	h, first := believed(t)
+	h, first := trustedHost(t)
 	h.now.Elapsed, h.now.Blind = 0, true
 	require.Equal(t, first, h.doubted(t))
 	h.boot()
@@ -172,10 +172,10 @@ func TestATimeSinceBootThatCannotBeRead(t *testing.T) {
 	}))
 }
 
-// TestLeapSeconds are steps of a second, or are smeared; summer time moves
-// neither clock.
+// TestLeapSeconds: leap seconds are steps of a second, or are spread. Summer time
+// moves neither clock.
 func TestLeapSeconds(t *testing.T) {
-	h, first := believed(t)
+	h, first := trustedHost(t)
 	h.step(-time.Second)
 	require.Equal(t, first, h.trusted(t), "it waits for the second to be over")
 	h.pass(2 * time.Second)
@@ -196,11 +196,11 @@ func TestSystemReadsBothClocks(t *testing.T) {
 	require.GreaterOrEqual(t, b.Elapsed, a.Elapsed)
 }
 
-// TestTimeThatPassesAfterABoot is not held against the clock that is looked at
-// late: what counts is how far ahead it was at the start.
+// TestTimeThatPassesAfterABoot: a clock may be read late. What counts is how far
+// ahead it was at the start.
 func TestTimeThatPassesAfterABoot(t *testing.T) {
 	for ahead, trusted := range map[time.Duration]bool{-time.Second: true, 0: true, time.Second: false} {
-		h, first := believed(t)
+		h, first := trustedHost(t)
 		h.now = nonce.Reading{Wall: first.Add(nonce.MaxAway + ahead), Elapsed: time.Minute, Boot: "second"}
 		h.boot()
 		h.pass(2 * day)

@@ -16,16 +16,15 @@ var mebibytes = map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 //	labels.tier=prod           labels={"tier":"prod"}
 //	remove=SHA256:…            and again for each further line
 //
-// Labels written one by one are put together with those written as an object.
-// What the catalogue does not know stays a string, for the gate to refuse. A
-// value of another type, a repeated name and an argument without "=" are
-// BadParams, text that would not show as it is is Malformed. Ranges are Check's
-// question.
+// Labels given one by one are joined with those of an object. A name that the
+// catalogue does not know stays a string, and the gate refuses it. A value of
+// another type, a repeated name and an argument without "=" are BadParams. Text that
+// a terminal would not show as it is, is Malformed. Check checks the ranges.
 func (s Spec) ParseArgs(args []string) (Params, error) {
 	p := Params{}
 	for _, arg := range args {
 		if err := CheckText("a parameter", arg); err != nil {
-			return nil, err // it could not be sent either
+			return nil, err // such text could not be sent either
 		}
 		name, text, ok := strings.Cut(arg, "=")
 		if !ok || name == "" {

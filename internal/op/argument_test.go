@@ -43,7 +43,7 @@ func TestParseArgsOfLines(t *testing.T) {
 	require.Equal(t, []string{line, "x"}, p.Lines("add"), "in the order in which they are typed")
 	require.NoError(t, rotate.Check(Signers, p))
 
-	// What is not a line is Check's question, but for what could not be sent.
+	// Check decides what a line is. ParseArgs refuses only what could not be sent.
 	for _, args := range [][]string{{"epoch=2", "epoch=3"}, {"epoch=two"}, {"add"}} {
 		_, err := rotate.ParseArgs(args)
 		require.ErrorIs(t, err, BadParams, args)

@@ -11,79 +11,82 @@ const (
 	TInt    Type = "integer"
 	TBool   Type = "boolean"
 	TLabels Type = "labels" // an object of strings
-	TLines  Type = "lines"  // an array of strings, none empty, none twice
+	TLines  Type = "lines"  // an array of different strings that are not empty
 )
 
 // Param describes one parameter of an operation.
 type Param struct {
 	Name     string
 	Type     Type
-	Unit     string // "MiB", "CPUs", or "" where the number has none
+	Unit     string // "MiB", "CPUs", or "" if the number has no unit
 	Min, Max int64  // for integers, both inclusive
 	Required bool
-	JobOnly  bool // desired state may not say it
+	JobOnly  bool // desired state may not have it
 	Doc      string
 }
 
-// Spec is the one row that says all of one operation. The gate, classify,
-// reconcile, opsign and the loss oracle read it; fsck keeps an expectation of its
-// own, as a test of it. To add an operation, add a row in the file of its kind and
-// a method in a driver.
+// Spec is the one row that says everything about an operation. The gate, classify,
+// reconcile, opsign and the loss oracle read it. fsck has its own expectation, as a
+// test of it. To add an operation, add a row in the file of its kind and a method in
+// a driver.
 type Spec struct {
 	Name    string // "<kind>.<verb>"
 	Kind    string // the target's kind
 	Doc     string
 	Params  []Param
-	Roles   []Role // any of which may approve it when it is destructive
+	Roles   []Role // each may approve it when it is destructive
 	Creates bool   // the target must not exist
-	Free    bool   // its parameters are strings, named by the target
+	Free    bool   // its target names its parameters, which are strings
 	Partial bool   // what the digest covers depends on the parameters
 	Covers  string // what the signed state digest covers
-	// Guarded returns, of its parameters, the fields that a fingerprint covers; nil:
-	// the step may change what it covers whatever its parameters are.
+	// Guarded returns the fields of the parameters that a fingerprint covers. If it
+	// is nil, the step may change the fingerprint with any parameters.
 	Guarded func(Params) Params
-	Takes   string // what it can take away, and from whom; empty: it takes nothing
+	Takes   string // what the step can take away, and from whom; empty: nothing
 
-	// Rules give its class: the first whose condition holds decides. If none does,
-	// the step is destructive. Each further destructive one whose condition holds
-	// is another reason, up to the first benign one.
+	// Rules decide the class: the first rule whose condition holds. If no condition
+	// holds, the step is destructive. Destructive rules after the first give more
+	// reasons, up to the first benign rule.
 	Rules []Rule
 
 	Identity Identity
-	Starts   bool // the guest's program runs by it
-	Runtime  bool // it changes only whether the guest runs, which no signature covers
-	Once     bool // it never runs a second time, also if it is benign
+	Starts   bool // the guest's program runs because of it
+	Runtime  bool // it changes only whether the guest runs, and no signature covers that
+	Once     bool // it never runs a second time, even if it is benign
 
-	// Shows tells from a look whether the step was done, at the incarnation that the
-	// step leaves; nil: a look cannot tell.
+	// Shows tells from a look whether the step was done. The look is at the
+	// incarnation that the step leaves. If Shows is nil, a look cannot tell.
 	Shows func(Step, Observed) Evidence
-	// Before returns what Shows needs of the look at which the step was dispatched,
-	// which becomes Step.Before; nil: nothing.
+	// Before returns what Shows needs from the look at the dispatch, which becomes
+	// Step.Before. If it is nil, Shows needs nothing.
 	Before func(Observed) []string
-	// Fleeting is set if what the step did may be over by the time of the look.
+	// Fleeting is set if the effect of the step may be over when the look comes.
 	Fleeting bool
-	// Unseen is set if the step may take away what a look would need.
+	// Unseen is set if the step may take away what a look needs.
 	Unseen bool
-	// Unproven is set if what a look shows may be half done, or another caller's. The
-	// look then contradicts a success, and does not prove that a lost step was done.
+	// Unproven is set if a look may show half of the work, or another caller's work.
+	// Such a look can contradict a success, but cannot prove that a lost step was
+	// done.
 	Unproven bool
 
-	// Undo returns the operation that takes the step back, and its parameters, by
-	// what the target was before; nil, or an empty name: there is nothing to take
-	// back, or to take it back would take more than the step gave.
+	// Undo returns the operation that takes the step back, and its parameters;
+	// before is the look at the dispatch. If Undo is nil or the name is empty, the
+	// gate does not take the step back. Then there is nothing to take back, or that
+	// would take more than the step gave.
 	Undo func(s Step, before Observed) (name string, p Params)
 
-	// Copy is the parameter that names the snapshot or backup which the step restores
-	// or deletes: "snapshot", "backup", or empty.
+	// Copy is the parameter that names the snapshot or backup of the step, which
+	// restores or deletes it: "snapshot", "backup", or empty.
 	Copy string
-	// Changes returns what the step would make another in the target, field by
-	// field; nil: its parameters name no field.
+	// Changes returns what the step would change in the target, field by field. It
+	// is nil if the parameters name no field.
 	Changes func(Params, Observed) []Fact
 
-	// Promotes says why the step ends a target's scratch status; empty: it does not.
+	// Promotes says why the step ends a target's scratch status. If it is empty, the
+	// step does not.
 	Promotes string
 
-	Done string // what opsign says of a step that was done, before the target: "destroyed"
+	Done string // what opsign says when the step was done, before the target: "destroyed"
 }
 
 // Identity says what a step does to the incarnation of its target.
@@ -91,11 +94,11 @@ type Identity int
 
 // What steps do to incarnations.
 const (
-	Keeps   Identity = iota // the target stays the one that it is
-	Makes                   // it makes one that was not there
-	Revives                 // it brings one back
-	Ends                    // it ends one
-	Renews                  // it changes storage, which is a part of identity in some back ends
+	Keeps   Identity = iota // the target keeps its incarnation
+	Makes                   // the step makes a new incarnation
+	Revives                 // the step brings a destroyed incarnation back
+	Ends                    // the step ends the incarnation
+	Renews                  // the step changes storage, which is a part of the identity in some back ends
 )
 
 func guest(verb, doc string, params ...Param) Spec {
@@ -114,8 +117,7 @@ var catalogue = func() map[string]Spec {
 	return m
 }()
 
-// Lookup returns the operation of that exact name; else it refuses with
-// UnknownOp.
+// Lookup returns the operation of that exact name, or refuses with UnknownOp.
 func Lookup(name string) (Spec, error) {
 	s, ok := catalogue[name]
 	if !ok {

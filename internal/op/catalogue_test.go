@@ -91,7 +91,7 @@ func TestParamsThatFit(t *testing.T) {
 	}
 }
 
-func TestWhoRotatesKeys(t *testing.T) {
+func TestRolesThatRotateKeys(t *testing.T) {
 	s := lookup(t, "trust.rotate")
 	require.Equal(t, []op.Role{op.Operational, op.Recovery}, s.Roles)
 	require.False(t, s.Creates)
@@ -103,15 +103,14 @@ func TestWhoRotatesKeys(t *testing.T) {
 	}
 }
 
-// TestRotationParams holds those that fit at their limits, and those that do
-// not.
+// TestRotationParams has parameters at their limits, and parameters that do not fit.
 func TestRotationParams(t *testing.T) {
 	s := lookup(t, "trust.rotate")
 	for _, c := range []struct {
 		params string
 		want   op.Code // or ""
 	}{
-		{`{"epoch":1}`, ""}, // what it would change is the trust file's question
+		{`{"epoch":1}`, ""}, // the trust file decides what it would change
 		{`{"epoch":9007199254740991,"add":[],"remove":[]}`, ""},
 		{`{"epoch":2,"add":["a \"b\" c","x"],"remove":["SHA256:x"]}`, ""},
 		{`{}`, op.BadParams},
@@ -182,7 +181,7 @@ func TestParamsThatDoNotFit(t *testing.T) {
 		{"guest.create", `{"created_by":"uid:0"}`, op.BadParams},
 		{"guest.create", `{"class":"benign"}`, op.BadParams},
 		{"guest.create", `{"benign":true}`, op.BadParams},
-		// P13: what only the operator's configuration may say.
+		// P13: only the operator's configuration may say this.
 		{"guest.create", `{"environment":{"A":"b"}}`, op.NotAllowed},
 		{"guest.create", `{"env":{}}`, op.NotAllowed},
 		{"guest.create", `{"user":"root"}`, op.NotAllowed},
@@ -194,7 +193,7 @@ func TestParamsThatDoNotFit(t *testing.T) {
 		{"guest.create", `{"command":"/bin/sh"}`, op.BadParams},
 		{"guest.create", `{"command":"web; rm -r x"}`, op.BadParams},
 		{"guest.create", `{"command":["web"]}`, op.BadParams},
-		// Limits, below and above.
+		// Below and above the limits.
 		{"guest.create", `{"memory":0}`, op.BadParams},
 		{"guest.create", `{"memory":-1}`, op.BadParams},
 		{"guest.create", `{"memory":67108865}`, op.BadParams},
@@ -217,7 +216,7 @@ func TestParamsThatDoNotFit(t *testing.T) {
 		{"guest.create", `{"state":"absent"}`, op.BadParams},
 		{"guest.create", `{"state":"Running"}`, op.BadParams},
 		{"guest.create", `{"state":""}`, op.BadParams},
-		// A required parameter, and names with tricks.
+		// A required parameter, and misleading names.
 		{"guest.snapshot", `{}`, op.BadParams},
 		{"guest.restore", `{}`, op.BadParams},
 		{"guest.snapshot-delete", `{}`, op.BadParams},
@@ -245,8 +244,8 @@ func TestOpIsForItsKindOnly(t *testing.T) {
 	}
 }
 
-// TestCheckLooksAtTheTargetsName is matrix row B15 for a target that did not
-// come through ParseTarget.
+// TestCheckLooksAtTheTargetsName is matrix row B15 for a target that ParseTarget did
+// not make.
 func TestCheckLooksAtTheTargetsName(t *testing.T) {
 	for _, name := range []string{"", "..", "a/b", "/etc", "*", "web-1 ", "wеb-1"} {
 		err := lookup(t, "guest.destroy").Check(op.Target{Kind: "guest", Name: name}, op.Params{})
@@ -254,8 +253,8 @@ func TestCheckLooksAtTheTargetsName(t *testing.T) {
 	}
 }
 
-// TestTextThatDoesNotShowAsItIs is matrix row B11 for values that did not come
-// through ParseParams: a flag, a desired-state file.
+// TestTextThatDoesNotShowAsItIs is matrix row B11 for values that ParseParams did
+// not make: a flag, a desired-state file.
 func TestTextThatDoesNotShowAsItIs(t *testing.T) {
 	for _, bad := range []string{"\x1b[2J", "a\nb", "a\u200bb", "a\u202eb", "a\u2028b", "\xff", "\x00", "\ufeff"} {
 		err := lookup(t, "guest.create").Check(web1, op.Params{"labels": map[string]any{"tier": bad}})

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// changeName begins the name of each fact that says what a step makes another.
+// changeName begins the name of each fact that says what a step changes.
 const changeName = "changes "
 
-// Changed returns what a step would make another in its target, old and new, and
-// then what the look saw of it.
+// Changed returns the facts of a look, after those that say what a step would
+// change, with the old and the new value.
 func (o Observed) Changed(name string, p Params) []Fact {
 	spec, err := Lookup(name)
 	if err != nil || spec.Changes == nil || !o.Present {
@@ -21,25 +21,26 @@ func (o Observed) Changed(name string, p Params) []Fact {
 	return append(spec.Changes(p, o), o.Facts...)
 }
 
-// IsChange reports whether a fact says what the step makes another.
+// IsChange reports whether a fact says what the step changes.
 func (f Fact) IsChange() bool { return strings.HasPrefix(f.Name, changeName) }
 
-// The names of facts on the limits that a running guest has, or will have.
+// The names of facts on the limits that a running guest has now and after its next
+// start.
 const (
 	FactLimits    = "limits"
 	FactNextStart = "from the next start on"
 )
 
-// OnLimits reports whether a fact is on limits alone. To change them loses nothing
-// (see Guarded), so a change must not outrun a signature.
+// OnLimits reports whether a fact is about limits alone. Changing limits loses
+// nothing (see Guarded), so such a change must not invalidate a signature.
 func (f Fact) OnLimits() bool { return f.Name == FactLimits || f.Name == FactNextStart }
 
 func change(what, from, to string) Fact {
 	return Fact{Name: changeName + what, Text: "from " + from + " to " + to}
 }
 
-// configChanges lists the fields that a set-config would make others, those that
-// guard the guest first.
+// configChanges lists the fields that a set-config would change, with the fields
+// that guard the guest first.
 func configChanges(p Params, o Observed) []Fact {
 	var out []Fact
 	if p.Has("protected") && p.Bool("protected") != o.Protected {
@@ -63,7 +64,7 @@ func configChanges(p Params, o Observed) []Fact {
 	return out
 }
 
-// resizeChanges says how large a disk is, and would be.
+// resizeChanges returns the size of a disk now and after the step.
 func resizeChanges(p Params, o Observed) []Fact {
 	name := p.Str("disk")
 	from := "an unknown size"
@@ -90,7 +91,7 @@ func quotedOr(s string) string {
 	return ShownQuoted(s)
 }
 
-// labelChange is one label that a step takes away, changes or adds.
+// labelChange is a label that a step removes, changes or adds.
 type labelChange struct {
 	name     string
 	was, is  string
@@ -100,8 +101,7 @@ type labelChange struct {
 func (l labelChange) from() string { return valueOr(l.was, l.had) }
 func (l labelChange) to() string   { return valueOr(l.is, l.has) }
 
-// valueOr quotes a label's value, which may be empty; a label that is not there has
-// none.
+// valueOr quotes a label's value, which may be empty. A missing label has no value.
 func valueOr(value string, there bool) string {
 	if !there {
 		return "none"
@@ -110,7 +110,7 @@ func valueOr(value string, there bool) string {
 }
 
 // changedLabels returns what a set-config does to labels, by their names. Its
-// parameter has all the labels that the guest is to have.
+// parameter has all labels that the guest will have.
 func changedLabels(p Params, o Observed) []labelChange {
 	if !p.Has("labels") {
 		return nil
@@ -133,19 +133,20 @@ func changedLabels(p Params, o Observed) []labelChange {
 	return out
 }
 
-// lostLabels returns the labels that a step would take away or change.
+// lostLabels returns the labels that a step would remove or change.
 func lostLabels(c Case) []labelChange {
 	return slices.DeleteFunc(changedLabels(c.Step.Params, c.Observed), func(l labelChange) bool { return !l.had })
 }
 
-// Bounds of a reason, which a line of a list and of the audit log has to hold. The
-// facts have all of it.
+// Bounds of a reason, because a line of a list or of the audit log must hold it. The
+// facts have the full text.
 const (
 	maxNamed = 8  // labels or dependents
 	maxValue = 64 // bytes of a label's value
 )
 
-// labelsLost words which labels a step takes away or changes, old and new.
+// labelsLost says which labels a step removes or changes, with the old and the new
+// value.
 func labelsLost(c Case) string {
 	var gone, other []string
 	lost := lostLabels(c)
@@ -188,7 +189,8 @@ func clippedValue(value string) string {
 	return ShownQuoted(value[:cut]) + fmt.Sprintf(" and %d bytes more", len(value)-cut)
 }
 
-// dependents names the targets that would go with this one, or lose by it.
+// dependents names the targets that the step would destroy too, or that would lose
+// data by it.
 func dependents(c Case) string {
 	all := c.Observed.Dependent
 	var names []string

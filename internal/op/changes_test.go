@@ -43,8 +43,8 @@ func TestChanged(t *testing.T) {
 	require.False(t, files.IsChange())
 }
 
-// TestEachLabelHasItsChange: each label that is dropped, changed or added has one
-// fact with both values, and no two ways to change labels are shown alike.
+// TestEachLabelHasItsChange: each removed, changed or added label has one fact with
+// both values. No two ways to change labels look the same.
 func TestEachLabelHasItsChange(t *testing.T) {
 	value := rapid.SampledFrom([]string{"", "x", "none", `x" to "y`, "\u05d0"})
 	labels := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value, 0, 3)

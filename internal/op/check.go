@@ -9,27 +9,28 @@ import (
 // MaxParams bounds the parameters of a step whose target names them.
 const MaxParams = 32
 
-// MaxLines bounds the lines of a parameter of type TLines. What a rotation says
-// is parsed for every look at its request.
+// MaxLines bounds the lines of a parameter of type TLines. The gate parses a
+// rotation's lines at each look at its request.
 const MaxLines = 64
 
-// maxLinesText bounds their bytes: with them, a payload could not be signed.
+// maxLinesText bounds the bytes of these lines, because a larger payload could not
+// be signed.
 const maxLinesText = MaxPayload / 2
 
-// operatorOnly names what only the operator's configuration may say of a
-// guest. As a parameter of anything it is NotAllowed rather than BadParams.
+// operatorOnly has the names that only the operator's configuration may set for a
+// guest. As a parameter, each is NotAllowed rather than BadParams.
 var operatorOnly = map[string]bool{"environment": true, "env": true, "user": true, "argv": true, "mounts": true,
 	"mount": true, "disk": true, "disks": true, "path": true}
 
-// Check refuses parameters that do not fit: BadParams for an unknown or
-// missing one or a wrong type or range, NotAllowed for what only the operator's
-// configuration may say, Malformed for a target's name that is none and for text
-// that would not show as it is, Oversized for labels beyond MaxLabels.
+// Check refuses parameters that do not fit. An unknown or missing parameter, a wrong
+// type or range is BadParams. A name that only the operator's configuration may set
+// is NotAllowed. A bad target name, and text that a terminal would not show as it
+// is, are Malformed. Labels beyond MaxLabels are Oversized.
 func (s Spec) Check(t Target, p Params) error {
 	if t.Kind != s.Kind {
 		return Refuse(BadParams, "%s acts on a %s, not on %q", s.Name, s.Kind, t.String())
 	}
-	// A target that was put together rather than parsed has its name unchecked.
+	// The name of a target that was not parsed is not checked yet.
 	if err := CheckName(t.Name); err != nil {
 		return err
 	}
@@ -61,8 +62,8 @@ func (s Spec) Check(t Target, p Params) error {
 	return nil
 }
 
-// checkFree checks what can be said without the target's own words: names, and
-// text that shows as it is. Its driver checks the rest.
+// checkFree checks what does not depend on the target: names, and text that a
+// terminal shows as it is. The driver checks the rest.
 func (s Spec) checkFree(p Params) error {
 	if len(p) > MaxParams {
 		return Refuse(BadParams, "%s has %d parameters, more than %d", s.Name, len(p), MaxParams)
@@ -126,7 +127,7 @@ func (d Param) check(op string, v any) error {
 	return nil
 }
 
-// checkString checks a text by what the parameter of that name means.
+// checkString checks a text by the meaning of its parameter.
 func (d Param) checkString(op, str string, bad func(string) error) error {
 	if err := CheckText(op+": "+d.Name, str); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (d Param) checkString(op, str string, bad func(string) error) error {
 			return bad("is not the id of a reservation like r12")
 		}
 	case "snapshot", "command", "to", "template", "from", "disk", "backup":
-		// An empty command is the wish for a guest without a process.
+		// An empty command means a guest without a process.
 		if d.Name == "command" && str == "" {
 			return nil
 		}

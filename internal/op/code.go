@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is a stable refusal code of protocol section 5. It is an error, so that
-// errors.Is(err, op.Replayed) asks for a code anywhere in a chain.
+// Code is a stable refusal code of protocol section 5. It is an error, so
+// errors.Is(err, op.Replayed) finds a code anywhere in a chain.
 type Code string
 
 // Error returns the code itself.
@@ -14,7 +14,7 @@ func (c Code) Error() string {
 	return string(c)
 }
 
-// The refusal codes, and the one state that is answered like one.
+// The refusal codes, and one state that is answered like a code.
 const (
 	Malformed         Code = "malformed"
 	Oversized         Code = "oversized"
@@ -50,12 +50,12 @@ const (
 	Internal          Code = "internal"
 
 	// PendingSignature is the state of a destructive step that waits for an
-	// operator; it travels where a refusal's code would.
+	// operator. Answers carry it in the place of a refusal's code.
 	PendingSignature Code = "pending_signature"
 )
 
-// Stage names the check that refused. The first seven are those of the
-// verification pipeline in their fixed order, the next three are the gate's.
+// Stage names the check that refused. The first seven stages are those of the
+// verification pipeline in their fixed order. The next three are the gate's.
 type Stage string
 
 // The stages, in the order in which they run (design section 5).
@@ -72,17 +72,17 @@ const (
 	StagePolicy    Stage = "policy"
 )
 
-// Refusal is an error that a caller may be shown: a code for programs, a
-// sentence for people, and what to do about it.
+// Refusal is an error that a caller may see: a code for programs, a sentence for
+// people, and a hint what to do.
 type Refusal struct {
 	Code   Code
-	Stage  Stage  // empty where no stage applies
+	Stage  Stage  // empty if no stage applies
 	Detail string // a sentence that says what was wrong
 	Hint   string // what to do; may be empty
 
-	// Request and State name the request that the refusal is about, so that a
-	// caller whose answer was lost can tell what became of it. Nil and empty
-	// where there is none.
+	// Request and State name the request that the refusal is about. So a caller that
+	// lost an answer can learn how the request stands. They are nil and empty if
+	// there is none.
 	Request *RequestID
 	State   State
 }
@@ -110,7 +110,7 @@ func (r *Refusal) About(id RequestID, s State) *Refusal {
 // Error returns "code: detail".
 func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Detail }
 
-// Sentence returns the detail and, behind a colon, what mends it.
+// Sentence returns the detail and, after a colon, the hint.
 func (r *Refusal) Sentence() string {
 	if r.Hint == "" {
 		return r.Detail
@@ -121,9 +121,8 @@ func (r *Refusal) Sentence() string {
 // Unwrap returns the code, for errors.Is.
 func (r *Refusal) Unwrap() error { return r.Code }
 
-// AsRefusal returns err as a refusal. An error that is not one becomes
-// Internal, with nothing of its text: what was not meant for people may name
-// paths or secrets. It returns nil for nil.
+// AsRefusal returns err as a refusal. Another error becomes Internal without its
+// text, because the text may name paths or secrets. It returns nil for nil.
 func AsRefusal(err error) *Refusal {
 	if err == nil {
 		return nil

@@ -1,9 +1,9 @@
 package op
 
-// KindCommand is the kind of the entries of the operator's catalogue of commands.
+// KindCommand is the kind of the commands in the operator's catalogue.
 const KindCommand = "command"
 
-// Run is the one operation on them.
+// Run is the only operation on commands.
 const Run = "command.run"
 
 func commandRows() []Spec {
@@ -14,7 +14,7 @@ func commandRows() []Spec {
 		Rules: []Rule{
 			{Name: "command-benign", Class: Benign, When: func(c Case) bool { return c.Harmless },
 				Why: say("the operator's catalogue says that this command loses nothing")},
-			{Name: "command", Class: Destructive, Why: say("nobody but its operator knows what the command loses")},
+			{Name: "command", Class: Destructive, Why: say("only the operator knows what the command loses")},
 		},
 		Done: "ran"}}
 }

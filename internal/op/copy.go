@@ -2,17 +2,17 @@ package op
 
 import "time"
 
-// Copy is the snapshot or the backup that the step of a look restores or deletes.
+// Copy is the snapshot or the backup that a look's step restores or deletes.
 type Copy struct {
 	Kind string    // "snapshot" or "backup", which is also the parameter that names it
 	Name string    // as steps use it
-	Made time.Time // by the back end's clock; zero where it does not say
+	Made time.Time // by the back end's clock; zero if the back end does not say
 }
 
-// Facts are what people should see of a copy before it is put over a target or
-// deleted. Its holder is a driver, which says in holds how much is in the copy, and
-// in over, of a step that restores it, what is overwritten. Where a back end does
-// not know, the text says so; neither is empty but over of a step that deletes.
+// Facts returns what people should see before a copy replaces a target's data or is
+// deleted. The driver calls it and says in holds how much the copy has. If the step
+// restores, over says what is overwritten. If the back end cannot tell, the texts
+// say so; only over may be empty, for a step that deletes.
 func (c Copy) Facts(holds, over string) []Fact {
 	made := "taken when, the back end does not say"
 	if !c.Made.IsZero() {
@@ -25,5 +25,5 @@ func (c Copy) Facts(holds, over string) []Fact {
 	return out
 }
 
-// FactOverwritten is the name of the fact that says what a restore takes away.
+// FactOverwritten is the name of the fact that says what a restore overwrites.
 const FactOverwritten = "overwritten"

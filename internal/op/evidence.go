@@ -2,15 +2,15 @@ package op
 
 import "fmt"
 
-// Evidence is what a look at a target shows of a step that may have been done.
+// Evidence is what a look shows of a step that may have been done.
 type Evidence int
 
 // What a look can show.
 const (
-	ShowsDone    Evidence = iota // the target is as the step was to make it
-	ShowsUndone                  // it is as before, and the step could be run again
+	ShowsDone    Evidence = iota // the target is as the step was to leave it
+	ShowsUndone                  // the target is as before, and the step could run again
 	ShowsNothing                 // a look cannot tell
-	ShowsAnother                 // the target is another one, or nothing, by now
+	ShowsAnother                 // another incarnation has the name now, or none
 	ShowsTaken                   // another target has the name that the step was to use
 )
 
@@ -21,8 +21,8 @@ func shows(done bool) Evidence {
 	return ShowsUndone
 }
 
-// Evidence says what a look tells of a step of this operation if the driver's
-// answer was lost.
+// Evidence says what a look shows of a step of this operation if the driver's answer
+// was lost.
 func (s Spec) Evidence(step Step, o Observed) Evidence {
 	if s.Identity == Keeps || s.Identity == Renews {
 		switch {
@@ -30,7 +30,7 @@ func (s Spec) Evidence(step Step, o Observed) Evidence {
 			return ShowsAnother
 		case step.Incarnation == "" || o.Incarnation == step.Incarnation:
 		case s.Identity == Renews:
-			return ShowsNothing // the step itself may have made it another one
+			return ShowsNothing // the step itself may have changed the incarnation
 		default:
 			return ShowsAnother
 		}
@@ -46,7 +46,7 @@ func (s Spec) Evidence(step Step, o Observed) Evidence {
 }
 
 // Denied returns, as part of a sentence, how a look after the work contradicts a
-// driver that says a step of this operation was done; "" if it does not.
+// driver that reports success; "" if it does not.
 func (s Spec) Denied(step Step, o Observed) string {
 	switch {
 	case s.Unseen:
@@ -69,21 +69,21 @@ func (s Spec) Denied(step Step, o Observed) string {
 	return ""
 }
 
-// Silent reports whether a look after the work, of an operation that a look can
-// show, tells neither that a step was done nor that it was not.
+// Silent reports whether a look after the work cannot tell if the step was done,
+// although a look can tell for this operation.
 func (s Spec) Silent(step Step, o Observed) bool {
 	return s.Shows != nil && !s.Fleeting && !s.Unseen && s.Shows(step, o) == ShowsNothing
 }
 
-// The values of Observed.Running of a guest that is there.
+// The values of Observed.Running of a guest that exists.
 const (
 	Running = "running"
 	Stopped = "stopped"
 )
 
-// Has reports whether a guest has a field as want says. Both are in the
-// catalogue's units. A driver may leave out of Spec what is not set. Of labels,
-// those that want names count.
+// Has reports whether a guest's field has the value want. Both are in the
+// catalogue's units. A driver may leave unset fields out of Spec. If want has
+// labels, only those labels count.
 func (o Observed) Has(name string, want any) bool {
 	switch name {
 	case "protected":

@@ -8,8 +8,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestWhatALookShows of labels and backups: all labels that a step names and no
-// other, and a backup that was not there before.
+// TestWhatALookShows: the look must show exactly the labels that a step names, and a
+// backup that was not there before.
 func TestWhatALookShows(t *testing.T) {
 	labels := func(want map[string]any, have map[string]string) op.Evidence {
 		step := op.Step{Op: "guest.set-config", Target: web1, Incarnation: "one", Params: op.Params{"labels": want}}
@@ -46,7 +46,7 @@ func TestWhatALookShows(t *testing.T) {
 		step := op.Step{Op: spec.Name, Target: web1, Incarnation: "one", Before: c.before}
 		after := op.Observed{Target: web1, Present: true, Incarnation: "one", Backups: c.after}
 		require.Equal(t, c.then, spec.Shows(step, after), name)
-		if c.then == op.ShowsDone { // it may be half of one, or another caller's
+		if c.then == op.ShowsDone { // it may be half a backup, or another caller's
 			require.Equal(t, op.ShowsNothing, spec.Evidence(step, after), name)
 		} else {
 			require.Equal(t, c.then, spec.Evidence(step, after), name)

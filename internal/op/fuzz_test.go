@@ -117,8 +117,8 @@ func requireCanonical(t *testing.T, b []byte) {
 	require.Equal(t, string(v), string(b))
 }
 
-// TestEveryFuzzTargetHasSeeds: a corpus directory that matches nothing would
-// make a fuzz run look at much less than it seems to.
+// TestEveryFuzzTargetHasSeeds: with an empty corpus directory a fuzz run would try
+// much less than it seems to.
 func TestEveryFuzzTargetHasSeeds(t *testing.T) {
 	for _, name := range []string{"FuzzPayload", "FuzzRejection", "FuzzParams", "FuzzTarget"} {
 		seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", name))

@@ -12,8 +12,9 @@ const KindGuest = "guest"
 
 const guestCovers = "name, protection, labels, command, storage ids and sizes class, snapshots; no limit on memory or cpus"
 
-// Guarded returns the fields of a guest's spec that a fingerprint covers. Limits on
-// memory and cpus lose nothing, so a change of them must not outrun a signature.
+// Guarded returns the fields of a guest's spec that a fingerprint covers. Changing
+// limits on memory and cpus loses nothing, so such a change must not
+// invalidate a signature.
 func Guarded(spec Params) Params {
 	out := maps.Clone(spec)
 	delete(out, "memory")
@@ -21,8 +22,8 @@ func Guarded(spec Params) Params {
 	return out
 }
 
-// guestFields are the fields that a guest is created with and that desired
-// state may wish for. Units here are the normal form on both sides of a diff.
+// guestFields are the fields of a new guest, which desired state may also wish for.
+// Both sides of a diff use these units.
 var guestFields = []Param{
 	{Name: "memory", Type: TInt, Unit: "MiB", Min: 1, Max: 64 << 20, Doc: "memory limit"},
 	{Name: "cpus", Type: TInt, Unit: "CPUs", Min: 1, Max: 4096, Doc: "CPU limit"},
@@ -39,8 +40,8 @@ var (
 	scratchParam  = Param{Name: "scratch", Type: TBool, JobOnly: true, Doc: "record what this makes as scratch"}
 )
 
-// guestRows are the operations on guests. Those on their disks and copies are in
-// guestdata.go.
+// guestRows are the operations on guests. guestdata.go has those on their disks and
+// copies.
 func guestRows() []Spec {
 	return append([]Spec{
 		createRow(), cloneRow(), undeleteRow(), startRow(), stopRow(), restartRow(), configRow(), destroyRow(),
@@ -97,8 +98,8 @@ func startRow() Spec {
 	return s
 }
 
-// startShared is the rule for a guest that would write what is another's too: two
-// systems that write one disk without knowing of each other destroy what is on it.
+// startShared is the rule for a guest that would write a disk that another guest
+// writes too. Two systems that write one disk destroy its data.
 func startShared(when func(Case) bool) Rule {
 	return Rule{Name: "start-shared", Class: Destructive, When: when,
 		Why: func(c Case) string { return "it would write " + strings.Join(c.Observed.Shares, "; ") }}
@@ -106,10 +107,11 @@ func startShared(when func(Case) bool) Rule {
 
 func sharesAny(c Case) bool { return len(c.Observed.Shares) > 0 }
 
-// startsShared does not hold for a guest that runs, because its start does nothing.
+// startsShared does not hold for a guest that runs, because starting it does
+// nothing.
 func startsShared(c Case) bool { return sharesAny(c) && c.Observed.Running != Running }
 
-// stopRules serve stop and restart.
+// stopRules are the rules of stop and restart.
 var stopRules = []Rule{
 	{Name: "stop-volatile", Class: Destructive, When: func(c Case) bool { return c.Observed.Volatile },
 		Why: say("the guest holds state that ends with it")},
@@ -134,10 +136,10 @@ func restartRow() Spec {
 	s := guest("restart", "stop and start a guest")
 	s.Takes = "state that a guest without a disk of its own holds in memory; what another guest keeps on a disk that both have"
 	s.Starts, s.Runtime, s.Fleeting, s.Done = true, true, true, "restarted"
-	// What is configured takes effect with a restart, also of a guest that runs.
+	// A restart applies the configuration, even if the guest runs already.
 	s.Rules = append([]Rule{startShared(sharesAny)}, stopRules...)
-	// A running guest may have been restarted or not. One that stands still was
-	// stopped and not started.
+	// A running guest may have been restarted or not. A stopped guest was stopped
+	// and not started.
 	s.Shows = func(_ Step, o Observed) Evidence {
 		if o.Running == Stopped {
 			return ShowsUndone
@@ -151,8 +153,8 @@ func configRow() Spec {
 	s := guest("set-config", "change the given fields, leave the others", guestFields...)
 	s.Takes = "protection and labels, which guard the guest; by another program, all data of the guest"
 	s.Done, s.Undo, s.Changes, s.Guarded = "changed", undoConfig, configChanges, Guarded
-	// A step names all labels that the guest is to have: one that stayed shows that
-	// it was not done.
+	// A step names all labels that the guest will have. So a label that stayed shows
+	// that the step was not done.
 	s.Shows = func(s Step, o Observed) Evidence {
 		for name, v := range s.Params {
 			if !o.Has(name, v) || name == "labels" && !maps.Equal(s.Params.Labels(name), o.Labels) {
@@ -172,8 +174,8 @@ func configRow() Spec {
 	return s
 }
 
-// undoConfig puts back the fields as they were. Protection and labels stay: to put
-// them back could only take protection away.
+// undoConfig restores the fields as they were. It leaves protection and labels,
+// because restoring them could only remove protection.
 func undoConfig(s Step, before Observed) (string, Params) {
 	old := Params{}
 	for _, name := range []string{"memory", "cpus", "command"} {
@@ -187,9 +189,10 @@ func undoConfig(s Step, before Observed) (string, Params) {
 	return "guest.set-config", old
 }
 
-// swapsProgram holds if the guest's data would be in the hands of another program.
-// A guest's creator may swap it while nothing was written into the guest, an agent
-// in its own live scratch, and the gate when it takes back the job that made it.
+// swapsProgram holds if another program would get the guest's data. The guest's
+// creator may swap the program while nothing was written into the guest. An agent
+// may in its own live scratch. The gate may when it takes back the job that made the
+// guest.
 func swapsProgram(c Case) bool {
 	if !c.Step.Params.Has("command") || c.Observed.Spec.Has("command") && c.Observed.Has("command", c.Step.Params["command"]) {
 		return false
@@ -212,8 +215,8 @@ func destroyRow() Spec {
 	s := guest("destroy", "destroy a guest with its data and snapshots")
 	s.Takes = "the guest, its data and its snapshots, from all who use it"
 	s.Identity, s.Done = Ends, "destroyed"
-	// The incarnation, and not the name, is what was to be destroyed: another one
-	// under its name shows that it is gone.
+	// The step destroys the incarnation, not the name. So another incarnation of
+	// that name shows that the first is gone.
 	s.Shows = func(s Step, o Observed) Evidence {
 		switch {
 		case s.Incarnation == "", o.Lingers != "":
@@ -238,8 +241,8 @@ func destroyRow() Spec {
 
 func undoneByDestroy(Step, Observed) (string, Params) { return "guest.destroy", nil }
 
-// made: only the token that the gate chose tells its own work from another's of
-// the same name.
+// made compares the token that the gate chose, because only it tells the gate's own
+// work from another guest of the same name.
 func made(s Step, o Observed) Evidence {
 	switch {
 	case !o.Present:
@@ -257,9 +260,9 @@ func revived(s Step, o Observed) Evidence {
 	case !o.Present:
 		return ShowsUndone
 	case which == "", o.Incarnation == which:
-		// The name was free when the step was dispatched. Where the step does not
-		// say which one of the trash, whatever has the name is what it asked for;
-		// the gate records nothing of it that was not recorded before.
+		// The name was free at the dispatch. If the step names no incarnation of the
+		// trash, any guest with the name is what it asked for. The gate records nothing
+		// new about it.
 		return ShowsDone
 	default:
 		return ShowsTaken

@@ -53,7 +53,7 @@ func diskRows() []Spec {
 	}
 	resize.Rules = []Rule{
 		{Name: "disk-grow", Class: Benign, When: grows, Why: say("what is on the disk stays")},
-		{Name: "disk-shrink", Class: Destructive, Why: say("it cuts the end of the disk off, or nobody knows how large it is")},
+		{Name: "disk-shrink", Class: Destructive, Why: say("it cuts off the end of the disk, or the size of the disk is not known")},
 	}
 
 	wipe := guest("disk-wipe", "empty a disk", diskParam)
@@ -65,7 +65,7 @@ func diskRows() []Spec {
 	detach.Done = "took a disk off"
 	detach.Shows = func(s Step, o Observed) Evidence { return shows(!hasDisk(s, o)) }
 	detach.Rules = takingRules(Rule{Name: "disk-detach", Class: Destructive,
-		Why: say("it takes the disk off the guest, and what is no guest's is nobody's to keep")})
+		Why: say("it takes the disk off the guest, and then no guest keeps the disk")})
 
 	del := guest("disk-delete", "delete a disk", diskParam)
 	del.Takes, del.Identity, del.Promotes, del.Done = "a disk and what is on it", Renews, disksChanged, "deleted a disk of"
@@ -74,7 +74,7 @@ func diskRows() []Spec {
 	return []Spec{create, resize, wipe, detach, del}
 }
 
-// grows holds for a disk whose size is known and not above the wished one.
+// grows holds if the size of the disk is known and not larger than the wished size.
 func grows(c Case) bool {
 	d, ok := c.Observed.Disk(c.Step.Params.Str("disk"))
 	return ok && d.Size > 0 && c.Step.Params.Int("size") >= (d.Size+mebibyte-1)/mebibyte
@@ -87,7 +87,7 @@ func backupRows() []Spec {
 		Param{Name: "rotate", Type: TBool, Doc: "let the backups' retention delete older ones"})
 	take.Takes, take.Done = "with rotate, older backups of the guest", "backed up"
 	take.Before, take.Shows = func(o Observed) []string { return o.Backups }, oneMoreBackup
-	take.Unproven = true // a back end lists a backup that it has only begun
+	take.Unproven = true // a back end lists a backup before it is complete
 	take.Rules = []Rule{
 		{Name: "backup", Class: Benign, When: func(c Case) bool { return !c.Step.Params.Bool("rotate") }, Why: say("it only adds a copy")},
 		{Name: "backup-prunes", Class: Destructive, Why: say("it lets the backups' retention delete older copies")},
@@ -105,8 +105,8 @@ func backupRows() []Spec {
 	return []Spec{take, restore, del}
 }
 
-// oneMoreBackup: the back end names the backup that it makes, so what shows it is one
-// that was not there when the step was dispatched.
+// oneMoreBackup looks for a backup that was not there at the dispatch, because the
+// back end chooses its name.
 func oneMoreBackup(s Step, o Observed) Evidence {
 	if s.Before == nil || o.Backups == nil {
 		return ShowsNothing

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzIDs: an id of a job, a step, a reservation, a gate or a nonce has one
-// spelling, and everything else is refused as what it is.
+// spelling. All else is refused.
 func FuzzIDs(f *testing.F) {
 	for _, s := range []string{"j12", "j012", "j12.1", "j1.0", "j1.1048577", "r7", "j-1", "j999999999999999999", "j9223372036854775808",
 		strings.Repeat("0a", 16), strings.Repeat("A", 22), "j１"} {
@@ -49,8 +49,8 @@ func FuzzIDs(f *testing.F) {
 	})
 }
 
-// FuzzWindow: a window that is read is written as one that says the same of
-// every minute of a week; what is not read is BadParams.
+// FuzzWindow: an accepted window is written as one with the same minutes of a week.
+// All else is BadParams.
 func FuzzWindow(f *testing.F) {
 	for _, s := range []string{"22:00-06:00Z", "mon-fri 08:00-18:00Z", "sat 00:00-24:00Z", "sun-sat 09:00-09:01Z", "fri-mon 23:59-00:01Z",
 		"24:00-01:00Z", "8:00-18:00Z", "mon-fri  08:00-18:00Z", "08:00-18:00", "08:00-18:00ZZ"} {
@@ -76,8 +76,8 @@ func FuzzWindow(f *testing.F) {
 	})
 }
 
-// FuzzArgs: what is typed on a command line becomes parameters that the wire
-// takes and that come back as they are, or is refused.
+// FuzzArgs: text of a command line becomes parameters that can be sent and come back
+// unchanged, or it is refused.
 func FuzzArgs(f *testing.F) {
 	for _, s := range []string{"memory=2GiB\ncpus=1", "labels.tier=prod\nlabels={\"a\":\"b\"}", "memory=1\nmemory=2", "labels={\"a\":1}",
 		"protected=yes", "scratch=true", "memory=9007199254740993TiB", "=x", "labels.=x", "memory=-1MiB", "labels.a=1\nlabels.a=2"} {
@@ -98,6 +98,6 @@ func FuzzArgs(f *testing.F) {
 		back, err := op.ParseParams(p.Canonical())
 		require.NoError(t, err, "what is typed cannot be sent")
 		require.True(t, p.Equal(back))
-		_ = spec.Check(op.Target{Kind: "guest", Name: "a"}, p) // refuses what it does not take, and never panics
+		_ = spec.Check(op.Target{Kind: "guest", Name: "a"}, p) // Check refuses parameters that do not fit, and never panics
 	})
 }

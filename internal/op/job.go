@@ -68,8 +68,8 @@ func ParseStepID(s string) (StepID, error) {
 	return StepID{Job: j, Index: int(n)}, nil
 }
 
-// parseCounter reads a positive decimal without signs or leading zeros, so
-// that an id has one spelling.
+// parseCounter reads a positive decimal without signs or leading zeros, so that each
+// id has only one spelling.
 func parseCounter(s string) (int64, error) {
 	if s == "" || s[0] < '1' || s[0] > '9' || len(s) > 18 {
 		return 0, Malformed
@@ -80,8 +80,8 @@ func parseCounter(s string) (int64, error) {
 // State is a step's state (design section 6).
 type State string
 
-// The step states. Planned, Pending, Authorized and Dispatched are open, the
-// others are ends.
+// The step states. Planned, Pending, Authorized and Dispatched are open. A step
+// never leaves the others.
 const (
 	StatePlanned     State = "planned"
 	StatePending     State = "pending_signature"
@@ -106,7 +106,7 @@ func (s State) Open() bool {
 	return s == StatePlanned || s == StatePending || s == StateAuthorized || s == StateDispatched
 }
 
-// Source says through which door a wish came in.
+// Source says how a wish reached the gate.
 type Source string
 
 // The sources.
@@ -118,16 +118,17 @@ const (
 	SourceGate    Source = "gate"    // the gate itself: compensation
 )
 
-// Requester is who asked, as the kernel says it for callers on the socket.
+// Requester is the party that asked. For callers on the socket, the kernel says
+// which it is.
 type Requester struct {
 	Source Source
-	UID    uint32 // of the peer; meaningless for SourceDesired, SourceHub and SourceGate
-	PID    int32  // of the peer, 0 where there is none
-	Agent  string // a registered agent, as agent.Registration.Who has it: "builder#7"; empty for a bare uid
-	Set    string // the desired set, for SourceDesired; the hub's name, for SourceHub
+	UID    uint32 // of the peer; no meaning for SourceDesired, SourceHub and SourceGate
+	PID    int32  // of the peer; 0 if there is none
+	Agent  string // a registered agent, as in agent.Registration.Who: "builder#7"; empty for a bare uid
+	Set    string // the desired set of SourceDesired, or the hub's name of SourceHub
 }
 
-// String names the requester without its pid, which means nothing later:
+// String names the requester without its pid, because a pid means nothing later:
 // "uid:1000", "agent:builder#7", "desired:web", "hub:hub.example.com", "gate".
 func (r Requester) String() string {
 	switch {
@@ -144,26 +145,26 @@ func (r Requester) String() string {
 	}
 }
 
-// Ask is one step as a requester words it.
+// Ask is one step in a requester's words.
 type Ask struct {
 	Op     string
 	Target Target
 	Params Params
 }
 
-// Submission is what a requester hands in.
+// Submission is what a requester submits.
 type Submission struct {
 	Requester Requester
 	Reason    string
 	Steps     []Ask
 
-	// IdempotencyKey, if not empty, makes a repeat of the same submission by
-	// the same requester return the first answer.
+	// IdempotencyKey, if not empty, gives a repeat of the same submission by the
+	// same requester the first answer.
 	IdempotencyKey string
 }
 
-// Job is an ordered list of steps from one requester; several requesters who
-// want the same single step share one job.
+// Job is an ordered list of steps from one requester. Requesters who want the same
+// single step share one job.
 type Job struct {
 	ID         JobID
 	Requesters []Requester
@@ -173,8 +174,8 @@ type Job struct {
 	FinishedAt time.Time // zero while a step is open
 }
 
-// State returns the state of the first unfinished step; of a finished job, that
-// of the first step that did not succeed, else succeeded.
+// State returns the state of the first open step. If no step is open, it returns the
+// state of the first step without success, or else succeeded.
 func (j Job) State() State {
 	for _, s := range j.Steps {
 		if s.State.Open() {
@@ -194,21 +195,22 @@ type Step struct {
 	ID          StepID
 	Op          string
 	Target      Target
-	Incarnation Incarnation // empty for a create, and for what an earlier step of the job makes
+	Incarnation Incarnation // empty for a create, and for a target that an earlier step of the job makes
 	State       State
 	Fingerprint Fingerprint // the target's, when the step was planned
 	Params      Params
 	Verdict     Verdict
-	Birth       string   // for a create: the token by which its work is known again
+	Birth       string   // for a create: the token that marks its work
 	Undoes      int      // the index of the step that this one compensates, or 0
 	Task        string   // the back end's task id, or ""
 	Attempts    int      // how often a benign step was dispatched
-	Before      []string // what its row keeps of the look at its dispatch; nil: nothing, or that look did not have it
+	Before      []string // what the row keeps of the look at the dispatch; nil: nothing, or the look did not have it
 	Code        Code     // why it ended, or ""
-	Detail      string   // the sentence that goes with Code, or what was done
-	Output      string   // what it printed; read with a job that is shown alone
-	// RetryAt is when a step that is held back is tried again; Code and Detail say
-	// why. Filled in for people, while it may run and does not; else zero.
+	Detail      string   // the sentence for Code, or what was done
+	Output      string   // what it printed; read only with ReadShownJob
+	// RetryAt is when the gate tries a delayed step again; Code and Detail say why.
+	// It is set only for people, while the step could run and waits; else it is
+	// zero.
 	RetryAt   time.Time
 	UpdatedAt time.Time
 }
@@ -222,20 +224,21 @@ type Request struct {
 	Payload    []byte // the exact bytes to sign
 	Nonce      string
 	Facts      []Fact
-	FactsAt    time.Time         // when the target looked so
-	Labels     map[string]string // the target's, as they were observed
+	FactsAt    time.Time         // when the target looked like this
+	Labels     map[string]string // the target's labels in the look
 	Need       Requirement
-	Signatures []Signed // that count, each of another person and key
-	Proofs     []Signed // that prove possession of a key, and count for nothing
-	// Could says who could still sign in which role, and Owed which proofs of
-	// possession are still needed; filled in for people, while the request waits.
+	Signatures []Signed // those that count, each of another person and key
+	Proofs     []Signed // proofs that a holder has a key; they count for no demand
+	// Could says which people could still sign in which role, and Owed which proofs
+	// of possession are missing. Both are set only for people, while the request
+	// waits.
 	Could     map[Role][]string
 	Owed      []string
-	CreatedAt time.Time // of the request; the payload may be younger
+	CreatedAt time.Time // of the request; the payload may be newer
 	IssuedAt  time.Time
 	ExpiresAt time.Time
-	// AuthorizedAt is when the last signature that was needed counted; zero
-	// before. A cool-off runs from there.
+	// AuthorizedAt is when the last needed signature counted, and zero before. A
+	// cool-off begins then.
 	AuthorizedAt time.Time
 	Offline      bool // made from an operator's own payload
 }
@@ -248,14 +251,14 @@ type Signed struct {
 	Principal string
 	Role      Role
 	Key       string // SHA256 fingerprint of the underlying public key, certificate or not
-	CA        string // SHA256 fingerprint of the key that signed the certificate; empty for a plain key
+	CA        string // SHA256 fingerprint of the CA key that signed the certificate; empty for a plain key
 	Armor     string
 	Attested  *Attested // nil if the key is not a security key
 	At        time.Time
 }
 
-// String names who signed, in which role, with which key, and what a security
-// key said of it, as the audit log has it.
+// String names the signer, the role, the key, and what a security key attested, as
+// the audit log has it.
 func (s Signed) String() string {
 	out := s.Principal + " " + string(s.Role) + " " + s.Key
 	if s.CA != "" {

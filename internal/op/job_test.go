@@ -129,5 +129,5 @@ func TestProvenanceMade(t *testing.T) {
 	require.True(t, p.Made(nil, 1))
 
 	var none *op.Provenance
-	require.False(t, none.Made(nil, 0), "an incarnation without provenance is nobody's")
+	require.False(t, none.Made(nil, 0), "an incarnation without provenance has no maker")
 }

@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// object is a JSON object as it is written, so that it can be spoilt.
+// object is a JSON object as text, so that a test can break it.
 type object []struct{ name, raw string }
 
 func (o object) String() string {
@@ -31,8 +31,8 @@ func (o object) with(name, raw string) object {
 	return c
 }
 
-// sorted puts plain ASCII names into canonical order, so that nothing but the
-// intended fault is left for the decoder to see.
+// sorted puts plain ASCII names into canonical order, so that the decoder sees only
+// the intended fault.
 func (o object) sorted() object {
 	c := slices.Clone(o)
 	slices.SortStableFunc(c, func(a, b struct{ name, raw string }) int { return strings.Compare(a.name, b.name) })
@@ -57,7 +57,7 @@ func parseObject(t *testing.T, s string) object {
 	return o
 }
 
-// signable is one of the two payloads behind one face.
+// signable is the common form of the two payloads.
 type signable struct {
 	name   string
 	bytes  string
@@ -83,8 +83,8 @@ func (s signable) requireMalformed(t *testing.T, doc string, what ...any) {
 }
 
 // TestEveryMemberMutated takes the one valid object and changes one member at a
-// time: dropped, doubled, reordered, null, in another case, escaped, of another
-// type (matrix row B10).
+// time: dropped, doubled, reordered, null, in another case, escaped, of another type
+// (matrix row B10).
 func TestEveryMemberMutated(t *testing.T) {
 	for _, s := range signables {
 		o := parseObject(t, s.bytes)
@@ -136,8 +136,7 @@ func hexByte(c byte) string {
 	return string([]byte{digits[c>>4], digits[c&15]})
 }
 
-// TestBytesAround are the forms of the whole that are not exactly one canonical
-// object.
+// TestBytesAround has texts that are not exactly one canonical object.
 func TestBytesAround(t *testing.T) {
 	for _, s := range signables {
 		b := s.bytes
@@ -170,8 +169,8 @@ func TestOneIsNeverTheOther(t *testing.T) {
 	}
 }
 
-// TestEveryBitFlipped: a changed bit is refused, or the bytes decode to another
-// payload whose only form they are.
+// TestEveryBitFlipped: a changed bit is refused, or the bytes are the only form of
+// another payload.
 func TestEveryBitFlipped(t *testing.T) {
 	for _, s := range signables {
 		accepted := 0
@@ -192,8 +191,8 @@ func TestEveryBitFlipped(t *testing.T) {
 	}
 }
 
-// TestMembersOfTheWrongForm gives each string member the forms that its rule
-// excludes: rows B11 to B13, B15, B16 and T10.
+// TestMembersOfTheWrongForm gives each string member the forms that its rule does
+// not allow: rows B11 to B13, B15, B16 and T10.
 func TestMembersOfTheWrongForm(t *testing.T) {
 	long := strings.Repeat("x", 70<<10)
 	hidden := []string{"a\u200bb", "a\u202eb", "a\u2028b", "a\u2029b", "a\ufeffb", "a\u00adb", "a\u2066b", "a\u0085b", "a\u007fb", "a\U000e0001b"}
@@ -255,12 +254,12 @@ func quote(t *testing.T, s string) string {
 
 func encodeNonce(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// badNonces holds matrix row T10.
+// badNonces is matrix row T10.
 var badNonces = []string{
 	"", encodeNonce(make([]byte, 15)), encodeNonce(make([]byte, 33)), encodeNonce(make([]byte, 64)),
 	base64.URLEncoding.EncodeToString(make([]byte, 16)), // padded
 	strings.Repeat("+", 22), strings.Repeat("/", 22),    // the standard alphabet
-	"AAECAwQFBgcICQoLDA0ODx",                           // bits behind the last byte: a second spelling
+	"AAECAwQFBgcICQoLDA0ODx",                           // bits after the last byte: a second spelling
 	"AAECAwQFBgcICQoLDA0OD", "AAECAwQFBgcICQoLDA0ODw ", // 21 letters; a space
 	"AAECAwQFBgc\nICQoLDA0ODw", "AAECAwQFBgcICQoLDA0OD*", // a line break, which some readers skip
 	strings.Repeat("0f", 16) + "==", "ＡAECAwQFBgcICQoLDA0ODw",

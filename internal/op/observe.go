@@ -5,101 +5,103 @@ import (
 	"time"
 )
 
-// Observer is all that the gate sees of a back end.
+// Observer is all that the gate uses of a back end.
 type Observer interface {
-	// Observe looks at a target afresh, for a step or for none. A target that does not exist is no
-	// error: Observed.Present is false. An error means that nothing is known,
-	// and what is unclear is refused.
+	// Observe looks at a target, for a step or for no step, without a cache. If the
+	// target does not exist, Observed.Present is false, without an error. An error
+	// means that the state is not known, and then the gate refuses.
 	Observe(ctx context.Context, l Look) (Observed, error)
 }
 
-// Look says which target to look at, and for which step. What a signature covers
-// of some targets, and what people should see of them, depends on what the step
-// would do: a part of the target, the answer of a probe. A driver reports of that
-// then, and else of the target as a whole.
+// Look says which target to look at, and for which step. For some targets the step
+// decides what a signature covers and what people should see: a part of the target,
+// the answer of a probe. The driver then reports that. Without a step it reports the
+// target as a whole.
 type Look struct {
 	Target Target
-	Op     string // of the step; empty where there is none
+	Op     string // of the step; empty if there is none
 	Params Params
-	// Incarnation is the one that the step is for; empty where it is for none. A
-	// driver says then what became of it, where that is not what it found.
+	// Incarnation is the one that the step is for, or empty. If the driver finds
+	// another one under the name, it says what became of this one.
 	Incarnation Incarnation
 }
 
-// At is a look at a target for no step.
+// At returns a look at a target for no step.
 func At(t Target) Look { return Look{Target: t} }
 
-// Look is a look at the step's target for the step.
+// Look returns a look at the step's target for the step.
 func (s Step) Look() Look {
 	return Look{Target: s.Target, Op: s.Op, Params: s.Params, Incarnation: s.Incarnation}
 }
 
-// Afterwards is a look at what the step was for, once it has run: for its
-// incarnation, and not for what the step would do if it were to run again.
+// Afterwards returns a look at the step's target after the step ran. It has the
+// step's incarnation, and not what another run of the step would do.
 func (s Step) Afterwards() Look { return Look{Target: s.Target, Incarnation: s.Incarnation} }
 
 // Observed is a driver's fresh look at one target.
 type Observed struct {
 	Target      Target
-	Present     bool // false: the name is free
+	Present     bool // false: no guest has the name
 	Incarnation Incarnation
 	Fingerprint Fingerprint
 
-	// Birth is the token of the create step that made this incarnation, as the
-	// back end kept it; empty when it was made by other hands. The gate believes
-	// it only where its own journal issued that token.
+	// Birth is the token of the create step that made this incarnation, as the back
+	// end keeps it. It is empty if another tool made it. The gate believes the token
+	// only if its own journal issued it.
 	Birth string
-	// Marked is the token that the back end keeps with the target where that does
-	// not prove who made it: a disk more is in it. It makes nothing benign; interest
-	// that somebody takes in the target ends the scratch of that birth.
+	// Marked is the token that the back end keeps with the target if a disk was
+	// added since. Then the token does not prove the target's maker. It makes no
+	// step benign. A step by another requester ends the scratch status of that
+	// birth.
 	Marked string
 
-	// Running is "running", "stopped" or, for what does not exist, "absent". It
+	// Running is "running", "stopped" or, if the target does not exist, "absent". It
 	// is never part of the fingerprint.
 	Running string
 
-	// Spec holds the fields that desired state may wish for, normalised by the
-	// driver: memory in MiB, sizes in bytes, labels as strings.
+	// Spec has the fields that desired state may wish for, normalised by the driver:
+	// memory in MiB, sizes in bytes, labels as strings.
 	Spec Params
 
-	// Content is a token of what was written into the guest, while it does not run:
-	// it changes with each byte. Empty: it runs, or the driver cannot tell. A guest
-	// that still has the token of its making holds nothing that can be lost.
+	// Content is a token of the data in a guest that does not run: it changes with
+	// each byte written. It is empty if the guest runs or the driver cannot tell. A
+	// guest that still has its first token has no data to lose.
 	Content string
 
 	Protected bool
 	Labels    map[string]string
-	Volatile  bool        // stopping it loses state
-	Storage   []StorageID // every storage object that a destroy would take
+	Volatile  bool        // stopping the target loses state
+	Storage   []StorageID // all storage objects that a destroy would take
 	Snapshots []string
-	Dependent []Target // what a destroy would cascade onto
+	Dependent []Target // targets that a destroy would destroy too
 	// Shares says, in parts of a sentence, what the target writes when it runs that
-	// another target has as well. A look about a start or a restart has it.
+	// another target has too. A look for a start or a restart has it.
 	Shares []string
-	Trash  []Trashed // destroyed guests that had the look's TrashName
+	Trash  []Trashed // destroyed guests with the look's TrashName
 	Facts  []Fact
 
-	// Disks are the disks that steps can name, by name. They are in Storage too.
+	// Disks are the disks that steps can name, sorted by name. Storage has them too.
 	Disks []Disk
-	// Backups are named as steps name them. Nil: the back end has none, or the driver
-	// cannot list them now.
+	// Backups has the names that steps use. It is nil if the back end has none, or
+	// the driver cannot list them now.
 	Backups []string
 
-	// Copy is the snapshot or backup that the step of the look restores or deletes;
-	// nil where it is about none, or the back end has none of that name.
+	// Copy is the snapshot or backup that the look's step restores or deletes. It is
+	// nil if the step is about none, or the back end has none of that name.
 	Copy *Copy
 
-	// Missing says, in a sentence for people, that what the step of the look is
-	// about is not in the target; empty where it is there.
+	// Missing says, in a sentence for people, that the part of the target that the
+	// look's step is about is missing. It is empty if that part is there.
 	Missing string
-	// Lingers says, in a sentence for people, that the incarnation of the look is
-	// still there, though its name is free or another's: it was renamed, or is
-	// known by something else now. Empty where the driver knows of none.
+	// Lingers says, in a sentence for people, that the incarnation of the look still
+	// exists, although its name is free or has another incarnation. It was renamed,
+	// or the back end now gives it another identity. Lingers is empty if the driver
+	// knows of none.
 	Lingers string
-	// Ops are the operations that the back end has for this target; nil is all of
+	// Ops are the operations that the back end has for this target; nil means all of
 	// its kind.
 	Ops     []string
-	Backend string // which of several back ends of a kind has the target
+	Backend string // which back end of the kind has the target
 }
 
 // Disk is one disk of a guest.
@@ -119,8 +121,8 @@ func (o Observed) Disk(name string) (Disk, bool) {
 	return Disk{}, false
 }
 
-// StorageID identifies one storage object (a data tree, a disk, a snapshot) in
-// a way that a name cannot fake.
+// StorageID identifies one storage object (a data tree, a disk, a snapshot). Another
+// object of the same name has another id.
 type StorageID string
 
 // Fact is something that people should see before they sign.
@@ -133,13 +135,13 @@ type Fact struct {
 type Provenance struct {
 	Incarnation  Incarnation
 	Target       Target
-	Creator      string // Requester.String of who asked for it
+	Creator      string // Requester.String of the requester
 	Agent        string // the registered agent that asked for it, or ""
 	Job          JobID
-	Scratch      bool      // recorded as scratch, and not ended since
+	Scratch      bool      // made as scratch, and still scratch
 	ScratchUntil time.Time // the maximum age of scratch
-	ScratchEnded string    // why it ended: another requester or the operators took an interest; or ""
-	Used         string    // why its own job may not take it back unsigned any more, or ""
+	ScratchEnded string    // why its scratch status ended, or ""
+	Used         string    // why its own job may no longer take it back unsigned, or ""
 	Content      string    // Observed.Content when it was made
 	CreatedAt    time.Time
 	Storage      []StorageOrigin
@@ -151,9 +153,8 @@ type StorageOrigin struct {
 	Job JobID
 }
 
-// Made reports whether this gate recorded the making of every object in ids,
-// and, if job is not zero, that this job made them all. Of no objects it
-// reports true.
+// Made reports whether this gate recorded the making of every object in ids. If job
+// is not zero, that job must have made them all. For no objects it reports true.
 func (p *Provenance) Made(ids []StorageID, job JobID) bool {
 	if p == nil {
 		return false
@@ -182,8 +183,8 @@ const (
 	Destructive Class = "destructive"
 )
 
-// Verdict is a classification with its reason. A step that is not to run at
-// all is not a verdict but a refusal.
+// Verdict is a classification with its reason. If a step may not run at all, there
+// is a refusal and no verdict.
 type Verdict struct {
 	Class Class
 	Rule  string // a stable name, such as "destroy-unproven"

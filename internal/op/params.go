@@ -11,13 +11,13 @@ import (
 )
 
 // Params are a step's parameters: strings, booleans, int64 within ±MaxInt, and
-// objects (map[string]any) and arrays ([]any) of these. They are compared as
-// values and never changed after they were parsed.
+// objects (map[string]any) and arrays ([]any) of these. They are compared as values.
+// They never change after they were parsed.
 type Params map[string]any
 
 // ParseParams reads a JSON object strictly: no duplicate members, no null, no
-// fraction or exponent, depth at most MaxDepth, no invisible characters. It
-// does not know the catalogue; Spec.Check does. Refusals are Malformed.
+// fraction or exponent, depth at most MaxDepth, no invisible characters. It does not
+// use the catalogue; Spec.Check does. Refusals are Malformed.
 func ParseParams(raw []byte) (Params, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	v, err := parseValue(d, 1)
@@ -61,7 +61,7 @@ func parseValue(d *jsontext.Decoder, depth int) (any, error) {
 		}
 		return parseArray(d, depth)
 	default:
-		return nil, Refuse(Malformed, "params hold a null").WithHint("leave the member out")
+		return nil, Refuse(Malformed, "params have a null").WithHint("leave the member out")
 	}
 }
 
@@ -101,7 +101,7 @@ func parseArray(d *jsontext.Decoder, depth int) ([]any, error) {
 	return a, nil
 }
 
-// parseInt reads an integer from its text, so that 2^53 is not rounded first.
+// parseInt reads an integer from its text, because a float would round 2^53.
 func parseInt(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n > MaxInt || n < -MaxInt || text == "-0" {
@@ -110,14 +110,14 @@ func parseInt(text string) (int64, error) {
 	return n, nil
 }
 
-// Canonical returns the RFC 8785 form of p; of nil, "{}".
+// Canonical returns the RFC 8785 form of p, and "{}" for nil.
 func (p Params) Canonical() []byte {
 	if len(p) == 0 {
 		return []byte("{}")
 	}
 	b, err := json.Marshal(map[string]any(p), json.Deterministic(true))
 	if err != nil {
-		// Only values that ParseParams makes may be in p.
+		// p may have only values that ParseParams makes.
 		panic("op: params hold what ParseParams does not make: " + err.Error())
 	}
 	v := jsontext.Value(b)

@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// visible draws text that may stand in a payload, with the characters that an
-// encoder could spell in more than one way well represented.
+// visible draws text that a payload may have. It often draws characters that an
+// encoder could spell in different ways.
 var visible = rapid.StringOfN(rapid.OneOf(
 	rapid.RuneFrom([]rune("\"\\/<>&'{}[]:, abcABC019é€\ufb33😀𝄞")),
 	rapid.Rune(),
@@ -36,7 +36,7 @@ func anyParam(depth int) *rapid.Generator[any] {
 	return rapid.OneOf(leaves...)
 }
 
-// anyParams draws whatever ParseParams can make.
+// anyParams draws everything that ParseParams can make.
 var anyParams = rapid.Custom(func(t *rapid.T) op.Params {
 	return rapid.MapOfN(visible, anyParam(1), 0, 5).Draw(t, "params")
 })
@@ -59,9 +59,9 @@ func TestParamsRoundTrip(t *testing.T) {
 	})
 }
 
-// TestParamsCanonicalForm holds worked examples of RFC 8785: member order by
-// UTF-16 code units (3.2.3), the shortest string spelling (3.2.2.2), integers
-// as they are (3.2.2.3).
+// TestParamsCanonicalForm has examples of RFC 8785: member order by UTF-16 code
+// units (3.2.3), the shortest string spelling (3.2.2.2), integers unchanged
+// (3.2.2.3).
 func TestParamsCanonicalForm(t *testing.T) {
 	for given, want := range map[string]string{
 		`{}`:                                `{}`,
@@ -83,8 +83,8 @@ func TestParamsCanonicalForm(t *testing.T) {
 	require.Equal(t, "{}", string(op.Params(nil).Canonical()))
 }
 
-// badParams holds the number, null and duplicate forms of matrix row B10 and
-// the characters of B11.
+// badParams has the number, null and duplicate forms of matrix row B10 and the
+// characters of B11.
 var badParams = []string{
 	``, ` `, `null`, `[]`, `"a"`, `1`, `true`, `{`, `}`, `{}{}`, `{} x`, `{},`, `{"a"}`, `{"a":}`, `{a:1}`, `{'a':1}`, `{"a":1,}`,
 	`{"a":null}`, `{"a":[null]}`, `{"a":{"b":null}}`, `nul`, `{"a":True}`, `{"a":NaN}`, `{"a":Infinity}`,
@@ -123,7 +123,7 @@ func TestParamsDepthLimit(t *testing.T) {
 			requireRefusal(t, err, op.Malformed, depth)
 		}
 	}
-	// Empty at the limit and one beyond it.
+	// Empty at the limit, and one level deeper.
 	_, err := op.ParseParams([]byte(`{"a":[[[]]]}`))
 	require.NoError(t, err)
 	_, err = op.ParseParams([]byte(`{"a":[[[[]]]]}`))
@@ -167,7 +167,8 @@ func TestParamsGetters(t *testing.T) {
 	require.Equal(t, map[string]string{"tier": "prod"}, p.Labels("l"))
 	require.NotNil(t, p.Labels("empty"), "no labels is a wish, an absent member is none")
 	require.Nil(t, p.Labels("absent"))
-	// A getter of another type reads as if the parameter were absent.
+	// A getter of another type returns the zero value, as if the parameter were
+	// absent.
 	require.Zero(t, p.Str("n"))
 	require.Zero(t, p.Int("s"))
 	require.False(t, p.Bool("n"))

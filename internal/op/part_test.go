@@ -8,7 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// TestALookForAStep says all that a driver could need to know of it.
+// TestALookForAStep: the look has all that a driver could need of the step.
 func TestALookForAStep(t *testing.T) {
 	params := op.Params{"reservation": "r12", "to": "tester"}
 	s := op.Step{Op: op.ForceTransfer, Target: repo, Params: params}
@@ -16,8 +16,8 @@ func TestALookForAStep(t *testing.T) {
 	require.Equal(t, op.Look{Target: repo}, op.At(repo))
 }
 
-// TestPartialStepsSayWhichPart: what the digest of such a step covers could not be
-// known without what is required of it.
+// TestPartialStepsSayWhichPart: such a step must require the parameters that its
+// digest depends on.
 func TestPartialStepsSayWhichPart(t *testing.T) {
 	partial := 0
 	for _, s := range op.Catalogue() {

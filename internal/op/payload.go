@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The type members of the two payloads that may be signed.
+// The type members of the two kinds of signed payload.
 const (
 	TypeSignedOp  = "gated/signed-op/v1"
 	TypeRejection = "gated/rejection/v1"
@@ -41,8 +41,8 @@ type Rejection struct {
 	Gate          GateID
 	Host          string
 	Request       RequestID
-	PayloadSHA256 string // 64 lower-case hex digits, of the request's payload
-	Nonce         string // fresh, the signer's
+	PayloadSHA256 string // 64 lower-case hex digits, the digest of the request's payload
+	Nonce         string // a fresh nonce, chosen by the signer
 	IssuedAt      time.Time
 	ExpiresAt     time.Time
 	Reason        string
@@ -78,9 +78,9 @@ func (p Payload) Encode() ([]byte, error) {
 	return b, err
 }
 
-// DecodePayload decodes the bytes of an approval once and strictly. Bytes that
-// are not the canonical form of exactly the members of protocol section 1 are
-// Malformed, too many are Oversized.
+// DecodePayload decodes the bytes of an approval once and strictly. Bytes are
+// Malformed if they are not the canonical form of exactly the members of protocol
+// section 1. Too many bytes are Oversized.
 func DecodePayload(b []byte) (Payload, error) {
 	f, err := openObject(b, TypeSignedOp, "type", "gate", "host", "op", "target", "incarnation", "state", "params",
 		"nonce", "issued_at", "expires_at", "reason")
@@ -106,8 +106,8 @@ func DecodePayload(b []byte) (Payload, error) {
 	return p, f.err
 }
 
-// OriginOf reads for which gate and host a payload is. The bytes are ones that
-// were decoded before, so that nothing else of them is looked at.
+// OriginOf reads the gate and the host of a payload. The bytes were decoded before,
+// so it reads no other member.
 func OriginOf(payload []byte) (g GateID, host string, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(payload))
 	if _, err := d.ReadToken(); err != nil {
@@ -160,8 +160,8 @@ func (r Rejection) Encode() ([]byte, error) {
 	return b, err
 }
 
-// DecodeRejection decodes the bytes of a rejection as strictly as
-// DecodePayload those of an approval.
+// DecodeRejection decodes the bytes of a rejection as strictly as DecodePayload
+// does.
 func DecodeRejection(b []byte) (Rejection, error) {
 	f, err := openObject(b, TypeRejection, "type", "gate", "host", "request", "payload_sha256", "nonce",
 		"issued_at", "expires_at", "reason")
@@ -210,14 +210,14 @@ func encodeObject(members []member) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// fields is an opened payload object; the first thing found wrong stays in err.
+// fields is an opened payload object. The first error stays in err.
 type fields struct {
 	members map[string]jsontext.Value
 	err     error
 }
 
-// openObject checks what both payloads have in common: size, canonical form
-// and exactly the named members, none of them null.
+// openObject checks what both payloads have in common: the size, the canonical form,
+// exactly the named members, and no null.
 func openObject(b []byte, typ string, names ...string) (*fields, error) {
 	if len(b) > MaxPayload {
 		return nil, Refuse(Oversized, "the payload has %d bytes, more than %d", len(b), MaxPayload).At(StageDecode)
@@ -269,7 +269,7 @@ func (f *fields) check(ok bool, what string) {
 	}
 }
 
-// text returns a string member of minBytes to maxBytes.
+// text returns a string member with at least minBytes and at most maxBytes.
 func (f *fields) text(name string, minBytes, maxBytes int) string {
 	raw := f.members[name]
 	if raw.Kind() != '"' {
@@ -304,8 +304,8 @@ func (f *fields) time(name string) time.Time {
 	return t
 }
 
-// CheckNonce refuses, as Malformed, what is not base64url without padding (RFC
-// 4648, 5) of 16 to 32 bytes, in its one spelling.
+// CheckNonce refuses, as Malformed, text that is not base64url without padding (RFC
+// 4648, 5) of 16 to 32 bytes. Only one spelling is accepted.
 func CheckNonce(s string) error {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || strings.ContainsAny(s, "\r\n") || len(b) < 16 || len(b) > 32 {

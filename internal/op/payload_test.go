@@ -74,7 +74,7 @@ func TestExampleBytes(t *testing.T) {
 	require.Equal(t, exampleRejection(), r)
 }
 
-// TestDocumentShowsTheExamples keeps docs/formats/payload.md true.
+// TestDocumentShowsTheExamples: docs/formats/payload.md has exactly these examples.
 func TestDocumentShowsTheExamples(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/formats/payload.md")
 	require.NoError(t, err)
@@ -139,8 +139,8 @@ func TestRejectionRoundTrip(t *testing.T) {
 	})
 }
 
-// TestTwoPayloadsNeverShareBytes: what is compared, shown and run is decoded
-// from the bytes, so different values must give different bytes.
+// TestTwoPayloadsNeverShareBytes: all values come from the bytes, so different
+// values must give different bytes.
 func TestTwoPayloadsNeverShareBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := anyPayload.Draw(t, "p"), anyPayload.Draw(t, "q")
@@ -206,7 +206,7 @@ func TestPayloadSizeLimit(t *testing.T) {
 	_, err = p.Encode()
 	requireRefusal(t, err, op.Oversized)
 
-	// The size is looked at first: what is too large is not parsed at all.
+	// The size is checked first, so a text that is too large is not parsed.
 	for _, big := range []string{strings.Repeat("[", op.MaxPayload+1), examplePayloadBytes + strings.Repeat(" ", op.MaxPayload)} {
 		_, err = op.DecodePayload([]byte(big))
 		requireRefusal(t, err, op.Oversized)
@@ -215,8 +215,8 @@ func TestPayloadSizeLimit(t *testing.T) {
 	}
 }
 
-// TestEncodeRefusesWhatDecodeWould: nothing is offered for signing that could
-// not be submitted afterwards.
+// TestEncodeRefusesWhatDecodeWould: an operator never signs bytes that could not be
+// submitted.
 func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 	for name, spoil := range map[string]func(*op.Payload){
 		"no gate":               func(p *op.Payload) { p.Gate = "" },
@@ -239,7 +239,7 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		spoil(&p)
 		_, err := p.Encode()
 		r := requireRefusal(t, err, op.Malformed, name)
-		if name != "invalid UTF-8" { // met while writing, before there is anything to decode
+		if name != "invalid UTF-8" { // found while writing, before there are bytes to decode
 			require.Equal(t, op.StageDecode, r.Stage, name)
 		}
 	}

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Touch is what a security key has to say of the person at it.
+// Touch is what a security key has to attest about its user.
 type Touch string
 
-// What a signature can attest, each including the one before.
+// What a signature can attest. Each value includes the one before.
 const (
 	TouchNone     Touch = ""             // any key will do
-	TouchPresent  Touch = "touch"        // somebody touched a security key
-	TouchVerified Touch = "verification" // and it knew who, by PIN or fingerprint
+	TouchPresent  Touch = "touch"        // a person touched a security key
+	TouchVerified Touch = "verification" // the key also verified the person, by PIN or fingerprint
 )
 
-// Satisfies reports whether what was attested is at least what is needed.
-// Nothing satisfies a need that is none of the three.
+// Satisfies reports whether t attests at least need. No touch satisfies a need that
+// is not one of the three.
 func (t Touch) Satisfies(need Touch) bool { return need.Valid() && t.rank() >= need.rank() }
 
 // Valid reports whether t is one of the three.
@@ -37,8 +37,8 @@ const (
 	FlagVerified = 0x04 // the user was verified
 )
 
-// Touch says what the flags attest. Of nil, a key that is no security key, it
-// is TouchNone.
+// Touch returns what the flags attest. For nil, which is a key that is no security
+// key, it is TouchNone.
 func (a *Attested) Touch() Touch {
 	switch {
 	case a == nil || a.Flags&FlagPresent == 0:
@@ -50,39 +50,39 @@ func (a *Attested) Touch() Touch {
 	}
 }
 
-// BuiltIn names the rule of a demand that no configuration makes.
+// BuiltIn names the rule of a demand that comes from no configuration.
 const BuiltIn = "built-in"
 
-// Demand is one thing that has to be met before a step is authorized: so many
-// distinct people, each with a key of their own, who sign in one of the roles.
+// Demand is one condition for a step to be authorized. So many people sign in one of
+// the roles, each with a key of their own.
 type Demand struct {
-	Rule      string // "built-in", or the line of the configuration that asks for it
+	Rule      string // "built-in", or the line of the configuration with the rule
 	Roles     []Role
 	Threshold int
-	Touch     Touch // what a signature in one of Roles has to attest
+	Touch     Touch // what a signature in one of Roles must attest
 }
 
-// Way is a list of demands that are met together.
+// Way is a list of demands that must all be met.
 type Way struct {
-	Name    string // empty for the ordinary one
+	Name    string // empty for the ordinary way
 	Demands []Demand
 }
 
-// WayRecovery names the way of recovery alone (design section 5).
+// WayRecovery names the way for the role recovery alone (design section 5).
 const WayRecovery = "recovery"
 
-// Requirement is all that a destructive step needs before it may run.
+// Requirement is everything that a destructive step needs before it may run.
 type Requirement struct {
-	Ways        []Way // any of which is enough
+	Ways        []Way // one of them is enough
 	CoolOff     time.Duration
-	Windows     []Window // it may run only inside all of them
+	Windows     []Window // the step may run only while all of them are open
 	MaxValidity time.Duration
 }
 
-// Unmet is a demand that signatures do not meet yet.
+// Unmet is a demand that the signatures do not meet yet.
 type Unmet struct {
 	Demand
-	Have int // of Threshold
+	Have int // signatures out of Threshold
 }
 
 // Accepts reports whether a signature in that role counts.
@@ -121,9 +121,9 @@ func (r Requirement) demands() []Demand {
 	return out
 }
 
-// Unmet returns what the signatures leave open: of the ordinary way, or of
-// another one that somebody has signed for and that is closer to being met. It
-// returns nothing if one is met. Each signature is of another person and key.
+// Unmet returns the demands that the signatures do not meet yet. They are those of
+// the ordinary way, or of another way that has a signature and is closer to its end.
+// It returns nothing if one way is met. Each signature is of another person and key.
 func (r Requirement) Unmet(signed []Signed) []Unmet {
 	var best []Unmet
 	for i, w := range r.Ways {
@@ -139,18 +139,18 @@ func (w Way) begun(signed []Signed) bool {
 	return slices.ContainsFunc(w.Demands, func(d Demand) bool { return slices.ContainsFunc(signed, d.counts) })
 }
 
-// Met reports whether the signatures are all that is needed. No way at all is
-// never met, nor is a way that asks for nothing.
+// Met reports whether the signatures are enough. A requirement without ways is never
+// met, and a way without demands is not either.
 func (r Requirement) Met(signed []Signed) bool {
 	return slices.ContainsFunc(r.Ways, func(w Way) bool {
 		return len(w.Demands) > 0 && len(w.unmet(signed)) == 0
 	})
 }
 
-// Missing returns how many more people have to sign, at the least.
+// Missing returns the least number of people who still have to sign.
 func (r Requirement) Missing(signed []Signed) int { return people(r.Unmet(signed)) }
 
-// Needed returns how many people have to sign, at the least.
+// Needed returns the least number of people who have to sign.
 func (r Requirement) Needed() int { return r.Missing(nil) }
 
 func (w Way) unmet(signed []Signed) []Unmet {
@@ -178,9 +178,9 @@ func (d Demand) counts(s Signed) bool {
 	return slices.Contains(d.Roles, s.Role) && s.Attested.Touch().Satisfies(d.Touch)
 }
 
-// people returns the fewest signatures that meet all of unmet. Roles of two
-// demands are the same, apart, or one within the other, so that those who meet
-// the narrow ones first also count for the wide ones.
+// people returns the fewest signatures that meet all of unmet. The roles of two
+// demands are equal, disjoint, or one contains the other. So people who meet the
+// narrow demands first also count for the wide ones.
 func people(unmet []Unmet) int {
 	unmet = slices.Clone(unmet)
 	slices.SortStableFunc(unmet, func(a, b Unmet) int { return len(a.Roles) - len(b.Roles) })
@@ -201,8 +201,8 @@ func people(unmet []Unmet) int {
 	return total
 }
 
-// Stricter returns what satisfies both requirements: the ways that both know,
-// with the demands of both, the longer delay, all windows, the shorter life.
+// Stricter returns what satisfies both requirements: the ways that both have, the
+// demands of both, the longer delay, all windows, the shorter life.
 func (r Requirement) Stricter(s Requirement) Requirement {
 	out := Requirement{CoolOff: max(r.CoolOff, s.CoolOff), MaxValidity: min(r.MaxValidity, s.MaxValidity),
 		Windows: slices.Clone(r.Windows)}
@@ -221,8 +221,8 @@ func (r Requirement) Stricter(s Requirement) Requirement {
 	return out
 }
 
-// and returns the demands of both, without those of which another one of the
-// same roles asks for no less: people need not read both.
+// and returns the demands of both ways. It leaves out a demand if another one of the
+// same roles asks for at least as much, because people need not read both.
 func (w Way) and(b Way) Way {
 	out := Way{Name: w.Name}
 	for _, d := range slices.Concat(w.Demands, b.Demands) {
@@ -234,9 +234,9 @@ func (w Way) and(b Way) Way {
 	return out
 }
 
-// implies reports whether d asks for no less than e of the same roles. Which
-// rule asks makes no difference. (Of fewer roles it would ask for no less
-// either, but Touch of the others would be forgotten with e.)
+// implies reports whether d asks for at least as much as e, of the same roles. It
+// ignores which rule asks. If d had fewer roles, Touch of the other roles would be
+// lost with e.
 func (d Demand) implies(e Demand) bool {
 	return within(d.Roles, e.Roles) && within(e.Roles, d.Roles) && d.Threshold >= e.Threshold && d.Touch.Satisfies(e.Touch)
 }
@@ -245,7 +245,7 @@ func within(some, all []Role) bool {
 	return !slices.ContainsFunc(some, func(r Role) bool { return !slices.Contains(all, r) })
 }
 
-// Open reports whether a step may run at t as far as the windows go.
+// Open reports whether all windows allow a step to run at t.
 func (r Requirement) Open(t time.Time) bool {
 	return !slices.ContainsFunc(r.Windows, func(w Window) bool { return !w.Contains(t) })
 }

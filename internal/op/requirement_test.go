@@ -11,8 +11,8 @@ import (
 	"gated/internal/op"
 )
 
-// families are lists of roles of which any two are equal, apart, or one within
-// the other, as those of rules are (internal/policy has the test).
+// families are lists of roles. Of each two, they are equal, disjoint, or one
+// contains the other, as for rules (internal/policy has that test).
 var families = [][]op.Role{{op.Operational}, {op.Coordination}, {op.Operational, op.Coordination}, {op.Coordination, op.Operational},
 	{"manager"}, {"on-call"}, {op.Coordination, op.Operational, "manager"}}
 
@@ -36,7 +36,7 @@ var anyDemand = rapid.Custom(func(t *rapid.T) op.Demand {
 		Threshold: rapid.IntRange(1, 3).Draw(t, "threshold"), Touch: anyTouch.Draw(t, "touch")}
 })
 
-// signatures draws some of which each is of another person and key.
+// signatures draws signatures, each of another person and key.
 var signatures = rapid.Custom(func(t *rapid.T) []op.Signed {
 	out := make([]op.Signed, rapid.IntRange(0, 5).Draw(t, "signatures"))
 	for i := range out {
@@ -99,14 +99,14 @@ func TestNothingToMeetIsNeverMet(t *testing.T) {
 	for name, r := range map[string]op.Requirement{
 		"no way":                        {},
 		"a way that asks for nothing":   {Ways: []op.Way{{}}},
-		"nobody's role":                 ordinary(op.Demand{Threshold: 1}),
+		"a demand without a role":       ordinary(op.Demand{Threshold: 1}),
 		"another's role":                ordinary(op.Demand{Roles: []op.Role{op.Recovery}, Threshold: 1}),
-		"a touch that nobody can prove": ordinary(op.Demand{Roles: []op.Role{op.Operational}, Threshold: 1, Touch: "retina"}),
+		"a touch that no key can prove": ordinary(op.Demand{Roles: []op.Role{op.Operational}, Threshold: 1, Touch: "retina"}),
 	} {
 		require.False(t, r.Met(nil), name)
 		require.False(t, r.Met(alice), name)
 	}
-	// A threshold that no rule can have is not less than one.
+	// A threshold that no rule can have still counts as at least one.
 	for _, n := range []int{0, -1} {
 		r := ordinary(op.Demand{Roles: []op.Role{op.Operational}, Threshold: n})
 		require.False(t, r.Met(nil))
@@ -116,7 +116,7 @@ func TestNothingToMeetIsNeverMet(t *testing.T) {
 	require.Equal(t, 1, ordinary(op.Demand{Threshold: 1}).Needed())
 }
 
-// TestMissingIsTheFewest compares with every list of people who could sign.
+// TestMissingIsTheFewest compares with all lists of people who could sign.
 func TestMissingIsTheFewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := ordinary(rapid.SliceOfN(anyDemand, 1, 4).Draw(t, "demands")...)
@@ -134,8 +134,8 @@ func TestMissingIsTheFewest(t *testing.T) {
 	})
 }
 
-// metWith reports whether some n more people, in the roles from that one on,
-// would be enough.
+// metWith reports whether n more people, in the roles from that one on, would be
+// enough.
 func metWith(r op.Requirement, signed []op.Signed, n, from int) bool {
 	if n == 0 {
 		return r.Met(signed)
@@ -184,8 +184,8 @@ func TestRolesAndTouch(t *testing.T) {
 	require.Equal(t, op.TouchNone, r.Touch(op.Coordination))
 }
 
-// TestStricterIsNeverLooser: the way that is met is one that both know, and met
-// for both.
+// TestStricterIsNeverLooser: signatures that meet the stricter requirement meet a
+// way of both.
 func TestStricterIsNeverLooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyRequirement.Draw(t, "a"), anyRequirement.Draw(t, "b")
@@ -214,7 +214,7 @@ func TestStricterIsNeverLooser(t *testing.T) {
 
 func alone(w op.Way) op.Requirement { return op.Requirement{Ways: []op.Way{w}} }
 
-// TestStricterAsksForNoLessTouch: also where one demand stands for another.
+// TestStricterAsksForNoLessTouch: also if one demand replaces another.
 func TestStricterAsksForNoLessTouch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := ordinary(rapid.SliceOfN(anyDemand, 1, 4).Draw(t, "a")...)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// KindScope is the kind of a directory in which agents reserve paths. Its
-// targets are named by the id that the gate registered it under: scope/s3.
+// KindScope is the kind of a directory in which agents reserve paths. The name of
+// such a target is the id that the gate registered it under: scope/s3.
 const KindScope = "scope"
 
-// The operations on reservations that take them away from somebody.
+// The operations that take reservations away from their holders.
 const (
 	ForceTransfer = "scope.force-transfer"
 	ReleaseAll    = "scope.release-all"
@@ -31,8 +31,8 @@ func ParseReservationID(s string) (ReservationID, error) {
 	return ReservationID(n), nil
 }
 
-// AgentName returns the name in Requester.Agent, which also tells one
-// registration of a name from the next: "builder" of "builder#7".
+// AgentName returns the name in Requester.Agent without the number of its
+// registration: "builder" of "builder#7".
 func AgentName(agent string) string {
 	name, _, _ := strings.Cut(agent, "#")
 	return name

@@ -20,7 +20,7 @@ func TestReservationIDs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, id, got)
 	})
-	// An id has one spelling.
+	// An id has only one spelling.
 	for _, s := range []string{"", "r", "12", "R12", "r0", "r012", "r-1", "r+1", "r1.1", " r1", "r1 ", "r1\n", "r1e3", "r٣", "j12", "r12r",
 		"r9999999999999999999", "r" + strings.Repeat("1", 19)} {
 		_, err := op.ParseReservationID(s)
@@ -35,7 +35,7 @@ func TestAgentNames(t *testing.T) {
 	}
 }
 
-func TestWhoTakesReservations(t *testing.T) {
+func TestRolesThatTakeReservations(t *testing.T) {
 	for _, name := range []string{op.ForceTransfer, op.ReleaseAll} {
 		s := lookup(t, name)
 		require.Equal(t, op.KindScope, s.Kind)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Role is what a key may be listed for. A role is an SSHSIG namespace, so that
-// the signature format itself carries what a key was used as.
+// Role is the use for which a key is listed. A role is an SSHSIG namespace, so the
+// signature format itself carries the role.
 type Role string
 
 // The roles (design section 5).
@@ -20,8 +20,8 @@ const (
 	Recovery Role = "recovery"
 )
 
-// Roles lists the roles that every gate has. A configuration may name others,
-// which sign for nothing but what its own rules ask of them.
+// Roles lists the roles that every gate has. A configuration may name other roles.
+// They count only for its own rules.
 var Roles = []Role{Operational, Coordination, Recovery}
 
 // Namespace returns the SSHSIG namespace of the role, "<role>@gated".
@@ -40,9 +40,9 @@ func (r Role) Valid() bool {
 	return len(r) > 0 && len(r) <= 32
 }
 
-// RoleOfNamespace returns the role that a namespace stands for. It compares
-// bytes: a space or another case is another namespace. Whether a gate has that
-// role is another question.
+// RoleOfNamespace returns the role of a namespace. It compares bytes, so a space or
+// another case makes another namespace. It does not check whether a gate has that
+// role.
 func RoleOfNamespace(ns string) (Role, bool) {
 	name, ok := strings.CutSuffix(ns, "@gated")
 	if !ok || !Role(name).Valid() {

@@ -23,7 +23,7 @@ func TestNamespaceNamesItsRole(t *testing.T) {
 	require.False(t, op.Role("").BuiltIn())
 }
 
-// TestNamespacesOfNoRole is matrix row S05 as far as the bytes alone go.
+// TestNamespacesOfNoRole is the part of matrix row S05 that the bytes alone decide.
 func TestNamespacesOfNoRole(t *testing.T) {
 	for _, ns := range []string{"", "git", "file", "@gated", "gated", "operational", "operational@", "operational@gated ", " operational@gated",
 		"Operational@gated", "OPERATIONAL@gated", "operational@Gated", "operational@gated@gated", "operational@@gated", "operational@gated.org",

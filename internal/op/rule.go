@@ -2,21 +2,21 @@ package op
 
 import "time"
 
-// Case is all that the class of a step depends on.
+// Case is everything that the class of a step depends on.
 type Case struct {
 	Step       Step
 	Requester  Requester
 	Observed   Observed
 	Provenance *Provenance // nil: this gate did not make the incarnation
 	Now        time.Time
-	Doubt      bool // the clock is not believed, so nothing is known to be young
-	Operator   bool // the requester is an operator on the socket, and no agent
-	// Trash is Observed.Trash with what the gate recorded, for a step that makes a
-	// guest or brings one back.
+	Doubt      bool // the gate does not trust its clock, so no age is proved
+	Operator   bool // the requester is an operator on the socket, not an agent
+	// Trash is Observed.Trash with the gate's records, for a step that makes a guest
+	// or brings a guest back.
 	Trash []Destroyed
 
-	ScratchMaxAge time.Duration // by the policy in force
-	Harmless      bool          // the operator's catalogue says of the command that it loses nothing
+	ScratchMaxAge time.Duration // from the policy in force
+	Harmless      bool          // the operator's catalogue says that the command loses nothing
 }
 
 // Rule is one reason for a class.
@@ -32,8 +32,8 @@ func (r Rule) Matches(c Case) bool { return r.When == nil || r.When(c) }
 
 func say(s string) func(Case) string { return func(Case) string { return s } }
 
-// takingRules puts before the rules of an operation that takes data those that
-// hold for each of them.
+// takingRules puts the common rules of operations that take data before the rules of
+// one operation.
 func takingRules(rules ...Rule) []Rule {
 	return append([]Rule{
 		{Name: "cascade", Class: Destructive, When: func(c Case) bool { return len(c.Observed.Dependent) > 0 },
@@ -43,10 +43,10 @@ func takingRules(rules ...Rule) []Rule {
 	}, rules...)
 }
 
-// undoesOwnWork holds for a compensation whose job made the incarnation and
-// every storage object in it, within scratch's maximum age. It does not hold once
-// a step of another requester or job acted on it, or its program ran, or a byte was
-// written into it: to take that back could lose what others put there.
+// undoesOwnWork holds for a compensation whose job made the incarnation and every
+// storage object in it, within scratch's maximum age. It no longer holds after a
+// step of another requester or job, a start of the program, or a written byte.
+// Taking the step back could then lose the data of others.
 func undoesOwnWork(c Case) bool {
 	p := c.Provenance
 	return c.Step.Undoes > 0 && c.Requester.Source == SourceGate && c.pristine() &&
@@ -54,22 +54,20 @@ func undoesOwnWork(c Case) bool {
 		p.Made(c.Observed.Storage, c.Step.ID.Job)
 }
 
-// pristine holds for a target that this gate made and into which nothing was
-// written since, as far as the driver sees. What the driver cannot see is not
-// pristine.
+// pristine holds for a target that this gate made, if the driver's look shows that
+// nothing was written since. If the driver cannot tell, the target is not pristine.
 func (c Case) pristine() bool {
 	return c.Provenance != nil && c.Observed.Content != "" && c.Observed.Content == c.Provenance.Content
 }
 
-// ofCreator holds if the requester made the target, and no other requester took
-// an interest in it.
+// ofCreator holds if the requester made the target and no other requester used it.
 func (c Case) ofCreator() bool {
 	p := c.Provenance
 	return p != nil && p.ScratchEnded == "" && p.Creator == c.Requester.String()
 }
 
-// LiveScratch holds for a target that its creator made as scratch and that no
-// other requester took an interest in, if its creator asks.
+// LiveScratch holds for a target that its creator made as scratch and that no other
+// requester used, if the creator asks.
 func LiveScratch(c Case) bool {
 	p := c.Provenance
 	return p != nil && p.Scratch && p.ScratchEnded == "" && c.Now.Before(p.ScratchUntil) && c.young() &&
@@ -77,13 +75,13 @@ func LiveScratch(c Case) bool {
 		c.Requester.Source == SourceAPI && c.Requester.Agent != "" && c.Requester.Agent == p.Agent
 }
 
-// young holds for an incarnation within the maximum age of scratch that the
-// policy has now, whatever it was when the incarnation was made.
+// young holds for an incarnation that is younger than the maximum age of scratch in
+// the policy in force. The policy at its making does not matter.
 func (c Case) young() bool {
 	return !c.Doubt && c.Now.Before(c.Provenance.CreatedAt.Add(c.ScratchMaxAge))
 }
 
-// unproven says which condition of a benign destroy was not met.
+// unproven says which condition of a benign destroy is not met.
 func unproven(c Case) string {
 	p := c.Provenance
 	switch {
@@ -100,7 +98,7 @@ func unproven(c Case) string {
 	case p.ScratchEnded != "":
 		return "it is no longer scratch: " + p.ScratchEnded
 	case c.Doubt:
-		return "the clock is not believed, so nobody can say how old it is"
+		return "the gate does not trust its clock, so the guest's age is not known"
 	case !c.Now.Before(p.ScratchUntil) || !c.young():
 		return "it is older than scratch may be"
 	case !p.Made(c.Observed.Storage, 0):

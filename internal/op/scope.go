@@ -18,9 +18,9 @@ func scopeRows() []Spec {
 	}
 }
 
-// lastOfScope: reservations may be gone because they were let go, and made again
-// since. The scope remembers which step took some away last, in the same
-// transaction.
+// lastOfScope compares the step with the last one that took reservations of the
+// scope. The reservations themselves cannot tell, because agents may have released
+// them and made new ones. The scope stores that step in the same transaction.
 func lastOfScope(s Step, o Observed) Evidence {
 	return shows(o.Spec.Str("last_step") == s.ID.String())
 }

@@ -53,14 +53,14 @@ func TestShown(t *testing.T) {
 	require.Equal(t, `"a\" -> \"b"`, op.ShownQuoted(`a" -> "b`))
 }
 
-// On a terminal that knows the bidirectional algorithm these two look the same.
+// On a terminal with the bidirectional algorithm these two look the same.
 func TestPathsDoNotSwap(t *testing.T) {
 	a, b := "src/\u05d0/1/x", "src/1/\u05d0/x"
 	require.Equal(t, `"src/\u05d0/1/x"`, op.Shown(a))
 	require.Equal(t, `"src/1/\u05d0/x"`, op.Shown(b))
 }
 
-// Two texts are never shown alike, and each can be had back from what is shown.
+// No two texts look the same, and the shown text gives the original back.
 func TestShownIsInjective(t *testing.T) {
 	texts := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 8), func(b []byte) string { return string(b) }),
 		rapid.StringOf(rapid.RuneFrom([]rune("ab \\\"xu05d\u05d0\u0661\u0301\ufe0f\u202eé"))))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Target names one thing that steps act on, written "kind/name". Kind is one
-// of the catalogue's, Name matches [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
+// Target names one thing that steps act on, written "kind/name". The catalogue has
+// the kinds. Name matches [A-Za-z0-9][A-Za-z0-9._-]{0,127}.
 type Target struct {
 	Kind string
 	Name string
@@ -29,8 +29,8 @@ func (t *Target) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// ParseTarget parses "kind/name". It refuses, as Malformed, anything that is
-// not exactly one name of one kind: wildcards, lists, paths, other alphabets.
+// ParseTarget parses "kind/name". It refuses, as Malformed, all but exactly one name
+// of one kind: wildcards, lists, paths, other alphabets.
 func ParseTarget(s string) (Target, error) {
 	kind, name, ok := strings.Cut(s, "/")
 	if !ok {
@@ -71,12 +71,13 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// Incarnation is the identity of a target that a name cannot fake, as its
-// driver reports it. The empty one means that the target does not exist.
+// Incarnation is the identity of a target, as its driver reports it. Another target
+// of the same name has another incarnation. The empty one means that the target does
+// not exist.
 type Incarnation string
 
-// Fingerprint is a digest over what a driver declares to matter about a target:
-// "sha256:" and 64 lower-case hex digits. Running state and times are not in it.
+// Fingerprint is a digest of the state that a driver declares to matter: "sha256:"
+// and 64 lower-case hex digits. It does not include running state and times.
 type Fingerprint string
 
 // FingerprintOf digests canonical bytes.

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what a step may carry. They hold at every entry.
+// Limits on what a step may have. They hold at every entry.
 const (
 	// MaxPayload is the largest payload in bytes.
 	MaxPayload = 64 << 10
@@ -15,19 +15,20 @@ const (
 	MaxSteps = 64
 	// MaxSignatures is the most signatures an envelope may have.
 	MaxSignatures = 16
-	// MaxLabels is the most text in bytes, names and values together, of an
-	// object of labels. Escaped as JSON it still fits into a payload.
+	// MaxLabels is the most bytes, names and values together, in an object of
+	// labels. Escaped as JSON they still fit into a payload.
 	MaxLabels = 16 << 10
-	// MaxInt is the largest magnitude of an integer parameter, 2^53-1: beyond
-	// it a JSON reader that uses floats would see another number (RFC 7493, 2.2).
+	// MaxInt is the largest magnitude of an integer parameter, 2^53-1. Above it, a
+	// JSON reader that uses floats would read another number (RFC 7493, 2.2).
 	MaxInt = 1<<53 - 1
 	// MaxDepth is the deepest nesting of parameters, the params object being 1.
 	MaxDepth = 4
 )
 
-// CheckText refuses text that a terminal could show as something else: invalid
-// UTF-8 and the Unicode classes Cc, Cf, Zl and Zp (controls, zero-width and
-// bidirectional marks, line separators). what names the field in the refusal.
+// CheckText refuses text that a terminal could show as something else. This is
+// invalid UTF-8 and the Unicode classes Cc, Cf, Zl and Zp (controls, zero-width and
+// bidirectional marks, line separators). The name of the field, what, is in the
+// refusal.
 func CheckText(what, s string) error {
 	if printableASCII(s) {
 		return nil
@@ -44,7 +45,7 @@ func CheckText(what, s string) error {
 	return nil
 }
 
-// printableASCII spares almost all text the tables of Unicode.
+// printableASCII lets almost all texts skip the Unicode tables.
 func printableASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] > 0x7e {

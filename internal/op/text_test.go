@@ -38,8 +38,8 @@ func TestTextRefusalNamesFieldAndPlace(t *testing.T) {
 	require.NoError(t, op.CheckText("reason", "naïve — €5, 日本語 😀 \u00a0"))
 }
 
-// TestRefusalsAreSafeToShow: what a refusal quotes of bad input holds no
-// character that a terminal acts on (matrix rows B11 and H05).
+// TestRefusalsAreSafeToShow: a refusal quotes bad input without any character that a
+// terminal acts on (matrix rows B11 and H05).
 func TestRefusalsAreSafeToShow(t *testing.T) {
 	bad := "\x1b]0;owned\x07\u202e\u200b\n\xff"
 	_, errTarget := op.ParseTarget("guest/" + bad)

@@ -3,14 +3,14 @@ package op
 import "slices"
 
 // Transition is one way in which a step's state changes. The gate makes no other
-// changes, fsck finds entries of the audit log that tell of one, and
+// changes. fsck matches them with entries of the audit log, and
 // docs/design/states.md draws the table.
 type Transition struct {
-	Entry string  // kind of the entry of the audit log that tells of it (docs/formats/audit.md)
-	From  []State // "" is a step that the gate has just taken in
+	Entry string  // kind of its entry in the audit log (docs/formats/audit.md)
+	From  []State // "" is a step that the gate has just accepted
 	To    State
-	Nonce string // what becomes of the nonce of a request that waits: its fate, "issued", or "" if it stays as it is
-	Code  Code   // the step's code afterwards; "" if a refusal, or a back end's error, says it
+	Nonce string // the fate that the nonce of a waiting request gets, "issued", or "" if it stays unchanged
+	Code  Code   // the step's code afterwards; "" if a refusal or a back end's error has the code
 	Why   string // for people, a half sentence
 }
 
@@ -41,8 +41,8 @@ var Transitions = []Transition{
 	{"interrupted", under, StateInterrupted, "", Unavailable, "it may have been done, and no look tells"},
 }
 
-// TransitionOf returns the transition of which entries of that kind tell. For
-// another kind it returns the zero transition, which no state allows.
+// TransitionOf returns the transition of entries of that kind. For another kind it
+// returns the zero transition, which no state allows.
 func TransitionOf(entry string) Transition {
 	i := slices.IndexFunc(Transitions, func(t Transition) bool { return t.Entry == entry })
 	if i < 0 {
@@ -51,5 +51,5 @@ func TransitionOf(entry string) Transition {
 	return Transitions[i]
 }
 
-// Allows reports whether a step in the state s may change so.
+// Allows reports whether a step in the state s may make the transition.
 func (t Transition) Allows(s State) bool { return slices.Contains(t.From, s) }

@@ -23,7 +23,7 @@ func TestTransitionsAreOneMachine(t *testing.T) {
 		for _, from := range tr.From {
 			require.True(t, from == "" || from.Open(), "%s: %s is an end", tr.Entry, from)
 		}
-		// A nonce is spent when its request stops waiting, and not before.
+		// A nonce is spent when its request no longer waits, and not before.
 		waits := slices.Contains(tr.From, op.StatePending)
 		require.Equal(t, waits && tr.To != op.StatePending, tr.Nonce != "" && tr.Nonce != "issued", tr.Entry)
 	}

@@ -1,12 +1,13 @@
 package op
 
-// KindTrust is the kind of what says who may approve what. There is one of it.
+// KindTrust is the kind of the trust file, which says which people may approve what.
+// It has one target.
 const KindTrust = "trust"
 
-// Rotate is the one operation that changes who decides.
+// Rotate is the only operation that changes which people decide.
 const Rotate = "trust.rotate"
 
-// Signers is the one target of its kind: the trust file.
+// Signers is the trust file, the one target of its kind.
 var Signers = Target{Kind: KindTrust, Name: "signers"}
 
 func trustRows() []Spec {
@@ -19,8 +20,8 @@ func trustRows() []Spec {
 		Takes: "from those who are taken out, the right to sign",
 		Roles: []Role{Operational, Recovery}, Covers: "the epoch and every byte of allowed_signers",
 		Rules: []Rule{{Name: "trust-rotation", Class: Destructive, Why: say("it changes who may approve what")}},
-		// The epoch goes up by one with each change. Which step made it tells this
-		// rotation from a file that root took over meanwhile.
+		// The epoch increases by one with each change. The step that made it tells this
+		// rotation from a file that root adopted meanwhile.
 		Shows: func(s Step, o Observed) Evidence {
 			return shows(o.Spec.Int("epoch") == s.Params.Int("epoch") && o.Spec.Str("made_by") == s.ID.String())
 		}}}

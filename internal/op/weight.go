@@ -1,8 +1,8 @@
 package op
 
-// Weights are how many bytes lists hold of one thing, about: what callers and back
-// ends wrote, and something for the rest. Whoever reads a page and whoever cuts it
-// go by the same number.
+// Weights say about how many bytes a list holds of one thing: the text of callers
+// and back ends, and a constant for the rest. A server that cuts a page and a client
+// that reads it use the same numbers.
 
 const rowWeight = 512
 

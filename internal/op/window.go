@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Window is a part of each week, in UTC: from one time of day to another, on
-// certain days. One that ends before it begins goes on past midnight, and
-// belongs to the day on which it began.
+// Window is a part of each week in UTC: from one time of day to another, on certain
+// days. If it ends before it begins, it continues past midnight and belongs to the
+// day on which it began.
 type Window struct {
 	days     uint8  // bit n is time.Weekday n
-	from, to uint16 // minutes since midnight; to is not in the window
+	from, to uint16 // minutes since midnight; the window ends before to
 }
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 const everyDay = 1<<7 - 1
 
-// ParseWindow reads "[DAY-DAY ]HH:MM-HH:MMZ", such as "22:00-06:00Z" or
-// "mon-fri 08:00-18:00Z"; one day alone is "sat 08:00-18:00Z". It may end at
-// 24:00. The Z says that it is UTC, and is required. Refusals are BadParams.
+// ParseWindow reads "[DAY-DAY ]HH:MM-HH:MMZ", such as "22:00-06:00Z" or "mon-fri
+// 08:00-18:00Z"; one day alone is "sat 08:00-18:00Z". It may end at 24:00. The Z
+// means UTC and is required. Refusals are BadParams.
 func ParseWindow(s string) (Window, error) {
 	w := Window{days: everyDay}
 	bad := Refuse(BadParams, "%q is not a window such as 22:00-06:00Z or mon-fri 08:00-18:00Z", s)
@@ -79,7 +79,7 @@ func (w Window) Contains(t time.Time) bool {
 	return w.on(day) && minute >= w.from || w.on((day+6)%7) && minute < w.to
 }
 
-// Meets reports whether some time is in both windows.
+// Meets reports whether the two windows overlap.
 func (w Window) Meets(o Window) bool { return w.beginsIn(o) || o.beginsIn(w) }
 
 func (w Window) beginsIn(o Window) bool {

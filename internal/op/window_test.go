@@ -18,7 +18,7 @@ func parseWindow(t require.TestingT, s string) op.Window {
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// anyWindow draws a window as people write it.
+// anyWindow draws a window as people write one.
 var anyWindow = rapid.Custom(func(t *rapid.T) string {
 	clock := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.Date(2000, 1, 1, rapid.IntRange(0, 23).Draw(t, "hour"), rapid.IntRange(0, 59).Draw(t, "minute"), 0, 0, time.UTC)
@@ -108,7 +108,7 @@ func TestWindowContains(t *testing.T) {
 		{"22:00-06:00Z", "2024-01-02T00:00:00Z", true},
 		{"22:00-06:00Z", "2024-01-02T05:59:59Z", true},
 		{"22:00-06:00Z", "2024-01-02T06:00:00Z", false},
-		// It belongs to the day on which it began.
+		// It is part of the day on which it began.
 		{"sat 22:00-06:00Z", "2024-01-06T05:00:00Z", false},
 		{"sat 22:00-06:00Z", "2024-01-06T22:00:00Z", true},
 		{"sat 22:00-06:00Z", "2024-01-07T05:59:59Z", true}, // and into the next week of days
@@ -121,7 +121,7 @@ func TestWindowContains(t *testing.T) {
 		{"mon 20:00-00:00Z", "2024-01-01T23:59:59.999999999Z", true},
 		{"mon 20:00-00:00Z", "2024-01-02T00:00:00Z", false},
 		{"mon 00:00-24:00Z", "2024-01-01T00:00:00Z", true},
-		// UTC, whatever the time is written in; that has no daylight saving.
+		// UTC, whatever the zone of the time; UTC has no summer time.
 		{"08:00-18:00Z", "2024-07-01T09:00:00+02:00", false},
 		{"08:00-18:00Z", "2024-07-01T10:00:00+02:00", true},
 		{"mon 23:00-24:00Z", "2024-01-02T00:30:00+01:00", true},
@@ -133,7 +133,7 @@ func TestWindowContains(t *testing.T) {
 	require.False(t, op.Window{}.Contains(time.Unix(0, 0)), "the zero window is never open")
 }
 
-// TestWindowsMeet compares with a look at every minute of a week.
+// TestWindowsMeet compares with every minute of a week.
 func TestWindowsMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := parseWindow(t, anyWindow.Draw(t, "a")), parseWindow(t, anyWindow.Draw(t, "b"))

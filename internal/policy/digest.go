@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// Digest is the SHA-256, in lower-case hex, of what the policy says. Two that
-// say the same have the same one, wherever it is written and in whatever order.
+// Digest is the SHA-256, in lower-case hex, of what the policy says. Its place and
+// the order of its parts make no difference.
 func (p Policy) Digest() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "max_validity %s\nscratch_max_age %s\nopen_requests_per_source %d\n", p.MaxValidity, p.ScratchMaxAge, p.OpenPerSource)
@@ -37,7 +37,7 @@ func (p Policy) Digest() string {
 	return op.SHA256([]byte(b.String()))
 }
 
-// text is a rule in one spelling, without where it is written.
+// text is the one spelling of a rule, without its place in the configuration.
 func (r Rule) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule %q %q", r.Op, r.Target)

@@ -12,8 +12,8 @@ import (
 	"gated/internal/policy"
 )
 
-// TestDigestIsOfAllThatIsSaid: every field of a policy and of a rule counts, but
-// for where the rule is written.
+// TestDigestIsOfAllThatIsSaid: every field of a policy and of a rule counts, except
+// the place of the rule.
 func TestDigestIsOfAllThatIsSaid(t *testing.T) {
 	window, err := op.ParseWindow("08:00-18:00Z")
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestDigestIsOfNoOrder(t *testing.T) {
 	slices.Reverse(b.Rules)
 	require.Equal(t, a.Digest(), b.Digest())
 	require.Equal(t, []string{"a", "b"}, a.Commands, "nothing is sorted in place")
-	// What a name says is not taken for another line.
+	// A name cannot look like another line.
 	c, d := policy.Default(), policy.Default()
 	c.Commands, d.Commands = []string{"a\"\ncommand \"b"}, []string{"a", "b"}
 	require.NotEqual(t, c.Digest(), d.Digest())

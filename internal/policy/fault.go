@@ -11,12 +11,12 @@ import (
 	"gated/internal/op"
 )
 
-// Fault says what is wrong with a rule: it asks for nothing, for what nobody
-// may give, or for what cannot be met in time, or it matches nothing.
+// Fault says what is wrong with a rule. The rule asks for nothing, for what no
+// person may give, or for what cannot be met in time; or it matches nothing.
 type Fault struct {
 	Rule int    // its index in Policy.Rules
-	Key  string // of the rule, as the configuration has it
-	Why  string // a sentence without its full stop
+	Key  string // as the configuration names it
+	Why  string // a sentence without a full stop
 }
 
 func fault(key, format string, args ...any) *Fault {
@@ -47,7 +47,8 @@ func (p Policy) Fault() *Fault {
 	return nil
 }
 
-// validateRoles refuses, as BadParams, a role that is none or is there already.
+// validateRoles refuses, as BadParams, a role name that is not valid, or that occurs
+// before.
 func (p Policy) validateRoles() error {
 	for i, role := range p.Roles {
 		switch {
@@ -62,8 +63,8 @@ func (p Policy) validateRoles() error {
 	return nil
 }
 
-// asksForLittle finds values that are out of bounds, and so would ask for less
-// than the built-in rules or the policy do.
+// asksForLittle finds values that are out of bounds. Such a rule would ask for less
+// than the built-in rules or the policy.
 func (p Policy) asksForLittle(r Rule) *Fault {
 	switch {
 	case r.Threshold < 1 || r.Threshold > MaxThreshold:
@@ -83,7 +84,7 @@ func (p Policy) asksForLittle(r Rule) *Fault {
 	}
 }
 
-// patterns finds what looks like a pattern of another language.
+// patterns finds patterns that seem to be of another language.
 func patterns(r Rule) *Fault {
 	if f := pattern("op", r.Op, ""); f != nil {
 		return f
@@ -105,8 +106,8 @@ func patterns(r Rule) *Fault {
 	return nil
 }
 
-// pattern finds what is in no name, and so could only be meant as something
-// else: a list, a class of characters, an expression.
+// pattern finds characters that no name has, so the author must mean something else:
+// a list, a class of characters, an expression.
 func pattern(key, s, also string) *Fault {
 	foreign := func(c rune) bool {
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
@@ -120,8 +121,8 @@ func pattern(key, s, also string) *Fault {
 
 func tooLong(s string) bool { return utf8.RuneCountInString(s) > maxPattern }
 
-// matchesNothing finds rules about no operation, about no target of one, or in
-// a role that may not sign one: they would look like a rule and be none.
+// matchesNothing finds rules without any effect: for no operation, for no target of
+// an operation, or in a role that may not sign one.
 func (p Policy) matchesNothing(r Rule) *Fault {
 	if r.Role != "" && !r.Role.BuiltIn() && !slices.Contains(p.Roles, r.Role) {
 		return fault("role", "there is no role %q; roles of your own are named under policy.roles", string(r.Role))
@@ -149,7 +150,7 @@ func (p Policy) matchesNothing(r Rule) *Fault {
 	}
 }
 
-// endless finds a delay that outlives every payload.
+// endless finds a delay that is longer than the life of every payload.
 func (p Policy) endless(r Rule) *Fault {
 	if r.CoolOff >= p.MaxValidity {
 		return fault("cool_off", "the cool_off of %s is no shorter than the policy's max_validity of %s: it could never run", r.CoolOff, p.MaxValidity)
@@ -157,8 +158,8 @@ func (p Policy) endless(r Rule) *Fault {
 	return nil
 }
 
-// against finds what r and another rule, or r itself, ask of one step that
-// cannot both be.
+// against finds demands of r and another rule, or of r alone, that one step cannot
+// both meet.
 func (r Rule) against(other Rule) *Fault {
 	tooShort := other.MaxValidity > 0 && r.CoolOff >= other.MaxValidity
 	apart := r.Window != nil && other.Window != nil && !r.Window.Meets(*other.Window)

@@ -17,12 +17,12 @@ func window(t require.TestingT, s string) *op.Window {
 	return &w
 }
 
-// TestRuleBoundsBelowAtAndAbove holds the policy's half of matrix row S16.
+// TestRuleBoundsBelowAtAndAbove is the policy's part of matrix row S16.
 func TestRuleBoundsBelowAtAndAbove(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*policy.Rule)
-		key    string // that is at fault, or ""
+		key    string // the key at fault, or ""
 	}{
 		{"the least", func(*policy.Rule) {}, ""},
 		{"threshold negative", func(r *policy.Rule) { r.Threshold = -1 }, "threshold"},
@@ -111,8 +111,8 @@ func TestRolesOfOurOwn(t *testing.T) {
 	}
 }
 
-// TestRulesThatCannotBothBe: of two rules that one step may match, one must
-// leave time for the other.
+// TestRulesThatCannotBothBe: of two rules that match one step, each must leave time
+// for the other.
 func TestRulesThatCannotBothBe(t *testing.T) {
 	slow, brief := policy.Rule{Threshold: 1, CoolOff: time.Hour}, policy.Rule{Threshold: 1, MaxValidity: time.Hour}
 	sat, sun := policy.Rule{Threshold: 1, Window: window(t, "sat 08:00-18:00Z")}, policy.Rule{Threshold: 1, Window: window(t, "sun 08:00-18:00Z")}
@@ -136,7 +136,7 @@ func TestRulesThatCannotBothBe(t *testing.T) {
 			{"labels of one", with(pair[0], "", "", prod), with(pair[1], "", "", nil), false},
 			{"other labels", with(pair[0], "", "", prod), with(pair[1], "", "", test), true},
 			{"another label", with(pair[0], "", "", prod), with(pair[1], "", "", map[string]string{"site": "x"}), false},
-			// A change of labels escapes the first and is what the second speaks of.
+			// A change of labels escapes the first rule, and the second rule is about it.
 			{"an escape", with(pair[0], "guest.destroy", "", prod), with(pair[1], "guest.set-config", "", nil), false},
 		} {
 			for _, rules := range [][]policy.Rule{{c.a, c.b}, {c.b, c.a}} {

@@ -5,14 +5,14 @@ import "strings"
 // maxPattern bounds a pattern, in characters: twice the longest name.
 const maxPattern = 256
 
-// match reports whether the whole of s fits the pattern, in which * stands for
-// any text and ? for any one character. An empty pattern fits everything.
+// match reports whether all of s fits the pattern. In the pattern * means any text,
+// and ? any one character. An empty pattern fits everything.
 func match(pattern, s string) bool {
 	if pattern == "" {
 		return true
 	}
 	want, text := []rune(pattern), []rune(s)
-	star, mark := -1, 0 // the last * and what it stands for so far ends at mark
+	star, mark := -1, 0 // the last *; the text that it matches so far ends at mark
 	p, i := 0, 0
 	for i < len(text) {
 		switch {
@@ -38,8 +38,8 @@ func overlap(a, b string) bool {
 		return true
 	}
 	x, y := []rune(a), []rune(b)
-	// fits[j] says of the x[i:] of its row whether it and y[j:] overlap; the rows
-	// are made from the last one on.
+	// fits[j] says whether x[i:] and y[j:] overlap, for the i of its row. The last
+	// row is computed first.
 	var below []bool
 	for i := len(x); i >= 0; i-- {
 		fits := make([]bool, len(y)+1)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// slowMatch is match as one would say it.
+// slowMatch is match in its simplest form.
 func slowMatch(pattern, s []rune) bool {
 	switch {
 	case len(pattern) == 0:
@@ -43,14 +43,14 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A pattern made to be slow costs the product of the lengths and no more.
+// A pattern made to be slow takes at most the product of the lengths.
 func TestHostilePatternsEnd(t *testing.T) {
 	require.False(t, match(strings.Repeat("a*", maxPattern/2)+"b", strings.Repeat("a", 1<<16)))
 	require.False(t, overlap(strings.Repeat("*a", maxPattern/2)+"b", strings.Repeat("a*", maxPattern/2)+"c"))
 }
 
-// TestOverlapIsACommonText looks for one among all short texts: one of two
-// patterns of n characters each needs no more than 2n.
+// TestOverlapIsACommonText tries all short texts: two patterns of n characters each
+// need at most 2n for a common one.
 func TestOverlapIsACommonText(t *testing.T) {
 	texts := []string{""}
 	for i := 0; len(texts[i]) < 6; i++ {

@@ -1,5 +1,5 @@
-// Package policy holds what an operator's configuration may ask for beyond the
-// built-in rules. It can only tighten: every value has a built-in bound that
+// Package policy has what an operator's configuration may ask for beyond the
+// built-in rules. It can only be stricter: every value has a built-in bound that
 // Validate enforces.
 package policy
 
@@ -10,30 +10,30 @@ import (
 	"gated/internal/op"
 )
 
-// Built-in bounds. A configuration may go below them, never above.
+// Built-in bounds. A configuration may have lower values, never higher ones.
 const (
 	// MaxValidity bounds how long a payload may be valid (protocol section 1).
 	MaxValidity = 24 * time.Hour
-	// ScratchMaxAge bounds how long what was recorded as scratch stays scratch.
+	// ScratchMaxAge bounds how long scratch stays scratch.
 	ScratchMaxAge = 24 * time.Hour
-	// OpenPerSource bounds the open requests that one requester may cause.
+	// OpenPerSource bounds the open requests of one requester.
 	OpenPerSource = 1000
 )
 
-// Policy is one consistent set of rules. It is never changed once in use; a
-// reload replaces it.
+// Policy is one consistent set of rules. It never changes in use; a reload replaces
+// it.
 type Policy struct {
 	MaxValidity   time.Duration // a payload's longest life
 	ScratchMaxAge time.Duration
 	OpenPerSource int                 // open requests per requester
-	Commands      []string            // the commands that guests may be given, by name
-	CommandGuests map[string][]string // by command: patterns over the names of the guests that it is for; none: all
+	Commands      []string            // the commands that guests may run, by name
+	CommandGuests map[string][]string // by command: patterns for the names of its guests; none: all guests
 	Benign        []string            // the commands of the catalogue that lose nothing, by name
-	Roles         []op.Role           // that this gate has beside the built-in ones
-	Rules         []Rule              // every one that matches a step applies
+	Roles         []op.Role           // the roles that this gate has beside the built-in ones
+	Rules         []Rule              // all that match a step apply
 }
 
-// Default returns the built-in rules: no command may be given to a guest.
+// Default returns the built-in rules. They allow no command for guests.
 func Default() Policy {
 	return Policy{MaxValidity: MaxValidity, ScratchMaxAge: ScratchMaxAge, OpenPerSource: OpenPerSource}
 }
@@ -58,8 +58,8 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// MayCommand reports whether the operator's configuration names the command, and
-// for a guest of that name.
+// MayCommand reports whether the operator's configuration names the command for a
+// guest of that name.
 func (p Policy) MayCommand(name, guest string) bool {
 	if !slices.Contains(p.Commands, name) {
 		return false
@@ -68,11 +68,11 @@ func (p Policy) MayCommand(name, guest string) bool {
 	return len(isFor) == 0 || slices.ContainsFunc(isFor, func(pattern string) bool { return match(pattern, guest) })
 }
 
-// Harmless reports whether the operator's catalogue says of a command that it
-// loses nothing.
+// Harmless reports whether the operator's catalogue says that a command loses
+// nothing.
 func (p Policy) Harmless(name string) bool { return slices.Contains(p.Benign, name) }
 
-// Delays reports whether a rule holds steps back after their last signature.
+// Delays reports whether a rule delays steps after their last signature.
 func (p Policy) Delays() bool {
 	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.CoolOff > 0 || r.Window != nil })
 }

@@ -6,24 +6,24 @@ import (
 	"gated/internal/op"
 )
 
-// Subject is a destructive step as rules look at it.
+// Subject is a destructive step as rules see it.
 type Subject struct {
 	Spec     op.Spec
 	Target   op.Target
 	Params   op.Params
-	Labels   map[string]string // as they were observed
-	Rotation *Rotation         // for a trust.rotate
+	Labels   map[string]string // from the look at the target
+	Rotation *Rotation         // only of a trust.rotate
 }
 
-// Rotation is what a change of the trust file touches.
+// Rotation is what a rotation of the trust file changes.
 type Rotation struct {
-	Roles    []op.Role // of every line that is added or removed
-	Reserved bool      // one of these is a recovery or a CA line
+	Roles    []op.Role // the roles of all added and removed lines
+	Reserved bool      // a recovery or a CA line changes
 }
 
-// Requirement returns what the policy asks of a step: the built-in demand, and
-// with it those of every rule that matches. The order of the rules makes no
-// difference to what meets it.
+// Requirement returns what the policy asks for a step: the built-in demand and the
+// demands of every rule that matches. The order of the rules does not change what
+// meets it.
 func (p Policy) Requirement(s Subject) op.Requirement {
 	out := op.Requirement{Ways: ways(s), MaxValidity: p.MaxValidity}
 	for _, r := range p.Rules {
@@ -38,8 +38,8 @@ func (p Policy) Requirement(s Subject) op.Requirement {
 }
 
 // ways returns the built-in demands: one signature in a role that may sign the
-// operation. Recovery signs alone, and only recovery touches what is its own. A
-// rotation that nobody looked into is taken for one of those.
+// operation. Recovery signs alone, and only recovery changes its own lines. A
+// rotation without details counts as a change of such lines.
 func ways(s Subject) []op.Way {
 	var out []op.Way
 	reserved := s.Spec.Kind == op.KindTrust && (s.Rotation == nil || s.Rotation.Reserved)
@@ -51,14 +51,14 @@ func ways(s Subject) []op.Way {
 	return out
 }
 
-// signers returns the roles that sign an operation in a way, any of which will
-// do where nothing else is said.
+// signers returns the roles that sign an operation in a way. One signature in any of
+// them is enough if no rule says more.
 func signers(spec op.Spec, way string) []op.Role {
 	return slices.DeleteFunc(slices.Clone(spec.Roles), func(r op.Role) bool { return (r == op.Recovery) != (way == op.WayRecovery) })
 }
 
-// asks puts the rule's demand to each way that it is about. A role of the
-// configuration's own is no part of recovery.
+// asks adds the rule's demand to each way that it is about. A role of the
+// configuration is no part of recovery.
 func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 	out := op.Requirement{CoolOff: r.CoolOff, MaxValidity: of.MaxValidity}
 	if r.MaxValidity > 0 {
@@ -74,7 +74,7 @@ func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 		case slices.Contains(own, r.Role), w.Name == "" && r.Role != "" && !r.Role.BuiltIn():
 			asked.Demands = []op.Demand{r.demand(r.Role)}
 		case r.Role == "", w.Name == "" && !s.Spec.MayApprove(r.Role):
-			// The latter only where a step escapes a rule for other operations.
+			// A role that may not approve the step occurs only if the step escapes a rule for other operations.
 			asked.Demands = []op.Demand{r.demand(own...)}
 		}
 		out.Ways = append(out.Ways, asked)
@@ -82,9 +82,10 @@ func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
 	return out
 }
 
-// guards asks of a planned rotation what the rule asks for in a role that the
-// rotation touches, in keys that are listed before it: as many people who may
-// rotate, and for a role of the configuration's own, as many of its people too.
+// guards returns what a rule about a role asks for a planned rotation that changes
+// the role. As many people who may rotate must sign, with keys listed before the
+// rotation. For a role of the configuration, as many people of that role must sign
+// too.
 func (r Rule) guards(touched Rotation, s Subject, of op.Requirement) op.Requirement {
 	out := op.Requirement{MaxValidity: of.MaxValidity}
 	for _, w := range of.Ways {
@@ -103,7 +104,7 @@ func (r Rule) guards(touched Rotation, s Subject, of op.Requirement) op.Requirem
 	return out
 }
 
-// isFor reports whether signatures in that role count for the rule.
+// isFor reports whether signatures in a role count for the rule.
 func (r Rule) isFor(role op.Role) bool {
 	if r.Role != "" {
 		return r.Role == role

@@ -15,7 +15,7 @@ import (
 
 var manager = op.Role("manager")
 
-// anyRule draws one that Validate lets pass by itself.
+// anyRule draws a rule that Validate accepts by itself.
 var anyRule = rapid.Custom(func(t *rapid.T) policy.Rule {
 	return policy.Rule{
 		Where:       fmt.Sprintf("f:%d", rapid.IntRange(1, 99).Draw(t, "line")),
@@ -63,7 +63,7 @@ var subject = rapid.Custom(func(t *rapid.T) policy.Subject {
 	return s
 })
 
-// signatures draws some of which each is of another person and key.
+// signatures draws signatures, each of another person and key.
 var signatures = rapid.Custom(func(t *rapid.T) []op.Signed {
 	out := make([]op.Signed, rapid.IntRange(0, 7).Draw(t, "signatures"))
 	for i := range out {
@@ -111,7 +111,8 @@ func TestWithoutRulesOneSignatureIsEnough(t *testing.T) {
 	}
 }
 
-// TestARuleNeverLoosens: what is met with one more rule is met without it.
+// TestARuleNeverLoosens: signatures that are enough with one more rule are enough
+// without it.
 func TestARuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fewer, s := rules.Draw(t, "rules"), subject.Draw(t, "step")
@@ -149,8 +150,8 @@ func TestTheOrderOfRulesMakesNoDifference(t *testing.T) {
 	})
 }
 
-// TestRolesOfDemandsNeverPartlyOverlap: op.Requirement counts who is missing on
-// that ground. It holds of the stricter of two policies too.
+// TestRolesOfDemandsNeverPartlyOverlap: op.Requirement relies on this when it counts
+// missing people. It also holds for the stricter of two policies.
 func TestRolesOfDemandsNeverPartlyOverlap(t *testing.T) {
 	within := func(a, b []op.Role) bool {
 		return !slices.ContainsFunc(a, func(r op.Role) bool { return !slices.Contains(b, r) })
@@ -174,8 +175,7 @@ func TestRolesOfDemandsNeverPartlyOverlap(t *testing.T) {
 	})
 }
 
-// TestAnOperatorAndAManager: neither stands for the other, and no number of one
-// does.
+// TestAnOperatorAndAManager: neither counts as the other, in any number.
 func TestAnOperatorAndAManager(t *testing.T) {
 	s := policy.Subject{Spec: spec(t, "guest.destroy"), Target: op.Target{Kind: "guest", Name: "db-1"}}
 	r := with(policy.Rule{Where: "gated.yaml:12", Role: manager, Threshold: 1}).Requirement(s)
@@ -205,8 +205,8 @@ func TestWhatARuleMatches(t *testing.T) {
 	}
 }
 
-// TestALabelThatARuleLooksAtIsGuardedByIt: taking it away, or changing it so
-// that the rule looks away, needs what the rule asks.
+// TestALabelThatARuleLooksAtIsGuardedByIt: a step that removes the label, or changes
+// it so that the rule no longer matches, needs what the rule asks for.
 func TestALabelThatARuleLooksAtIsGuardedByIt(t *testing.T) {
 	guard := policy.Rule{Where: "f:1", Op: "guest.destroy", Target: "guest/db-*", Labels: map[string]string{"tier": "pr*"}, Threshold: 2, CoolOff: time.Minute}
 	for _, c := range []struct {
@@ -230,7 +230,7 @@ func TestALabelThatARuleLooksAtIsGuardedByIt(t *testing.T) {
 		require.Equal(t, c.want, r.Needed(), c.name)
 		require.Equal(t, c.want == 2, r.CoolOff > 0, c.name)
 	}
-	// Also where the rule's role is of the configuration's own.
+	// Also if the role of the rule is one of the configuration.
 	guard.Role, guard.Threshold = manager, 1
 	r := with(guard).Requirement(policy.Subject{Spec: spec(t, "guest.set-config"), Target: op.Target{Kind: "guest", Name: "db-1"},
 		Params: op.Params{"labels": map[string]any{}}, Labels: map[string]string{"tier": "prod"}})
@@ -238,8 +238,8 @@ func TestALabelThatARuleLooksAtIsGuardedByIt(t *testing.T) {
 	require.True(t, r.Met(signed(op.Operational, manager)))
 }
 
-// TestNoWayAroundALabel: what was needed to destroy a target is needed, before
-// or at the latest then, whatever its labels are made to be first.
+// TestNoWayAroundALabel: labels may be changed first. What was needed to destroy the
+// target is still needed, for a change or for the destroy.
 func TestNoWayAroundALabel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		guard := policy.Rule{Where: "f:1", Op: "guest.destroy", Labels: map[string]string{"tier": "pr*"}, Threshold: rapid.IntRange(1, 3).Draw(t, "threshold"),

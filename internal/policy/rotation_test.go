@@ -23,12 +23,12 @@ func TestRecoveryRotatesAlone(t *testing.T) {
 		require.Equal(t, !reserved, r.Accepts(op.Operational))
 		require.False(t, r.Met(signed(op.Coordination, manager)))
 	}
-	// A step that was not looked into is taken for the worst.
+	// A rotation without details counts as the most serious.
 	r := with().Requirement(policy.Subject{Spec: spec(t, "trust.rotate"), Target: op.Signers})
 	require.Equal(t, []op.Role{op.Recovery}, r.Roles())
 }
 
-// TestAReservedRotationIsForRecovery is the policy's half of matrix row S22.
+// TestAReservedRotationIsForRecovery is the policy's part of matrix row S22.
 func TestAReservedRotationIsForRecovery(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := subject.Filter(func(s policy.Subject) bool { return s.Rotation != nil && s.Rotation.Reserved }).Draw(t, "rotation")
@@ -39,8 +39,8 @@ func TestAReservedRotationIsForRecovery(t *testing.T) {
 	})
 }
 
-// TestRecoveryIsRaisedByItsOwnRulesAlone: no rule about guests, and no role of
-// the configuration's own, stands between a gate and its recovery.
+// TestRecoveryIsRaisedByItsOwnRulesAlone: no rule about guests, and no role of the
+// configuration, makes a gate's recovery harder.
 func TestRecoveryIsRaisedByItsOwnRulesAlone(t *testing.T) {
 	s := rotation(t, false, op.Operational, manager)
 	for _, c := range []struct {
@@ -67,8 +67,8 @@ func TestRecoveryIsRaisedByItsOwnRulesAlone(t *testing.T) {
 	}
 }
 
-// TestAPlannedRotationNeedsTheHighestThresholdOfTheRolesItTouches is matrix row
-// S22: else one of two people could list a second key of his own first.
+// TestAPlannedRotationNeedsTheHighestThresholdOfTheRolesItTouches is matrix row S22.
+// Otherwise one of two people could first list a second key of their own.
 func TestAPlannedRotationNeedsTheHighestThresholdOfTheRolesItTouches(t *testing.T) {
 	two := policy.Rule{Where: "f:1", Op: "guest.destroy", Target: "guest/db-*", Labels: map[string]string{"tier": "prod"}, Threshold: 2}
 	three := policy.Rule{Where: "f:2", Op: "guest.wipe", Role: op.Operational, Threshold: 3, Touch: op.TouchPresent}
@@ -80,7 +80,7 @@ func TestAPlannedRotationNeedsTheHighestThresholdOfTheRolesItTouches(t *testing.
 		policy  policy.Policy
 		touched []op.Role
 		needed  int
-		touch   op.Touch // of those who are operational
+		touch   op.Touch // of the people who are operational
 	}{
 		{"no rule", with(), []op.Role{op.Operational}, 1, ""},
 		{"a rule without a role, of whatever target", with(two), []op.Role{op.Operational}, 2, ""},

@@ -15,29 +15,29 @@ const (
 	MaxRules = 256
 )
 
-// Rule asks for more than the built-in rules do of the destructive steps that
-// it matches. It never makes a benign step wait.
+// Rule asks for more than the built-in rules, of the destructive steps that it
+// matches. It never delays a benign step.
 type Rule struct {
 	Where string // "gated.yaml:12", for people
 
-	// What it matches. Op and Target are patterns in which * stands for any
-	// text and ? for any one character; an empty one matches all. Labels have
-	// to be observed on the target, each with a value that its pattern matches.
+	// What the rule matches. In the patterns Op and Target, * means any text and ?
+	// any one character; an empty pattern matches all. The target must have all of
+	// Labels in the look, each with a value that its pattern matches.
 	Op     string
 	Target string // over "kind/name"
 	Labels map[string]string
 
 	// What it asks for.
-	Role        op.Role // in which the signatures are made; empty: any that may sign the operation
-	Threshold   int     // distinct people, 1 to MaxThreshold
+	Role        op.Role // of the signatures; empty: any role that may sign the operation
+	Threshold   int     // different people, 1 to MaxThreshold
 	Touch       op.Touch
 	CoolOff     time.Duration // between the last signature and the step, in whole seconds
-	Window      *op.Window    // when the step may run; nil: at any time
-	MaxValidity time.Duration // of the payload; 0: as long as the policy says
+	Window      *op.Window    // when the step may run; nil: always
+	MaxValidity time.Duration // of the payload; 0: the policy's
 }
 
-// matches reports whether a rule applies to a step: it is one that the rule
-// speaks of, or it takes away a label that the rule looks at.
+// matches reports whether a rule applies to a step. The step is one that the rule
+// names, or it removes a label that the rule uses.
 func (r Rule) matches(s Subject) bool {
 	if !match(r.Target, s.Target.String()) || !r.covers(s.Labels) {
 		return false
@@ -45,13 +45,13 @@ func (r Rule) matches(s Subject) bool {
 	return match(r.Op, s.Spec.Name) || r.escapes(s)
 }
 
-// escapes reports whether the rule would not match the target any more after
-// the step: what the rule guards could be done with less then.
+// escapes reports whether the rule would no longer match the target after the step.
+// After that the policy would ask for less.
 func (r Rule) escapes(s Subject) bool {
 	return len(r.Labels) > 0 && s.Params.Has(labels) && !r.covers(s.Params.Labels(labels))
 }
 
-// covers reports whether these labels have all that the rule looks for.
+// covers reports whether the labels have everything that the rule asks for.
 func (r Rule) covers(observed map[string]string) bool {
 	for k, pattern := range r.Labels {
 		v, ok := observed[k]
@@ -65,12 +65,10 @@ func (r Rule) covers(observed map[string]string) bool {
 // labels is the parameter that sets all labels of a target.
 const labels = "labels"
 
-// speaksOf reports whether a step of that operation could be one that the rule
-// is about.
+// speaksOf reports whether the rule can be about a step of that operation.
 func (r Rule) speaksOf(spec op.Spec) bool { return match(r.Op, spec.Name) && r.reaches(spec.Kind) }
 
-// reaches reports whether a target of that kind could be one that the rule is
-// about.
+// reaches reports whether the rule can be about a target of that kind.
 func (r Rule) reaches(kind string) bool {
 	if len(r.Labels) > 0 && !slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return s.Kind == kind && relabels(s) }) {
 		return false
@@ -81,8 +79,8 @@ func (r Rule) reaches(kind string) bool {
 	return overlap(r.Target, kind+"/?*")
 }
 
-// mayMatch reports whether a step of that operation could match the rule, also
-// as one that takes a label away.
+// mayMatch reports whether a step of that operation could match the rule, perhaps
+// because it removes a label.
 func (r Rule) mayMatch(spec op.Spec) bool {
 	return r.speaksOf(spec) || len(r.Labels) > 0 && relabels(spec) && r.reaches(spec.Kind)
 }

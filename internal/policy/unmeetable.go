@@ -9,10 +9,11 @@ import (
 	"gated/internal/op"
 )
 
-// Unmeetable returns a sentence for each rule that asks for more people than
-// could sign, who are those that could returns for a role and what their keys
-// have to attest. A name with a pattern in it, as a CA's line may have, is any number of people. Such a rule
-// is in force all the same: what it matches waits until there are more people.
+// Unmeetable returns a sentence for each rule that asks for more people than could
+// sign. The function of returns those people for a role and what their keys must
+// attest. A name that has a pattern, as in a CA's line, counts as any number of
+// people. The rule is in force anyway: the steps that it matches wait until there
+// are more people.
 func (p Policy) Unmeetable(of func(op.Role, op.Touch) []string) []string {
 	var out []string
 	for _, r := range p.Rules {
@@ -34,8 +35,8 @@ func (p Policy) Unmeetable(of func(op.Role, op.Touch) []string) []string {
 
 var touching = map[op.Touch]string{op.TouchPresent: " with a security key", op.TouchVerified: " with a security key"}
 
-// unmeetableBeside is Unmeetable for the built-in demand, which is for yet
-// another person than those whom a role of the configuration's own needs.
+// unmeetableBeside is Unmeetable for the built-in demand. It needs a person beside
+// those that sign in a role of the configuration.
 func (r Rule) unmeetableBeside(could func(op.Role) []string) []string {
 	if r.Role == "" || r.Role.BuiltIn() || people([]op.Role{r.Role}, could) < r.Threshold {
 		return nil
@@ -51,8 +52,8 @@ func (r Rule) unmeetableBeside(could func(op.Role) []string) []string {
 	return out
 }
 
-// signedIn returns the lists of roles in any of which signatures count for the
-// rule: one for each way of each operation that it speaks of.
+// signedIn returns lists of roles, one for each way of each operation that the rule
+// is about. Signatures in any role of a list count.
 func (r Rule) signedIn() [][]op.Role {
 	if r.Role != "" {
 		return [][]op.Role{{r.Role}}
@@ -70,7 +71,7 @@ func (r Rule) signedIn() [][]op.Role {
 	return out
 }
 
-// people counts those who could sign in any of the roles, each once.
+// people counts the different people who could sign in any of the roles.
 func people(roles []op.Role, could func(op.Role) []string) int {
 	seen := map[string]bool{}
 	for _, role := range roles {

@@ -29,13 +29,13 @@ func TestUnmeetable(t *testing.T) {
 		{policy.Rule{Op: "trust.rotate", Role: op.Recovery, Threshold: 2}, []string{"f:1: the rule needs 2 in the role recovery, and 1 could sign"}},
 		{policy.Rule{Role: manager, Threshold: 1}, nil},
 		{policy.Rule{Role: manager, Threshold: 2}, []string{"f:1: the rule needs 2 in the role manager, and 1 could sign"}},
-		{policy.Rule{Role: "on-call", Threshold: 16}, nil}, // a CA's line is for any number of people
+		{policy.Rule{Role: "on-call", Threshold: 16}, nil}, // a CA's line counts as any number of people
 	} {
 		c.rule.Where = "f:1"
 		require.NoError(t, with(c.rule).Validate())
 		require.Equal(t, c.want, with(c.rule).Unmeetable(could), "%+v", c.rule)
 	}
-	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch) []string { return nil }), "that nobody is listed is said elsewhere")
+	require.Empty(t, with().Unmeetable(func(op.Role, op.Touch) []string { return nil }), "an empty list is reported elsewhere")
 
 	soft := func(role op.Role, touch op.Touch) []string {
 		if touch != op.TouchNone {
@@ -46,7 +46,7 @@ func TestUnmeetable(t *testing.T) {
 	require.Equal(t, []string{"f:1: the rule needs 1 in the role operational, and 0 could sign with a security key"},
 		with(policy.Rule{Where: "f:1", Op: "guest.*", Threshold: 1, Touch: op.TouchPresent}).Unmeetable(soft))
 
-	// One person is not two, in whatever roles.
+	// One person never counts as two, in any roles.
 	listed[op.Operational] = []string{"alice@example.com"}
 	rule := policy.Rule{Where: "f:1", Op: "guest.destroy", Role: manager, Threshold: 1}
 	require.Equal(t, []string{"f:1: the rule needs 1 in the role manager and another person in the role operational, and 1 could sign in all"},

@@ -19,7 +19,7 @@ import (
 	"gated/internal/witness"
 )
 
-// realLog is a gate's own log, in a store, that its own key signs.
+// realLog is a gate's own log in a store, signed with the gate's key.
 type realLog struct {
 	t     *testing.T
 	store *store.Store
@@ -78,8 +78,8 @@ func (l *realLog) Consistency(ctx context.Context, old, size int64) (out []strin
 	})
 }
 
-// forge makes the log anew from texts, so that it agrees with itself and is
-// signed with the gate's key: what somebody could do who has both.
+// forge writes the log anew from texts. It is consistent and signed with the gate's
+// key, as an attacker with both could do.
 func (l *realLog) forge(edit func(texts []string) []string) {
 	l.update(func(tx *store.Tx) error {
 		bodies, err := audit.Bodies(tx, 0, 1000)
@@ -110,8 +110,7 @@ func (l *realLog) forge(edit func(texts []string) []string) {
 	})
 }
 
-// whole asserts that the log agrees with itself, and whether it does with what
-// was seen.
+// whole asserts that the log is consistent, and whether it fits the seen head.
 func (l *realLog) whole(seen checkpoint.Checkpoint, ok bool) {
 	l.t.Helper()
 	require.NoError(l.t, l.store.View(l.t.Context(), func(tx *store.Tx) error {
@@ -128,8 +127,8 @@ func (l *realLog) whole(seen checkpoint.Checkpoint, ok bool) {
 	}))
 }
 
-// TestALogThatWasMadeAnew: matrix row H07. It is whole in itself, and not the one
-// that was seen.
+// TestALogThatWasMadeAnew: matrix row H07. The log is consistent, and it is not the
+// one that was seen.
 func TestALogThatWasMadeAnew(t *testing.T) {
 	alter := func(texts []string) []string {
 		texts[6] = strings.Replace(texts[6], `"detail":"6"`, `"detail":"x"`, 1)
@@ -158,7 +157,7 @@ func TestALogThatWasMadeAnew(t *testing.T) {
 			require.Len(t, again.Contradictions, 1)
 		})
 	}
-	// The same texts make the same log, however they came to be there.
+	// The same texts make the same log, however they were written.
 	d, l := dirIn(t), newRealLog(t, 20)
 	seen, err := d.Check(t.Context(), of, l)
 	require.NoError(t, err)
@@ -169,8 +168,8 @@ func TestALogThatWasMadeAnew(t *testing.T) {
 	l.whole(seen.Head, true)
 }
 
-// TestManyOperatorsOfOneGate check it at the same time, each with a memory of
-// their own, while it decides.
+// TestManyOperatorsOfOneGate: operators check the gate at the same time while it
+// decides, each with an own witness.
 func TestManyOperatorsOfOneGate(t *testing.T) {
 	l := newRealLog(t, 3)
 	var all, writers sync.WaitGroup

@@ -9,40 +9,39 @@ import (
 	"gated/internal/op"
 )
 
-// Unsigned is returned for a gate that shows no signed head of all its log, and
-// of which none is remembered: an older gated, or a log that is broken.
+// Unsigned is the error for a gate that shows no signed head of its whole log and
+// never showed one before. It is an older gated, or its log is broken.
 type Unsigned struct{ Gate op.GateID }
 
 func (u *Unsigned) Error() string {
 	return "gate " + string(u.Gate) + " signs no head of its audit log"
 }
 
-// NotKept is returned for a head in which nothing was found wrong and that could
-// not be remembered.
+// NotKept is the error for a sound head that could not be stored.
 type NotKept struct{ Err error }
 
 func (n *NotKept) Error() string {
 	return "the head of its audit log cannot be remembered: " + n.Err.Error()
 }
 
-// Unwrap returns why.
+// Unwrap returns why the head could not be stored.
 func (n *NotKept) Unwrap() error { return n.Err }
 
-// errNoHome is the reason where there is no place for witness files.
+// errNoHome says why there is no place for witness files.
 var errNoHome = errors.New("neither XDG_STATE_HOME nor HOME is set")
 
-// Check asks a gate for its head, demands the proof that its log goes on from the
-// one that is remembered, and remembers the new one. A head that contradicts what
-// is remembered is BindingMismatch, and kept beside it; so is no head of a gate
-// that showed one before. A head that proves nothing is Malformed, BadSignature or
-// TargetMismatch (checkpoint.Open). NotAllowed is a gate of which nothing is
-// remembered, at a new address, that is known at another one. Other errors:
-// *Unsigned, *NotKept, those of Remembered, Unavailable if others keep the gate's
-// file locked, and what log and of.Meet return.
+// Check asks a gate for its head, demands the proof that its log continues from the
+// stored one, and stores the new one. A head that contradicts the stored one is
+// BindingMismatch, and is stored beside it. If a gate that showed a head before
+// shows none, that is BindingMismatch too. A head that proves nothing is Malformed,
+// BadSignature or TargetMismatch (checkpoint.Open). NotAllowed means that no head of
+// the gate is stored, its address is new, and its id is known at another address.
+// Other errors: *Unsigned, *NotKept, those of Remembered, Unavailable if others keep
+// the gate's file locked, and the errors of log and of.Meet.
 //
-// What is remembered is read before the gate is asked, under a lock that is held
-// until the new head is on disk: so a sound log never seems to go backwards,
-// however many ask.
+// Check reads the stored head before it asks the gate, under a lock that it holds
+// until the new head is on disk. So a sound log never seems to go backwards, however
+// many programs check it.
 func (d Dir) Check(ctx context.Context, of Gate, log Log) (Checked, error) {
 	unlock, cannot, err := d.lock(ctx, of.ID)
 	if err != nil {
@@ -78,8 +77,8 @@ func (d Dir) Check(ctx context.Context, of Gate, log Log) (Checked, error) {
 	return Checked{Head: head, Key: shown.Key, First: was == nil}, c.accept()
 }
 
-// lock takes the gate's lock. Where there is no place for one, cannot says why:
-// nothing can be remembered then, but what is can be compared.
+// lock takes the gate's lock. If there is no place for a lock, cannot says why. Then
+// no head can be stored, but a stored one can be compared.
 func (d Dir) lock(ctx context.Context, gate op.GateID) (unlock func(), cannot, err error) {
 	none := func() {}
 	if d.Path == "" {
@@ -107,16 +106,16 @@ func (d Dir) lock(ctx context.Context, gate op.GateID) (unlock func(), cannot, e
 	return none, err, nil
 }
 
-// check is one of them.
+// check is one run of Check.
 type check struct {
 	dir    Dir
 	of     Gate
-	was    *Memory // nil: nothing is remembered
+	was    *Memory // nil: no head is stored
 	is     Record
-	cannot error // why nothing can be remembered
+	cannot error // why no head can be stored
 }
 
-// compare demands that the log goes on from what is remembered.
+// compare demands that the log continues from the stored head.
 func (c check) compare(ctx context.Context, is checkpoint.Checkpoint, log Log) error {
 	was := c.was.Head.checkpoint()
 	if why := contradicts(was, is, c.was.Head.Key == c.is.Key); why != "" {
@@ -132,8 +131,8 @@ func (c check) compare(ctx context.Context, is checkpoint.Checkpoint, log Log) e
 	return err
 }
 
-// proves demands the proof that the log of an earlier head goes on to a later
-// one. A gate that refuses one has none.
+// proves demands the proof that the log of an earlier head continues to a later one.
+// If the gate refuses it, there is no proof.
 func proves(ctx context.Context, was, is checkpoint.Checkpoint, log Log) (bool, error) {
 	hashes, err := log.Consistency(ctx, was.Size, is.Size)
 	if refusesProof(err) {
@@ -146,8 +145,8 @@ func proves(ctx context.Context, was, is checkpoint.Checkpoint, log Log) (bool, 
 	return err == nil && was.Continues(is, proof) == nil, nil
 }
 
-// accept meets the gate and remembers the head. What cannot be remembered meets
-// nobody: whether that matters, the caller knows.
+// accept calls Meet and stores the head. If the head cannot be stored, it does not
+// call Meet, and the caller decides whether that matters.
 func (c check) accept() error {
 	switch {
 	case c.cannot != nil && (c.was == nil || c.was.Head.Note != c.is.Note):
@@ -162,7 +161,7 @@ func (c check) accept() error {
 	return c.remember()
 }
 
-// remember writes the new head, unless it is the one that is remembered.
+// remember stores the new head, unless it is stored already.
 func (c check) remember() error {
 	if c.was != nil && c.was.Head.Note == c.is.Note {
 		return nil

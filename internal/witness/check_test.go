@@ -43,8 +43,8 @@ func TestALogThatGrows(t *testing.T) {
 	require.Equal(t, "2026-03-01T12:00:00Z", m.Head.Seen.Format("2006-01-02T15:04:05.999Z"), "whole seconds")
 }
 
-// TestEveryContradiction: matrix row T14, a database overwritten in place, and H07
-// where the whole database was made anew.
+// TestEveryContradiction: matrix row T14, a database that was overwritten in place,
+// and H07, a whole database that was made anew.
 func TestEveryContradiction(t *testing.T) {
 	long := entries("a", 1, 20)
 	rewritten := append(append(entries("a", 1, 9), entries("b", 10, 10)...), entries("a", 11, 20)...)
@@ -105,7 +105,7 @@ func TestEveryContradiction(t *testing.T) {
 	}
 }
 
-// TestTheHonestLogComesBack: what was put in its place stays on record.
+// TestTheHonestLogComesBack: the false log in its place stays on record.
 func TestTheHonestLogComesBack(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, d, f)
@@ -148,13 +148,13 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 		shows(func(s witness.Shown) witness.Shown { s.Note, s.Key = foreign, other.Public; return s })
 		check(op.TargetMismatch)
 	}
-	all() // met first
+	all() // Meet was called first
 	m, err := d.Remembered(gate)
 	require.NoError(t, err)
 	require.Nil(t, m)
 
-	// A gate that signs nothing, or not for all of its log, is told of; once it
-	// signed, it is refused.
+	// A gate that signs nothing, or not all of its log, is reported. If it signed
+	// before, it is refused.
 	var unsigned *witness.Unsigned
 	none := func(s witness.Shown) witness.Shown { return witness.Shown{Seq: s.Seq} }
 	stale := func(s witness.Shown) witness.Shown { s.Seq++; return s }
@@ -176,7 +176,8 @@ func TestWhatIsNoSignedHead(t *testing.T) {
 	require.Empty(t, m.Contradictions, "what is not signed is no evidence")
 }
 
-// TestWhatTheGateCannotAnswer is nobody's fault, and no evidence.
+// TestWhatTheGateCannotAnswer: such an answer is neither a contradiction nor
+// evidence.
 func TestWhatTheGateCannotAnswer(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, d, f)
@@ -193,11 +194,11 @@ func TestWhatTheGateCannotAnswer(t *testing.T) {
 	require.Empty(t, m.Contradictions)
 }
 
-// TestWhereNothingCanBeKept: what is remembered is compared all the same.
+// TestWhereNothingCanBeKept: a stored head is compared anyway.
 func TestWhereNothingCanBeKept(t *testing.T) {
 	var not *witness.NotKept
 	f := newFake(t, entries("a", 1, 9)...)
-	for _, path := range []string{"", filepath.Join(os.Args[0], "witness")} { // no home; a file where a directory has to be
+	for _, path := range []string{"", filepath.Join(os.Args[0], "witness")} { // no home; a file, not a directory
 		c, err := witness.Dir{Path: path, Now: dirIn(t).Now}.Check(context.Background(), of, f)
 		require.ErrorAs(t, err, &not)
 		require.EqualValues(t, 9, c.Head.Size)
@@ -217,8 +218,8 @@ func TestWhereNothingCanBeKept(t *testing.T) {
 	require.Contains(t, r.Detail, "could not be kept")
 }
 
-// TestManyWitnessesOfOneUser: a sound log never seems to go backwards, however
-// many ask while it grows.
+// TestManyWitnessesOfOneUser: many check a log while it grows, and a sound log never
+// seems to go backwards.
 func TestManyWitnessesOfOneUser(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 1)...)
 	var all sync.WaitGroup
@@ -238,7 +239,7 @@ func TestManyWitnessesOfOneUser(t *testing.T) {
 	sees(t, d, f)
 }
 
-// TestWaitingEnds with the caller.
+// TestWaitingEnds: the wait ends when the caller gives up.
 func TestWaitingEnds(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 1)...)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -251,8 +252,8 @@ func TestWaitingEnds(t *testing.T) {
 	sees(t, d, f)
 }
 
-// TestOnlyExtensionsAreAccepted: of any history that a gate could come to have,
-// exactly those that begin with the one that is remembered.
+// TestOnlyExtensionsAreAccepted: of all possible histories, exactly those are
+// accepted that begin with the stored one.
 func TestOnlyExtensionsAreAccepted(t *testing.T) {
 	root := t.TempDir()
 	n := 0

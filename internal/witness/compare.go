@@ -6,18 +6,17 @@ import (
 	"gated/internal/op"
 )
 
-// Finding is how a head that another witness remembers goes together with the
-// log that is shown here.
+// Finding says how a head of another witness fits the log that this gate shows.
 type Finding struct {
 	Record Record
-	Why    Why // it does not; empty if it does
+	Why    Why // how it contradicts the log; empty if it does not
 }
 
-// Compare looks whether heads of other witnesses are of the log of a gate that
-// was checked here: two who were shown different logs find out. It demands a proof
-// for each head of that gate; contradictions that others kept, and heads of other
-// gates, are left out. The records have to be from before the check: a log may
-// have grown since. Errors are what log returns.
+// Compare checks whether heads of other witnesses fit the log of a gate that Check
+// has checked. So two operators notice if the gate showed them different logs. It
+// demands a proof for each head of that gate, and ignores contradictions that others
+// stored and heads of other gates. The records must be from before Check, because
+// the log may have grown since. Its errors are those of log.
 func Compare(ctx context.Context, checked Checked, records []Record, log Log) ([]Finding, error) {
 	var out []Finding
 	for _, r := range records {
@@ -33,7 +32,7 @@ func Compare(ctx context.Context, checked Checked, records []Record, log Log) ([
 	return out, nil
 }
 
-// related demands that the log that was checked goes on from a head.
+// related demands that the checked log continues from a head.
 func related(ctx context.Context, r Record, checked Checked, log Log) (Why, error) {
 	was, is := r.Head(), checked.Head
 	if why := contradicts(was, is, r.Key == checked.Key); why != "" || is.Size == was.Size {
@@ -46,7 +45,7 @@ func related(ctx context.Context, r Record, checked Checked, log Log) (Why, erro
 	return NoProof, nil
 }
 
-// refusesProof holds for a gate that says that there is no such proof.
+// refusesProof reports whether a gate says that there is no such proof.
 func refusesProof(err error) bool {
 	code := op.CodeOf(err)
 	return code == op.BadParams || code == op.UnknownTarget

@@ -19,8 +19,8 @@ const gate = op.GateID("0123456789abcdef0123456789abcdef")
 
 var of = witness.Gate{ID: gate, Host: "pve1", Address: "unix:/run/gated/gated.sock"}
 
-// fake is a gate's log in memory. It proves what is so, unless it is told to show
-// something else.
+// fake is a gate's log in memory. It gives true proofs, unless a test tells it to
+// show something else.
 type fake struct {
 	mu    sync.Mutex
 	key   checkpoint.Key
@@ -29,7 +29,7 @@ type fake struct {
 
 	show   func(witness.Shown) witness.Shown
 	proof  func([]string, error) ([]string, error)
-	asked  int // proofs
+	asked  int // how many proofs it was asked for
 	before func()
 }
 
@@ -61,7 +61,7 @@ func (f *fake) grow(t require.TestingT, texts ...string) {
 	}
 }
 
-// become has another history.
+// become replaces the history.
 func (f *fake) become(t require.TestingT, texts ...string) {
 	f.mu.Lock()
 	f.texts, f.tree = nil, nil
@@ -113,7 +113,7 @@ func (f *fake) prove(old, size int64) ([]tlog.Hash, error) {
 	return tlog.ProveTree(size, old, f)
 }
 
-// entries are n texts of a history by that name.
+// entries are n texts of the history with that name.
 func entries(name string, from, to int) []string {
 	var out []string
 	for i := from; i <= to; i++ {
@@ -128,7 +128,7 @@ func dirIn(t *testing.T) witness.Dir {
 	return witness.Dir{Path: t.TempDir() + "/opsign/witness", Now: func() time.Time { return noon }}
 }
 
-// sees has a check accept what the gate shows.
+// sees runs a check that must accept what the gate shows.
 func sees(t *testing.T, d witness.Dir, f *fake) witness.Checked {
 	t.Helper()
 	c, err := d.Check(context.Background(), of, f)
@@ -139,7 +139,8 @@ func sees(t *testing.T, d witness.Dir, f *fake) witness.Checked {
 	return c
 }
 
-// refuses has a check refuse what the gate shows, and remember what it did.
+// refuses runs a check that must refuse what the gate shows and keep the stored
+// head.
 func refuses(t *testing.T, d witness.Dir, f *fake, code op.Code) *op.Refusal {
 	t.Helper()
 	before, err := d.Remembered(gate)

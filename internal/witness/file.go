@@ -12,23 +12,23 @@ import (
 	"gated/internal/op"
 )
 
-// maxContradictions is how many are kept of one gate: the first ones, and the
-// newest.
+// maxContradictions is how many contradictions of one gate are stored: the first
+// ones, and the newest.
 const maxContradictions = 16
 
-// Memory is what is kept of one gate.
+// Memory is what is stored about one gate.
 type Memory struct {
 	Path           string
-	Head           Record   // what was remembered last
+	Head           Record   // the last head
 	Contradictions []Record // what contradicted it then, oldest first
 }
 
-// Records are all of them, as the file has them.
+// Records returns all records, in the order of the file.
 func (m Memory) Records() []Record { return append([]Record{m.Head}, m.Contradictions...) }
 
-// Remembered returns what is kept of a gate, nil for one of which nothing is.
-// NotAllowed is a file that proves nothing (ownfile.File.Read), Malformed one that
-// is not as a witness writes it.
+// Remembered returns what is stored about a gate, or nil. If the file proves nothing
+// (ownfile.File.Read), the error is NotAllowed. If a witness would not write the
+// file so, it is Malformed.
 func (d Dir) Remembered(gate op.GateID) (*Memory, error) {
 	if d.Path == "" {
 		return nil, nil
@@ -48,7 +48,7 @@ func (d Dir) Remembered(gate op.GateID) (*Memory, error) {
 	return m, nil
 }
 
-// parseMemory reads a gate's file: a head, then what contradicted heads.
+// parseMemory reads a gate's file: a head, then the contradictions.
 func parseMemory(text []byte, gate op.GateID) (*Memory, error) {
 	records, err := parseLines(text)
 	if err != nil {
@@ -69,7 +69,7 @@ func parseMemory(text []byte, gate op.GateID) (*Memory, error) {
 	return m, nil
 }
 
-// parseLines reads records, each on a line that has its end.
+// parseLines reads records, one on each line with its end.
 func parseLines(text []byte) ([]Record, error) {
 	var out []Record
 	n := 0
@@ -88,11 +88,11 @@ func parseLines(text []byte) ([]Record, error) {
 	return out, nil
 }
 
-// MaxExport is the largest export that is read, in bytes.
+// MaxExport is the largest export that ParseExport accepts, in bytes.
 const MaxExport = 64 << 20
 
-// ParseExport reads what opsign witness export wrote, of one gate or several;
-// Malformed for anything else, with the line.
+// ParseExport reads the output of opsign witness export, of one gate or several.
+// Anything else is Malformed, with the line.
 func ParseExport(text []byte) ([]Record, error) {
 	records, err := parseLines(text)
 	if err == nil && len(records) == 0 {
@@ -101,7 +101,7 @@ func ParseExport(text []byte) ([]Record, error) {
 	return records, err
 }
 
-// Export writes what ParseExport reads: every record, each on a line.
+// Export writes every record on a line, for ParseExport.
 func Export(memories ...Memory) ([]byte, error) {
 	var text []byte
 	for _, m := range memories {
@@ -125,8 +125,7 @@ func (d Dir) write(gate op.GateID, m Memory) error {
 	return d.file(gate).Replace(text)
 }
 
-// keep adds a contradiction to a gate's file, unless the same head is there
-// already.
+// keep adds a contradiction to a gate's file, unless it has the same head already.
 func (d Dir) keep(m Memory, r Record) error {
 	if slices.ContainsFunc(m.Contradictions, func(o Record) bool { return o.Note == r.Note && o.Key == r.Key }) {
 		return nil
@@ -136,9 +135,9 @@ func (d Dir) keep(m Memory, r Record) error {
 	return d.write(r.Gate, m)
 }
 
-// List returns what is kept, by gate id; none if there is no directory. What can
-// be read is returned also where a file cannot: the error is then that of
-// Remembered of the first such file, and names all of them.
+// List returns what is stored, by gate id, and nothing if there is no directory. If
+// a file cannot be read, it returns the others too. Its error is then that of
+// Remembered for the first such file, and names all of them.
 func (d Dir) List() ([]Memory, error) {
 	if d.Path == "" {
 		return nil, nil
@@ -166,8 +165,8 @@ func (d Dir) List() ([]Memory, error) {
 	return out, together(bad)
 }
 
-// together is one refusal of several files: the first one's, with what is wrong
-// with each.
+// together makes one refusal of several: it has the first one's code and the text of
+// each.
 func together(bad []error) error {
 	if len(bad) < 2 {
 		return errors.Join(bad...)

@@ -20,8 +20,8 @@ func remembersNothing(t *testing.T, d witness.Dir) {
 	require.Nil(t, m)
 }
 
-// TestAnImpostorIsNotSeenFirst: who claims the id of a gate that is known
-// elsewhere is not remembered, and the gate itself still is.
+// TestAnImpostorIsNotSeenFirst: an impostor has the id of a gate that is known at
+// another address. Its head is not stored, and the gate's own head still is.
 func TestAnImpostorIsNotSeenFirst(t *testing.T) {
 	d := dirIn(t)
 	impostor, honest := newFake(t, entries("evil", 1, 1)...), newFake(t, entries("good", 1, 120)...)
@@ -36,7 +36,7 @@ func TestAnImpostorIsNotSeenFirst(t *testing.T) {
 	remembersNothing(t, d)
 	sees(t, d, honest)
 
-	// From now on the other address is held to what was seen.
+	// From now on the other address must fit the seen head.
 	_, err = d.Check(context.Background(), new, honest)
 	require.NoError(t, err)
 	require.Equal(t, 1, met)
@@ -45,7 +45,7 @@ func TestAnImpostorIsNotSeenFirst(t *testing.T) {
 	require.Equal(t, 1, met, "a log that is refused is no reason to know its gate")
 }
 
-// TestNothingIsRememberedOfAGateThatIsNotMet, and it is met before.
+// TestNothingIsRememberedOfAGateThatIsNotMet: Meet comes before the head is stored.
 func TestNothingIsRememberedOfAGateThatIsNotMet(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 3)...)
 	g, broken := of, errors.New("read-only")
@@ -57,15 +57,16 @@ func TestNothingIsRememberedOfAGateThatIsNotMet(t *testing.T) {
 	_, err = d.Check(context.Background(), g, f)
 	require.NoError(t, err)
 
-	// Nor is one met of which nothing can be remembered: the caller says whether.
+	// Meet is also not called if the head cannot be stored: the caller decides
+	// whether that matters.
 	g.Meet = func() error { t.Error("met"); return nil }
 	var not *witness.NotKept
 	_, err = witness.Dir{Now: d.Now}.Check(context.Background(), g, f)
 	require.ErrorAs(t, err, &not)
 }
 
-// TestAFalseFirstSightIsReplaced by the head with the key that the operator names,
-// and stays as evidence.
+// TestAFalseFirstSightIsReplaced: the head with the key that the operator names
+// replaces it, and it stays as evidence.
 func TestAFalseFirstSightIsReplaced(t *testing.T) {
 	d, ctx := dirIn(t), context.Background()
 	impostor, honest := newFake(t, entries("evil", 1, 5)...), newFake(t, entries("good", 1, 120)...)
@@ -107,7 +108,7 @@ func TestAFalseFirstSightIsReplaced(t *testing.T) {
 	refuses(t, d, honest, op.BindingMismatch)
 }
 
-// TestOneMalformedFile hides no evidence of the others.
+// TestOneMalformedFile: it hides no evidence in other files.
 func TestOneMalformedFile(t *testing.T) {
 	d := dirIn(t)
 	sees(t, d, newFake(t, entries("a", 1, 3)...))

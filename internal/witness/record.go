@@ -9,53 +9,54 @@ import (
 	"gated/internal/op"
 )
 
-// recordType begins every line, so that one is known wherever it lies.
+// recordType begins every line, so that a line can be recognised anywhere.
 const recordType = "gated/witness/v1"
 
-// The limits of a record's texts, in bytes; that of a host is a payload's.
+// The limits of a record's texts, in bytes. The host has the limit of a payload's
+// host.
 const (
 	maxHost    = 253
 	maxAddress = 4 << 10
 )
 
-// Why says how a head contradicts the one that was remembered.
+// Why says how a head contradicts the stored one.
 type Why string
 
-// The ways in which one does.
+// The ways in which a head can contradict.
 const (
-	Shorter   Why = "shorter"    // it has fewer entries
-	OtherRoot Why = "other-root" // as many, and other ones
-	NoProof   Why = "no-proof"   // more, and the gate did not prove that the log goes on from it
-	OtherKey  Why = "other-key"  // it is signed with another key
+	Shorter   Why = "shorter"    // the new head has fewer entries
+	OtherRoot Why = "other-root" // as many entries, and other ones
+	NoProof   Why = "no-proof"   // more entries, and the gate did not prove that the log continues
+	OtherKey  Why = "other-key"  // another key signed it
 )
 
 // Signed is a head as a gate signed it.
 type Signed struct {
-	Seen time.Time `json:"seen"` // when it was shown first, UTC, by the witness's clock
+	Seen time.Time `json:"seen"` // when the witness first saw it, UTC, by its own clock
 	Key  string    `json:"key"`
 	Note string    `json:"note"`
 }
 
-// Record is one line: a head that a gate showed and that is remembered or, with
-// Why and Against, one that contradicted what was remembered then.
+// Record is one line: a stored head of a gate. With Why and Against, it is a head
+// that contradicted the head that was stored then.
 type Record struct {
 	Type    string    `json:"type"`
 	Gate    op.GateID `json:"gate"`
 	Host    string    `json:"host"`
-	Address string    `json:"address"` // where it was shown
+	Address string    `json:"address"` // of the gate when it showed the head
 	Signed
 	Why     Why     `json:"why,omitempty"`
 	Against *Signed `json:"against,omitempty"`
 }
 
-// Contradiction reports whether it is one.
+// Contradiction reports whether the record is a contradiction.
 func (r Record) Contradiction() bool { return r.Against != nil }
 
-// Head returns the head that was shown. It was checked when the record was read
-// or made.
+// Head returns the head of the record. It was checked when the record was read or
+// made.
 func (r Record) Head() checkpoint.Checkpoint { return r.checkpoint() }
 
-// checkpoint of a head that was opened before.
+// checkpoint returns the checkpoint of a head that was opened before.
 func (s Signed) checkpoint() checkpoint.Checkpoint {
 	c, err := checkpoint.Read(s.Note)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s Signed) checkpoint() checkpoint.Checkpoint {
 	return c
 }
 
-// open checks the signature, and that it is of that gate.
+// open checks the signature and the gate id.
 func (s Signed) open(gate op.GateID) (checkpoint.Checkpoint, error) {
 	c, err := checkpoint.Open(s.Note, s.Key)
 	if err == nil && c.Gate != gate {
@@ -79,9 +80,9 @@ func (r Record) line() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// ParseRecord reads one line, without its end. What a witness would not write is
-// Malformed: another form of the same JSON, a head that is not signed with the key
-// beside it, a contradiction that is none.
+// ParseRecord reads one line, without its end. If a witness would not write the
+// line, it is Malformed. Examples are another form of the same JSON, a head that the
+// key beside it did not sign, and a false contradiction.
 func ParseRecord(line []byte) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {
@@ -100,7 +101,7 @@ func malformed(why string) error {
 	return op.Refuse(op.Malformed, "this is no head that a witness keeps: %s", why)
 }
 
-// wrong says why a record cannot be one, empty if it can.
+// wrong says why a record is not valid; empty if it is.
 func (r Record) wrong() string {
 	switch {
 	case r.Type != recordType:
@@ -140,8 +141,8 @@ func (r Record) wrong() string {
 
 func moment(t time.Time) bool { return !t.IsZero() && t.Location() == time.UTC && t.Nanosecond() == 0 }
 
-// contradicts says how a head contradicts an earlier one by itself, empty if
-// only a proof can tell.
+// contradicts says how a head by itself contradicts an earlier one; empty if only a
+// proof can tell.
 func contradicts(was, is checkpoint.Checkpoint, sameKey bool) Why {
 	switch {
 	case !sameKey:

@@ -14,7 +14,7 @@ import (
 	"gated/internal/witness"
 )
 
-// file is what is on disk after a gate grew and showed another log.
+// file is the file on disk after a gate grew and then showed another log.
 func file(t testing.TB) []byte {
 	d := witness.Dir{Path: t.TempDir() + "/witness", Now: func() time.Time { return noon }}
 	f := newFake(t, entries("a", 1, 9)...)
@@ -80,7 +80,7 @@ func TestOneFieldWrong(t *testing.T) {
 		_, err := witness.ParseExport([]byte(text))
 		require.ErrorIs(t, err, op.Malformed, name)
 	}
-	// A gate's file has a head first, of that gate, and then contradictions.
+	// A gate's file has a head of that gate first, and then contradictions.
 	d := dirIn(t)
 	require.NoError(t, os.MkdirAll(d.Path, 0o700))
 	for name, text := range map[string]string{"empty": "", "no head": contradiction + "\n", "two heads": head + "\n" + head + "\n",
@@ -104,7 +104,7 @@ func TestOneFieldWrong(t *testing.T) {
 	require.ErrorIs(t, err, op.Malformed, "a head under another gate's name")
 }
 
-// TestFilesThatProveNothing are refused before the gate is asked.
+// TestFilesThatProveNothing: they are refused before the gate is asked.
 func TestFilesThatProveNothing(t *testing.T) {
 	d, f := dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, d, f)
@@ -137,8 +137,9 @@ func TestFilesThatProveNothing(t *testing.T) {
 	sees(t, d, f)
 }
 
-// TestTwoWhoWereShownDifferentLogs find out.
-func TestTwoWhoWereShownDifferentLogs(t *testing.T) {
+// TestTwoOperatorsWithDifferentLogs: they notice that the gate showed them different
+// logs.
+func TestTwoOperatorsWithDifferentLogs(t *testing.T) {
 	mine, theirs, f := dirIn(t), dirIn(t), newFake(t, entries("a", 1, 9)...)
 	sees(t, theirs, f)
 	export := func() []witness.Record {
@@ -172,7 +173,7 @@ func TestTwoWhoWereShownDifferentLogs(t *testing.T) {
 	f.key = newFake(t).key
 	compare(witness.OtherKey)
 
-	// Heads of other gates are no matter of this one.
+	// Heads of other gates do not matter here.
 	c := sees(t, mine, f)
 	c.Head.Gate = "ffffffffffffffffffffffffffffffff"
 	found, err := witness.Compare(context.Background(), c, export(), f)

@@ -6,7 +6,7 @@ import (
 	"gated/internal/op"
 )
 
-// whyWords say how a log contradicts what is remembered of it.
+// whyWords says in words how a log contradicts the stored head.
 var whyWords = map[Why]string{
 	Shorter:   "entries are missing that it had",
 	OtherRoot: "it says other things than it did",
@@ -14,10 +14,10 @@ var whyWords = map[Why]string{
 	OtherKey:  "it is signed with another key",
 }
 
-// String words it.
+// String returns the words for people.
 func (w Why) String() string { return whyWords[w] }
 
-// contradicted keeps the head that was shown as evidence, and refuses with both.
+// contradicted stores the new head as evidence, and refuses with both heads.
 func (c check) contradicted(why Why) error {
 	r := c.is
 	r.Why, r.Against = why, &c.was.Head.Signed
@@ -40,7 +40,7 @@ func (c check) contradicted(why Why) error {
 	return op.Refuse(op.BindingMismatch, "%s", text).WithHint("%s", c.hint(why))
 }
 
-// words are a head for people.
+// words describes a head for people.
 func (r Record) words() string {
 	head, key := r.Head(), ""
 	if r.Why == OtherKey {
@@ -49,7 +49,7 @@ func (r Record) words() string {
 	return fmt.Sprintf("%d entries, root %s, seen %s at %s%s", head.Size, head.Root, r.Seen.Format("2006-01-02 15:04:05Z"), op.Shown(r.Address), key)
 }
 
-// hint says what to do about a log that is not the one that was seen.
+// hint says what to do about a log that contradicts the stored head.
 func (c check) hint(why Why) string {
 	if why == OtherKey {
 		return fmt.Sprintf("nothing was signed. A gate keeps its key as long as its id: what answered at %s when it was seen first, or what answers "+
@@ -65,7 +65,7 @@ func (c check) hint(why Why) string {
 		c.of.ID, op.Shown(c.of.Address))
 }
 
-// elsewhere is a gate that is to be seen first where it is known.
+// elsewhere refuses a gate that must first be checked at its known address.
 func (c check) elsewhere() error {
 	return op.Refuse(op.NotAllowed, "gate %s is known at %s, where its audit log was not seen yet, and %s is a new address: nothing is remembered from there",
 		c.of.ID, op.Shown(c.of.Known), op.Shown(c.of.Address)).
@@ -74,7 +74,7 @@ func (c check) elsewhere() error {
 			"its host, then opsign forget %s", op.Shown(c.of.Known))
 }
 
-// unsigned is a gate that does not sign for its log as it is.
+// unsigned refuses a gate that does not sign the head of its present log.
 func (c check) unsigned(how string) error {
 	if c.was == nil {
 		return &Unsigned{c.of.ID}
@@ -85,7 +85,7 @@ func (c check) unsigned(how string) error {
 			"gated audit verify and gated --version on its host; and give them the evidence: opsign witness export %s", c.of.ID)
 }
 
-// unfounded is a head that proves nothing, so that it is no evidence either.
+// unfounded refuses a head that proves nothing, and so is no evidence either.
 func (c check) unfounded(err error) error {
 	r := op.AsRefusal(err)
 	text := fmt.Sprintf("what gate %s on %s shows as the signed head of its audit log is none: %s", c.of.ID, op.Shown(c.of.Host), r.Detail)

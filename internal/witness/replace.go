@@ -6,14 +6,13 @@ import (
 	"gated/internal/op"
 )
 
-// Replace has a gate be held to another key than that of the head that is
-// remembered: for an operator who saw something else first that claimed the
-// gate's id, and who read the right key on the gate's host. What is remembered
-// is then the largest head with that key that was refused; the false one takes
-// its place among what contradicts. Both are returned. Errors: UnknownTarget
-// where nothing is remembered, or no head with that key was refused; Conflict
-// where it is the remembered key already; *NotKept; those of Remembered and of
-// waiting for the gate's file.
+// Replace changes the key of a gate's stored head. An operator uses it if the first
+// head was false, after reading the right key on the gate's host. The new stored
+// head is the largest refused head with that key. The false one becomes a
+// contradiction. Replace returns both. If no head is stored, or no head with that
+// key was refused, it is UnknownTarget. If the stored head has that key already, it
+// is Conflict. Other errors: *NotKept, those of Remembered and of waiting for the
+// gate's file.
 func (d Dir) Replace(ctx context.Context, gate op.GateID, key string) (was, is Record, err error) {
 	unlock, cannot, err := d.lock(ctx, gate)
 	if err != nil {
@@ -48,9 +47,9 @@ func (d Dir) Replace(ctx context.Context, gate op.GateID, key string) (was, is R
 	return was, is, nil
 }
 
-// largest returns which contradiction has the most entries of those signed with
-// a key: a gate that goes on from the most is held to all that it showed. -1 if
-// there is none.
+// largest returns the contradiction with the most entries among those that a key
+// signed, or -1. From the largest one, the gate must account for everything that it
+// showed.
 func (m Memory) largest(key string) int {
 	at, most := -1, int64(-1)
 	for i, r := range m.Contradictions {
