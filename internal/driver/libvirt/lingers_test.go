@@ -21,7 +21,7 @@ type afterwards struct {
 
 func (a afterwards) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	now, act, err := a.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		did, err := do(ctx)
 		a.do()
 		return did, err

@@ -18,8 +18,8 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	return now, driver.Does(do), err
 }
 
-func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed,
-	do func(context.Context) (driver.Result, error), err error) {
+func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (
+	now op.Observed, do driver.Work, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
 		return now, nil, op.Refuse(op.UnknownOp, "the local driver does not know %q", step.Op)

@@ -59,11 +59,11 @@ func unlocked(step op.Step, g *guest) error {
 
 // action does a step's work after its permit was used.
 type action struct {
-	do  func(context.Context) (driver.Result, error)
+	do  driver.Work
 	end func() // lets go of what the preparer took; nil if that is nothing
 }
 
-func does(fn func(context.Context) (driver.Result, error)) action {
+func does(fn driver.Work) action {
 	return action{do: fn}
 }
 

@@ -21,7 +21,7 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}
 	m := d.members[i]
 	now, act, err := m.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		done, err := do(ctx)
 		if done.Task != "" {
 			done.Task = m.name + taskSep + done.Task

@@ -135,7 +135,7 @@ func (f *fake) Prepare(ctx context.Context, step op.Step, cleanup func(func())) 
 		return op.Observed{}, driver.Action{}, err
 	}
 	now, act, err := f.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		done, err := do(ctx)
 		if err == nil && f.tasks {
 			done.Task = "UPID:1"
