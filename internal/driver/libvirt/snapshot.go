@@ -174,7 +174,7 @@ func (w *work) remark(ctx context.Context, x snapshotXML) error {
 		}
 	}
 	if !is.is(w.guest.mark) {
-		w.detail = "disks, memory and CPUs are those of the snapshot; labels and protection are as somebody set them meanwhile"
+		w.detail = "disks, memory and CPUs are those of the snapshot; labels and protection are as another program set them meanwhile"
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (d *Driver) uidLayer() Layer {
 
 func (d *Driver) landlockLayer() Layer {
 	if d.landlock == 0 {
-		return Layer{LayerLandlock, false, "the kernel has none: a guest's program reaches whatever its user can",
+		return Layer{LayerLandlock, false, "the kernel has none: a guest's program reaches everything that its user can",
 			"use a kernel with Landlock (5.13 or later, lsm=landlock)"}
 	}
 	return Layer{Name: LayerLandlock, Stands: true, Detail: fmt.Sprintf("version %d", d.landlock)}
