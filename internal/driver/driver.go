@@ -35,8 +35,8 @@ type Result struct {
 	Output string // what the work printed, at most MaxOutput bytes; failed work may have output too
 }
 
-// Work does a step. Its error is marked by Transient or Unknown if it applies; any
-// other error says that the step failed and left the target as it was.
+// Work does a step. If necessary, its error is marked by Transient or Unknown. Any other error
+// means that the step failed and left the target as it was.
 type Work func(context.Context) (Result, error)
 
 // MaxOutput is the most bytes that the gate keeps of a step's output.

@@ -26,8 +26,8 @@ const (
 // of one signed step, with its pages in the write-ahead log.
 const slice = 512 << 10
 
-// growth is how many bytes on disk one byte of a decision may take, until SQLite has moved it
-// from the write-ahead log into the database.
+// growth is how many bytes on disk one byte of a decision may take. That lasts until SQLite has
+// moved it from the write-ahead log into the database.
 const growth = 4
 
 // Options set how much space is kept. A negative number means the default.

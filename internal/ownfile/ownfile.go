@@ -1,4 +1,4 @@
-// Package ownfile reads and replaces small files that one user keeps as proof: for example, the
+// Package ownfile reads and replaces small files that one user keeps as proof. Examples are the
 // gates that the user met, and the heads of their logs. It refuses a file that another user
 // could have written, because such a file proves nothing.
 package ownfile

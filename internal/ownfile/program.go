@@ -12,8 +12,8 @@ import (
 
 const (
 	// headLength is how many bytes of a program the kernel reads to find its interpreter
-	// (BINPRM_BUF_SIZE). maxInterpreters is how many scripts it follows if each is the
-	// interpreter of the one before (execve(2)).
+	// (BINPRM_BUF_SIZE). The interpreter of a script may be a script itself. maxInterpreters is how
+	// many such scripts the kernel follows (execve(2)).
 	headLength      = 256
 	maxInterpreters = 5
 )

@@ -24,8 +24,8 @@ func UID(pid int) (uint32, error) {
 	return p.UID, nil
 }
 
-// MidExec reports whether the process that has this pid now is between two programs: it has the
-// memory of the new one, but no environment yet. A process that emptied or unmapped its
+// MidExec reports whether the process that has this pid now is between two programs. It then
+// has the memory of the new one, but no environment yet. A process that emptied or unmapped its
 // environment does not count. MidExec is false for a kernel thread, a zombie, and a process
 // that may not be traced (PTRACE_MODE_READ_FSCREDS in ptrace(2)).
 func MidExec(pid int) (bool, error) {

@@ -71,9 +71,9 @@ func sockets(landlock int) []rule {
 	}
 }
 
-// truncations are the ways to empty a file that Landlock does not see, because it only asks for
-// the right to write if the file is opened for writing. openat2 has its flags in memory, where
-// a filter cannot see them, so programs must fall back to openat.
+// truncations are the ways to empty a file that Landlock does not see. It only asks for the
+// right to write if the file is opened for writing. openat2 has its flags in memory, where a
+// filter cannot see them, so programs must fall back to openat.
 func truncations() []rule {
 	const bits = unix.O_ACCMODE | unix.O_TRUNC
 	out := []rule{{unix.SYS_TRUNCATE, unix.EPERM, nil}, {unix.SYS_OPENAT2, unix.ENOSYS, nil}}

@@ -54,7 +54,7 @@ var lookCases = []spec{
 		as := c.Look(Fresh).Content
 		require.Equal(c.t, as, c.Look(Fresh).Content, "a look changes nothing")
 		if as == "" {
-			return // the driver never says that a target is unused, so its job never takes the target back without a signature
+			return // no token, so a failed job never takes the target back unsigned
 		}
 		c.w.Fill(Fresh)
 		require.NotEqual(c.t, as, c.Look(Fresh).Content)

@@ -11,8 +11,8 @@ import (
 	"gated/internal/reconcile"
 )
 
-// Intervals of the reconciler: long ones never pass in a test, and short ones are shorter than
-// usual, so that it asks for a back end's tasks at once.
+// Intervals of the reconciler. The long one never passes in a test. The short one is shorter
+// than usual, so that the reconciler asks for a back end's tasks at once.
 const (
 	never  = time.Hour
 	atOnce = 2 * time.Millisecond

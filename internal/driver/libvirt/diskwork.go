@@ -148,7 +148,7 @@ func (w *work) diskDetach(context.Context) (action, error) {
 
 // detach removes a disk from the definition.
 func (w *work) detach(ctx context.Context, k disk) error {
-	text := fmt.Sprintf(`<disk type='file' device='disk'><target dev='%s'/></disk>`, escape(k.target)) // libvirtd finds the disk by this name
+	text := fmt.Sprintf(`<disk type='file' device='disk'><target dev='%s'/></disk>`, escape(k.target)) // found by its name
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error {
 		return lv.DomainDetachDeviceFlags(w.guest.Domain, text, uint32(golibvirt.DomainDeviceModifyConfig))
 	})

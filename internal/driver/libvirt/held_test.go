@@ -120,8 +120,8 @@ func fileSystem(dir string, more ...string) string {
 	return `<filesystem type='mount'><source dir='` + dir + `'/><target dir='/mnt'/>` + strings.Join(more, "") + `</filesystem>`
 }
 
-// TestDirectoriesOfTwoGuests: they share if the directories are the same, if one lies in the
-// other, under any name, or if a file of a guest lies in one.
+// TestDirectoriesOfTwoGuests: they share if the directories are the same under any name, or if
+// one lies in the other. They also share if a file of a guest lies in one.
 func TestDirectoriesOfTwoGuests(t *testing.T) {
 	top := t.TempDir()
 	for _, dir := range []string{"srv/in/deep", "srv2"} {

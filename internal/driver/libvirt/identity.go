@@ -46,8 +46,8 @@ func (g *guest) incarnation() op.Incarnation {
 	return op.Incarnation("libvirt:" + g.xml.UUID + ":" + generation + ":" + hex.EncodeToString(h.Sum(nil)[:12]))
 }
 
-// lingers reports what is left of an incarnation that the look did not find: the domain with
-// its UUID, under any name and with any disks.
+// lingers reports what is left of an incarnation that the look did not find. That is the domain
+// with its UUID, under any name and with any disks.
 func lingers(all []*domain, wanted, found op.Incarnation) string {
 	rest, ours := strings.CutPrefix(string(wanted), "libvirt:")
 	uuid, _, _ := strings.Cut(rest, ":")

@@ -12,8 +12,9 @@ import (
 )
 
 // needed are the capabilities that give guests uids of their own. With them the daemon can
-// change to a guest's uid, give the guest its data, read and delete that data in spite of its
-// modes, and end the guest's processes. Root has them; another daemon must get them.
+// change to a guest's uid and give the guest its data. It can read and delete that data in
+// spite of its modes, and end the guest's processes. Root has them; another daemon must get
+// them.
 var needed = []struct {
 	number uintptr
 	name   string

@@ -100,8 +100,8 @@ func (t uidTable) write(root *dir) error {
 	return root.replace(uidsFile, append(b, '\n'))
 }
 
-// checkRange refuses a range that the daemon cannot use, a range with the daemon's own uid, and
-// a range in which a user may take a uid through a user namespace.
+// checkRange refuses a range that the daemon cannot use, and a range with the daemon's own uid.
+// It also refuses a range in which a user may take a uid through a user namespace.
 func checkRange(r UIDRange) error {
 	if err := checkCapable(); err != nil {
 		return err

@@ -98,9 +98,9 @@ func TestEachGuestHasAUIDOfItsOwn(t *testing.T) {
 	require.Equal(t, uid, w.runsAs("web"))
 }
 
-// TestAUIDIsNotUsedAgain: a uid stays taken while a file of it can exist: live, in the trash
-// whole or in part, or under a name without a record. It also stays taken while a process has
-// it.
+// TestAUIDIsNotUsedAgain: a uid stays taken while a file of it can exist. Such a file may be
+// live, in the trash whole or in part, or under a name without a record. The uid also stays
+// taken while a process has it.
 func TestAUIDIsNotUsedAgain(t *testing.T) {
 	needUIDs(t)
 	w := newWorld(t, func(c *Config) { c.GuestUIDs.Last = c.GuestUIDs.First + 1 })

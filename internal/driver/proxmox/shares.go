@@ -75,8 +75,8 @@ func (g *guest) written(kept bool) map[string]string {
 	return out
 }
 
-// given says, for people, what a copy of the guest shares with it: directories and devices of
-// the node, because Proxmox VE does not copy them. It is "" if there are none.
+// given says, for people, what a copy of the guest shares with it. These are directories and
+// devices of the node, because Proxmox VE does not copy them. It is "" if there are none.
 func (g *guest) given() string {
 	written := g.written(false)
 	for _, what := range slices.Sorted(maps.Keys(written)) {

@@ -32,9 +32,9 @@ func interprets(word string) bool { return slices.Contains(interpreters, bare(wo
 func bare(word string) string { return strings.TrimRight(filepath.Base(word), "0123456789.") }
 
 // programText returns the range of a template's words in which no value may stand. The range
-// begins at an interpreter or a wrapper, and ends where the program is fixed: after the
-// absolute path of a script, or after -c and its text. If the program is not fixed, the range
-// does not end. This guards against mistakes in a template, and only covers usual forms.
+// begins at an interpreter or a wrapper. It ends where the program is fixed: after the absolute
+// path of a script, or after -c and its text. If the program is not fixed, the range does not
+// end. This guards against mistakes in a template, and only covers usual forms.
 func programText(words []string) (from, until int) {
 	at := firstKnown(words)
 	if at < 0 {

@@ -15,7 +15,7 @@ import (
 
 // param is the API schema's description of one parameter.
 type param struct {
-	Ref       string           `json:"ref,omitempty"` // the shared parameter that describes this one; then all else is empty
+	Ref       string           `json:"ref,omitempty"` // a shared parameter; then all else is empty
 	Type      string           `json:"type,omitempty"`
 	Optional  bool             `json:"optional,omitzero"`
 	Enum      []string         `json:"enum,omitempty"`
