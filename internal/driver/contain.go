@@ -10,12 +10,12 @@ import (
 	"gated/internal/op"
 )
 
-// ErrPanic marks the error of a call that panicked. If an action panicked, it may
-// or may not have done its work.
+// ErrPanic marks the error of a call that panicked. If an action panicked, the driver does not
+// know if the action did its work.
 var ErrPanic = errors.New("panic")
 
-// Safely runs a call of somebody else's code, a back end's or a source's. A panic
-// costs that call: it is its error, and log has the stack.
+// Safely calls fn, the code of a back end or a source. If fn panics, Safely returns the panic
+// as an error and writes the stack to log.
 func Safely(log *slog.Logger, what string, fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -26,8 +26,8 @@ func Safely(log *slog.Logger, what string, fn func() error) (err error) {
 	return fn()
 }
 
-// Contain returns d with panics that are errors, for those who call it outside
-// of a call that would contain them.
+// Contain returns a driver that turns a panic of d into an error. It is for callers that have
+// no recover of their own.
 func Contain(d Driver, log *slog.Logger) Driver {
 	if _, done := d.(contained); done {
 		return d
@@ -53,14 +53,14 @@ func (c contained) List(ctx context.Context) (all []op.Observed, err error) {
 	return all, err
 }
 
-// Prepare contains the action as well, and what is called when the step is over.
+// Prepare also contains the action, and each function that Run calls when the step is over.
 func (c contained) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed, act Action, err error) {
 	what := "step " + step.ID.String()
 	contain := func(end func()) {
-		cleanup(func() { _ = Safely(c.log, what, func() error { end(); return nil }) }) // it is logged
+		cleanup(func() { _ = Safely(c.log, what, func() error { end(); return nil }) }) // Safely logs the error
 	}
 	err = Safely(c.log, what, func() (err error) { now, act, err = c.Driver.Prepare(ctx, step, contain); return err })
-	return now, Around(act, func(ctx context.Context, do func(context.Context) (Result, error)) (done Result, err error) {
+	return now, Around(act, func(ctx context.Context, do Work) (done Result, err error) {
 		err = Safely(c.log, what, func() (err error) { done, err = do(ctx); return err })
 		return done, err
 	}), err

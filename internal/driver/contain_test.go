@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// broken is a back end that panics, or fails, whatever it is asked.
+// broken is a back end that panics or fails in each call.
 type broken struct{ with any }
 
 func (b broken) fail() error {
@@ -32,8 +32,8 @@ func (b broken) Prepare(context.Context, op.Step, func(func())) (op.Observed, Ac
 	return op.Observed{}, Action{}, b.fail()
 }
 
-// Whatever a back end panics in is that call's error, with the stack in the log;
-// errors stay as they are.
+// A panic of a back end becomes the error of that call, and the stack is in the log. Errors
+// stay as they are.
 func TestContain(t *testing.T) {
 	calls := map[string]func(Driver) error{
 		"a look at guest/web": func(d Driver) error {

@@ -2,9 +2,9 @@ package driver
 
 import "gated/internal/op"
 
-// Fits refuses what Permit.Use would refuse anyway of a step on what was seen,
-// before a driver says something less telling about a target that is another one:
-// Conflict, StaleTarget or UnknownTarget.
+// Fits refuses a step on a target if Permit.Use would refuse it too. A driver calls it first,
+// because its own error would say less about a target that changed. The codes are Conflict,
+// StaleTarget and UnknownTarget.
 func Fits(step op.Step, now op.Observed) error {
 	spec, err := op.Lookup(step.Op)
 	t := step.Target

@@ -6,23 +6,23 @@ import (
 	"gated/internal/op"
 )
 
-// Incomplete is the error of a List that comes with what could be seen: of a
-// target that is not in that list nothing is known. Whoever does not tell it from
-// another error takes it that nothing is known of any.
+// Incomplete is the error of a List that also returns the targets that it saw. The caller knows
+// nothing about a target that is not in that list. A caller may treat it as any other error:
+// then it knows nothing about all targets.
 type Incomplete struct {
-	Why string // a sentence for people, that names what is away
+	Why string // a sentence for people that names the missing part
 }
 
 // Error returns why.
 func (e *Incomplete) Error() string { return e.Why }
 
-// Unwrap says to callers that it may go away.
+// Unwrap marks the error as one that may go away: op.Unavailable.
 func (e *Incomplete) Unwrap() error {
 	return op.Refuse(op.Unavailable, "%s", e.Why).WithHint("gated status and gated doctor say what is the matter with it")
 }
 
-// Missing returns why err leaves open whether a target exists that was not
-// listed. It is empty for nil and for every other error.
+// Missing returns the reason if err leaves open that a target exists which is not in the list.
+// For nil and for every other error it returns an empty string.
 func Missing(err error) string {
 	var e *Incomplete
 	if errors.As(err, &e) {

@@ -8,36 +8,36 @@ import (
 	"gated/internal/op"
 )
 
-// Preparer is what Run needs of a Driver.
+// Preparer is the part of a Driver that Run needs.
 type Preparer interface {
-	// Prepare looks at a step's target again, refuses what it can see will not
-	// work, and returns what it saw and what does the step. It changes nothing.
-	// What it takes for the step, a lock for example, it gives back in a function
-	// that it hands to cleanup: Run calls these, the last one first, when the step
-	// is over, also if Prepare fails.
+	// Prepare looks at the target again and changes nothing. It refuses a step that cannot
+	// work. It returns what it saw, and the action that does the step. If it takes a lock, for
+	// example, it hands a function to cleanup that releases the lock. Run calls these functions
+	// when the step is over, the last one first, also if Prepare fails.
 	Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, Action, error)
 }
 
-// Action is what changes a target. Run alone can call it, after it used the
-// step's permit. Run refuses the zero action before that.
+// Action changes a target. Only Run can call it, after it used the step's permit. Run refuses
+// the zero action before it uses the permit.
 type Action struct {
 	do func(context.Context, gate.Permit) (Result, error)
 }
 
-// Does returns the action that fn is, the zero action for nil.
-func Does(fn func(context.Context) (Result, error)) Action {
+// Does returns an action that calls fn; for nil, the zero action.
+func Does(fn Work) Action {
 	if fn == nil {
 		return Action{}
 	}
 	return Action{func(ctx context.Context, _ gate.Permit) (Result, error) { return fn(ctx) }}
 }
 
-// DoesWith returns the action that fn is, for a back end that asks for the used permit.
+// DoesWith returns an action that calls fn with the used permit, because some back ends ask for
+// that permit.
 func DoesWith(fn func(context.Context, gate.Permit) (Result, error)) Action { return Action{fn} }
 
-// Around returns an action that calls fn, which may call do once to have act done.
-// Around the zero action is the zero action.
-func Around(act Action, fn func(ctx context.Context, do func(context.Context) (Result, error)) (Result, error)) Action {
+// Around returns an action that calls fn. The parameter do runs act, at most once. Around the
+// zero action is the zero action.
+func Around(act Action, fn func(ctx context.Context, do Work) (Result, error)) Action {
 	if act.do == nil {
 		return act
 	}
@@ -53,15 +53,14 @@ func Around(act Action, fn func(ctx context.Context, do func(context.Context) (R
 	}}
 }
 
-// Run has a driver run the permit's step, and is the only place that uses permits
-// and calls actions. An error from before the permit was used is the driver's or
-// the gate's refusal. One from after it says how the work ended: Transient,
-// Unknown, or else that it failed and left the target as it was.
+// Run lets a driver do the permit's step. Only Run uses permits and calls actions. Before it
+// uses the permit, its error is a refusal by the driver or the gate. After that, the error says
+// how the work ended: Transient, Unknown, or failed with the target as it was.
 func Run(ctx context.Context, p gate.Permit, d Preparer) (Result, error) {
 	return run(ctx, p, d, p)
 }
 
-// permit is what run needs of a gate.Permit, so that a test can give the answers.
+// permit is the part of a gate.Permit that run needs. A test replaces it.
 type permit interface {
 	Step() op.Step
 	Use(ctx context.Context, now op.Observed) error

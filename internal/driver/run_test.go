@@ -13,11 +13,11 @@ import (
 	"gated/internal/op"
 )
 
-// stage is a driver that writes down what is asked of it.
+// stage is a driver that records each call.
 type stage struct {
 	Driver
 	did    []string
-	panics string // where
+	panics string // the call that panics
 }
 
 func (s *stage) note(what string) {
@@ -34,7 +34,7 @@ func (s *stage) Prepare(_ context.Context, _ op.Step, cleanup func(func())) (op.
 	return op.Observed{}, Does(func(context.Context) (Result, error) { s.note("act"); return Result{}, nil }), nil
 }
 
-// Without a permit of a gate, a driver is not even asked.
+// Without a permit of a gate, Run does not call the driver.
 func TestNoPermitNoEffect(t *testing.T) {
 	s := &stage{}
 	_, err := Run(t.Context(), gate.Permit{}, s)
@@ -42,7 +42,7 @@ func TestNoPermitNoEffect(t *testing.T) {
 	require.Empty(t, s.did)
 }
 
-// destroys stands for a permit whose use the gate answers as the test has it.
+// destroys is a permit for a destroy. The test chooses what its Use returns.
 type destroys struct{ answer error }
 
 func (destroys) Step() op.Step {
@@ -85,7 +85,7 @@ func TestAnActionAroundAnother(t *testing.T) {
 	s := &stage{}
 	_, act, err := s.Prepare(t.Context(), op.Step{}, func(func()) {})
 	require.NoError(t, err)
-	twice := Around(act, func(ctx context.Context, do func(context.Context) (Result, error)) (Result, error) {
+	twice := Around(act, func(ctx context.Context, do Work) (Result, error) {
 		s.note("before")
 		_, err := do(ctx)
 		require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestAnActionAroundAnother(t *testing.T) {
 	require.Nil(t, Does(nil).do, "Run refuses it before it uses the permit")
 }
 
-// A driver that forgets its action costs no approval.
+// If a driver returns no action, Run does not use the permit.
 func TestNoActionUsesNoPermit(t *testing.T) {
 	_, err := run(t.Context(), destroys{errors.New("it was used")}, forgetful{}, gate.Permit{})
 	require.ErrorIs(t, err, op.Internal)

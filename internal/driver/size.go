@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Size writes a number of bytes as people read it, in units of 1024 (IEC 80000-13):
-// "512 B", "1.5 GiB".
+// Size writes a number of bytes for people, in units of 1024 (IEC 80000-13): "512 B", "1.5
+// GiB".
 func Size(n int64) string {
 	const units = "KMGTPE"
 	if n < 1024 {

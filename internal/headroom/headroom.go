@@ -1,6 +1,6 @@
-// Package headroom keeps free disk space for signed work. Below a threshold of
-// free space it admits no work that nobody signed, and it holds a preallocated
-// file, which it gives back slice by slice when another program filled the disk.
+// Package headroom keeps free disk space for signed work. If free space is below a threshold,
+// it refuses unsigned work. It also holds a preallocated file. If another program filled the
+// disk, it gives that file back slice by slice.
 package headroom
 
 import (
@@ -15,28 +15,28 @@ import (
 	"gated/internal/op"
 )
 
-// The defaults are a part of the file system, and at most these bytes.
+// The defaults are a part of the file system's size, but at most these bytes.
 const (
 	defaultPart = 8
 	maxKeep     = 256 << 20
 	maxReserve  = 64 << 20
 )
 
-// slice is how much the reserve gives back at a time, in bytes: enough for the
-// decisions of one signed step with its pages in the write-ahead log.
+// slice is how many bytes the reserve gives back at a time. They are enough for the decisions
+// of one signed step, with its pages in the write-ahead log.
 const slice = 512 << 10
 
-// growth is how many bytes of a file system one byte of a decision may take until
-// SQLite has moved it from the write-ahead log into the database.
+// growth is how many bytes on disk one byte of a decision may take. That lasts until SQLite has
+// moved it from the write-ahead log into the database.
 const growth = 4
 
-// Options say how much is kept; a negative number asks for the default.
+// Options set how much space is kept. A negative number means the default.
 type Options struct {
-	Keep    int64 // bytes of free space below which unsigned work is refused
+	Keep    int64 // bytes of free space; below this, unsigned work is refused
 	Reserve int64 // bytes of the preallocated file; 0: none
 
-	// Free returns the free bytes and the size of the file system of a path. Nil
-	// asks the kernel.
+	// Free returns the free bytes and the size of a path's file system. If it is nil, the
+	// kernel is asked.
 	Free func(path string) (free, size int64, err error)
 }
 
@@ -47,13 +47,13 @@ type Room struct {
 
 	mu      sync.Mutex
 	keep    int64
-	want    int64 // the size of the reserve when it is whole
-	left    int64 // the size that it has now
-	pending int64 // admitted since the last commit, which statfs does not show yet
+	want    int64 // the full size of the reserve
+	left    int64 // its current size
+	pending int64 // admitted since the last commit; statfs does not show it yet
 }
 
-// Open looks at a directory and the reserve at path, which need not be there yet.
-// It makes none: that is Configure's.
+// Open looks at a directory, and at the reserve at path, which may be missing. Configure makes
+// the reserve, Open does not.
 func Open(dir, path string, o Options) (*Room, error) {
 	r := &Room{dir: dir, path: path, free: o.Free}
 	if r.free == nil {
@@ -72,7 +72,7 @@ func Open(dir, path string, o Options) (*Room, error) {
 	return r, nil
 }
 
-// Configure sets how much is kept, and makes the reserve where there is room.
+// Configure sets how much space is kept, and makes the reserve if there is room.
 func (r *Room) Configure(o Options) error {
 	_, size, err := r.free(r.dir)
 	if err != nil {
@@ -90,9 +90,8 @@ func (r *Room) Configure(o Options) error {
 	return r.Refill()
 }
 
-// Admit refuses, as Unavailable, unsigned work of so many bytes if the disk would
-// have less free space than is kept. Until Committed, what it admitted counts as
-// written.
+// Admit refuses unsigned work of so many bytes with Unavailable if the free space would fall
+// below the threshold. Until Committed, admitted bytes count as written.
 func (r *Room) Admit(bytes int64) error {
 	free, _, err := r.free(r.dir)
 	if err != nil {
@@ -108,15 +107,15 @@ func (r *Room) Admit(bytes int64) error {
 	return nil
 }
 
-// Committed says that what was admitted shows in the free space by now.
+// Committed says that the free space now shows everything that was admitted.
 func (r *Room) Committed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending = 0
 }
 
-// Make gives signed work room: if less than one slice is free, or full says that a
-// write has failed, it takes a slice from the reserve. It reports whether it did.
+// Make makes room for signed work. It takes a slice from the reserve if less than one slice is
+// free, or if full says that a write failed. It reports whether it took one.
 func (r *Room) Make(full bool) bool {
 	free, _, err := r.free(r.dir)
 	if err == nil && !full && free >= slice {
@@ -135,7 +134,7 @@ func (r *Room) Make(full bool) bool {
 	return true
 }
 
-// Refill makes the reserve whole again, as far as there is room above what is kept.
+// Refill fills the reserve again, as long as the free space stays above the threshold.
 func (r *Room) Refill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,23 +154,23 @@ func (r *Room) Refill() error {
 	}
 	err = allocate(f, r.left, r.want-r.left)
 	if err != nil {
-		err = errors.Join(err, f.Truncate(r.left)) // half of it would not be known of
+		err = errors.Join(err, f.Truncate(r.left)) // a reserve that is half allocated must not count as whole
 	} else {
 		r.left = r.want
 	}
 	return errors.Join(err, f.Close())
 }
 
-// State is what people are told of the room.
+// State is the state of the room that people see.
 type State struct {
 	Free, Keep     int64 // bytes
-	Reserve, Whole int64 // bytes that the reserve has, and should have
+	Reserve, Whole int64 // current and full size of the reserve, in bytes
 }
 
 // Low reports whether unsigned work is refused.
 func (s State) Low() bool { return s.Free < s.Keep }
 
-// State looks at the free space now.
+// State looks at the current free space.
 func (r *Room) State() (State, error) {
 	free, _, err := r.free(r.dir)
 	r.mu.Lock()
@@ -179,8 +178,8 @@ func (r *Room) State() (State, error) {
 	return State{Free: free, Keep: r.keep, Reserve: r.left, Whole: r.want}, err
 }
 
-// allocate takes space from the file system. Where that has no call for it, it
-// writes what no file system can make smaller.
+// allocate takes space from the file system. If the file system has no call for that, allocate
+// writes random bytes, because no file system can compress them.
 func allocate(f *os.File, from, n int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, from, n)
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
@@ -198,8 +197,8 @@ func allocate(f *os.File, from, n int64) error {
 	return f.Sync()
 }
 
-// statfs counts what this process may still write: what a file system keeps for
-// root is free for root alone.
+// statfs counts the bytes that this process may still write. Bytes that a file system keeps for
+// root count only for root.
 func statfs(path string) (free, size int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {

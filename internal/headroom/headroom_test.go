@@ -11,7 +11,7 @@ import (
 	"gated/internal/op"
 )
 
-// disk is a file system of the tests, with a real reserve file.
+// disk is a test's file system, with a real reserve file.
 type disk struct{ free, size int64 }
 
 func newRoom(t *testing.T, d *disk, o Options) *Room {
@@ -106,7 +106,7 @@ func TestTheReserveIsAnOrdinaryFile(t *testing.T) {
 	require.ErrorIs(t, err, op.NotAllowed)
 }
 
-// The kernel's own answer, and space that is really taken.
+// This uses the kernel's own answer, and space that is really allocated.
 func TestTheReserveTakesSpace(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Open(dir, filepath.Join(dir, "reserve"), Options{})

@@ -17,8 +17,8 @@ func event(wd int32, mask uint32, name string) []byte {
 	return append(b, name...)
 }
 
-// FuzzEvents: whatever stands where the kernel's events should, nothing breaks,
-// and a change that was told of is known or known to be missing.
+// FuzzEvents: no bytes in the place of the kernel's events do harm. Each announced change is
+// known, or known to be missing.
 func FuzzEvents(f *testing.F) {
 	f.Add(event(1, unix.IN_CLOSE_WRITE, "a.yaml\x00\x00"))
 	f.Add(append(event(1, unix.IN_MODIFY, "a.yaml\x00"), event(1, unix.IN_MOVED_FROM, "a.yaml\x00")...))

@@ -1,5 +1,5 @@
-// Package inotify watches one directory for files that are whole: closed by
-// their writer, moved or deleted, so that nobody reads half of one.
+// Package inotify watches one directory for complete files: closed by their writer, moved or
+// deleted. So no reader gets half a file.
 package inotify
 
 import (
@@ -12,40 +12,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file counts as changed when its writer closed it, or when it came or went
-// by a rename or a delete. IN_MODIFY says that somebody is writing to it.
+// A file counts as changed if its writer closed it, or if a rename or a delete moved it in or
+// out. IN_MODIFY says that a program is writing to it.
 const watched = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_MODIFY |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// Watch is an inotify watch on one directory, which may come and go. Events are
-// taken from the kernel by a goroutine, which announces them, and by whoever is
-// about to read files, so that it knows of every write before it. It is safe for
-// concurrent use.
+// Watch is an inotify watch on one directory, which may appear and disappear. A goroutine reads
+// events and announces them. A caller that is about to read files also reads events first, so
+// that it knows every earlier write. Watch is safe for concurrent use.
 type Watch struct {
 	about   func(name string) bool
 	f       *os.File
 	fd      int
-	changed chan struct{} // holds one
+	changed chan struct{} // has room for one
 
 	mu     sync.Mutex
-	wd     int // -1 while nothing is watched
+	wd     int // -1 if nothing is watched
 	dir    dirID
 	events map[string]bool // closed, moved or deleted
 	open   map[string]bool // written to and not closed
-	gone   map[string]bool // moved away or deleted, and not there whole since
+	gone   map[string]bool // moved away or deleted, with no whole file in its place since
 	lost   bool            // events may be missing
-	closed bool            // fd is no longer ours
+	closed bool            // fd is closed
 	buf    []byte
 }
 
-// maxGone bounds the files that are remembered as gone. Beyond it, nothing is
-// known of them any more.
+// maxGone is the most files that the watch remembers as gone. Above it, the watch forgets them
+// all.
 const maxGone = 4096
 
 type dirID struct{ dev, ino uint64 }
 
-// New returns a watch that watches nothing yet. about says which files of a
-// directory are worth an announcement; it must not block.
+// New returns a watch that watches nothing yet. about says which files of a directory need an
+// announcement. It must not block.
 func New(about func(name string) bool) (*Watch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -58,8 +57,8 @@ func New(about func(name string) bool) (*Watch, error) {
 		return nil, errors.Join(err, w.f.Close())
 	}
 	go func() {
-		// The callback is called again when there is something to read, until the
-		// file is closed.
+		// Read calls this function again when there is something to read, until the file is
+		// closed.
 		_ = raw.Read(func(uintptr) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -70,7 +69,7 @@ func New(about func(name string) bool) (*Watch, error) {
 	return w, nil
 }
 
-// Close ends the watch. Take and Writing then know of nothing.
+// Close ends the watch. After that, Take and Writing report nothing.
 func (w *Watch) Close() error {
 	w.mu.Lock()
 	w.closed, w.wd = true, -1
@@ -78,11 +77,11 @@ func (w *Watch) Close() error {
 	return w.f.Close()
 }
 
-// Changed receives after files were closed, moved or deleted; several changes
-// may be one.
+// Changed receives after files were closed, moved or deleted. One receive may stand for several
+// changes.
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
-// Announce says that it is worth reading the directory again.
+// Announce tells the reader to read the directory again.
 func (w *Watch) Announce() {
 	select {
 	case w.changed <- struct{}{}:
@@ -90,9 +89,9 @@ func (w *Watch) Announce() {
 	}
 }
 
-// Take returns the files that changed since the last call, and whether these
-// are all: the directory was watched all the time. It watches the directory if
-// it did not, or if the path leads to another one by now.
+// Take returns the files that changed since the last call. If all is true, these are all
+// changes, because the directory was watched all the time. If the directory was not watched, or
+// if the path leads to another one now, Take watches it.
 func (w *Watch) Take(path string, dir *os.File) (events map[string]bool, all bool) {
 	var st unix.Stat_t
 	err := unix.Fstat(int(dir.Fd()), &st)
@@ -110,11 +109,11 @@ func (w *Watch) Take(path string, dir *os.File) (events map[string]bool, all boo
 	return events, all
 }
 
-// add watches the directory; w.mu is held. Without a watch, the interval alone
-// finds changes.
+// add watches the directory; the caller holds w.mu. Without a watch, changes are found only at
+// the reader's interval.
 func (w *Watch) add(path string, id dirID, ok bool) {
 	if w.wd >= 0 && w.dir != id {
-		_, _ = unix.InotifyRmWatch(w.fd, uint32(w.wd)) // it may be gone already
+		_, _ = unix.InotifyRmWatch(w.fd, uint32(w.wd)) // the watch may be gone already
 		w.wd = -1
 	}
 	w.forget()
@@ -129,7 +128,7 @@ func (w *Watch) add(path string, id dirID, ok bool) {
 	w.wd, w.dir = wd, id
 }
 
-// Writing reports whether somebody wrote to the file and has not closed it.
+// Writing reports whether a program wrote to the file and has not closed it.
 func (w *Watch) Writing(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,8 +136,8 @@ func (w *Watch) Writing(name string) bool {
 	return w.open[name]
 }
 
-// Gone reports whether the file was moved away or deleted, and nobody has put a
-// whole one in its place since: one that is there is being made.
+// Gone reports whether the file was moved away or deleted, without a whole file in its place
+// since. If a file is there, a program is still writing it.
 func (w *Watch) Gone(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,13 +145,13 @@ func (w *Watch) Gone(name string) bool {
 	return w.gone[name]
 }
 
-// forget ends what is known of files; w.mu is held.
+// forget drops everything that is known about files; the caller holds w.mu.
 func (w *Watch) forget() {
 	clear(w.open)
 	clear(w.gone)
 }
 
-// drain takes in what the kernel has; w.mu is held. It never blocks.
+// drain reads the kernel's events; the caller holds w.mu. It never blocks.
 func (w *Watch) drain() {
 	for !w.closed {
 		n, err := unix.Read(w.fd, w.buf)
@@ -166,15 +165,15 @@ func (w *Watch) drain() {
 	}
 }
 
-// parse reads events as the kernel writes them (inotify(7)): watch, mask,
-// cookie and the length of the name, four bytes each, then the name and NULs.
+// parse reads events in the kernel's format (inotify(7)): watch, mask, cookie and the length of
+// the name, four bytes each, then the name and NULs.
 func (w *Watch) parse(b []byte) {
 	worth := false
 	for len(b) >= unix.SizeofInotifyEvent {
 		wd := int32(binary.NativeEndian.Uint32(b))
 		mask := binary.NativeEndian.Uint32(b[4:])
 		n := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
-		if n > len(b) { // half an event, which the kernel does not give
+		if n > len(b) { // half an event; the kernel never returns one
 			w.lost, worth = true, true
 			w.forget()
 			break
@@ -202,7 +201,7 @@ func (w *Watch) parse(b []byte) {
 	}
 }
 
-// went takes in that a file is there whole, or is there no more; w.mu is held.
+// went records that a file is whole or gone; the caller holds w.mu.
 func (w *Watch) went(name string, away bool) {
 	delete(w.open, name)
 	delete(w.gone, name)

@@ -82,8 +82,8 @@ func TestWhatComesAndGoesByRename(t *testing.T) {
 	require.Equal(t, map[string]bool{"a": true}, events)
 }
 
-// TestWhatIsGoneUntilItIsWhole: an editor moves the file away and makes a new
-// one, which is none before it is closed.
+// TestWhatIsGoneUntilItIsWhole: an editor moves the file away and makes a new one. The new file
+// does not count before it is closed.
 func TestWhatIsGoneUntilItIsWhole(t *testing.T) {
 	f := newFolder(t)
 	require.NoError(t, os.WriteFile(f.file("a"), []byte("whole"), 0o600))
@@ -113,8 +113,7 @@ func TestWhatIsGoneUntilItIsWhole(t *testing.T) {
 	f.mu.Unlock()
 }
 
-// Where the kernel dropped events, or the directory is another one, not all is
-// known.
+// If the kernel dropped events, or if the directory is another one, some changes are not known.
 func TestLostEventsAreSaid(t *testing.T) {
 	f := newFolder(t)
 	require.EqualValues(t, 0x4000, unix.IN_Q_OVERFLOW)

@@ -81,7 +81,7 @@ func (b *memoryBed) Prepare(ctx context.Context, step op.Step, cleanup func(func
 	cleanup(b.mu.Unlock)
 	before, _ := b.find(step.Target.Name)
 	now, act, err := b.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		did, err := do(ctx)
 		if err == nil {
 			b.move(step, before)

@@ -136,7 +136,7 @@ func (i *injector) Prepare(ctx context.Context, step op.Step, cleanup func(func(
 		m = lostDone // no driver may say of a guest that is there that making it may be tried again
 	}
 	now, act, err := i.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		if wrong && m < lostDone {
 			i.note(step, from, m == lied, now.Backups...)
 			return i.answer(m)

@@ -147,7 +147,7 @@ type lossy struct {
 
 func (l lossy) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	now, act, err := l.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		if l.works {
 			if did, err := do(ctx); err != nil {
 				return did, err

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// PrivateGroup returns a function that reports whether a group is the one that a
-// uid has for itself: its primary group, named like it (useradd(8), -U). Root has
-// none. Whether somebody was added to the group is not asked, so it is a rule for
-// what a person reads, and none for what a daemon believes.
+// PrivateGroup returns a function that reports whether a group is a uid's private one: its
+// primary group, with the same name (useradd(8), -U). Root has none. It does not check that the
+// group has no other members. So use it only for files that a person reads, not for files that
+// a daemon trusts.
 func PrivateGroup(uid uint32) func(gid uint32) bool {
 	return func(gid uint32) bool {
 		if uid == 0 || gid == 0 {

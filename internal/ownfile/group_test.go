@@ -10,8 +10,8 @@ import (
 	"gated/internal/ownfile"
 )
 
-// A private group is the one that useradd makes for a user alone. Nothing is root's
-// private group, and neither is a group that other users have.
+// A private group is the group that useradd makes for one user. Root has none, and a group of
+// other users is none.
 func TestPrivateGroup(t *testing.T) {
 	root := ownfile.PrivateGroup(0)
 	require.False(t, root(0))

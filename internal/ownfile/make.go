@@ -12,28 +12,27 @@ import (
 	"gated/internal/op"
 )
 
-// Made is a directory that MakeDir opened or made. What is done in it goes through
-// the open directory: a link that appears in its path leads nowhere.
+// Made is a directory that MakeDir opened or made. All work in it uses the open directory, so a
+// link that appears in its path has no effect.
 type Made struct {
 	Path string
 
 	dir  *os.File
-	made bool      // it was not there before
-	dirs []madeDir // that were not there, the last one innermost
+	made bool      // MakeDir made it
+	dirs []madeDir // the directories that MakeDir made, the innermost last
 }
 
-// madeDir is a directory that was made: its name below one that is held open.
+// madeDir is a directory that MakeDir made: its name, and the open directory above it.
 type madeDir struct {
 	above int
 	name  string
 }
 
-// MakeDir opens a directory, or makes it with mode 0700, and those above it that
-// are not there. Every directory is made below one that is held open and was
-// checked, and opened again without following a link. Whatever appears meanwhile in
-// the place of one is op.NotAllowed, and nothing stays behind. The directory itself
-// has to be UID's own; its mode is the caller's to check. before, unless it is nil,
-// is told each path before it is made.
+// MakeDir opens a directory, or makes it and the missing ones above it with mode 0700. It makes
+// each directory below an open one that it checked, and opens it without following a link. If
+// another file appears in such a place, the error is op.NotAllowed, and MakeDir leaves nothing
+// behind. The directory itself must belong to UID. The caller checks its mode. If before is not
+// nil, MakeDir calls it with each path before it makes that path.
 func (s StrictModes) MakeDir(path string, before func(path string)) (*Made, error) {
 	if before == nil {
 		before = func(string) {}
@@ -67,8 +66,8 @@ func (s StrictModes) MakeDir(path string, before func(path string)) (*Made, erro
 	return m, nil
 }
 
-// deepest opens the deepest directory of a path that is there, and returns those
-// that are missing below it, outermost first.
+// deepest opens the deepest existing directory of a path. It returns the missing ones below it,
+// outermost first.
 func (s StrictModes) deepest(path string) (fd int, missing []string, err error) {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		f, err := s.walk(dir)
@@ -89,7 +88,7 @@ func (s StrictModes) deepest(path string) (fd int, missing []string, err error) 
 	}
 }
 
-// makeBelow makes and opens one directory. above is Made's from then on, or closed.
+// makeBelow makes and opens one directory. It gives above to Made or closes it.
 func (s StrictModes) makeBelow(m *Made, above int, path string) (int, error) {
 	name := filepath.Base(path)
 	if err := unix.Mkdirat(above, name, 0o700); err != nil {
@@ -108,7 +107,7 @@ func (s StrictModes) makeBelow(m *Made, above int, path string) (int, error) {
 	return fd, errors.Join(err, dir.Close())
 }
 
-// openBelow opens a directory of UID's that others may not write to.
+// openBelow opens a directory of UID's to which no other user may write.
 func (s StrictModes) openBelow(above int, path string) (*os.File, error) {
 	fd, err := unix.Openat(above, filepath.Base(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
@@ -137,14 +136,14 @@ func appeared(path string) error {
 // Dir returns the open directory.
 func (m *Made) Dir() *os.File { return m.dir }
 
-// Create makes a file that must not be there yet, 0600, and opens it to write.
-// fs.ErrExist is anything of that name, a link too.
+// Create makes a file of mode 0600 that must not exist yet, and opens it to write. If anything
+// has that name, also a link, the error is fs.ErrExist.
 func (m *Made) Create(name string) (*os.File, error) {
 	return m.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 }
 
-// Open opens a file to read and write, and makes it 0600 if it is not there.
-// op.NotAllowed is a link or a directory of that name.
+// Open opens a file to read and write. If the file is missing, Open makes it with mode 0600.
+// For a link or a directory of that name, the error is op.NotAllowed.
 func (m *Made) Open(name string) (*os.File, error) {
 	f, err := m.open(name, unix.O_RDWR|unix.O_CREAT)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) {
@@ -163,7 +162,7 @@ func (m *Made) open(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Remove removes a file of the directory; one that is not there is no error.
+// Remove removes a file of the directory. A missing file is no error.
 func (m *Made) Remove(name string) error {
 	if err := unix.Unlinkat(int(m.dir.Fd()), name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return &fs.PathError{Op: "remove", Path: filepath.Join(m.Path, name), Err: err}
@@ -171,7 +170,7 @@ func (m *Made) Remove(name string) error {
 	return nil
 }
 
-// Still refuses, as op.NotAllowed, a path that leads to another directory by now.
+// Still refuses with op.NotAllowed if the path leads to another directory now.
 func (m *Made) Still() error {
 	held, err := m.dir.Stat()
 	if err != nil {
@@ -185,11 +184,10 @@ func (m *Made) Still() error {
 	return nil
 }
 
-// WasMade reports whether the directory was not there before.
+// WasMade reports whether MakeDir made the directory.
 func (m *Made) WasMade() bool { return m.made }
 
-// TakeBack removes the directories that were made, as far as they are empty, and
-// closes everything.
+// TakeBack removes the directories that MakeDir made, if they are empty, and closes everything.
 func (m *Made) TakeBack() error {
 	var errs []error
 	for i := len(m.dirs) - 1; i >= 0; i-- {
@@ -202,7 +200,7 @@ func (m *Made) TakeBack() error {
 	return errors.Join(append(errs, m.Close())...)
 }
 
-// Close closes everything, and leaves it there.
+// Close closes everything and removes nothing.
 func (m *Made) Close() error {
 	for _, d := range m.dirs {
 		_ = unix.Close(d.above) // it was only looked at

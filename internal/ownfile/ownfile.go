@@ -1,6 +1,6 @@
-// Package ownfile reads and replaces small files that one user keeps and that
-// prove something to that user: which gates were met, what their logs said. What
-// another could have written proves nothing, and is refused.
+// Package ownfile reads and replaces small files that one user keeps as proof. Examples are the
+// gates that the user met, and the heads of their logs. It refuses a file that another user
+// could have written, because such a file proves nothing.
 package ownfile
 
 import (
@@ -17,18 +17,18 @@ import (
 	"gated/internal/op"
 )
 
-// File is one such file. Its methods never wait for anybody.
+// File is one such file. Only Lock waits for another process.
 type File struct {
 	Path  string
-	Max   int64  // bytes that are read
-	What  string // it holds, in the plural: "the gates that are known"
-	Moved string // the variable that puts it elsewhere
+	Max   int64  // the most bytes that the file may have
+	What  string // what it holds, in the plural: "the gates that are known"
+	Moved string // the environment variable that changes the path
 }
 
-// Read returns the file's text; none if there is no file. NotAllowed is what
-// proves nothing: a file, or its directory, that others may write or that belongs
-// to another than root and the user, and what is no ordinary file, a symbolic
-// link or a pipe too. More bytes than Max are Oversized.
+// Read returns the file's text, or no text if there is no file. It refuses with NotAllowed if
+// others may write the file or its directory, or if another user than root and the user owns
+// one of them. It also refuses any file that is no ordinary file, such as a symbolic link or a
+// pipe. More bytes than Max are Oversized.
 func (f File) Read() ([]byte, error) {
 	if err := f.CheckDir(); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (f File) Read() ([]byte, error) {
 	case err != nil:
 		return nil, f.unread(err)
 	}
-	defer func() { _ = file.Close() }() // nothing was written
+	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (f File) oversized(verb string) error {
 	return op.Refuse(op.Oversized, "%s %s more than %d bytes", f.Path, verb, f.Max)
 }
 
-// CheckDir refuses a directory in which another could put a file in the place of
-// this one, as Read does. One that is not there is none.
+// CheckDir refuses a directory in which another user could replace the file, as Read does. A
+// missing directory is allowed.
 func (f File) CheckDir() error {
 	dir := filepath.Dir(f.Path)
 	info, err := os.Stat(dir)
@@ -83,7 +83,8 @@ func (f File) CheckDir() error {
 	return f.own(dir, info)
 }
 
-// own refuses what is neither the user's nor root's, or what others may write.
+// own refuses a file that belongs to another user than this one and root, or that others may
+// write.
 func (f File) own(path string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -109,9 +110,9 @@ func Owner(uid uint32) string {
 	return "uid " + text
 }
 
-// absent reports whether an error of opening a path says that nothing can have
-// been kept there: there is no such path, or it is below a directory that this
-// user may not look into, another's home.
+// absent reports whether an error of opening a path says that no file can have been kept there.
+// Either the path does not exist, or it is below a directory that this user may not look into,
+// such as another user's home.
 func absent(path string, err error) bool {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return true

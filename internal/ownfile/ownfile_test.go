@@ -14,7 +14,7 @@ import (
 	"gated/internal/op"
 )
 
-// fileOf is a file whose owner is somebody else.
+// fileOf is a file with another owner.
 type fileOf struct {
 	fs.FileInfo
 	stat any
@@ -94,7 +94,7 @@ func TestWhatIsNoFile(t *testing.T) {
 	require.ErrorIs(t, f.MakeDir(), op.NotAllowed)
 }
 
-// TestALockIsOnes: what is read and written under it is not another's between.
+// TestALockIsOnes: no other process writes between a read and a write under the lock.
 func TestALockIsOnes(t *testing.T) {
 	f := in(t)
 	require.NoError(t, f.MakeDir())

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// headLength is how much of a program the kernel looks at for its interpreter
-	// (BINPRM_BUF_SIZE), and maxInterpreters how many scripts it follows, one as the
-	// interpreter of the other (execve(2)).
+	// headLength is how many bytes of a program the kernel reads to find its interpreter
+	// (BINPRM_BUF_SIZE). The interpreter of a script may be a script itself. maxInterpreters is how
+	// many such scripts the kernel follows (execve(2)).
 	headLength      = 256
 	maxInterpreters = 5
 )
 
-// CheckProgram is Check of a program that is run by its path and, if it is a
-// script, of what runs it. A program that may not be read is checked alone.
+// CheckProgram is Check for a program and, if it is a script, also for its interpreter. If the
+// program may not be read, only the program itself is checked.
 func (s StrictModes) CheckProgram(path string) error {
 	for range maxInterpreters {
 		head, err := s.head(path)
@@ -39,7 +39,7 @@ func (s StrictModes) CheckProgram(path string) error {
 	return op.Refuse(op.NotAllowed, "%s is run by a script that is run by others", op.Shown(path)).WithHint("name the interpreter itself")
 }
 
-// head returns the beginning of a program; nothing of one that may not be read.
+// head returns the beginning of a program, or nothing if it may not be read.
 func (s StrictModes) head(path string) ([]byte, error) {
 	f, err := s.Open(path)
 	if errors.Is(err, os.ErrPermission) {
@@ -48,7 +48,7 @@ func (s StrictModes) head(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // it was only read
 	head := make([]byte, headLength)
 	n, err := io.ReadFull(f, head)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pause is how long to wait before asking for a lock again.
+// pause is the time between two attempts to get a lock.
 const pause = 10 * time.Millisecond
 
-// MakeDir makes the file's directory with mode 0700, where it is not there yet,
-// and checks it as CheckDir does.
+// MakeDir makes the file's directory with mode 0700 if it is missing, and checks it as CheckDir
+// does.
 func (f File) MakeDir() error {
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err
@@ -24,8 +24,8 @@ func (f File) MakeDir() error {
 	return f.CheckDir()
 }
 
-// Lock takes the file's lock file, Path and ".lock", for this process alone. It
-// waits for others until ctx ends, and returns its error then.
+// Lock takes the lock file, Path and ".lock", for this process alone. It waits for other
+// processes. If ctx ends first, it returns the error of ctx.
 func (f File) Lock(ctx context.Context) (unlock func(), err error) {
 	path := f.Path + ".lock"
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
@@ -38,7 +38,7 @@ func (f File) Lock(ctx context.Context) (unlock func(), err error) {
 		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case err == nil:
-			return func() { _ = file.Close() }, nil // which also ends the lock
+			return func() { _ = file.Close() }, nil // a close also releases the lock
 		case errors.Is(err, unix.EINTR):
 			continue
 		case !errors.Is(err, unix.EWOULDBLOCK):
@@ -54,9 +54,8 @@ func (f File) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// Replace puts a new file with that text in the place of the one that is there,
-// 0600 and on disk: a reader sees one or the other, also after a crash. More
-// bytes than Max are Oversized.
+// Replace replaces the file with a new one of mode 0600, and makes it durable. A reader sees
+// the old or the new text, also after a crash. More bytes than Max are Oversized.
 func (f File) Replace(text []byte) error {
 	if int64(len(text)) > f.Max {
 		return f.oversized("would have")
@@ -80,7 +79,7 @@ func (f File) Replace(text []byte) error {
 	return syncDir(dir)
 }
 
-// syncDir makes a name in a directory last.
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -15,35 +15,34 @@ import (
 )
 
 const (
-	// writableByOthers are the mode bits that let the group or others write. Where
-	// a file has a POSIX access list, the group's bits are the list's mask (acl(5)).
+	// writableByOthers are the mode bits that let the group or others write. If a file has a
+	// POSIX access list, the group's bits are the list's mask (acl(5)).
 	writableByOthers = unix.S_IWGRP | unix.S_IWOTH
-	// maxLinks is how many symbolic links one path may lead through, as in
-	// path_resolution(7).
+	// maxLinks is the most symbolic links in one path, as in path_resolution(7).
 	maxLinks = 40
 )
 
-// StrictModes decides whether root and one uid alone can say what a path leads to,
-// as sshd's option of that name does: the file or directory, each directory above
-// it up to "/", and each symbolic link on the way belong to root or to UID, and
-// neither group nor others may write to them. In a directory with the sticky bit,
-// such as /tmp, others cannot replace what root or UID has, so it may stand above;
-// a file in it may have no other name, because anybody could give it one there.
+// StrictModes decides if only root and one uid can change what a path leads to, as sshd's
+// option of that name does. The file, each directory above it up to "/", and each symbolic link
+// on the way must belong to root or to UID. Neither group nor others may write to them. A
+// directory above may have the sticky bit, as /tmp has, because others cannot replace files of
+// root or UID there. A file in such a directory may have only one name, because any user could
+// give it a second one there.
 //
-// Every refusal is op.NotAllowed, names the path, its mode or owner, and has the
-// command that mends it as its hint. Errors of the file system are *fs.PathError.
+// Every refusal is op.NotAllowed. It names the path and its mode or owner, and its hint has the
+// command that corrects it. Errors of the file system are *fs.PathError.
 type StrictModes struct {
 	UID uint32
 
-	// Private reports whether UID is alone in a group, so that the group may write.
-	// Nil means that no group may.
+	// Private reports whether UID is alone in a group, so that the group may write. If it is
+	// nil, no group may write.
 	Private func(gid uint32) bool
 }
 
-// Own returns the rule for files that this process believes.
+// Own returns the rule for files that this process trusts.
 func Own() StrictModes { return StrictModes{UID: uint32(os.Geteuid())} }
 
-// Check looks at a file or directory without opening it.
+// Check checks a file or directory without opening it.
 func (s StrictModes) Check(path string) error {
 	f, err := s.walk(path)
 	if err != nil {
@@ -53,8 +52,8 @@ func (s StrictModes) Check(path string) error {
 	return s.last(path, f)
 }
 
-// CheckAbove looks at the directory that a path is in, and at those above. Of
-// directories that are not there yet it looks at the deepest one that is.
+// CheckAbove checks the directory that a path is in, and those above. If some are missing, it
+// begins at the deepest one that exists.
 func (s StrictModes) CheckAbove(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); ; dir = filepath.Dir(dir) {
 		f, err := s.walk(dir)
@@ -69,7 +68,7 @@ func (s StrictModes) CheckAbove(path string) error {
 	}
 }
 
-// directory decides about a directory that something is in, or would be.
+// directory checks a directory above a file.
 func (s StrictModes) directory(path string, f *found) error {
 	if f.stat.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return &fs.PathError{Op: "open", Path: f.path, Err: unix.ENOTDIR}
@@ -77,8 +76,7 @@ func (s StrictModes) directory(path string, f *found) error {
 	return s.above(path, f.path, &f.stat)
 }
 
-// Open opens an ordinary file to read, after the checks. What is returned is the
-// very file that was checked.
+// Open checks an ordinary file and opens it to read. It returns the very file that it checked.
 func (s StrictModes) Open(path string) (*os.File, error) {
 	f, err := s.walk(path)
 	if err != nil {
@@ -94,7 +92,7 @@ func (s StrictModes) Open(path string) (*os.File, error) {
 	return f.open(path, unix.O_NONBLOCK|unix.O_NOCTTY)
 }
 
-// OpenDir opens a directory to read, after the checks.
+// OpenDir checks a directory and opens it to read.
 func (s StrictModes) OpenDir(path string) (*os.File, error) {
 	f, err := s.walk(path)
 	if err != nil {
@@ -107,19 +105,18 @@ func (s StrictModes) OpenDir(path string) (*os.File, error) {
 	return f.open(path, unix.O_DIRECTORY)
 }
 
-// Read returns at most limit bytes of a file and one more, by which the caller
-// sees that there are more.
+// Read returns at most limit+1 bytes of a file. The extra byte tells the caller that the file
+// is longer.
 func (s StrictModes) Read(path string, limit int64) ([]byte, error) {
 	f, err := s.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // it was only read
 	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
-// CheckOpen decides about a file that the caller opened, below a directory that
-// was checked.
+// CheckOpen checks a file that the caller opened below a checked directory.
 func (s StrictModes) CheckOpen(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -128,15 +125,15 @@ func (s StrictModes) CheckOpen(f *os.File) error {
 	return s.believed(f.Name(), f.Name(), &st)
 }
 
-// found is what a path leads to, held open: nobody can put another in its place
-// between two looks at it.
+// found is the file at the end of a path, held open. So no user can replace it between two
+// checks.
 type found struct {
 	fd     int // opened with O_PATH
 	above  int // its directory; -1 of "/"
 	name   string
-	path   string // with the links followed
+	path   string // with all links resolved
 	stat   unix.Stat_t
-	sticky bool // others may make names in its directory
+	sticky bool // others may make files in its directory
 }
 
 func (f *found) close() {
@@ -148,7 +145,7 @@ func (f *found) close() {
 	f.fd, f.above = -1, -1
 }
 
-// open opens what was found, and nothing else.
+// open opens exactly the found file.
 func (f *found) open(path string, flags int) (*os.File, error) {
 	at, name := f.above, f.name
 	if f.stat.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -164,14 +161,14 @@ func (f *found) open(path string, flags int) (*os.File, error) {
 		return nil, errors.Join(&fs.PathError{Op: "stat", Path: path, Err: err}, file.Close())
 	}
 	if now.Dev != f.stat.Dev || now.Ino != f.stat.Ino || now.Mode != f.stat.Mode || now.Uid != f.stat.Uid || now.Gid != f.stat.Gid {
-		_ = file.Close() // nothing was read
+		_ = file.Close() // no data was read
 		return nil, op.Refuse(op.NotAllowed, "%s was replaced while it was looked at", path).WithHint("try again")
 	}
 	return file, nil
 }
 
-// walk follows a path from "/" and checks each directory and link that it goes
-// through. What the path leads to is looked at, and not checked.
+// walk follows a path from "/" and checks each directory and link on the way. It looks at the
+// file at the end but does not check it.
 func (s StrictModes) walk(path string) (*found, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -221,8 +218,8 @@ func begin(f *found) error {
 	return nil
 }
 
-// step checks the directory that was reached, and goes on to a name in it. Of a
-// symbolic link it stays in the directory, and returns where the link leads.
+// step checks the current directory and goes on to a name in it. If the name is a symbolic
+// link, step stays in the directory and returns the link's target.
 func (s StrictModes) step(path string, f *found, name string) (to string, err error) {
 	if err := s.directory(path, f); err != nil {
 		return "", err
@@ -259,16 +256,16 @@ func readLink(f *found) (string, error) {
 	return string(b[:n]), nil
 }
 
-// last decides about what a path leads to, or a link on the way.
+// last checks the file at the end of a path, or a link on the way.
 func (s StrictModes) last(path string, f *found) error {
 	if f.sticky && f.stat.Mode&unix.S_IFMT != unix.S_IFDIR && f.stat.Nlink > 1 {
-		return op.Refuse(op.NotAllowed, "%s has %d names (hard links), and everybody may make names in %s", saying(path, f.path), f.stat.Nlink,
+		return op.Refuse(op.NotAllowed, "%s has %d names (hard links), and any user may make names in %s", saying(path, f.path), f.stat.Nlink,
 			filepath.Dir(f.path)).WithHint("put a file of its own into a directory that root or the daemon's user alone may write to")
 	}
 	return s.believed(path, f.path, &f.stat)
 }
 
-// above decides about a directory on the way.
+// above checks a directory on the way.
 func (s StrictModes) above(path, at string, st *unix.Stat_t) error {
 	if st.Mode&unix.S_ISVTX != 0 {
 		return s.owned(path, at, st)
@@ -276,14 +273,14 @@ func (s StrictModes) above(path, at string, st *unix.Stat_t) error {
 	return s.believed(path, at, st)
 }
 
-// believed decides about one file or directory.
+// believed checks the owner and the mode of one file or directory.
 func (s StrictModes) believed(path, at string, st *unix.Stat_t) error {
 	if err := s.owned(path, at, st); err != nil {
 		return err
 	}
 	mode := st.Mode & writableByOthers
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK || mode == 0 {
-		return nil // a link's mode means nothing
+		return nil // the mode of a link has no effect
 	}
 	if mode == unix.S_IWGRP && s.Private != nil && s.Private(st.Gid) {
 		return nil
@@ -304,8 +301,7 @@ func (s StrictModes) owned(path, at string, st *unix.Stat_t) error {
 		st.Mode&0o7777).WithHint("look at what is in it, then: chown -h root %s", op.Shown(at))
 }
 
-// saying names the path that was asked for and, if that is another, the one on its
-// way that is refused.
+// saying names the requested path and, if another path on the way is refused, that path too.
 func saying(path, at string) string {
 	if path == at {
 		return op.Shown(at)

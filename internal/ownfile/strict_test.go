@@ -14,7 +14,7 @@ import (
 	"gated/internal/op"
 )
 
-// tree is a file two directories below one of the test's own: a/b/f.
+// tree is a file two directories below a directory of the test: a/b/f.
 type tree struct {
 	t        *testing.T
 	top      string
@@ -40,7 +40,7 @@ func (x *tree) chmod(path string, mode os.FileMode) {
 	require.NoError(x.t, os.Chmod(path, mode))
 }
 
-// give makes a path another uid's, which takes root.
+// give gives a path to another uid. Only root can do that.
 func (x *tree) give(path string) {
 	x.t.Helper()
 	if os.Geteuid() != 0 {
@@ -49,8 +49,8 @@ func (x *tree) give(path string) {
 	require.NoError(x.t, os.Lchown(path, x.outsider, -1))
 }
 
-// refused requires that no way of reading leads to the file, with a refusal that
-// names the path that is wrong and the command that mends it.
+// refused requires that every way to read the file is refused. The refusal must name the wrong
+// path and the command that corrects it.
 func (x *tree) refused(path, at, mends string) {
 	x.t.Helper()
 	_, open := x.own.Open(path)
@@ -72,8 +72,7 @@ func (x *tree) believed(path string) {
 	require.Equal(x.t, "text", string(text))
 }
 
-// TestEachWayToWrite has every way in which another than root and the uid could
-// change what a path leads to.
+// TestEachWayToWrite has every way in which another user could change what a path leads to.
 func TestEachWayToWrite(t *testing.T) {
 	newTree(t).believed(newTree(t).f)
 	for name, c := range map[string]struct {
@@ -139,8 +138,8 @@ func TestEachWayToWrite(t *testing.T) {
 	}
 }
 
-// list gives a file an access list by which one user may write: the mode shows the
-// list's mask as the group's bits.
+// list gives a file an access list that lets one user write. The mode shows the list's mask as
+// the group's bits.
 func (x *tree) list(path string) {
 	x.t.Helper()
 	b := binary.LittleEndian.AppendUint32(nil, 2)
@@ -156,8 +155,8 @@ func (x *tree) list(path string) {
 	}
 }
 
-// TestStickyDirectories protect what is in them, as /tmp does, but not against a
-// second name for a file of root's, and not as what decides itself.
+// TestStickyDirectories: as /tmp, they protect the files in them. They do not protect against a
+// second name for root's file, and they may not be the checked directory itself.
 func TestStickyDirectories(t *testing.T) {
 	x := newTree(t)
 	require.NoError(t, unix.Chmod(x.b, 0o1777))
@@ -209,7 +208,7 @@ func TestWhatIsThereAndWhatIsNot(t *testing.T) {
 	x.believed("b/f")
 }
 
-// TestWhatWasCheckedIsRead although another file is put in its place between.
+// TestWhatWasCheckedIsRead: if another file replaces it in between, the open is refused.
 func TestWhatWasCheckedIsRead(t *testing.T) {
 	x := newTree(t)
 	f, err := x.own.walk(x.f)
@@ -224,7 +223,7 @@ func TestWhatWasCheckedIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "replaced")
 }
 
-// TestAFileThatWasOpened is judged as it is, whatever its name leads to.
+// TestAFileThatWasOpened: the check is about the open file, wherever its name leads now.
 func TestAFileThatWasOpened(t *testing.T) {
 	x := newTree(t)
 	f, err := os.Open(x.f)
@@ -237,7 +236,7 @@ func TestAFileThatWasOpened(t *testing.T) {
 	require.ErrorIs(t, x.own.CheckOpen(f), op.NotAllowed)
 }
 
-// TestAGroupOfOnesOwn may write where the rule says so, and others never.
+// TestAGroupOfOnesOwn: such a group may write if the rule allows it, and other groups never.
 func TestAGroupOfOnesOwn(t *testing.T) {
 	x := newTree(t)
 	x.chmod(x.f, 0o664)
@@ -253,7 +252,7 @@ func TestAGroupOfOnesOwn(t *testing.T) {
 	require.ErrorIs(t, x.own.Check(x.f), op.NotAllowed)
 }
 
-// TestAnotherUid is believed neither below its own directories nor for root's.
+// TestAnotherUid: for another uid, its own files and root's are trusted, and this user's are not.
 func TestAnotherUid(t *testing.T) {
 	x := newTree(t)
 	x.own.UID = uint32(x.outsider)
@@ -266,7 +265,7 @@ func TestAnotherUid(t *testing.T) {
 	require.ErrorIs(t, x.own.Check(x.f), op.NotAllowed)
 }
 
-// TestPrograms: what runs a script decides as much as the script.
+// TestPrograms: the interpreter of a script is checked as the script is.
 func TestPrograms(t *testing.T) {
 	x := newTree(t)
 	reader := filepath.Join(x.a, "reader")

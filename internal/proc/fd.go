@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FD is a pidfd: a handle on one process that no other process can come to
-// stand for. The runtime's poller waits on it, so that waiting costs no thread.
+// FD is a pidfd: a handle on one process that never changes to another process. The runtime's
+// poller waits on it, so that waiting costs no thread.
 type FD struct {
 	f      *os.File
-	mu     sync.RWMutex // held for reading while the descriptor is in use
+	mu     sync.RWMutex // a reader holds it while it uses the descriptor
 	closed bool
 }
 
-// NewFD takes over a descriptor that is a pidfd. It is closed if that fails.
+// NewFD takes over a pidfd. If NewFD fails, it closes the descriptor.
 func NewFD(fd int) (*FD, error) {
-	if err := unix.SetNonblock(fd, true); err != nil { // what makes os.NewFile poll it
+	if err := unix.SetNonblock(fd, true); err != nil { // so that os.NewFile polls it
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("pidfd: %w", err)
 	}
 	return &FD{f: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// Close ends every wait; signals that come later find os.ErrClosed.
+// Close ends every wait. Later signals get os.ErrClosed.
 func (p *FD) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,8 +36,7 @@ func (p *FD) Close() {
 	_ = p.f.Close()
 }
 
-// control runs fn with the descriptor, which stays open and is not made
-// blocking meanwhile.
+// control runs fn with the descriptor. Meanwhile the descriptor stays open and non-blocking.
 func (p *FD) control(fn func(fd int) error) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -68,32 +67,32 @@ func (p *FD) Ended() bool {
 	return err == nil && done
 }
 
-// Signal sends a signal to the process; one that has ended is no error.
+// Signal sends a signal to the process. If the process has ended, that is no error.
 func (p *FD) Signal(sig unix.Signal) error { return p.send(sig, 0) }
 
-// SignalGroup sends a signal to the process group that the process leads or
-// led, even after its leader was reaped: the pidfd holds on to the group's
-// identity, too. The kernel has this from 6.9; before, it is EINVAL.
+// SignalGroup sends a signal to the process group that the process leads or led. It works even
+// after the leader was reaped, because the pidfd also keeps the group's identity. The kernel
+// has this since 6.9; before, the error is EINVAL.
 func (p *FD) SignalGroup(sig unix.Signal) error {
 	return p.send(sig, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 }
 
 func (p *FD) send(sig unix.Signal, flags int) error {
 	err := p.control(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, flags) })
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrClosed) { // closed: its end was seen
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrClosed) { // closed means that its end was seen
 		return nil
 	}
 	return err
 }
 
-// Wait returns when the process has ended (nil), ctx is done (its error) or
-// Close was called (another error). One wait at a time.
+// Wait returns nil when the process has ended, the error of ctx when ctx is done, and another
+// error after Close. Only one Wait may run at a time.
 func (p *FD) Wait(ctx context.Context) error {
 	raw, err := p.f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	// Pollable files understand deadlines; one in the past ends the wait.
+	// A file that can be polled has deadlines. A deadline in the past ends the wait.
 	stop := context.AfterFunc(ctx, func() { _ = p.f.SetReadDeadline(time.Unix(1, 0)) })
 	defer func() {
 		if !stop() {
@@ -107,7 +106,7 @@ func (p *FD) Wait(ctx context.Context) error {
 	return err
 }
 
-// Reap collects the process if it is a child of ours that has ended.
+// Reap collects the process if it is a child of this process that has ended.
 func (p *FD) Reap() {
 	_ = p.control(func(fd int) error {
 		return unix.Waitid(unix.P_PIDFD, fd, nil, unix.WEXITED|unix.WNOHANG, nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzStat: whatever a process calls itself, the numbers are its own; and a
-// file that is not as the kernel writes it is an error.
+// FuzzStat: with any program name, the numbers are the process' own. A file that the kernel
+// would not write is an error.
 func FuzzStat(f *testing.F) {
 	f.Add("bash", 7, 1, 7, uint64(99), []byte("7 (bash) S 1"))
 	f.Add("a) R 1 1 1 (b", 7, 1, 7, uint64(99), []byte(") ("))
@@ -24,8 +24,7 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
-// FuzzStatus: uids are the kernel's line's, and nothing that a process can call
-// itself is taken for one.
+// FuzzStatus: the uids come from the kernel's line. No program name is taken for that line.
 func FuzzStatus(f *testing.F) {
 	f.Add([]byte("Name:\tbash\nUid:\t1\t2\t3\t4\nNSpid:\t9\n"))
 	f.Add([]byte("Uid:\t1\t1\t1\t1\nNSpid:\t9\t1\n"))

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// ErrGone is returned when no process has a pid any more.
+// ErrGone says that no process has the pid any more.
 var ErrGone = errors.New("there is no such process")
 
-// ID names one process for good.
+// ID identifies one process. No later process has the same ID.
 type ID struct {
-	PID   int    // as the reader's PID namespace counts
+	PID   int    // in the reader's PID namespace
 	Start uint64 // clock ticks since boot, field 22 of proc_pid_stat(5)
 	Boot  string // the kernel's boot id
 }

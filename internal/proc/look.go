@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UID returns the effective uid of the process that has this pid now, ErrGone if
-// there is none. It reads nothing of the process' memory, so that no process can
-// hold it up.
+// UID returns the effective uid of the process that has this pid now, or ErrGone. It reads no
+// memory of the process, so that the process cannot delay it.
 func UID(pid int) (uint32, error) {
 	b, err := readAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/status")
 	if err != nil {
@@ -25,11 +24,10 @@ func UID(pid int) (uint32, error) {
 	return p.UID, nil
 }
 
-// MidExec reports whether the process that has this pid now is between two
-// programs: it has the memory of the next one, but no environment yet. One that
-// emptied its environment, or took it out of its memory, is not. It is false for
-// a kernel thread, a zombie and a process that may not be traced
-// (PTRACE_MODE_READ_FSCREDS in ptrace(2)).
+// MidExec reports whether the process that has this pid now is between two programs. It then
+// has the memory of the new one, but no environment yet. A process that emptied or unmapped its
+// environment does not count. MidExec is false for a kernel thread, a zombie, and a process
+// that may not be traced (PTRACE_MODE_READ_FSCREDS in ptrace(2)).
 func MidExec(pid int) (bool, error) {
 	name := "/proc/" + strconv.Itoa(pid)
 	b, err := readAt(unix.AT_FDCWD, name+"/stat")
@@ -48,8 +46,8 @@ func MidExec(pid int) (bool, error) {
 	return err == nil, nil
 }
 
-// parseEnvEnd reads field 51 of proc_pid_stat(5): where the environment ends. The
-// kernel sets it when a program is loaded, and prctl(2) takes no 0 for it.
+// parseEnvEnd reads field 51 of proc_pid_stat(5), the end of the environment. The kernel sets
+// it when it loads a program, and prctl(2) does not accept 0 for it.
 func parseEnvEnd(b []byte) (uint64, error) {
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	const field = 51 // counted from 1; the third is the first after the name

@@ -27,7 +27,7 @@ func TestUIDAndMidExec(t *testing.T) {
 	defer func() { _ = none.Process.Kill(); _ = none.Wait() }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for between := true; between; { // Start returns while it still executes
+	for between := true; between; { // Start returns before the exec has ended
 		require.NoError(t, ctx.Err(), "one without any environment has executed its program")
 		between, err = MidExec(pid)
 		require.NoError(t, err)
@@ -41,8 +41,8 @@ func TestUIDAndMidExec(t *testing.T) {
 	require.ErrorIs(t, err, ErrGone)
 }
 
-// TestBetweenTwoPrograms meets a process that executes programs for ever while
-// one has begun and has no environment yet.
+// TestBetweenTwoPrograms: the process executes programs for ever. The test must meet it while a
+// new program has no environment yet.
 func TestBetweenTwoPrograms(t *testing.T) {
 	const again = `exec /bin/sh -c "$0" "$0"`
 	cmd := exec.Command("/bin/sh", "-c", again, again)
@@ -59,7 +59,7 @@ func TestBetweenTwoPrograms(t *testing.T) {
 	}
 }
 
-// FuzzEnvEnd: whatever a process calls itself, the number is the kernel's own.
+// FuzzEnvEnd: with any program name, the number is the kernel's own.
 func FuzzEnvEnd(f *testing.F) {
 	f.Add("bash", uint64(0), []byte("7 (bash) S 1"))
 	f.Add("a) R 1 1 1 (b", uint64(1<<63), []byte(") ("))

@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is what /proc says of one process at one moment.
+// Process has the properties of one process at one moment.
 type Process struct {
 	PID      int
-	Parent   int    // 0 where the parent is outside the reader's PID namespace
-	Session  int    // the pid that the leader of its session has or had
-	Terminal int    // the device of its controlling terminal, 0 for none
+	Parent   int    // 0 if the parent is outside the reader's PID namespace
+	Session  int    // the pid of its session's leader, which may have ended
+	Terminal int    // the device of its controlling terminal, 0 if it has none
 	Start    uint64 // clock ticks since boot
 	UID      uint32 // the effective uid
-	OneUID   bool   // the real, saved and file-system uids are the effective one
+	OneUID   bool   // the real, saved and file-system uids equal the effective uid
 	Foreign  bool   // it lives in a PID namespace below the reader's
 }
 
-// Read returns what is true of the process that has this pid now. All of it is
-// of one process, also if the pid changes hands meanwhile. It returns ErrGone
-// if there is none.
+// Read returns the properties of the process that has this pid now. All of them are of one
+// process, even if the pid changes hands meanwhile. If there is no process, the error is
+// ErrGone.
 func Read(pid int) (Process, error) {
-	// A descriptor of /proc/PID stands for the process, not for its number.
+	// A descriptor of /proc/PID belongs to the process, not to its number.
 	dir, err := unix.Open("/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return Process{}, gone(err)
@@ -63,7 +63,7 @@ func ReadStat(pid int) (Process, error) {
 	return p, nil
 }
 
-// gone tells the errors of a process that has ended from others.
+// gone reports whether an error says that the process has ended.
 func gone(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
 		return ErrGone
@@ -71,7 +71,7 @@ func gone(err error) error {
 	return err
 }
 
-// readAt reads a small file whole.
+// readAt reads a whole small file.
 func readAt(dir int, name string) ([]byte, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -97,8 +97,8 @@ func readAt(dir int, name string) ([]byte, error) {
 	}
 }
 
-// parseStat reads proc_pid_stat(5). The second field is the program's name in
-// parentheses, and may itself hold spaces, parentheses and line feeds.
+// parseStat reads proc_pid_stat(5). The second field is the program's name in parentheses. The
+// name may have spaces, parentheses and line feeds.
 func parseStat(b []byte) (Process, error) {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
@@ -124,7 +124,7 @@ func parseStat(b []byte) (Process, error) {
 	return p, errors.Join(err, e)
 }
 
-// parseStatus adds what proc_pid_status(5) says of uids and PID namespaces.
+// parseStatus adds the uids and the PID namespaces from proc_pid_status(5).
 func (p *Process) parseStatus(b []byte) error {
 	var uids, pids []string
 	for line := range bytes.Lines(b) {

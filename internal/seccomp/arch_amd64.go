@@ -4,10 +4,10 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// x32 is the bit that the numbers of the x32 ABI have; its calls are other ones.
+// x32 is the bit in the numbers of the x32 ABI. These numbers mean other calls.
 const x32 = 0x40000000
 
-// otherABI refuses what has the same architecture and other numbers.
+// otherABI refuses calls that have the same architecture but other numbers.
 func otherABI() []unix.SockFilter {
 	return []unix.SockFilter{
 		Load(Number),
@@ -16,8 +16,8 @@ func otherABI() []unix.SockFilter {
 	}
 }
 
-// opens are the calls that open a file, with the argument that has the flags.
+// opens are the calls that open a file. The value is the index of the argument with the flags.
 var opens = map[uint32]int{unix.SYS_OPEN: 1, unix.SYS_OPENAT: 2}
 
-// archForbidden are calls that not every architecture has.
+// archForbidden are forbidden calls that only some architectures have.
 var archForbidden = []uint32{unix.SYS_KEXEC_FILE_LOAD, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS__SYSCTL, unix.SYS_USTAT, unix.SYS_SYSFS}

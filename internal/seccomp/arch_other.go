@@ -4,7 +4,7 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// auditArch 0 says that there is no filter for this architecture.
+// auditArch 0 means that there is no filter for this architecture.
 const auditArch = 0
 
 func otherABI() []unix.SockFilter { return nil }

@@ -2,28 +2,28 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// The versions of Landlock from which it covers what a guest's filter covers else.
+// From these versions on, Landlock itself covers these parts of the filter.
 const (
 	LandlockTruncates = 3 // LANDLOCK_ACCESS_FS_TRUNCATE
 	LandlockConnects  = 9 // LANDLOCK_ACCESS_FS_RESOLVE_UNIX
 )
 
-// namespaces are the flags of clone(2) that make name spaces, but for the one that
-// shares its bit with the signal at the end.
+// namespaces are the flags of clone(2) that make namespaces, except the flag that shares its
+// bit with the exit signal.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// ioctls of terminals that write into what another program reads.
+// ioctls of terminals that write into another program's input.
 const (
 	tiocsti   = 0x5412
 	tioclinux = 0x541c
 )
 
-// Guest returns the filter for a guest's program on a kernel whose Landlock has a
-// version. It is the second layer behind the guest's own uid, and the one against
-// what is no file: other processes, the kernel's rarely used parts, and kinds of
-// sockets. A call that a program can do without does not exist (ENOSYS), so that
-// it falls back; another one is not permitted (EPERM).
+// Guest returns the filter for a guest's program. landlock is the version of the kernel's
+// Landlock. The filter is the second layer behind the guest's own uid. It guards what is no
+// file: other processes, rarely used parts of the kernel, and kinds of sockets. If programs can
+// do without a call, it does not exist (ENOSYS), so that they fall back. Any other call is not
+// permitted (EPERM).
 func Guest(landlock int) []unix.SockFilter {
 	if auditArch == 0 {
 		return nil
@@ -36,9 +36,9 @@ func Guest(landlock int) []unix.SockFilter {
 		rules = append(rules, rule{nr: nr, errno: unix.ENOSYS})
 	}
 	rules = append(rules,
-		// Limits of another process. A program asks for its own with 0.
+		// The limits of another process. A program asks for its own with 0.
 		rule{unix.SYS_PRLIMIT64, unix.EPERM, []condition{isNot(0, 0)}},
-		// Every process of the uid, where Landlock has no scope for signals.
+		// Every process of the uid, if Landlock has no scope for signals.
 		rule{unix.SYS_KILL, unix.EPERM, []condition{is(0, allBits)}},
 		rule{unix.SYS_IOCTL, unix.EPERM, []condition{is(1, tiocsti)}},
 		rule{unix.SYS_IOCTL, unix.EPERM, []condition{is(1, tioclinux)}},
@@ -57,9 +57,9 @@ func Guest(landlock int) []unix.SockFilter {
 	return program(rules)
 }
 
-// sockets leaves the network and a look at its interfaces. Where Landlock does not
-// cover connections to named sockets, there are no UNIX sockets but pairs: a filter
-// sees no path.
+// sockets allows the network and a look at its interfaces. If Landlock does not cover
+// connections to named sockets, only pairs of UNIX sockets are allowed, because a filter sees
+// no path.
 func sockets(landlock int) []rule {
 	others := []condition{isNot(0, unix.AF_INET), isNot(0, unix.AF_INET6), isNot(0, unix.AF_NETLINK)}
 	if landlock >= LandlockConnects {
@@ -71,9 +71,9 @@ func sockets(landlock int) []rule {
 	}
 }
 
-// truncations are the ways to empty a file that Landlock does not see: it asks for
-// the right to write only of what is opened for writing. openat2 has its flags in
-// memory, where a filter does not see them; programs fall back to openat.
+// truncations are the ways to empty a file that Landlock does not see. It only asks for the
+// right to write if the file is opened for writing. openat2 has its flags in memory, where a
+// filter cannot see them, so programs must fall back to openat.
 func truncations() []rule {
 	const bits = unix.O_ACCMODE | unix.O_TRUNC
 	out := []rule{{unix.SYS_TRUNCATE, unix.EPERM, nil}, {unix.SYS_OPENAT2, unix.ENOSYS, nil}}
@@ -85,7 +85,7 @@ func truncations() []rule {
 	return out
 }
 
-// forbidden are calls on other processes, on keys, on mounts and on the machine.
+// forbidden are calls that act on other processes, keys, mounts and the machine.
 var forbidden = append([]uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
 	unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_PERF_EVENT_OPEN,
@@ -99,6 +99,6 @@ var forbidden = append([]uint32{
 	unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX,
 }, archForbidden...)
 
-// absent are calls that a filter cannot look into. clone3 has its flags in memory;
+// absent are calls whose arguments a filter cannot see. clone3 has its flags in memory.
 // io_uring makes other calls that no filter sees.
 var absent = []uint32{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}

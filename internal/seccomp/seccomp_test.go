@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is what a filter sees of a call.
+// call is the part of a call that a filter sees.
 type call struct {
 	nr   uint32
 	arch uint32
 	args [6]uint32
 }
 
-// run is what the kernel does with a filter, for the instructions that this package
-// makes.
+// run does what the kernel does with a filter, for the instructions that this package makes.
 func run(t *testing.T, filter []unix.SockFilter, c call) uint32 {
 	t.Helper()
 	var acc uint32
@@ -70,7 +69,7 @@ func TestWhatTheFilterSays(t *testing.T) {
 		what     string
 		nr       uint32
 		args     [6]uint32
-		old, new uint32 // behind Landlock 1 or 2, and behind the latest
+		old, new uint32 // with Landlock 1 or 2, and with the latest
 	}{
 		{"read", unix.SYS_READ, [6]uint32{}, allow, allow},
 		{"execve", unix.SYS_EXECVE, [6]uint32{}, allow, allow},
@@ -125,8 +124,8 @@ func TestWhatTheFilterSays(t *testing.T) {
 	}
 }
 
-// TestTheKernelTakesIt: a program behind the filter gets its answers, one that is
-// not gets others.
+// TestTheKernelTakesIt: a program with the filter gets the filter's answers, and a program
+// without it gets others.
 func TestTheKernelTakesIt(t *testing.T) {
 	if !Supported() {
 		t.Skip("TestTheKernelTakesIt needs seccomp")
@@ -151,7 +150,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// behind makes calls that a filter refuses, and runs a child that needs none.
+// behind makes calls that a filter refuses. It also runs a child, which the filter allows.
 func behind(filter bool) error {
 	file, err := os.CreateTemp("", "seccomp")
 	if err != nil {
@@ -171,7 +170,7 @@ func behind(filter bool) error {
 		errno, _ := err.(unix.Errno)
 		fmt.Fprintln(said, what, int(errno))
 	}
-	// Without a filter these two say EINVAL: of threads, and of arguments that are none.
+	// Without a filter these two return EINVAL, because of threads and of invalid arguments.
 	say("unshare", unix.Unshare(unix.CLONE_NEWUSER))
 	_, err = unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)
 	say("keyctl", err)

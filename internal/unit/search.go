@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// files returns the names of the unit file: the service's own, and of an instance
-// the template's.
+// files returns the names of the unit file: the service's own name and, for an instance, the
+// template's name.
 func (s Service) files() []string {
 	name, instance, ok := strings.Cut(strings.TrimSuffix(s.Name, suffix), "@")
 	if !ok || instance == "" {
@@ -15,9 +15,9 @@ func (s Service) files() []string {
 	return []string{s.Name, name + "@" + suffix}
 }
 
-// dropIns returns the names whose drop-ins systemd reads for the service, as
-// systemd.unit(5) has them: those of its file, those that its name begins with up to
-// a dash (gate-.service of gate-blue.service), and "service", which is for all.
+// dropIns returns the names whose drop-ins systemd reads for the service, by systemd.unit(5).
+// These are the names of its file, its prefixes up to each dash (gate-.service for
+// gate-blue.service), and "service", which is for all services.
 func (s Service) dropIns() []string {
 	name, instance, templated := strings.Cut(strings.TrimSuffix(s.Name, suffix), "@")
 	if templated {
@@ -34,8 +34,8 @@ func (s Service) dropIns() []string {
 	}
 }
 
-// searched returns the directories in which systemd looks for unit files, as
-// systemd.unit(5) lists them. Of a user's it takes the environment for the manager's.
+// searched returns the directories in which systemd looks for unit files, by systemd.unit(5).
+// For a user's service, it assumes that the user's manager has the same environment.
 func searched(user bool, getenv func(string) string) []string {
 	if !user {
 		return []string{"/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
@@ -57,7 +57,7 @@ func searched(user bool, getenv func(string) string) []string {
 			base = filepath.Join(home, own.inHome)
 		}
 		if !filepath.IsAbs(base) {
-			continue // systemd leaves a relative path out, too
+			continue // systemd also ignores a relative path
 		}
 		for _, name := range own.names {
 			out = append(out, filepath.Join(base, "systemd", name))

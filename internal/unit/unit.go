@@ -1,5 +1,5 @@
-// Package unit finds the systemd service that started this process, and the files
-// that say what that service runs: its unit file and its drop-ins.
+// Package unit finds the systemd service that started this process. It also finds the files
+// that define the service: its unit file and its drop-ins.
 package unit
 
 import (
@@ -15,25 +15,25 @@ import (
 
 const suffix = ".service"
 
-// cgroupFile is where the kernel says in which cgroups this process is.
+// cgroupFile is the kernel's list of this process' cgroups.
 const cgroupFile = "/proc/self/cgroup"
 
-// Place is where a process looks for its service. The zero value is the host's own.
+// Place is where a process looks for its service. The zero value means the host's own places.
 type Place struct {
-	Cgroup string   // a file as /proc/self/cgroup; empty: that one
-	Dirs   []string // the directories of unit files; nil: those of systemd.unit(5)
+	Cgroup string   // a file in the format of /proc/self/cgroup; empty means that file
+	Dirs   []string // the directories of unit files; nil means those of systemd.unit(5)
 }
 
-// Service is a service of systemd. Without a name it is none.
+// Service is a service of systemd. An empty name means no service.
 type Service struct {
-	Name string // as gated.service or gated@blue.service
-	User bool   // it belongs to a user's manager, and not to the system's
+	Name string // such as gated.service or gated@blue.service
+	User bool   // it belongs to a user's manager, not to the system's
 
 	dirs []string
 }
 
-// Service returns the service that this process runs in. Where there are no
-// cgroups, there is none. Errors of the file system are *fs.PathError.
+// Service returns the service that this process runs in. Without cgroups there is none. Errors
+// of the file system are *fs.PathError.
 func (p Place) Service() (Service, error) {
 	path := p.Cgroup
 	if path == "" {
@@ -53,9 +53,9 @@ func (p Place) Service() (Service, error) {
 	return s, nil
 }
 
-// parseCgroups reads cgroups(7), "/proc/pid/cgroup". systemd keeps its units in the
-// hierarchy that it names, or in the only one of version 2. Those of controllers
-// are not asked: others than systemd move processes there.
+// parseCgroups reads cgroups(7), "/proc/pid/cgroup". systemd keeps its units in its own
+// hierarchy, or in the only one of version 2. The hierarchies of controllers do not count,
+// because other programs move processes there.
 func parseCgroups(text string) Service {
 	var unified Service
 	for line := range strings.Lines(text) {
@@ -73,19 +73,19 @@ func parseCgroups(text string) Service {
 	return unified
 }
 
-// serviceOf returns the service of a cgroup: the last unit on its path, if that is
-// a service. A group behind it that is no unit is part of it: the recommended unit
-// puts the daemon into one of its own (DelegateSubgroup=daemon).
+// serviceOf returns the service of a cgroup: the last unit on its path, if that is a service. A
+// group below it that is no unit belongs to the service, because the recommended unit puts the
+// daemon into such a group (DelegateSubgroup=daemon).
 //
-// A service in the middle of the path, with another unit behind it, is not taken.
-// It is a user's manager (user@1000.service) or a container's, and the unit behind it
-// is a terminal's scope, or another service. Its file does not say how gated was
-// started. A user's manager is not taken as the last unit either: it starts units
-// alone, so that the group behind it is one that its user made.
+// A service in the middle of the path, above another unit, does not count. It is a user's
+// manager (user@1000.service) or a container's. The unit below it is a terminal's scope, or
+// another service. Its file does not say how gated was started. If the last unit is a user's
+// manager, it does not count either. A manager only starts units, so its user made the group
+// below it.
 func serviceOf(cgroup string) Service {
 	parts := strings.Split(cgroup, "/")
 	for i, part := range slices.Backward(parts) {
-		name := strings.TrimPrefix(part, "_") // systemd puts that before names that the kernel keeps
+		name := strings.TrimPrefix(part, "_") // systemd puts that before names that the kernel keeps for itself
 		switch filepath.Ext(name) {
 		case suffix:
 			if name == suffix || isManager(name) {
@@ -104,9 +104,9 @@ func isManager(name string) bool {
 	return strings.HasPrefix(name, "user@") && strings.HasSuffix(name, suffix)
 }
 
-// Check refuses, as ownfile.StrictModes does, a service that others could change:
-// its unit file and drop-ins, and the directories in which systemd looks for them.
-// What is not there, and what is masked, decides nothing.
+// Check refuses a service that others could change, as ownfile.StrictModes does. It checks the
+// unit file, the drop-ins, and the directories in which systemd looks for them. A missing or
+// masked file does not count.
 func (s Service) Check(own ownfile.StrictModes) error {
 	if s.Name == "" {
 		return nil
@@ -129,8 +129,8 @@ func (s Service) Check(own ownfile.StrictModes) error {
 	return nil
 }
 
-// checkFile decides about a unit file or drop-in. One that is masked, which is a link
-// to /dev/null, is in a directory that was checked, and says nothing.
+// checkFile checks a unit file or a drop-in. A masked file is a link to /dev/null. Its
+// directory was checked, and the file itself has no content.
 func checkFile(own ownfile.StrictModes, path string) error {
 	if to, err := os.Readlink(path); err == nil && to == os.DevNull {
 		return nil
@@ -138,7 +138,7 @@ func checkFile(own ownfile.StrictModes, path string) error {
 	return present(own.Check(path))
 }
 
-// checkDropIns decides about a directory of drop-ins and all of them.
+// checkDropIns checks a directory of drop-ins and each file in it.
 func checkDropIns(own ownfile.StrictModes, path string) error {
 	dir, err := own.OpenDir(path)
 	if err != nil {
@@ -151,7 +151,7 @@ func checkDropIns(own ownfile.StrictModes, path string) error {
 	slices.Sort(names)
 	for _, name := range names {
 		if filepath.Ext(name) != ".conf" {
-			continue // systemd reads no other
+			continue // systemd ignores other files
 		}
 		if err := checkFile(own, filepath.Join(path, name)); err != nil {
 			return err
@@ -160,7 +160,7 @@ func checkDropIns(own ownfile.StrictModes, path string) error {
 	return nil
 }
 
-// present takes the error away that says that a file is not there.
+// present removes an error that says that a file is missing.
 func present(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

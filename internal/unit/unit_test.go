@@ -13,8 +13,8 @@ import (
 	"gated/internal/ownfile"
 )
 
-// version1 is /proc/self/cgroup of a host whose controllers have hierarchies of
-// their own, with systemd's at a path.
+// version1 is /proc/self/cgroup of a host whose controllers have their own hierarchies, with
+// systemd's at a path.
 func version1(path string) string {
 	return "12:pids:/system.slice/other.service\n11:cpuset:/\n4:cpu,cpuacct:/system.slice/other.service\n1:name=systemd:" + path + "\n"
 }
@@ -64,7 +64,7 @@ func TestServiceOfACgroup(t *testing.T) {
 	}
 	gated := Service{Name: "gated.service"}
 	for text, want := range map[string]Service{
-		"0::/system.slice/gated.service":                         gated, // no end of the line
+		"0::/system.slice/gated.service":                         gated, // not the end of the line
 		"1:name=systemd:/\n0::/system.slice/gated.service\n":     gated,
 		"1:name=systemd:/system.slice/gated.service\n0::/\n":     gated,
 		"1:name=elogind:/system.slice/gated.service\n":           {},
@@ -77,9 +77,8 @@ func TestServiceOfACgroup(t *testing.T) {
 	}
 }
 
-// FuzzCgroups: a service is a component of a path that the text has, with no unit
-// behind it, whatever stands in other hierarchies; and it names files in a directory of
-// units alone.
+// FuzzCgroups: a service is a component of a path in the text, with no unit below it, with any
+// other hierarchies. It only names files in a directory of units.
 func FuzzCgroups(f *testing.F) {
 	f.Add("0::/system.slice/gated.service\n")
 	f.Add(version1("/system.slice/system-gated.slice/gated@a-b.service"))
@@ -154,7 +153,7 @@ func TestWhereUnitsAre(t *testing.T) {
 	}
 }
 
-// place is a directory with a unit file, a drop-in and the group of the service.
+// place is a directory with a unit file, a drop-in and the service's cgroup.
 func place(t *testing.T, service string) (p Place, dir string) {
 	t.Helper()
 	base := t.TempDir()
@@ -165,7 +164,7 @@ func place(t *testing.T, service string) (p Place, dir string) {
 	return p, dir
 }
 
-// TestEachFileOfAUnit is refused as soon as the group may write to it.
+// TestEachFileOfAUnit: each file is refused if its group may write to it.
 func TestEachFileOfAUnit(t *testing.T) {
 	for _, at := range []string{".", "gate-a@b.service", "gate-a@.service", "gate-a@b.service.d", "gate-a@b.service.d/x.conf", "gate-a@.service.d/x.conf",
 		"gate-@.service.d/x.conf", "service.d", "service.d/x.conf"} {
@@ -193,8 +192,8 @@ func TestEachFileOfAUnit(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoPartOfAUnit: another unit's files, what is masked and what systemd does
-// not read.
+// TestWhatIsNoPartOfAUnit: other units' files, masked files, and files that systemd does not
+// read.
 func TestWhatIsNoPartOfAUnit(t *testing.T) {
 	p, dir := place(t, "gated.service")
 	for _, name := range []string{"other.service", "gated.service.d/README", "gated.service.d/x.conf.bak", "gated.socket", "gated@.service"} {

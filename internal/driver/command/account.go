@@ -9,17 +9,18 @@ import (
 	"gated/internal/op"
 )
 
-// account is whom a command runs as.
+// account is the user that a command runs as.
 type account struct {
-	Name   string // as the entry says it; empty is the daemon's own
-	Own    bool   // it is the daemon's own user: nothing is switched
+	Name   string // as the entry names it; empty is the daemon's own
+	Own    bool   // it is the daemon's own user, so nothing is switched
 	UID    uint32
 	GID    uint32
 	Groups []uint32 // sorted
 }
 
-// accountOf looks an entry's user up afresh. Only root can become another, and
-// the daemon's own is refused: what runs as that could sign for itself.
+// accountOf looks up an entry's user again for each call. Only root can change to another user.
+// The daemon's own user is refused, because a command that runs as that user could sign for
+// itself.
 func (d *Driver) accountOf(name string) (account, error) {
 	own := os.Geteuid()
 	if name == "" {
@@ -51,7 +52,7 @@ func (d *Driver) accountOf(name string) (account, error) {
 	return a, a.join(u)
 }
 
-// join adds the groups that a login of the user's would have.
+// join adds the groups that the user has after a login.
 func (a *account) join(u *user.User) error {
 	ids, err := u.GroupIds()
 	if err != nil {

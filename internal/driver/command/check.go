@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// Check looks whether each entry could run. It runs nothing.
+// Check looks if each entry could run. It runs nothing.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	out := []driver.Finding{}
 	if d.cfg.SingleUser {
@@ -41,7 +41,7 @@ func (d *Driver) checkEntry(ctx context.Context, name string) driver.Finding {
 	case seen.as.Own:
 		f.State, f.Hint = driver.Note, "it runs as gated's own user; name another"
 	case seen.probe == nil && !seen.entry.Benign:
-		f.State, f.Hint = driver.Note, "it has no probe: whoever approves it does not see what it would take"
+		f.State, f.Hint = driver.Note, "it has no probe: an operator who approves it does not see what it would take"
 	}
 	return f
 }

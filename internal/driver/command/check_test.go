@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 	require.Len(t, list, 6, "one that cannot run hides none of the others")
 }
 
-// What would run as gated itself is refused, but where single_user says so.
+// A command that would run as gated's own user is refused, unless single_user allows it.
 func TestNeverAsGatedItself(t *testing.T) {
 	b := newBench(t)
 	for _, user := range []string{"", strconv.Itoa(os.Getuid())} {

@@ -16,8 +16,8 @@ import (
 	"gated/internal/op"
 )
 
-// hoard is what a command of the suite would destroy: a directory of its name.
-// Its probe prints how many files are in it.
+// hoard is the directory that a command of the suite would destroy. The command's probe prints
+// how many files it has.
 func (b *bench) hoard(name string) string { return b.path("work", name) }
 
 func (b *bench) empties(name string) {
@@ -78,7 +78,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// read digests all files below a directory, "" where there is none.
+// read digests all files below a directory. It returns "" if there is no directory.
 func read(t *testing.T, dir string) string {
 	t.Helper()
 	sum := sha256.New()

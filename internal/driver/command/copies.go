@@ -7,29 +7,28 @@ import (
 	"gated/internal/op"
 )
 
-// maxCopies bounds the bytes of the copies that all looks hold together, and again
-// those that all runs do: a command that goes on for long keeps nobody from
-// looking. The largest look fits: a program, its interpreter, a probe and its.
+// maxCopies is the most bytes of copies that all looks hold at the same time. All runs have the
+// same limit of their own, so a long command does not delay a look. The largest look fits: a
+// program and a probe, each with its interpreter.
 const maxCopies = 4 * maxProgram
 
-// copies counts the bytes of sealed copies that are held at once. Whoever wants
-// some asks once, for all of them, so that nobody holds a part and waits for the
-// rest.
+// copies counts the bytes of sealed copies that are held. A look asks once for all its copies.
+// So no look holds a part while it waits for the rest.
 type copies struct {
 	mu      sync.Mutex
 	most    int64
 	held    int64
-	waiting []*place // in the order in which they came
+	waiting []*place // in the order of arrival
 }
 
-// place is one who waits.
+// place is one look or run that waits.
 type place struct {
 	bytes int64
-	free  chan struct{} // closed when they are his
+	free  chan struct{} // closed when it has its bytes
 }
 
-// take waits until there is room for so many bytes, and returns what gives them
-// back. Unavailable says that ctx ended before, or that they never fit.
+// take waits until n bytes are free. It returns the function that gives them back. It refuses
+// with Unavailable if ctx ends first, or if n is more than the limit.
 func (c *copies) take(ctx context.Context, n int64) (giveBack func(), err error) {
 	c.mu.Lock()
 	if n > c.most {
@@ -53,7 +52,7 @@ func (c *copies) take(ctx context.Context, n int64) (giveBack func(), err error)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-p.free: // both are
+	case <-p.free: // both are ready
 		return giveBack, nil
 	default:
 	}
@@ -74,7 +73,7 @@ func (c *copies) give(n int64) {
 	c.admit()
 }
 
-// admit lets in who waits, in order. The caller holds the lock.
+// admit gives room to those that wait, in order. The caller holds the lock.
 func (c *copies) admit() {
 	for len(c.waiting) > 0 && c.held+c.waiting[0].bytes <= c.most {
 		c.held += c.waiting[0].bytes
@@ -83,8 +82,8 @@ func (c *copies) admit() {
 	}
 }
 
-// weigh returns how many bytes the copies of an executable take: its own, and of a
-// script those of its interpreter.
+// weigh returns the bytes that the copies of an executable take: its own, and for a script also
+// those of its interpreter.
 func weigh(path string) (int64, error) {
 	n, head, err := sizeOf(path)
 	if err != nil {
@@ -92,7 +91,7 @@ func weigh(path string) (int64, error) {
 	}
 	interpreter, _, why := parseInterpreter(head)
 	if why != "" {
-		return n, nil // an ELF program, or executable says what is wrong with it
+		return n, nil // an ELF program; for any other, executable says what is wrong
 	}
 	more, _, err := sizeOf(interpreter)
 	return n + more, err

@@ -16,8 +16,8 @@ import (
 	"gated/internal/op"
 )
 
-// The copies of all looks together have a bound: who comes when it is reached
-// waits, for as long as he has time.
+// The copies of all looks together have a bound. A look above the bound waits, until its
+// context ends.
 func TestCopiesTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -37,7 +37,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 
 	slow := make(chan error, 1)
 	go func() { _, err := b.Observe(t.Context(), asking("slow")); slow <- err }()
-	letGo, err := os.OpenFile(gate, os.O_WRONLY, 0) // the probe runs when this comes back
+	letGo, err := os.OpenFile(gate, os.O_WRONLY, 0) // the probe runs when this returns
 	require.NoError(t, err)
 	held, _, _ := b.Held()
 	require.Equal(t, all, held)
@@ -74,7 +74,7 @@ func TestCopiesTogetherAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, op.Unavailable, "what never fits does not wait")
 }
 
-// waiting returns when so many looks wait for room.
+// waiting returns when n looks wait for room.
 func (b *bench) waiting(n int) {
 	b.t.Helper()
 	for _, _, now := b.Held(); now != n; _, _, now = b.Held() {
@@ -83,7 +83,7 @@ func (b *bench) waiting(n int) {
 	}
 }
 
-// What is too large is refused before it is copied.
+// A program that is too large is refused before it is copied.
 func TestProgramsAreNotLarge(t *testing.T) {
 	b := newBench(t)
 	b.entry("large", []string{b.script("large", "#!/bin/sh\n")}, nil)
@@ -97,8 +97,7 @@ func TestProgramsAreNotLarge(t *testing.T) {
 	require.Zero(t, held)
 }
 
-// A list remembers the digests of files that nobody touches, and a step's look
-// never believes them.
+// A list remembers the digests of unchanged files. A step's look never uses them.
 func TestAListRemembersDigests(t *testing.T) {
 	b := newBench(t)
 	path := b.script("does", "#!/bin/sh\necho one\n")

@@ -16,8 +16,8 @@ import (
 	"gated/internal/driver/command/catalogue"
 )
 
-// daemonEnv is set for a process of this program that is a daemon: its value is
-// the program that it runs.
+// daemonEnv is set for a process of this program that plays a daemon. Its value is the program
+// that it runs.
 const daemonEnv = "GATED_TEST_COMMAND_DAEMON"
 
 // daemon runs a program until it is killed.
@@ -33,8 +33,8 @@ func daemon(program string) {
 	panic(err)
 }
 
-// TestTheDaemonDies: what it was running dies with it, wherever it hid, so that
-// what is run again after a restart never runs beside itself.
+// TestTheDaemonDies: the command and all its descendants die with it. So after a restart, a
+// command never runs beside its earlier run.
 func TestTheDaemonDies(t *testing.T) {
 	b := newBench(t)
 	script := b.script("does", "#!/bin/sh\ncd "+b.path("work")+`

@@ -9,33 +9,32 @@ import (
 	"gated/internal/op"
 )
 
-// digests remembers the digests of files by path, for looks without a step: they
-// say what a list shows, and nothing is signed or run by them. It has as many
-// entries as the catalogue names programs.
+// digests remembers the digests of files by path, for looks without a step. A list shows them;
+// nothing is signed or run by them. It has as many entries as the catalogue names programs.
 type digests struct {
-	now func() time.Time // nil remembers nothing
+	now func() time.Time // if nil, it remembers nothing
 
 	mu    sync.Mutex
 	known map[string]digest
 }
 
-// digest is one of them, and by what it is known that the file is still that.
+// digest is the digest of one file, with the identity of that file.
 type digest struct {
 	of     identity
 	digest string
 	head   []byte
 }
 
-// identity changes with a file's content, but for what is written within one tick
-// of the kernel's clock.
+// identity changes if a file's content changes, except for a second write within one tick of
+// the kernel's clock.
 type identity struct {
 	dev, ino   uint64
 	size       int64
 	mtim, ctim syscall.Timespec
 }
 
-// settled is how long a file must have been left alone before its identity counts
-// as that of its content.
+// settled is how long a file must be unchanged before its identity is enough to know its
+// content.
 const settled = 2 * time.Second
 
 func identityOf(f *os.File) (identity, error) {
@@ -46,7 +45,7 @@ func identityOf(f *os.File) (identity, error) {
 	return identity{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}, nil
 }
 
-// hashed is a readFile that takes no copy.
+// hashed is a readFile that makes no copy.
 func (d *digests) hashed(path string) (*program, []byte, error) {
 	f, real, err := openProgram(path)
 	if err != nil {
@@ -76,8 +75,7 @@ func (d *digests) recall(path string, is identity) (digest, bool) {
 	return k, ok && k.of == is
 }
 
-// remember keeps a digest of a file that nobody had touched for a while when it was
-// read.
+// remember stores the digest of a file, if the file was unchanged for a while when it was read.
 func (d *digests) remember(path string, k digest) {
 	if d.now == nil {
 		return

@@ -1,15 +1,15 @@
-// Package command is the driver of the entries of the operator's catalogue of
-// commands: command/drop-db is a program with words, an environment and a user,
-// and what a signature covers is all of that and what its probe printed.
+// Package command is the driver of the operator's catalogue of commands. The target
+// command/drop-db is a program with words, an environment and a user. A signature covers all of
+// these, and the output of its probe.
 //
-// What runs is never the file that was looked at but a copy of it in memory that
-// nobody can write to any more (memfd_create(2), F_SEAL_WRITE), hashed after it
-// was sealed. A file that is rewritten between the two is another program, and
+// The driver never runs the file itself. It runs a copy in memory that no program can write to
+// (memfd_create(2), F_SEAL_WRITE), and it hashes the copy after sealing it. If the file changes
+// between look and step, it is another program, and the step is stale.
 // stale.
 //
-// Whatever runs does so below a warden: this program again, which becomes
-// nobody's child but the daemon's, starts the copy as another user, ends all that
-// came of it, and ends it at once if the daemon goes away.
+// Every program runs below a warden. The warden is this program again, as a child of the
+// daemon. It starts the copy as another user and ends all its descendants. If the daemon ends,
+// the warden kills them at once.
 //
 // docs/design/command-driver.md says why it is built this way.
 package command

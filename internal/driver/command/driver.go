@@ -10,33 +10,33 @@ import (
 	"gated/internal/op"
 )
 
-// grace is what a program has between SIGTERM and SIGKILL.
+// grace is the time that a program has between SIGTERM and SIGKILL.
 const grace = 5 * time.Second
 
-// Config is what the driver is made of.
+// Config is the configuration of the driver.
 type Config struct {
-	Entries    map[string]catalogue.Entry // as the operator's file has them, each checked
+	Entries    map[string]catalogue.Entry // the operator's entries, each checked
 	SingleUser bool                       // commands may run as the daemon's own user
 	Logger     *slog.Logger
 	Grace      time.Duration // from SIGTERM to SIGKILL; 0 is 5 s
-	// Now tells how old a file is whose digest a list may remember; nil remembers none.
+	// Now tells the age of a file. A list remembers no digest of a new file. If Now is nil, it
+	// remembers none.
 	Now func() time.Time
 }
 
-// Driver is safe for concurrent use.
+// Driver is the command driver. It is safe for concurrent use.
 type Driver struct {
 	cfg         Config
-	looks, runs copies // the room for what they copy
+	looks, runs copies // the room for the copies of looks and of runs
 	digests     digests
 
-	// beforeRun is called between the permit's use and the start; tests alone set it.
+	// beforeRun is called between the permit's use and the start. Only tests set it.
 	beforeRun func()
 }
 
 var _ driver.Backend = (*Driver)(nil)
 
-// New returns the driver. It looks at nothing yet: an entry that cannot run is
-// said when somebody looks at it.
+// New returns the driver. It looks at no program: a look reports an entry that cannot run.
 func New(c Config) *Driver {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -53,7 +53,7 @@ func (*Driver) Kind() string { return op.KindCommand }
 // Name returns "command".
 func (*Driver) Name() string { return "command" }
 
-// Task answers for no task: a command is over when its action returns.
+// Task reports that there is no such task, because a command is over when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
 }

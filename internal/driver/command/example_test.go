@@ -19,8 +19,8 @@ import (
 	"gated/internal/op"
 )
 
-// example is a shipped example as it is in its directory, set up in a directory
-// of the test instead of this machine's.
+// example is a shipped example, set up in a directory of the test instead of this machine's
+// directories.
 func (b *bench) example(name string, as string, instead ...string) {
 	b.t.Helper()
 	dir := filepath.Join("..", "..", "..", "examples", "commands", name)
@@ -42,7 +42,7 @@ func (b *bench) example(name string, as string, instead ...string) {
 	b.Driver = command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: time.Second})
 }
 
-// needs skips where the machine lacks a program, and says which package has it.
+// needs skips a test if the machine lacks a program. It names the package of the program.
 func needs(t *testing.T, program, pkg string) {
 	t.Helper()
 	if _, err := os.Stat(program); err != nil {
@@ -50,7 +50,7 @@ func needs(t *testing.T, program, pkg string) {
 	}
 }
 
-// as runs a program as a user, and returns what it printed.
+// as runs a program as a user and returns its output.
 func (b *bench) as(name string, env []string, argv ...string) string {
 	b.t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -65,7 +65,7 @@ func (b *bench) as(name string, env []string, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// approved is a request that the operator signed, and what was shown of it.
+// approved is a request that the operator signed, and the look that the operator saw.
 func (b *bench) approved(g *drivertest.Gate, l op.Look) (op.Request, op.Observed) {
 	b.t.Helper()
 	o := b.look(l)
@@ -114,11 +114,11 @@ func TestExampleDropdb(t *testing.T) {
 	}
 }
 
-// cluster starts a PostgreSQL of the test's own, on a socket alone, and returns
-// the socket's directory.
+// cluster starts a PostgreSQL for the test, only on a socket, and returns the socket's
+// directory.
 func (b *bench) cluster(bin, as string) string {
 	b.t.Helper()
-	dir, err := os.MkdirTemp("", "gated-pg") // a socket's path is short
+	dir, err := os.MkdirTemp("", "gated-pg") // a socket's path must be short
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if !b.own {
@@ -135,8 +135,8 @@ func (b *bench) cluster(bin, as string) string {
 	return dir
 }
 
-// repository makes one with a branch that has two commits of its own, and a
-// remote that has the branch, too.
+// repository makes a repository. It has a branch with two commits of its own, and a remote with
+// the same branch.
 func (b *bench) repository() (git func(argv ...string) string) {
 	b.t.Helper()
 	git = func(argv ...string) string {
@@ -212,8 +212,9 @@ func TestExampleGitForcePush(t *testing.T) {
 	require.Equal(t, instead, git("-C", "remote", "rev-parse", "topic"))
 }
 
-// A push goes to pushurl, and not to where fetches come from: that is what is
-// looked at, shown and bound, and so is the hook that git runs before it.
+// A push goes to pushurl, not to the URL of fetches. So the probe looks at pushurl, the
+// operator sees it, and the signature covers it. The same holds for the hook that git runs
+// before it.
 func TestExampleGitForcePushElsewhere(t *testing.T) {
 	needs(t, "/usr/bin/git", "git")
 	b := newBench(t)

@@ -8,8 +8,8 @@ import (
 	"gated/internal/op"
 )
 
-// Prepare copies and hashes what would run. The action runs the copies, once,
-// whatever became of their files since.
+// Prepare copies and hashes the programs. The action runs the copies once, even if the files
+// changed since.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	if step.Op != op.Run {
 		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the command driver does not know %q", step.Op)
@@ -33,14 +33,14 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}), nil
 }
 
-// gone lets the gate say what it means that an entry is not there any more.
+// gone lets the gate decide about an entry that no longer exists.
 func gone(t op.Target) (op.Observed, driver.Action) {
 	return op.Observed{Target: t, Running: "absent"}, driver.Does(func(context.Context) (driver.Result, error) {
 		return driver.Result{}, op.Refuse(op.UnknownTarget, "the catalogue has no %s", t)
 	})
 }
 
-// result says how a run ended, with what it printed.
+// result describes the end of a run, with its output.
 func (e ending) result(t op.Target) (driver.Result, error) {
 	done := driver.Result{Output: e.printed.text()}
 	switch {

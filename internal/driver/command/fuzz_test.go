@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// FuzzInterpreter: of a first line either nothing is taken, with a reason, or an
-// absolute path and at most one option, which written again are read as the same.
+// FuzzInterpreter: a first line gives a reason, or an absolute path and at most one option.
+// These, written again, read as the same.
 func FuzzInterpreter(f *testing.F) {
 	for _, seed := range []string{"#!/bin/sh\n", "#! /bin/sh -e x \n", "#!\t/bin/sh\t-e\t\n", "#!/usr/bin/env python3\n", "#!", "#!sh", "\x7fELF", "",
 		"#!/bin/../sh\n", "#!/bin/sh\x00\n", "#!" + strings.Repeat("/a", 200)} {
@@ -34,8 +34,8 @@ func FuzzInterpreter(f *testing.F) {
 	})
 }
 
-// FuzzShown: whatever a program prints becomes text that shows as it is, and that
-// stays as it is; and what is kept of it stays within its bound.
+// FuzzShown: every output becomes text that displays as it is and that a second pass does not
+// change. The stored part stays within its bound.
 func FuzzShown(f *testing.F) {
 	f.Add([]byte("plain\n\ttext é"), uint16(300))
 	f.Add([]byte("\x1b[2J\xff\xe2\x80\xae\r\n\r\x00"), uint16(256))

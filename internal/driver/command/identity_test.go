@@ -13,8 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// Whatever decides what runs makes another incarnation of an entry; putting it
-// back makes the same one again.
+// Everything that decides what runs changes an entry's incarnation. To undo the change restores
+// the incarnation.
 func TestTheIncarnationCoversAllThatRuns(t *testing.T) {
 	b := newBench(t)
 	interpreter := b.path("sh")
@@ -82,7 +82,7 @@ func copyFile(t *testing.T, from, to string) {
 	require.NoError(t, os.WriteFile(to, content, 0o755))
 }
 
-// The fingerprint is of the words and of what the probe said, and how it ended.
+// The fingerprint covers the words, the probe's output, and how the probe ended.
 func TestTheFingerprintCoversWhatIsSeen(t *testing.T) {
 	b := newBench(t)
 	says := func(text string) { require.NoError(t, os.WriteFile(b.path("says"), []byte(text), 0o644)) }
@@ -107,7 +107,8 @@ func TestTheFingerprintCoversWhatIsSeen(t *testing.T) {
 	require.Equal(t, was.Incarnation, failing.Incarnation)
 }
 
-// Facts say what runs where as whom, and show what a probe prints as it is.
+// The facts say which program runs where and as which user. They show a probe's output
+// unchanged.
 func TestFacts(t *testing.T) {
 	b := newBench(t)
 	b.script("probe", "#!/bin/sh\nprintf 'a\\033[2Jb\\tc\\r\\n\\377\\n'\n")

@@ -10,21 +10,21 @@ import (
 	"gated/internal/op"
 )
 
-// look is what is known of an entry: who and what would run, with copies of it.
+// look is the result of a look at an entry: its user and its programs, with copies of them.
 type look struct {
 	target  op.Target
 	entry   catalogue.Entry
 	as      account
 	program *program
-	probe   *program // nil without one
+	probe   *program // nil if the entry has no probe
 
-	argv   []string // as it would run; nil for no step
-	answer *answer  // of the probe; nil without one, and for no step
+	argv   []string // the words of the run; nil if there is no step
+	answer *answer  // of the probe; nil if there is no probe or no step
 
-	giveBack func() // the room of the copies; nil without copies
+	giveBack func() // gives back the room of the copies; nil without copies
 }
 
-// answer is what a probe said.
+// answer is the output of a probe.
 type answer struct {
 	status int
 	output []byte
@@ -38,9 +38,9 @@ func (l *look) close() {
 	}
 }
 
-// Observe looks at an entry. For a step it checks the parameters, runs the probe,
-// and what it says covers both. Refusals are BadParams, NotAllowed for one that
-// would run as gated itself, and Unavailable for one that cannot run.
+// Observe looks at an entry. For a step it checks the parameters and runs the probe, and the
+// fingerprint covers both. Refusals are BadParams, NotAllowed for an entry that would run as
+// gated's own user, and Unavailable for an entry that cannot run.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	seen, err := d.look(ctx, l, &d.looks)
 	if err != nil {
@@ -53,8 +53,8 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return seen.observed(), nil
 }
 
-// look is Observe with what it looked at; nil of what the catalogue does not
-// have. Copies take of the room that is given. The caller closes it.
+// look is Observe that also returns the look, or nil if the catalogue does not have the entry.
+// The copies take their room from room. The caller closes the look.
 func (d *Driver) look(ctx context.Context, l op.Look, room *copies) (_ *look, err error) {
 	if l.Target.Kind != d.Kind() {
 		return nil, op.Refuse(op.UnknownTarget, "%s is no command", l.Target)
@@ -96,8 +96,8 @@ func (d *Driver) look(ctx context.Context, l op.Look, room *copies) (_ *look, er
 	return seen, nil
 }
 
-// open reads the programs of a look: for a step into copies, which are what is
-// signed and run, and for none their digests alone, as they may be remembered.
+// open reads the programs of a look. For a step it copies them, because the copies are signed
+// and run. Otherwise it only needs their digests, which may be remembered ones.
 func (d *Driver) open(ctx context.Context, seen *look, l op.Look, all *copies) (err error) {
 	paths := []string{seen.entry.Argv[0]}
 	if seen.entry.Probe != nil {
@@ -131,7 +131,7 @@ func checkDir(e catalogue.Entry) error {
 	return nil
 }
 
-// read checks parameters, and leads paths to where they end.
+// read checks parameters, and resolves paths to their end.
 func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	values, err := catalogue.Read(e.Params, given)
 	if err != nil {
@@ -149,8 +149,8 @@ func read(e catalogue.Entry, given op.Params) (map[string]string, error) {
 	return values, nil
 }
 
-// ask runs the probe of a look for a step. One that does not end by itself, or
-// prints more than is looked at, says nothing: what nobody sees cannot be signed.
+// ask runs the probe of a step's look. It refuses a probe that does not end by itself or prints
+// too much, because an operator must not sign output that no screen shows.
 func (d *Driver) ask(ctx context.Context, l *look, values map[string]string) error {
 	if l.probe == nil {
 		return nil
@@ -176,8 +176,8 @@ func (d *Driver) ask(ctx context.Context, l *look, values map[string]string) err
 	return nil
 }
 
-// List looks at every entry, and runs nothing. One that cannot run is there with
-// the reason, and without an incarnation.
+// List looks at every entry and runs nothing. It lists an entry that cannot run with the reason
+// and without an incarnation.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	out := []op.Observed{}
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Entries)) {
@@ -194,8 +194,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return out, nil
 }
 
-// unknown is the Running of an entry that cannot be vouched for, as in the list
-// of guests.
+// unknown is the Running of an entry that cannot run, as in the list of guests.
 const unknown = "unknown"
 
 func detail(err error) string {

@@ -26,14 +26,13 @@ func (l *look) observed() op.Observed {
 	return o
 }
 
-// spec is the entry as the list of targets shows it.
+// spec is the entry in the list of targets.
 func (l *look) spec() op.Params {
 	return op.Params{"program": l.entry.Argv[0], "user": l.as.Name, "benign": l.entry.Benign}
 }
 
-// incarnation covers all that decides what runs but for the parameters: the
-// content of every program that the driver starts, the entry, and whose numbers
-// its user has.
+// incarnation covers everything that decides what runs, except the parameters. That is the
+// content of every program that the driver starts, the entry, and its user's numbers.
 func (l *look) incarnation() op.Incarnation {
 	groups := make([]any, len(l.as.Groups))
 	for i, g := range l.as.Groups {
@@ -44,8 +43,8 @@ func (l *look) incarnation() op.Incarnation {
 	return op.Incarnation("cmd:" + op.SHA256(all.Canonical()))
 }
 
-// fingerprint covers the words as they would run, paths followed to their end,
-// and all that the probe said.
+// fingerprint covers the words of the run, with paths resolved, and the whole output of the
+// probe.
 func (l *look) fingerprint() op.Fingerprint {
 	argv := make([]any, len(l.argv))
 	for i, w := range l.argv {
@@ -58,7 +57,7 @@ func (l *look) fingerprint() op.Fingerprint {
 	return op.FingerprintOf(all.Canonical())
 }
 
-// declared says what may be asked of an entry.
+// declared lists the parameters of an entry.
 func (l *look) declared() []op.Fact {
 	out := []op.Fact{{Name: "runs", Text: words(l.entry.Argv)}}
 	for _, name := range slices.Sorted(maps.Keys(l.entry.Params)) {
@@ -70,7 +69,7 @@ func (l *look) declared() []op.Fact {
 	return out
 }
 
-// machine says what runs where as whom.
+// machine says which program runs where and as which user.
 func (l *look) machine() []op.Fact {
 	who := fmt.Sprintf("%s (uid %d)", l.as.Name, l.as.UID)
 	if l.as.Own {
@@ -112,8 +111,8 @@ func (p *program) facts(name string) []op.Fact {
 	return out
 }
 
-// probed says what the probe said, in one fact of as many lines: all of it, for
-// all of it is signed. One that prints more than is shown was refused where it ran.
+// probed shows the whole output of the probe in one fact, because the signature covers all of
+// it. A probe that prints more was refused when it ran.
 func (l *look) probed() []op.Fact {
 	if l.answer == nil {
 		return nil
@@ -129,7 +128,7 @@ func (l *look) probed() []op.Fact {
 	return append(out, op.Fact{Name: "probe says", Text: strings.ReplaceAll(said, "\t", "    ")})
 }
 
-// words writes an argv so that each word can be told from the next.
+// words writes an argv so that a reader can tell where each word ends.
 func words(argv []string) string {
 	out := make([]string, len(argv))
 	for i, w := range argv {
@@ -138,7 +137,7 @@ func words(argv []string) string {
 	return strings.Join(out, " ")
 }
 
-// plain are the characters that mean nothing to a shell.
+// plain are the characters without a meaning for a shell.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:@%,{}"
 
 func word(w string) string {

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// capture keeps the beginning and the end of what is written to it, of at most
-// limit bytes together, and counts the rest.
+// capture keeps the beginning and the end of its input, at most limit bytes together. It counts
+// the rest.
 type capture struct {
 	limit   int
 	head    []byte
-	tail    []byte // the newest last; at most half of limit
+	tail    []byte // the newest bytes last; at most half of limit
 	dropped int64
 }
 
@@ -32,12 +32,12 @@ func (c *capture) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// bytes is what was kept; whole if nothing was dropped.
+// bytes is the stored input. It is whole if nothing was dropped.
 func (c *capture) bytes() []byte { return append(append([]byte{}, c.head...), c.tail...) }
 
-// shown turns what a program printed into text that shows as it is: what is no
-// UTF-8, and every control and format character but for line feed and tab, is
-// written as an escape. A carriage return before a line feed goes with it.
+// shown turns a program's output into text that displays as it is. It writes an escape for each
+// byte that is no UTF-8, and for each control or format character except line feed and tab. It
+// drops a carriage return before a line feed.
 func shown(b []byte) string {
 	s := strings.ReplaceAll(string(b), "\r\n", "\n")
 	var out strings.Builder
@@ -62,13 +62,13 @@ func shown(b []byte) string {
 	return out.String()
 }
 
-// text is what was kept, made showable, in at most limit bytes: escapes take more
-// than what they stand for.
+// text is the stored input as text, in at most limit bytes. Escapes take more bytes than the
+// characters that they replace.
 func (c *capture) text() string {
 	head, tail := shown(c.head), shown(c.tail)
 	dropped := c.dropped
 	if dropped == 0 {
-		head, tail = shown(c.bytes()), "" // a character may lie on the border
+		head, tail = shown(c.bytes()), "" // the border may cut a character
 	}
 	if dropped == 0 && len(head) <= c.limit {
 		return head
@@ -82,7 +82,7 @@ func (c *capture) text() string {
 	return head + fmt.Sprintf("\n[... more was printed; %d bytes are left out ...]\n", dropped+int64(max(len(tail)-half, 0))) + cutBefore(tail, half)
 }
 
-// cutAfter keeps at most n bytes of the beginning, whole characters.
+// cutAfter keeps at most n bytes of the beginning, in whole characters.
 func cutAfter(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -93,7 +93,7 @@ func cutAfter(s string, n int) string {
 	return s[:n]
 }
 
-// cutBefore keeps at most n bytes of the end, whole characters.
+// cutBefore keeps at most n bytes of the end, in whole characters.
 func cutBefore(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -89,8 +89,7 @@ func TestParameters(t *testing.T) {
 	require.NoError(t, err, "without a step there are no parameters to check")
 }
 
-// A value is one word, whatever is in it: there is no shell, and what a value
-// contains is no placeholder.
+// A value is one word with any content: no shell reads it, and it has no placeholders.
 func TestValuesStayWords(t *testing.T) {
 	b := newBench(t)
 	argv := []string{b.script("words", "#!/bin/sh\nfor w; do printf '<%s>\\n' \"$w\"; done\n"), "{a}", "x{a}y", "--", "{a}", "{z}"}

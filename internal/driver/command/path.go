@@ -13,10 +13,9 @@ import (
 	"gated/internal/op"
 )
 
-// below resolves a path that a caller gave, absolute or from root, to the one
-// without links that it leads to. It refuses, as BadParams, what is the root
-// itself, what leads out of it by whatever way, and what is not there; the last
-// name alone may be free, for what a command is to make.
+// below resolves a caller's path, absolute or relative to root, to a path without links. It
+// refuses with BadParams the root itself, a path that leads out of the root, and a missing
+// path. Only the last name may be missing, because a command may make that file.
 func below(root, given string) (string, error) {
 	refuse := func(why string) (string, error) {
 		return "", op.Refuse(op.BadParams, "%s %s", op.Shown(given), why).WithHint("a path below %s is meant", root)
@@ -67,12 +66,12 @@ func below(root, given string) (string, error) {
 	return found, nil
 }
 
-// resolve says which path a name below an open directory leads to, by links that
-// stay below it.
+// resolve returns the path of a name below an open directory. It only follows links that stay
+// below that directory.
 func resolve(dir int, rel string) (string, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(dir, rel, &how)
-	for errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) { // something was renamed meanwhile
+	for errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) { // a file was renamed meanwhile
 		fd, err = unix.Openat2(dir, rel, &how)
 	}
 	if err != nil {
@@ -82,7 +81,7 @@ func resolve(dir int, rel string) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// dangling reports a last name that is there, as a link that leads to nothing.
+// dangling reports if the last name is a link to a missing file.
 func dangling(dir int, rel string) bool {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(dir, rel, &how)

@@ -17,32 +17,32 @@ import (
 	"gated/internal/ownfile"
 )
 
-// maxProgram bounds an executable in bytes.
+// maxProgram is the size in bytes of the largest executable.
 const maxProgram = 128 << 20
 
-// program is an executable as it was read: itself and, of a script, what reads it.
+// program is an executable that was read, and for a script its interpreter.
 type program struct {
 	path   string // as the entry names it
-	real   string // where its file is, for people
+	real   string // the place of its file, for people
 	digest string // SHA-256 of the content, in hex
 	image  *os.File
 
-	reader *program // of a script: the interpreter; nil else
-	option string   // the interpreter's, as #! has it; may be empty
+	reader *program // of a script: the interpreter; otherwise nil
+	option string   // the interpreter's option in the #! line; may be empty
 }
 
-// close gives the copies back, of nil too.
+// close releases the copies. It works for nil.
 func (p *program) close() {
 	if p == nil {
 		return
 	}
 	if p.image != nil {
-		_ = p.image.Close() // nothing was buffered
+		_ = p.image.Close() // it has no buffered data
 	}
 	p.reader.close()
 }
 
-// text is what a digest of a program covers.
+// text is the input of a program's digest.
 func (p *program) text() any {
 	if p == nil {
 		return ""
@@ -50,11 +50,11 @@ func (p *program) text() any {
 	return map[string]any{"path": p.path, "sha256": p.digest, "option": p.option, "reader": p.reader.text()}
 }
 
-// readFile reads one executable file: into a sealed copy, or for its digest alone.
+// readFile reads one executable file, into a sealed copy or only to hash it.
 type readFile func(path string) (p *program, head []byte, err error)
 
-// executable reads an executable and follows a script to its interpreter. What
-// cannot be run is refused as Unavailable, with why. The caller closes it.
+// executable reads an executable, and for a script also its interpreter. It refuses a file that
+// cannot run with Unavailable and the reason. The caller closes the program.
 func executable(path string, read readFile) (*program, error) {
 	p, head, err := read(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func executable(path string, read readFile) (*program, error) {
 	}
 	interpreter, option, why := parseInterpreter(head)
 	if why == "" && filepath.Base(interpreter) == "env" {
-		why = "it is run by way of env, which looks for a program that nobody has hashed"
+		why = "env runs it, and the driver does not hash the program that env finds"
 	}
 	if why != "" {
 		p.close()
@@ -84,11 +84,11 @@ func executable(path string, read readFile) (*program, error) {
 	return p, nil
 }
 
-// room is how many bytes of copies a look may still take: as many as were
-// measured before it began.
+// room is how many bytes of copies a look may still make. The look measured the files before it
+// began.
 type room int64
 
-// copied copies one file into memory, seals the copy, and only then hashes it.
+// copied copies one file into memory, seals the copy, and then hashes it.
 func (r *room) copied(path string) (_ *program, head []byte, err error) {
 	f, real, err := openProgram(path)
 	if err != nil {
@@ -118,7 +118,7 @@ func digestOf(f *os.File) (digest string, head []byte, err error) {
 	return hex.EncodeToString(hash.Sum(nil)), head, err
 }
 
-// headOf returns as much of a file as the kernel looks at.
+// headOf returns the part of a file that the kernel reads to find its interpreter.
 func headOf(f *os.File) ([]byte, error) {
 	head := make([]byte, headLength)
 	n, err := f.ReadAt(head, 0)
@@ -128,8 +128,8 @@ func headOf(f *os.File) ([]byte, error) {
 	return head[:n], err
 }
 
-// openProgram opens an executable file that nobody but root and the daemon's own
-// user could have changed, and says where it is.
+// openProgram opens an executable file and returns its place. Only root and the daemon's own
+// user may be able to change the file.
 func openProgram(path string) (*os.File, string, error) {
 	f, err := ownfile.Own().Open(path)
 	if refused := (*op.Refusal)(nil); errors.As(err, &refused) {
@@ -157,14 +157,13 @@ func openProgram(path string) (*os.File, string, error) {
 	return f, real, nil
 }
 
-// seals keep a copy as it is: nobody writes to it, shortens it, makes it longer,
-// or takes a seal off.
+// seals keep a copy unchanged. No program can write to it, change its length, or remove a seal.
 const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// mfdExec says that the copy is to be executed (memfd_create(2), Linux 6.3).
+// mfdExec allows to execute the copy (memfd_create(2), Linux 6.3).
 const mfdExec = 0x10
 
-// sealedCopy copies a file of at most so many bytes, and returns how many it has.
+// sealedCopy copies a file of at most so many bytes, and returns its length.
 func sealedCopy(f *os.File, most int64) (_ *os.File, n int64, err error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("gated-command", flags|mfdExec)
@@ -196,11 +195,12 @@ func sealedCopy(f *os.File, most int64) (_ *os.File, n int64, err error) {
 	return image, n, err
 }
 
-// headLength is how much of a file the kernel looks at (BINPRM_BUF_SIZE).
+// headLength is how many bytes of a file the kernel reads to find its interpreter
+// (BINPRM_BUF_SIZE).
 const headLength = 256
 
-// parseInterpreter reads the first line of a script as the kernel does (execve(2)):
-// a path and at most one option, which may have blanks inside.
+// parseInterpreter reads the first line of a script as the kernel does (execve(2)): a path and
+// at most one option, which may contain blanks.
 func parseInterpreter(head []byte) (interpreter, option, why string) {
 	rest, ok := bytes.CutPrefix(head, []byte("#!"))
 	if !ok {

@@ -14,10 +14,10 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Bounds on waiting for what should be there at once.
+// Bounds on waiting for events that should come at once.
 const (
 	killWait  = 10 * time.Second // for a warden that has killed everything
-	drainWait = 2 * time.Second  // for the end of the output, when nobody is left who writes
+	drainWait = 2 * time.Second  // for the end of the output, when no process is left that writes
 	maxReport = 64 << 10         // bytes
 )
 
@@ -32,16 +32,16 @@ type job struct {
 	limit   int // bytes of output
 }
 
-// ending is how a run ended. Of err, cut and signal at most one is set.
+// ending is the end of a run. At most one of err, cut and signal is set.
 type ending struct {
-	err     error          // nothing was run
+	err     error          // nothing ran
 	cut     string         // nobody knows how far it came, and why: "took longer than 10s and was ended"
-	signal  syscall.Signal // that ended it, and was not ours
+	signal  syscall.Signal // the signal that ended it, if gated did not send it
 	status  int            // its exit status
 	printed *capture
 }
 
-// run runs a program to its end, or ends it.
+// run runs a program until its end, or ends it.
 func (d *Driver) run(ctx context.Context, j job) ending {
 	printed := &capture{limit: j.limit}
 	if err := ctx.Err(); err != nil {
@@ -59,13 +59,13 @@ func (d *Driver) run(ctx context.Context, j job) ending {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(printed, p.output) // how it ended is the report's to say
+		_, _ = io.Copy(printed, p.output) // the report says how it ended
 	}()
 	reported := make(chan report, 1)
 	go func() { reported <- readReport(p.report) }()
 	err = p.send(ordersOf(j, d.cfg.Grace))
 	e := d.await(ctx, j, p, warden, reported)
-	_ = warden.Wait() // what it had to say it has reported
+	_ = warden.Wait() // it has reported all that it had to say
 	defer time.AfterFunc(drainWait, func() { _ = p.output.SetReadDeadline(time.Unix(1, 0)) }).Stop()
 	<-drained
 	if e.printed = printed; err != nil && e.err == nil {
@@ -74,7 +74,7 @@ func (d *Driver) run(ctx context.Context, j job) ending {
 	return e
 }
 
-// await waits until the warden has reported, and has it end what takes too long.
+// await waits for the warden's report. If the program takes too long, the warden must end it.
 func (d *Driver) await(ctx context.Context, j job, p *pipes, warden *exec.Cmd, reported <-chan report) ending {
 	timer := time.NewTimer(j.timeout)
 	defer timer.Stop()
@@ -87,7 +87,7 @@ func (d *Driver) await(ctx context.Context, j job, p *pipes, warden *exec.Cmd, r
 	case <-ctx.Done():
 		cut = "was ended: the daemon waits no longer"
 	}
-	_, _ = p.orders.Write([]byte{stopOrder}) // one that is gone needs no order
+	_, _ = p.orders.Write([]byte{stopOrder}) // a warden that is gone needs no order
 	last := time.NewTimer(d.cfg.Grace + killWait)
 	defer last.Stop()
 	select {
@@ -102,7 +102,7 @@ func (d *Driver) await(ctx context.Context, j job, p *pipes, warden *exec.Cmd, r
 	return ending{cut: cut}
 }
 
-// pipes are the daemon's ends and the warden's.
+// pipes are the ends of the daemon and of the warden.
 type pipes struct {
 	orders, report, output                   *os.File
 	wardenOrders, wardenReport, wardenOutput *os.File
@@ -126,15 +126,14 @@ func openPipes() (*pipes, error) {
 func (p *pipes) close() {
 	for _, f := range []*os.File{p.orders, p.report, p.output, p.wardenOrders, p.wardenReport, p.wardenOutput} {
 		if f != nil {
-			_ = f.Close() // nothing was buffered
+			_ = f.Close() // it has no buffered data
 		}
 	}
 }
 
 // start starts the warden, with the sealed copies and its ends of the pipes.
 func (p *pipes) start(j job) (*exec.Cmd, error) {
-	// Through /proc it is this very program, also after its file was replaced by
-	// an upgrade.
+	// The path in /proc is this very program, also after an upgrade replaced its file.
 	cmd := exec.Command("/proc/self/exe", wardenArg)
 	cmd.Args[0] = "gated"
 	cmd.Env = []string{}
@@ -153,7 +152,7 @@ func (p *pipes) start(j job) (*exec.Cmd, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	for _, f := range []**os.File{&p.wardenOrders, &p.wardenReport, &p.wardenOutput} { // ours are the only ends left
+	for _, f := range []**os.File{&p.wardenOrders, &p.wardenReport, &p.wardenOutput} { // the daemon keeps only its own ends
 		_ = (*f).Close()
 		*f = nil
 	}
@@ -169,8 +168,7 @@ func (p *pipes) send(o orders) error {
 	return err
 }
 
-// readReport returns what the warden said at its end; of one that said nothing,
-// that.
+// readReport returns the warden's last report. If the warden sent none, the report is lost.
 func readReport(f *os.File) report {
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
 	var r report

@@ -17,7 +17,7 @@ import (
 	"gated/internal/op"
 )
 
-// What runs has its user, its directory, its environment and nothing else.
+// A program has its user, its directory and its environment, and nothing else.
 func TestWhatACommandHas(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("LEAKED", "from the daemon")
@@ -51,7 +51,7 @@ grep -E '^(NoNewPrivs|CapEff)' /proc/self/status
 	require.Contains(t, did.Output, "session\n")
 }
 
-// An ELF program has nothing open but its input and output.
+// An ELF program has only its input and output open.
 func TestAProgramHasNothingOpen(t *testing.T) {
 	b := newBench(t)
 	b.entry("ls", []string{"/bin/ls", "/proc/self/fd"}, nil)
@@ -90,7 +90,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// Whatever a command leaves running ends with it, in its group or out of it.
+// Every process that a command leaves ends with it, in its group or outside.
 func TestNothingIsLeftRunning(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -116,8 +116,7 @@ while [ "$(wc -l < pids)" -lt 3 ]; do sleep 0.02; done
 	}
 }
 
-// A daemon that stops, or a step that took too long, ends the command, and
-// nobody knows how far it came.
+// If the daemon stops or a step takes too long, the command ends, and its result is not known.
 func TestNobodyWaitsAnyMore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -138,8 +137,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	require.NoError(t, err, "a look without a probe runs nothing")
 }
 
-// A command may take its own program away, or the paths that it was given: it has
-// run all the same.
+// A command may remove its own program or the paths of its parameters. That is no failure.
 func TestWhatACommandTookIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -185,7 +183,7 @@ func TestProbesThatSayNothing(t *testing.T) {
 	}
 }
 
-// All that a signature covers is shown: to the last line of what a probe printed.
+// The operator sees everything that a signature covers, to the last line of a probe's output.
 func TestEveryLineOfAProbeIsShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -200,8 +198,7 @@ func TestEveryLineOfAProbeIsShown(t *testing.T) {
 	require.Equal(t, want, strings.Split(fact(op.Observed{Facts: r.Facts}, "probe says"), "\n"))
 }
 
-// What is printed is kept, bounded, in the order in which it came, and shows as
-// it is.
+// Output is stored in order, up to a bound, and displays as it is.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

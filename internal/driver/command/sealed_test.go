@@ -11,7 +11,7 @@ import (
 	"gated/internal/op"
 )
 
-// replacements are the ways in which a file becomes another.
+// replacements are the ways to replace a file.
 var replacements = map[string]func(t *testing.T, path, text string){
 	"in place": func(t *testing.T, path, text string) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
@@ -31,8 +31,8 @@ var replacements = map[string]func(t *testing.T, path, text string){
 	},
 }
 
-// rigged is an entry whose interpreter, program and probe are all files of the
-// test, and says what ran.
+// rigged is an entry whose interpreter, program and probe are files of the test. Each writes
+// that it ran.
 func (b *bench) rigged() map[string]string {
 	b.t.Helper()
 	copyFile(b.t, "/bin/sh", b.path("sh"))
@@ -44,7 +44,7 @@ func (b *bench) rigged() map[string]string {
 	return map[string]string{"script": "#!/bin/sh\necho the new one >> ran\n", "probe": "#!/bin/sh\necho fine\n# another\n", "sh": "\x7fELF no more"}
 }
 
-// What is rewritten before the permit is used is stale, and nothing runs.
+// If a file is rewritten before the permit is used, the step is stale and nothing runs.
 func TestRewrittenBeforeItRuns(t *testing.T) {
 	for how, replace := range replacements {
 		files := []string{"script"}
@@ -57,7 +57,7 @@ func TestRewrittenBeforeItRuns(t *testing.T) {
 			g := b.gate()
 			r := g.Approved(drivertest.Hub, op.Ask{Op: op.Run, Target: target("rigged"), Params: op.Params{}})
 			replace(t, b.path(file), news[file])
-			if file == "sh" { // one that still works, but is another
+			if file == "sh" { // a working program, but another one
 				text, err := os.ReadFile("/bin/sh")
 				require.NoError(t, err)
 				replace(t, b.path(file), string(text)+"\x00")
@@ -69,7 +69,7 @@ func TestRewrittenBeforeItRuns(t *testing.T) {
 	}
 }
 
-// What is rewritten after that runs as it was hashed: the copy does.
+// If a file is rewritten after that, the hashed copy runs.
 func TestRewrittenAfterItWasHashed(t *testing.T) {
 	for how, replace := range replacements {
 		b := newBench(t)
@@ -87,7 +87,7 @@ func TestRewrittenAfterItWasHashed(t *testing.T) {
 	}
 }
 
-// The copies are sealed, also for the program itself.
+// The copies are sealed, also against the program itself.
 func TestTheCopyCannotBeWritten(t *testing.T) {
 	b := newBench(t)
 	did, err := b.does(`sh -c 'echo "echo owned" >> /proc/self/fd/3' 3<&3; sh -c ': > /proc/self/fd/3'; sh -c 'echo x >&3'
@@ -98,8 +98,8 @@ cat /proc/self/fd/3 | head -n 1
 	require.NotContains(t, did.Output, "owned\n")
 }
 
-// Programs that somebody else could have changed, or that are none, do not run,
-// and are listed with why.
+// A program that another user could have changed, or a file that is no program, does not run.
+// The list shows it with the reason.
 func TestProgramsThatAreNotTrusted(t *testing.T) {
 	b := newBench(t)
 	script := "#!/bin/sh\ntouch ran\n"
@@ -126,7 +126,7 @@ func TestProgramsThatAreNotTrusted(t *testing.T) {
 		}, "may be written by others"},
 		"a link in a loop": {func() string { require.NoError(t, os.Symlink("loop", b.path("loop"))); return b.path("loop") }, "too many levels of symbolic links"},
 		"nobody's format":  {func() string { return b.script("text", "touch ran\n") }, "neither an ELF program nor a script"},
-		"by way of env":    {func() string { return b.script("env", "#!/usr/bin/env sh\ntouch ran\n") }, "by way of env"},
+		"by way of env":    {func() string { return b.script("env", "#!/usr/bin/env sh\ntouch ran\n") }, "env runs it"},
 		"a relative one":   {func() string { return b.script("relative", "#!sh\ntouch ran\n") }, "no interpreter by an absolute path"},
 		"read by a script": {func() string { return b.script("twice", "#!"+at("reader")+"\ntouch ran\n") }, "is no ELF program"},
 		"no interpreter":   {func() string { return b.script("nothing", "#!"+b.path("missing")+"\n") }, "cannot be opened"},

@@ -18,32 +18,31 @@ import (
 	"gated/internal/proc"
 )
 
-// wardenArg is the hidden first argument under which this program becomes a
-// warden.
+// wardenArg is the hidden first argument that makes this program a warden.
 const wardenArg = "__gated_command"
 
 // The warden's descriptors, in the order of pipes.start.
 const (
 	ordersFD = 3
 	reportFD = 4
-	imageFD  = 5 // of what the kernel executes
+	imageFD  = 5 // of the file that the kernel executes
 	scriptFD = 6
 )
 
-// highFD is where the image is kept while the child is made: beyond whatever the
-// making of a child moves about.
+// highFD is the descriptor of the image while the child is made. It is above all descriptors
+// that the making of a child moves.
 const highFD = 100
 
-// scriptPath is how an interpreter reaches the sealed script: descriptor 3 of its
-// own, which is open for it alone.
+// scriptPath is the path by which an interpreter opens the sealed script: its own descriptor 3,
+// open in no other process.
 const scriptPath = "/proc/self/fd/3"
 
-// stopOrder asks for SIGTERM, the grace, and SIGKILL. That nobody can order
-// anything any more is the end of the daemon: then SIGKILL.
+// stopOrder asks for SIGTERM, the grace, and SIGKILL. If the pipe closes, the daemon has ended,
+// and the warden sends SIGKILL.
 const stopOrder = 's'
 
-// orders are what the daemon tells the warden. They come through a pipe, so that
-// no other process can read the environment from a command line.
+// orders is what the daemon tells the warden. It comes through a pipe, because other processes
+// can read a command line.
 type orders struct {
 	Argv   []string
 	Env    []string
@@ -56,16 +55,16 @@ type orders struct {
 	Grace  int64 // ms
 }
 
-// report is what it answers at the end.
+// report is the warden's answer at the end.
 type report struct {
-	Error  string // nothing was run
+	Error  string // nothing ran
 	Status int
 	Signal int
-	Lost   bool // never said; what the daemon makes of silence
+	Lost   bool // never sent; the daemon sets it if no report came
 }
 
-// ordersOf turns a job into words for the kernel: of a script, what it would do
-// itself with a first line of #!, but with the copies.
+// ordersOf turns a job into words for the kernel. For a script, they are the words that the
+// kernel would make from the #! line, but with the copies.
 func ordersOf(j job, grace time.Duration) orders {
 	o := orders{Argv: j.argv, Env: []string{}, Dir: j.dir, Switch: !j.as.Own, UID: j.as.UID, GID: j.as.GID, Groups: j.as.Groups,
 		Grace: grace.Milliseconds()}
@@ -87,14 +86,15 @@ func ordersOf(j job, grace time.Duration) orders {
 	return o
 }
 
-// MaybeWatch turns this process into the warden of a command if it was started as
-// one, and then does not return. Every program that links this package and makes a
-// Driver calls it before anything else, its tests in TestMain.
+// MaybeWatch turns this process into the warden of a command if it was started as one. Then it
+// does not return. Every program that links this package and makes a Driver calls it first.
+// Tests call it in TestMain.
 func MaybeWatch() {
 	if len(os.Args) != 2 || os.Args[1] != wardenArg {
 		return
 	}
-	// What is set before an exec, and whose death ends the child, is a thread.
+	// The settings before an exec belong to a thread, and the death of that thread ends the
+	// child.
 	runtime.LockOSThread()
 	r := watch()
 	b, err := json.Marshal(r)
@@ -107,7 +107,7 @@ func MaybeWatch() {
 	syscall.Exit(0) // os.Exit would let the race detector of a test sleep for a second
 }
 
-// watch starts what it is ordered to and stays until all of it is gone.
+// watch starts the ordered program and stays until all its descendants are gone.
 func watch() report {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return report{Error: fmt.Sprintf("close_range: %v", err)}
@@ -118,14 +118,14 @@ func watch() report {
 	if err == nil {
 		err = json.Unmarshal(line, &o, json.RejectUnknownMembers(true))
 	}
-	if err != nil { // the daemon died before it gave any
+	if err != nil { // the daemon died before it gave orders
 		return report{Error: fmt.Sprintf("no orders: %v", err)}
 	}
 	pid, err := o.start()
 	if err != nil {
 		return report{Error: err.Error()}
 	}
-	_ = os.Stdout.Close() // who still writes there is one of those that are watched
+	_ = os.Stdout.Close() // only the watched processes may still write there
 	_ = os.Stderr.Close()
 	said := make(chan byte, 1)
 	go func() {
@@ -144,9 +144,8 @@ func watch() report {
 	return r
 }
 
-// start makes the child: in a session of its own, as its user, with nothing open
-// but its output, and unable to gain rights by a set-uid file (prctl(2)). It ends
-// when the warden does.
+// start makes the child. It has its own session and its user, and only its output is open. It
+// cannot gain rights by a set-uid file (prctl(2)). It ends when the warden does.
 func (o orders) start() (int, error) {
 	unix.Umask(0o022)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -179,7 +178,7 @@ func (o orders) start() (int, error) {
 	return pid, nil
 }
 
-// attend waits for the end of the child, and brings it about when it is told to.
+// attend waits for the end of the child, and ends it if the daemon orders that.
 func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
 	ended := make(chan syscall.WaitStatus, 1)
 	go func() {
@@ -209,20 +208,20 @@ func (o orders) attend(pid int, said <-chan byte) syscall.WaitStatus {
 	}
 }
 
-// endRest kills what the child left running, wherever it hid: all that lost its
-// parent became the warden's child.
+// endRest kills every process that the child left. All that lost their parent became the
+// warden's children.
 func endRest() {
 	for {
 		for _, pid := range children() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && err != syscall.EINTR {
-			return // there are none
+			return // there are no children
 		}
 	}
 }
 
-// children lists the warden's own, the dead among them.
+// children lists the warden's own children, also the dead ones.
 func children() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {

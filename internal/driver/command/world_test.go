@@ -18,22 +18,22 @@ import (
 	"gated/internal/op"
 )
 
-// bench is a directory with programs, and a driver over entries that run them.
+// bench is a directory with programs, and a driver whose entries run them.
 type bench struct {
 	*command.Driver
 	t       *testing.T
 	dir     string // which the commands' user may write to
-	own     bool   // the tests are not root's: commands run as they do
+	own     bool   // root does not run the tests, so commands run as the tests' own user
 	entries map[string]catalogue.Entry
 }
 
-// worker is the user that commands of tests run as where the tests are root's.
+// worker is the user of the tests' commands if root runs the tests.
 const worker = "nobody"
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir(), own: os.Getuid() != 0, entries: map[string]catalogue.Entry{}}
-	// The path to it is testing's, and for its owner alone.
+	// The testing package made the directories above, and only their owner may enter them.
 	for at := b.dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
 		require.NoError(t, os.Chmod(at, 0o755))
 	}
@@ -66,7 +66,7 @@ func (b *bench) path(elem ...string) string {
 	return filepath.Join(append([]string{b.dir}, elem...)...)
 }
 
-// script writes a program, in place where it is there already.
+// script writes a program. It overwrites an existing one.
 func (b *bench) script(name, text string) string {
 	b.t.Helper()
 	path := b.path(name)
@@ -74,8 +74,8 @@ func (b *bench) script(name, text string) string {
 	return path
 }
 
-// entry declares a command that runs as the worker in its directory, and changes
-// what else it is told to.
+// entry declares a command that runs as the worker in its directory. change may change the
+// entry.
 func (b *bench) entry(name string, argv []string, change func(*catalogue.Entry)) {
 	b.t.Helper()
 	e := catalogue.Entry{Argv: argv, Dir: b.path("work"), Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: 30 * time.Second,
@@ -108,12 +108,12 @@ func (b *bench) look(l op.Look) op.Observed {
 	return o
 }
 
-// gate is a real one in front of the driver.
+// gate is a real gate in front of the driver.
 func (b *bench) gate() *drivertest.Gate {
 	return drivertest.NewGate(b.t, drivertest.World{Driver: b.Driver})
 }
 
-// run asks for a command, signs, and has the driver run it.
+// run asks for a command, signs it, and lets the driver run it.
 func (b *bench) run(l op.Look) (driver.Result, error) {
 	b.t.Helper()
 	g := b.gate()
@@ -121,14 +121,14 @@ func (b *bench) run(l op.Look) (driver.Result, error) {
 	return driver.Run(b.t.Context(), g.Permitted(r.ID), b)
 }
 
-// does is an entry whose program is that shell script, and runs it.
+// does runs an entry whose program is that shell script.
 func (b *bench) does(script string, change func(*catalogue.Entry)) (driver.Result, error) {
 	b.t.Helper()
 	b.entry("does", []string{b.script("does", "#!/bin/sh\n"+script)}, change)
 	return b.run(asking("does"))
 }
 
-// fact is the text of all facts of a name, a line each.
+// fact is the text of all facts of a name, each on a line of its own.
 func fact(o op.Observed, name string) string {
 	var out []string
 	for _, f := range o.Facts {

@@ -13,8 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// patience is how long a case waits for a back end that never answers, before it
-// gives up in the way that the daemon does: it ends the call's context.
+// patience is how long a case waits for a back end that never answers. Then it gives up as the
+// daemon does: it ends the call's context.
 const patience = 100 * time.Millisecond
 
 var brokenCases = []spec{
@@ -51,7 +51,7 @@ var brokenCases = []spec{
 				_, err := driver.Run(ctx, p, c.w.Driver)
 				require.Error(c.t, err)
 				cut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-				require.True(c.t, cut || driver.IsUnknown(err), "nobody knows what became of it, and the driver says %v", err)
+				require.True(c.t, cut || driver.IsUnknown(err), "it is not known if the work was done, and the driver says %v", err)
 			})
 			require.Equal(c.t, op.StateDispatched, c.Step(r.ID).State)
 			release()
@@ -62,7 +62,7 @@ var brokenCases = []spec{
 		after, err := c.Driver().Observe(c.t.Context(), c.Step(r.ID).Afterwards())
 		require.NoError(c.t, err)
 		if c.w.Content(Victim) != before && after.Lingers == "" {
-			want = c.whenLost() // it had heard, and said nothing
+			want = c.whenLost() // the back end did the work and sent no answer
 		}
 		require.Equal(c.t, want, c.Step(r.ID).State, c.Step(r.ID).Detail)
 		c.onceOnly(r)
@@ -95,7 +95,7 @@ var brokenCases = []spec{
 			require.Equal(c.t, did, s.State == op.StateSucceeded, "%s %v: %s: %s", a.Op, a.Params, s.State, s.Detail)
 		}
 	}},
-	{"a call that nobody waits for", false, "", func(c *one) {
+	{"a call whose caller left", false, "", func(c *one) {
 		c.made()
 		r := c.Approved(Hub, c.w.Taking(Victim))
 		p := c.Permitted(r.ID)
@@ -114,7 +114,7 @@ var brokenCases = []spec{
 	}},
 }
 
-// impatient runs a call whose context ends soon: the call has to come back.
+// impatient runs a call whose context ends soon. The call must return.
 func (c *one) impatient(call func(context.Context)) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.ctx, patience)

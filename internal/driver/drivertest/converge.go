@@ -46,11 +46,11 @@ var convergeCases = []spec{
 	}},
 }
 
-// desiredStays has documents make a guest and change it: one job for each, and none
-// when all is looked at again.
+// desiredStays lets documents make a guest and change it. Each document leads to one job, and a
+// further look at all of them leads to none.
 func desiredStays(c *one) {
 	if len(c.w.Create) > 0 {
-		return // a document cannot say what this back end needs
+		return // a document cannot give the parameters that this back end needs
 	}
 	for i, wish := range c.w.Wishes {
 		text := "apiVersion: gated/v1\nhost: " + Host + "\nguests:\n  - name: " + Fresh + "\n    state: stopped\n" + document(wish)
@@ -69,7 +69,7 @@ func desiredStays(c *one) {
 	}
 }
 
-// document writes fields as a document of desired state has them.
+// document writes fields as a document of desired state.
 func document(fields op.Params) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -89,7 +89,7 @@ func document(fields op.Params) string {
 	return b.String()
 }
 
-// converged holds where nothing is left to do for a wish, in a look and in a list.
+// converged requires that a look and a list show nothing left to do for a wish.
 func (c *one) converged(want desired.Guest) {
 	c.t.Helper()
 	require.Empty(c.t, reconcile.Plan(want, c.Look(want.Name)), "a look after %v", want.Fields)

@@ -32,9 +32,8 @@ var copyCases = []spec{
 	}},
 }
 
-// copyShown asks for a step that restores or deletes a copy, and finds in what
-// people are shown when it was taken, by whom, how much is in it, and what is
-// overwritten.
+// copyShown asks for a step that restores or deletes a copy. The facts for people must say who
+// made the copy and when, how much it holds, and what a restore overwrites.
 func (c *one) copyShown(a op.Ask, restores bool) {
 	c.t.Helper()
 	o, err := c.Driver().Observe(c.ctx, op.Step{Op: a.Op, Target: a.Target, Params: a.Params}.Look())

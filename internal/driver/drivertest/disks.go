@@ -6,7 +6,7 @@ import (
 	"gated/internal/op"
 )
 
-// The sizes of the disk of a case, in MiB.
+// The sizes of a case's disk, in MiB.
 const (
 	small int64 = 64
 	large int64 = 128
@@ -66,7 +66,7 @@ var diskCases = []spec{
 	}},
 }
 
-// disk returns the victim's new disk, of so many MiB.
+// disk returns the victim's new disk, which must have so many MiB.
 func (c *one) disk(size int64) op.Disk {
 	c.t.Helper()
 	d, there := c.Look(Victim).Disk(c.w.NewDisk)

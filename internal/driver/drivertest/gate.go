@@ -27,8 +27,8 @@ import (
 // Host is the name of the gate's host, for documents of desired state.
 const Host = "host"
 
-// Who asks: a program of some user, two registered agents of the same user, and
-// the daemon's own user.
+// The requesters: a program of some user, two registered agents of the same user, and the
+// daemon's own user.
 var (
 	Hub     = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
 	Builder = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 79, Agent: "builder"}
@@ -36,8 +36,8 @@ var (
 	Daemon  = op.Requester{Source: op.SourceAPI, UID: 4242, PID: 1}
 )
 
-// Gate is a real gate over a real store, in front of a driver. fsck runs over the
-// store when the test has ended.
+// Gate is a real gate over a real store, in front of a driver. fsck checks the store when the
+// test ends.
 type Gate struct {
 	*gate.Gate
 	Store *store.Store
@@ -49,7 +49,7 @@ type Gate struct {
 	kind   string
 	driver atomic.Pointer[driver.Driver]
 	wake   atomic.Pointer[func(op.Target)]
-	blind  atomic.Bool // looks do not say which operations and parts there are
+	blind  atomic.Bool // looks do not say which operations and parts exist
 }
 
 // NewGate returns a gate in front of a World's driver.
@@ -84,8 +84,7 @@ var migrated struct {
 	database []byte
 }
 
-// empty is a database with its schema and nothing in it: to make one takes longer
-// than most cases do.
+// empty is a database with its schema and no rows. To make one takes longer than most cases.
 func empty(t testing.TB) []byte {
 	t.Helper()
 	migrated.Lock()
@@ -102,13 +101,13 @@ func empty(t testing.TB) []byte {
 	return migrated.database
 }
 
-// Use puts the gate in front of another driver: one that a restart made.
+// Use replaces the gate's driver, for example by one that a restart made.
 func (g *Gate) Use(d driver.Driver) { g.driver.Store(&d) }
 
-// Driver returns the driver that the gate is in front of.
+// Driver returns the gate's current driver.
 func (g *Gate) Driver() driver.Driver { return *g.driver.Load() }
 
-// observer looks through the driver that the gate has now.
+// observer looks through the gate's current driver.
 type observer struct{ g *Gate }
 
 func (o observer) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
@@ -125,12 +124,12 @@ func (g *Gate) woken(t op.Target) {
 	}
 }
 
-// Submit hands in a job.
+// Submit submits a job.
 func (g *Gate) Submit(by op.Requester, asks ...op.Ask) (op.Job, error) {
 	return g.Gate.Submit(g.ctx, op.Submission{Requester: by, Steps: asks, Reason: "conformance"})
 }
 
-// Ask hands in a job of one step, which has to be accepted.
+// Ask submits a job of one step, which the gate must accept.
 func (g *Gate) Ask(by op.Requester, a op.Ask) op.Step {
 	g.t.Helper()
 	j, err := g.Submit(by, a)
@@ -138,8 +137,7 @@ func (g *Gate) Ask(by op.Requester, a op.Ask) op.Step {
 	return j.Steps[0]
 }
 
-// Waiting is Ask for a step that has to wait for a signature; it returns its
-// request.
+// Waiting is Ask for a step that must wait for a signature. It returns the step's request.
 func (g *Gate) Waiting(by op.Requester, a op.Ask) op.Request {
 	g.t.Helper()
 	s := g.Ask(by, a)
@@ -156,7 +154,7 @@ func (g *Gate) Envelope(r op.Request) authz.Envelope {
 	return authz.Envelope{Payload: r.Payload, Signatures: []string{sig.Armored()}}
 }
 
-// Approve hands in what the operator signed.
+// Approve submits the operator's signature.
 func (g *Gate) Approve(r op.Request) (op.Request, error) {
 	g.t.Helper()
 	return g.Gate.Approve(g.ctx, Hub, r.ID, g.Envelope(r))
@@ -189,8 +187,8 @@ func (g *Gate) Step(id op.StepID) op.Step {
 	return j.Steps[id.Index-1]
 }
 
-// Execute has the driver run one step and records what it refuses, as the
-// reconciler does. A step that was dispatched stays so: Reconcile ends it.
+// Execute lets the driver run one step and records a refusal, as the reconciler does. It leaves
+// a dispatched step as it is; Reconcile ends it.
 func (g *Gate) Execute(id op.StepID) error {
 	g.t.Helper()
 	did, err := driver.Run(g.ctx, g.Permitted(id), g.Driver())
@@ -208,8 +206,8 @@ func (g *Gate) Execute(id op.StepID) error {
 	return err
 }
 
-// Do asks for a step, signs it where it needs that, lets the reconciler run it,
-// and returns how it ended.
+// Do asks for a step, signs it if necessary, lets the reconciler run it, and returns the ended
+// step.
 func (g *Gate) Do(by op.Requester, a op.Ask) op.Step {
 	g.t.Helper()
 	s := g.Ask(by, a)
@@ -223,7 +221,7 @@ func (g *Gate) Do(by op.Requester, a op.Ask) op.Step {
 	return g.Step(s.ID)
 }
 
-// Done is Do for a step that has to succeed.
+// Done is Do for a step that must succeed.
 func (g *Gate) Done(by op.Requester, a op.Ask) op.Step {
 	g.t.Helper()
 	s := g.Do(by, a)
@@ -239,13 +237,13 @@ func (g *Gate) Look(name string) op.Observed {
 	return o
 }
 
-// within waits until ok holds, for at most a minute.
+// within waits until ok is true, for at most a minute.
 func within(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, time.Minute, 2*time.Millisecond, what)
 }
 
-// returns calls fn and fails the test where it does not come back.
+// returns calls fn and fails the test if fn does not return.
 func returns(t testing.TB, what string, fn func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -260,7 +258,7 @@ func returns(t testing.TB, what string, fn func()) {
 	}
 }
 
-// LookAt looks at a target of a driver by name, for no step.
+// LookAt looks at a driver's target by name, without a step.
 func LookAt(t testing.TB, d driver.Driver, name string) op.Observed {
 	t.Helper()
 	o, err := d.Observe(t.Context(), op.At(op.Target{Kind: d.Kind(), Name: name}))

@@ -8,12 +8,13 @@ import (
 	"gated/internal/op"
 )
 
-// noNames are none, and have to be refused before a back end sees them.
+// noNames are no valid names. The gate or the driver must refuse them before a back end sees
+// them.
 var noNames = []string{"", ".", "..", "../" + Victim, "/" + Victim, Victim + "/", Victim + "/../" + Bystander, "-" + Victim,
 	"--all", Victim + "\x00", Victim + "\n", " " + Victim, Victim + " ", Victim + "?force=1", Victim + "%2f", Victim + "#", "*", "vic*",
 	"$(id)", "`id`", Victim + ";id", "\u202e" + Victim, "ｖictim", "víctim", "\xff", strings.Repeat("a", 129), "<victim/>", `"victim"`}
 
-// otherNames are names, and none of them is a target's.
+// otherNames are valid names, but no target has them.
 var otherNames = []string{"VICTIM", "Victim", "victi", "victim2", "victim.", "victim-", "victim_", "0", "00", "100", "1e3", "null", "true",
 	"default", "all", "a..b", "con", strings.Repeat("v", 128)}
 
@@ -31,7 +32,7 @@ var hostileCases = []spec{
 			}
 		})
 	}},
-	{"names that are nobody's", false, "", func(c *one) {
+	{"names that no target has", false, "", func(c *one) {
 		c.made()
 		names := otherNames
 		if c.w.Aliases != nil {
@@ -81,8 +82,8 @@ var hostileCases = []spec{
 	}},
 }
 
-// notDone asks for a step about what is not there: nobody does it, and it does not
-// end as if somebody had.
+// notDone asks for a step on a target that does not exist. The step must not run, and must not
+// end as done.
 func (c *one) notDone(a op.Ask) {
 	c.t.Helper()
 	j, err := c.Submit(Hub, a)

@@ -54,7 +54,7 @@ var lookCases = []spec{
 		as := c.Look(Fresh).Content
 		require.Equal(c.t, as, c.Look(Fresh).Content, "a look changes nothing")
 		if as == "" {
-			return // the driver never says that a target is untouched, so its job never takes it back unsigned
+			return // no token, so a failed job never takes the target back unsigned
 		}
 		c.w.Fill(Fresh)
 		require.NotEqual(c.t, as, c.Look(Fresh).Content)
@@ -93,8 +93,8 @@ var lookCases = []spec{
 	}},
 }
 
-// looksUntil looks at everything again and again. A look at what is being changed
-// may be refused; it may not be of another.
+// looksUntil looks at everything again and again. The driver may refuse a look at a target that
+// is being changed. It must never show another target.
 func (c *one) looksUntil(stop chan struct{}) {
 	for {
 		for _, name := range Names() {
@@ -112,15 +112,14 @@ func (c *one) looksUntil(stop chan struct{}) {
 	}
 }
 
-// listed is what a list and a look have in common: people read facts, and a look
-// alone searches the trash and the backups.
+// listed removes from a look what a list does not have: facts, the trash and the backups.
 func listed(o op.Observed) op.Observed {
 	o.Facts, o.Trash, o.Backups = nil, nil, nil
 	return o
 }
 
-// limitsUncovered changes every limit between a request and its approval, and once
-// more before it runs: an agent that changes limits in a loop holds no signature up.
+// limitsUncovered changes every limit between a request and its approval, and again before the
+// step runs. An agent that changes limits in a loop must not delay a signed step.
 func limitsUncovered(c *one) {
 	c.made()
 	was := c.Look(Victim)

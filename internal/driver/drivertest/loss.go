@@ -91,7 +91,7 @@ var lossCases = []spec{
 		c.untouched(func() {
 			err := c.Execute(s.ID)
 			if errors.Is(err, op.StaleTarget) {
-				return // its storage is a part of who it is
+				return // its storage is part of its identity
 			}
 			require.ErrorIs(c.t, err, op.PendingSignature)
 			r, err := c.Request(c.ctx, s.ID)

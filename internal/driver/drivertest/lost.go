@@ -82,8 +82,8 @@ var lostCases = []spec{
 	}},
 }
 
-// whenLost is how a destructive step ends that was done and of which nobody heard:
-// of a guest it shows that it is gone. What a command did shows nowhere.
+// whenLost is the end of a destructive step that the back end did without an answer. A look
+// shows that a guest is gone. No look shows what a command did.
 func (c *one) whenLost() op.State {
 	if c.w.guests() {
 		return op.StateSucceeded
@@ -91,7 +91,7 @@ func (c *one) whenLost() op.State {
 	return op.StateInterrupted
 }
 
-// onceOnly holds where a step that has ended is not run again, by whatever.
+// onceOnly requires that nothing runs an ended step again.
 func (c *one) onceOnly(r op.Request) {
 	c.t.Helper()
 	if c.w.guests() && !c.Look(Victim).Present {

@@ -32,7 +32,7 @@ var partCases = []spec{
 	}},
 	{"a label that is taken away is gone", true, "", func(c *one) {
 		c.made()
-		c.w.Change(Victim) // by other hands: it may be a label that the gate did not make
+		c.w.Change(Victim) // without the gate: it may be a label that the gate did not make
 		c.unharmed(func() {
 			for _, labels := range []map[string]any{{"stays": "x", "goes": ""}, {"stays": "x"}, {}} {
 				s := c.Done(Hub, c.ask("set-config", Victim, "labels", labels))
@@ -89,7 +89,7 @@ var partCases = []spec{
 		c.has("undelete")
 		was, content := c.Look(Victim), c.w.Content(Victim)
 		c.Done(Hub, c.w.Taking(Victim))
-		c.w.Make(Victim) // by other hands
+		c.w.Make(Victim) // without the gate
 		squatter := c.w.Content(Victim)
 		c.unharmed(func() {
 			_, err := c.Submit(Hub, c.ask("undelete", Victim, "incarnation", string(was.Incarnation)))
@@ -119,7 +119,7 @@ var partCases = []spec{
 	}},
 }
 
-// has skips a case about an operation that the back end has not.
+// has skips a case about an operation that the back end does not have.
 func (c *one) has(verb string) {
 	c.t.Helper()
 	if !c.hasOp(verb) {
@@ -132,8 +132,8 @@ func (c *one) hasOp(verb string) bool {
 	return ops == nil || slices.Contains(ops, "guest."+verb)
 }
 
-// signed runs a step of the back end that needs a signature, with one. What it
-// does not have is left out.
+// signed runs a step that needs a signature, and signs it. It does nothing if the back end does
+// not have the operation.
 func (c *one) signed(a op.Ask) {
 	c.t.Helper()
 	if ops := c.Look(a.Target.Name).Ops; ops != nil && !slices.Contains(ops, a.Op) {
@@ -145,7 +145,7 @@ func (c *one) signed(a op.Ask) {
 	require.Equal(c.t, op.StateSucceeded, c.Step(r.ID).State, "%s: %s", a.Op, c.Step(r.ID).Detail)
 }
 
-// untouchedBut is untouched where fn may change what blank blanks, of the victim.
+// untouchedBut is untouched, but fn may change those parts of the victim that blank clears.
 func (c *one) untouchedBut(blank func(*op.Observed), fn func()) {
 	c.t.Helper()
 	all := func() map[string]seen {

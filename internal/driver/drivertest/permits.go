@@ -41,8 +41,8 @@ var permitCases = []spec{
 	{"an operation that the back end does not have", true, "", unlisted},
 }
 
-// unlisted asks for every operation of the catalogue that the driver does not
-// list: first through the gate, then with a permit of a gate that was not told.
+// unlisted asks for every operation of the catalogue that the driver does not list. It asks
+// first through the gate, then with a permit of a gate that does not know the driver's list.
 func unlisted(c *one) {
 	c.made()
 	has := map[string]bool{}
@@ -53,7 +53,7 @@ func unlisted(c *one) {
 		has[name] = true
 	}
 	if listed == nil {
-		return // it has all
+		return // it has all operations
 	}
 	for _, s := range op.Catalogue() {
 		if s.Kind != c.w.Driver.Kind() || has[s.Name] {
@@ -71,13 +71,13 @@ func unlisted(c *one) {
 	}
 }
 
-// refusedBeforeUse asks for a step that the gate would let run, and that the
-// driver refuses before it uses the permit.
+// refusedBeforeUse asks for a step that the gate would run. The driver must refuse it before it
+// uses the permit.
 func (c *one) refusedBeforeUse(a op.Ask) {
 	c.t.Helper()
 	j, err := c.Submit(Hub, a)
 	if err != nil {
-		return // there is nothing of that name to do it with
+		return // the back end has no object of that name
 	}
 	s := j.Steps[0]
 	if s.State == op.StatePending {
@@ -91,7 +91,7 @@ func (c *one) refusedBeforeUse(a op.Ask) {
 	require.Equal(c.t, op.StateRefused, c.Step(s.ID).State, "%s was dispatched", a.Op)
 }
 
-// sample gives each required parameter a value that the catalogue takes.
+// sample gives each required parameter a value that the catalogue accepts.
 func sample(s op.Spec) op.Params {
 	p := op.Params{}
 	for _, d := range s.Params {

@@ -11,15 +11,15 @@ import (
 	"gated/internal/reconcile"
 )
 
-// Times of the reconciler that never come to pass in a test, and how long it waits
-// where it would wait for less: a back end's tasks are asked for at once.
+// Intervals of the reconciler. The long one never passes in a test. The short one is shorter
+// than usual, so that the reconciler asks for a back end's tasks at once.
 const (
 	never  = time.Hour
 	atOnce = 2 * time.Millisecond
 )
 
-// Reconcile runs the real reconciler, its recovery first, until nothing is left to
-// do at once and no step is under way, and returns its status.
+// Reconcile runs the real reconciler, its recovery first, until no step is running and nothing
+// is left to do at once. It returns the reconciler's status.
 func (g *Gate) Reconcile(sources ...reconcile.Source) reconcile.Status {
 	g.t.Helper()
 	const interval = 17 * never

@@ -8,16 +8,16 @@ import (
 	"gated/internal/op"
 )
 
-// Permit is what a test of a driver's own gives in the place of a gate.Permit.
+// Permit replaces a gate.Permit in a driver's own tests.
 type Permit interface {
 	Step() op.Step
 	Use(ctx context.Context, now op.Observed) error
 }
 
-// Rehearse does with a test's permit what driver.Run does with a gate's. A driver
-// hands it what its Prepare rests on, because no test can call a driver.Action.
-func Rehearse(ctx context.Context, p Permit, prepare func(context.Context, op.Step, func(func())) (op.Observed,
-	func(context.Context) (driver.Result, error), error)) (driver.Result, error) {
+// Rehearse does with a test's permit what driver.Run does with a gate's. A driver gives it the
+// function below its Prepare, because no test can call a driver.Action.
+func Rehearse(ctx context.Context, p Permit, prepare func(context.Context, op.Step, func(func())) (
+	op.Observed, driver.Work, error)) (driver.Result, error) {
 	step := p.Step()
 	spec, err := op.Lookup(step.Op)
 	if err == nil {

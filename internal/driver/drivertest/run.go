@@ -9,15 +9,14 @@ import (
 	"gated/internal/op"
 )
 
-// one is one case of the suite, while it runs: a World of its own with a gate in
-// front of it.
+// one is one running case of the suite, with its own World and a gate in front of it.
 type one struct {
 	*Gate
 	w World
 	t *testing.T
 }
 
-// spec is a row of the suite.
+// spec is one case of the suite.
 type spec struct {
 	name   string
 	guests bool   // only for a kind that a gate can make and destroy
@@ -25,8 +24,8 @@ type spec struct {
 	run    func(*one)
 }
 
-// Run runs the suite. world is called once for each case, with the case's own T,
-// and may share one back end among all of them: they run one after the other.
+// Run runs the suite. It calls world once for each case, with the case's own T. The Worlds may
+// share one back end, because the cases run one after the other.
 func Run(t *testing.T, world func(*testing.T) World) {
 	for _, c := range slices.Concat(permitCases, staleCases, lookCases, lossCases, partCases, copyCases, diskCases, birthCases, convergeCases, lostCases, brokenCases, hostileCases) {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,7 +42,7 @@ func Run(t *testing.T, world func(*testing.T) World) {
 	}
 }
 
-// complete fails where something is missing that every World has.
+// complete fails if a field is missing that every World needs.
 func (w World) complete(t testing.TB) {
 	t.Helper()
 	require.NotNil(t, w.Driver)
@@ -55,14 +54,14 @@ func (w World) complete(t testing.TB) {
 	}
 }
 
-// restart does what a restart of the daemon does to a driver.
+// restart does to a driver what a restart of the daemon does.
 func (c *one) restart() {
 	c.t.Helper()
 	c.w.Driver = c.w.Restart()
 	c.Use(c.w.Driver)
 }
 
-// made is a world with a victim and a bystander, both made by other hands.
+// made makes a victim and a bystander without the gate.
 func (c *one) made() {
 	c.t.Helper()
 	for _, name := range []string{Victim, Bystander} {
@@ -72,15 +71,14 @@ func (c *one) made() {
 	}
 }
 
-// seen is all that nothing may have changed: who a target is, how it is, and what
-// it holds.
+// seen is everything that must not change: a target's identity, state and content.
 type seen struct {
 	Look    op.Observed
 	Content string
 }
 
-// all looks at every target of the case. Facts are for people, and may say when
-// something was.
+// all looks at every target of the case. It leaves out facts, because they are for people and
+// may contain times.
 func (c *one) all() map[string]seen {
 	c.t.Helper()
 	out := map[string]seen{}
@@ -97,7 +95,7 @@ func (c *one) see(name string) seen {
 	return seen{o, c.w.Content(name)}
 }
 
-// untouched runs fn, after which every target is as it was.
+// untouched runs fn. After that every target must be as it was.
 func (c *one) untouched(fn func()) {
 	c.t.Helper()
 	before := c.all()
@@ -105,7 +103,7 @@ func (c *one) untouched(fn func()) {
 	require.Equal(c.t, before, c.all(), "something changed")
 }
 
-// unharmed runs fn, which may do what it likes to all but the bystander.
+// unharmed runs fn, which may change every target except the bystander.
 func (c *one) unharmed(fn func()) {
 	c.t.Helper()
 	before := c.see(Bystander)
@@ -113,7 +111,7 @@ func (c *one) unharmed(fn func()) {
 	require.Equal(c.t, before, c.see(Bystander), "the bystander was changed")
 }
 
-// ask puts an operation together, with parameters as names and values.
+// ask makes an Ask, with parameters as names and values.
 func (c *one) ask(verb, name string, kv ...any) op.Ask {
 	p := op.Params{}
 	for i := 0; i < len(kv); i += 2 {
@@ -122,7 +120,7 @@ func (c *one) ask(verb, name string, kv ...any) op.Ask {
 	return op.Ask{Op: c.w.Driver.Kind() + "." + verb, Target: c.w.Target(name), Params: p}
 }
 
-// creates is the step that makes a guest, with what the back end needs for it.
+// creates is the step that makes a guest, with the parameters that the back end needs.
 func (c *one) creates(name string, kv ...any) op.Ask {
 	a := c.ask("create", name, kv...)
 	for k, v := range c.w.Create {

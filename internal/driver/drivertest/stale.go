@@ -88,8 +88,8 @@ var staleCases = []spec{
 		})
 		require.NotEmpty(c.t, others, "nothing was dispatched")
 		require.Equal(c.t, others, c.w.Content(Fresh), "a create wrote over what others made")
-		// A back end that lets two have one name has both by now, and no look tells
-		// which is meant.
+		// If the back end lets two targets have one name, both have it now, and no look tells
+		// which one is meant.
 		require.NotEqual(c.t, op.StateSucceeded, c.Step(s.ID).State)
 		o, err := c.Driver().Observe(c.ctx, op.At(c.w.Target(Fresh)))
 		require.True(c.t, err != nil || o.Birth != s.Birth)
@@ -106,8 +106,8 @@ var staleCases = []spec{
 	}},
 }
 
-// meanwhile runs a permit's step, and lets something happen between the commit that
-// dispatches it and the driver's hearing of that: the driver waits for it.
+// meanwhile runs a permit's step and calls fn in between: after the commit that dispatches the
+// step, and before the driver gets it. The driver waits for fn.
 func (c *one) meanwhile(p gate.Permit, fn func()) {
 	c.t.Helper()
 	var once sync.Once
@@ -120,8 +120,8 @@ func (c *one) meanwhile(p gate.Permit, fn func()) {
 	c.Reconcile()
 }
 
-// staleAtExecution changes a target after its destroy was approved: nothing
-// happens to it, and the approval is used up.
+// staleAtExecution changes a target after its destroy was approved. The target must stay, and
+// the approval is spent.
 func staleAtExecution(c *one, change func(string)) {
 	c.made()
 	was := c.covered(Victim)
@@ -136,8 +136,8 @@ func staleAtExecution(c *one, change func(string)) {
 	})
 }
 
-// covered is all that a signature of the step that takes a target covers of it: of
-// some targets that shows only in a look for the step.
+// covered is everything that a signature of the target's destructive step covers. For some
+// targets it shows only in a look for that step.
 func (c *one) covered(name string) [2]string {
 	c.t.Helper()
 	o, err := c.w.Driver.Observe(c.ctx, op.Step{Op: c.w.Taking(name).Op, Target: c.w.Target(name), Params: c.w.Taking(name).Params}.Look())

@@ -11,10 +11,10 @@ import (
 	"gated/internal/driver/drivertest"
 )
 
-// faultEnv names the fault of the toy in a process that runs the suite over it.
+// faultEnv names the toy's fault in a process that runs the suite over the toy.
 const faultEnv = "DRIVERTEST_FAULT"
 
-// The toy is right; with a fault, in a process of its own, it is wrong.
+// The toy without a fault passes. With a fault, in its own process, it fails.
 func TestToy(t *testing.T) {
 	fault := os.Getenv(faultEnv)
 	drivertest.Run(t, func(*testing.T) drivertest.World {
@@ -22,7 +22,7 @@ func TestToy(t *testing.T) {
 	})
 }
 
-// What is wrong with a driver is found, by the case that is there for it.
+// Each fault of a driver is found by the case for that fault.
 func TestEachFaultIsFound(t *testing.T) {
 	for fault, by := range map[string]string{
 		"acts while it prepares":     "a permit that was used",
@@ -36,7 +36,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		"looks change something":     "looks change nothing",
 		"lists in another unit":      "a list says what a look says",
 		"knows every task":           "what is not there",
-		"knows other names":          "names that are nobody's",
+		"knows other names":          "names that no target has",
 		"says no facts":              "what would be lost is said before it is signed",
 		"says no numbers":            "facts have numbers in them",
 		"names no storage":           "exactly the storage that was named goes",

@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// toy is a driver of a few lines that is right, unless it has the named fault.
+// toy is a small driver. It is right, unless it has the named fault.
 type toy struct {
 	fault string
 	mu    sync.Mutex
@@ -180,7 +180,7 @@ func (d *toy) Task(context.Context, string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "no such task")
 }
 
-// world has the hands that work on a toy.
+// world has the functions that change a toy without the driver.
 func (d *toy) world() drivertest.World {
 	plant := func(name string) {
 		d.mu.Lock()

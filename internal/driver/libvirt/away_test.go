@@ -14,11 +14,11 @@ import (
 	"gated/internal/op"
 )
 
-// impatience bounds what a hung libvirtd may cost a test.
+// impatience bounds the time that a hung libvirtd costs a test.
 const impatience = 100 * time.Millisecond
 
-// away is a look, a list and a check that find nobody: each ends, and none says
-// that there is nothing.
+// away does a look, a list and a check without an answer. Each must end, and none may say that
+// there is no guest.
 func (b *bed) away() {
 	b.t.Helper()
 	for range 2 {
@@ -36,7 +36,7 @@ func (b *bed) away() {
 	}
 }
 
-// A libvirtd that hangs, that goes and that comes back.
+// A libvirtd that hangs, ends and comes back.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	b := &bed{Libvirtd: libvirttest.Start(t), t: t}
@@ -54,7 +54,7 @@ func TestAway(t *testing.T) {
 	require.Equal(t, before.Fingerprint, b.look("web").Fingerprint)
 }
 
-// What is no libvirtd at the other end of the socket ends no more than a call.
+// If another program answers at the socket, only that call fails.
 func TestNonsense(t *testing.T) {
 	reply := func(length uint32, kind, serial byte, rest ...byte) []byte {
 		p := []byte{byte(length >> 24), byte(length >> 16), byte(length >> 8), byte(length), 0x20, 0, 0x80, 0x86, 0, 0, 0, 1, 0, 0, 0, 66,

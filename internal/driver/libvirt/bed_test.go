@@ -16,7 +16,7 @@ import (
 	"gated/internal/op"
 )
 
-// allowed is a permit that a test gives itself.
+// allowed is a permit that a test makes.
 type allowed struct {
 	step op.Step
 	used bool
@@ -32,8 +32,7 @@ type bed struct {
 	t *testing.T
 }
 
-// templates are what tests make guests from: emulated, and with nothing on the
-// disk.
+// templates are the templates of tests: emulated, with an empty disk.
 var templates = map[string]Template{
 	"default": {Memory: 32, Disk: 16, Type: "qemu"},
 	"raw":     {Memory: 32, Disk: 16, Type: "qemu", Format: formatRaw},
@@ -53,7 +52,7 @@ func (b *bed) open(c Config) *Driver {
 	return d
 }
 
-// beds are the tests that need a libvirtd: they share one, one after the other.
+// beds are the tests that need a libvirtd. They share one and run one after the other.
 var beds = map[string]func(*bed){}
 
 func TestLibvirtd(t *testing.T) {
@@ -71,7 +70,7 @@ func TestLibvirtd(t *testing.T) {
 
 func target(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
 
-// try carries a step out, and reports whether its permit was used.
+// try runs a step and reports whether its permit was used.
 func (b *bed) try(verb, name string, kv ...any) (driver.Result, bool, error) {
 	p := op.Params{}
 	for i := 0; i < len(kv); i += 2 {
@@ -92,7 +91,7 @@ func (b *bed) must(verb, name string, kv ...any) driver.Result {
 	return r
 }
 
-// refused is a step that must be refused before its permit is used.
+// refused runs a step that must be refused before its permit is used.
 func (b *bed) refused(code error, verb, name string, kv ...any) {
 	b.t.Helper()
 	_, used, err := b.try(verb, name, kv...)
@@ -117,7 +116,7 @@ func (b *bed) fact(name, fact string) string {
 	return ""
 }
 
-// files are the names of what is in the pool.
+// files are the names of the files in the pool.
 func (b *bed) files() []string {
 	b.t.Helper()
 	found, err := os.ReadDir(b.Images)
@@ -137,8 +136,7 @@ func (b *bed) file(name, text string) string {
 	return path
 }
 
-// holds reports whether a disk has bytes of this value at its beginning, as a
-// guest would read them.
+// holds reports whether a disk begins with bytes of this value, as a guest would read it.
 func (b *bed) holds(path, format string, value string) bool {
 	b.t.Helper()
 	return !strings.Contains(b.Run("qemu-io", "-f", format, "-c", "read -P "+value+" 0 64k", path), "verification failed")

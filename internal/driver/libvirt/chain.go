@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxChain is how many backing files are followed.
+// maxChain is the most backing files that the driver follows.
 const maxChain = 64
 
-// The head of a qcow2 file, big endian: magic, version, the offset and the length
-// of the backing file's name; from version 3 on features and its own length; then
-// extensions, each a type, a length and data up to a multiple of eight bytes
-// (QEMU's docs/interop/qcow2.txt).
+// The head of a qcow2 file, big endian: magic, version, the offset and the length of the
+// backing file's name. From version 3 on, features and its own length follow. Then come
+// extensions, each a type, a length, and data up to a multiple of eight bytes (QEMU's
+// docs/interop/qcow2.txt).
 const (
 	qcowMagic     = "QFI\xfb"
 	qcowHead      = 20
@@ -31,8 +31,8 @@ const (
 	qcowHeads     = 1 << 16
 	qcowEnd       = 0
 	qcowFormatExt = 0xe2792aca // the format of the backing file
-	qcowDataExt   = 0x44415441 // the file that the data is in
-	qcowDataBit   = 1 << 2     // of the incompatible features: it has such a file
+	qcowDataExt   = 0x44415441 // the file that holds the data
+	qcowDataBit   = 1 << 2     // of the incompatible features: the file has such a data file
 	filePrefix    = "file:"
 )
 
@@ -43,10 +43,9 @@ type head struct {
 	data    string // absolute; "" where the data is in the file itself
 }
 
-// readHead reads the head of a file that is qcow2 to libvirt; what a guest can
-// write never says so of its own disk. A file that may not be read here is one
-// that libvirtd is asked about, as far as it is in a pool. One that is not there
-// says nothing. An error is what could not be found out.
+// readHead reads the head of a file that libvirt calls qcow2. What a guest writes on its disk
+// never makes it qcow2. If the daemon may not read the file, it asks libvirtd, which only knows
+// files in pools. A missing file has an empty head. An error says that the head is not known.
 func readHead(ctx context.Context, s *session, path string) (head, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
@@ -69,7 +68,7 @@ func readHead(ctx context.Context, s *session, path string) (head, error) {
 	return parseHead(f, filepath.Dir(path))
 }
 
-// absentFile holds for the error of a path with nothing at its end.
+// absentFile reports if err says that the path has no file.
 func absentFile(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
@@ -92,8 +91,8 @@ func backingByPool(ctx context.Context, s *session, path string) (string, error)
 	return fileName(x.Backing.Path, filepath.Dir(path))
 }
 
-// parseHead reads the head of a file. What does not begin as qcow2 has none: QEMU
-// would not take it for a disk.
+// parseHead reads the head of a file. A file that does not begin as qcow2 has none, because
+// QEMU would not use it as a disk.
 func parseHead(f io.ReaderAt, dir string) (head, error) {
 	var h head
 	start := make([]byte, qcowHead)
@@ -159,8 +158,8 @@ func (h *head) extensions(f io.ReaderAt, version uint32, dir string) error {
 	return nil
 }
 
-// fileName is the absolute path of what a head names. What QEMU takes for
-// something else than the name of a file is an error: it is not followed.
+// fileName is the absolute path of a name in a head. It fails for a name that QEMU does not
+// read as a file name, because the driver does not follow it.
 func fileName(text, dir string) (string, error) {
 	text = strings.TrimPrefix(text, filePrefix)
 	before, _, _ := strings.Cut(text, "/")

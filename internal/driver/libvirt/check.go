@@ -16,11 +16,11 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// oldest is the oldest libvirt that this driver was tried with, as libvirt counts
-// versions: 1,000,000 for each major one, and 1,000 for each minor.
+// oldest is the oldest libvirt that this driver was tried with. libvirt counts 1,000,000 for
+// each major version and 1,000 for each minor one.
 const oldest = 9_000_000
 
-// Check looks whether libvirtd can be reached and has what templates name.
+// Check looks if libvirtd answers and has everything that templates name.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	var out findings
 	err := d.with(ctx, func(s *session) error {
@@ -44,7 +44,7 @@ func (f *findings) add(what string, state driver.State, detail, hint string) {
 	*f = append(*f, driver.Finding{What: what, State: state, Detail: detail, Hint: hint})
 }
 
-// reachHint says what keeps this daemon from the socket.
+// reachHint says why this daemon cannot use the socket.
 func (d *Driver) reachHint() string {
 	_, err := os.Stat(d.cfg.Socket)
 	switch {
@@ -69,7 +69,7 @@ func (d *Driver) checkVersion(ctx context.Context, s *session, out *findings) er
 	return nil
 }
 
-// checkRights asks for what a connection that may only read is refused.
+// checkRights makes calls that libvirtd refuses on a read-only connection.
 func (d *Driver) checkRights(ctx context.Context, s *session, out *findings) error {
 	_, err := call(ctx, s, func(lv *golibvirt.Libvirt) ([]golibvirt.Domain, error) {
 		found, _, err := lv.ConnectListAllDomains(1, 0)
@@ -131,7 +131,8 @@ func (d *Driver) checkPools(ctx context.Context, s *session, out *findings) erro
 	return nil
 }
 
-// poolHint says how to bring a pool about: one that is not active is defined.
+// poolHint says how to start a pool, or how to define and start it. A pool that is only
+// inactive is defined already.
 func poolHint(name string, err error) string {
 	start := "virsh pool-start " + name + "; virsh pool-autostart " + name
 	if errors.Is(err, op.Unavailable) {
@@ -140,7 +141,7 @@ func poolHint(name string, err error) string {
 	return "virsh pool-define-as " + name + " dir --target DIRECTORY; " + start
 }
 
-// checkTemplates looks whether the machine can run what templates say.
+// checkTemplates looks if the machine can run guests made from the templates.
 func (d *Driver) checkTemplates(ctx context.Context, s *session, out *findings) error {
 	for _, name := range slices.Sorted(maps.Keys(d.cfg.Templates)) {
 		t := d.cfg.Templates[name]

@@ -8,7 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// A pool that is there and not active needs no definition.
+// An existing inactive pool needs no definition.
 func TestPoolHint(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "virsh pool-start images; virsh pool-autostart images",

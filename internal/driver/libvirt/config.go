@@ -20,23 +20,23 @@ const (
 	DefaultTemplate  = "default"
 )
 
-// Config says which libvirtd, and what guests are made of.
+// Config names the libvirtd and the templates for guests.
 type Config struct {
 	Socket string // libvirtd's read-write socket; empty means DefaultSocket
-	Pool   string // where disks are made; empty means DefaultPool
+	Pool   string // the pool of new disks; empty means DefaultPool
 
-	// Templates are what guest.create makes guests from, by name. Without one
-	// that is named, it takes DefaultTemplate, or the only one.
+	// Templates are the templates of guest.create, by name. If a request names none,
+	// guest.create uses DefaultTemplate or the only template.
 	Templates map[string]Template
 
 	StopGrace time.Duration // from the ACPI shutdown to the power off; 0 means DefaultStopGrace
-	Timeout   time.Duration // of one call to libvirtd that is not known to take long; 0 means DefaultTimeout
+	Timeout   time.Duration // of a call to libvirtd that should be short; 0 means DefaultTimeout
 
 	Logger *slog.Logger // nil discards
 }
 
-// Template is what a guest is made of where its request does not say. Sizes are
-// in MiB; zero values mean the defaults of this package.
+// Template has the properties of a new guest that its request does not name. Sizes are in MiB.
+// A zero value means the default of this package.
 type Template struct {
 	Memory  int64
 	CPUs    int64
@@ -46,7 +46,7 @@ type Template struct {
 	Network string // a libvirt network; empty means none
 	Type    string // kvm or qemu, which emulates; empty means kvm
 	Machine string // empty means the emulator's default
-	Image   string // a volume of the pool that the disk begins as a copy of; empty means an empty disk
+	Image   string // a volume of the pool that is copied to the new disk; empty means an empty disk
 }
 
 func (c *Config) setDefaults() error {
@@ -86,7 +86,7 @@ func orElse[T comparable](v, otherwise T) T {
 	return v
 }
 
-// template finds what a create step is to use.
+// template finds the template for a create step.
 func (c *Config) template(name string) (Template, error) {
 	if t, ok := c.Templates[orElse(name, DefaultTemplate)]; ok {
 		return t, nil

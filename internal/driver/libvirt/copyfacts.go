@@ -8,8 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// aboutCopy adds to a look for a step that restores or deletes a snapshot what
-// people should see of it.
+// aboutCopy adds facts for people to a look for a step that restores or deletes a snapshot.
 func (g *guest) aboutCopy(l op.Look, o *op.Observed) {
 	spec, err := op.Lookup(l.Op)
 	if err != nil || spec.Copy != "snapshot" {
@@ -29,8 +28,8 @@ func (g *guest) aboutCopy(l op.Look, o *op.Observed) {
 	}
 }
 
-// seconds reads a time as libvirt writes it, in seconds since 1970; zero of what is
-// none.
+// seconds reads a time as libvirt writes it, in seconds since 1970. It returns the zero time
+// for any other text.
 func seconds(text string) time.Time {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
@@ -39,8 +38,8 @@ func seconds(text string) time.Time {
 	return time.Unix(n, 0)
 }
 
-// holdsText says what libvirt tells of a snapshot's content: how large it is, it
-// does not.
+// holdsText says what libvirt reports of a snapshot's content. libvirt does not report its
+// size.
 func (s snapshotXML) holdsText() string {
 	var disks []string
 	for _, d := range s.Disks {
@@ -55,7 +54,7 @@ func (s snapshotXML) holdsText() string {
 	return op.Shown(text + "; libvirt does not say how large it is, nor how many files are in it")
 }
 
-// overwrittenText says what a restore takes back.
+// overwrittenText says what a restore would undo.
 func (g *guest) overwrittenText() string {
 	var writes []string
 	for _, k := range g.disks {

@@ -9,7 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestWhatIsShownOfASnapshot: what libvirt says of one, and what it does not.
+// TestWhatIsShownOfASnapshot: the facts have what libvirt reports of a snapshot, and name what
+// it does not report.
 func TestWhatIsShownOfASnapshot(t *testing.T) {
 	x, err := parseXML[snapshotXML](`<domainsnapshot><name>s</name><state>running</state><creationTime>1700000000</creationTime>
 		<disks><disk name="vda" snapshot="internal"/><disk name="vdb" snapshot="no"/></disks></domainsnapshot>`)

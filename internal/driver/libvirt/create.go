@@ -10,7 +10,7 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// firstDisk is the name of the disk that a guest is made with.
+// firstDisk is the name of a new guest's disk.
 const firstDisk = "vda"
 
 func (w *work) create(ctx context.Context) (action, error) {
@@ -63,7 +63,7 @@ func (w *work) create(ctx context.Context) (action, error) {
 	}, nil
 }
 
-// firstStart starts what was made a moment ago; what does not start is not there.
+// firstStart starts a guest that this step made. If the start fails, the guest is removed.
 func (w *work) firstStart(ctx context.Context, dom golibvirt.Domain) error {
 	err := w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainCreate(dom) })
 	if err == nil || w.session.broken {
@@ -72,7 +72,7 @@ func (w *work) firstStart(ctx context.Context, dom golibvirt.Domain) error {
 	if undo := w.do(ctx, func(lv *golibvirt.Libvirt) error {
 		return lv.DomainUndefineFlags(dom, undefineAll|golibvirt.DomainUndefineKeepNvram)
 	}); undo != nil {
-		w.session.close() // nobody knows what is there: leave its disk, too
+		w.session.close() // the driver does not know if the guest exists, so its disk stays too
 		return fmt.Errorf("%w; and it cannot be undefined: %w", err, undo)
 	}
 	return err

@@ -13,12 +13,12 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// undefineAll takes with the definition what nobody else could use.
+// undefineAll removes, with the definition, what no other guest could use.
 const undefineAll = golibvirt.DomainUndefineManagedSave | golibvirt.DomainUndefineSnapshotsMetadata |
 	golibvirt.DomainUndefineCheckpointsMetadata
 
-// undefine says what goes with the definition: the firmware settings only where
-// their file is this guest's alone.
+// undefine returns the flags of what to remove with the definition. The firmware settings go
+// only if no other guest uses their file.
 func (g *guest) undefine() golibvirt.DomainUndefineFlagsValues {
 	if g.takesNVRAM() {
 		return undefineAll | golibvirt.DomainUndefineNvram
@@ -55,7 +55,7 @@ func (w *work) destroy(context.Context) (action, error) {
 	return w.destroyNow, nil
 }
 
-// doomed are the disks that a destroy deletes, by target too.
+// doomed are the disks that a destroy deletes, and their targets.
 func (g *guest) doomed() (all []disk, targets map[string]bool) {
 	targets = map[string]bool{}
 	for _, k := range g.disks {
@@ -66,9 +66,9 @@ func (g *guest) doomed() (all []disk, targets map[string]bool) {
 	return all, targets
 }
 
-// destroyNow ends the guest, deletes the volumes that were seen, each if it is
-// still the same and nobody else's, and undefines the domain last: as long as
-// something of it is left, the guest is there for everybody to see.
+// destroyNow ends the guest and deletes the volumes that the look saw. It deletes a volume only
+// if it is still the same and no other guest uses it. It undefines the domain last, so that the
+// guest stays visible as long as a part of it is left.
 func (w *work) destroyNow(ctx context.Context) error {
 	if w.guest.active {
 		if err := w.powerOff(ctx); err != nil {
@@ -95,7 +95,8 @@ func (w *work) destroyNow(ctx context.Context) error {
 	return nil
 }
 
-// undefine ends a guest whose disks are gone, if it has nothing that was not seen.
+// undefine removes a guest whose disks are gone. It refuses if the guest has an object that the
+// look did not see.
 func (w *work) undefine(ctx context.Context) error {
 	all, err := inventory(ctx, w.session)
 	if err != nil {
@@ -121,9 +122,8 @@ func (w *work) undefine(ctx context.Context) error {
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainUndefineFlags(now.Domain, g.undefine()) })
 }
 
-// same finds the guest among what there is now, and refuses one that has another
-// name, other settings of its firmware, or another mark: somebody may have
-// protected it.
+// same finds the guest again in a new inventory. It refuses a guest with another name, other
+// firmware settings, or another mark, because an operator may have protected it meanwhile.
 func (w *work) same(all []*domain) (*domain, error) {
 	for _, dom := range all {
 		if dom.UUID != w.guest.UUID {
@@ -141,8 +141,8 @@ func (w *work) same(all []*domain) (*domain, error) {
 	return nil, errors.New("it is gone")
 }
 
-// deleteVolume deletes the volume of a disk that was seen, if it still is that
-// and nothing uses it but what goes along.
+// deleteVolume deletes the volume of a disk that the look saw. The volume must still be the
+// same, and only disks in along may use it too.
 func (w *work) deleteVolume(ctx context.Context, k disk, along map[string]bool) error {
 	if err := w.unused(ctx, k, along); err != nil {
 		return err
@@ -150,8 +150,8 @@ func (w *work) deleteVolume(ctx context.Context, k disk, along map[string]bool) 
 	return w.long(ctx, func(lv *golibvirt.Libvirt) error { return lv.StorageVolDelete(*k.volume, 0) })
 }
 
-// unused refuses a volume that is another one than was seen, or that something
-// uses beside this disk and those that go along.
+// unused refuses a volume that is not the one that the look saw. It also refuses if anything
+// uses the volume except this disk and the disks in along.
 func (w *work) unused(ctx context.Context, k disk, along map[string]bool) error {
 	now := disk{target: k.target, path: k.path, format: k.format}
 	if err := w.lookUpVolume(ctx, w.session, &now); err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The formats of disks that this driver makes and can look into.
+// The formats of disks that this driver makes and can read.
 const (
 	formatQCOW2 = "qcow2"
 	formatRaw   = "raw"
@@ -23,25 +23,24 @@ const (
 // disk is one disk of a domain's persistent configuration.
 type disk struct {
 	target    string // "vda"
-	path      string // of a file or a device; empty for what has none here
+	path      string // of a file or a device; empty if the disk has none on this host
 	id        op.StorageID
-	weak      bool // another disk could come to have the id
+	weak      bool // another disk could get the same id
 	format    string
-	capacity  int64 // bytes; 0 where it is not known
+	capacity  int64 // bytes; 0 if it is not known
 	allocated int64 // bytes
 	modified  string
-	volume    *golibvirt.StorageVol // nil where it is in no active pool
-	shared    bool                  // read only, or made to be shared: never deleted or wiped
+	volume    *golibvirt.StorageVol // nil if no active pool has it
+	shared    bool                  // read only, or meant to be shared: never deleted or wiped
 	readonly  bool
 	medium    bool // a CD or a floppy
-	transient bool // its changes end with the guest's run
+	transient bool // its changes are lost when the guest stops
 }
 
-// deletable holds for disks that a destroy takes.
+// deletable reports if a destroy takes the disk.
 func (k disk) deletable() bool { return k.volume != nil && !k.shared && !k.medium }
 
-// sourcePath returns the file or device of a disk, which for a volume of a pool
-// has to be asked for.
+// sourcePath returns the file or device of a disk. For a volume of a pool it asks libvirtd.
 func sourcePath(ctx context.Context, s *session, x sourceXML) (string, error) {
 	switch {
 	case x.File != "":
@@ -77,7 +76,7 @@ func (d *Driver) disk(ctx context.Context, s *session, x diskXML) (disk, error) 
 	return k, err
 }
 
-// lookUpVolume fills in what a pool knows of the disk.
+// lookUpVolume fills in what a pool says of the disk.
 func (d *Driver) lookUpVolume(ctx context.Context, s *session, k *disk) error {
 	vol, err := call(ctx, s, func(lv *golibvirt.Libvirt) (golibvirt.StorageVol, error) { return lv.StorageVolLookupByPath(k.path) })
 	if said(err, golibvirt.ErrNoStorageVol) {
@@ -91,7 +90,7 @@ func (d *Driver) lookUpVolume(ctx context.Context, s *session, k *disk) error {
 		if errors.Is(err, errAway) {
 			return err
 		}
-		return nil // the pool remembers a volume that is not there any more
+		return nil // the pool still lists a volume that is gone
 	}
 	x, err := parseXML[volumeXML](text)
 	if err != nil {
@@ -110,18 +109,18 @@ func (d *Driver) lookUpVolume(ctx context.Context, s *session, k *disk) error {
 	return nil
 }
 
-// statOf looks at what is at the end of a path.
+// statOf looks at the file of a path; it follows links.
 func statOf(path string) (st unix.Statx_t, err error) {
 	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME|unix.STATX_TYPE, &st)
 	return st, err
 }
 
-// identify tells a disk from another one under its path: a file by its inode and
-// the time at which that was made, anything else by the key that libvirt has for
-// the volume. A file that this daemon cannot see has its path alone. An id is weak
-// if another disk could come to have it.
+// identify returns an id that does not depend on the disk's path alone. A file's id has its
+// inode and the time at which the inode was made. Any other disk has the key that libvirt has
+// for the volume. If this daemon cannot see the file, the id is only its path. An id is weak if
+// another disk could get the same one.
 func identify(k disk) (id op.StorageID, weak bool, err error) {
-	if !filepath.IsAbs(k.path) && k.volume != nil { // a pool of another host
+	if !filepath.IsAbs(k.path) && k.volume != nil { // a pool that is not on this host
 		return op.StorageID("libvirt:volume:" + k.volume.Key), false, nil
 	}
 	st, err := statOf(k.path)
@@ -143,10 +142,9 @@ func identify(k disk) (id op.StorageID, weak bool, err error) {
 	return op.StorageID("libvirt:path:" + k.path), false, nil
 }
 
-// fileID is the id of a file. An inode is given to the next file when one is
-// deleted, so it is nothing by itself: the time at which the file was made tells
-// the two apart, or the generation of the inode where the file system has no such
-// times.
+// fileID is the id of a file. A file system uses a deleted file's inode for the next file, so
+// the inode alone is not enough. The time at which the file was made tells the two apart. If
+// the file system has no such times, the generation of the inode does.
 func fileID(path string, st unix.Statx_t, generation func(string) (uint32, bool)) (id op.StorageID, weak bool) {
 	if st.Mask&unix.STATX_BTIME != 0 {
 		return op.StorageID(fmt.Sprintf("libvirt:file:%s@%d.%d.%09d", path, st.Ino, st.Btime.Sec, st.Btime.Nsec)), false
@@ -157,12 +155,12 @@ func fileID(path string, st unix.Statx_t, generation func(string) (uint32, bool)
 	return op.StorageID(fmt.Sprintf("libvirt:weak:%s@%d", path, st.Ino)), true
 }
 
-// getVersion is FS_IOC_GETVERSION of linux/fs.h where a long has 64 bits: what is
-// returned has 32 (ioctl_getversion of ext4 and others).
+// getVersion is FS_IOC_GETVERSION of linux/fs.h for a long of 64 bits. The kernel returns 32
+// bits (ioctl_getversion of ext4 and others).
 const getVersion = 0x80087601
 
-// generation is that of the inode at the end of a path, as ext2 to ext4, XFS and
-// others count them; 0 is what a file system says that has none.
+// generation returns the inode's generation, as ext2 to ext4, XFS and others count it. A file
+// system without generations returns 0.
 func generation(path string) (uint32, bool) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -173,7 +171,7 @@ func generation(path string) (uint32, bool) {
 	return n, err == nil && n != 0
 }
 
-// weakPlace holds for a directory in which files cannot be told from later ones.
+// weakPlace reports if a directory's file system cannot tell a file from a later one.
 func weakPlace(dir string) bool {
 	st, err := statOf(dir)
 	if err != nil {

@@ -24,7 +24,7 @@ func init() {
 	beds["a create that fails leaves nothing"] = createFails
 }
 
-// dump is what a guest would read from a disk.
+// dump is the content of a disk, as a guest would read it.
 func (b *bed) dump(path, format string) []byte {
 	b.t.Helper()
 	raw := filepath.Join(b.t.TempDir(), "raw")
@@ -34,7 +34,7 @@ func (b *bed) dump(path, format string) []byte {
 	return data
 }
 
-// zero holds for a disk of that size without anything on it.
+// zero reports whether a disk of that size is empty.
 func (b *bed) zero(path, format string, size int) {
 	b.t.Helper()
 	data := b.dump(path, format)
@@ -42,8 +42,8 @@ func (b *bed) zero(path, format string, size int) {
 	require.Empty(b.t, strings.Trim(string(data), "\x00"), "something can still be read")
 }
 
-// libvirt's own wipe of a qcow2 file takes its header, and of a thin one only what
-// is allocated.
+// libvirt's own wipe of a qcow2 file removes its header. Its wipe of a thin file only covers
+// allocated blocks.
 func wipeThin(b *bed) {
 	b.must("create", "web")
 	path := b.Disks("web")[0]
@@ -85,7 +85,7 @@ func wipeSnapshots(b *bed) {
 	b.zero(b.Image("web"), "qcow2", 16<<20)
 }
 
-// A snapshot holds the configuration, too: protection is not its to give back.
+// A snapshot holds the configuration, too, but a restore must not change protection.
 func snapshotsRunning(b *bed) {
 	b.must("create", "web", "state", "running", "labels", map[string]any{"tier": "test"})
 	b.must("snapshot", "web", "snapshot", "s")
@@ -104,7 +104,7 @@ func snapshotsRunning(b *bed) {
 	require.Equal(b.t, int64(32), o.Spec.Int("memory"), "memory is the snapshot's")
 	require.Equal(b.t, before.Incarnation, o.Incarnation)
 	require.Equal(b.t, []string{"s"}, o.Snapshots)
-	b.must("restore", "web", "snapshot", "s") // over what runs
+	b.must("restore", "web", "snapshot", "s") // over a running guest
 	b.must("destroy", "web")
 	require.Empty(b.t, b.files())
 }
@@ -116,7 +116,8 @@ func snapshotsRefused(b *bed) {
 	b.must("snapshot", "web", "snapshot", "s")
 	b.refused(op.Conflict, "snapshot", "web", "snapshot", "s")
 	b.refused(op.UnknownTarget, "restore", "web", "snapshot", "t")
-	// One with files of its own, by other hands: the disk is another one now.
+	// A snapshot with files of its own, made without the driver: the guest's disk is another
+	// one now.
 	before := b.look("web")
 	b.Virsh("snapshot-create-as", "web", "outside", "--disk-only")
 	o := b.look("web")
@@ -149,7 +150,7 @@ func resize(b *bed) {
 func diskLife(b *bed) {
 	b.must("create", "web", "state", "running")
 	first := b.look("web")
-	b.must("disk-create", "web", "disk", "vdb", "size", int64(16)) // into what runs
+	b.must("disk-create", "web", "disk", "vdb", "size", int64(16)) // into a running guest
 	b.must("stop", "web")
 	b.must("disk-create", "web", "disk", "vdc", "size", int64(16))
 	o := b.look("web")
@@ -186,7 +187,7 @@ func image(b *bed) {
 	require.Equal(b.t, []string{"base.qcow2"}, b.files())
 }
 
-// refusedOrFailed is a step that does not work and leaves nothing.
+// refusedOrFailed runs a step that must not work and must leave nothing.
 func (b *bed) refusedOrFailed(verb, name string, kv ...any) {
 	b.t.Helper()
 	before := b.files()

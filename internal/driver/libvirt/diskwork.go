@@ -10,8 +10,8 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// newDiskName is what a disk that this driver makes can be called: it is put on
-// the virtio bus.
+// newDiskName is the form of a new disk's name, because the driver puts new disks on the virtio
+// bus.
 var newDiskName = regexp.MustCompile(`^vd[a-z]{1,2}$`)
 
 func (w *work) diskCreate(ctx context.Context) (action, error) {
@@ -54,7 +54,7 @@ func (w *work) diskCreate(ctx context.Context) (action, error) {
 	}, nil
 }
 
-// reach is where a change of devices goes: into the definition, and into what runs.
+// reach is the target of a change of devices: the definition, and the guest that runs.
 func (w *work) reach() uint32 {
 	if w.guest.active {
 		return uint32(golibvirt.DomainDeviceModifyConfig | golibvirt.DomainDeviceModifyLive)
@@ -62,8 +62,7 @@ func (w *work) reach() uint32 {
 	return uint32(golibvirt.DomainDeviceModifyConfig)
 }
 
-// own finds the step's disk and refuses one that is not this guest's alone to
-// change.
+// own finds the step's disk. It refuses a disk that another guest uses too.
 func (w *work) own(name string) (disk, error) {
 	k, ok := w.guest.diskNamed(name)
 	if !ok {
@@ -86,8 +85,8 @@ func (w *work) mine(k disk) error {
 	return w.defined()
 }
 
-// still refuses what only works on a guest that does not run: one without an
-// operating system never lets go of a disk.
+// still refuses a step that only works on a stopped guest. A guest without an operating system
+// never releases a disk.
 func (w *work) still() error {
 	if !w.guest.active {
 		return nil
@@ -147,9 +146,9 @@ func (w *work) diskDetach(context.Context) (action, error) {
 	}, nil
 }
 
-// detach takes a disk out of the definition.
+// detach removes a disk from the definition.
 func (w *work) detach(ctx context.Context, k disk) error {
-	text := fmt.Sprintf(`<disk type='file' device='disk'><target dev='%s'/></disk>`, escape(k.target)) // its name is what counts
+	text := fmt.Sprintf(`<disk type='file' device='disk'><target dev='%s'/></disk>`, escape(k.target)) // found by its name
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error {
 		return lv.DomainDetachDeviceFlags(w.guest.Domain, text, uint32(golibvirt.DomainDeviceModifyConfig))
 	})
@@ -177,8 +176,8 @@ func (w *work) diskDelete(context.Context) (action, error) {
 	}, nil
 }
 
-// noSnapshots refuses what would take the guest's snapshots with a disk, or leave
-// them with a disk too few.
+// noSnapshots refuses a change of disks if the guest has snapshots. The change would delete
+// them with the disk, or leave them without a disk.
 func (w *work) noSnapshots() error {
 	if len(w.guest.snapshots) == 0 {
 		return nil

@@ -7,18 +7,18 @@ import (
 	"gated/internal/op"
 )
 
-// Driver is safe for concurrent use.
+// Driver is the libvirt driver. It is safe for concurrent use.
 type Driver struct {
 	cfg  Config
-	ops  []string // that there are preparers for
+	ops  []string // the operations that have a preparer
 	idle chan *session
 }
 
 var _ driver.Backend = (*Driver)(nil)
 
-// New returns a driver. It needs no libvirtd yet: one that is away makes its
-// guests unknown, and is asked again at the next look. It refuses, with
-// BadParams, templates that could not be used.
+// New returns a driver. It needs no libvirtd yet: while libvirtd is away its guests are
+// unknown, and each look asks again. It refuses templates that could not be used, with
+// BadParams.
 func New(cfg Config) (*Driver, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func New(cfg Config) (*Driver, error) {
 	return &Driver{cfg: cfg, ops: operations(), idle: make(chan *session, maxIdle)}, nil
 }
 
-// Close ends the connections that are idle. Guests go on as they are.
+// Close ends the idle connections. Guests go on.
 func (d *Driver) Close() error {
 	for {
 		select {
@@ -44,8 +44,8 @@ func (d *Driver) Kind() string { return "guest" }
 // Name returns "libvirt".
 func (d *Driver) Name() string { return "libvirt" }
 
-// Task reports, as every piece of this driver's work is done when an
-// action returns, that there is no such task.
+// Task reports that there is no such task, because all work of this driver is done when an
+// action returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the libvirt driver has no task %q", task)
 }

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// changes are what set-config does to a domain's XML. What is not in them stays
-// byte for byte, also what this driver knows nothing of.
+// changes are the changes that set-config makes in a domain's XML. All other bytes stay as they
+// are, also elements that this driver does not know.
 type changes struct {
-	memory int64 // KiB; 0 leaves it
-	cpus   int64 // 0 leaves it
-	mark   *mark // nil leaves it
+	memory int64 // KiB; 0 changes nothing
+	cpus   int64 // 0 changes nothing
+	mark   *mark // nil changes nothing
 }
 
-// cut is a piece of XML that is replaced.
+// cut is a part of the XML that is replaced.
 type cut struct {
 	from, to int64
 	with     string
 }
 
-// edit returns the domain's XML with the changes.
+// edit returns the domain's XML with the changes made.
 func edit(text string, c changes) (string, error) {
 	e := editor{changes: c, text: text, found: map[string]bool{}, dec: xml.NewDecoder(strings.NewReader(text))}
 	if err := e.walk(); err != nil {
@@ -47,7 +47,7 @@ type editor struct {
 	text   string
 	dec    *xml.Decoder
 	cuts   []cut
-	marked bool // the new mark has its place
+	marked bool // the new mark is in its place
 	found  map[string]bool
 }
 
@@ -107,7 +107,7 @@ func (e *editor) child(start xml.StartElement, from int64) error {
 	return nil
 }
 
-// metadata takes gated's elements out of the metadata and puts the new one in.
+// metadata removes gated's elements from the metadata and adds the new one.
 func (e *editor) metadata(from int64) error {
 	e.marked = true
 	if opened := e.dec.InputOffset(); strings.HasSuffix(e.text[from:opened], "/>") {

@@ -13,15 +13,14 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// Prepare refuses what it can see will not work. Its action runs to its end; there
-// is never a task.
+// Prepare refuses a step that cannot work. Its action runs to its end and never leaves a task.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	now, do, err := d.prepare(ctx, step, cleanup)
 	return now, driver.Does(do), err
 }
 
-func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed,
-	do func(context.Context) (driver.Result, error), err error) {
+func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (
+	now op.Observed, do driver.Work, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
 		return now, nil, op.Refuse(op.UnknownOp, "the libvirt driver does not know %q", step.Op)
@@ -42,21 +41,21 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}, nil
 }
 
-// work is one step that is carried out.
+// work is one step that the driver carries out.
 type work struct {
 	*Driver
 	session *session
 	step    op.Step
 	guest   *guest // nil for a step that makes one
-	begun   bool   // something was changed
+	begun   bool   // the step changed something
 	detail  string
 }
 
 // action does a step's work after its permit was used.
 type action func(context.Context) error
 
-// preparers check what a step needs, without changing anything, and return what
-// does it.
+// preparers check what a step needs and change nothing. They return the function that does the
+// step.
 var preparers = map[string]func(*work, context.Context) (action, error){
 	"guest.create":          (*work).create,
 	"guest.start":           (*work).start,
@@ -77,8 +76,8 @@ var preparers = map[string]func(*work, context.Context) (action, error){
 
 func operations() []string { return slices.Sorted(maps.Keys(preparers)) }
 
-// prepare looks at the target, and refuses in telling words what Permit.Use would
-// refuse anyway.
+// prepare looks at the target. It refuses what Permit.Use would refuse, because its own words
+// say more.
 func (w *work) prepare(ctx context.Context, prepare func(*work, context.Context) (action, error)) (action, op.Observed, error) {
 	g, now, err := w.look(ctx, w.session, w.step.Look())
 	if err != nil {
@@ -94,7 +93,7 @@ func (w *work) prepare(ctx context.Context, prepare func(*work, context.Context)
 	return act, now, err
 }
 
-// do makes a call that changes something, and long one that may take its time.
+// do makes a call that changes something. long is for a call that may take a long time.
 func (w *work) do(ctx context.Context, fn func(*golibvirt.Libvirt) error) error {
 	return w.mark(do(ctx, w.session, fn))
 }
@@ -103,8 +102,8 @@ func (w *work) long(ctx context.Context, fn func(*golibvirt.Libvirt) error) erro
 	return w.mark(long(ctx, w.session, fn))
 }
 
-// mark remembers that something was changed: a call that libvirtd refused changed
-// nothing, and of one that it did not answer nobody knows.
+// mark remembers that the step changed something. If libvirtd refused the call, nothing
+// changed. If libvirtd did not answer, the driver does not know, and counts it as a change.
 func (w *work) mark(err error) error {
 	if err == nil || errors.Is(err, errAway) {
 		w.begun = true
@@ -112,8 +111,8 @@ func (w *work) mark(err error) error {
 	return err
 }
 
-// worded says how the work ended. After a first change, a failure leaves the
-// target neither as it was nor as it was to be.
+// worded says how the work ended. If the step fails after its first change, the target is
+// neither as it was nor as it should be.
 func (w *work) worded(err error) error {
 	switch {
 	case err == nil:

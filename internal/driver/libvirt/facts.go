@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// facts says what people should see before they sign.
+// facts says what operators should see before they sign.
 func (g *guest) facts() []op.Fact {
 	var facts []op.Fact
 	add := func(name, format string, args ...any) {
@@ -114,7 +114,7 @@ func (g *guest) dependentsText() string {
 	return strings.Join(names, ", ") + ": shares a disk, has one on top of one, or may"
 }
 
-// remainsText says what a destroy leaves behind.
+// remainsText says what stays after a destroy.
 func (g *guest) remainsText() string {
 	var stay []string
 	for _, k := range g.disks {
@@ -133,7 +133,7 @@ func (g *guest) remainsText() string {
 	return "after a destroy: " + strings.Join(stay, ", ")
 }
 
-// waitingText says what runs otherwise than it is configured.
+// waitingText says which part of the running guest differs from its configuration.
 func (g *guest) waitingText() string {
 	if !g.active || !g.persistent {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"gated/internal/op"
 )
 
-// FuzzDomain: what libvirtd says of a domain panics nothing, what is not changed
-// stays, and what is written is what is read.
+// FuzzDomain: no XML of a domain causes a panic. An edit keeps everything that it does not
+// change, and what it writes reads as the same.
 func FuzzDomain(f *testing.F) {
 	m := mark{uuid: "u", birth: "b", disk: "d", generation: "g", protected: true, labels: map[string]string{"a": `<&">'`}}
 	f.Add(libvirttest.DomainXML("web", "u", m.text(), "/a.qcow2", "/b.qcow2"))
@@ -85,7 +85,7 @@ func FuzzSmallXML(f *testing.F) {
 	})
 }
 
-// FuzzGuard: the library gets whole replies alone, each once and in order.
+// FuzzGuard: the library gets only whole replies, each once and in order.
 func FuzzGuard(f *testing.F) {
 	packet := make([]byte, headerSize+4)
 	binary.BigEndian.PutUint32(packet, headerSize+4)
@@ -110,7 +110,7 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-// replay is a connection that says something.
+// replay is a connection with a recorded answer.
 type replay struct {
 	net.Conn
 	r io.Reader

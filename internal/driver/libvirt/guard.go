@@ -7,11 +7,12 @@ import (
 	"net"
 )
 
-// maxPacket is the largest answer that is read, in bytes: libvirt's own bound.
+// maxPacket is the size in bytes of the largest answer that the driver reads. It is libvirt's
+// own bound.
 const maxPacket = 32 << 20
 
-// The parts of a libvirt RPC packet that are looked at: length, program,
-// version, procedure, type, serial, status, each four bytes, big endian.
+// The parts of a libvirt RPC packet that the guard reads: length, program, version, procedure,
+// type, serial, status. Each has four bytes, big endian.
 const (
 	headerSize   = 28
 	program      = 0x20008086
@@ -22,18 +23,17 @@ const (
 	lengthOfSize = 4
 )
 
-// guard hands the library whole replies alone, each once and in the order of
-// the calls, of which a connection has one at a time. The library trusts the
-// lengths that it reads, and waits for ever on an answer that comes twice; what
-// libvirtd says must not be able to end or to stop this daemon.
+// guard gives the library only whole replies, each once and in the order of the calls. A
+// connection has one call at a time. The library trusts the lengths that it reads, and waits
+// for ever if an answer comes twice. An answer of libvirtd must not be able to end or to stop
+// this daemon.
 type guard struct {
 	net.Conn
-	rest []byte // of the packet that is being handed on
+	rest []byte // of the packet that the library is reading
 	last uint32 // the serial of the last reply
 }
 
-// Read returns bytes of the next reply. After anything that is none, the
-// connection is over.
+// Read returns bytes of the next reply. After a packet that is no reply, the connection ends.
 func (g *guard) Read(p []byte) (int, error) {
 	for len(g.rest) == 0 {
 		packet, err := g.packet()
@@ -41,7 +41,7 @@ func (g *guard) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		if binary.BigEndian.Uint32(packet[programAt:]) != program || binary.BigEndian.Uint32(packet[typeAt:]) != typeOfReply {
-			continue // an event that nobody asked for
+			continue // an event that the driver did not ask for
 		}
 		if serial := binary.BigEndian.Uint32(packet[serialAt:]); serial > g.last {
 			g.last, g.rest = serial, packet
@@ -61,7 +61,7 @@ func (g *guard) packet() ([]byte, error) {
 	if n < headerSize || n > maxPacket {
 		return nil, fmt.Errorf("libvirtd sent a packet of %d bytes", n)
 	}
-	// As much is kept as comes, and not as was announced.
+	// It allocates for the bytes that come, not for the length in the packet.
 	rest, err := io.ReadAll(io.LimitReader(g.Conn, int64(n-lengthOfSize)))
 	if err == nil && len(rest) < int(n-lengthOfSize) {
 		err = io.ErrUnexpectedEOF

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held is something of the network or of the host that a definition gives to its
-// guest, and that is no file below a disk.
+// held is an object of the network or of the host that a definition gives to its guest. Files
+// below a disk are not among them.
 type held struct {
 	slot string // for people: "vda", "the directory /srv"
-	// Two of different kinds are never the same thing. Of one kind they are compared
-	// by what names both of them.
+	// Objects of different kinds are never the same. Objects of one kind are compared by the
+	// names that both have.
 	kind   string
 	by     map[string]string
-	file   string // compared as that of a disk is, and with nothing else of this type
-	dir    string // a directory, without links: what lies in it is held with it
-	object string // what is at the end of dir
-	writes bool   // the guest writes it when it runs, and is meant to be the only one
+	file   string // compared as a disk's file is, and with no other held
+	dir    string // a directory, without links; the guest holds everything in it
+	object string // the identity of dir
+	writes bool   // the running guest writes it, and should be the only one that does
 }
 
-// same reports whether two are the same thing, or might be. By what only one of them is
-// named says nothing of the two.
+// same reports whether two are the same object, or may be. A name that only one of them has
+// decides nothing.
 func (h held) same(o held) (same, perhaps bool) {
 	if h.dir != "" && o.dir != "" {
 		return h.object != "" && h.object == o.object || inside(h.dir, o.dir) || inside(o.dir, h.dir), false
@@ -46,15 +46,14 @@ func (h held) same(o held) (same, perhaps bool) {
 	return both > 0, both == 0
 }
 
-// inside reports whether a path is a directory or lies below it; both are resolved.
+// inside reports whether a path is the directory or lies below it. Both are resolved.
 func inside(at, dir string) bool { return at == dir || below(at, dir) }
 
 func below(at, dir string) bool {
 	return at != dir && strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// resolved is a path without links, as far as there is something and this daemon may
-// see it.
+// resolved is a path without links, as far as it exists and this daemon may see it.
 func resolved(at string) string {
 	at = filepath.Clean(at)
 	if real, err := filepath.EvalSymlinks(at); err == nil {
@@ -67,7 +66,7 @@ func resolved(at string) string {
 	return filepath.Join(resolved(up), filepath.Base(at))
 }
 
-// heldXML is what this driver reads of a domain's XML to find these.
+// heldXML is the part of a domain's XML that describes held objects.
 type heldXML struct {
 	NVRAM       originXML       `xml:"os>nvram>source"`
 	Disks       []layerXML      `xml:"devices>disk"`
@@ -102,7 +101,7 @@ type hostdevXML struct {
 	Shareable *struct{} `xml:"shareable"`
 }
 
-// originXML is where something comes from, in any of its forms.
+// originXML is the source of a device, in any of its forms.
 type originXML struct {
 	File     string `xml:"file,attr"`
 	Dev      string `xml:"dev,attr"`
@@ -138,8 +137,8 @@ type addressXML struct {
 	UUID     string `xml:"uuid,attr"`
 }
 
-// heldIn finds them in a domain's XML. What is below a disk, or where a copy of it
-// goes to, is not what the guest writes.
+// heldIn finds the held objects in a domain's XML. The guest does not write the layers below a
+// disk, or the target of a copy.
 func heldIn(text string) ([]held, error) {
 	x, err := parseXML[heldXML](text)
 	if err != nil {
@@ -178,7 +177,7 @@ func (d layerXML) held(slot string, writes bool) (held, bool) {
 	s := d.Source
 	switch {
 	case s == (originXML{}), files[d.Type]:
-		return held{}, false // a drive without a medium is nothing
+		return held{}, false // a drive without a medium holds nothing
 	case d.Type == "dir":
 		return directory(slot, s.Dir, writes), true
 	case d.Type == "network":
@@ -193,8 +192,8 @@ func (d layerXML) held(slot string, writes bool) (held, bool) {
 	return held{slot: slot, kind: "a disk of type " + d.Type, writes: writes}, true
 }
 
-// network is a disk that a server has. Two lists of hosts can name one cluster, so the
-// hosts are not compared.
+// network is a disk on a server. Two lists of hosts can name one cluster, so the hosts are not
+// compared.
 func (s originXML) network(slot string, writes bool) (held, bool) {
 	if s.Protocol == "" {
 		return held{}, false
@@ -235,8 +234,8 @@ func (f filesystemXML) held() (held, bool) {
 	return held{}, false
 }
 
-// held is a device of the host. One by its vendor and product may be what another guest
-// names by where it is plugged in.
+// held is a device of the host. One guest may name it by vendor and product, and another by the
+// place where it is plugged in.
 func (d hostdevXML) held() (held, bool) {
 	s, a := d.Source, d.Source.Address
 	h := held{kind: d.Type, by: map[string]string{}, writes: d.ReadOnly == nil && d.Shareable == nil}
@@ -278,8 +277,8 @@ func (a addressXML) pci() map[string]string {
 	return map[string]string{"at": number(a.Domain, 4) + ":" + number(a.Bus, 2) + ":" + number(a.Slot, 2) + "." + number(a.Function, 1)}
 }
 
-// number gives a number of libvirt's, which is decimal or begins with 0x, one spelling in
-// hexadecimal; what is none stays as it is.
+// number writes a number of libvirt's in one form: hexadecimal. libvirt writes it decimal or
+// with 0x. Other text stays as it is.
 func number(text string, digits int) string {
 	n, err := strconv.ParseUint(orElse(text, "0"), 0, 64)
 	if err != nil {

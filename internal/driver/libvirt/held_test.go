@@ -11,7 +11,7 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// given reads a domain with some devices, and what is in its os.
+// given reads a domain with some devices and some elements in its os.
 func given(t *testing.T, name, devices string, os ...string) *domain {
 	t.Helper()
 	text := "<domain><name>" + name + "</name><os>" + strings.Join(os, "") + "</os><devices>" + devices + "</devices></domain>"
@@ -22,7 +22,7 @@ func given(t *testing.T, name, devices string, os ...string) *domain {
 	return &domain{Domain: golibvirt.Domain{Name: name, UUID: golibvirt.UUID{name[0]}}, xml: x, held: all, names: namesIn(text)}
 }
 
-// between says what a guest shares with another.
+// between lists what a guest shares with another.
 func between(t *testing.T, mine, other *domain) []string {
 	t.Helper()
 	all := []*domain{mine, other}
@@ -57,8 +57,8 @@ const (
 	slot2  = `><address domain='0x0000' bus='0x01' slot='0x00' function='0x1'/>`
 )
 
-// TestWhatTwoGuestsHave: what one of them names in one form and the other in another
-// is one thing, and what only looks alike is none.
+// TestWhatTwoGuestsHave: two forms of one object are the same object. Two objects that only
+// look alike are not.
 func TestWhatTwoGuestsHave(t *testing.T) {
 	const uses, mayUse = "which guest b uses as well", "which guest b may use as well"
 	for name, c := range map[string]struct{ a, b, says string }{
@@ -120,8 +120,8 @@ func fileSystem(dir string, more ...string) string {
 	return `<filesystem type='mount'><source dir='` + dir + `'/><target dir='/mnt'/>` + strings.Join(more, "") + `</filesystem>`
 }
 
-// TestDirectoriesOfTwoGuests are shared where one is the other, or lies in it, by
-// whatever name, and where a file of a guest lies in one.
+// TestDirectoriesOfTwoGuests: they share if the directories are the same under any name, or if
+// one lies in the other. They also share if a file of a guest lies in one.
 func TestDirectoriesOfTwoGuests(t *testing.T) {
 	top := t.TempDir()
 	for _, dir := range []string{"srv/in/deep", "srv2"} {

@@ -9,10 +9,10 @@ import (
 	"gated/internal/op"
 )
 
-// birth is the token of the step that made the guest. Whoever may define domains
-// can write it with the UUID that it belongs to; the disk that it was written for
-// cannot be made again. It counts while that is all that a destroy would take of
-// files: what other hands put in was not made by that step.
+// birth is the token of the step that made the guest. A caller who may define domains can write
+// it with the UUID that it belongs to, but cannot make the guest's first disk again. The token
+// counts only while a destroy would take no other files, because that step did not make files
+// that others added.
 func (g *guest) birth() string {
 	made := false
 	for _, k := range g.disks {
@@ -29,13 +29,13 @@ func (g *guest) birth() string {
 	return g.mark.birth
 }
 
-// incarnation names the guest in a way that no name, no UUID and no copied
-// metadata can: its disks are in it, each by what it is and not by its path.
+// incarnation identifies the guest. A name, a UUID or copied metadata cannot fake it, because
+// each disk is in it, by its identity and not by its path.
 func (g *guest) incarnation() op.Incarnation {
 	h := sha256.New()
 	for _, k := range g.disks {
 		if k.medium {
-			continue // a CD that is put in makes nobody another one
+			continue // a CD in the drive does not change the incarnation
 		}
 		fmt.Fprintf(h, "%s\x00%s\x00", k.target, k.id)
 	}
@@ -46,8 +46,8 @@ func (g *guest) incarnation() op.Incarnation {
 	return op.Incarnation("libvirt:" + g.xml.UUID + ":" + generation + ":" + hex.EncodeToString(h.Sum(nil)[:12]))
 }
 
-// lingers says what is left of an incarnation that is not what was found: the
-// domain with its UUID, under whatever name and with whatever disks.
+// lingers reports what is left of an incarnation that the look did not find. That is the domain
+// with its UUID, under any name and with any disks.
 func lingers(all []*domain, wanted, found op.Incarnation) string {
 	rest, ours := strings.CutPrefix(string(wanted), "libvirt:")
 	uuid, _, _ := strings.Cut(rest, ":")

@@ -10,23 +10,23 @@ import (
 // domain is a domain as libvirtd lists it, with its XML.
 type domain struct {
 	golibvirt.Domain
-	xml        domainXML // persistent where there is one; what it is started from
-	names      []named   // files that it names outside of its disks, in either
-	live       domainXML // what runs; the zero value of what does not run
+	xml        domainXML // the persistent definition if there is one; the next start uses it
+	names      []named   // files outside of its disks that either definition names
+	live       domainXML // the definition that runs; the zero value if the domain does not run
 	held       []held    // in xml
 	heldLive   []held    // in live
-	text       string    // of xml
+	text       string    // the text of xml
 	active     bool
 	paused     bool
-	starting   bool // paused, because it is being started
+	starting   bool // paused because it is being started
 	persistent bool
-	saved      bool // has a managed save image: state that the next start goes on from
+	saved      bool // has a managed save image: the next start continues from that state
 	snapshots  bool
 	broken     error // why its XML cannot be read
 }
 
-// sets are the lists that tell, of all domains in one call each, what else would
-// have to be asked of each.
+// sets are libvirtd's lists of domains by property. Each list is one call for all domains;
+// otherwise the driver would ask for each domain.
 var sets = []struct {
 	flag golibvirt.ConnectListAllDomainsFlags
 	put  func(*domain)
@@ -38,8 +38,8 @@ var sets = []struct {
 	{golibvirt.ConnectListDomainsHasSnapshot, func(d *domain) { d.snapshots = true }},
 }
 
-// inventory lists every domain, by name, with its XML: what a destroy would take
-// from a guest is known only when it is known what others use.
+// inventory lists every domain, by name, with its XML. The driver needs all of them, because a
+// destroy must not take what another guest uses.
 func inventory(ctx context.Context, s *session) ([]*domain, error) {
 	list := func(flags golibvirt.ConnectListAllDomainsFlags) ([]golibvirt.Domain, error) {
 		return call(ctx, s, func(lv *golibvirt.Libvirt) ([]golibvirt.Domain, error) {
@@ -70,7 +70,7 @@ func inventory(ctx context.Context, s *session) ([]*domain, error) {
 	return readAll(ctx, s, all)
 }
 
-// readAll reads the domains' XML, and leaves out those that went meanwhile.
+// readAll reads the domains' XML and leaves out domains that are gone meanwhile.
 func readAll(ctx context.Context, s *session, all []*domain) ([]*domain, error) {
 	kept := all[:0]
 	for _, dom := range all {

@@ -13,7 +13,7 @@ import (
 	"gated/internal/op"
 )
 
-// afterwards is a driver after whose work other hands do something.
+// afterwards is a driver. After its work, the test changes the back end.
 type afterwards struct {
 	driver.Driver
 	do func()
@@ -21,16 +21,15 @@ type afterwards struct {
 
 func (a afterwards) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	now, act, err := a.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		did, err := do(ctx)
 		a.do()
 		return did, err
 	}), err
 }
 
-// A destroy that took one of two disks is no destroy, whatever the guest that is
-// left is called: the disk that is gone makes it another incarnation, and no other
-// guest.
+// A destroy that took one of two disks is not done, under any name of the remaining guest. The
+// missing disk changes the incarnation, but does not make it another guest.
 func TestHalfDestroyed(t *testing.T) {
 	t.Parallel()
 	l := libvirttest.Start(t)

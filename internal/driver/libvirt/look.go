@@ -11,14 +11,14 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// guest is all that one look knows of a domain.
+// guest is everything that one look finds out about a domain.
 type guest struct {
 	*domain
 	mark      mark
 	disks     []disk
-	strange   []string // disks that run and are not configured, or otherwise
+	strange   []string // disks that run and are not configured, or are configured in another way
 	snapshots []snapshotXML
-	users     map[string][]*domain // who else uses a disk, by its target
+	users     map[string][]*domain // other guests that use a disk, by its target
 	used      *uses
 	shares    []string // op.Observed.Shares
 }
@@ -28,12 +28,11 @@ const (
 	running = "running"
 	stopped = "stopped"
 	absent  = "absent"
-	unknown = "unknown" // in List alone: nobody can vouch for what is there
+	unknown = "unknown" // in List alone: the domain cannot be read
 )
 
-// Observe looks at one guest, with facts for people. Its refusals are
-// Unavailable where libvirtd does not answer and Conflict for a domain that
-// cannot be read.
+// Observe looks at one guest and adds facts for people. Its refusals are Unavailable if
+// libvirtd does not answer, and Conflict for a domain that cannot be read.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	var o op.Observed
 	err := d.with(ctx, func(s *session) error {
@@ -51,7 +50,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, err
 }
 
-// with runs fn with a connection.
+// with calls fn with a connection.
 func (d *Driver) with(ctx context.Context, fn func(*session) error) error {
 	s, err := d.session(ctx)
 	if err == nil {
@@ -94,9 +93,8 @@ func (d *Driver) look(ctx context.Context, s *session, l op.Look) (*guest, op.Ob
 		Fingerprint: op.FingerprintOf(op.Params{"name": t.Name, "incarnation": ""}.Canonical())}, nil
 }
 
-// List looks at every domain whose name a target can have, without facts. One
-// that cannot be read is listed as unknown with the reason as its one fact, so
-// that it hides no other.
+// List looks at every domain whose name a target can have, without facts. A domain that cannot
+// be read is listed as unknown, with the reason as its only fact. So it hides no other.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	var out []op.Observed
 	err := d.with(ctx, func(s *session) error {
@@ -117,7 +115,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 				return err
 			}
 			if said(err, golibvirt.ErrNoDomain) {
-				continue // it went while we look
+				continue // it was removed during the look
 			}
 			if err != nil {
 				out = append(out, d.unreadable(dom, err))
@@ -135,7 +133,7 @@ func (d *Driver) unreadable(dom *domain, err error) op.Observed {
 		Facts: []op.Fact{{Name: unknown, Text: op.Shown(err.Error())}}}
 }
 
-// guest looks at the parts of a domain.
+// guest looks at every part of a domain.
 func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used *uses) (*guest, error) {
 	refuse := func(err error) error { return op.Refuse(op.Conflict, "guest/%s: %v", dom.Name, err) }
 	if dom.broken != nil {
@@ -167,7 +165,8 @@ func (d *Driver) guest(ctx context.Context, s *session, dom *domain, used *uses)
 	return g, err
 }
 
-// strangers says which disks run and are not configured, or are other ones.
+// strangers lists the running disks that are not configured, or that are other disks than
+// configured.
 func strangers(dom *domain) []string {
 	var out []string
 	for _, x := range dom.live.Disks {
@@ -234,10 +233,10 @@ func (d *Driver) observed(g *guest) op.Observed {
 	return o
 }
 
-// content is a token of what is on the disks: when each was last written. How much
-// is allocated says nothing: a file system allocates when it writes back, later. It
-// is empty if one cannot be asked for that, or if there are copies, which hold data
-// of their own.
+// content is a token of the disks' content: the time of each disk's last write. The allocated
+// size is no sign, because a file system allocates later, when it writes back. The token is
+// empty if a disk has no such time. It is also empty if there are snapshots, because these hold
+// data too.
 func (g *guest) content() string {
 	if len(g.snapshots) > 0 || len(g.strange) > 0 {
 		return ""
@@ -255,19 +254,18 @@ func (g *guest) content() string {
 	return token
 }
 
-// volatile holds for a guest whose stop loses what it cannot save first. A guest
-// that was undefined while it ran is gone then. A disk that was only put into what
-// runs is gone from it, and a transient disk forgets. A guest without a disk to
-// write to has all that it holds in memory. A paused guest does not hear that it
-// has to shut down, so its stop is a power off.
+// volatile reports if a stop loses data that cannot be saved first. If a guest was undefined
+// while it ran, the stop removes it. A disk that was added only to the running guest goes, and
+// a transient disk loses its changes. A guest without a writable disk has all its data in
+// memory. A paused guest does not react to a shutdown, so its stop is a power off.
 func (g *guest) volatile() bool {
 	forgets := slices.ContainsFunc(g.disks, func(k disk) bool { return k.transient })
 	keeps := slices.ContainsFunc(g.disks, func(k disk) bool { return !k.medium && !k.readonly })
 	return g.active && (!g.persistent || len(g.strange) > 0 || forgets || !keeps || g.paused && !g.starting)
 }
 
-// params is the spec in the catalogue's units. Memory that is no whole number of
-// MiB counts as the next one, so that a wish for what it nearly is shows as a change.
+// params is the spec in the catalogue's units. Memory that is no whole number of MiB is rounded
+// up, so that a wish for the rounded-down size shows as a change.
 func (g *guest) params() op.Params {
 	labels := make(map[string]any, len(g.mark.labels))
 	for k, v := range g.mark.labels {
@@ -306,19 +304,18 @@ func (g *guest) storage() []op.StorageID {
 	return ids
 }
 
-// keepsTPM holds for a guest with an emulated TPM, whose secrets go with the
-// definition.
+// keepsTPM reports if the guest has an emulated TPM. Its secrets go with the definition.
 func (g *guest) keepsTPM() bool { return slices.Contains(g.xml.TPMs, tpmXML{emulator}) }
 
-// takesNVRAM holds where a destroy takes the file of the firmware settings, which
-// a definition can name as it likes: it does if nothing else uses that.
+// takesNVRAM reports if a destroy takes the file of the firmware settings. A definition can
+// name any file there, so a destroy takes the file only if no other guest uses it.
 func (g *guest) takesNVRAM() bool {
 	path := g.xml.OS.NVRAM.path()
 	return path != "" && g.used.alone(g.domain, disk{target: "nvram", path: path}, nil) == nil
 }
 
-// fingerprint digests what a signature should depend on: never whether the guest
-// runs, its limits, when it was written or how much is in it.
+// fingerprint digests everything that an operator's signature should depend on. It never covers
+// the running state, the limits, the time of the last write, or the amount of data.
 func (g *guest) fingerprint() op.Fingerprint {
 	list := func(in []string) []any {
 		out := make([]any, len(in))
@@ -347,7 +344,7 @@ func (g *guest) fingerprint() op.Fingerprint {
 	return op.FingerprintOf(p.Canonical())
 }
 
-// missing says what a step is about and is not there.
+// missing names the object of the step that does not exist.
 func (g *guest) missing(l op.Look) string {
 	if name := l.Params.Str("snapshot"); (l.Op == "guest.restore" || l.Op == "guest.snapshot-delete") && !g.hasSnapshot(name) {
 		return "guest/" + g.Name + " has no snapshot " + strconv.Quote(name)

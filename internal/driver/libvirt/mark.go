@@ -12,14 +12,14 @@ import (
 	"gated/internal/op"
 )
 
-// namespace is that of the element that gated keeps in a domain's metadata.
+// namespace is the XML namespace of gated's element in a domain's metadata.
 const namespace = "urn:gated:libvirt:guest:1"
 
-// mark is what this driver wrote into a domain's metadata.
+// mark is the content of gated's element in a domain's metadata.
 type mark struct {
-	uuid       string // of the domain that it was written for
+	uuid       string // of the domain that the mark was written for
 	birth      string
-	disk       string // the id of the disk that the domain was made with
+	disk       string // the id of the disk that the guest was made with
 	generation string
 	protected  bool
 	labels     map[string]string
@@ -40,9 +40,9 @@ type labelXML struct {
 	Value string `xml:"value,attr"`
 }
 
-// mark reads the domain's. Metadata can be copied with a domain: a birth and a
-// generation that were written for another UUID say nothing of this one, while
-// protection and labels hold wherever they are.
+// mark reads the domain's mark. Metadata can be copied with a domain. So a birth and a
+// generation that were written for another UUID do not count, but protection and labels always
+// count.
 func (x domainXML) mark() (mark, error) {
 	m := mark{uuid: x.UUID, labels: map[string]string{}}
 	seen := false
@@ -57,7 +57,7 @@ func (x domainXML) mark() (mark, error) {
 		if e.UUID == x.UUID {
 			m.birth, m.disk, m.generation = e.Birth, e.Disk, e.Generation
 		}
-		// What is neither is somebody else's word: the careful reading holds.
+		// If another program wrote a value that is neither, the driver takes the safe one.
 		m.protected = e.Protected != "" && e.Protected != "no"
 		for _, l := range e.Labels {
 			_, twice := m.labels[l.Name]
@@ -73,7 +73,7 @@ func (x domainXML) mark() (mark, error) {
 	return m, nil
 }
 
-// is holds for a mark that says the same.
+// is reports if two marks say the same.
 func (m mark) is(o mark) bool { return m.text() == o.text() }
 
 // text is the metadata element.

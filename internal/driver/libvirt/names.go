@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// named is a path that a domain's XML has somewhere.
+// named is a path in a domain's XML.
 type named struct{ slot, path string }
 
-// unnamed are the parts of a domain's XML that are no files of its own: disks are
-// followed, and metadata is what others think of it.
+// unnamed are the parts of a domain's XML that name no other files of the domain. Disks are
+// followed elsewhere, and metadata belongs to other programs.
 var unnamed = map[string]bool{"disk": true, "emulator": true, "metadata": true, "name": true, "title": true, "description": true}
 
-// namesIn finds every absolute path in a domain's XML: kernel, initrd, loader and
-// nvram, the files of NVDIMMs and of serial ports, arguments of QEMU. A path that
-// means something else holds up a deletion of the file there, and does no more.
+// namesIn finds every absolute path in a domain's XML: kernel, initrd, loader and nvram, the
+// files of NVDIMMs and of serial ports, arguments of QEMU. If such a path is no file of the
+// domain, it only prevents that the file there is deleted.
 func namesIn(text string) []named {
 	var out []named
 	var within []string
@@ -29,7 +29,7 @@ func namesIn(text string) []named {
 	for {
 		token, err := dec.Token()
 		if err != nil {
-			return out // the end, as the whole could be parsed before
+			return out // the end, because the whole XML was parsed before
 		}
 		switch token := token.(type) {
 		case xml.StartElement:

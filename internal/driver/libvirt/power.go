@@ -8,7 +8,7 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// glance is how often a guest that was asked to shut down is looked at.
+// glance is the time between two looks at a guest that was asked to shut down.
 const glance = 250 * time.Millisecond
 
 func (w *work) start(context.Context) (action, error) {
@@ -24,8 +24,8 @@ func (w *work) powerOn(ctx context.Context) error {
 
 func (w *work) stop(context.Context) (action, error) { return w.shutDown, nil }
 
-// restart stops the guest and starts it, so that what waits for the next start is
-// in force then; a reboot alone would not read the definition again.
+// restart stops the guest and starts it, so that the pending configuration takes effect. A
+// reboot alone would not read the definition again.
 func (w *work) restart(context.Context) (action, error) {
 	return func(ctx context.Context) error {
 		if err := w.shutDown(ctx); err != nil {
@@ -35,9 +35,9 @@ func (w *work) restart(context.Context) (action, error) {
 	}, nil
 }
 
-// shutDown asks the guest to end and, when its grace is over, powers it off. One
-// without an operating system hears nothing. The definition of one that was
-// undefined while it ran is written down first: to stop is not to lose.
+// shutDown asks the guest to end and powers it off after the grace. A guest without an
+// operating system does not react. If a guest was undefined while it ran, shutDown saves its
+// definition first, because a stop must not lose the guest.
 func (w *work) shutDown(ctx context.Context) error {
 	if !w.guest.active {
 		return nil
@@ -46,7 +46,7 @@ func (w *work) shutDown(ctx context.Context) error {
 		return err
 	}
 	dom := w.guest.Domain
-	// A guest that is paused cannot hear; whatever the reason, the power is next.
+	// A paused guest does not react. For any reason, the power off is next.
 	asked := w.do(ctx, func(lv *golibvirt.Libvirt) error { return lv.DomainShutdown(dom) })
 	if asked == nil {
 		ended, err := w.ends(ctx, w.cfg.StopGrace)
@@ -76,7 +76,7 @@ func (w *work) keepDefinition(ctx context.Context) error {
 	return err
 }
 
-// ends waits until the guest does not run, for as long as grace.
+// ends waits until the guest has stopped, for at most grace.
 func (w *work) ends(ctx context.Context, grace time.Duration) (bool, error) {
 	over := time.NewTimer(grace)
 	defer over.Stop()
@@ -100,9 +100,8 @@ func (w *work) ends(ctx context.Context, grace time.Duration) (bool, error) {
 	}
 }
 
-// powerOff ends the guest's process. One that has ended already is no error. One
-// without a definition gets one before: it is there for everybody to see then,
-// whatever becomes of the step.
+// powerOff ends the guest's process. If the process has ended already, that is no error. A
+// guest without a definition gets one first, so that it stays visible if the step fails.
 func (w *work) powerOff(ctx context.Context) error {
 	if err := w.keepDefinition(ctx); err != nil {
 		return err

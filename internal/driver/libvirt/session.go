@@ -12,9 +12,8 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// session is one connection with one call at a time. Its calls end with their
-// deadline, whatever libvirtd does: then the connection is closed and not used
-// again.
+// session is one connection that makes one call at a time. Each call ends at its deadline. The
+// connection is then closed, and the driver does not use it again.
 type session struct {
 	lv      *golibvirt.Libvirt
 	conn    net.Conn
@@ -22,13 +21,13 @@ type session struct {
 	broken  bool
 }
 
-// errAway marks errors of the connection: what was asked may have been done.
+// errAway marks an error of the connection. libvirtd may have done the work of the call.
 var errAway = errors.New("libvirtd does not answer")
 
-// maxIdle is how many connections are kept for later.
+// maxIdle is how many idle connections the driver keeps.
 const maxIdle = 4
 
-// session takes an idle connection, or makes one.
+// session takes an idle connection or makes a new one.
 func (d *Driver) session(ctx context.Context) (*session, error) {
 	for {
 		select {
@@ -67,13 +66,13 @@ func (d *Driver) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// dialed is a dialer of a connection that is there.
+// dialed is a dialer that returns an open connection.
 type dialed struct{ conn net.Conn }
 
-// Dial returns it.
+// Dial returns the open connection.
 func (d dialed) Dial() (net.Conn, error) { return d.conn, nil }
 
-// release keeps a sound connection for later.
+// release keeps a working connection for later.
 func (d *Driver) release(s *session) {
 	if s.broken {
 		s.close()
@@ -86,7 +85,7 @@ func (d *Driver) release(s *session) {
 	}
 }
 
-// close ends the connection. Closing cannot fail in a way that matters here.
+// close ends the connection. It has no error that matters to a caller.
 func (s *session) close() { s.broken = true; _ = s.conn.Close() }
 
 // call makes one call within the session's timeout.
@@ -96,8 +95,8 @@ func call[T any](ctx context.Context, s *session, fn func(*golibvirt.Libvirt) (T
 	return longCall(timed, s, fn)
 }
 
-// longCall makes one call for as long as ctx lasts. A goroutine that libvirtd
-// keeps waiting ends when the connection is closed.
+// longCall makes one call that has until the end of ctx. If libvirtd does not answer, the
+// call's goroutine ends when the connection is closed.
 func longCall[T any](ctx context.Context, s *session, fn func(*golibvirt.Libvirt) (T, error)) (T, error) {
 	type answer struct {
 		v   T
@@ -132,7 +131,7 @@ func longCall[T any](ctx context.Context, s *session, fn func(*golibvirt.Libvirt
 	}
 }
 
-// do is call for what answers nothing but its error.
+// do is call for a function that only returns an error.
 func do(ctx context.Context, s *session, fn func(*golibvirt.Libvirt) error) error {
 	_, err := call(ctx, s, func(lv *golibvirt.Libvirt) (struct{}, error) { return struct{}{}, fn(lv) })
 	return err
@@ -144,7 +143,7 @@ func long(ctx context.Context, s *session, fn func(*golibvirt.Libvirt) error) er
 	return err
 }
 
-// said reports whether err is that answer of libvirtd's.
+// said reports whether err is one of these answers of libvirtd.
 func said(err error, codes ...golibvirt.ErrorNumber) bool {
 	var e golibvirt.Error
 	if !errors.As(err, &e) {
@@ -158,7 +157,7 @@ func said(err error, codes ...golibvirt.ErrorNumber) bool {
 	return false
 }
 
-// unavailable words an error from before anything was changed.
+// unavailable words an error that happened before the driver changed anything.
 func (d *Driver) unavailable(err error) error {
 	var r *op.Refusal
 	if err == nil || errors.As(err, &r) {

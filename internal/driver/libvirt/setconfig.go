@@ -45,9 +45,9 @@ func (w *work) defined() error {
 		WithHint("stop it (it keeps its definition then), or define it again with virsh")
 }
 
-// redefine changes the persistent definition in one call, which libvirtd takes
-// whole or not at all. What it is now is read with its secrets, which would be
-// lost else, and is nobody else's business: it is not kept.
+// redefine changes the persistent definition in one call, which libvirtd accepts whole or not
+// at all. It reads the definition with its secrets, because they would be lost otherwise. It
+// does not keep the secrets.
 func (w *work) redefine(ctx context.Context, c changes) error {
 	text, err := describe(ctx, w.session, w.guest.Domain, golibvirt.DomainXMLInactive|golibvirt.DomainXMLSecure)
 	if err != nil {
@@ -60,15 +60,16 @@ func (w *work) redefine(ctx context.Context, c changes) error {
 	if err != nil || c.mark == nil || !w.guest.active {
 		return err
 	}
-	// Metadata of what runs, too: it is what is left if somebody undefines it.
+	// It also changes the metadata of the running domain, because only that stays if a caller
+	// undefines the domain.
 	return w.do(ctx, func(lv *golibvirt.Libvirt) error {
 		return lv.DomainSetMetadata(w.guest.Domain, int32(golibvirt.DomainMetadataElement), golibvirt.OptString{inner(c.mark.text())},
 			golibvirt.OptString{"gated"}, golibvirt.OptString{namespace}, golibvirt.DomainAffectLive)
 	})
 }
 
-// inner is the element as DomainSetMetadata takes it, which declares the
-// namespace itself.
+// inner is the element without the namespace, because DomainSetMetadata declares the namespace
+// itself.
 func inner(text string) string {
 	text = strings.Replace(text, ` xmlns:gated="`+namespace+`"`, "", 1)
 	return strings.ReplaceAll(strings.ReplaceAll(text, "<gated:", "<"), "</gated:", "</")

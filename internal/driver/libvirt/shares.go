@@ -8,7 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// sharing collects, in parts of a sentence, what a guest shares with which others.
+// sharing collects what a guest shares with which other guests, in parts of a sentence.
 type sharing struct {
 	guest *guest
 	said  []string
@@ -21,8 +21,8 @@ func (s *sharing) say(format, slot string, args ...any) {
 	}
 }
 
-// sharing says what the guest writes when it runs that another guest has as well. What
-// the configuration says is read only or made to be shared is not among it.
+// sharing lists what the running guest writes and another guest has too. It leaves out what the
+// configuration marks as read only or as shared.
 func (g *guest) sharing() []string {
 	s := &sharing{guest: g}
 	var written []disk
@@ -30,7 +30,7 @@ func (g *guest) sharing() []string {
 		if k.shared || k.readonly || k.medium {
 			continue
 		}
-		if k.path != "" && !filepath.IsAbs(k.path) { // a volume of a pool that is an RBD one
+		if k.path != "" && !filepath.IsAbs(k.path) { // an RBD volume of a pool
 			s.thing(held{slot: k.target, kind: "rbd", by: map[string]string{"name": k.path}})
 		}
 		written = append(written, k)
@@ -54,7 +54,7 @@ func (g *guest) sharing() []string {
 	return s.said
 }
 
-// others are all other domains with what they hold, as configured and as they run.
+// others calls each with everything that each other domain holds, as configured and as it runs.
 func (s *sharing) others(each func(*domain, held)) {
 	for _, dom := range s.guest.used.all {
 		if dom.UUID == s.guest.UUID {
@@ -75,7 +75,7 @@ func (s *sharing) file(k disk) {
 	if !filepath.IsAbs(k.path) {
 		return
 	}
-	at := resolved(k.path)
+	at := s.guest.used.resolved(k.path)
 	s.others(func(other *domain, theirs held) {
 		if theirs.dir != "" && inside(at, theirs.dir) {
 			s.say("which lies in a directory that guest %s has", k.target, op.Shown(other.Name))
@@ -83,7 +83,7 @@ func (s *sharing) file(k disk) {
 	})
 }
 
-// thing compares what is no file.
+// thing compares an object that is no file.
 func (s *sharing) thing(mine held) {
 	s.others(func(other *domain, theirs held) {
 		switch same, perhaps := mine.same(theirs); {
@@ -94,13 +94,13 @@ func (s *sharing) thing(mine held) {
 		}
 	})
 	for at, by := range s.guest.used.by {
-		volume := mine.kind == "rbd" && at == mine.by["name"] // as a pool has it
-		if !volume && !(mine.dir != "" && filepath.IsAbs(at) && below(resolved(at), mine.dir)) {
+		volume := mine.kind == "rbd" && at == mine.by["name"] // a pool names it so
+		if !volume && !(mine.dir != "" && filepath.IsAbs(at) && below(s.guest.used.resolved(at), mine.dir)) {
 			continue
 		}
 		for _, x := range by {
 			switch {
-			case x.dom.UUID == s.guest.UUID, x.slot == "filesystem": // names the place in the guest, too
+			case x.dom.UUID == s.guest.UUID, x.slot == "filesystem": // such a slot also names a place in the guest
 			case volume:
 				s.say("which guest %s uses as well", mine.slot, op.Shown(x.dom.Name))
 			default:

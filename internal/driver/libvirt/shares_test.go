@@ -13,8 +13,8 @@ func init() {
 	beds["a volume of a pool that is not there"] = sharedVolume
 }
 
-// sharedOtherwise: libvirtd takes these definitions, and shows them in words that the
-// driver knows.
+// sharedOtherwise: libvirtd accepts these definitions, and shows them in words that the driver
+// reads.
 func sharedOtherwise(b *bed) {
 	network := func(source string) string {
 		return `<disk type='network' device='disk'><driver name='qemu' type='raw'/><source ` + source + `</source><target dev='vda' bus='virtio'/></disk>`

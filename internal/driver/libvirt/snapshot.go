@@ -41,7 +41,7 @@ func (w *work) snapshot(context.Context) (action, error) {
 	}, nil
 }
 
-// snapshotOf finds the step's snapshot, and refuses one with files of its own.
+// snapshotOf finds the step's snapshot. It refuses a snapshot with files of its own.
 func (w *work) snapshotOf() (snapshotXML, golibvirt.DomainSnapshot, error) {
 	name := w.step.Params.Str("snapshot")
 	for _, x := range w.guest.snapshots {
@@ -57,7 +57,7 @@ func (w *work) snapshotOf() (snapshotXML, golibvirt.DomainSnapshot, error) {
 	return snapshotXML{}, golibvirt.DomainSnapshot{}, op.Refuse(op.UnknownTarget, "%s has no snapshot %q", w.step.Target, name)
 }
 
-// unchanged refuses a guest or a snapshot that is not what was seen.
+// unchanged refuses a guest or a snapshot that changed since the look.
 func (w *work) unchanged(ctx context.Context, x snapshotXML) error {
 	all, err := inventory(ctx, w.session)
 	if err != nil {
@@ -89,15 +89,15 @@ func (w *work) snapshotDelete(context.Context) (action, error) {
 	}, nil
 }
 
-// rollsBack refuses a restore that would drop a disk from the definition, or take
-// back what is on a disk that is not this guest's alone.
+// rollsBack refuses a restore that would drop a disk from the definition. It also refuses one
+// that would change a disk that another guest uses too.
 func (w *work) rollsBack(x snapshotXML) error {
 	if err := w.guest.used.clear(); err != nil {
 		return err
 	}
 	for _, was := range []*definitionXML{x.Domain, x.Inactive} {
 		if was == nil && x.Domain != nil {
-			continue // it stood still
+			continue // the guest was stopped, so there is only one definition
 		}
 		if was == nil || !sameDisks(was.Disks, w.guest.xml.Disks) {
 			return op.Refuse(op.Conflict, "%s had other disks when the snapshot %s was made", w.step.Target, strconv.Quote(x.Name)).
@@ -119,8 +119,8 @@ func (w *work) rollsBack(x snapshotXML) error {
 	return w.defined()
 }
 
-// restore puts disks and configuration back. Protection and labels are not the
-// snapshot's to give: they stay as they are.
+// restore puts disks and configuration back. Protection and labels stay as they are, because a
+// snapshot must not change them.
 func (w *work) restore(context.Context) (action, error) {
 	x, snap, err := w.snapshotOf()
 	if err == nil {
@@ -146,8 +146,8 @@ func (w *work) restore(context.Context) (action, error) {
 	}, nil
 }
 
-// remark puts the mark back that the guest had, where the snapshot's has taken its
-// place. Another one was written by somebody meanwhile, and stays.
+// remark restores the guest's mark if the restore replaced it with the snapshot's. A third mark
+// stays, because another caller wrote it meanwhile.
 func (w *work) remark(ctx context.Context, x snapshotXML) error {
 	now := &domain{Domain: w.guest.Domain}
 	active, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (int32, error) { return lv.DomainIsActive(w.guest.Domain) })
@@ -174,7 +174,7 @@ func (w *work) remark(ctx context.Context, x snapshotXML) error {
 		}
 	}
 	if !is.is(w.guest.mark) {
-		w.detail = "disks, memory and CPUs are those of the snapshot; labels and protection are as somebody set them meanwhile"
+		w.detail = "disks, memory and CPUs are those of the snapshot; labels and protection are as another program set them meanwhile"
 	}
 	return nil
 }

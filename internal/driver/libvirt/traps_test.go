@@ -48,7 +48,7 @@ func life(b *bed) {
 	r := b.must("stop", "web")
 	require.Contains(b.t, r.Detail, "powered off: it did not shut down", "there is no operating system to hear it")
 	require.Equal(b.t, o.Fingerprint, b.look("web").Fingerprint)
-	b.must("stop", "web") // it stands still already
+	b.must("stop", "web") // it is stopped already
 	b.must("restart", "web")
 	require.Equal(b.t, running, b.look("web").Running)
 	b.must("set-config", "web", "memory", int64(64), "cpus", int64(2), "labels", map[string]any{}, "protected", true)
@@ -65,8 +65,8 @@ func life(b *bed) {
 	}
 }
 
-// To undefine a running guest succeeds, and it is gone when it stops: so a stop of
-// it needs a signature, and writes its definition down first.
+// libvirtd undefines a running guest, and the guest is gone when it stops. So a stop of it
+// needs a signature, and writes its definition first.
 func undefinedWhileRunning(b *bed) {
 	b.must("create", "web", "labels", map[string]any{"a": "b"})
 	before := b.look("web")
@@ -113,7 +113,7 @@ func sameName(b *bed) {
 	require.Equal(b.t, first.Incarnation, b.look("web").Incarnation, "it is back, whole")
 }
 
-// libvirt counts memory in KiB, and in whatever unit it is told.
+// libvirt counts memory in KiB, and accepts any unit.
 func kib(b *bed) {
 	b.Plant("web", "", "")
 	for have, mib := range map[string]int64{"32768": 32, "32769": 33, "65536KiB": 64, "33MiB": 33, "34MB": 33, "40000k": 40} {
@@ -156,7 +156,7 @@ func swapped(b *bed) {
 	require.Len(b.t, b.files(), 2)
 }
 
-// A disk that others use, too, is theirs: they are named, and it stays.
+// A disk that other guests use too belongs to them. The facts name them, and the disk stays.
 func shared(b *bed) {
 	b.Plant("web", "", "")
 	b.Define(libvirttest.DomainXML("db", "", "", b.Image("web")))
@@ -273,7 +273,7 @@ func copied(b *bed) {
 	}
 }
 
-// A file that may not be read here is asked about at libvirtd.
+// If the daemon may not read a file, it asks libvirtd.
 func unreadableChain(b *bed) {
 	b.Plant("base", "", "")
 	b.Run("qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", b.Image("base"), b.Image("top"))
@@ -292,7 +292,7 @@ func unreadableChain(b *bed) {
 	require.False(b.t, s.broken)
 }
 
-// One disk twice in a guest is one object.
+// A disk that a guest has twice is one object.
 func twiceInOne(b *bed) {
 	b.Plant("web", "", "")
 	b.Virsh("undefine", "web")

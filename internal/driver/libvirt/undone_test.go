@@ -51,8 +51,8 @@ func lingering(b *bed) {
 	require.FileExists(b.t, vdb)
 }
 
-// Its definition comes first: a destroy that is cut off after the power leaves a
-// guest that everybody sees.
+// The definition is written first. If a destroy is interrupted after the power off, the guest
+// stays visible.
 func halfTransient(b *bed) {
 	b.must("create", "web", "state", "running")
 	b.must("disk-create", "web", "disk", "vdb", "size", int64(16))
@@ -84,7 +84,7 @@ func restoreShared(b *bed) {
 	b.keeps(b.Image("web"), func() { b.refused(op.Conflict, "restore", "web", "snapshot", "s") })
 }
 
-// What a step had changed before, it has changed still.
+// After a discard, the step counts as begun only if it had changed something before.
 func takenBack(b *bed) {
 	s, err := b.d.session(b.t.Context())
 	require.NoError(b.t, err)
@@ -109,7 +109,7 @@ func changedMeanwhile(b *bed) {
 		b.Virsh("metadata", "web", "--uri", namespace, "--key", "gated", "--set", "<guest protected='yes'/>", "--config")
 	}
 	count := 0
-	again := func() { // libvirt counts the time of a snapshot in seconds, and takes what it is told
+	again := func() { // libvirt counts a snapshot's time in seconds, and accepts a given time
 		count++
 		text := created.ReplaceAllString(b.Virsh("snapshot-dumpxml", "web", "s"), fmt.Sprintf("<creationTime>%d</creationTime>", count))
 		b.Virsh("snapshot-create", "web", b.file("s.xml", text), "--redefine")
@@ -127,7 +127,7 @@ func changedMeanwhile(b *bed) {
 	b.keeps(b.Image("web"), func() {
 		require.ErrorContains(b.t, b.during(protect, "destroy", "web", op.Params{}), "changed meanwhile")
 	})
-	// A definition without disks: the undefine itself looks again.
+	// This definition has no disks, so the undefine itself looks again.
 	b.domain("bare", "")
 	require.ErrorContains(b.t, b.during(func() {
 		b.Define(strings.Replace(b.Virsh("dumpxml", "bare"), "<devices>",

@@ -12,30 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// use is one place where a domain names a file.
+// use is one place in which a domain names a file.
 type use struct {
 	dom  *domain
 	slot string // the target of a disk, or the element that names it: "nvram", "kernel"
 }
 
-// doubt is a domain of which it is not known what it uses.
+// doubt is a domain whose files are not all known.
 type doubt struct {
 	dom *domain
 	why string
 }
 
-// uses says who uses a file: by its path, and by what is at its end, so that a
-// link is no other file.
+// uses has the domains that use each file, by the file's path and by its identity, so that a
+// link counts as the same file.
 type uses struct {
 	by     map[string][]use
 	doubts []doubt
 	all    []*domain
+	real   map[string]string // paths and the results of resolved
 }
 
-// usesOf looks at what every domain is configured with and runs with, and at every
-// file below its disks.
+// resolved remembers each resolved path for one look, because sharing compares every directory
+// with every path.
+func (u *uses) resolved(at string) string {
+	real, known := u.real[at]
+	if !known {
+		real = resolved(at)
+		u.real[at] = real
+	}
+	return real
+}
+
+// usesOf finds the files of every domain: as configured, as it runs, and every file below its
+// disks.
 func usesOf(ctx context.Context, s *session, all []*domain) (*uses, error) {
-	f := follower{session: s, uses: &uses{by: map[string][]use{}, all: all}, heads: map[string]head{}}
+	used := &uses{by: map[string][]use{}, all: all, real: map[string]string{}}
+	f := follower{session: s, uses: used, heads: map[string]head{}}
 	for _, dom := range all {
 		f.dom, f.seen = dom, map[string]bool{}
 		if dom.broken != nil {
@@ -46,7 +59,7 @@ func usesOf(ctx context.Context, s *session, all []*domain) (*uses, error) {
 			f.disk(ctx, x)
 		}
 		for _, n := range dom.names {
-			// A directory of libvirtd's own may be closed to this daemon.
+			// This daemon may not have access to libvirtd's own directories.
 			_ = f.add(n.slot, n.path)
 		}
 		if s.broken {
@@ -56,13 +69,13 @@ func usesOf(ctx context.Context, s *session, all []*domain) (*uses, error) {
 	return f.uses, nil
 }
 
-// of returns who else uses the disk, and what else of its own guest does: what is
-// done to it would happen to them.
+// of returns the other domains that use the disk, and the other parts of its own guest that do.
+// A change of the disk would affect all of them.
 func (u *uses) of(dom *domain, k disk) (others []*domain, own []string) {
 	if k.path == "" {
 		return nil, nil
 	}
-	keys, _ := keysOf(k.path) // the path at least
+	keys, _ := keysOf(k.path) // at least the path
 	for _, key := range keys {
 		for _, x := range u.by[key] {
 			switch {
@@ -78,8 +91,8 @@ func (u *uses) of(dom *domain, k disk) (others []*domain, own []string) {
 	return others, own
 }
 
-// alone says who or what uses a disk beside it, and beside those disks of its
-// guest that go the same way; nil if nothing does.
+// alone names a domain or a part of the same guest that also uses the disk, except the disks in
+// along. It returns nil if there is none.
 func (u *uses) alone(dom *domain, k disk, along map[string]bool) error {
 	others, own := u.of(dom, k)
 	if len(others) > 0 {
@@ -93,7 +106,7 @@ func (u *uses) alone(dom *domain, k disk, along map[string]bool) error {
 	return nil
 }
 
-// clear refuses what would take a file while it is not known who uses it.
+// clear refuses a step that would delete a file while some domain's files are not known.
 func (u *uses) clear() error {
 	if len(u.doubts) == 0 {
 		return nil
@@ -103,8 +116,7 @@ func (u *uses) clear() error {
 		WithHint("nothing is taken from any guest until that can be read: see the guide of the libvirt driver")
 }
 
-// keysOf are the names of a file: its path, and what is at its end, if that is
-// there.
+// keysOf returns the names of a file: its path, and its identity if it exists.
 func keysOf(path string) ([]string, error) {
 	path = filepath.Clean(path)
 	keys := []string{path}
@@ -124,7 +136,7 @@ func keysOf(path string) ([]string, error) {
 	return keys, nil
 }
 
-// objectOf tells a file or a device from every other that there is now.
+// objectOf identifies a file or a device among all that exist now.
 func objectOf(st unix.Statx_t) string {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -135,7 +147,7 @@ func objectOf(st unix.Statx_t) string {
 	return ""
 }
 
-// follower finds the files of one domain after the other.
+// follower finds the files of the domains, one domain after the other.
 type follower struct {
 	*session
 	*uses
@@ -158,7 +170,7 @@ func (f *follower) add(slot, path string) error {
 	return err
 }
 
-// whole are formats of files that name no others.
+// whole are the formats whose files name no other files.
 var whole = map[string]bool{"": true, formatRaw: true, "iso": true, "fat": true, "luks": true, "vdi": true, "vpc": true}
 
 func (f *follower) disk(ctx context.Context, x diskXML) {
@@ -168,7 +180,7 @@ func (f *follower) disk(ctx context.Context, x diskXML) {
 	}
 }
 
-// layer follows one layer of a disk that a definition names.
+// layer follows one layer of a disk in a definition.
 func (f *follower) layer(ctx context.Context, slot string, x storeXML, depth int) {
 	if depth > maxChain {
 		f.doubt("%s has more than %d files below it", slot, maxChain)
@@ -189,7 +201,7 @@ func (f *follower) layer(ctx context.Context, slot string, x storeXML, depth int
 	}
 }
 
-// follow follows what a file itself names below it.
+// follow follows the layers that a file itself names.
 func (f *follower) follow(ctx context.Context, slot, path, format string, depth int) {
 	path = filepath.Clean(path)
 	key := slot + "\x00" + format + "\x00" + path
@@ -229,7 +241,7 @@ func (f *follower) follow(ctx context.Context, slot, path, format string, depth 
 	}
 }
 
-// doubtful are the other domains that may use anything.
+// doubtful are the other domains that may use any file.
 func (u *uses) doubtful(dom *domain) []*domain {
 	var out []*domain
 	for _, d := range u.doubts {
@@ -240,20 +252,20 @@ func (u *uses) doubtful(dom *domain) []*domain {
 	return out
 }
 
-// uuidOf is a domain's UUID as text, also where its XML cannot be read.
+// uuidOf is a domain's UUID as text. It works if the domain's XML cannot be read.
 func uuidOf(id golibvirt.UUID) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// dependents are the guests that use one of its disks, or a disk on top of one,
-// and those of which nobody can say what they use.
+// dependents are the guests that use one of the guest's disks, or a disk on top of one. Guests
+// whose files are not all known are among them.
 func (g *guest) dependents() []op.Target {
 	var out []op.Target
 	add := func(all []*domain) {
 		for _, other := range all {
 			name := other.Name
 			if op.CheckName(name) != nil {
-				name = "uuid-" + uuidOf(other.UUID) // it has a name that a target cannot have
+				name = "uuid-" + uuidOf(other.UUID) // its name is no name for a target
 			}
 			if t := (op.Target{Kind: "guest", Name: name}); !slices.Contains(out, t) {
 				out = append(out, t)

@@ -34,14 +34,14 @@ func on(path, dev, format string, more ...string) string {
 		format, path, strings.Join(more, ""), dev)
 }
 
-// domain defines one by other hands, with devices and what is in its os.
+// domain defines a domain without the driver, with devices and elements in its os.
 func (b *bed) domain(name, devices string, os ...string) {
 	b.t.Helper()
 	b.Define(`<domain type='qemu'><name>` + name + `</name><memory unit='MiB'>32</memory><vcpu>1</vcpu><os><type>hvm</type>` + strings.Join(os, "") +
 		`</os><features><acpi/></features><devices>` + devices + `</devices></domain>`)
 }
 
-// keeps is a file that a step has to leave as it is.
+// keeps runs a step that must not change the file.
 func (b *bed) keeps(path string, step func()) {
 	b.t.Helper()
 	before := b.Digest(path)
@@ -96,7 +96,7 @@ func ownOverlay(b *bed) {
 	b.must("destroy", "web")
 	require.Empty(b.t, b.files(), "all of it goes")
 
-	// One that stays is on top of one that would go.
+	// A disk that stays has a disk as its base that would go.
 	b.Plant("base", "", "")
 	b.Virsh("undefine", "base")
 	away := filepath.Join(b.t.TempDir(), "away.qcow2")
@@ -136,8 +136,8 @@ func dataFile(b *bed) {
 	b.keeps(path, func() { b.must("destroy", "scr") })
 }
 
-// takesNothing asks for the steps that lose data: while it is not known whose, each
-// is refused.
+// takesNothing asks for every step that loses data. Each is refused while it is not known which
+// guests use the disks.
 func (b *bed) takesNothing(name string) {
 	b.t.Helper()
 	b.keeps(b.Disks(name)[0], func() {
@@ -185,7 +185,7 @@ func unfollowed(b *bed) {
 	b.must("destroy", "scr")
 }
 
-// libvirt takes names in XML that Go's decoder does not.
+// libvirt accepts names in XML that Go's decoder refuses.
 func unreadable(b *bed) {
 	b.must("create", "scr")
 	b.Define(`<domain type='qemu'><name>real</name><metadata><𐀀:a xmlns:𐀀="urn:x"/></metadata><memory unit='MiB'>32</memory><vcpu>1</vcpu>` +
@@ -236,7 +236,7 @@ func stolenNVRAM(b *bed) {
 	require.NoFileExists(b.t, own)
 }
 
-// meanwhile is a permit whose use takes so long that other hands do something.
+// meanwhile is a permit. Its Use calls a function that changes the back end.
 type meanwhile struct {
 	allowed
 	do func()
@@ -244,7 +244,7 @@ type meanwhile struct {
 
 func (m *meanwhile) Use(context.Context, op.Observed) error { m.do(); return nil }
 
-// during carries a step out while other hands do something.
+// during runs a step and calls do meanwhile.
 func (b *bed) during(do func(), verb, name string, params op.Params) error {
 	_, err := drivertest.Rehearse(b.t.Context(), &meanwhile{allowed{step: op.Step{ID: op.StepID{Job: 1, Index: 1}, Op: "guest." + verb,
 		Target: target(name), Params: params}}, do}, b.d.prepare)

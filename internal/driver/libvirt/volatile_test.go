@@ -11,8 +11,7 @@ func init() {
 	beds["a guest that is paused"] = paused
 }
 
-// A guest without a disk that it can write to loses all that it holds when it
-// stops.
+// A guest without a writable disk loses all its data when it stops.
 func keepsNothing(b *bed) {
 	b.Plant("other", "", "")
 	b.domain("none", "")
@@ -28,8 +27,7 @@ func keepsNothing(b *bed) {
 	require.False(b.t, b.look("other").Volatile)
 }
 
-// A paused guest does not hear that it has to shut down, so its stop is a power
-// off.
+// A paused guest does not react to a shutdown, so its stop is a power off.
 func paused(b *bed) {
 	b.Plant("web", "", "")
 	b.must("start", "web")

@@ -10,7 +10,7 @@ import (
 	golibvirt "github.com/digitalocean/go-libvirt"
 )
 
-// pool finds a storage pool that is active.
+// pool finds an active storage pool.
 func (w *work) pool(ctx context.Context, name string) (golibvirt.StoragePool, error) {
 	pool, err := call(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StoragePool, error) { return lv.StoragePoolLookupByName(name) })
 	if said(err, golibvirt.ErrNoStoragePool) {
@@ -26,7 +26,7 @@ func (w *work) pool(ctx context.Context, name string) (golibvirt.StoragePool, er
 	return pool, err
 }
 
-// poolPath is the directory of a pool, or whatever else it is in.
+// poolPath is the directory of a pool, or its other source.
 func poolPath(ctx context.Context, s *session, pool golibvirt.StoragePool) (string, error) {
 	text, err := call(ctx, s, func(lv *golibvirt.Libvirt) (string, error) { return lv.StoragePoolGetXMLDesc(pool, 0) })
 	if err != nil {
@@ -42,11 +42,12 @@ func volumeText(name, format string, bytes int64) string {
 		`<target><format type='%s'/></target></volume>`, escape(name), bytes, format)
 }
 
-// newVolume makes a volume that nothing was in, or a copy of another of the pool,
-// of at least so many bytes.
+// newVolume makes an empty volume, or a copy of another volume of the pool. It has at least
+// that many bytes.
 func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, format string, bytes int64, image string) (vol golibvirt.StorageVol, where string, err error) {
 	was := w.begun
-	// What an answer that comes too late holds is nobody's: it goes through the call.
+	// An answer that comes too late must not write to vol, so the result comes through the
+	// call.
 	vol, err = longCall(ctx, w.session, func(lv *golibvirt.Libvirt) (golibvirt.StorageVol, error) {
 		if image == "" {
 			return lv.StorageVolCreateXML(pool, volumeText(name, format, bytes), 0)
@@ -74,9 +75,9 @@ func (w *work) newVolume(ctx context.Context, pool golibvirt.StoragePool, name, 
 	return vol, where, err
 }
 
-// discard deletes a volume that this step made and that nothing uses, after which
-// the step has changed what it had before, and no more: was says whether that is
-// something. What cannot be deleted is said in the log.
+// discard deletes a volume that this step made and that no guest uses. Then the step has
+// changed only what it had changed before: was says if it had changed anything. If the delete
+// fails, discard writes that to the log.
 func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol, was bool) {
 	if w.session.broken {
 		return
@@ -89,8 +90,8 @@ func (w *work) discard(ctx context.Context, vol golibvirt.StorageVol, was bool) 
 	w.begun = was
 }
 
-// volumeName is the name of a disk's volume: by the birth token of its guest, and
-// with a part of its own, so that what a crash left is never taken for it.
+// volumeName is the name of a disk's volume. It has the guest's birth token and a random part,
+// so that no volume that a crash left has the same name.
 func volumeName(birth, target, format string) string {
 	return birth + "-" + target + "-" + random(4) + "." + choose(format == formatRaw, "img", format)
 }

@@ -29,7 +29,7 @@ func foreign(b *bed) {
 	require.NotEmpty(b.t, b.look("scr").Birth)
 }
 
-// An inode alone is weak: ext4 gives it to the next file.
+// An inode alone is weak, because ext4 gives it to the next file.
 func TestFileID(t *testing.T) {
 	st := unix.Statx_t{Ino: 7, Btime: unix.StatxTimestamp{Sec: 1}, Mask: unix.STATX_BTIME}
 	some := func(string) (uint32, bool) { return 3, true }

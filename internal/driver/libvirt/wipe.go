@@ -33,9 +33,8 @@ func (w *work) diskWipe(context.Context) (action, error) {
 	return w.wiping([]disk{k})
 }
 
-// wiping powers the guest off and empties disks. A state that it was saved with
-// would write what it remembers of a disk back onto the empty one, so there must
-// be none.
+// wiping powers the guest off and empties disks. It refuses a guest with a saved state, because
+// that state would write old data back onto the empty disk.
 func (w *work) wiping(disks []disk) (action, error) {
 	if err := w.guest.used.clear(); err != nil {
 		return nil, err
@@ -67,9 +66,9 @@ func (w *work) wiping(disks []disk) (action, error) {
 	}, nil
 }
 
-// empty overwrites what is in a volume. Of a qcow2 file that takes the header,
-// too, without which it is no disk: it is made anew, empty, under the same name,
-// with the same size and without a backing file.
+// empty overwrites the content of a volume. That removes the header of a qcow2 file, and
+// without it the file is no disk. So empty makes the file again under the same name, with the
+// same size and without a backing file.
 func (w *work) empty(ctx context.Context, k disk) error {
 	if err := w.unused(ctx, k, nil); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// domainXML is what this driver reads of a domain's XML.
+// domainXML is the part of a domain's XML that this driver reads.
 type domainXML struct {
 	XMLName xml.Name  `xml:"domain"`
 	Type    string    `xml:"type,attr"`
@@ -39,7 +39,7 @@ type tpmXML struct {
 	Type string `xml:"type,attr"`
 }
 
-// emulator is the type of a TPM whose state is in files of libvirtd's.
+// emulator is the type of a TPM whose state libvirtd keeps in files.
 const emulator = "emulator"
 
 type sizeXML struct {
@@ -57,8 +57,8 @@ type diskXML struct {
 	Device  string    `xml:"device,attr"`
 	Driver  formatXML `xml:"driver"`
 	Source  sourceXML `xml:"source"`
-	Backing *storeXML `xml:"backingStore"` // as it was written, or found when the guest was started
-	Mirror  *storeXML `xml:"mirror"`       // where a copy of the disk goes to
+	Backing *storeXML `xml:"backingStore"` // as written, or as found when the guest was started
+	Mirror  *storeXML `xml:"mirror"`       // the target of a copy of the disk
 	Target  struct {
 		Dev string `xml:"dev,attr"`
 	} `xml:"target"`
@@ -88,13 +88,13 @@ type storeXML struct {
 	Backing *storeXML `xml:"backingStore"`
 }
 
-// poolXML is what this driver reads of a pool's XML.
+// poolXML is the part of a pool's XML that this driver reads.
 type poolXML struct {
 	XMLName xml.Name `xml:"pool"`
 	Path    string   `xml:"target>path"`
 }
 
-// volumeXML is what this driver reads of a volume's XML. Sizes are in bytes.
+// volumeXML is the part of a volume's XML that this driver reads. Sizes are in bytes.
 type volumeXML struct {
 	XMLName    xml.Name `xml:"volume"`
 	Name       string   `xml:"name"`
@@ -113,7 +113,7 @@ type volumeXML struct {
 	} `xml:"backingStore"`
 }
 
-// snapshotXML is what this driver reads of a snapshot's XML.
+// snapshotXML is the part of a snapshot's XML that this driver reads.
 type snapshotXML struct {
 	XMLName xml.Name `xml:"domainsnapshot"`
 	Name    string   `xml:"name"`
@@ -126,22 +126,21 @@ type snapshotXML struct {
 		Name     string `xml:"name,attr"`
 		Snapshot string `xml:"snapshot,attr"`
 	} `xml:"disks>disk"`
-	Domain   *definitionXML `xml:"domain"`         // that a restore takes back
-	Inactive *definitionXML `xml:"inactiveDomain"` // of a guest that ran: what it was to be started from next
+	Domain   *definitionXML `xml:"domain"`         // a restore brings it back
+	Inactive *definitionXML `xml:"inactiveDomain"` // of a guest that ran: the definition for its next start
 }
 
-// definitionXML is what this driver reads of a definition in a snapshot.
+// definitionXML is the part of a snapshot's definition that this driver reads.
 type definitionXML struct {
 	UUID  string    `xml:"uuid"`
 	Marks []markXML `xml:"metadata>guest"`
 	Disks []diskXML `xml:"devices>disk"`
 }
 
-// is holds for what is the same snapshot, and not one that was made later under
-// the name.
+// is reports if both are the same snapshot. A later snapshot of the same name is another one.
 func (s snapshotXML) is(o snapshotXML) bool { return s.Name == o.Name && s.Created == o.Created }
 
-// sameDisks holds for two definitions with the same disks, whatever media they have.
+// sameDisks reports if two definitions have the same disks. Their media may differ.
 func sameDisks(a, b []diskXML) bool {
 	disks := func(all []diskXML) map[string]sourceXML {
 		out := map[string]sourceXML{}
@@ -155,7 +154,7 @@ func sameDisks(a, b []diskXML) bool {
 	return maps.Equal(disks(a), disks(b))
 }
 
-// medium holds for a drive whose medium can be taken out.
+// medium reports if a person can take the drive's medium out.
 func (x diskXML) medium() bool { return x.Device != "" && x.Device != "disk" && x.Device != "lun" }
 
 func (s snapshotXML) external() bool {
@@ -179,8 +178,8 @@ func parseXML[T any](text string) (T, error) {
 var units = map[string]uint64{"b": 1, "bytes": 1, "": 1 << 10, "KB": 1e3, "k": 1 << 10, "KiB": 1 << 10, "MB": 1e6, "M": 1 << 20, "MiB": 1 << 20,
 	"GB": 1e9, "G": 1 << 30, "GiB": 1 << 30, "TB": 1e12, "T": 1 << 40, "TiB": 1 << 40}
 
-// bytes returns the size in bytes. A size without a unit is in KiB, as libvirt
-// has it of memory; libvirtd itself always says the unit.
+// bytes returns the size in bytes. Without a unit, the size is in KiB, as libvirt's memory
+// sizes are. libvirtd itself always writes a unit.
 func (s sizeXML) bytes() (int64, error) {
 	unit, ok := units[s.Unit]
 	n, err := strconv.ParseUint(strings.TrimSpace(s.Value), 10, 64)
@@ -190,7 +189,8 @@ func (s sizeXML) bytes() (int64, error) {
 	return int64(n * unit), nil
 }
 
-// memory returns what the guest is given at its start at most, and then, in KiB.
+// memory returns the most memory that the guest can get at its start, and its current memory,
+// in KiB.
 func (x domainXML) memory() (most, current int64, err error) {
 	if most, err = x.Memory.bytes(); err != nil {
 		return 0, 0, err
@@ -218,10 +218,10 @@ func (x domainXML) cpus() (most, current int64, err error) {
 	return most, current, nil
 }
 
-// escape makes text of s for an element or an attribute.
+// escape returns s as text for an element or an attribute.
 func escape(s string) string {
 	var b strings.Builder
-	// A strings.Builder takes everything.
+	// A strings.Builder never fails.
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopting gives a data tree to its guest's uid, once: when the guest first runs
-// under it. A file that has a name outside of the tree as well is somebody
-// else's, too, so that such a tree is refused before anything of it changes.
+// adopting gives a data tree to its guest's uid once, when the guest first runs under that uid.
+// A file that also has a name outside of the tree may belong to another program. Such a tree is
+// refused before anything in it changes.
 type adopting struct {
 	ctx   context.Context
 	uid   uint32
@@ -25,9 +25,8 @@ type links struct {
 	seen, have uint32
 }
 
-// adoptTree makes everything below d, and d last, belong to the uid and to the gid
-// of the same number. What ran on it before must have ended. Devices stay whose
-// they are.
+// adoptTree makes everything below d, and d last, belong to the uid and to the gid of the same
+// number. The processes that used the tree must have ended. Devices keep their owner.
 func adoptTree(ctx context.Context, d *dir, uid uint32) error {
 	self, err := d.self()
 	if err != nil || self.uid == uid && self.gid == uid {
@@ -52,8 +51,8 @@ func adoptTree(ctx context.Context, d *dir, uid uint32) error {
 	return d.syncTree()
 }
 
-// walk calls fn with every entry below d, held open, those in a directory before
-// the directory.
+// walk calls fn with every entry below d, held open. The entries of a directory come before the
+// directory.
 func (a *adopting) walk(d *dir, depth int, fn func(path string, fd int, e entry) error) error {
 	return d.each(func(name string) error {
 		if err := a.ctx.Err(); err != nil {
@@ -83,7 +82,7 @@ func (a *adopting) walk(d *dir, depth int, fn func(path string, fd int, e entry)
 	})
 }
 
-// openPath opens an entry, be it a symlink, for looking at it and for its owner.
+// openPath opens an entry, also a symlink, to look at it and to change its owner.
 func openPath(d *dir, name string) (int, error) {
 	if err := component(name); err != nil {
 		return -1, err
@@ -134,7 +133,7 @@ func (a *adopting) give(path string, fd int, e entry) error {
 	return nil
 }
 
-// statFD looks at what a descriptor holds.
+// statFD looks at the file of a descriptor.
 func statFD(fd int) (entry, error) {
 	return statx(fd, "", unix.AT_EMPTY_PATH, fmt.Sprintf("descriptor %d", fd))
 }

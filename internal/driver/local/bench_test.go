@@ -9,7 +9,7 @@ import (
 	"gated/internal/op"
 )
 
-// manyGuests makes n guests without the cost of making them durable one by one.
+// manyGuests makes n guests without making each of them durable.
 func manyGuests(b *testing.B, n int) *world {
 	b.Helper()
 	w := newWorld(b)

@@ -11,9 +11,10 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// needed are the capabilities with which guests have uids of their own: to become
-// one, to give it its data, to read and delete that whatever its modes are, and
-// to end its processes. Root has them, or a daemon that was given them.
+// needed are the capabilities that give guests uids of their own. With them the daemon can
+// change to a guest's uid and give the guest its data. It can read and delete that data in
+// spite of its modes, and end the guest's processes. Root has them; another daemon must get
+// them.
 var needed = []struct {
 	number uintptr
 	name   string
@@ -22,7 +23,7 @@ var needed = []struct {
 	{unix.CAP_KILL, "CAP_KILL"}, {unix.CAP_SETGID, "CAP_SETGID"}, {unix.CAP_SETUID, "CAP_SETUID"},
 }
 
-// lacking returns the names of those of them that this process does not have.
+// lacking returns the names of the needed capabilities that this process does not have.
 func lacking() ([]string, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData // version 3 takes two
@@ -44,7 +45,7 @@ func switches() bool {
 	return err == nil && len(without) == 0
 }
 
-// checkCapable refuses where guests could not have uids of their own.
+// checkCapable refuses if this daemon cannot give guests uids of their own.
 func checkCapable() error {
 	without, err := lacking()
 	if err != nil || len(without) == 0 {
@@ -54,9 +55,9 @@ func checkCapable() error {
 		WithHint("give it these (contrib/systemd/guests.conf is a drop-in for that), run it as root, or take the line out")
 }
 
-// DropAmbient has no program that this process starts inherit the capabilities that
-// a daemon was given. A guest's process gets them until it has become its user,
-// and nothing else does. A program that serves calls it first.
+// DropAmbient keeps the daemon's own capabilities from the programs that this process starts.
+// Only a guest's process gets them, until it has changed to its user. A program that serves
+// calls DropAmbient first.
 func DropAmbient() error {
 	_, _, errno := psx.Syscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0)
 	if errno != 0 && errno != unix.EINVAL { // before Linux 4.3 there are none
@@ -65,8 +66,8 @@ func DropAmbient() error {
 	return nil
 }
 
-// handed are the capabilities that a guest's child begins with: of root's, an exec
-// leaves it all, of another uid's, those that are named.
+// handed are the capabilities that a guest's child starts with. An exec leaves root all
+// capabilities, and leaves another uid those that are named here.
 func handed() []uintptr {
 	if os.Geteuid() == 0 || !switches() {
 		return nil

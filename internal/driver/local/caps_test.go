@@ -22,8 +22,8 @@ func unitSettings(t *testing.T) map[string]string {
 	return s
 }
 
-// asADaemon runs the tests that match as the recommended unit runs a daemon: as a user
-// that is not root, with its capabilities, or these. It returns what they printed.
+// asADaemon runs the matching tests as the recommended unit runs a daemon: as a user that is
+// not root. It has the unit's capabilities, or caps if that is not empty. It returns their output.
 func asADaemon(t *testing.T, caps, match string) string {
 	t.Helper()
 	needRoot(t, t.Name())
@@ -47,8 +47,8 @@ func asADaemon(t *testing.T, caps, match string) string {
 	return string(out)
 }
 
-// TestADaemonThatIsNotRoot does with the capabilities of contrib/systemd/guests.conf
-// what root does.
+// TestADaemonThatIsNotRoot: with the capabilities of contrib/systemd/guests.conf, such a daemon
+// can do the same as root.
 func TestADaemonThatIsNotRoot(t *testing.T) {
 	unit := unitSettings(t)
 	require.Equal(t, unit["CapabilityBoundingSet"], unit["AmbientCapabilities"], "nothing that a guest's program could get back")
@@ -64,7 +64,7 @@ func TestADaemonThatIsNotRoot(t *testing.T) {
 	}
 }
 
-// TestADaemonWithoutCapabilities is told which it lacks.
+// TestADaemonWithoutCapabilities: the daemon learns which capabilities it lacks.
 func TestADaemonWithoutCapabilities(t *testing.T) {
 	if os.Geteuid() == 0 {
 		require.Contains(t, asADaemon(t, "", "^"+t.Name()+"$"), "--- PASS: "+t.Name()+" ")
@@ -81,7 +81,7 @@ func TestADaemonWithoutCapabilities(t *testing.T) {
 	require.Contains(t, without, "CAP_CHOWN")
 }
 
-// TestAmbientIsDropped: what the daemon starts gets none of its capabilities.
+// TestAmbientIsDropped: programs that the daemon starts get none of its capabilities.
 func TestAmbientIsDropped(t *testing.T) {
 	needUIDs(t)
 	ambient := func() string {
@@ -93,7 +93,7 @@ func TestAmbientIsDropped(t *testing.T) {
 		require.NotEqual(t, "0000000000000000", ambient(), "it was given some")
 	}
 	require.NoError(t, DropAmbient())
-	for range 20 { // on whichever thread
+	for range 20 { // to meet more than one thread
 		require.Equal(t, "0000000000000000", ambient())
 	}
 	w := newWorld(t)

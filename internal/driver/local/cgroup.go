@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups is the cgroup v2 directory that guests get groups in, and what it can
-// limit. The zero value is none.
+// cgroups is the cgroup v2 directory for the guests' groups, with the limits that it supports.
+// The zero value has no directory.
 type cgroups struct {
 	root   string
 	memory bool
@@ -23,8 +23,8 @@ type cgroups struct {
 	why    string // why it limits less than both, or ""
 }
 
-// openCgroups looks at a cgroup v2 directory and turns on, for its children, the
-// controllers that limits need. What it cannot turn on it says in why.
+// openCgroups looks at a cgroup v2 directory, and enables for its children the controllers that
+// limits need. If it cannot enable one, the reason is in why.
 func openCgroups(root string) cgroups {
 	if root == "" {
 		return cgroups{why: "no cgroup is configured"}
@@ -50,7 +50,7 @@ func openCgroups(root string) cgroups {
 	return c
 }
 
-// cgroup is one guest's group; "" is none, and all its methods then do nothing.
+// cgroup is the group of one guest. The methods of "" do nothing.
 type cgroup string
 
 // of names the group of the guest with that uuid.
@@ -73,7 +73,7 @@ func (c cgroups) group(s spec) (cgroup, error) {
 	return g, c.limit(g, s)
 }
 
-// limit writes the guest's limits, also those that are lifted.
+// limit writes the guest's limits. It also lifts a limit that the guest no longer has.
 func (c cgroups) limit(g cgroup, s spec) error {
 	if g == "" {
 		return nil
@@ -112,8 +112,8 @@ func (g cgroup) add(pid int) error {
 	return g.write("cgroup.procs", strconv.Itoa(pid))
 }
 
-// kill ends every process in the group, also those that left the session.
-// Before Linux 5.14 it does nothing.
+// kill ends every process in the group, also those that left the session. Before Linux 5.14 it
+// does nothing.
 func (g cgroup) kill() error {
 	if g == "" {
 		return nil
@@ -162,8 +162,8 @@ func (g cgroup) drain(ctx context.Context) error {
 	}
 }
 
-// remove deletes the group if it is empty; one whose processes are still ending
-// is used again or removed at the next start.
+// remove deletes the group if it is empty. If its processes are still ending, the next start
+// uses it again or removes it.
 func (g cgroup) remove() {
 	if g != "" {
 		_ = unix.Rmdir(string(g))

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeCgroups is a directory that looks like a cgroup v2 with these
-// controllers. Unlike a real one its groups start out empty.
+// fakeCgroups is a directory that looks like a cgroup v2 with these controllers. Unlike a real
+// one, its groups have no files at first.
 func fakeCgroups(t *testing.T, controllers string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -65,7 +65,7 @@ func TestLimitsByCgroup(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `Max address space +unlimited`, string(limits), "no rlimit beside a cgroup")
 
-	w.do("set-config", "web", "memory", int64(128), "cpus", int64(1)) // at once
+	w.do("set-config", "web", "memory", int64(128), "cpus", int64(1)) // takes effect at once
 	require.Equal(t, "134217728", file("memory.max"))
 	require.Equal(t, "100000 100000", file("cpu.max"))
 	w.do("stop", "web")
@@ -100,7 +100,7 @@ func TestCgroupKill(t *testing.T) {
 	if _, err := os.Stat(root + "/cgroup.kill"); err != nil {
 		t.Skipf("%s needs cgroup.kill: %v", t.Name(), err)
 	}
-	// A process that leaves the session and forgets its environment.
+	// This process leaves the session and empties its environment.
 	w := newWorld(t, withCommand("web", sh("setsid env -i /bin/sleep 1002 & echo $! > stray; echo up > up; exec sleep 1000")),
 		func(c *Config) { c.CgroupRoot = root })
 	w.do("create", "web", "command", "web", "state", "running")

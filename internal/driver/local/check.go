@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowSpace is how much of its file system's room and inodes the root should have
-// left, in percent: snapshots and the trash need some.
+// lowSpace is the free room of the root's file system, and its free inodes, below which Check
+// warns, in percent. Snapshots and the trash need some.
 const lowSpace = 5
 
 // Name returns "local".
 func (*Driver) Name() string { return "local" }
 
-// Check says how the root and its file system are, and what guards guests'
-// processes on this machine.
+// Check looks at the root, at its file system, and at the layers that guard guests' processes
+// on this machine.
 func (d *Driver) Check(context.Context) []driver.Finding {
 	out := append([]driver.Finding{d.checkRoot(), d.checkSpace()}, d.checkLayers()...)
 	s := d.Status()
@@ -31,8 +31,8 @@ func (d *Driver) Check(context.Context) []driver.Finding {
 	return out
 }
 
-// checkRoot looks at the directory that the driver holds open: it must be still
-// where it was, and the daemon's alone.
+// checkRoot looks at the directory that the driver holds open. The directory must still be in
+// its place, and only the daemon may have access.
 func (d *Driver) checkRoot() driver.Finding {
 	f := driver.Finding{What: "root", State: driver.Bad, Hint: "put it back as it was, and restart the daemon"}
 	held, err := d.root.self()
@@ -57,7 +57,7 @@ func (d *Driver) checkRoot() driver.Finding {
 	return f
 }
 
-// checkSpace says how much room there is for guests' data.
+// checkSpace reports the free room for guests' data.
 func (d *Driver) checkSpace() driver.Finding {
 	f := driver.Finding{What: "free space", State: driver.OK}
 	var st unix.Statfs_t

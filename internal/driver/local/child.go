@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childArg is the hidden first argument under which this program becomes a
-// guest's process.
+// childArg is the hidden first argument that makes this program a guest's process.
 const childArg = "__gated_guest"
 
 // The child's descriptors, in the order of launchFiles.fork.
@@ -26,26 +25,26 @@ const (
 	readyFD  = 5
 )
 
-// orders are what the parent tells the child. They come through a pipe, so that
-// no other process can read them from a command line.
+// orders is what the parent tells the child. It comes through a pipe, because other processes
+// can read a command line.
 type orders struct {
 	Argv    []string
 	Env     []string
 	Account account
 	Memory  uint64 // RLIMIT_AS in bytes; 0 is none
 
-	Landlock int  // the version of Landlock that confines it; 0 is none
-	Seccomp  bool // whether a filter of system calls does
+	Landlock int  // the version of Landlock that confines the child; 0 is none
+	Seccomp  bool // whether a seccomp filter confines the child
 }
 
-// MaybeExecGuest turns this process into a guest's if it was started as one,
-// and then does not return. Every program that links this package and makes a
-// Driver calls it before anything else, its tests in TestMain.
+// MaybeExecGuest turns this process into a guest's process if it was started as one. Then it
+// does not return. Every program that links this package and makes a Driver calls it first.
+// Tests call it in TestMain.
 func MaybeExecGuest() {
 	if len(os.Args) != 2 || os.Args[1] != childArg {
 		return
 	}
-	// Capabilities, and the securing of an exec, belong to a thread.
+	// Capabilities and the securing of an exec belong to a thread.
 	runtime.LockOSThread()
 	err := execGuest()
 	fmt.Fprintln(os.NewFile(readyFD, "ready"), err)
@@ -53,7 +52,7 @@ func MaybeExecGuest() {
 }
 
 func execGuest() error {
-	// Whatever descriptor the daemon failed to mark ends at the exec, too.
+	// The exec also closes each descriptor that the daemon failed to mark.
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}
@@ -63,7 +62,7 @@ func execGuest() error {
 	}
 	var o orders
 	if err := json.Unmarshal(b, &o, json.RejectUnknownMembers(true)); err != nil {
-		// The daemon died before it gave any: then this never was a guest.
+		// The daemon died before it gave orders, so no guest's program ran.
 		return fmt.Errorf("no orders: %w", err)
 	}
 	if err := unix.Fchdir(dataFD); err != nil {
@@ -90,9 +89,8 @@ func execGuest() error {
 // usualOpenFiles is the soft limit that Linux starts the first process with.
 const usualOpenFiles = 1024
 
-// execWithin executes the command under its memory limit. This program itself
-// needs more address space than a small guest may have, so between the two
-// system calls nothing is allocated.
+// execWithin executes the command under its memory limit. This program may need more address
+// space than a small guest has. So it allocates nothing between the two system calls.
 func execWithin(o orders) error {
 	path, err := syscall.BytePtrFromString(o.Argv[0])
 	if err != nil {
@@ -106,8 +104,8 @@ func execWithin(o orders) error {
 	if err != nil {
 		return err
 	}
-	// The Go runtime raised it for itself; programs that use select(2) count on
-	// the usual one, and others raise it themselves.
+	// The Go runtime raised the soft limit for itself. Programs that use select(2) rely on the
+	// usual limit, and other programs can raise it.
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)

@@ -14,19 +14,19 @@ import (
 
 // Command is an entry of the operator's local.commands.
 type Command struct {
-	Argv []string          // Argv[0] is an absolute path; nothing is expanded
+	Argv []string          // Argv[0] is an absolute path; gated expands nothing
 	User string            // a name or a number; empty means the daemon's own user
-	Env  map[string]string // the whole environment, but for GATED_GUEST
+	Env  map[string]string // the whole environment, except for GATED_GUEST
 }
 
-// account is whom a command runs as.
+// account is the user that a command runs as.
 type account struct {
-	Switch bool   // whether it is another than the daemon's own
-	UID    uint32 // meaningless without Switch, as GID
+	Switch bool   // whether the user is not the daemon's own
+	UID    uint32 // without meaning if Switch is false; so is GID
 	GID    uint32
 }
 
-// uid is the account's, or the daemon's own.
+// uid is the account's uid or the daemon's own.
 func (a account) uid() uint32 {
 	if a.Switch {
 		return a.UID
@@ -34,9 +34,8 @@ func (a account) uid() uint32 {
 	return uint32(os.Geteuid())
 }
 
-// checkCommands refuses what could not run, so that a broken configuration is
-// seen when it is loaded and not at the first start. It returns the accounts by
-// command name.
+// checkCommands refuses a command that could not run, so that the operator sees a wrong
+// configuration when the daemon loads it. It returns the accounts by command name.
 func checkCommands(commands map[string]Command) (map[string]account, error) {
 	names := make([]string, 0, len(commands))
 	for name := range commands {
@@ -74,7 +73,7 @@ func (c Command) check() (account, error) {
 	return lookupAccount(c.User)
 }
 
-// lookupAccount finds a user by name or number. Only root can become another.
+// lookupAccount finds a user by name or number. Only root can change to another user.
 func lookupAccount(name string) (account, error) {
 	if name == "" {
 		return account{}, nil
@@ -106,9 +105,8 @@ func lookupAccount(name string) (account, error) {
 	return account{Switch: true, UID: uint32(uid), GID: uint32(gid)}, nil
 }
 
-// environ returns the environment of a guest's process: what the command says
-// and the mark by which stray processes are found again, and nothing of the
-// daemon's own.
+// environ returns the environment of a guest's process. It has the command's variables, and the
+// mark that finds stray processes. It has nothing of the daemon's own environment.
 func (c Command) environ(inc op.Incarnation) []string {
 	env := make([]string, 0, len(c.Env)+1)
 	for k, v := range c.Env {

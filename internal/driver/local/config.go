@@ -15,54 +15,51 @@ const (
 	DefaultStopGrace = 10 * time.Second
 )
 
-// Config says where guests live and what they may run.
+// Config says where guests live and which commands they may run.
 type Config struct {
 	Root      string        // an absolute path; made 0700 if it does not exist
-	TrashKeep time.Duration // how long what was destroyed is kept; 0 means DefaultTrashKeep
+	TrashKeep time.Duration // how long the trash keeps a guest; 0 means DefaultTrashKeep
 	StopGrace time.Duration // from SIGTERM to SIGKILL; 0 means DefaultStopGrace
 
-	// Commands are all that a guest can run, by the name that its command names.
+	// Commands are the only programs that guests can run, by the name in a guest's command.
 	Commands map[string]Command
 
-	// GuestUIDs are the uids that guests' commands run as, each guest under one of
-	// its own, but for commands that name a user. A daemon that is not root has to
-	// be able to become them.
+	// GuestUIDs are the uids of guests' commands. Each guest has its own uid, but a command
+	// that names a user runs as that user. A daemon that is not root needs the capabilities to
+	// change to them.
 	GuestUIDs UIDRange
 
-	// SingleUser says that guests and daemon share a uid on purpose. Without it,
-	// a command that would run under the daemon's own uid is refused, and always
-	// where that uid is root's.
+	// SingleUser is the operator's consent that guests and daemon share a uid. Without it, the
+	// driver refuses a command that would run under the daemon's own uid. If that uid is
+	// root's, it always refuses.
 	SingleUser bool
 
-	// CgroupRoot is a cgroup v2 directory that the daemon may make groups in,
-	// such as /sys/fs/cgroup/gated. Empty, or where it lacks a controller, limits
-	// are set by rlimits.
+	// CgroupRoot is a cgroup v2 directory in which the daemon may make groups, such as
+	// /sys/fs/cgroup/gated. If it is empty or lacks a controller, rlimits set the limits.
 	CgroupRoot string
 
 	Now    func() time.Time // required
 	Logger *slog.Logger     // nil discards
 
-	// Wanted reports whether a caller asked to bring back a destroyed guest that had
-	// the name: Sweep keeps it then, and also if Wanted fails. nil: Sweep asks about
-	// nothing.
+	// Wanted reports whether a caller asked to bring back a destroyed guest that had the name.
+	// Sweep then keeps the guest, also if Wanted fails. If Wanted is nil, Sweep does not ask.
 	Wanted func(ctx context.Context, name string, inc op.Incarnation) (bool, error)
 
-	// Exited, if not nil, is told of every guest whose process ended. It must not
-	// block.
+	// Exited, if not nil, gets every guest whose process ended. It must not block.
 	Exited func(op.Target)
 
 	// BootID replaces the kernel's boot id, for tests.
 	BootID string
 
-	strayWait time.Duration // for what lost guests left behind; tests shorten killWait
+	strayWait time.Duration // how long the driver waits for processes of lost guests; tests shorten killWait
 
-	// Tests take a layer out, to show that another one stands alone, and let the
-	// kernel have an older Landlock than it has.
+	// Tests remove one layer to show that another layer is enough. They also give the kernel an
+	// older Landlock than it has.
 	without  layers
 	landlock int // the highest version; 0 is the kernel's
 }
 
-// layers are what stands between a guest's program and everything else.
+// layers are the barriers between a guest's program and everything else.
 type layers struct{ uid, landlock, seccomp bool }
 
 func (c *Config) setDefaults() error {

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// versions are go-landlock's configurations by the version of Landlock. All of
-// them handle everything that the version can.
+// versions are go-landlock's configurations by the version of Landlock. Each handles everything
+// that its version can.
 var versions = []landlock.Config{landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8,
 	landlock.V9}
 
-// landlockABI returns the version of Landlock that confines guests: the kernel's, as
-// far as this package knows it; 0 if there is none.
+// landlockABI returns the version of Landlock that confines guests. It is the kernel's version
+// or the newest that this package knows; 0 means none.
 func (c *Config) landlockABI() int {
 	v, err := landlocksys.LandlockGetABIVersion()
 	if err != nil || v < 0 || c.without.landlock {
@@ -27,18 +27,17 @@ func (c *Config) landlockABI() int {
 	return min(v, len(versions))
 }
 
-// confine leaves the process, from now on, its data directory (where it is), the
-// system's programs and libraries, its own program, and the harmless devices;
-// where the kernel can, it also keeps it from signalling others and from their
-// sockets. The network stays open. Without Landlock, version 0, it does nothing:
-// the parent knows that and has decided.
+// confine leaves the process its data directory (the current one), the system's programs and
+// libraries, its own program, and the harmless devices. If the kernel can, it also keeps the
+// process from signalling others and from their sockets. The network stays open. For version 0,
+// no Landlock, it does nothing: the parent knows that and has decided.
 func confine(program string, version int) error {
 	if version == 0 {
 		return nil
 	}
 	data := landlock.RWDirs(".")
 	if version >= 2 {
-		data = data.WithRefer() // else nothing could be moved between its directories
+		data = data.WithRefer() // otherwise the guest could not move files between its directories
 	}
 	config := versions[version-1]
 	config.HandledAccessNet = 0
@@ -54,10 +53,9 @@ func confine(program string, version int) error {
 	return nil
 }
 
-// dropPrivileges becomes the account, and gives up every capability also where
-// the uid stays root's: such a process owns what root owns but can do no more
-// with it than any owner. With no_new_privs set, no later exec brings one back
-// (capabilities(7), prctl(2)).
+// dropPrivileges becomes the account and gives up every capability, also if the uid stays
+// root's. Such a process owns root's files, but has no more rights than any owner. With
+// no_new_privs set, no later exec brings a capability back (capabilities(7), prctl(2)).
 func dropPrivileges(a account) error {
 	if a.Switch {
 		if err := syscall.Setgroups([]int{}); err != nil {

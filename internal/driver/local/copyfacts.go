@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// aboutCopy adds to a look for a step that restores or deletes a snapshot what
-// people should see of it. What cannot be found out is said, and fails nothing.
+// aboutCopy adds facts for people to a look for a step that restores or deletes a snapshot. If
+// it cannot find out something, a fact says that, and the look goes on.
 func (d *Driver) aboutCopy(ctx context.Context, l op.Look, g *guest, o *op.Observed) {
 	spec, err := op.Lookup(l.Op)
 	if err != nil || spec.Copy != "snapshot" {
@@ -31,7 +31,7 @@ func (d *Driver) aboutCopy(ctx context.Context, l op.Look, g *guest, o *op.Obser
 	o.Facts = append(o.Copy.Facts(d.snapshotText(bounded, g, s.name), over), o.Facts...)
 }
 
-// snapshotText says how much is in a snapshot.
+// snapshotText describes how much a snapshot holds.
 func (d *Driver) snapshotText(ctx context.Context, g *guest, name string) string {
 	var u usage
 	err := g.in(snapshotsDir, func(all *dir) error {
@@ -50,7 +50,7 @@ func (d *Driver) snapshotText(ctx context.Context, g *guest, name string) string
 	return fmt.Sprintf("%s%s, %s (%s on disk)", atLeast(u.partial), files(u.files), driver.Size(u.apparent), driver.Size(u.allocated))
 }
 
-// newerText says how much of a guest's data is newer than a moment.
+// newerText describes how much of a guest's data is newer than a moment.
 func (d *Driver) newerText(ctx context.Context, g *guest, since int64) string {
 	var u usage
 	err := g.in(dataDir, func(data *dir) (err error) {

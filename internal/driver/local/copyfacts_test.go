@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// copyFacts are the facts of a look for a step on a snapshot, by name.
+// copyFacts are the facts, by name, of a look for a step on a snapshot.
 func (w *world) copyFacts(verb, snapshot string) (op.Observed, map[string]string) {
 	w.t.Helper()
 	o, err := w.d.Observe(w.ctx, w.step(verb, "web", "snapshot", snapshot).Look())
@@ -26,8 +26,8 @@ func (w *world) copyFacts(verb, snapshot string) (op.Observed, map[string]string
 	return o, out
 }
 
-// tick returns when the file system gives times that it did not give before: the
-// kernel's clock for them is coarse.
+// tick returns when the file system gives a new time, because the kernel's clock for file times
+// is coarse.
 func (w *world) tick() {
 	w.t.Helper()
 	path := w.t.(*testing.T).TempDir() + "/tick"
@@ -42,8 +42,8 @@ func (w *world) tick() {
 	}
 }
 
-// TestWhatARestoreTakesIsShown: when the snapshot was taken, how much is in it, and
-// what was written since, whatever times a guest gave its files.
+// TestWhatARestoreTakesIsShown: the time and the size of the snapshot, and everything written
+// since, even if the guest changed its files' times.
 func TestWhatARestoreTakesIsShown(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
@@ -58,7 +58,7 @@ func TestWhatARestoreTakesIsShown(t *testing.T) {
 	require.Equal(t, "2 files, 6 B (12.0 KiB on disk)", facts["snapshot holds"])
 	require.Equal(t, "none of 2 files was written or changed since then; what was deleted since comes back", facts["overwritten"])
 
-	// A guest sets the time of what it wrote back to before the snapshot.
+	// A guest sets a file's time back to before the snapshot.
 	w.write("newer", "web", dataDir, "a")
 	w.write("x", "web", dataDir, "c")
 	long := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)

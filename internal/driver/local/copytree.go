@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copying copies a tree: regular files (shared blocks where the file system can,
-// holes kept), directories and symlinks as they are; with modes and times of
-// modification, and owners where the daemon can change them. Two names of one file
-// become two files. Extended attributes are not copied. What is removed while it
-// is being copied is left out: a guest may run.
+// copying copies a tree: regular files, directories and symlinks. Files share blocks if the
+// file system can, and keep their holes. The copy has the modes and times of modification, and
+// the owners if the daemon can change them. Two names of one file become two files. Extended
+// attributes are not copied. An entry that a running guest removes meanwhile is left out.
 type copying struct {
 	ctx     context.Context
 	limit   int64 // entries
 	entries int64
-	owners  bool // keep them
+	owners  bool // whether the copy keeps the owners
 }
 
-// copyTree fills the empty directory to with a copy of from and makes it
-// durable. An error leaves a part of the copy behind.
+// copyTree fills the empty directory to with a copy of from and makes it durable. If it fails,
+// a part of the copy stays.
 func copyTree(ctx context.Context, from, to *dir, limit int64) error {
 	c := copying{ctx: ctx, limit: limit, owners: os.Geteuid() == 0 || switches()}
 	if err := c.dir(from, to, 1); err != nil {
@@ -50,8 +49,8 @@ func (c *copying) dir(from, to *dir, depth int) error {
 	if err != nil {
 		return err
 	}
-	// Last, for a directory that is not writable must be filled first, and
-	// filling it moves its time.
+	// This comes last: a directory that is not writable must be filled first, and filling it
+	// changes its time.
 	e, err := from.self()
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func (c *copying) entry(from, to *dir, name string, depth int) error {
 	case e.isRegular():
 		return c.file(from, to, name, e)
 	default:
-		// Opening one could block or do something; it is not even tried.
+		// Even to open one could block or have an effect, so it is not tried.
 		return fmt.Errorf("%s/%s is %s", from.path(), name, e.kind())
 	}
 }
@@ -141,7 +140,7 @@ func (c *copying) file(from, to *dir, name string, e entry) (err error) {
 	if err := copyContent(c.ctx, src, dst); err != nil {
 		return err
 	}
-	if c.owners { // before the mode: a change of owner clears set-user-id
+	if c.owners { // before the mode, because a change of owner clears set-user-id
 		if err := dst.Chown(int(e.uid), int(e.gid)); err != nil {
 			return err
 		}
@@ -152,9 +151,9 @@ func (c *copying) file(from, to *dir, name string, e entry) (err error) {
 	return setModified(int(dst.Fd()), "", e.modified, unix.AT_EMPTY_PATH)
 }
 
-// copyContent shares src's blocks with dst where the file system can, else it
-// copies what is not a hole, up to the size that src has now: a file that grows
-// meanwhile does not make the copy endless.
+// copyContent shares src's blocks with dst if the file system can. Otherwise it copies
+// everything but holes, up to the size that src has now. So a file that grows meanwhile does
+// not make the copy endless.
 func copyContent(ctx context.Context, src, dst *os.File) error {
 	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil {
 		return nil
@@ -188,7 +187,7 @@ func copyContent(ctx context.Context, src, dst *os.File) error {
 	return nil
 }
 
-// chunk is how much is copied between two looks at the context, in bytes.
+// chunk is how many bytes are copied between two checks of the context.
 const chunk = 64 << 20
 
 func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
@@ -207,7 +206,7 @@ func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
 		}
 		n, err := io.CopyN(dst, src, min(chunk, to-from))
 		if errors.Is(err, io.EOF) {
-			return nil // it was truncated meanwhile; the rest stays a hole
+			return nil // the guest truncated it meanwhile; the rest stays a hole
 		}
 		if err != nil {
 			return err
@@ -217,7 +216,7 @@ func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
 	return nil
 }
 
-// setModified sets the time of modification and leaves that of access alone.
+// setModified sets the time of modification and keeps the time of access.
 func setModified(fd int, name string, at time.Time, flags int) error {
 	ts := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: at.Unix(), Nsec: int64(at.Nanosecond())}}
 	if err := unix.UtimesNanoAt(fd, name, ts, flags); err != nil {

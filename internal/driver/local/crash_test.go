@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each of these stops work where a crash could, by calling its inner steps, and
-// opens the root again: there is the old state or the new one.
+// Each of these tests stops at a point where a crash could come, by calling the inner steps.
+// Then it opens the root again and finds the old state or the new one.
 
 func (w *world) crashed(between func()) {
 	w.t.Helper()
@@ -43,8 +43,8 @@ func TestCrashInCreate(t *testing.T) {
 	}
 }
 
-// TestLeftoversDoNotBlock: what an attempt left behind in this very daemon is in
-// nobody's way.
+// TestLeftoversDoNotBlock: what an attempt of this very daemon left does not block a later
+// step.
 func TestLeftoversDoNotBlock(t *testing.T) {
 	w := newWorld(t)
 	w.write("x", ".new-birth-1", "file")
@@ -75,12 +75,12 @@ func TestCrashInDestroy(t *testing.T) {
 	id := trashName("web", before.Incarnation)
 	rec := trashed{Name: "web", Incarnation: before.Incarnation, What: wholeGuest, DestroyedAt: w.clock(), Until: w.clock().Add(time.Hour)}
 
-	// The record is there, the guest was not moved.
+	// There is a record, and the guest was not moved.
 	w.crashed(func() { require.NoError(t, w.d.writeRecord(id, rec)) })
 	require.Equal(t, before, w.observe("web"))
 	require.Empty(t, entries(t, w.path(trashDir)))
 
-	// It was moved.
+	// The guest was moved.
 	w.crashed(func() {
 		meant, err := w.d.root.stat("web")
 		require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestCrashInUndelete(t *testing.T) {
 	w.do("create", "web")
 	before := w.observe("web")
 	w.do("destroy", "web")
-	w.crashed(func() { // moved back, the record still there
+	w.crashed(func() { // moved back; the record is still there
 		require.NoError(t, os.Rename(w.path(trashDir, trashName("web", before.Incarnation)), w.path("web")))
 	})
 	require.Equal(t, before.Incarnation, w.observe("web").Incarnation)
@@ -122,11 +122,11 @@ func TestCrashInRestore(t *testing.T) {
 		require.NoError(t, w.d.stageCopy(w.ctx, snapshots, "s", g.dir, stagePrefix+dataDir))
 	}
 	before := w.observe("web")
-	w.crashed(stage) // staged, not exchanged
+	w.crashed(stage) // staged, not exchanged yet
 	require.Equal(t, "newer", w.content("web", dataDir, "file"))
 	require.Equal(t, before, w.observe("web"))
 
-	w.crashed(func() { // exchanged, the old tree not moved away
+	w.crashed(func() { // exchanged; the old tree not moved away yet
 		stage()
 		require.NoError(t, unix.Renameat2(unix.AT_FDCWD, w.path("web", stagePrefix+dataDir), unix.AT_FDCWD,
 			w.path("web", dataDir), unix.RENAME_EXCHANGE))
@@ -174,7 +174,8 @@ func TestCrashInSweep(t *testing.T) {
 	require.Empty(t, entries(t, w.path(trashDir)))
 }
 
-// TestCrashLeftoverWithAMount is kept, for deleting it would reach through.
+// TestCrashLeftoverWithAMount: a leftover with a mount stays, because a delete would reach into
+// the mount.
 func TestCrashLeftoverWithAMount(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "bystander")

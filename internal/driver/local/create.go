@@ -34,7 +34,7 @@ func (d *Driver) prepareCreate(_ context.Context, step op.Step, _ *guest) (actio
 	return func(ctx context.Context, _ *driver.Result) error { return d.create(ctx, step.Target, s, run) }, nil
 }
 
-// apply sets the fields that the parameters name and leaves the others.
+// apply sets the fields that the parameters name and keeps the others.
 func (s *spec) apply(p op.Params) {
 	if p.Has("memory") {
 		s.Memory = p.Int("memory")
@@ -53,10 +53,10 @@ func (s *spec) apply(p op.Params) {
 	}
 }
 
-// create builds the guest aside and moves it into place whole.
+// create builds the guest under another name and then moves the whole guest into place.
 func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) error {
 	stage := stagePrefix + s.UUID
-	if err := removeTree(ctx, d.root, stage); err != nil { // an attempt that was cut short
+	if err := removeTree(ctx, d.root, stage); err != nil { // an attempt that was interrupted
 		return err
 	}
 	made, err := d.stageGuest(stage, s)
@@ -88,9 +88,8 @@ func (d *Driver) create(ctx context.Context, t op.Target, s spec, run bool) erro
 	return nil
 }
 
-// unmake removes a guest that was made and could not be started. Nothing ever
-// ran in it: it goes as if it had never been. What has its name by now and is
-// another one stays.
+// unmake removes a guest that was made and could not be started. Nothing ever ran in it, so it
+// leaves no trace. If another guest has its name now, that guest stays.
 func (d *Driver) unmake(ctx context.Context, t op.Target, stage string, made entry) error {
 	if err := d.root.rename(t.Name, d.root, stage, unix.RENAME_NOREPLACE); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (d *Driver) unmake(ctx context.Context, t op.Target, stage string, made ent
 	if moved, err := d.root.stat(stage); err != nil || !moved.same(made) {
 		back := d.root.rename(stage, d.root, t.Name, unix.RENAME_NOREPLACE)
 		if back != nil {
-			// What is in the trash without a record is never deleted.
+			// Sweep never deletes a thing in the trash that has no record.
 			back = errors.Join(back, d.root.rename(stage, d.trash, "exchanged"+stage, unix.RENAME_NOREPLACE))
 		}
 		return errors.Join(op.Refuse(op.StaleTarget, "%s was exchanged meanwhile", t), err, back)
@@ -118,7 +117,7 @@ func (d *Driver) startNew(ctx context.Context, t op.Target, s spec) error {
 	return d.start(ctx, g)
 }
 
-// stageGuest builds a guest aside and returns its directory's identity.
+// stageGuest builds a guest under another name and returns its directory's identity.
 func (d *Driver) stageGuest(stage string, s spec) (entry, error) {
 	staged, err := d.root.mkdir(stage, 0o700)
 	if err != nil {
@@ -142,5 +141,5 @@ func (d *Driver) stageGuest(stage string, s spec) (entry, error) {
 	}
 	s.Inode, s.Birth = self.ino, self.birth
 	g := &guest{dir: staged}
-	return self, g.write(s) // which syncs the directory, too
+	return self, g.write(s) // write also syncs the directory
 }

@@ -23,13 +23,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowdArg is the first argument under which this test program becomes a crowd:
-// a process with so many idle children, of which neither the arguments nor the
-// environment can be read, as of one that is just executing a program.
+// crowdArg is the first argument that makes this test program a crowd: a process with many idle
+// children. Neither their arguments nor their environment can be read, as if they were just
+// executing a program.
 const crowdArg = "__crowd"
 
-// startCrowd starts n such processes as a uid, and ends them with the test. Hidden
-// ones may not be dumped, so that /proc says that they belong to root.
+// startCrowd starts n such processes as a uid, and ends them with the test. Hidden ones may not
+// be dumped, so /proc says that they belong to root.
 func startCrowd(t *testing.T, uid uint32, n int, hidden bool) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", crowdArg, strconv.Itoa(n), strconv.FormatBool(hidden))
@@ -54,7 +54,7 @@ func startCrowd(t *testing.T, uid uint32, n int, hidden bool) {
 	})
 }
 
-// maybeCrowd turns this process into a crowd, and then does not return.
+// maybeCrowd turns this process into a crowd if it was started as one. Then it does not return.
 func maybeCrowd() {
 	if len(os.Args) != 4 || os.Args[1] != crowdArg {
 		return
@@ -68,10 +68,10 @@ func maybeCrowd() {
 }
 
 func crowd(n int, hidden bool) error {
-	runtime.LockOSThread() // children end with the thread that made them
+	runtime.LockOSThread() // the death of this thread ends its children
 	if unix.Gettid() == os.Getpid() {
-		// The race detector uses the stack of the thread, and that of the first one
-		// is where the arguments are.
+		// The race detector uses the stack of the thread. The first thread's stack also holds
+		// the arguments.
 		failed := make(chan error)
 		go func() { failed <- crowd(n, hidden) }()
 		return <-failed
@@ -87,12 +87,12 @@ func crowd(n int, hidden bool) error {
 		}
 	}
 	fmt.Println(last)
-	_, _ = os.Stdin.Read(make([]byte, 1)) // the test ended
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the test ends
 	os.Exit(0)
 	return nil
 }
 
-// wordsAt returns the pages where this process' arguments and environment are.
+// wordsAt returns the pages that hold this process' arguments and environment.
 func wordsAt() (from, to uintptr, err error) {
 	b, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
@@ -110,8 +110,8 @@ func wordsAt() (from, to uintptr, err error) {
 	return at(48) / page * page, (at(51) + page - 1) / page * page, err
 }
 
-// forkIdle makes a child that takes those pages out of its memory and waits for
-// its end. It runs on, in a copy of this process with one thread, without
+// forkIdle makes a child that unmaps those pages and waits for its end. The child is a copy of
+// this process with one thread. It must not use the Go runtime, only system calls.
 // anything of the Go runtime: system calls alone.
 //
 //go:norace
@@ -133,8 +133,8 @@ func forkIdle(from, to uintptr, hidden bool) (int, error) {
 	}
 }
 
-// TestACrowdHoldsUpNothing: 300 idle processes of any uid made a destroy end as
-// interrupted after 21 s, because the environment of each was read 100 times.
+// TestACrowdHoldsUpNothing: once, 300 idle processes of any uid made a destroy end as
+// interrupted after 21 s. The driver read the environment of each 100 times.
 func TestACrowdHoldsUpNothing(t *testing.T) {
 	own := uint32(os.Geteuid())
 	for name, c := range map[string]struct {
@@ -161,8 +161,7 @@ func TestACrowdHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// held is an environ that does not come back for some processes until the test
-// has ended.
+// held replaces environ. For some processes it does not return before the test has ended.
 func held(t *testing.T, d *Driver, which func(pid int) bool) *atomic.Int64 {
 	release, calls := make(chan struct{}), &atomic.Int64{}
 	t.Cleanup(func() { close(release) })
@@ -177,14 +176,14 @@ func held(t *testing.T, d *Driver, which func(pid int) bool) *atomic.Int64 {
 	return calls
 }
 
-// TestAProcessThatHoldsUpItsReader costs a look its time, once, and no destroy.
+// TestAProcessThatHoldsUpItsReader: it delays one look once, and no destroy.
 func TestAProcessThatHoldsUpItsReader(t *testing.T) {
 	w := newWorld(t)
 	stuck := exec.Command("/bin/sleep", "1000")
 	require.NoError(t, stuck.Start())
 	defer func() { _ = stuck.Process.Kill(); _ = stuck.Wait() }()
 	calls := held(t, w.d, func(pid int) bool { return pid == stuck.Process.Pid })
-	w.d.seek.wait = 2 * time.Second // on a busy machine the other processes take their time
+	w.d.seek.wait = 2 * time.Second // on a busy machine the other processes take longer
 	for _, name := range []string{"web", "db"} {
 		w.do("create", name, "command", "family", "state", "running")
 		w.waitUp(name)
@@ -197,14 +196,14 @@ func TestAProcessThatHoldsUpItsReader(t *testing.T) {
 	require.EqualValues(t, 1, calls.Load(), "it held another thread")
 }
 
-// TestReadsOfEnvironmentsAreBounded: at and above the most that may be under way.
+// TestReadsOfEnvironmentsAreBounded: at and above the largest number of reads.
 func TestReadsOfEnvironmentsAreBounded(t *testing.T) {
 	for _, n := range []int{maxReads - 1, maxReads, maxReads + 1} {
 		w := newWorld(t)
 		calls := held(t, w.d, func(int) bool { return true })
 		pids := make([]int, n)
 		for i := range pids {
-			pids[i] = 1<<23 + i // above any that there is
+			pids[i] = 1<<23 + i // above every existing pid
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), w.d.seek.wait)
 		envs, err := w.d.seek.read(ctx, pids)
@@ -215,8 +214,8 @@ func TestReadsOfEnvironmentsAreBounded(t *testing.T) {
 	}
 }
 
-// TestASignedDestroyWaitsForALostGuest: while processes of an earlier run do not
-// end, the permit of a destroy is not used, so that no approval is spent.
+// TestASignedDestroyWaitsForALostGuest: while processes of an earlier run have not ended, the
+// permit of a destroy is not used. So no approval is spent.
 func TestASignedDestroyWaitsForALostGuest(t *testing.T) {
 	for _, verb := range []string{"destroy", "wipe"} {
 		w := newWorld(t)

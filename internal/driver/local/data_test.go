@@ -46,7 +46,7 @@ func TestSnapshotRestoreWipe(t *testing.T) {
 	require.Empty(t, w.observe("web").Snapshots)
 	require.Empty(t, w.observe("web").Trash, "parts are no guests")
 
-	// What was taken out of use is in the trash until its time.
+	// The old data is in the trash until its time is over.
 	require.Equal(t, []string{"data", "data", "snapshot s1"}, w.inTrash())
 	w.pass(DefaultTrashKeep + time.Second)
 	require.NoError(t, w.d.Sweep(w.ctx))
@@ -65,7 +65,7 @@ func entries(t *testing.T, path string) []string {
 	return names
 }
 
-// inTrash says what the records in the trash are about.
+// inTrash lists the subjects of the records in the trash.
 func (w *world) inTrash() []string {
 	w.t.Helper()
 	var what []string
@@ -111,13 +111,13 @@ func TestH14(t *testing.T) {
 		require.NoError(t, os.Remove(odd+"/null"))
 	}
 
-	// A terabyte of nothing is little.
+	// A terabyte of holes takes little room.
 	require.NoError(t, os.WriteFile(odd+"/sparse", nil, 0o600))
 	require.NoError(t, os.Truncate(odd+"/sparse", 1<<40))
 	w.do("snapshot", "web", "snapshot", "sparse")
 	require.Less(t, allocated(t, w.path("web", snapshotsDir, "sparse", "deep", "sparse")), int64(1<<20))
 
-	// Entries at, below and above the limit: deep and sparse are two.
+	// Limits below, at and above the number of entries: deep and sparse are two.
 	for limit, ok := range map[int64]bool{3: true, 2: true, 1: false} {
 		w.d.entries = limit
 		name := fmt.Sprintf("limit-%d", limit)
@@ -130,7 +130,7 @@ func TestH14(t *testing.T) {
 	}
 }
 
-// TestASnapshotThatFailsHalfWay leaves nothing of itself.
+// TestASnapshotThatFailsHalfWay: such a snapshot leaves nothing behind.
 func TestASnapshotThatFailsHalfWay(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
@@ -138,7 +138,7 @@ func TestASnapshotThatFailsHalfWay(t *testing.T) {
 		w.write("x", "web", dataDir, fmt.Sprint(i))
 	}
 	before := w.hash()
-	// A FIFO appears between the look and the copy.
+	// A FIFO appears between the check and the copy.
 	fifo := w.path("web", dataDir, "fifo")
 	p := &fakePermit{step: w.step("snapshot", "web", "snapshot", "s"), before: func() { _ = unix.Mkfifo(fifo, 0o600) }}
 	err := w.d.did(w.ctx, p)
@@ -169,8 +169,7 @@ func TestASnapshotNeedsRoom(t *testing.T) {
 	w.do("snapshot", "web", "snapshot", "s")
 }
 
-// TestB19: mounts and hard links inside a guest never let a step reach what is
-// not the guest's.
+// TestB19: mounts and hard links inside a guest never let a step reach files of others.
 func TestB19(t *testing.T) {
 	type taking struct{ verb, param string }
 	verbs := []taking{{"destroy", ""}, {"wipe", ""}, {"restore", "s"}}
@@ -313,7 +312,7 @@ func TestSeveralInTheTrash(t *testing.T) {
 	w.refused(op.Conflict, "undelete", "web", "incarnation", string(incs[0])) // the name is taken
 }
 
-// TestSweepKeepsItsTime: nothing goes before its time is over.
+// TestSweepKeepsItsTime: Sweep deletes nothing before its time is over.
 func TestSweepKeepsItsTime(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.TrashKeep = time.Hour })
 	w.do("create", "web")
@@ -345,8 +344,8 @@ func TestSweepLeavesWhatItDoesNotUnderstand(t *testing.T) {
 	require.Contains(t, w.log.String(), "no-record")
 }
 
-// TestAPermitIsNeeded: a permit that the gate refuses, and one for another
-// incarnation, change nothing.
+// TestAPermitIsNeeded: a permit that the gate refuses, or one for another incarnation, changes
+// nothing.
 func TestAPermitIsNeeded(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep")

@@ -22,14 +22,13 @@ func (d *Driver) prepareDestroy(ctx context.Context, step op.Step, g *guest) (ac
 	return func(ctx context.Context, _ *driver.Result) error { return d.destroy(ctx, g) }, nil
 }
 
-// destroy stops the guest and renames it into the trash, which is the moment
-// when it is destroyed.
+// destroy stops the guest and renames it into the trash. At the rename the guest is destroyed.
 func (d *Driver) destroy(ctx context.Context, g *guest) error {
 	if err := d.stopFirst(ctx, g, "guest.destroy"); err != nil {
 		return err
 	}
 	crashpoint.Here(crashpoint.DestroyStopped)
-	// Again: stopping took time.
+	// It checks again, because stopping took time.
 	if err := d.checkNoMount(d.path(g.name), "guest.destroy"); err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (d *Driver) prepareUndelete(_ context.Context, step op.Step, _ *guest) (act
 	return func(context.Context, *driver.Result) error { return d.undelete(id, t) }, nil
 }
 
-// checkTrashed looks at a guest in the trash as openGuest does at a live one.
+// checkTrashed checks a guest in the trash as openGuest checks a live one.
 func (d *Driver) checkTrashed(id, name string, want op.Incarnation) error {
 	sub, err := d.trash.sub(id)
 	if err != nil {
@@ -90,8 +89,7 @@ func (d *Driver) checkTrashed(id, name string, want op.Incarnation) error {
 	return d.uuids.checkAlone(d, g)
 }
 
-// undelete renames the guest back, which keeps its inode and birth time and so
-// its incarnation.
+// undelete renames the guest back. That keeps its inode and birth time, and so its incarnation.
 func (d *Driver) undelete(id string, t op.Target) error {
 	err := d.trash.rename(id, d.root, t.Name, unix.RENAME_NOREPLACE)
 	switch {

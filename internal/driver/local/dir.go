@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beneath is how every path component is opened: no symlink is followed, not
-// even one that stays inside the root (os.Root would follow that one), and no
-// mount point is crossed.
+// beneath are the rules for every path component. They follow no symlink, not even one that
+// stays inside the root (os.Root would follow it). They cross no mount point.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
-// dir is one open directory. Its methods take a single path component and never
-// follow a symlink or cross a mount point. It may be used concurrently.
+// dir is one open directory. Its methods take a single path component, and never follow a
+// symlink or cross a mount point. They are safe for concurrent use.
 type dir struct{ f *os.File }
 
 // openDir opens an absolute path that must be a directory itself.
@@ -30,11 +29,11 @@ func openDir(path string) (*dir, error) {
 	return &dir{f}, nil
 }
 
-func (d *dir) close() { _ = d.f.Close() } // opened for reading: nothing can be lost
+func (d *dir) close() { _ = d.f.Close() } // opened for reading, so a failed close loses nothing
 
 func (d *dir) fd() int { return int(d.f.Fd()) }
 
-// path is for messages and for the mount table, never for opening.
+// path is only for messages and for the mount table, never for opening.
 func (d *dir) path() string { return d.f.Name() }
 
 func component(name string) error {
@@ -64,8 +63,8 @@ func (d *dir) open(name string, flags int, perm uint32) (*os.File, error) {
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: d.path() + "/" + name, Err: err}
 		}
-		// A regular file takes no notice of O_NONBLOCK; without it os.NewFile does
-		// not try to poll what cannot be polled.
+		// A regular file ignores O_NONBLOCK. Without it os.NewFile does not try to poll what
+		// cannot be polled.
 		if err := unix.SetNonblock(fd, false); err != nil {
 			_ = unix.Close(fd)
 			return nil, fmt.Errorf("open %s: %w", name, err)
@@ -74,7 +73,7 @@ func (d *dir) open(name string, flags int, perm uint32) (*os.File, error) {
 	}
 }
 
-// sub opens a directory in d; "." opens d again, with an offset of its own.
+// sub opens a directory in d. The name "." opens d again, with its own offset.
 func (d *dir) sub(name string) (*dir, error) {
 	f, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -83,7 +82,7 @@ func (d *dir) sub(name string) (*dir, error) {
 	return &dir{f}, nil
 }
 
-// entry is what there is to know of one directory entry.
+// entry has the properties of one directory entry.
 type entry struct {
 	mode     uint32 // type and permission bits, as in stat(2)
 	ino      uint64
@@ -93,7 +92,7 @@ type entry struct {
 	size     int64 // bytes, apparent
 	blocks   int64 // bytes, allocated
 	uid, gid uint32
-	links    uint32 // how many names it has
+	links    uint32 // the number of its names
 	mount    uint64
 }
 
@@ -101,11 +100,11 @@ func (e entry) isDir() bool     { return e.mode&unix.S_IFMT == unix.S_IFDIR }
 func (e entry) isRegular() bool { return e.mode&unix.S_IFMT == unix.S_IFREG }
 func (e entry) isSymlink() bool { return e.mode&unix.S_IFMT == unix.S_IFLNK }
 
-// same reports whether two looks saw one and the same thing: an inode's number
-// is used again, its birth time is not.
+// same reports whether two looks saw the same file. The system uses an inode's number again,
+// but never with the same birth time.
 func (e entry) same(other entry) bool { return e.ino == other.ino && e.birth == other.birth }
 
-// kind names what is neither file, directory nor symlink.
+// kind names the type of an entry that is no file, directory or symlink.
 func (e entry) kind() string {
 	switch e.mode & unix.S_IFMT {
 	case unix.S_IFIFO:
@@ -119,7 +118,7 @@ func (e entry) kind() string {
 	}
 }
 
-// stat looks at an entry without following it.
+// stat looks at an entry and follows no symlink.
 func (d *dir) stat(name string) (entry, error) {
 	if err := component(name); err != nil {
 		return entry{}, err
@@ -134,7 +133,7 @@ func statAt(d *dir, name string, flags int) (entry, error) {
 	return statx(d.fd(), name, flags, d.path())
 }
 
-// statx looks at name in the directory fd, whose path is for messages.
+// statx looks at name in the directory fd. Path is for messages.
 func statx(fd int, name string, flags int, path string) (entry, error) {
 	const mask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID
 	var st unix.Statx_t
@@ -153,8 +152,8 @@ func statx(fd int, name string, flags int, path string) (entry, error) {
 	}, nil
 }
 
-// each calls fn for every entry, in no order, a few hundred names in memory at
-// a time. A directory that is removed meanwhile has no more entries.
+// each calls fn for every entry, in no order. It holds a few hundred names in memory at a time.
+// A directory that is removed meanwhile has no more entries.
 func (d *dir) each(fn func(name string) error) error {
 	again, err := d.sub(".")
 	if errors.Is(err, fs.ErrNotExist) {

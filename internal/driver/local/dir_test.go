@@ -24,7 +24,7 @@ func mkdirs(t *testing.T, d *dir, path ...string) string {
 	return p
 }
 
-// TestDirFollowsNothing: os.Root would follow the links that stay inside.
+// TestDirFollowsNothing: dir does not follow links that stay inside; os.Root would.
 func TestDirFollowsNothing(t *testing.T) {
 	d := openTemp(t)
 	mkdirs(t, d, "real")

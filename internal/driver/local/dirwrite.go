@@ -12,14 +12,14 @@ import (
 	"gated/internal/crashpoint"
 )
 
-// stagePrefix begins the names of what is not finished. No guest and no
-// snapshot can have such a name.
+// stagePrefix begins the names of unfinished things. No guest and no snapshot can have such a
+// name.
 const (
 	stagePrefix    = ".new-"
 	stagedSnapshot = stagePrefix + "snapshot-" // then its name; in a guest's directory
 )
 
-// maxSmallFile bounds what read takes in: guest.json and its like, in bytes.
+// maxSmallFile is the most bytes that read accepts of guest.json and similar files.
 const maxSmallFile = 1 << 20
 
 // mkdir makes a directory with exactly this mode.
@@ -41,9 +41,8 @@ func (d *dir) mkdir(name string, mode uint32) (*dir, error) {
 	return sub, nil
 }
 
-// rename moves an entry within or between directories with the flags of
-// renameat2(2). Between file systems it fails with EXDEV; nothing here copies
-// instead.
+// rename moves an entry within or between directories, with the flags of renameat2(2). Between
+// file systems it fails with EXDEV; no code here copies instead.
 func (d *dir) rename(name string, to *dir, toName string, flags uint) error {
 	if err := errors.Join(component(name), component(toName)); err != nil {
 		return err
@@ -68,8 +67,8 @@ func (d *dir) unlink(name string, flags int) error {
 // sync makes the directory's entries durable.
 func (d *dir) sync() error { return d.f.Sync() }
 
-// syncTree makes everything on the directory's file system durable: one call
-// for a tree of any size.
+// syncTree makes everything on the directory's file system durable. One call is enough for a
+// tree of any size.
 func (d *dir) syncTree() error {
 	if err := unix.Syncfs(d.fd()); err != nil {
 		return fmt.Errorf("syncfs %s: %w", d.path(), err)
@@ -77,7 +76,7 @@ func (d *dir) syncTree() error {
 	return nil
 }
 
-// read returns a regular file of at most maxSmallFile bytes.
+// read returns the content of a regular file of at most maxSmallFile bytes.
 func (d *dir) read(name string) ([]byte, error) {
 	f, err := d.open(name, unix.O_RDONLY, 0)
 	if err != nil {
@@ -98,7 +97,8 @@ func (d *dir) read(name string) ([]byte, error) {
 	return b, err
 }
 
-// replace puts a 0600 file in place, whole or not at all, and makes it durable.
+// replace writes a whole file of mode 0600 in place and makes it durable. If it fails, the old
+// file stays.
 func (d *dir) replace(name string, b []byte) error {
 	stage := stagePrefix + name
 	if err := d.unlink(stage, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {

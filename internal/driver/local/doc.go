@@ -1,6 +1,5 @@
-// Package local is the embedded driver: a guest is a directory under one root,
-// with a data tree and, if the operator's configuration names its command, one
-// process.
+// Package local is the built-in driver. A guest is a directory under one root, with a data
+// tree. If the operator's configuration has its command, the guest also has one process.
 //
 //	<root>/<name>/guest.json      what the guest is; its processes cannot write it
 //	<root>/<name>/data/           what its processes may write
@@ -9,9 +8,9 @@
 //	<root>/.new-<birth>/          a guest that is being made
 //	<root>/.trash/                what was destroyed, kept for a while
 //
-// The layers, each in files of its own: dir (one open directory, one path
-// component at a time), tree (walk, copy, delete), mounts, trash, process and
-// limits; above them the driver's look at a guest and its operations.
+// Each layer has its own files. The lower ones are dir (one open directory, one path component
+// at a time), tree (walk, copy, delete), mounts, trash, process and limits. Above them are the
+// driver's look at a guest and its operations.
 //
 // docs/design/local-driver.md says why it is built this way.
 package local

@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Driver is safe for concurrent use.
+// Driver is the local driver. It is safe for concurrent use.
 type Driver struct {
 	cfg       Config
 	root      *dir
 	trash     *dir
 	accounts  map[string]account // by command name
 	uids      *guestUIDs
-	ops       []string // that there are preparers for
+	ops       []string // the operations that have a preparer
 	cgroups   cgroups
-	landlock  int // the kernel's ABI; 0 is none
+	landlock  int // the kernel's ABI; 0 means none
 	seccomp   bool
 	reflinks  bool
-	entries   int64 // the most that a snapshot may have
+	entries   int64 // the most entries that a snapshot may have
 	mountinfo func() ([]byte, error)
 	procs     processes
 	lost      lostGuests
@@ -38,10 +38,9 @@ type Driver struct {
 
 var _ driver.Backend = (*Driver)(nil)
 
-// New opens the root and makes it sound: it finds running processes again and
-// cleans up what a crash left. A root that is a symlink, someone else's, open to
-// others or on a file system without birth times is refused, as is a command
-// that could not run.
+// New opens the root and repairs it. It finds running processes again and removes what a crash
+// left. It refuses a root that is a symlink, belongs to another user, is open to others, or is
+// on a file system without birth times. It also refuses a command that could not run.
 func New(cfg Config) (*Driver, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -75,8 +74,8 @@ func joinClose(err error, d *Driver) error {
 	return err
 }
 
-// openGuests opens the root, which it makes if it is not there. Its path must be
-// the real one, or the mount table could not be compared with it.
+// openGuests opens the root and makes it if it is missing. The path must be the real one,
+// because it is compared with the mount table.
 func openGuests(path string) (*dir, error) {
 	if !filepath.IsAbs(path) {
 		return nil, op.Refuse(op.BadParams, "local.root %q is not an absolute path", path)
@@ -114,7 +113,7 @@ func openGuests(path string) (*dir, error) {
 	return root, nil
 }
 
-// ensure opens a directory, which it makes with mode 0700 if it is not there.
+// ensure opens a directory. If the directory is missing, ensure makes it with mode 0700.
 func (d *dir) ensure(name string) (*dir, error) {
 	if err := unix.Mkdirat(d.fd(), name, 0o700); err != nil && err != unix.EEXIST {
 		return nil, &os.PathError{Op: "mkdir", Path: d.path() + "/" + name, Err: err}
@@ -122,7 +121,7 @@ func (d *dir) ensure(name string) (*dir, error) {
 	return d.sub(name)
 }
 
-// canReflink tries whether files can share blocks: then a snapshot needs no room.
+// canReflink tries if files can share blocks. If they can, a snapshot needs no room.
 func canReflink(d *dir) bool {
 	const a, b = stagePrefix + "reflink-a", stagePrefix + "reflink-b"
 	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
@@ -142,8 +141,7 @@ func canReflink(d *dir) bool {
 	return unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) == nil
 }
 
-// Close lets go of the root. Guests' processes go on and are found by the next
-// New.
+// Close closes the root. Guests' processes go on, and the next New finds them.
 func (d *Driver) Close() error {
 	d.procs.mu.Lock()
 	for _, p := range d.procs.byInc {
@@ -156,8 +154,8 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// Task reports, as every piece of this driver's work is done when an
-// action returns, that there is no such task.
+// Task reports that there is no such task, because all work of this driver is done when an
+// action returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the local driver has no task %q", task)
 }

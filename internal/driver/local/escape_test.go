@@ -24,20 +24,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// escapeArg has this program try to get out of a guest.
+// escapeArg makes this program try to get out of a guest.
 const escapeArg = "try-to-escape"
 
-// outside is what a guest's program is told of the host, so that it need not guess.
+// outside tells a guest's program about the host, so that it need not guess.
 type outside struct {
-	State  string // a gate's state directory, of the daemon alone
+	State  string // a gate's state directory, only for the daemon
 	Other  string // another guest's data
-	Public string // a directory where everybody may do everything, outside of Landlock's reach
+	Public string // a directory in which every user may do everything; Landlock does not allow it
 	Daemon int    // pid
 	Guest  int    // pid of the other guest
 }
 
-// attempt is one way out. Its layer is the one without which it succeeds on the
-// newest kernel although the two others stand; empty if two of them refuse it.
+// attempt is one way out. Its layer is the one that alone refuses it on the newest kernel. If
+// two layers refuse it, layer is empty.
 type attempt struct {
 	name  string
 	layer string
@@ -49,7 +49,7 @@ const (
 	byUID      = "uid"
 	byLandlock = "landlock"
 	bySeccomp  = "seccomp"
-	// Seccomp's too, where the kernel would let an ordinary user do it.
+	// It is also seccomp's if the kernel would allow it to an ordinary user.
 	bySeccompIfAny = "seccomp, if the kernel lets anybody"
 )
 
@@ -66,10 +66,10 @@ var attempts = []attempt{
 	}},
 	{"label the key", byUID, func(o outside) error { return unix.Setxattr(key(o), "user.escape", []byte("x"), 0) }},
 	{"chmod another guest's data", byUID, func(o outside) error { return unix.Chmod(o.Other, 0o777) }},
-	// These two also need the capabilities that the daemon has.
+	// These two also need the daemon's capabilities.
 	{"slow the daemon down", "", func(o outside) error {
 		now, err := unix.Getpriority(unix.PRIO_PROCESS, o.Daemon)
-		return errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, o.Daemon, 20-now)) // to what it is
+		return errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, o.Daemon, 20-now)) // to its current value
 	}},
 	{"pin the daemon", "", func(o outside) error {
 		var set unix.CPUSet
@@ -108,7 +108,7 @@ var attempts = []attempt{
 		at := uintptr(unsafe.Pointer(&b[0]))
 		_, err := unix.ProcessVMReadv(o.Daemon, []unix.Iovec{{Base: &b[0], Len: 1}}, []unix.RemoteIovec{{Base: at, Len: 1}}, 0)
 		if errors.Is(err, unix.EFAULT) {
-			return nil // it might read, and there is nothing there
+			return nil // it may read, but there is nothing to read
 		}
 		return err
 	}},
@@ -154,7 +154,7 @@ var attempts = []attempt{
 		}
 		err := unix.PtraceSeize(cmd.Process.Pid)
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // that it was killed
+		_ = cmd.Wait() // the test killed it
 		return err
 	}},
 	{"limits by pid", bySeccomp, func(outside) error {
@@ -188,7 +188,7 @@ var attempts = []attempt{
 	{"chroot", "", func(outside) error { return unix.Chroot(".") }},
 }
 
-// allowed is what a guest's program has to be able to do in its own data.
+// allowed are the things that a guest's program must be able to do in its own data.
 var allowed = []attempt{
 	{"chmod own files", "", func(outside) error { return os.Chmod("mine", 0o640) }},
 	{"date own files", "", func(outside) error { return os.Chtimes("mine", time.Unix(1, 0), time.Unix(1, 0)) }},
@@ -234,10 +234,10 @@ func dialled(path string) error {
 	return c.Close()
 }
 
-// escape is the program of a guest that tries everything, and then stays. It leaves
-// its results in its data.
+// escape is a guest's program that tries everything and then stays. It writes the results into
+// its data.
 func escape(arg string) int {
-	runtime.LockOSThread() // who is traced, or has another priority, is a thread
+	runtime.LockOSThread() // tracing and priorities belong to a thread
 	var o outside
 	err := json.Unmarshal([]byte(arg), &o)
 	if err == nil {
@@ -258,11 +258,11 @@ func escape(arg string) int {
 	select {}
 }
 
-// tried starts a guest that tries to escape, and returns by name what each attempt
-// ended with; what succeeded is "<nil>".
+// tried starts a guest that tries to escape. It returns the error of each attempt by name; a
+// success is "<nil>".
 func tried(t *testing.T, without layers, version int) (map[string]string, *world) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "escape") // its parents are for everybody, as a test's own directory is not
+	dir, err := os.MkdirTemp("/tmp", "escape") // unlike a test's own directory, its parents are open to every user
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -288,7 +288,7 @@ func tried(t *testing.T, without layers, version int) (map[string]string, *world
 	program := dir + "/program"
 	require.NoError(t, os.WriteFile(program, self, 0o755))
 	for _, path := range []string{program, o.Public + "/program"} {
-		require.NoError(t, os.Chmod(path, 0o755)) // whatever the umask
+		require.NoError(t, os.Chmod(path, 0o755)) // in spite of the umask
 	}
 
 	w := newWorld(t, func(c *Config) { c.without, c.landlock, c.Root = without, version, dir+"/guests" })
@@ -315,7 +315,7 @@ func tried(t *testing.T, without layers, version int) (map[string]string, *world
 	return got, w
 }
 
-// succeeded are the attempts that got through.
+// succeeded are the attempts that worked.
 func succeeded(t *testing.T, got map[string]string) []string {
 	var out []string
 	for _, a := range attempts {
@@ -345,8 +345,8 @@ func needLayers(t *testing.T) {
 	}
 }
 
-// TestNoEscape: a guest's program tries to get at the gate and at others, on the
-// kernel's own Landlock and on older ones.
+// TestNoEscape: a guest's program tries to reach the gate and other guests. It runs with the
+// kernel's own Landlock and with older ones.
 func TestNoEscape(t *testing.T) {
 	needLayers(t)
 	for _, version := range []int{0, 1, 2, 3} {
@@ -357,8 +357,8 @@ func TestNoEscape(t *testing.T) {
 	}
 }
 
-// TestEachLayerStands: without one layer exactly those escapes succeed that it
-// alone refuses, so that each of them is there and is tested.
+// TestEachLayerStands: without one layer, exactly those attempts succeed that only this layer
+// refuses. So each layer is there and is tested.
 func TestEachLayerStands(t *testing.T) {
 	needLayers(t)
 	t.Run(byUID, func(t *testing.T) {

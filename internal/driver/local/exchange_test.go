@@ -11,8 +11,8 @@ import (
 	"gated/internal/op"
 )
 
-// A rename goes by name. What it moved and was not meant goes back whole: found
-// by an intruder's exchange of two guests while one of them was destroyed.
+// A rename goes by name. If it moved another thing than meant, that thing goes back whole. An
+// intruder can cause this by exchanging two guests during a destroy.
 func TestWhatWasExchangedGoesBack(t *testing.T) {
 	setUp := func(t *testing.T) (w *world, meant entry) {
 		w = newWorld(t)

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prepare locks the name of the guest, and refuses what it can see will not work.
-// Its action runs to its end; there is never a task.
+// Prepare locks the guest's name and refuses a step that cannot work. Its action runs to its
+// end and never leaves a task.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	now, do, err := d.prepare(ctx, step, cleanup)
 	return now, driver.Does(do), err
 }
 
-func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed,
-	do func(context.Context) (driver.Result, error), err error) {
+func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())) (
+	now op.Observed, do driver.Work, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
 		return now, nil, op.Refuse(op.UnknownOp, "the local driver does not know %q", step.Op)
@@ -41,7 +41,7 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 		return now, nil, err
 	}
 	if g != nil && takesData[step.Op] {
-		// If the step turns out to need a signature, operators see what it takes.
+		// If the step needs a signature, the operators see what it would take.
 		now.Facts = d.facts(ctx, g)
 	}
 	return now, func(ctx context.Context) (r driver.Result, err error) {
@@ -51,11 +51,12 @@ func (d *Driver) prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}, nil
 }
 
-// action does a step's work after its permit was used, and may say in the result what was done.
+// action does a step's work after the permit was used. It may write into the result what it
+// did.
 type action func(context.Context, *driver.Result) error
 
-// preparers check what a step needs, without changing anything, and return what
-// does it. The guest is nil for a step that makes one.
+// preparers check what a step needs and change nothing. They return the function that does the
+// step. The guest is nil for a step that makes one.
 var preparers = map[string]func(*Driver, context.Context, op.Step, *guest) (action, error){
 	"guest.create":          (*Driver).prepareCreate,
 	"guest.undelete":        (*Driver).prepareUndelete,
@@ -73,8 +74,8 @@ var preparers = map[string]func(*Driver, context.Context, op.Step, *guest) (acti
 var takesData = map[string]bool{"guest.destroy": true, "guest.wipe": true, "guest.restore": true,
 	"guest.snapshot-delete": true}
 
-// worded marks what may go away by itself. Everything else failed and left the
-// target as it was, unless the action itself said Unknown.
+// worded marks an error that may go away by itself. Every other error means that the step
+// failed and left the target as it was, unless the action said Unknown.
 func worded(err error) error {
 	for _, passing := range []error{unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN,
 		context.Canceled, context.DeadlineExceeded} {

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on the look through a guest's data that facts take.
+// These bounds limit the look through a guest's data for facts.
 const (
 	maxCounted = 100_000         // entries
 	maxLooking = 2 * time.Second // of waiting
 )
 
-// What is so of every guest of this driver. People ask for it before they sign,
-// and that nothing is known is an answer.
+// These facts hold for every guest of this driver. Operators ask for them before they sign, and
+// "not known" is an answer, too.
 const (
 	noBackups     = "none known; gated makes none"
 	noDependents  = "nothing known; no guest shares data"
 	snapshotsFate = " (go with a destroy, stay at a wipe or restore)"
 )
 
-// facts says what people should see before they sign. What cannot be found out
-// is said, too, and fails nothing: a guest may lock its data, and still must be
-// stopped, and a look after a step must not make the step's end uncertain.
+// facts says what operators should see before they sign. If it cannot find out something, it
+// says so and does not fail. A guest may lock its data, and the operator must still be able to
+// stop it. A look after a step must not make the step's end uncertain.
 func (d *Driver) facts(ctx context.Context, g *guest) []op.Fact {
 	facts, err := g.dataFacts(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (d *Driver) facts(ctx context.Context, g *guest) []op.Fact {
 	return append(facts, d.undoFacts()...)
 }
 
-// reason is an error without the path, which a guest may have chosen.
+// reason is an error without the path, because a guest may have chosen the path.
 func reason(err error) string {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
@@ -112,8 +112,8 @@ func (d *Driver) processFacts(g *guest) []op.Fact {
 	}
 }
 
-// limitsText says what holds the limits of the running process, not what the
-// guest wishes for: by rlimits a change waits for the next start.
+// limitsText says which limits the running process has, not which the guest's spec asks for. If
+// rlimits set them, a change takes effect at the next start.
 func (g *guest) limitsText(run runFile) string {
 	memory, cpus := "memory not limited", "cpus not limited"
 	if g.Memory > 0 {
@@ -136,7 +136,7 @@ func (g *guest) limitsText(run runFile) string {
 	return memory + "; " + cpus
 }
 
-// undoFacts says what could be taken back if a step ran now.
+// undoFacts says what could be undone if a step ran now.
 func (d *Driver) undoFacts() []op.Fact {
 	until := timeText(d.cfg.Now().Add(d.cfg.TrashKeep))
 	return []op.Fact{

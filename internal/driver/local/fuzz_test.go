@@ -11,8 +11,8 @@ import (
 	"gated/internal/op"
 )
 
-// FuzzGuestFile: guest.json is read with everything in it or not at all, and
-// reads as the same after it was written again.
+// FuzzGuestFile: guest.json is read whole or refused. If it is written again, it reads as the
+// same.
 func FuzzGuestFile(f *testing.F) {
 	f.Add([]byte(soundGuestFile))
 	f.Add([]byte(strings.Replace(soundGuestFile, `"protected":true,`, "", 1)))
@@ -38,8 +38,8 @@ func FuzzGuestFile(f *testing.F) {
 	})
 }
 
-// FuzzSmallFiles: a run file and a trash record, through the file system as they
-// are read: whole, or an error.
+// FuzzSmallFiles: a run file and a trash record are read whole through the file system, or the
+// read fails.
 func FuzzSmallFiles(f *testing.F) {
 	f.Add([]byte(`{"pid":7,"start_ticks":9,"boot_id":"b","started_at":"2026-03-01T12:00:00Z","command":"web","confined":true,"memory":"none","cpus":"none"}`))
 	f.Add([]byte(`{"name":"web","incarnation":"b-1:7:9","what":"guest","destroyed_at":"2026-03-01T12:00:00Z","until":"2026-03-02T12:00:00Z"}`))
@@ -64,8 +64,8 @@ func FuzzSmallFiles(f *testing.F) {
 	})
 }
 
-// FuzzMounts: a mount is found at whatever path it is, also one that looks like
-// an escape, and a table that cannot be read is an error, not an empty one.
+// FuzzMounts: a mount is found at any path, also at one that looks like an escape. A table that
+// cannot be read is an error, not an empty table.
 func FuzzMounts(f *testing.F) {
 	f.Add("/srv/guests/web/data", []byte("36 35 98:0 / /mnt rw - ext3 /dev/root rw\n"))
 	f.Add("/srv/a b\\040c\n\t", []byte("36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root rw\n"))

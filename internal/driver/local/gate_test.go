@@ -36,7 +36,7 @@ func newGated(t *testing.T) *gated {
 	key := strings.Fields(string(pub))
 	trust, err := authz.LoadTrust([]byte(`alice namespaces="operational@gated" ` + key[0] + " " + key[1] + "\n"))
 	require.NoError(t, err)
-	// The signer wants a key file that nobody else can read, as ssh does.
+	// The signer needs a key file that no other user can read, as ssh does.
 	private, err := os.ReadFile(keys + "/alice")
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "alice")
@@ -84,7 +84,7 @@ func (g *gated) approve(s op.Step) {
 	require.NoError(g.t, err)
 }
 
-// run does with a step what reconcile does.
+// run does with a step what the reconciler does.
 func (g *gated) run(s op.Step) op.Step {
 	g.t.Helper()
 	p, err := g.gate.Permit(g.ctx, s.ID)
@@ -124,7 +124,7 @@ func TestThroughARealGate(t *testing.T) {
 		r, err := g.gate.Request(g.ctx, s.ID)
 		require.NoError(t, err)
 		require.NotEmpty(t, r.Facts)
-		require.NoError(t, g.gate.Refresh(g.ctx, s.Target)) // the one before changed it
+		require.NoError(t, g.gate.Refresh(g.ctx, s.Target)) // the step before changed it
 		g.approve(g.stepNow(s))
 		g.succeed(s)
 	}
@@ -140,8 +140,8 @@ func (g *gated) stepNow(s op.Step) op.Step {
 	return j.Steps[0]
 }
 
-// TestStaleAfterApproval is B08 and B09: another guest under the name, and
-// another state, between approval and execution.
+// TestStaleAfterApproval is B08 and B09: between approval and execution, another guest gets the
+// name, or the state changes.
 func TestStaleAfterApproval(t *testing.T) {
 	for name, between := range map[string]func(g *gated){
 		"B08": func(g *gated) { g.do("destroy", "web"); g.do("create", "web"); g.write("x", "web", dataDir, "new") },
@@ -171,7 +171,7 @@ func TestStaleAfterApproval(t *testing.T) {
 	}
 }
 
-// TestB07: the guest is made again between signing and approval.
+// TestB07: the guest is made again between signature and approval.
 func TestB07(t *testing.T) {
 	g := newGated(t)
 	g.succeed(g.submit("create", "web"))
@@ -188,8 +188,8 @@ func TestB07(t *testing.T) {
 	require.Equal(t, before, g.hash())
 }
 
-// TestScratch: what an agent made as scratch it may destroy unsigned, until
-// something that was not made with it is in it.
+// TestScratch: an agent may destroy its scratch guest unsigned, until the guest has an object
+// that was not made with it.
 func TestScratch(t *testing.T) {
 	g := newGated(t)
 	agent := op.Requester{Source: op.SourceAPI, UID: 1000, PID: 7, Agent: "builder"}

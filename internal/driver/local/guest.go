@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guest is one look at a guest that exists and is what it says it is.
+// guest is one look at a guest that exists and is sound.
 type guest struct {
 	name string
 	dir  *dir
 	spec
 	data      entry
 	snapshots []stored // sorted by name
-	other     []stored // what nobody of ours put there; a destroy would take it
-	staged    []stored // trees that a step of ours has begun with, or that somebody calls so
+	other     []stored // what this gate did not put there; a destroy would take it
+	staged    []stored // trees that a step of this gate has begun with, or that have such a name
 }
 
 type stored struct {
@@ -32,10 +32,9 @@ type stored struct {
 
 func (g *guest) close() { g.dir.close() }
 
-// openGuest looks at a guest's directory; nil without an error means that the
-// name is free. What is there but is no sound guest is an error: Conflict if it
-// cannot be read as one, StaleTarget if its guest.json belongs to another
-// directory.
+// openGuest looks at a guest's directory. If the name is free, it returns nil and no error. A
+// directory that is no sound guest is an error. The error is Conflict if it cannot be read as a
+// guest, and StaleTarget if its guest.json belongs to another directory.
 func (d *Driver) openGuest(name string) (*guest, error) {
 	if err := op.CheckName(name); err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func (g *guest) readSnapshots() error {
 		e, err := sub.stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // deleted while we look
+			return nil // deleted during the look
 		case err != nil:
 			return err
 		case op.CheckName(name) == nil && e.isDir():
@@ -126,9 +125,9 @@ func (g *guest) readSnapshots() error {
 	return err
 }
 
-// readOther finds what was put beside our own files by hand: a destroy would
-// take it, so it counts as storage that this gate did not make. So does a tree
-// under a name that we stage trees with: whose it is cannot be seen.
+// readOther finds what others put by hand beside the gate's files. A destroy would take it, so
+// it counts as storage that this gate did not make. A tree that has the name of a staged tree
+// counts too, because its owner cannot be seen.
 func (g *guest) readOther() error {
 	err := g.dir.each(func(name string) error {
 		switch name {
@@ -155,8 +154,8 @@ func (g *guest) readOther() error {
 	return err
 }
 
-// stagesFile and stagesTree hold for the names under which we stage, in a guest's
-// directory, its small files and whole trees.
+// stagesFile and stagesTree report if the gate stages files or trees under such a name in a
+// guest's directory. stagesFile is for small files, stagesTree for whole trees.
 func stagesFile(name string) bool {
 	return name == stagePrefix+guestFile || name == stagePrefix+runFileName
 }
@@ -175,7 +174,7 @@ func (g *guest) snapshot(name string) (stored, bool) {
 	return stored{}, false
 }
 
-// storage names every object that a destroy would take, by identity.
+// storage lists every object that a destroy would take, by identity.
 func (g *guest) storage() []op.StorageID {
 	ids := g.settled()
 	for _, s := range g.staged {
@@ -184,8 +183,8 @@ func (g *guest) storage() []op.StorageID {
 	return ids
 }
 
-// settled is storage without what is there only while a step is under way: the
-// fingerprint covers it.
+// settled is storage without the objects that exist only while a step runs. The fingerprint
+// covers it.
 func (g *guest) settled() []op.StorageID {
 	ids := []op.StorageID{storageID("data", g.data)}
 	for _, s := range g.snapshots {
@@ -207,7 +206,7 @@ func (g *guest) write(s spec) error {
 	if err != nil {
 		return err
 	}
-	// Never write what could not be read back.
+	// It never writes a file that it could not read back.
 	if _, err := parseSpec(b); err != nil {
 		return err
 	}
@@ -221,5 +220,5 @@ func (g *guest) write(s spec) error {
 	return nil
 }
 
-// path is the guest's place in the mount table's terms.
+// path is the guest's place as the mount table has it.
 func (d *Driver) path(name string) string { return filepath.Join(d.root.path(), name) }

@@ -17,10 +17,10 @@ const (
 	snapshotsDir = "snapshots"
 )
 
-// spec is what guest.json says. Zero memory or cpus means no limit.
+// spec is the content of guest.json. Zero memory or cpus means no limit.
 type spec struct {
-	UUID      string // the Birth token of the step that made it
-	Inode     uint64 // of the guest's directory, as is Birth
+	UUID      string // the Birth token of the step that made the guest
+	Inode     uint64 // of the guest's directory; so is Birth
 	Birth     int64  // ns since 1970
 	Memory    int64  // MiB
 	CPUs      int64
@@ -30,8 +30,8 @@ type spec struct {
 	CreatedAt time.Time
 }
 
-// specFile is spec on disk. Pointers tell a missing member, which is refused,
-// from a zero one: a file without "protected" must not read as unprotected.
+// specFile is spec on disk. Its pointers tell a missing member, which is refused, from a zero
+// one. A file without "protected" must not read as unprotected.
 type specFile struct {
 	UUID      *string            `json:"uuid"`
 	Inode     *uint64            `json:"inode"`
@@ -44,7 +44,7 @@ type specFile struct {
 	CreatedAt *time.Time         `json:"created_at"`
 }
 
-// incarnation is what the file claims; look compares it with the directory.
+// incarnation is the incarnation that the file claims. look compares it with the directory.
 func (s spec) incarnation() op.Incarnation {
 	return op.Incarnation(fmt.Sprintf("%s:%d:%d", s.UUID, s.Inode, s.Birth))
 }
@@ -61,8 +61,8 @@ func (s spec) encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// parseSpec reads guest.json strictly: all members, no others, none twice or
-// null, each in its range.
+// parseSpec reads guest.json strictly. Each member must be there once, in its range and not
+// null. No other member may be there.
 func parseSpec(b []byte) (spec, error) {
 	var f specFile
 	if err := json.Unmarshal(b, &f, json.RejectUnknownMembers(true)); err != nil {
@@ -87,8 +87,7 @@ func parseSpec(b []byte) (spec, error) {
 	return s, nil
 }
 
-// maxBirth bounds a Birth token, so that the names made of it stay below 255
-// bytes.
+// maxBirth is the longest Birth token, so that the names made from it stay below 255 bytes.
 const maxBirth = 64
 
 func checkBirth(token string) error {
@@ -98,9 +97,8 @@ func checkBirth(token string) error {
 	return nil
 }
 
-// statGuestFile looks at <root>/<name>/guest.json in one call. It serves only to
-// see whether a file changed; what it finds is opened component by component
-// before anything is decided.
+// statGuestFile looks at <root>/<name>/guest.json in one call. It only finds out if a file
+// changed. Before a decision, the driver opens the file component by component.
 func (d *Driver) statGuestFile(name string) (entry, error) {
 	if err := op.CheckName(name); err != nil {
 		return entry{}, fs.ErrNotExist

@@ -24,7 +24,7 @@ func TestGuestFileRoundTrip(t *testing.T) {
 	require.Equal(t, s, again)
 }
 
-// TestGuestFileMutations changes the one sound file in one place each.
+// TestGuestFileMutations makes one change at a time in a sound file.
 func TestGuestFileMutations(t *testing.T) {
 	members := []string{`"uuid":"b-1",`, `"inode":7,`, `"birth_ns":9,`, `"memory_mib":512,`, `"cpus":2,`, `"command":"web",`,
 		`"labels":{"tier":"prod; $(rm -rf /) \"'"},`, `"protected":true,`}

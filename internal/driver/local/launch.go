@@ -30,10 +30,10 @@ const (
 	byNothing = "none"
 )
 
-// start runs the guest's command. The child is this program again; it waits for
-// its orders until its pid is on disk and it is in its cgroup, so that a crash
-// at any moment leaves no process that nobody knows of. start returns when the
-// command was executed, or says why it was not.
+// start runs the guest's command. The child is this program again. It waits for its orders
+// until its pid is on disk and it is in its cgroup. So a crash at any moment leaves no
+// unrecorded process. start returns when the child has executed the command, or says why it did
+// not.
 func (d *Driver) start(ctx context.Context, g *guest) error {
 	if err := d.settle(ctx, g.incarnation()); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	orders := orders{Argv: cmd.Argv, Env: cmd.environ(p.inc), Account: account, Memory: d.rlimit(g.spec), Landlock: d.landlock, Seccomp: d.seccomp}
 	err = d.release(ctx, g, p, pid, orders, files)
 	if err != nil {
-		// It has not executed the command, and does not any more.
+		// The child has not executed the command and never will.
 		err = errors.Join(err, fd.Signal(unix.SIGKILL), fd.Wait(context.Background()))
 		fd.Reap()
 		fd.Close()
@@ -77,7 +77,7 @@ func (d *Driver) start(ctx context.Context, g *guest) error {
 	return nil
 }
 
-// release records the child and lets it go.
+// release records the child and then sends its orders.
 func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o orders, files *launchFiles) error {
 	now, err := proc.ReadStat(pid)
 	if err != nil {
@@ -106,8 +106,8 @@ func (d *Driver) release(ctx context.Context, g *guest, p *process, pid int, o o
 	return err
 }
 
-// rlimit returns the address space limit in bytes for a guest whose memory no
-// cgroup limits; 0 is none.
+// rlimit returns the limit of address space in bytes for a guest whose memory no cgroup limits.
+// 0 means none.
 func (d *Driver) rlimit(s spec) uint64 {
 	if d.cgroups.memory {
 		return 0
@@ -115,9 +115,9 @@ func (d *Driver) rlimit(s spec) uint64 {
 	return uint64(s.Memory) << 20
 }
 
-// launchFiles are the descriptors of one launch, on both sides.
+// launchFiles are the descriptors of one launch, for parent and child.
 type launchFiles struct {
-	log, data, orders, ready *os.File // ours
+	log, data, orders, ready *os.File // the parent's
 	childOrders, childReady  *os.File // the child's
 }
 
@@ -153,12 +153,12 @@ func openLaunchFiles(g *guest, a account) (_ *launchFiles, err error) {
 func (f *launchFiles) close() {
 	for _, file := range []*os.File{f.log, f.data, f.orders, f.ready, f.childOrders, f.childReady} {
 		if file != nil {
-			_ = file.Close() // nothing was buffered
+			_ = file.Close() // it has no buffered data
 		}
 	}
 }
 
-// openLog opens the guest's log for appending, after setting a large one aside.
+// openLog opens the guest's log for appending. It first moves a large log away.
 func openLog(d *dir) (*os.File, error) {
 	if e, err := d.stat(logFile); err == nil && e.size > maxLog {
 		if err := d.rename(logFile, d, logFile+oldLogExt, 0); err != nil {
@@ -168,13 +168,12 @@ func openLog(d *dir) (*os.File, error) {
 	return d.open(logFile, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, 0o600)
 }
 
-// fork starts the child in a session of its own. It returns its pid, which is
-// its process group's and session's number too, and what handle makes of its
-// pidfd. A child that cannot be handled is ended and reaped.
+// fork starts the child in its own session. It returns the child's pid and the result of handle
+// for its pidfd. The pid is also the number of the process group and the session. If handle
+// fails, fork ends and reaps the child.
 func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, error)) (int, *proc.FD, error) {
 	var fd int
-	// Through /proc it is this very program, also after its file was replaced by
-	// an upgrade.
+	// The path in /proc is this very program, also after an upgrade replaced its file.
 	cmd := exec.Command("/proc/self/exe", childArg)
 	cmd.Args[0] = "gated"
 	cmd.Env = []string{markOf(inc)}
@@ -185,7 +184,7 @@ func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, er
 	if err := cmd.Start(); err != nil {
 		return 0, nil, err
 	}
-	// Ours must be the only ends that are left to close.
+	// The parent must close the only ends that are left open.
 	_ = f.childOrders.Close()
 	_ = f.childReady.Close()
 	err := errors.New("the kernel gave no pidfd for a child (it has them from Linux 5.4)")
@@ -195,16 +194,16 @@ func (f *launchFiles) fork(inc op.Incarnation, handle func(fd int) (*proc.FD, er
 	}
 	if err != nil {
 		err = errors.Join(err, cmd.Process.Kill())
-		_ = cmd.Wait() // that it was killed is no news
+		_ = cmd.Wait() // fork killed it, so its error says nothing new
 		return 0, nil, err
 	}
 	pid := cmd.Process.Pid
-	_ = cmd.Process.Release() // the pidfd is what we wait on
+	_ = cmd.Process.Release() // the driver waits on the pidfd
 	return pid, p, nil
 }
 
-// send gives the child its orders and waits until it has executed the command:
-// then its end of the ready pipe closes without a word.
+// send gives the child its orders and waits until the child has executed the command. Then the
+// child's end of the ready pipe closes without data.
 func (f *launchFiles) send(ctx context.Context, o orders) error {
 	b, err := json.Marshal(o)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"gated/internal/driver"
 )
 
-// Status says what guards a guest's process on this machine.
+// Status says which layers guard a guest's process on this machine.
 type Status struct {
 	Layers []Layer // between a guest's program and everything else, always all of them
 	Memory string  // what limits memory: "cgroup" or "rlimits"
@@ -23,7 +23,7 @@ const (
 	LayerSeccomp  = "seccomp"
 )
 
-// Layer is one of what has to be broken through, one after the other.
+// Layer is one barrier between a guest's program and everything else.
 type Layer struct {
 	Name   string
 	Stands bool
@@ -31,7 +31,7 @@ type Layer struct {
 	remedy string
 }
 
-// Status returns what New found.
+// Status returns the layers that New found.
 func (d *Driver) Status() Status {
 	s := Status{Layers: []Layer{d.uidLayer(), d.landlockLayer(), d.seccompLayer()}, Memory: byRlimits, CPUs: byNothing}
 	if d.cgroups.memory {
@@ -46,7 +46,7 @@ func (d *Driver) Status() Status {
 	return s
 }
 
-// Stands reports whether a layer stands.
+// Stands reports if a layer stands.
 func (s Status) Stands(name string) bool {
 	for _, l := range s.Layers {
 		if l.Name == name {
@@ -88,7 +88,7 @@ func (d *Driver) uidLayer() Layer {
 
 func (d *Driver) landlockLayer() Layer {
 	if d.landlock == 0 {
-		return Layer{LayerLandlock, false, "the kernel has none: a guest's program reaches whatever its user can",
+		return Layer{LayerLandlock, false, "the kernel has none: a guest's program reaches everything that its user can",
 			"use a kernel with Landlock (5.13 or later, lsm=landlock)"}
 	}
 	return Layer{Name: LayerLandlock, Stands: true, Detail: fmt.Sprintf("version %d", d.landlock)}
@@ -101,8 +101,8 @@ func (d *Driver) seccompLayer() Layer {
 	return Layer{Name: LayerSeccomp, Stands: true, Detail: "a filter of system calls"}
 }
 
-// checkLayers says for gated doctor which layers stand, and what to do about one
-// that does not.
+// checkLayers tells gated doctor which layers stand, and what the operator can do about each
+// one that does not.
 func (d *Driver) checkLayers() []driver.Finding {
 	var out []driver.Finding
 	for _, l := range d.Status().Layers {

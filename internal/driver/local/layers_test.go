@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStatusSaysWhichLayersStand: what it says of each is so, which
-// TestEachLayerStands tries.
+// TestStatusSaysWhichLayersStand: the status of each layer is true. TestEachLayerStands tests
+// the layers themselves.
 func TestStatusSaysWhichLayersStand(t *testing.T) {
 	needLayers(t)
 	web := Command{Argv: []string{"/bin/sleep", "1000"}}

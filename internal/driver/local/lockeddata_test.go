@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asAnotherUser runs the calling test again as nobody, for whom permissions
-// hold, and reports whether it did: then there is nothing more to do. A test
-// that runs as an ordinary user goes on itself.
+// asAnotherUser runs the calling test again as the user nobody, because permissions do not bind
+// root. It reports whether it did; then the calling test ends. If an ordinary user runs the
+// test, the test itself goes on.
 func asAnotherUser(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,7 +26,7 @@ func asAnotherUser(t *testing.T) bool {
 		return false
 	}
 	const nobody = 65534
-	tmp, err := os.MkdirTemp("", "nobody") // beside t.TempDir, whose parents are root's
+	tmp, err := os.MkdirTemp("", "nobody") // beside t.TempDir, because its parents are root's
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	require.NoError(t, os.Chown(tmp, nobody, nobody))
@@ -48,8 +48,8 @@ func factOf(o op.Observed, name string) string {
 	return ""
 }
 
-// TestAGuestThatLocksItsData is observed, stopped, destroyed, brought back and
-// deleted like any other.
+// TestAGuestThatLocksItsData observes, stops, destroys, undeletes and deletes such a guest like
+// any other.
 func TestAGuestThatLocksItsData(t *testing.T) {
 	if asAnotherUser(t) {
 		return
@@ -75,7 +75,7 @@ func TestAGuestThatLocksItsData(t *testing.T) {
 	require.Empty(t, entries(t, w.path(trashDir)))
 }
 
-// TestLockedBelowData: what can be counted is.
+// TestLockedBelowData counts the entries that can be read.
 func TestLockedBelowData(t *testing.T) {
 	if asAnotherUser(t) {
 		return
@@ -100,7 +100,7 @@ func TestLockedBelowData(t *testing.T) {
 	}
 }
 
-// TestFactsFailNothing: whatever the reason, it is one of the facts.
+// TestFactsFailNothing: each reason why facts are missing is itself a fact.
 func TestFactsFailNothing(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// nameLocks lets one piece of work at a time act on a name. Reconcile serialises
-// a target's steps already; this is the second lock on the door.
+// nameLocks lets only one piece of work at a time act on a name. Reconcile already runs a
+// target's steps one after the other; these locks are a second protection.
 type nameLocks struct {
 	mu   sync.Mutex
 	held map[string]*nameLock
@@ -18,8 +18,8 @@ type nameLock struct {
 	users int
 }
 
-// lock waits for the names, in an order that is the same for all, and returns
-// what unlocks them.
+// lock waits for the names, always in the same order. It returns the function that unlocks
+// them.
 func (n *nameLocks) lock(names ...string) (unlock func()) {
 	slices.Sort(names)
 	names = slices.Compact(names)

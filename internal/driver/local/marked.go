@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	// maxReads bounds the environments that are read at once, with those whose
-	// read does not come back: each holds a thread.
+	// maxReads bounds the environments that are read at once, with the reads that do not come
+	// back. Each read holds a thread.
 	maxReads = 64
 	// seekWait bounds one look at all processes.
 	seekWait = 5 * time.Second
-	// execTries bounds the further looks at a process that is between two
-	// programs: 1, 2, 4 ms later and so on, 255 ms in all.
+	// execTries bounds the further looks at a process that is between two programs. They come
+	// after 1, 2, 4 ms and so on, 255 ms in all.
 	execTries = 8
-	// overflowUID is the owner of a process whose uid has no number here.
+	// overflowUID is the owner of a process if its uid has no number in this user namespace.
 	overflowUID = 65534
 )
 
-// seeker finds the processes that carry a guest's mark. The kernel reads an
-// environment out of the process' own memory, and a process can hold that up. So
-// only processes of the uids that a guest can have are read, side by side and for
-// a bounded time: others' processes cost a look at whose they are.
+// seeker finds the processes that carry a guest's mark. The kernel reads an environment from
+// the process' own memory, and the process can delay that. So seeker only reads processes whose
+// uid a guest can have, at the same time and for a bounded time. Of other processes it only
+// reads the uid.
 type seeker struct {
 	environ func(pid int) ([]byte, error) // of a process
 	wait    time.Duration                 // for one look at all processes
-	reads   chan struct{}                 // a place for each read that is under way
+	reads   chan struct{}                 // one place for each read under way
 
 	mu   sync.Mutex
-	slow map[int]*reading // that were given up and have not come back, by process
+	slow map[int]*reading // reads that seeker gave up and that have not come back, by process
 }
 
 func newSeeker() *seeker {
@@ -47,20 +47,19 @@ func newSeeker() *seeker {
 
 func environ(pid int) ([]byte, error) { return os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") }
 
-// sought is what a look at all processes is for.
+// sought is the target of one look at all processes.
 type sought struct {
 	marks map[string]bool
-	uids  map[uint32]bool // that a process with such a mark can have
+	uids  map[uint32]bool // the uids that a process with such a mark can have
 
-	// own are marks by the uid that one guest alone has; the uid 0 is of none. A
-	// process that has it is found by that, whatever its environment says.
+	// own has the marks by uid, for uids that only one guest has; never uid 0. A process with
+	// such a uid is found by the uid, in spite of its environment.
 	own map[uint32]string
 }
 
-// marked returns pidfds of all processes whose environment at their last exec had
-// one of the marks, by mark. Processes that may not be looked into are skipped.
-// With an error, which says why some were not looked at, come those that were
-// found; the caller closes them.
+// marked returns pidfds, by mark, of all processes whose environment at their last exec had one
+// of the marks. It skips processes that it may not read. If it could not look at some, it
+// returns an error with the reason, and the processes that it found. The caller closes them.
 func (s *seeker) marked(ctx context.Context, want sought) (map[string][]*proc.FD, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
@@ -70,7 +69,7 @@ func (s *seeker) marked(ctx context.Context, want sought) (map[string][]*proc.FD
 		if pids, err = s.look(bounded, pids, want.marks, found); err != nil || try == execTries {
 			break
 		}
-		if len(pids) > 0 { // there is nothing to wait on for the end of an exec
+		if len(pids) > 0 { // the end of an exec sends no event to wait on
 			select {
 			case <-time.After(time.Millisecond << try):
 			case <-bounded.Done():
@@ -83,8 +82,8 @@ func (s *seeker) marked(ctx context.Context, want sought) (map[string][]*proc.FD
 	return found, err
 }
 
-// look reads the environments of processes and adds to found what carries a mark.
-// It returns the processes that are between two programs.
+// look reads the environments of processes and adds to found each process with a mark. It
+// returns the processes that are between two programs.
 func (s *seeker) look(ctx context.Context, pids []int, marks map[string]bool, found map[string][]*proc.FD) (between []int, err error) {
 	envs, err := s.read(ctx, pids)
 	for pid, env := range envs {
@@ -99,7 +98,7 @@ func (s *seeker) look(ctx context.Context, pids []int, marks map[string]bool, fo
 		}
 		p, e := proc.OpenPID(pid)
 		if p == nil {
-			err = errors.Join(err, e) // nil where it ended
+			err = errors.Join(err, e) // nil if the process ended
 			continue
 		}
 		again, e := s.read(ctx, []int{pid})
@@ -108,7 +107,7 @@ func (s *seeker) look(ctx context.Context, pids []int, marks map[string]bool, fo
 			err = errors.Join(err, e)
 			continue
 		}
-		found[mark] = append(found[mark], p) // still the one that the pidfd is of
+		found[mark] = append(found[mark], p) // still the process of the pidfd
 	}
 	return between, err
 }
@@ -120,9 +119,9 @@ type reading struct {
 	done bool // guarded by seeker.mu
 }
 
-// read reads the environments of processes, side by side. The error is about
-// those that did not let themselves be read before ctx ended; one that may not be
-// read has none.
+// read reads the environments of processes at the same time. The error names the processes
+// whose read did not come back before ctx ended. A process that may not be read causes no
+// error.
 func (s *seeker) read(ctx context.Context, pids []int) (map[int][]byte, error) {
 	out := make(chan *reading, len(pids))
 	envs := make(map[int][]byte, len(pids))
@@ -166,15 +165,15 @@ func missing(pids []int, envs map[int][]byte) int {
 	return 0
 }
 
-// isSlow reports whether a read of the process was given up and has not come
-// back: another one would hold another thread.
+// isSlow reports whether a read of the process was given up and has not come back. Another read
+// would hold another thread.
 func (s *seeker) isSlow(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.slow[pid] != nil
 }
 
-// ended takes note that a read came back.
+// ended records that a read came back.
 func (s *seeker) ended(r *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +184,7 @@ func (s *seeker) ended(r *reading) {
 	}
 }
 
-// giveUp takes note of which reads did not come back.
+// giveUp records which reads did not come back.
 func (s *seeker) giveUp(all []*reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,8 +205,8 @@ func markIn(env []byte) string {
 	return ""
 }
 
-// candidates adds to found the processes that one guest's own uid tells, and
-// returns those of the other uids, but for this process.
+// candidates adds to found the processes that one guest's own uid identifies. It returns the
+// processes with one of the other uids, except this process.
 func candidates(ctx context.Context, want sought, found map[string][]*proc.FD) ([]int, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -244,11 +243,11 @@ func candidates(ctx context.Context, want sought, found map[string][]*proc.FD) (
 	return out, nil
 }
 
-// openOf opens the process that has the pid if it has the uid, and has not ended.
+// openOf opens the process with this pid if it has the uid and has not ended.
 func openOf(pid int, uid uint32) (*proc.FD, error) {
 	p, err := proc.OpenPID(pid)
 	if p == nil {
-		return nil, err // nil where it ended
+		return nil, err // nil if the process ended
 	}
 	if uidOf(pid) != uid || p.Ended() {
 		p.Close()
@@ -257,7 +256,7 @@ func openOf(pid int, uid uint32) (*proc.FD, error) {
 	return p, nil
 }
 
-// uidOf returns the uid of a process, overflowUID where there is none.
+// uidOf returns the uid of a process, or overflowUID if it cannot be read.
 func uidOf(pid int) uint32 {
 	var at unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &at) != nil {
@@ -266,7 +265,7 @@ func uidOf(pid int) uint32 {
 	if at.Uid != 0 && at.Uid != overflowUID {
 		return at.Uid
 	}
-	// What may not be dumped belongs to root there, whoever runs it (proc(5)).
+	// If a process may not be dumped, its entry there belongs to root (proc(5)).
 	uid, err := proc.UID(pid)
 	if err != nil {
 		return overflowUID

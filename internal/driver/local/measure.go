@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDepth is the deepest tree that is copied or measured, in directories. It
-// bounds the descriptors that one pass holds open.
+// maxDepth is the depth in directories of the deepest tree that is copied or measured. It
+// bounds the open descriptors of one pass.
 const maxDepth = 256
 
-// usage is what a tree holds.
+// usage is the size of a tree.
 type usage struct {
 	entries   int64 // everything below the top
 	files     int64 // regular files
@@ -25,12 +25,12 @@ type usage struct {
 	allocated int64 // bytes
 	last      time.Time
 	newer     usageSince
-	partial   bool   // the look stopped at a limit; the rest is unknown
+	partial   bool   // the look stopped at a limit; the rest is not counted
 	obstacle  string // the first thing that cannot be copied, in words, or ""
 }
 
-// usageSince is what of a tree was written or changed at or after a moment: by the
-// times of inodes, which whoever writes a file cannot set back.
+// usageSince is the part of a tree that was written or changed at or after a moment. It uses a
+// time of the inode that the writer of a file cannot set back.
 type usageSince struct {
 	files int64
 	bytes int64 // apparent
@@ -40,14 +40,13 @@ type usageSince struct {
 // errEnough ends a walk at its limit.
 var errEnough = errors.New("limit reached")
 
-// measure counts what is below d, at most limit entries and for as long as ctx
-// lasts; beyond that it says partial. It opens directories only.
+// measure counts the entries below d. It stops after limit entries or at the end of ctx, and
+// then sets partial. It opens only directories.
 func measure(ctx context.Context, d *dir, limit int64) (usage, error) {
 	return measureSince(ctx, d, limit, math.MaxInt64)
 }
 
-// measureSince is measure that also counts what is newer than a moment, in ns
-// since 1970.
+// measureSince is measure, and also counts what is newer than a moment, in ns since 1970.
 func measureSince(ctx context.Context, d *dir, limit, since int64) (usage, error) {
 	m := measuring{ctx: ctx, limit: limit, since: since}
 	err := m.walk(d, "", 1)
@@ -71,7 +70,7 @@ func (m *measuring) walk(d *dir, path string, depth int) error {
 		}
 		e, err := d.stat(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed while we look: a guest may run
+			return nil // removed during the look, because a guest may run
 		}
 		if err != nil {
 			return err
@@ -97,7 +96,7 @@ func (m *measuring) enter(d *dir, name, path string, depth int) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return nil // replaced while we look
+		return nil // replaced during the look
 	case errors.Is(err, unix.EXDEV):
 		m.refuse("%s is a mount point", path+name)
 		return nil
@@ -129,7 +128,7 @@ func (m *measuring) count(path string, e entry) {
 	}
 }
 
-// refuse notes the first obstacle. A guest may have chosen the path.
+// refuse records the first obstacle. A guest may have chosen the path.
 func (m *measuring) refuse(format, path string, args ...any) {
 	if m.obstacle == "" {
 		m.obstacle = fmt.Sprintf(format, append([]any{op.Shown(path)}, args...)...)

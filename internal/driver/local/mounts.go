@@ -48,9 +48,8 @@ func unescapeMount(s string) string {
 	return b.String()
 }
 
-// checkNoMount refuses, as Conflict, if something is mounted at or below path,
-// an absolute path without symlinks. A table that cannot be read is an error:
-// unclear is refused.
+// checkNoMount refuses with Conflict if something is mounted at or below path, an absolute path
+// without symlinks. It also fails if it cannot read the mount table.
 func (d *Driver) checkNoMount(path, doing string) error {
 	table, err := d.mountinfo()
 	if err != nil {

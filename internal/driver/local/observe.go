@@ -8,8 +8,8 @@ import (
 	"gated/internal/op"
 )
 
-// The values of Observed.Running. Unknown is seen in List alone: something is
-// under the name that cannot be vouched for, and Observe of it is an error.
+// The values of Observed.Running. Only List returns Unknown: the name has something that is no
+// sound guest. For that, Observe returns an error.
 const (
 	Running = "running"
 	Stopped = "stopped"
@@ -20,8 +20,8 @@ const (
 // Kind returns "guest".
 func (d *Driver) Kind() string { return "guest" }
 
-// Observe looks at one guest, with facts for people; counting its files stops
-// at a bound. Its refusals are StaleTarget and Conflict.
+// Observe looks at one guest and adds facts for people. It counts the guest's files up to a
+// bound. Its refusals are StaleTarget and Conflict.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	g, o, err := d.look(l)
 	if err != nil || g == nil {
@@ -33,8 +33,8 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// look is Observe without facts. The guest is nil if the name is free; else the
-// caller closes it.
+// look is Observe without facts. If the name is free, the guest is nil. Otherwise the caller
+// closes the guest.
 func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
@@ -62,9 +62,9 @@ func (d *Driver) look(l op.Look) (*guest, op.Observed, error) {
 	return g, o, nil
 }
 
-// List looks at every guest without walking its data: Facts and Trash are empty.
-// One that cannot be vouched for is listed as Unknown with the reason as its
-// one fact, so that it hides no other.
+// List looks at every guest without reading its data: Facts and Trash are empty. A guest that
+// is not sound is listed as Unknown, with the reason as its only fact. So it hides no other
+// guest.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	owners, err := d.uuids.owners(d)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 			return err
 		}
 		if op.CheckName(name) != nil {
-			return nil // no target can have that name
+			return nil // no target can have such a name
 		}
 		g, err := d.openGuest(name)
 		if err != nil {
@@ -84,7 +84,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 			return nil
 		}
 		if g == nil {
-			return nil // destroyed while we look
+			return nil // destroyed during the look
 		}
 		defer g.close()
 		for _, other := range owners[g.UUID] {
@@ -136,9 +136,9 @@ func (d *Driver) observed(g *guest) op.Observed {
 	return o
 }
 
-// content is the token of a guest that holds nothing: no entry in its data and no
-// snapshot. Of one that holds something it is empty, because a program may write
-// without a trace that the driver could read.
+// content is the token of an empty guest: no entry in its data and no snapshot. For a guest
+// that holds something it is empty, because a program may write without a trace that the driver
+// could read.
 func (g *guest) content() string {
 	data, err := g.dir.sub(dataDir)
 	if err != nil {
@@ -152,8 +152,8 @@ func (g *guest) content() string {
 	return "nothing"
 }
 
-// params is the spec in the catalogue's units. Memory and cpus without a limit
-// are left out, for no wish can say "none".
+// params is the spec in the catalogue's units. It leaves out memory and cpus without a limit,
+// because no wish can say "none".
 func (s spec) params() op.Params {
 	labels := make(map[string]any, len(s.Labels))
 	for k, v := range s.Labels {
@@ -169,8 +169,8 @@ func (s spec) params() op.Params {
 	return p
 }
 
-// fingerprint digests what an operator's signature should depend on: never
-// whether it runs, its limits, when it was written or how much is in it.
+// fingerprint digests everything that an operator's signature should depend on. It never covers
+// the running state, the limits, the time of the last write, or the amount of data.
 func fingerprint(g *guest) op.Fingerprint {
 	ids := g.settled()
 	storage := make([]any, len(ids))

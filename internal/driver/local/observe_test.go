@@ -64,7 +64,7 @@ func TestListAgreesWithObserve(t *testing.T) {
 	}
 }
 
-// TestFingerprint: what must and what must not change it.
+// TestFingerprint: which changes must change it, and which must not.
 func TestFingerprint(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep", "memory", int64(64*1024))
@@ -180,7 +180,7 @@ func TestB18(t *testing.T) {
 	})
 }
 
-// TestNeverAbsent: what cannot be read is not taken for a free name.
+// TestNeverAbsent: if something cannot be read, its name does not count as free.
 func TestNeverAbsent(t *testing.T) {
 	for name, spoil := range map[string]func(w *world){
 		"no guest.json":        func(w *world) { require.NoError(w.t, os.Remove(w.path("web", guestFile))) },
@@ -228,7 +228,7 @@ func TestNeverAbsent(t *testing.T) {
 	}
 }
 
-// TestB15 hands the driver names that op would have refused already.
+// TestB15 gives the driver names that op would have refused.
 func TestB15(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
@@ -247,8 +247,8 @@ func TestB15(t *testing.T) {
 	require.ErrorIs(t, w.d.did(w.ctx, &fakePermit{step: s}), op.BadParams)
 }
 
-// TestP16 moves foreign storage into a guest: it counts as storage that was not
-// there when the guest was made.
+// TestP16 moves other storage into a guest. It counts as storage that was not made with the
+// guest.
 func TestP16(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "scratch")

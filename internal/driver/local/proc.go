@@ -8,14 +8,14 @@ import (
 	"gated/internal/proc"
 )
 
-// markVar is the one environment variable that the driver adds: processes that
-// left their session are found by it.
+// markVar is the only environment variable that the driver adds. It finds processes that left
+// their session.
 const markVar = "GATED_GUEST"
 
 func markOf(inc op.Incarnation) string { return markVar + "=" + string(inc) }
 
-// waitPID waits for whatever process has the pid now. It is for waiting alone: a
-// pid is not enough to signal by.
+// waitPID waits for the process that has the pid now. Use it only to wait: to signal a process,
+// a pid is not safe enough.
 func waitPID(ctx context.Context, pid string) error {
 	n, err := strconv.Atoi(pid)
 	if err != nil {
@@ -23,7 +23,7 @@ func waitPID(ctx context.Context, pid string) error {
 	}
 	p, err := proc.OpenPID(n)
 	if p == nil || err != nil {
-		return err // nil where it ended
+		return err // nil if the process ended
 	}
 	defer p.Close()
 	return p.Wait(ctx)

@@ -16,22 +16,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killWait is how long a process is waited for after SIGKILL. Only one that the
+// killWait is how long the driver waits for a process after SIGKILL. Only a process that the
 // kernel cannot interrupt takes longer.
 const killWait = 10 * time.Second
 
 // process is a guest's running process: the leader of its own session.
 type process struct {
 	*proc.FD
-	target op.Target // under which name it was started or found
+	target op.Target // the name under which it was started or found
 	inc    op.Incarnation
-	uid    uint32 // that this guest alone has, 0 if it has none
+	uid    uint32 // the uid that only this guest has, 0 if it has none
 	run    runFile
 	group  cgroup
-	done   chan struct{} // closed when it and what it left behind are gone
+	done   chan struct{} // closed when the process and its descendants are gone
 }
 
-// processes are the running ones, by incarnation.
+// processes are the running guests' processes, by incarnation.
 type processes struct {
 	mu    sync.Mutex
 	byInc map[op.Incarnation]*process
@@ -44,7 +44,7 @@ func (ps *processes) get(inc op.Incarnation) *process {
 	return ps.byInc[inc]
 }
 
-// watch counts p as running until it ends.
+// watch records p as running until it ends.
 func (d *Driver) watch(p *process) {
 	d.procs.mu.Lock()
 	d.procs.byInc[p.inc] = p
@@ -70,12 +70,12 @@ func (d *Driver) watch(p *process) {
 	})
 }
 
-// killStrays ends what a leader that has ended left behind: its group, its
-// cgroup, and what carries its mark.
+// killStrays ends what is left after a guest's first process ended: its group, its cgroup, and
+// the processes that carry its mark.
 func (d *Driver) killStrays(p *process) error {
 	err := p.SignalGroup(unix.SIGKILL)
 	if errors.Is(err, unix.EINVAL) {
-		err = nil // before 6.9: the cgroup and the mark have to do
+		err = nil // before Linux 6.9 the cgroup and the mark must be enough
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
@@ -84,10 +84,9 @@ func (d *Driver) killStrays(p *process) error {
 	return errors.Join(err, p.group.drain(ctx), d.killMarked(ctx, want)[mark])
 }
 
-// killMarked kills every process that carries one of the marks, or has the uid of
-// one, and waits for it. It looks again until none is found, for they may be
-// multiplying, or until ctx ends. It returns the marks that are left, each with the
-// reason.
+// killMarked kills every process that carries one of the marks or has the uid of one. It waits
+// for their end. It looks again until it finds none, because the processes may multiply, or
+// until ctx ends. It returns the marks that are left, each with the reason.
 func (d *Driver) killMarked(ctx context.Context, want sought) map[string]error {
 	left := map[string]error{}
 	for {
@@ -115,10 +114,10 @@ func (d *Driver) killMarked(ctx context.Context, want sought) map[string]error {
 	}
 }
 
-// uidsOf returns the uids that a guest's processes can have: the one that its run
-// file names, and the daemon's own, which a child has until it has its orders.
-// no_new_privs and the lack of capabilities keep them from any other. Of a run
-// file that does not say, those of all commands.
+// uidsOf returns the uids that a guest's processes can have. These are the uid in its run file
+// and the daemon's own uid, which a child has until it gets its orders. no_new_privs and the
+// lack of capabilities prevent any other uid. If the run file has no uid, uidsOf returns the
+// uids of all commands.
 func (d *Driver) uidsOf(run *runFile) map[uint32]bool {
 	uids := map[uint32]bool{uint32(os.Geteuid()): true}
 	if run != nil && run.UID != nil {
@@ -133,10 +132,10 @@ func (d *Driver) uidsOf(run *runFile) map[uint32]bool {
 	return uids
 }
 
-// stop ends a guest's process: SIGTERM to its group, SIGKILL after the grace.
-// It returns when the process and its group are gone, and says if it killed them:
-// what such a process had not written yet is lost. Nothing running is no error. If
-// ctx ends, the process has had its SIGTERM and may still run.
+// stop ends a guest's process: SIGTERM to its group, then SIGKILL after the grace. It returns
+// when the process and its group are gone. The detail says if stop killed them, because data
+// that such a process had not written is lost. If nothing runs, that is no error. If ctx ends,
+// the process got SIGTERM and may still run.
 func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, err error) {
 	p := d.procs.get(inc)
 	if p == nil {
@@ -159,7 +158,7 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, e
 	if err := errors.Join(p.group.kill(), p.Signal(unix.SIGKILL)); err != nil {
 		return "", err
 	}
-	// Once for the process itself, and once for what it left behind.
+	// This bound covers the process itself, and then the processes that it left.
 	last, cancel := context.WithTimeout(ctx, 2*killWait)
 	defer cancel()
 	select {
@@ -173,9 +172,9 @@ func (d *Driver) stop(ctx context.Context, inc op.Incarnation) (detail string, e
 	return "", errors.New("the process did not end after SIGKILL")
 }
 
-// stopFirst is stop for a step that takes something afterwards. If it fails,
-// nothing was taken yet, and the error says so: it leaves no doubt about the
-// step, also if ctx ended.
+// stopFirst is stop for a step that takes something afterwards. If it fails, the step took
+// nothing yet, and the error says so. The error leaves no doubt about the step, also if ctx
+// ended.
 func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
 	_, err := d.stop(ctx, g.incarnation())
 	if err == nil {
@@ -184,8 +183,8 @@ func (d *Driver) stopFirst(ctx context.Context, g *guest, doing string) error {
 	return driver.Transient(op.Refuse(op.Unavailable, "guest/%s did not stop, so %s took nothing: %v", g.name, doing, err))
 }
 
-// settleFirst is settle before a permit is used: an approval is not spent on a
-// step that would have to wait for processes of an earlier run.
+// settleFirst is settle before a permit is used. So no approval is spent on a step that would
+// wait for processes of an earlier run.
 func (d *Driver) settleFirst(ctx context.Context, g *guest) error {
 	if err := d.settle(ctx, g.incarnation()); err != nil {
 		return driver.Transient(err)
@@ -193,7 +192,7 @@ func (d *Driver) settleFirst(ctx context.Context, g *guest) error {
 	return nil
 }
 
-// terminate asks the group to end. A stopped one is continued so that it can.
+// terminate asks the group to end. It continues a stopped group, so that the group can end.
 func (p *process) terminate() error {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
 		err := p.SignalGroup(sig)

@@ -17,9 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOneGuestNeverTouchesAnother runs random operations on two guests, and
-// after each looks at the tree of the one that was not meant. Trash counts: what
-// the other had in it stays too.
+// TestOneGuestNeverTouchesAnother runs random operations on two guests. After each it checks
+// the tree and the trash of the guest that was not meant.
 func TestOneGuestNeverTouchesAnother(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		base, err := os.MkdirTemp(t.TempDir(), "")
@@ -40,8 +39,7 @@ func TestOneGuestNeverTouchesAnother(t *testing.T) {
 	})
 }
 
-// wholeOf digests all that there is of a guest: its tree and what it has in the
-// trash.
+// wholeOf digests a guest: its tree and what it has in the trash.
 func wholeOf(rt *rapid.T, d *Driver, base, name string) []string {
 	var all []string
 	root := filepath.Join(base, "guests")
@@ -56,7 +54,7 @@ func wholeOf(rt *rapid.T, d *Driver, base, name string) []string {
 	return all
 }
 
-// runRandom runs one drawn operation; a refusal is as good as any outcome.
+// runRandom runs one random operation. A refusal is a valid outcome.
 func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 	data := filepath.Join(base, "guests", name, dataDir)
 	verb := rapid.SampledFrom([]string{"create", "destroy", "undelete", "snapshot", "restore", "wipe", "snapshot-delete",
@@ -66,7 +64,7 @@ func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 	case "write":
 		_ = os.WriteFile(filepath.Join(data, rapid.SampledFrom([]string{"f", "g"}).Draw(rt, "file")), []byte(strconv.Itoa(i)), 0o600)
 		return
-	case "link": // as a guest could, to another's file that it can read
+	case "link": // a guest could link to a file of another guest that it can read
 		_ = os.Remove(filepath.Join(data, "f"))
 		_ = os.Link(filepath.Join(other, "g"), filepath.Join(data, "linked"))
 		return
@@ -92,7 +90,7 @@ func runRandom(rt *rapid.T, d *Driver, base, name string, i int) {
 	require.True(rt, err == nil || errors.As(err, &refusal), "%s: %v", verb, err)
 }
 
-// TestOneNameAtATime lets many steps for one name and for others run at once.
+// TestOneNameAtATime runs many steps for one name and for others at the same time.
 func TestOneNameAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recover makes the root sound after whatever ended the daemon before: half-made
-// things go, processes are found again. What it does not understand it leaves
-// alone and logs.
+// recover repairs the root after the daemon ended in any way. It removes unfinished things and
+// finds processes again. If it does not understand something, it keeps that and logs it.
 func (d *Driver) recover(ctx context.Context) error {
 	if err := d.dropStaged(ctx, d.root, nil); err != nil {
 		return err
@@ -43,8 +42,8 @@ func (d *Driver) recover(ctx context.Context) error {
 	return nil
 }
 
-// recoverGuest finds the guest's process again or, if its leader is gone, adds
-// the guest to lost.
+// recoverGuest finds the guest's process again. If the process that was started is gone, it
+// adds the guest to lost.
 func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGuest) error {
 	g, err := d.openGuest(name)
 	if err != nil {
@@ -56,7 +55,7 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 	}
 	defer g.close()
 	if err := d.dropStaged(ctx, g.dir, g); err != nil {
-		// The next step that needs its name tries again, and reports it.
+		// The next step that needs the name tries again and reports it.
 		d.cfg.Logger.Warn("leftover kept", "guest", name, "err", err)
 	}
 	run, err := readRunFile(g.dir)
@@ -83,15 +82,14 @@ func (d *Driver) recoverGuest(ctx context.Context, name string, lost *[]lostGues
 	return g.dir.unlink(runFileName, 0)
 }
 
-// findAgain returns the guest's process if the one that its run file names is
-// still that one.
+// findAgain returns the process in the guest's run file, if the same process still runs.
 func (d *Driver) findAgain(g *guest, run runFile) (*process, error) {
 	fd, err := proc.Open(run.PID, run.Ticks)
 	if err != nil || fd == nil {
 		return nil, err
 	}
 	if fd.Ended() {
-		fd.Reap() // a child of this very process, where a Driver is opened twice
+		fd.Reap() // a child of this very process, if a Driver is opened twice
 		fd.Close()
 		return nil, nil
 	}
@@ -99,9 +97,9 @@ func (d *Driver) findAgain(g *guest, run runFile) (*process, error) {
 		group: d.cgroups.of(g.UUID), done: make(chan struct{})}, nil
 }
 
-// dropStaged removes what was not finished in the root or, with g, in a guest.
-// A staged data tree may be the old one, swapped out just before a crash, and
-// goes to the trash.
+// dropStaged removes unfinished things in the root or, if g is not nil, in a guest. A staged
+// data tree goes to the trash, because a crash just after an exchange leaves the old tree under
+// that name.
 func (d *Driver) dropStaged(ctx context.Context, in *dir, g *guest) error {
 	var staged []string
 	err := in.each(func(name string) error {
@@ -130,8 +128,8 @@ func (d *Driver) dropStaged(ctx context.Context, in *dir, g *guest) error {
 	return nil
 }
 
-// dropOrphanRecords removes records of things that never reached the trash, and
-// logs things without a record, which are kept for ever.
+// dropOrphanRecords removes records of things that never reached the trash. It logs things
+// without a record; the trash keeps them for ever.
 func (d *Driver) dropOrphanRecords(ctx context.Context) error {
 	var all []string
 	if err := d.trash.each(func(name string) error { all = append(all, name); return nil }); err != nil {
@@ -144,7 +142,7 @@ func (d *Driver) dropOrphanRecords(ctx context.Context) error {
 			if err := removeTree(ctx, d.trash, name); err != nil {
 				return err
 			}
-		case strings.HasPrefix(name, purgePrefix): // Sweep goes on with it
+		case strings.HasPrefix(name, purgePrefix): // Sweep goes on deleting it
 		case isRecord:
 			if _, err := d.trash.stat(id); errors.Is(err, fs.ErrNotExist) {
 				if err := d.trash.unlink(name, 0); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -12,20 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removing deletes a tree. Every directory is opened without crossing a mount
-// point, so that a mount that appears meanwhile stops it (Conflict) with the
-// mounted files intact. A tree deeper than maxDepth is flattened: its deep part
-// is moved to the top and deleted from there.
+// removing deletes a tree. It opens every directory without crossing a mount point. So a mount
+// that appears meanwhile stops it (Conflict), and the mounted files stay. It moves the deep
+// part of a tree deeper than maxDepth to the top, and deletes it there.
 type removing struct {
 	ctx  context.Context
 	top  *dir // the directory that the tree is in
 	base string
-	deep int // parts moved to the top so far
+	deep int // how many parts it moved to the top so far
 	left []string
 }
 
-// removeTree deletes the entry name of d and all that is below. Nothing there
-// is no error.
+// removeTree deletes the entry name of d and everything below. A missing entry is no error.
 func removeTree(ctx context.Context, d *dir, name string) error {
 	r := removing{ctx: ctx, top: d, base: name, left: []string{name}}
 	for len(r.left) > 0 {
@@ -63,7 +61,7 @@ func (r *removing) remove(d *dir, name string, depth int) error {
 		if !errors.Is(err, unix.ENOTEMPTY) {
 			break
 		}
-		// Some file systems skip names while a directory shrinks under a reader.
+		// Some file systems skip names if a directory shrinks while it is read.
 	}
 	return mountBusy(d, name, err)
 }
@@ -85,7 +83,7 @@ func (r *removing) empty(d *dir, name string, depth int) error {
 	defer sub.close()
 	err = sub.each(func(child string) error { return r.remove(sub, child, depth+1) })
 	if errors.Is(err, unix.EACCES) {
-		// A guest may have made a directory of its own read-only.
+		// A guest may have made its own directory read-only.
 		if err := unix.Fchmod(sub.fd(), 0o700); err != nil {
 			return fmt.Errorf("chmod %s: %w", sub.path(), err)
 		}
@@ -94,7 +92,7 @@ func (r *removing) empty(d *dir, name string, depth int) error {
 	return err
 }
 
-// setAside moves a deep directory next to the tree, to be deleted later.
+// setAside moves a deep directory beside the tree, and removing deletes it later.
 func (r *removing) setAside(d *dir, name string) error {
 	if err := makeReadable(d, name); err != nil { // moving one changes its ".."
 		return err
@@ -113,8 +111,8 @@ func (r *removing) setAside(d *dir, name string) error {
 	}
 }
 
-// makeReadable gives a directory that its owner cannot open the mode 0700,
-// through a descriptor, so that no symlink in its place is followed.
+// makeReadable gives a directory that its owner cannot open the mode 0700. It uses a
+// descriptor, so it follows no symlink in the directory's place.
 func makeReadable(d *dir, name string) error {
 	fd, err := unix.Openat2(d.fd(), name, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
@@ -128,7 +126,7 @@ func makeReadable(d *dir, name string) error {
 	return nil
 }
 
-// mountBusy words the error for a mount point that was about to be deleted.
+// mountBusy writes the error for a mount point that stopped a delete.
 func mountBusy(d *dir, name string, err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return op.Refuse(op.Conflict, "%s/%s is a mount point", d.path(), name).WithHint("unmount it")

@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Restore and wipe build the new tree aside and exchange it with data/ in one
-// rename, so that there is the old tree or the new one and never a mixture, and
-// so that a file that has a second name elsewhere is not written through. The
-// old tree goes to the trash.
+// Restore and wipe build the new tree under another name and exchange it with data/ in one
+// rename. So there is the old tree or the new one, never a mixture. A file that has a second
+// name elsewhere is not overwritten. The old tree goes to the trash.
 
 func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (action, error) {
 	if err := d.checkNoMount(d.path(g.name), step.Op); err != nil {
@@ -31,7 +30,7 @@ func (d *Driver) prepareWipe(ctx context.Context, step op.Step, g *guest) (actio
 				return err
 			}
 			defer empty.close()
-			// What runs in it may be another user's.
+			// The program that runs in it may belong to another user.
 			if err := empty.f.Chown(int(g.data.uid), int(g.data.gid)); err != nil {
 				return errors.Join(err, g.dir.unlink(stage, unix.AT_REMOVEDIR))
 			}
@@ -76,12 +75,12 @@ func (d *Driver) prepareRestore(ctx context.Context, step op.Step, g *guest) (ac
 	}, nil
 }
 
-// replaceData stops the guest, stages a tree and exchanges it with data/. The
-// guest stays stopped: who restores wants to look first, and desired state
-// starts it again where it is wished to run.
+// replaceData stops the guest, stages a tree and exchanges it with data/. The guest stays
+// stopped, because an operator who restores wants to look first. Desired state starts it again
+// if it should run.
 func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build func(stage string) error) error {
 	const stage = stagePrefix + dataDir
-	// One that is there may hold data that an earlier step took out of use.
+	// A stage that is there already may hold data that an earlier step took away.
 	if err := d.putPart(g, stage, "data"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -91,7 +90,7 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build 
 	crashpoint.Here(crashpoint.DataStaged)
 	err := d.stopFirst(ctx, g, doing)
 	if err == nil {
-		err = d.checkNoMount(d.path(g.name), doing) // again: building and stopping took time
+		err = d.checkNoMount(d.path(g.name), doing) // again, because building and stopping took time
 	}
 	if err == nil {
 		crashpoint.Here(crashpoint.DataStopped)
@@ -105,13 +104,13 @@ func (d *Driver) replaceData(ctx context.Context, g *guest, doing string, build 
 		return driver.Unknown(err)
 	}
 	if err := d.putPart(g, stage, "data"); err != nil {
-		// The work is done; the next restore, wipe or New moves the old tree.
+		// The work is done. The next restore, wipe or New moves the old tree.
 		d.cfg.Logger.Warn("old data not moved to the trash yet", "guest", g.name, "err", err)
 	}
 	return nil
 }
 
-// putPart moves a directory of the guest's to the trash.
+// putPart moves one directory of the guest to the trash.
 func (d *Driver) putPart(g *guest, name, what string) error { return d.putPartOf(g, g.dir, name, what) }
 
 func (d *Driver) putPartOf(g *guest, in *dir, name, what string) error {

@@ -42,10 +42,9 @@ func (d *Driver) prepareRestart(_ context.Context, step op.Step, g *guest) (acti
 	}, nil
 }
 
-// checkRunnable refuses what cannot be started: a guest without a command, one
-// whose command is no longer configured, and one that would run as the daemon's
-// own user. No confinement keeps that uid from the gate's state: Landlock does not
-// cover a change of mode or owner.
+// checkRunnable refuses a guest that cannot start. The guest has no command, its command is not
+// configured any more, or the command would run as the daemon's own user. No confinement keeps
+// that uid from the gate's state: Landlock does not cover a change of mode or owner.
 func (d *Driver) checkRunnable(t op.Target, s spec) error {
 	if s.Command == "" {
 		return op.Refuse(op.Conflict, "%s has no command to run", t).
@@ -68,8 +67,8 @@ func (d *Driver) checkRunnable(t op.Target, s spec) error {
 		WithHint("say local: {guest_uids: FIRST-LAST} in gated.yaml, a range that nothing else uses; or name the command's user")
 }
 
-// runsAs returns the account of a guest's next process, and makes the guest's
-// data that account's.
+// runsAs returns the account of a guest's next process, and gives the guest's data to that
+// account.
 func (d *Driver) runsAs(ctx context.Context, g *guest) (account, error) {
 	a := d.accounts[g.Command]
 	if a.Switch || !d.cfg.GuestUIDs.set() || d.cfg.without.uid {
@@ -90,8 +89,8 @@ func (d *Driver) runsAs(ctx context.Context, g *guest) (account, error) {
 	return account{Switch: true, UID: uid, GID: uid}, err
 }
 
-// checkProgram refuses a command's program that others could have changed since the
-// daemon started. A program that is not there is the start's to say.
+// checkProgram refuses a program that others could have changed since the daemon started. If
+// the program is missing, it passes, because the start reports that.
 func (d *Driver) checkProgram(name string) error {
 	err := ownfile.Own().CheckProgram(d.cfg.Commands[name].Argv[0])
 	if errors.Is(err, op.NotAllowed) {
@@ -117,7 +116,7 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 		}
 	}
 	return func(context.Context, *driver.Result) error {
-		// The cgroup first: if it refuses, the file still says what holds.
+		// The cgroup comes first: if it refuses, the file still has the limits that hold.
 		if p := d.procs.get(g.incarnation()); p != nil {
 			if err := d.cgroups.limit(p.group, s); err != nil {
 				return err

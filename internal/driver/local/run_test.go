@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sh is a command that runs a script, with a PATH.
+// sh is a command that runs a shell script with a PATH.
 func sh(script string) Command {
 	return Command{Argv: []string{"/bin/sh", "-c", script}, Env: map[string]string{"PATH": "/usr/bin:/bin"}}
 }
@@ -54,7 +54,7 @@ func TestStartStop(t *testing.T) {
 	require.Equal(t, Running, w.observe("web").Running)
 	w.waitUp("web")
 	pid := w.process("web").run.PID
-	w.do("start", "web") // again: nothing more
+	w.do("start", "web") // a second start changes nothing
 	require.Equal(t, pid, w.process("web").run.PID)
 	w.do("restart", "web")
 	require.NotEqual(t, pid, w.process("web").run.PID)
@@ -63,7 +63,7 @@ func TestStartStop(t *testing.T) {
 	require.Equal(t, Stopped, w.observe("web").Running)
 	require.Equal(t, target("web"), <-w.exited)
 	w.do("stop", "web")
-	w.do("restart", "web") // of a stopped one: a start
+	w.do("restart", "web") // of a stopped guest, this is a start
 	require.Equal(t, Running, w.observe("web").Running)
 }
 
@@ -73,7 +73,7 @@ func TestCreateRunning(t *testing.T) {
 	require.Equal(t, Running, w.observe("web").Running)
 	w.waitUp("web")
 
-	// One that cannot start is not there afterwards.
+	// A guest that cannot start is not made.
 	before := w.hash()
 	p := &fakePermit{step: w.step("create", "bad", "command", "none", "state", "running")}
 	err := w.d.did(w.ctx, p)
@@ -101,8 +101,8 @@ func TestStartRefusals(t *testing.T) {
 	w.refused(op.Conflict, "start", "web")
 }
 
-// TestNoCommandRunsAsTheDaemon: a command needs a user or guest_uids. single_user
-// lets it run as the daemon's own user, and not even that lets it run as root.
+// TestNoCommandRunsAsTheDaemon: a command needs a user or guest_uids. single_user allows it to
+// run as the daemon's own user, but never as root.
 func TestNoCommandRunsAsTheDaemon(t *testing.T) {
 	for _, c := range []struct {
 		single, uids, user bool
@@ -162,8 +162,7 @@ func TestStoppedProcessCanBeStopped(t *testing.T) {
 	require.Equal(t, Stopped, w.observe("web").Running)
 }
 
-// TestACancelledStop leaves a guest that may still run, and says that nothing was
-// taken.
+// TestACancelledStop: the guest may still run, and the error says that nothing was taken.
 func TestACancelledStop(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "stubborn", "state", "running")
@@ -178,8 +177,8 @@ func TestACancelledStop(t *testing.T) {
 	require.True(t, w.observe("web").Present)
 }
 
-// TestNothingIsLeftOfAGroup: children, and children that left the session, end
-// with the leader, whoever ends it.
+// TestNothingIsLeftOfAGroup: children end with the first process of the guest, also children
+// that left the session.
 func TestNothingIsLeftOfAGroup(t *testing.T) {
 	for _, how := range []string{"stop", "destroy", "the leader dies", "the leader dies, found again", "the leader dies while nobody looks"} {
 		t.Run(how, func(t *testing.T) {
@@ -221,7 +220,7 @@ func TestNothingIsLeftOfAGroup(t *testing.T) {
 	}
 }
 
-// zombie: an orphan ends as one until init collects it.
+// zombie: an orphan stays a zombie until init collects it.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(b), ") Z ")
@@ -245,8 +244,7 @@ func TestProcessesOutliveTheDaemon(t *testing.T) {
 	require.Equal(t, Stopped, w.observe("web").Running)
 }
 
-// TestAReusedPIDIsNotSignalled lets run files point at a process that is not
-// the guest's.
+// TestAReusedPIDIsNotSignalled: a run file names a process that is not the guest's.
 func TestAReusedPIDIsNotSignalled(t *testing.T) {
 	bystander := exec.Command("/bin/sleep", "1000")
 	require.NoError(t, bystander.Start())
@@ -287,11 +285,11 @@ func TestAnUnreadableRunFile(t *testing.T) {
 	require.Equal(t, Stopped, w.observe("web").Running)
 	waitFor(t, "what nobody can name is ended", func() bool { return !exists(pid) || zombie(pid) })
 	var status unix.WaitStatus
-	_, err := unix.Wait4(pid, &status, unix.WNOHANG, nil) // a child of this test, as it happens
+	_, err := unix.Wait4(pid, &status, unix.WNOHANG, nil) // it is a child of this test
 	require.NoError(t, err)
 }
 
-// TestACrashBeforeTheOrders: a child that gets none never becomes a guest.
+// TestACrashBeforeTheOrders: a child without orders never becomes a guest.
 func TestACrashBeforeTheOrders(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep")
@@ -302,7 +300,7 @@ func TestACrashBeforeTheOrders(t *testing.T) {
 	require.NoError(t, err)
 	_, fd, err := files.fork(g.incarnation(), proc.NewFD)
 	require.NoError(t, err)
-	files.close() // as the kernel does for a daemon that is killed
+	files.close() // as the kernel does if the daemon is killed
 	require.NoError(t, fd.Wait(w.ctx))
 	fd.Reap()
 	fd.Close()
@@ -310,7 +308,7 @@ func TestACrashBeforeTheOrders(t *testing.T) {
 	require.Equal(t, Stopped, w.observe("web").Running)
 }
 
-// TestAChildWithoutAHandle is ended and reaped: nobody could do it later.
+// TestAChildWithoutAHandle: fork ends and reaps it, because no later code could.
 func TestAChildWithoutAHandle(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "command", "sleep")
@@ -345,11 +343,11 @@ func TestTheChildGetsNothingOfTheDaemon(t *testing.T) {
 	w := newWorld(t, withCommand("look", Command{
 		Argv: []string{"/usr/bin/env", "sh", "-c", "env > env; pwd > pwd; echo out; echo err >&2; cat > stdin; echo up > up; exec sleep 1000"},
 		Env:  map[string]string{"PATH": "/usr/bin:/bin", "GREETING": "hello $(id) ; 'x'"}}))
-	// What the child has open is seen from outside: inside it has no /proc.
+	// The test reads the child's descriptors from outside, because the child has no /proc.
 	w.do("create", "web", "command", "look", "state", "running")
 	w.waitUp("web")
 	pid := w.process("web").run.PID
-	if uidOf(pid) == own() || os.Geteuid() == 0 { // others may not look
+	if uidOf(pid) == own() || os.Geteuid() == 0 { // other users may not look
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 		require.NoError(t, err)
 		links := map[string]string{}

@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSnapshotEntries bounds one snapshot: a guest may have made any number of
-// files.
+// maxSnapshotEntries bounds one snapshot, because a guest may have made any number of files.
 const maxSnapshotEntries = 1_000_000
 
-// checkCopyable refuses a tree that cannot be copied whole: TooComplex for what
-// is too much, too deep or of another type than file, directory and symlink,
-// OverLimit where there is no room.
+// checkCopyable refuses a tree that cannot be copied whole. TooComplex is for a tree with too
+// many entries, too many levels, or other types than file, directory and symlink. OverLimit
+// means that there is no room.
 func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) error {
 	u, err := measure(ctx, from, d.entries)
 	if err != nil {
@@ -54,7 +53,7 @@ func (d *Driver) checkCopyable(ctx context.Context, from *dir, what string) erro
 	return nil
 }
 
-// reserve is what a copy leaves free, in bytes: the gate's own state may be on
+// reserve is how much room a copy leaves free, in bytes, because the gate's own state may be on
 // the same file system.
 const reserve = 64 << 20
 
@@ -82,10 +81,10 @@ func (d *Driver) prepareSnapshot(ctx context.Context, step op.Step, g *guest) (a
 	return func(ctx context.Context, _ *driver.Result) error { return d.takeSnapshot(ctx, g, name) }, nil
 }
 
-// takeSnapshot copies data/ aside and moves the copy into place whole.
+// takeSnapshot copies data/ under another name and then moves the whole copy into place.
 func (d *Driver) takeSnapshot(ctx context.Context, g *guest, name string) error {
 	stage := stagedSnapshot + name
-	// One that is there may be somebody's: nobody signed for its end.
+	// A stage that is there may hold a caller's data, and no operator signed to delete it.
 	if err := d.putPart(g, stage, "what was in the way of snapshot "+name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -108,15 +107,15 @@ func (d *Driver) takeSnapshot(ctx context.Context, g *guest, name string) error 
 	return nil
 }
 
-// stageCopy copies the directory name of from to the new directory stage. It
-// leaves nothing behind if it fails.
+// stageCopy copies the directory name of from to the new directory stage. If it fails, nothing
+// stays.
 func (d *Driver) stageCopy(ctx context.Context, from *dir, name string, in *dir, stage string) error {
 	source, err := from.sub(name)
 	if err != nil {
 		return err
 	}
 	defer source.close()
-	if err := removeTree(ctx, in, stage); err != nil { // an attempt that was cut short
+	if err := removeTree(ctx, in, stage); err != nil { // an attempt that was interrupted
 		return err
 	}
 	copied, err := in.mkdir(stage, 0o700)

@@ -10,19 +10,19 @@ import (
 	"gated/internal/op"
 )
 
-// lostGuest is one whose leader ended while no daemon watched, so that what the
-// leader left behind has to be killed.
+// lostGuest is a guest whose first process ended while no daemon watched. The processes that it
+// left must be killed.
 type lostGuest struct {
 	name  string
 	inc   op.Incarnation
 	uid   uint32 // as in process
 	group cgroup
-	run   *runFile // nil where it cannot be read
+	run   *runFile // nil if it cannot be read
 }
 
-// lostGuests are those whose processes New could not end, say because they
-// multiply as fast as they are killed. One such guest does not keep the daemon
-// from starting; its own next start or stop tries again and reports it.
+// lostGuests are the guests whose processes New could not end, for example because they
+// multiply as fast as they are killed. Such a guest does not prevent the daemon's start. The
+// guest's own next start or stop tries again and reports a failure.
 type lostGuests struct {
 	mu    sync.Mutex
 	byInc map[op.Incarnation]lostGuest
@@ -50,9 +50,8 @@ func (l *lostGuests) remove(inc op.Incarnation) {
 	delete(l.byInc, inc)
 }
 
-// endLost kills what lost guests left behind, with one look at all processes
-// for all of them. It keeps in mind those where that failed. Their run files
-// stay, so that the next New does not forget them either.
+// endLost kills the processes of lost guests, with one look at all processes. It remembers the
+// guests for which that failed. Their run files stay, so that the next New tries them, too.
 func (d *Driver) endLost(ctx context.Context, lost []lostGuest) {
 	failed := d.killLost(ctx, lost)
 	for _, l := range lost {
@@ -79,8 +78,8 @@ func (d *Driver) dropRunFile(l lostGuest) error {
 	return nil
 }
 
-// settle tries again to end what is left of a lost guest, before it is started
-// or called stopped.
+// settle tries again to end the processes of a lost guest, before the guest is started or
+// called stopped.
 func (d *Driver) settle(ctx context.Context, inc op.Incarnation) error {
 	l, ok := d.lost.get(inc)
 	if !ok {
@@ -94,7 +93,7 @@ func (d *Driver) settle(ctx context.Context, inc op.Incarnation) error {
 	return nil
 }
 
-// killLost kills by cgroup and by mark. It returns the guests where it failed.
+// killLost kills by cgroup and by mark. It returns the guests for which it failed.
 func (d *Driver) killLost(ctx context.Context, lost []lostGuest) map[op.Incarnation]error {
 	if len(lost) == 0 {
 		return nil

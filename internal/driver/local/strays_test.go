@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOneLostGuestDoesNotStopTheDaemon: its processes do not end within the
-// time that New has for them. Its own start and stop report that, and try again.
+// TestOneLostGuestDoesNotStopTheDaemon: the guest's processes do not end in the time that New
+// waits for them. The guest's own start and stop report that, and try again.
 func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 	for _, verb := range []string{"stop", "start"} {
 		t.Run(verb, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 			require.FileExists(t, w.path("web", runFileName), "the next daemon has to know, too")
 			w.do("start", "other")
 
-			// A process with the guest's mark, for which there is no time.
+			// This process has the guest's mark, and New does not wait for its end.
 			again := startMarked(t, w.observe("web").Incarnation)
 			err = w.try(verb, "web")
 			require.ErrorIs(t, err, op.Conflict)
@@ -54,7 +54,7 @@ func TestOneLostGuestDoesNotStopTheDaemon(t *testing.T) {
 	}
 }
 
-// startMarked starts a process that carries a guest's mark.
+// startMarked starts a process with a guest's mark.
 func startMarked(t *testing.T, inc op.Incarnation) *proc.FD {
 	t.Helper()
 	var fd int

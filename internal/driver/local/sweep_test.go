@@ -6,9 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSweepLooksAgain: between a sweep's look and its deletion a guest is
-// brought back and destroyed once more. It has the same name in the trash, and
-// all its time ahead.
+// TestSweepLooksAgain: between a sweep's look and its delete, a guest is brought back and
+// destroyed again. It has the same name in the trash and must be kept for its whole time.
 func TestSweepLooksAgain(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
@@ -17,7 +16,7 @@ func TestSweepLooksAgain(t *testing.T) {
 	w.do("destroy", "web")
 	w.pass(2 * DefaultTrashKeep)
 
-	unlock := w.d.names.lock("web") // a step on web is under way
+	unlock := w.d.names.lock("web") // a step on web is running
 	swept := make(chan error, 1)
 	go func() { swept <- w.d.Sweep(w.ctx) }()
 	waitFor(t, "the sweep waits for the name", func() bool {
@@ -38,7 +37,7 @@ func TestSweepLooksAgain(t *testing.T) {
 	require.Equal(t, "precious", w.content("web", dataDir, "file"))
 }
 
-// TestSweepOfWhatWasBroughtBack has nothing to delete, and that is no error.
+// TestSweepOfWhatWasBroughtBack: there is nothing to delete, and that is no error.
 func TestSweepOfWhatWasBroughtBack(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")

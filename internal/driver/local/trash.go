@@ -18,43 +18,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The trash holds destroyed guests, and the data trees and snapshots that wipe,
-// restore and snapshot-delete took out of use. Only a guest can be brought back
-// by the gate; a part is kept for its owner to copy from by hand.
+// The trash holds destroyed guests, and the data trees and snapshots that wipe, restore and
+// snapshot-delete replaced. The gate can only bring back a guest. A part is there for its owner
+// to copy from by hand.
 const (
 	trashDir    = ".trash"
 	purgePrefix = ".purge-" // in the trash: being deleted
 	recordExt   = ".json"
 )
 
-// trashed is the record beside each thing in the trash.
+// trashed is the record of one thing in the trash.
 type trashed struct {
 	Name        string         `json:"name"` // the guest's
 	Incarnation op.Incarnation `json:"incarnation"`
 	What        string         `json:"what"` // "guest", "data", "snapshot <name>"
 	DestroyedAt time.Time      `json:"destroyed_at"`
-	Until       time.Time      `json:"until"` // kept at least as long
+	Until       time.Time      `json:"until"` // the trash keeps it at least until then
 }
 
 const wholeGuest = "guest"
 
-// trashName is where a destroyed guest goes. The name comes first, so that a
-// guest's entries are found without reading every record; ~ is in no name.
+// trashName is the name of a destroyed guest in the trash. It starts with the guest's name, so
+// that a guest's entries are found without reading every record; ~ is in no name.
 func trashName(name string, inc op.Incarnation) string {
 	return name + "~" + strings.ReplaceAll(string(inc), ":", "~")
 }
 
-// partName is where a part of a guest goes.
+// partName is the name of a part of a guest in the trash.
 func partName(uuid string, e entry) string {
 	return uuid + "~part~" + strconv.FormatUint(e.ino, 10) + "~" + strconv.FormatInt(e.birth, 10)
 }
 
-// put moves an entry into the trash. The rename is the commit point: before it
-// nothing has changed but for a record that New removes, after it the entry is
-// in the trash with its record. An error from the last step alone is committed.
+// put moves an entry into the trash. The rename is the commit point. Before it, the only change
+// is a record that New removes. After it, the entry is in the trash with its record. If only
+// the last step fails, committed is true.
 //
-// A rename goes by name, so what was moved is looked at again: if it is not the
-// entry that was meant, somebody exchanged the two meanwhile, and it goes back.
+// A rename goes by name, so put looks again at what it moved. If it is another entry than
+// meant, another program exchanged the two meanwhile, and put moves it back.
 func (d *Driver) put(from *dir, fromName string, meant entry, trashName string, rec trashed) (committed bool, err error) {
 	if err := d.writeRecord(trashName, rec); err != nil {
 		return false, err
@@ -65,7 +65,7 @@ func (d *Driver) put(from *dir, fromName string, meant entry, trashName string, 
 	}
 	if moved, err := d.trash.stat(trashName); err != nil || !moved.same(meant) {
 		err = errors.Join(op.Refuse(op.StaleTarget, "guest/%s was exchanged meanwhile", rec.Name), err)
-		// Without a record it is never deleted, should it have to stay there.
+		// Without a record Sweep never deletes it, if it must stay there.
 		unrecord := d.trash.unlink(trashName+recordExt, 0)
 		back := d.trash.rename(trashName, from, fromName, unix.RENAME_NOREPLACE)
 		return back != nil, errors.Join(err, unrecord, back)
@@ -97,8 +97,8 @@ func (d *Driver) record(trashName string) (trashed, error) {
 	return rec, nil
 }
 
-// trashOf lists the destroyed guests that had this name, oldest first. A record
-// that cannot be read is not listed: its guest cannot be brought back.
+// trashOf lists the destroyed guests that had this name, oldest first. It leaves out a guest
+// whose record cannot be read, because that guest cannot be brought back.
 func (d *Driver) trashOf(name string) ([]op.Trashed, error) {
 	var out []op.Trashed
 	err := d.trash.each(func(file string) error {
@@ -111,7 +111,7 @@ func (d *Driver) trashOf(name string) ([]op.Trashed, error) {
 			return nil
 		}
 		if _, err := d.trash.stat(id); err != nil {
-			return nil // a record whose guest was not moved, or is being deleted
+			return nil // a record whose guest was not moved, or which Sweep is deleting
 		}
 		out = append(out, op.Trashed{Incarnation: rec.Incarnation, Until: rec.Until})
 		return nil
@@ -123,8 +123,8 @@ func (d *Driver) trashOf(name string) ([]op.Trashed, error) {
 	return out, err
 }
 
-// trashFor returns what a look has to know of the trash: what had its name there,
-// and what had the name under which its step brings a guest back.
+// trashFor returns the part of the trash that a look needs. That is every guest that had the
+// look's name, or the name under which the step brings a guest back.
 func (d *Driver) trashFor(l op.Look) ([]op.Trashed, error) {
 	trash, err := d.trashOf(l.TrashName())
 	if err != nil || l.NewName() == "" {
@@ -138,11 +138,10 @@ func (d *Driver) trashFor(l op.Look) ([]op.Trashed, error) {
 	return trash, err
 }
 
-// Sweep deletes what has been in the trash for longer than it is kept, and what
-// an earlier Sweep began to delete. It never deletes earlier, however full the
-// disk and the trash are, so nothing that enters the trash pushes anything else
-// out. It leaves alone what has a mount below it or no readable record, and each
-// guest that Config.Wanted says a caller asked to undelete.
+// Sweep deletes what has been in the trash for longer than the trash keeps it, and what an
+// earlier Sweep began to delete. It never deletes earlier, even if the disk is full, so nothing
+// that enters the trash pushes anything else out. It keeps what has a mount below it or no
+// readable record. It also keeps each guest that Config.Wanted says a caller asked to undelete.
 func (d *Driver) Sweep(ctx context.Context) error {
 	d.sweeping.Lock()
 	defer d.sweeping.Unlock()
@@ -181,10 +180,9 @@ func (d *Driver) Sweep(ctx context.Context) error {
 	return err
 }
 
-// beginPurge takes an entry out of undelete's reach in one rename, if it is
-// still due: under its name's lock it looks again, for a guest that was brought
-// back and destroyed once more has the same name in the trash. It returns the
-// name to delete, empty if there is nothing.
+// beginPurge renames an entry so that undelete no longer finds it, if the entry is still due.
+// It looks again under the name's lock, because a guest that was brought back and destroyed
+// again has the same name in the trash. It returns the name to delete, or an empty string.
 func (d *Driver) beginPurge(ctx context.Context, id, name string, now time.Time) (string, error) {
 	defer d.names.lock(name)()
 	rec, err := d.record(id)
@@ -195,7 +193,7 @@ func (d *Driver) beginPurge(ctx context.Context, id, name string, now time.Time)
 		return "", err
 	}
 	if rec.What == wholeGuest {
-		// Under the name's lock, so that a step which was accepted before is seen.
+		// It asks under the name's lock, to see a step that was accepted before.
 		if wanted, err := d.cfg.Wanted(ctx, name, rec.Incarnation); err != nil || wanted {
 			return "", err
 		}

@@ -62,7 +62,7 @@ func TestMeasureNamesWhatCannotBeCopied(t *testing.T) {
 	}
 }
 
-// deep makes a tree that is this many directories deep.
+// deep makes a tree with this many levels of directories.
 func deep(t *testing.T, d *dir, levels int) {
 	t.Helper()
 	at := d
@@ -121,7 +121,7 @@ func TestCopyTreeKeepsWhatItSays(t *testing.T) {
 	got, err := os.Readlink(to.path() + "/sub/link")
 	require.NoError(t, err)
 	require.Equal(t, outside, got)
-	// A copy shares no inode, within or without.
+	// A copy shares no inode with the original, and its files share none with each other.
 	a, b := inode(t, to.path()+"/sub/file"), inode(t, to.path()+"/sub/second")
 	require.NotEqual(t, a, b)
 	require.NotEqual(t, inode(t, sub+"/file"), a)
@@ -188,7 +188,7 @@ func TestRemoveTreeTakesOnlyTheTree(t *testing.T) {
 	require.NoError(t, os.Symlink("../../keep", gone+"/relative"))
 	require.NoError(t, os.Link(keep+"/file", gone+"/second-name"))
 	require.NoError(t, unix.Mkfifo(gone+"/fifo", 0o600))
-	require.NoError(t, os.Chmod(gone, 0o000)) // what a guest can do to its own
+	require.NoError(t, os.Chmod(gone, 0o000)) // a guest can do that to its own directory
 	before := hashTree(t, keep)
 	require.NoError(t, removeTree(t.Context(), d, "gone"))
 	require.NoError(t, removeTree(t.Context(), d, "gone"), "nothing there is no error")
@@ -205,7 +205,7 @@ func TestRemoveTreeOpensReadOnlyDirectories(t *testing.T) {
 	require.NoError(t, removeTree(t.Context(), d, "gone"))
 }
 
-// bindMount mounts from over to, for the length of the test.
+// bindMount mounts from over to until the test ends.
 func bindMount(t *testing.T, from, to string) {
 	t.Helper()
 	needRoot(t, t.Name())

@@ -15,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// UIDRange is a range of uids and of the gids of the same numbers, both ends
-// included. The zero value is none.
+// UIDRange is a range of uids, and of gids with the same numbers. It includes both ends. The
+// zero value has none.
 type UIDRange struct{ First, Last uint32 }
 
 // set reports whether there is a range.
@@ -29,11 +29,10 @@ func (r UIDRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last)
 // uidsFile is in the root, beside the guests.
 const uidsFile = ".uids"
 
-// uidTable says which guest has which uid. A row is on disk before anything
-// belongs to its uid, and goes only when no tree of the guest is left, live or in
-// the trash.
+// uidTable says which guest has which uid. A row is on disk before any file belongs to its uid.
+// It goes only if the guest has no tree left, live or in the trash.
 type uidTable struct {
-	Next uint32            `json:"next"` // where the search for a free one begins, so that each is used again late
+	Next uint32            `json:"next"` // where the search for a free uid begins, so that no uid is used again soon
 	Held map[string]uint32 `json:"held"` // by the guest's uuid
 }
 
@@ -44,7 +43,7 @@ type guestUIDs struct {
 	table uidTable
 }
 
-// openUIDs reads the table. Without a range there is none.
+// openUIDs reads the table. Without a range there is no table.
 func openUIDs(root *dir, in UIDRange) (*guestUIDs, error) {
 	u := &guestUIDs{in: in, table: uidTable{Held: map[string]uint32{}}}
 	if !in.set() {
@@ -101,8 +100,8 @@ func (t uidTable) write(root *dir) error {
 	return root.replace(uidsFile, append(b, '\n'))
 }
 
-// checkRange refuses a range that the daemon cannot use, one with the daemon's own
-// uid in it, and one of which a user may become a uid through a user namespace.
+// checkRange refuses a range that the daemon cannot use, and a range with the daemon's own uid.
+// It also refuses a range in which a user may take a uid through a user namespace.
 func checkRange(r UIDRange) error {
 	if err := checkCapable(); err != nil {
 		return err
@@ -124,7 +123,7 @@ func checkRange(r UIDRange) error {
 	return nil
 }
 
-// overlap returns the first line of subuid(5) that has a number of the range.
+// overlap returns the first line of subuid(5) that shares a number with the range.
 func overlap(text string, r UIDRange) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -151,8 +150,8 @@ func (u *guestUIDs) of(uuid string) uint32 {
 	return 0
 }
 
-// give returns the guest's uid. The first time it takes one that no other guest
-// has, no tree of this root belongs to and no process runs as, and records it.
+// give returns the guest's uid. The first time, it chooses and records a uid that no other
+// guest has. No tree of this root belongs to that uid, and no process runs as it.
 func (u *guestUIDs) give(d *Driver, uuid string) (uint32, error) {
 	if uid := u.of(uuid); uid != 0 {
 		return uid, nil
@@ -189,7 +188,7 @@ func (u *guestUIDs) give(d *Driver, uuid string) (uint32, error) {
 	return uid, nil
 }
 
-// free finds a uid that is not taken and is no account of this machine.
+// free finds a uid that is not taken and that no account of this machine has.
 func (u *guestUIDs) free(taken map[uint32]bool) (uint32, bool) {
 	from := u.table.Next
 	if !u.in.has(from) {
@@ -211,7 +210,7 @@ func (u *guestUIDs) free(taken map[uint32]bool) (uint32, bool) {
 
 // isAccount reports whether the machine knows a user or a group of this number.
 func isAccount(id uint32) bool {
-	if id == overflowUID { // which many accounts have, elsewhere
+	if id == overflowUID { // many accounts outside of this user namespace appear as it
 		return true
 	}
 	text := strconv.FormatUint(uint64(id), 10)
@@ -222,7 +221,7 @@ func isAccount(id uint32) bool {
 	return err == nil
 }
 
-// leftOf reports of which guests, by uuid, a tree is left in the root or the trash.
+// leftOf reports, by uuid, which guests have a tree left in the root or the trash.
 func (d *Driver) leftOf(uuids []string) (map[string]bool, error) {
 	owners, err := d.uuids.owners(d)
 	if err != nil {
@@ -242,8 +241,8 @@ func (d *Driver) leftOf(uuids []string) (map[string]bool, error) {
 	return left, nil
 }
 
-// treeOwners returns the owners of every tree that a guest may have written, also
-// of those whose record or guest.json cannot be read.
+// treeOwners returns the owners of every tree that a guest may have written. It includes guests
+// whose record or guest.json cannot be read.
 func (d *Driver) treeOwners() (map[uint32]bool, error) {
 	owners := map[uint32]bool{}
 	for _, in := range []*dir{d.root, d.trash} {
@@ -255,9 +254,9 @@ func (d *Driver) treeOwners() (map[uint32]bool, error) {
 	return owners, nil
 }
 
-// addOwners adds the owner of an entry and, if it may be a guest's directory, of
-// its data, its snapshots and what was staged in it. Other users own nothing else
-// there, because guests write below these alone.
+// addOwners adds the owner of an entry. If the entry may be a guest's directory, it also adds
+// the owners of its data, its snapshots and its staged trees. Guests write only below these, so
+// no other file there has another owner.
 func addOwners(in *dir, name string, owners map[uint32]bool) error {
 	e, err := in.stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +271,7 @@ func addOwners(in *dir, name string, owners map[uint32]bool) error {
 	}
 	sub, err := in.sub(name)
 	if err != nil {
-		return nil // a mount point, which no guest can make
+		return nil // a mount point; no guest can make one
 	}
 	defer sub.close()
 	return sub.each(func(child string) error {
@@ -280,7 +279,7 @@ func addOwners(in *dir, name string, owners map[uint32]bool) error {
 		case child == snapshotsDir:
 			below, err := sub.sub(child)
 			if err != nil {
-				return nil // no directory of ours
+				return nil // no directory of the driver
 			}
 			defer below.close()
 			return below.each(func(snapshot string) error { return addOwner(below, snapshot, owners) })
@@ -302,8 +301,8 @@ func addOwner(in *dir, name string, owners map[uint32]bool) error {
 	return err
 }
 
-// addRunning adds every uid that a process has. Those of guests cannot have one
-// that is not their effective one.
+// addRunning adds the effective uid of every process. A guest's process cannot have any other
+// uid.
 func addRunning(uids map[uint32]bool) error {
 	names, err := os.ReadDir("/proc")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 func own() uint32 { return uint32(os.Geteuid()) }
 
-// ownerOf is the uid that something of a guest's belongs to.
+// ownerOf is the owner of a file of a guest.
 func (w *world) ownerOf(parts ...string) uint32 {
 	w.t.Helper()
 	info, err := os.Lstat(w.path(parts...))
@@ -25,8 +25,8 @@ func (w *world) ownerOf(parts ...string) uint32 {
 	return info.Sys().(*syscall.Stat_t).Uid
 }
 
-// runsAs is the real uid, or gid, of a guest's process, after a look that all four
-// are the same and that it has no other group.
+// runsAs is the real uid or gid of a guest's process. It first checks that all four are the
+// same and that the process has no other group.
 func (w *world) runsAs(name string) uint32 {
 	w.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process(name).run.PID))
@@ -54,7 +54,7 @@ func (w *world) runsAs(name string) uint32 {
 	return uid
 }
 
-// TestEachGuestHasAUIDOfItsOwn, and keeps it whatever happens to it.
+// TestEachGuestHasAUIDOfItsOwn: and the guest keeps it in every operation.
 func TestEachGuestHasAUIDOfItsOwn(t *testing.T) {
 	needUIDs(t)
 	w := newWorld(t)
@@ -98,8 +98,9 @@ func TestEachGuestHasAUIDOfItsOwn(t *testing.T) {
 	require.Equal(t, uid, w.runsAs("web"))
 }
 
-// TestAUIDIsNotUsedAgain while a file of it can be left: live, in the trash whole or
-// in part, or under a name that no record explains; nor while a process has it.
+// TestAUIDIsNotUsedAgain: a uid stays taken while a file of it can exist. Such a file may be
+// live, in the trash whole or in part, or under a name without a record. The uid also stays
+// taken while a process has it.
 func TestAUIDIsNotUsedAgain(t *testing.T) {
 	needUIDs(t)
 	w := newWorld(t, func(c *Config) { c.GuestUIDs.Last = c.GuestUIDs.First + 1 })
@@ -122,7 +123,7 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 	w.restart()
 	full("and the daemon was restarted")
 
-	// Records and the table are lost; the trees say enough.
+	// Records and the table are lost, but the trees are enough.
 	for _, path := range entries(t, w.path(trashDir)) {
 		if strings.HasPrefix(path, "a~") && strings.HasSuffix(path, recordExt) {
 			require.NoError(t, os.Remove(w.path(trashDir, path)))
@@ -137,7 +138,7 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 		}
 	}
 
-	// A part that was taken out of use outlives its guest.
+	// A replaced part stays longer than its guest.
 	require.NoError(t, start("c"))
 	require.Equal(t, a, w.runsAs("c"))
 	w.do("wipe", "c")
@@ -151,7 +152,7 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 	w.pass(DefaultTrashKeep + time.Second)
 	require.NoError(t, w.d.Sweep(w.ctx))
 
-	// A process that nobody knows of has it.
+	// A process without a record has the uid.
 	stray := w.strayOf(a)
 	full("a process has it")
 	require.NoError(t, unix.Kill(stray, unix.SIGKILL))
@@ -161,19 +162,19 @@ func TestAUIDIsNotUsedAgain(t *testing.T) {
 	require.Equal(t, b, w.runsAs("b"))
 }
 
-// strayOf starts a process of a uid that no guest knows of.
+// strayOf starts a process with a uid, without a record of it.
 func (w *world) strayOf(uid uint32) int {
 	w.t.Helper()
 	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Env: []string{}, Dir: "/",
 		Sys: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}})
 	require.NoError(w.t, err)
-	go func() { _, _ = p.Wait() }() // it is killed
+	go func() { _, _ = p.Wait() }() // the test kills it
 	w.t.Cleanup(func() { _ = p.Kill() })
 	return p.Pid
 }
 
-// TestAStopFindsWhatHidItself: a process that left its session and emptied its
-// environment still has the guest's uid.
+// TestAStopFindsWhatHidItself: a process that left its session and emptied its environment
+// still has the guest's uid.
 func TestAStopFindsWhatHidItself(t *testing.T) {
 	needUIDs(t)
 	w := newWorld(t, withCommand("hides", sh(`setsid env -i /bin/sh -c 'echo $$ > hidden; exec sleep 1000' &
@@ -185,7 +186,7 @@ func TestAStopFindsWhatHidItself(t *testing.T) {
 	w.do("stop", "web")
 	waitFor(t, "the end of what hid itself", func() bool { return !exists(hidden) })
 
-	// Also where the leader ended while no daemon watched.
+	// It works as well if the first process ended while no daemon watched.
 	w.do("start", "web")
 	w.waitUp("web")
 	hidden = w.pidIn("web", dataDir, "hidden")
@@ -196,8 +197,8 @@ func TestAStopFindsWhatHidItself(t *testing.T) {
 	waitFor(t, "the end of what hid itself", func() bool { return !exists(hidden) })
 }
 
-// TestDataWithANameElsewhereIsNotGiven: to make it the guest's would give away a
-// file that is somebody else's as well.
+// TestDataWithANameElsewhereIsNotGiven: if the file became the guest's, its other owner would
+// lose it.
 func TestDataWithANameElsewhereIsNotGiven(t *testing.T) {
 	needUIDs(t)
 	w := newWorld(t)
@@ -213,7 +214,7 @@ func TestDataWithANameElsewhereIsNotGiven(t *testing.T) {
 		require.Equal(t, own(), w.ownerOf(parts...), parts)
 	}
 
-	// Two names inside are the guest's own business.
+	// Two names inside the tree do no harm.
 	require.NoError(t, os.Remove(w.path("web", dataDir, "shared")))
 	require.NoError(t, os.Mkdir(w.path("web", dataDir, "sub"), 0o700))
 	require.NoError(t, os.Link(w.path("web", dataDir, "first"), w.path("web", dataDir, "sub", "second")))
@@ -230,7 +231,7 @@ func TestDataWithANameElsewhereIsNotGiven(t *testing.T) {
 	require.Equal(t, own(), info.Sys().(*syscall.Stat_t).Uid)
 }
 
-// TestATableThatCannotBeReadIsRefused: to begin a new one would give uids again.
+// TestATableThatCannotBeReadIsRefused: a new table would give uids a second time.
 func TestATableThatCannotBeReadIsRefused(t *testing.T) {
 	needUIDs(t)
 	w := newWorld(t)
@@ -248,8 +249,8 @@ func TestATableThatCannotBeReadIsRefused(t *testing.T) {
 	w.open()
 }
 
-// TestRangesThatAreRefused: one that has the daemon's own uid in it or that user
-// name spaces of others reach.
+// TestRangesThatAreRefused: a range with the daemon's own uid, or one that other users' user
+// namespaces reach.
 func TestRangesThatAreRefused(t *testing.T) {
 	require.ErrorIs(t, checkRange(UIDRange{own(), own() + 5}), op.BadParams)
 	r := UIDRange{1000, 1009}
@@ -261,7 +262,7 @@ func TestRangesThatAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParseUIDs: what is read is written as the same again, and gives no uid twice.
+// FuzzParseUIDs: a table that was read is written as the same again, and has no uid twice.
 func FuzzParseUIDs(f *testing.F) {
 	f.Add([]byte(`{"next":7,"held":{"birth-1":5,"birth-2":6}}`))
 	f.Add([]byte(`{"next":0,"held":{}}`))

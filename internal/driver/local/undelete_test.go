@@ -13,8 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestUndeleteUnderAnotherName brings a guest back while another guest has its
-// name. It stays the same incarnation, and the other one stays as it is.
+// TestUndeleteUnderAnotherName brings a guest back while another guest has its name. The guest
+// keeps its incarnation, and the other guest does not change.
 func TestUndeleteUnderAnotherName(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web", "labels", labels("tier", "prod"), "protected", true)
@@ -44,8 +44,8 @@ func TestUndeleteUnderAnotherName(t *testing.T) {
 	require.Empty(t, w.observe("web").Trash)
 }
 
-// TestALookForAnUndeleteShowsTheOldName: the gate sees by the look whose guest
-// would come back.
+// TestALookForAnUndeleteShowsTheOldName: from the look, the gate sees which guest would come
+// back.
 func TestALookForAnUndeleteShowsTheOldName(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
@@ -60,8 +60,7 @@ func TestALookForAnUndeleteShowsTheOldName(t *testing.T) {
 	require.Empty(t, o.Trash, "a clone's from is a live guest")
 }
 
-// TestCrashInUndeleteUnderAnotherName: the guest is there, and the record of the
-// trash is still there too.
+// TestCrashInUndeleteUnderAnotherName: the guest is back, and its record is still in the trash.
 func TestCrashInUndeleteUnderAnotherName(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "web")
@@ -75,8 +74,8 @@ func TestCrashInUndeleteUnderAnotherName(t *testing.T) {
 	require.Empty(t, entries(t, w.path(trashDir)))
 }
 
-// TestSweepKeepsWhatACallerAskedFor: a guest that is to be brought back stays in
-// the trash after its time, and also if the gate cannot say.
+// TestSweepKeepsWhatACallerAskedFor: a guest with a request to undelete stays in the trash
+// after its time. It also stays if the gate does not answer.
 func TestSweepKeepsWhatACallerAskedFor(t *testing.T) {
 	var wanted op.Incarnation
 	var broken error
@@ -108,9 +107,9 @@ func TestSweepKeepsWhatACallerAskedFor(t *testing.T) {
 	require.Empty(t, w.observe("back").Trash)
 }
 
-// TestNothingPushesOthersOutOfTheTrash: what an agent makes and destroys again and
-// again leaves a guest that another requester destroyed before in the trash, until
-// the time that its operator was told.
+// TestNothingPushesOthersOutOfTheTrash: an agent makes and destroys guests again and again. A
+// guest that another requester destroyed before stays in the trash until the time that its
+// operator saw.
 func TestNothingPushesOthersOutOfTheTrash(t *testing.T) {
 	w := newWorld(t)
 	w.do("create", "precious")

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// uuidIndex remembers which uuid each guest.json holds, so that looking for a
-// copy of one among thousands costs a stat for each and no reading.
+// uuidIndex remembers the uuid in each guest.json. So to find a copy among thousands of guests
+// costs one stat each, and no reading.
 type uuidIndex struct {
 	mu   sync.Mutex
 	seen map[string]fileStamp
@@ -19,7 +19,7 @@ type fileStamp struct {
 	uuid          string // "" if it could not be read
 }
 
-// checkAlone refuses, as StaleTarget, if another guest has g's uuid.
+// checkAlone refuses with StaleTarget if another guest has g's uuid.
 func (x *uuidIndex) checkAlone(d *Driver, g *guest) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -34,7 +34,7 @@ func (x *uuidIndex) checkAlone(d *Driver, g *guest) error {
 	return nil
 }
 
-// owners returns the names by the uuid that they claim.
+// owners returns the names by the uuid in their guest.json.
 func (x *uuidIndex) owners(d *Driver) (map[string][]string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -48,7 +48,7 @@ func (x *uuidIndex) owners(d *Driver) (map[string][]string, error) {
 	return owners, nil
 }
 
-// refresh reads every guest.json that changed since it was read last.
+// refresh reads every guest.json that changed since the last read.
 func (x *uuidIndex) refresh(d *Driver) error {
 	fresh := make(map[string]fileStamp, len(x.seen))
 	err := d.root.each(func(name string) error {
@@ -67,8 +67,8 @@ func (x *uuidIndex) refresh(d *Driver) error {
 	return err
 }
 
-// uuidOf reads the uuid that a guest.json claims, whether or not the claim
-// holds. One that cannot be read has none: Observe of that guest says so.
+// uuidOf reads the uuid in a guest.json, without checking it. A file that cannot be read has
+// none, because Observe of that guest reports the problem.
 func (d *Driver) uuidOf(name string) string {
 	sub, err := d.root.sub(name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestARemovedDirectoryIsEmpty: removed after it was opened, as a guest may do
-// at any moment of a look or a copy.
+// TestARemovedDirectoryIsEmpty: a guest may remove a directory after a look or a copy opened
+// it.
 func TestARemovedDirectoryIsEmpty(t *testing.T) {
 	d := openTemp(t)
 	path := mkdirs(t, d, "gone")
@@ -30,7 +30,7 @@ func TestARemovedDirectoryIsEmpty(t *testing.T) {
 	require.Empty(t, entries(t, to.path()))
 }
 
-// TestAnErrorOfTheVisitorIsKept: what is not there for the visitor is no end of
+// TestAnErrorOfTheVisitorIsKept: if the visitor's error is ErrNotExist, that is not the end of
 // the directory.
 func TestAnErrorOfTheVisitorIsKept(t *testing.T) {
 	d := openTemp(t)
@@ -38,8 +38,8 @@ func TestAnErrorOfTheVisitorIsKept(t *testing.T) {
 	require.ErrorIs(t, d.each(func(string) error { return unix.ENOENT }), unix.ENOENT)
 }
 
-// TestCopyLeavesOutWhatVanished removes entries between the listing, the look
-// at each and its opening.
+// TestCopyLeavesOutWhatVanished removes entries after the listing, before their stat and before
+// their open.
 func TestCopyLeavesOutWhatVanished(t *testing.T) {
 	d := openTemp(t)
 	from, to := mkdirs(t, d, "from"), mkdirs(t, d, "to")
@@ -66,14 +66,14 @@ func TestCopyLeavesOutWhatVanished(t *testing.T) {
 	require.NoError(t, c.symlink(src, dst, "link", looks["link"]))
 	require.Empty(t, entries(t, to))
 
-	// A destination that is gone is a failure.
+	// If the destination is gone, the copy fails.
 	require.NoError(t, os.Symlink("x", link))
 	require.NoError(t, os.Remove(to))
 	require.ErrorIs(t, c.entry(src, dst, "link", 1), unix.ENOENT)
 }
 
-// TestLooksAtABusyGuest observes and copies a guest whose directories come and
-// go all the time.
+// TestLooksAtABusyGuest observes and copies a guest that makes and removes directories all the
+// time.
 func TestLooksAtABusyGuest(t *testing.T) {
 	w := newWorld(t, withCommand("busy", sh("echo up > up; while :; do mkdir -p a/b/c d/e; rm -rf a d; done")))
 	w.do("create", "web", "command", "busy", "state", "running")

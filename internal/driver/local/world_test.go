@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// world is a driver over a root of its own, with a clock that tests move.
+// world is a driver over a new root, with a clock that tests move.
 type world struct {
 	t      testing.TB
 	ctx    context.Context
@@ -58,7 +58,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// The commands of tests. Each says that it is up by writing the file up.
+// The commands of tests. Each writes the file up when it runs.
 var testCommands = map[string]Command{
 	"sleep": {Argv: []string{"/bin/sh", "-c", "echo up > up; exec sleep 1000"}, Env: map[string]string{"PATH": "/usr/bin:/bin"}},
 	"stubborn": {Argv: []string{"/bin/sh", "-c", "trap '' TERM; echo up > up; while :; do sleep 1000; done"},
@@ -76,7 +76,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 	w.cfg = Config{Root: w.root, StopGrace: 5 * time.Second, Commands: testCommands, SingleUser: true,
 		Now: w.clock, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Exited: func(t op.Target) { w.exited <- t }}
-	if switches() { // root's own uid runs no guests
+	if switches() { // no guest runs under root's uid
 		w.cfg.GuestUIDs.First, w.cfg.GuestUIDs.Last = spareuids.Next()
 	}
 	for _, c := range change {
@@ -94,7 +94,7 @@ func (w *world) open() {
 	require.NoError(w.t, err)
 }
 
-// restart lets go of the driver and opens another, as a daemon's restart would.
+// restart closes the driver and opens another, as a restart of the daemon does.
 func (w *world) restart() {
 	w.t.Helper()
 	require.NoError(w.t, w.d.Close())
@@ -131,7 +131,7 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// fakePermit permits everything and remembers what it was shown.
+// fakePermit permits everything and remembers the look that it got.
 type fakePermit struct {
 	step   op.Step
 	seen   *op.Observed
@@ -154,7 +154,7 @@ func (p *fakePermit) Use(_ context.Context, now op.Observed) error {
 
 func target(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
 
-// step is what the gate would make of an operation on what is there now.
+// step is the step that the gate would make of an operation on the current target.
 func (w *world) step(verb, name string, kv ...any) op.Step {
 	p := op.Params{}
 	for i := 0; i < len(kv); i += 2 {
@@ -179,7 +179,7 @@ func (w *world) do(verb, name string, kv ...any) {
 	require.NoError(w.t, w.try(verb, name, kv...))
 }
 
-// refused expects a refusal from before the permit was used.
+// refused expects a refusal before the permit is used.
 func (w *world) refused(code op.Code, verb, name string, kv ...any) *op.Refusal {
 	w.t.Helper()
 	before := w.hash()
@@ -226,7 +226,7 @@ func hashTree(t interface {
 	t.Helper()
 	var lines []string
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.Name() == uidsFile { // which only says what was given
+		if err != nil || e.Name() == uidsFile { // which only says which uids were given
 			return err
 		}
 		info, err := e.Info()
@@ -234,7 +234,7 @@ func hashTree(t interface {
 			return err
 		}
 		line := strings.TrimPrefix(path, root) + " " + info.Mode().String()
-		if info.Size() > 32<<20 { // too much to read: a sparse one
+		if info.Size() > 32<<20 { // a sparse file, too large to read
 			line += fmt.Sprintf(" %d bytes of %s", info.Size(), info.ModTime())
 		} else if info.Mode().IsRegular() {
 			b, err := os.ReadFile(path)
@@ -252,7 +252,7 @@ func hashTree(t interface {
 	return strings.Join(lines, "\n")
 }
 
-// needRoot skips, by name, what only root can set up.
+// needRoot skips a test that only root can set up.
 func needRoot(t testing.TB, what string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -260,7 +260,7 @@ func needRoot(t testing.TB, what string) {
 	}
 }
 
-// needUIDs skips, by name, what needs guests with uids of their own.
+// needUIDs skips a test that needs guests with uids of their own.
 func needUIDs(t testing.TB) {
 	t.Helper()
 	if !switches() {
@@ -268,7 +268,7 @@ func needUIDs(t testing.TB) {
 	}
 }
 
-// needLandlock skips, by name, what needs a kernel with Landlock.
+// needLandlock skips a test that needs a kernel with Landlock.
 func needLandlock(t testing.TB) {
 	t.Helper()
 	if (&Config{}).landlockABI() == 0 {
@@ -276,8 +276,8 @@ func needLandlock(t testing.TB) {
 	}
 }
 
-// waitFor polls a condition that another process brings about; there is nothing
-// to wait on but its files.
+// waitFor polls a condition that another process makes true. The only sign of it is that
+// process' files.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
@@ -291,7 +291,7 @@ func (w *world) waitUp(name string) {
 	})
 }
 
-// did is a rehearsal without what it says.
+// did is a rehearsal that only returns the error.
 func (d *Driver) did(ctx context.Context, p drivertest.Permit) error {
 	_, err := drivertest.Rehearse(ctx, p, d.prepare)
 	return err

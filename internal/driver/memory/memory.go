@@ -1,6 +1,5 @@
-// Package memory is a driver whose guests exist in memory alone: for tests of
-// what stands above drivers, and for benchmarks that measure the gate rather
-// than a disk.
+// Package memory is a driver whose guests only exist in memory. Tests of the packages above
+// drivers use it, and benchmarks that measure the gate and not a disk.
 package memory
 
 import (
@@ -16,10 +15,11 @@ import (
 	"gated/internal/op"
 )
 
-// Driver is safe for concurrent use. Nothing that it returns is changed later.
+// Driver is the memory driver. It is safe for concurrent use. It never changes a value that it
+// returned.
 type Driver struct {
-	// Before, if not nil, is asked after the permit was used and before the step
-	// takes effect; its error ends the step, marked as the driver package has it.
+	// Before, if not nil, is called after the permit was used and before the step takes effect.
+	// Its error ends the step. The marks of the driver package count.
 	Before func(op.Step) error
 
 	now    func() time.Time
@@ -29,8 +29,8 @@ type Driver struct {
 	trash  map[string][]thrown // by name, oldest first
 	wrote  map[op.Incarnation]bool
 	made   int
-	taken  map[op.StorageID]time.Time // when each snapshot was
-	list   []op.Observed              // of all guests by name; nil after a change
+	taken  map[op.StorageID]time.Time // the time of each snapshot
+	list   []op.Observed              // all guests by name; nil after a change
 }
 
 type thrown struct {
@@ -38,8 +38,8 @@ type thrown struct {
 	until time.Time
 }
 
-// TrashKeep is how long a destroyed guest says that it can be undeleted. It is
-// in fact kept for ever.
+// TrashKeep is how long a destroyed guest can be undeleted, by its record. In fact the driver
+// keeps it for ever.
 const TrashKeep = 24 * time.Hour
 
 var _ driver.Driver = (*Driver)(nil)
@@ -50,8 +50,8 @@ func New(now func() time.Time) *Driver {
 		wrote: map[op.Incarnation]bool{}, taken: map[op.StorageID]time.Time{}}
 }
 
-// Put makes or replaces a guest by other hands than a gate's, as another
-// incarnation, with the parameters of guest.create.
+// Put makes or replaces a guest, as a program other than the gate would. The guest gets a new
+// incarnation and the parameters of guest.create.
 func (d *Driver) Put(name string, p op.Params) op.Observed {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,8 +59,8 @@ func (d *Driver) Put(name string, p op.Params) op.Observed {
 	return d.guests[name]
 }
 
-// Alter changes fields of a guest by other hands than a gate's, which stays the
-// same incarnation. It reports whether there is such a guest.
+// Alter changes fields of a guest, as a program other than the gate would. The guest keeps its
+// incarnation. Alter reports whether the guest exists.
 func (d *Driver) Alter(name string, fields op.Params) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,8 +71,8 @@ func (d *Driver) Alter(name string, fields op.Params) bool {
 	return ok
 }
 
-// Write has other hands than a gate's write something into a guest. It reports
-// whether there is such a guest.
+// Write writes into a guest, as a program other than the gate would. It reports whether the
+// guest exists.
 func (d *Driver) Write(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +100,7 @@ func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// aboutCopy adds to a look what people should see of the snapshot that its step
-// restores or deletes.
+// aboutCopy adds facts for people on the snapshot that the look's step restores or deletes.
 func (d *Driver) aboutCopy(l op.Look, o *op.Observed) {
 	name := l.Params.Str("snapshot")
 	if spec, err := op.Lookup(l.Op); err != nil || spec.Copy != "snapshot" || !slices.Contains(o.Snapshots, name) {
@@ -146,7 +145,7 @@ func (d *Driver) List(context.Context) ([]op.Observed, error) {
 	return d.list, nil
 }
 
-// Prepare looks at the guest; the action is done at once.
+// Prepare looks at the guest. Its action is done when it returns.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	act, ok := actions[step.Op]
 	if !ok {
@@ -175,7 +174,7 @@ func (d *Driver) do(step op.Step, seen op.Incarnation, act func(*Driver, op.Step
 	return act(d, step)
 }
 
-// fits refuses what would not work, before the permit is used.
+// fits refuses a step that could not work, before the permit is used.
 func fits(s op.Step, now op.Observed) error {
 	name := s.Params.Str("snapshot")
 	there := slices.Contains(now.Snapshots, name)
@@ -183,7 +182,7 @@ func fits(s op.Step, now op.Observed) error {
 	case s.Params.Has("template"):
 		return op.Refuse(op.BadParams, "the memory driver has no templates")
 	case now.Incarnation != s.Incarnation:
-		return nil // Use says so
+		return nil // Permit.Use refuses it
 	case s.Op == "guest.snapshot" && there:
 		return op.Refuse(op.Conflict, "%s has a snapshot %q already", s.Target, name)
 	case s.Op != "guest.snapshot" && name != "" && !there:
@@ -192,13 +191,12 @@ func fits(s op.Step, now op.Observed) error {
 	return nil
 }
 
-// Task reports that there is no such task: all work is done when an action
-// returns.
+// Task reports that there is no such task, because all work is done when an action returns.
 func (d *Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "the memory driver has no task %q", task)
 }
 
-// actions are what each operation does; d.mu is held.
+// actions are the work of each operation. The caller holds d.mu.
 var actions = map[string]func(*Driver, op.Step) error{
 	"guest.create":          func(d *Driver, s op.Step) error { d.create(s.Target, s.Birth, s.Params); return nil },
 	"guest.undelete":        (*Driver).undelete,
@@ -313,7 +311,7 @@ func (d *Driver) snapshotDelete(s op.Step) error {
 	return nil
 }
 
-// newData gives a guest another data tree, as restore and wipe do.
+// newData gives a guest a new data tree, as restore and wipe do.
 func (d *Driver) newData(s op.Step) error {
 	o := d.guests[s.Target.Name]
 	if name := s.Params.Str("snapshot"); name != "" && !slices.Contains(o.Snapshots, name) {

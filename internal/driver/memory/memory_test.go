@@ -105,7 +105,7 @@ func TestWhatWasReturnedStays(t *testing.T) {
 	require.NotEqual(t, d.Put("a", nil).Incarnation, before.Incarnation)
 }
 
-// newGate is a gate that nobody can sign for.
+// newGate is a gate without operators.
 func newGate(t *testing.T, d *Driver) *gate.Gate {
 	t.Helper()
 	s := fscktest.Open(t, filepath.Join(t.TempDir(), "gated.db"), store.Options{Migrations: gate.Migrations()})

@@ -11,13 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object is one JSON object of an answer. The API writes a number here as 2048 and
-// there as "2048", a boolean as 1, "1" or true: all are texts in here, and what is
-// neither is left out.
+// object is one JSON object of an answer. The API writes a number as 2048 or as "2048", and a
+// boolean as 1, "1" or true. Here all are texts. Values of other types are left out.
 type object map[string]string
 
-// maxAnswer bounds an answer, in bytes. A cluster of ten thousand guests lists
-// them in less than a quarter of it.
+// maxAnswer is the size in bytes of the largest answer. A list of ten thousand guests takes
+// less than a quarter of it.
 const maxAnswer = 16 << 20
 
 // decodeObject reads one object.
@@ -39,8 +38,8 @@ func decodeObjects(b []byte) ([]object, error) {
 		return nil, fmt.Errorf("an answer that is no list: %w", err)
 	}
 	if rows == nil {
-		// [] is an empty list, null is none: a list of no guests is believed only
-		// where it was said.
+		// [] is an empty list, but null is no list. The driver believes that there are no
+		// guests only if the answer says so.
 		return nil, errors.New("an answer with nothing in it, where a list belongs")
 	}
 	out := make([]object, len(rows))
@@ -102,7 +101,7 @@ func scalars(fields map[string]jsontext.Value) (object, error) {
 	return out, nil
 }
 
-// integer returns a whole number, 0 where it is missing.
+// integer returns a whole number, or 0 if it is missing.
 func (o object) integer(key string) (int64, error) {
 	s := o[key]
 	if s == "" {
@@ -115,8 +114,7 @@ func (o object) integer(key string) (int64, error) {
 	return n, nil
 }
 
-// raw keeps an answer's data as it came, for a decoder that is stricter than the
-// library's.
+// raw keeps an answer's data unchanged, for a decoder that is stricter than the library's.
 type raw []byte
 
 // UnmarshalJSON copies b.

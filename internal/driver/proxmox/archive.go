@@ -19,9 +19,9 @@ func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (act
 		v["remove"] = "1"
 		return d.asTask("back up", http.MethodPost, path("nodes", g.node, "vzdump"), v), nil
 	}
-	// Without remove=0, vzdump prunes by the storage's retention. A later one of
-	// others would count this backup, and prune a good one of theirs for it. The
-	// retention neither counts nor prunes a backup that is protected.
+	// Without remove=0, vzdump prunes by the storage's retention. A later backup by another
+	// program would count this backup, and prune one of its own for it. The retention neither
+	// counts nor prunes a protected backup.
 	v["remove"], v["protected"], v["notes-template"] = "0", "1", keptNotes
 	all, err := d.backups(ctx, g)
 	if err != nil {
@@ -43,9 +43,9 @@ func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (act
 // keptNotes are the notes of a backup that the gate protects from the retention.
 const keptNotes = "gated: kept out of the retention"
 
-// maxKept is how many protected backups a guest may have before one more. It is
-// Proxmox VE's own default for who may not allocate the storage: beyond it, a
-// backup would be made and then not protected.
+// maxKept is the most protected backups that a guest may have before one more. It is Proxmox
+// VE's own default for a user who may not allocate the storage. Above it, Proxmox VE would make
+// a backup and then not protect it.
 const maxKept = 5
 
 func (d *Driver) backsUp() error {
@@ -55,7 +55,7 @@ func (d *Driver) backsUp() error {
 	return nil
 }
 
-// archiveOf finds the backup of a step.
+// archiveOf finds the backup that a step names.
 func (d *Driver) archiveOf(ctx context.Context, step op.Step, g *guest) (backup, error) {
 	if err := d.backsUp(); err != nil {
 		return backup{}, err
@@ -71,8 +71,8 @@ func (d *Driver) archiveOf(ctx context.Context, step op.Step, g *guest) (backup,
 	return b, nil
 }
 
-// prepareBackupRestore overwrites: force with an archive deletes the guest's disks
-// first, and its configuration is the one of the backup then.
+// prepareBackupRestore overwrites the guest: force with an archive first deletes the guest's
+// disks. The guest then has the backup's configuration.
 func (d *Driver) prepareBackupRestore(ctx context.Context, step op.Step, g *guest) (action, error) {
 	b, err := d.archiveOf(ctx, step, g)
 	if err != nil {
@@ -86,8 +86,8 @@ func (d *Driver) prepareBackupRestore(ctx context.Context, step op.Step, g *gues
 	}
 	v := values{"vmid": fmt.Sprint(g.vmid), "force": "1", "protection": "1"}
 	if g.kind == lxc {
-		// Of a machine, the archive says where its disks were; a container's go to the
-		// storage local where nothing is said.
+		// A machine's archive says where its disks were. A container's disks go to the storage
+		// "local" if the request names none.
 		v["ostemplate"], v["restore"] = b.volume, "1"
 		disk, _ := g.drive("rootfs")
 		v["storage"], _, _ = strings.Cut(disk.volume, ":")
@@ -129,7 +129,8 @@ func (d *Driver) prepareBackupDelete(ctx context.Context, step op.Step, g *guest
 			err = d.wait(ctx, task)
 		}
 		if err != nil {
-			// It stays, so it stays out of the retention. If this fails, the look shows it.
+			// The backup stays, so the retention must not count it. If this request fails, the
+			// look shows it.
 			_, _ = d.api.send(context.WithoutCancel(ctx), http.MethodPut, at, values{"protected": "1"})
 		}
 		return driver.Result{}, worked("delete the backup", err)

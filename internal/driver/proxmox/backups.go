@@ -12,20 +12,19 @@ import (
 
 // backup is one archive of a guest.
 type backup struct {
-	name      string // as steps use it
+	name      string // as steps name it
 	volume    string
 	kind      string // "qemu" or "lxc"; empty where it is not said
 	size      int64
 	made      int64 // seconds since 1970
 	protected bool
-	notes     string // their first line
+	notes     string // the first line of its notes
 }
 
 func (b backup) ident() string { return fmt.Sprintf("%s %d %d", b.volume, b.size, b.made) }
 
-// backups lists a guest's backups on the configured storage, the newest first. Of
-// two that would have the same name, neither is listed: nobody could say which is
-// meant.
+// backups lists a guest's backups on the configured storage, the newest first. If two would
+// have the same name, it lists neither, because a step could mean either.
 func (d *Driver) backups(ctx context.Context, g *guest) ([]backup, error) {
 	list, err := d.api.list(ctx, path("nodes", g.node, "storage", d.cfg.BackupStorage, "content"),
 		values{"content": "backup", "vmid": fmt.Sprint(g.vmid)})
@@ -60,9 +59,9 @@ func (d *Driver) backups(ctx context.Context, g *guest) ([]backup, error) {
 	return all, nil
 }
 
-// backupName makes a name of a volume id, "" where there is none to be made:
-// "local:backup/vzdump-qemu-100-….vma.zst" is the file, and
-// "pbs:backup/vm/100/2026-11-22T04:00:00Z" is "vm-100-2026-11-22T04-00-00Z".
+// backupName makes a name from a volume id, or "" if it cannot.
+// "local:backup/vzdump-qemu-100-….vma.zst" becomes the file's name.
+// "pbs:backup/vm/100/2026-11-22T04:00:00Z" becomes "vm-100-2026-11-22T04-00-00Z".
 func backupName(volume string) string {
 	_, rest, ok := strings.Cut(volume, ":")
 	if !ok {

@@ -12,12 +12,12 @@ import (
 	"gated/internal/op"
 )
 
-// privilege is one that the token needs, and what for.
+// privilege is a privilege that the token needs, and its purpose.
 type privilege struct {
 	name   string
 	on     string // "/vms", or "/storage" of the configured storages
 	why    string
-	backup bool // only where there are backups
+	backup bool // only needed if there are backups
 }
 
 var privileges = []privilege{
@@ -39,8 +39,8 @@ var privileges = []privilege{
 	{"Datastore.Allocate", "/storage", "to delete backups", true},
 }
 
-// Check looks whether the cluster answers, whether the token may do what has to be
-// done, and whether what the configuration names is there. It changes nothing.
+// Check looks if the cluster answers, if the token has its privileges, and if the configured
+// node, storages and templates exist. It changes nothing.
 func (d *Driver) Check(ctx context.Context) []driver.Finding {
 	o, err := d.api.get(ctx, "/version", nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func unreached(err error) driver.Finding {
 	return f
 }
 
-// tried are the versions whose API the requests were checked against.
+// tried are the versions of Proxmox VE whose API the requests were checked against.
 const tried = "9."
 
 func version(v string) driver.Finding {
@@ -77,7 +77,7 @@ func version(v string) driver.Finding {
 	return f
 }
 
-// permissions finds the privileges that the token lacks, each by name.
+// permissions finds the privileges that the token lacks, by name.
 func (d *Driver) permissions(ctx context.Context) []driver.Finding {
 	held, err := d.held(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (d *Driver) permissions(ctx context.Context) []driver.Finding {
 	return out
 }
 
-// held asks for the token's privileges, by path. A value says whether it holds for
-// what is below the path, too.
+// held asks for the token's privileges, by path. A value says if the privilege also holds below
+// the path.
 func (d *Driver) held(ctx context.Context) (map[string]object, error) {
 	data, err := d.api.send(ctx, "GET", "/access/permissions", nil)
 	if err != nil {
@@ -108,8 +108,8 @@ func (d *Driver) held(ctx context.Context) (map[string]object, error) {
 	return decodeTree(data)
 }
 
-// has reports whether a privilege holds for the guests or the storage that it is
-// for: on the very place, or above it for all that is below.
+// has reports whether the token has a privilege for its guests or its storage: at that very
+// path, or above it for everything below.
 func (d *Driver) has(held map[string]object, p privilege) bool {
 	if at := d.place(p); at != p.on && held[at][p.name] != "" {
 		return true
@@ -117,7 +117,7 @@ func (d *Driver) has(held map[string]object, p privilege) bool {
 	return isTrue(held["/"][p.name]) || isTrue(held[p.on][p.name])
 }
 
-// place is the narrowest path that a privilege would do on.
+// place is the narrowest path on which the privilege would be enough.
 func (d *Driver) place(p privilege) string {
 	switch {
 	case p.on == "/storage":
@@ -128,8 +128,8 @@ func (d *Driver) place(p privilege) string {
 	return p.on
 }
 
-// sees refuses to make guests for a token that would not see them: their names would
-// look free.
+// sees refuses to make guests if the token would not see them, because their names would look
+// free.
 func (d *Driver) sees(ctx context.Context) error {
 	held, err := d.held(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *Driver) storageFor(p privilege) string {
 	return d.cfg.Storage
 }
 
-// places looks for the node and the storages that the configuration names.
+// places looks for the configured node and storages.
 func (d *Driver) places(ctx context.Context) []driver.Finding {
 	if d.cfg.Node == "" {
 		return []driver.Finding{{What: "node", State: driver.Note, Detail: "none is named: guests can be made as clones alone"}}
@@ -178,8 +178,8 @@ func (d *Driver) places(ctx context.Context) []driver.Finding {
 	return out
 }
 
-// templates looks at what new guests are copied from, and at what the gate cannot
-// name.
+// templates looks at the guests and files that new guests are copied from. It also looks for
+// guests that the gate cannot name.
 func (d *Driver) templates(ctx context.Context) []driver.Finding {
 	rows, err := d.rows(ctx)
 	if err != nil {

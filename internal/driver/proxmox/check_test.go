@@ -11,7 +11,7 @@ import (
 	"gated/internal/driver/proxmox/pveworld"
 )
 
-// check returns what does not work, by what it is about.
+// check returns the bad findings by their subject.
 func check(t *testing.T, d *proxmox.Driver) map[string]driver.Finding {
 	t.Helper()
 	bad := map[string]driver.Finding{}
@@ -24,7 +24,7 @@ func check(t *testing.T, d *proxmox.Driver) map[string]driver.Finding {
 	return bad
 }
 
-// Each thing that is wrong is found, by name, with what to type.
+// Check finds each fault, by name, and says what to type.
 func TestCheck(t *testing.T) {
 	c := pvetest.New(t)
 	cfg := pveworld.Config(t, c, "qemu")

@@ -12,18 +12,18 @@ import (
 	pve "github.com/luthermonson/go-proxmox"
 )
 
-// values are the parameters of one request. They are texts alone: the library puts
-// a query together from JSON, and a number would be 1e+08 by then.
+// values are the parameters of one request. They are only texts, because the library makes a
+// query from JSON, which would turn a number into 1e+08.
 type values map[string]string
 
-// client sends requests, each once, with a deadline.
+// client sends requests. It sends each once, with a deadline.
 type client struct {
 	api     *pve.Client
-	token   string // its id, without the secret
+	token   string // the token's id, without the secret
 	timeout time.Duration
 }
 
-// newClient reads the token and what to trust; it connects to nothing.
+// newClient reads the token and the certificates to trust. It does not connect.
 func newClient(cfg Config) (*client, error) {
 	id, secret, err := readToken(cfg.TokenFile)
 	if err != nil {
@@ -41,7 +41,7 @@ func newClient(cfg Config) (*client, error) {
 	return &client{api: api, token: id, timeout: cfg.Timeout}, nil
 }
 
-// silent is the library's log: it prints to standard error, and data too.
+// silent discards the library's log, because the library prints data to standard error.
 type silent struct{}
 
 func (silent) Debugf(string, ...any) {}
@@ -49,13 +49,13 @@ func (silent) Errorf(string, ...any) {}
 func (silent) Infof(string, ...any)  {}
 func (silent) Warnf(string, ...any)  {}
 
-// send does one request and returns the answer's data, which is empty for null.
+// send does one request and returns the answer's data. The data is empty for null.
 func (c *client) send(ctx context.Context, method, path string, v values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var data raw
 	var err error
-	// A nil map is no body; a typed nil in an interface would be "null".
+	// A nil map means no body, but a typed nil in an interface would be "null".
 	var body any
 	if len(v) > 0 {
 		body = v
@@ -73,7 +73,7 @@ func (c *client) send(ctx context.Context, method, path string, v values) ([]byt
 		err = fmt.Errorf("no method %s", method)
 	}
 	if err != nil && ctx.Err() != nil {
-		// The library's own words for it vary; what was sent may have been done.
+		// The library's error text varies here. The server may have done the request.
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return data, err
@@ -97,8 +97,8 @@ func (c *client) get(ctx context.Context, path string, v values) (object, error)
 	return decodeObject(data)
 }
 
-// start sends a request that begins a task and returns its UPID. What answers
-// without one is done already.
+// start sends a request that begins a task and returns its UPID. If the answer has no UPID, the
+// work is done.
 func (c *client) start(ctx context.Context, method, path string, v values) (string, error) {
 	data, err := c.send(ctx, method, path, v)
 	if err != nil || len(data) == 0 {

@@ -22,7 +22,7 @@ import (
 
 const secretLine = "gated@pve!gate=11111111-2222-4333-8444-555555555555\n"
 
-// served is a client of a server that answers everything with fn.
+// served is a client of a server that answers every request with fn.
 func served(t *testing.T, fn http.HandlerFunc) (*client, *httptest.Server, Config) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(fn)
@@ -38,9 +38,8 @@ func served(t *testing.T, fn http.HandlerFunc) (*client, *httptest.Server, Confi
 	return c, s, cfg
 }
 
-// Every answer but one of 2xx is an error, with what it says of the work: whether
-// it can have been done, and whether it may work later. The library alone takes a
-// 302, a 404 and a 595 for success.
+// Every answer except 2xx is an error. The error says if the work may be done, and if a later
+// request may succeed. The library alone takes a 302, a 404 and a 595 for success.
 func TestAnswersThatAreErrors(t *testing.T) {
 	for status, c := range map[int]struct{ untouched, passing bool }{
 		302: {true, false}, 400: {true, false}, 401: {true, false}, 403: {true, false}, 404: {true, false}, 429: {true, true},
@@ -65,7 +64,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 	}
 }
 
-// A redirect is not followed: the token would go along.
+// The client follows no redirect, because the request has the token.
 func TestRedirect(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("followed") }))
 	defer other.Close()
@@ -76,8 +75,7 @@ func TestRedirect(t *testing.T) {
 	require.True(t, isAnswered(err, 307), "%v", err)
 }
 
-// Each request is sent once, whatever becomes of it, and ends with its deadline, in
-// the head of an answer or in its body.
+// Each request is sent once and ends at its deadline, in the head of an answer or in its body.
 func TestEachRequestOnceAndInTime(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
@@ -125,7 +123,7 @@ func TestEachRequestOnceAndInTime(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// An answer has a length that somebody can hold, and is what it should be.
+// An answer has a bounded length and the right form.
 func TestAnswersThatAreNone(t *testing.T) {
 	body := ""
 	api, _, _ := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
@@ -146,7 +144,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	require.Equal(t, object{"a": "1", "b": "2", "c": "1", "g": "0.5"}, o)
 }
 
-// Numbers reach the server as they were said, in a query and in a body.
+// Numbers reach the server unchanged, in a query and in a body.
 func TestParametersAreTexts(t *testing.T) {
 	var query, kind string
 	api, _, _ := served(t, func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +160,7 @@ func TestParametersAreTexts(t *testing.T) {
 	require.Equal(t, "vmid=100000000", query)
 }
 
-// Only the pinned certificate is spoken to; before that, nothing is sent.
+// The client only talks to a server with the pinned certificate. Before that, it sends nothing.
 func TestTrust(t *testing.T) {
 	var asked atomic.Int64
 	_, s, cfg := served(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); _, _ = w.Write([]byte(`{"data":{}}`)) })
@@ -179,7 +177,7 @@ func TestTrust(t *testing.T) {
 	cfg.Fingerprint = pin.got
 	api, err = newClient(cfg)
 	require.NoError(t, err)
-	for range 3 { // a connection that is resumed is looked at, too
+	for range 3 { // a resumed connection is checked, too
 		_, err = api.get(t.Context(), "/version", nil)
 		require.NoError(t, err)
 		s.CloseClientConnections()
@@ -196,7 +194,7 @@ func TestTrust(t *testing.T) {
 	require.ErrorIs(t, cfg.setDefaults(), op.BadParams)
 }
 
-// A secret that others can read is none.
+// A token file that other users can read is refused.
 func TestTokenFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")

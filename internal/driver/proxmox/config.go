@@ -8,7 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// Defaults of what a Config does not say.
+// Defaults of Config.
 const (
 	DefaultTimeout   = 30 * time.Second
 	DefaultStopGrace = time.Minute
@@ -16,16 +16,16 @@ const (
 	DefaultLast      = 999999999
 )
 
-// Config says where the cluster is and what the gate may make there.
+// Config names the cluster, and what the gate may make in it.
 type Config struct {
 	URL         string // https://pve1.example.com:8006
 	TokenFile   string // user@realm!name=secret, of mode 0600
 	Fingerprint string // SHA-256 of the server's certificate; or
 	CAFile      string // PEM of the CA that signed it
 
-	Node          string // where new guests are made
-	Pool          string // that new guests are put into; may be empty
-	Storage       string // where new disks are made; empty: a template's own says, and disks are not added
+	Node          string // the node of new guests
+	Pool          string // the pool of new guests; may be empty
+	Storage       string // of new disks; if empty, a template's own storage counts, and steps add no disks
 	BackupStorage string // empty: no backups
 	First, Last   int64  // the vmids of new guests, both inclusive
 	StopGrace     time.Duration
@@ -34,20 +34,20 @@ type Config struct {
 	Templates map[string]Template
 }
 
-// Template is what a new guest is made of. Clone, OSTemplate and Disk exclude each
-// other.
+// Template has the properties of a new guest. Only one of Clone, OSTemplate and Disk may be
+// set.
 type Template struct {
 	Kind         string // "qemu" or "lxc"
-	Clone        int64  // the vmid of a guest or a template that is copied whole
+	Clone        int64  // the vmid of a guest or a template; the new guest is a full copy
 	OSTemplate   string // of a container: "local:vztmpl/debian-12-standard_12.7-1_amd64.tar.zst"
-	Disk         int64  // in GiB: of a container's root, or of a machine's one new and empty disk
+	Disk         int64  // in GiB: a container's root, or a machine's one new and empty disk
 	Storage      string // empty: Config's
 	Network      string // net0 as the API has it: "virtio,bridge=vmbr0"; empty: none
 	OSType       string // of a machine: "l26"; empty: Proxmox VE's own default
 	Unprivileged bool   // of a container
 }
 
-// Default is the name of the template that guest.create takes where it names none.
+// Default is the name of the template that guest.create uses if the request names none.
 const Default = "default"
 
 func (c *Config) setDefaults() error {
@@ -81,7 +81,7 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// check refuses a template that no guest could be made of.
+// check refuses a template that cannot make a guest.
 func (t Template) check(storage string) error {
 	switch {
 	case t.Kind != qemu && t.Kind != lxc:

@@ -8,8 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// aboutSnapshot adds what people should see of the snapshot that a step restores or
-// deletes.
+// aboutSnapshot adds facts for people on the snapshot that a step restores or deletes.
 func (g *guest) aboutSnapshot(name, snapshot string, o *op.Observed) {
 	for _, s := range g.snapshots {
 		if s.name != snapshot {
@@ -29,8 +28,7 @@ func (g *guest) aboutSnapshot(name, snapshot string, o *op.Observed) {
 	}
 }
 
-// aboutBackup adds what people should see of the backup that a step restores or
-// deletes.
+// aboutBackup adds facts for people on the backup that a step restores or deletes.
 func (g *guest) aboutBackup(name string, b backup, o *op.Observed) {
 	o.Copy = &op.Copy{Kind: "backup", Name: b.name, Made: time.Unix(b.made, 0)}
 	over := ""
@@ -41,7 +39,7 @@ func (g *guest) aboutBackup(name string, b backup, o *op.Observed) {
 	o.Facts = append(o.Copy.Facts(holds, over), o.Facts...)
 }
 
-// overwrittenText says what a restore takes away.
+// overwrittenText says what a restore would undo.
 func (g *guest) overwrittenText(what string) string {
 	var total int64
 	n := 0

@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// TestWhatIsShownOfACopy: what Proxmox VE says of a snapshot and of a backup, and
-// what it does not.
+// TestWhatIsShownOfACopy: the facts have what Proxmox VE reports of a snapshot and a backup,
+// and name what it does not report.
 func TestWhatIsShownOfACopy(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)

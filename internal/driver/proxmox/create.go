@@ -13,7 +13,7 @@ import (
 	"gated/internal/op"
 )
 
-// dnsName is what Proxmox VE takes for a guest's name.
+// dnsName is the form of a guest's name that Proxmox VE accepts.
 var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
 func checkName(name string) error {
@@ -47,7 +47,7 @@ func (d *Driver) prepareCreate(ctx context.Context, step op.Step, _ *guest) (act
 	return d.fromNothing(ctx, step, t)
 }
 
-// usual is the template that is taken where none is named.
+// usual is the template for a request that names none.
 func (d *Driver) usual() string {
 	if len(d.cfg.Templates) == 1 {
 		for name := range d.cfg.Templates {
@@ -57,7 +57,7 @@ func (d *Driver) usual() string {
 	return Default
 }
 
-// fromNothing is one request, which also starts the guest.
+// fromNothing makes a guest in one request, which also starts the guest.
 func (d *Driver) fromNothing(ctx context.Context, step op.Step, t Template) (action, error) {
 	v, err := settings(t.Kind, step.Params, 1)
 	if err != nil {
@@ -111,7 +111,8 @@ func flag(on bool) string {
 	return "0"
 }
 
-// fromClone copies a template, then sets what was wished for, then starts it.
+// fromClone copies a template, then changes the settings that the request names, then starts
+// the guest.
 func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (action, error) {
 	src, err := d.byID(ctx, t.Clone)
 	if err != nil {
@@ -154,8 +155,8 @@ func (d *Driver) fromClone(ctx context.Context, step op.Step, t Template) (actio
 	}}, nil
 }
 
-// finish sets up and starts a guest that was cloned. If it cannot be set up it is
-// taken away again: nothing ever ran in it.
+// finish sets up and starts a cloned guest. If the set-up fails, finish destroys the guest,
+// because nothing ever ran in it.
 func (d *Driver) finish(ctx context.Context, step op.Step, made row, v values) (driver.Result, error) {
 	g, err := d.details(ctx, made)
 	if err == nil {
@@ -175,7 +176,7 @@ func (d *Driver) finish(ctx context.Context, step op.Step, made row, v values) (
 	return driver.Result{Task: task}, worked("start", err)
 }
 
-// unmake destroys a guest that this step made and that was never started.
+// unmake destroys a guest that this step made and that never started.
 func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	ctx = context.WithoutCancel(ctx)
 	g, err := d.details(ctx, made)
@@ -199,7 +200,7 @@ func (d *Driver) unmake(ctx context.Context, made row, birth string) error {
 	return err
 }
 
-// prepareClone copies a guest whole: its labels come along, its protection does not.
+// prepareClone makes a full copy of a guest. The copy keeps the labels but not the protection.
 func (d *Driver) prepareClone(ctx context.Context, step op.Step, _ *guest) (action, error) {
 	if err := checkName(step.Target.Name); err != nil {
 		return action{}, err
@@ -264,12 +265,12 @@ func (d *Driver) byID(ctx context.Context, vmid int64) (*guest, error) {
 	return nil, op.Refuse(op.UnknownTarget, "there is no guest or template %d, or the token cannot see it", vmid)
 }
 
-// triedIDs is how many vmids are asked for before it is said that there is none.
+// triedIDs is how many vmids the driver asks for before it says that none is free.
 const triedIDs = 64
 
-// vmid takes a free vmid of the range, the next after the one that was used last:
-// a number that was just given up is not used again at once. end gives it back to
-// other steps of this process.
+// vmid reserves a free vmid of the range: the next one after the last that was used. So a
+// number that was just given up is not used again at once. end releases the vmid for other
+// steps of this process.
 func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end func(), err error) {
 	if err := d.sees(ctx); err != nil {
 		return 0, nil, err
@@ -291,7 +292,7 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 			break
 		}
 		end = func() { d.mu.Lock(); delete(d.taken, vmid); d.mu.Unlock() }
-		// The list has what the token can see. This asks about all others.
+		// The list only has guests that the token can see. This request asks about all others.
 		_, err := d.api.send(ctx, http.MethodGet, "/cluster/nextid", values{"vmid": fmt.Sprint(vmid)})
 		if err == nil {
 			d.mu.Lock()
@@ -309,7 +310,7 @@ func (d *Driver) vmid(ctx context.Context, node, name string) (vmid int64, end f
 		WithHint("make proxmox.vmids in gated.yaml larger")
 }
 
-// reserve returns the next vmid that is not used, or 0.
+// reserve reserves the next vmid that is not used. It returns 0 if there is none.
 func (d *Driver) reserve(used map[int64]bool) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"gated/internal/op"
 )
 
-// cloning is a world whose usual template is copied from a guest that is one.
+// cloning is a world whose default template is a copy of a guest.
 func cloning(t *testing.T, kind string) *world {
 	t.Helper()
 	w := newWorld(t, kind)
@@ -33,7 +33,7 @@ func (w *world) use(cfg proxmox.Config) {
 	w.Use(w.d)
 }
 
-// A guest from a template is a copy of its own, set up as was wished, and ours.
+// A guest from a template is a full copy with the requested settings and the gate's mark.
 func TestCreateFromATemplate(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := cloning(t, kind)
@@ -50,8 +50,8 @@ func TestCreateFromATemplate(t *testing.T) {
 	})
 }
 
-// A copy shares the directories of its node with the template and all other copies.
-// Its start waits, so a create does not start it either.
+// A copy shares the directories of its node with the template and all other copies. A start of
+// it waits, so a create does not start it.
 func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
 	w := cloning(t, "qemu")
 	w.Set(w.VMID("base"), map[string]string{"virtiofs0": "dirid=srv"})
@@ -64,7 +64,7 @@ func TestACopyWithADirectoryOfTheNodeIsNotStarted(t *testing.T) {
 	require.Equal(t, op.StatePending, j.State())
 }
 
-// What cannot be set up is taken away again, and only that.
+// If the set-up of a new guest fails, that guest is destroyed, and no other.
 func TestCreateThatCannotBeSetUp(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := cloning(t, kind)
@@ -78,7 +78,7 @@ func TestCreateThatCannotBeSetUp(t *testing.T) {
 	})
 }
 
-// A create that was cut off while Proxmox VE copies is not begun a second time.
+// If a create was interrupted while Proxmox VE copies, it is not begun a second time.
 func TestACreateIsNotMadeTwice(t *testing.T) {
 	w := cloning(t, "qemu")
 	held := w.Hold("qmclone")
@@ -97,7 +97,7 @@ func TestACreateIsNotMadeTwice(t *testing.T) {
 	require.Eventually(t, func() bool { return w.Execute(other.ID) == nil }, time.Minute, time.Millisecond)
 }
 
-// Numbers are taken in turn, within their range, and not again at once.
+// vmids are used in turn, within their range, and not again at once.
 func TestNumbersOfNewGuests(t *testing.T) {
 	w := newWorld(t, "qemu")
 	cfg := pveworld.Config(t, w.Cluster, "qemu")
@@ -118,7 +118,7 @@ func TestNumbersOfNewGuests(t *testing.T) {
 	require.ErrorIs(t, w.Execute(s.ID), op.BadParams)
 }
 
-// A clone is a guest of its own that the gate made; what it was copied from stays.
+// A clone is a guest of its own that the gate made. Its original stays.
 func TestClone(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -137,8 +137,8 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// A number that is used again is another guest's: what the gate made under it after a
-// restart is scratch as any, and shares no id of storage with the one before.
+// A vmid that is used again belongs to another guest. What the gate makes under it after a
+// restart is scratch as usual, and shares no id of storage with the guest before.
 func TestANumberThatIsUsedAgain(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)

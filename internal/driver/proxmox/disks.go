@@ -26,8 +26,8 @@ func (d *Driver) prepareDiskCreate(_ context.Context, step op.Step, g *guest) (a
 	if g.kind == qemu {
 		return d.asTask("add the disk", http.MethodPost, g.path("config"), values{key: value, "digest": g.digest}), nil
 	}
-	// A container's configuration is changed by PUT alone, which makes no task; and
-	// Proxmox VE takes no new mount point for one that is protected.
+	// Only PUT changes a container's configuration, and it makes no task. Proxmox VE accepts no
+	// new mount point for a protected container.
 	return d.without(g, func(ctx context.Context, g *guest) (driver.Result, error) {
 		return driver.Result{}, worked("add the mount point", d.configure(ctx, g, values{key: value + ",mp=/mnt/" + key}))
 	}), nil
@@ -49,7 +49,7 @@ func (d *Driver) prepareDiskResize(_ context.Context, step op.Step, g *guest) (a
 		values{"disk": disk.key, "size": resized(step.Params.Int("size")), "digest": g.digest}), nil
 }
 
-// prepareDiskDetach makes the disk an unused one of the same guest.
+// prepareDiskDetach makes the disk an unused disk of the same guest.
 func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (action, error) {
 	key := step.Params.Str("disk")
 	if key == "rootfs" || unusedDisk.MatchString(key) {
@@ -64,8 +64,8 @@ func (d *Driver) prepareDiskDetach(_ context.Context, step op.Step, g *guest) (a
 	}), nil
 }
 
-// prepareDiskDelete deletes a disk with what is on it. Deleting scsi0 only detaches
-// it, deleting unused0 deletes: it is both steps for a disk that is attached.
+// prepareDiskDelete deletes a disk with its content. In Proxmox VE, to delete scsi0 only
+// detaches it, and to delete unused0 deletes it. For an attached disk the action does both.
 func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (action, error) {
 	key := step.Params.Str("disk")
 	if key == "rootfs" {
@@ -84,8 +84,8 @@ func (d *Driver) prepareDiskDelete(_ context.Context, step op.Step, g *guest) (a
 	}), nil
 }
 
-// detach takes a disk off and returns what it is called then. Where the guest runs
-// and cannot let go of it, that is taken back, and nothing changed.
+// detach takes a disk off and returns its new name. If a running guest cannot release the disk,
+// detach takes the change back, and nothing changed.
 func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *guest, error) {
 	disk, ok := g.drive(key)
 	if !ok {
@@ -117,7 +117,7 @@ func (d *Driver) detach(ctx context.Context, g *guest, key string) (string, *gue
 	return "", nil, driver.Unknown(errors.New("the disk is detached, and the guest does not have it as an unused one"))
 }
 
-// deleteUnused deletes an unused disk, if it is the one that was meant.
+// deleteUnused deletes an unused disk if it still has the expected volume.
 func (d *Driver) deleteUnused(ctx context.Context, g *guest, key, volume string) (driver.Result, error) {
 	if disk, ok := g.drive(key); !ok || disk.volume != volume {
 		return driver.Result{}, op.Refuse(op.StaleTarget, "%s of the guest is not %s any more", key, volume)

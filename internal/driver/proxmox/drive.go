@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The two kinds of guests, as paths and lists of the API name them.
+// The two kinds of guests, as the API names them in paths and lists.
 const (
 	qemu = "qemu"
 	lxc  = "lxc"
@@ -19,7 +19,7 @@ var (
 	hwaddr     = regexp.MustCompile(`(?i)(?:^|[,=])([0-9a-f]{2}(?::[0-9a-f]{2}){5})(?:,|$)`)
 )
 
-// isDisk reports whether a key of a configuration holds a disk that is attached.
+// isDisk reports whether a configuration's key holds an attached disk.
 func isDisk(kind, key string) bool {
 	if kind == lxc {
 		return lxcDisk.MatchString(key)
@@ -27,28 +27,28 @@ func isDisk(kind, key string) bool {
 	return qemuDisk.MatchString(key)
 }
 
-// drive is one disk, CD or mount point of a configuration.
+// drive is one disk, CD or mount point in a configuration.
 type drive struct {
 	key    string
 	volume string // a volume id "storage:name", a path of the node, or "none"
-	size   int64  // in bytes; 0 where the configuration does not say it
+	size   int64  // in bytes; 0 if the configuration has no size
 	cdrom  bool
-	lost   bool   // what is written to it is gone when the guest stops
+	lost   bool   // what the guest writes to it is lost when the guest stops
 	path   string // of a mount point, in the container
 }
 
-// owned reports whether it is a volume of a storage, which a destroy takes. A
-// device or a directory of the node stays.
+// owned reports whether the drive is a volume of a storage. A destroy deletes a volume, but no
+// device or directory of the node.
 func (d drive) owned() bool {
 	return !d.cdrom && d.volume != "none" && d.volume != "" && !strings.HasPrefix(d.volume, "/")
 }
 
-// generated reports whether it is the drive that Proxmox VE writes for cloud-init
-// from the configuration.
+// generated reports whether it is the drive that Proxmox VE makes for cloud-init from the
+// configuration.
 func (d drive) generated() bool { return d.cdrom && strings.Contains(d.volume, "-cloudinit") }
 
-// parseDrive reads the value of a disk's key: the volume first or named, then
-// options by name. What it does not know it leaves.
+// parseDrive reads the value of a disk's key. The volume comes first or by name, then the
+// options by name. parseDrive ignores unknown options.
 func parseDrive(key, s string) drive {
 	d := drive{key: key}
 	for i, part := range strings.Split(s, ",") {
@@ -60,7 +60,7 @@ func parseDrive(key, s string) drive {
 			}
 			d.volume = value
 		case name == "size":
-			// A size that cannot be read is not known: 0.
+			// A size that cannot be read counts as unknown: 0.
 			d.size, _ = parseSize(value)
 		case name == "media":
 			d.cdrom = value == "cdrom"
@@ -82,7 +82,7 @@ func isTrue(s string) bool {
 	return false
 }
 
-// option returns an option of a value that is a list of them, or "".
+// option returns an option from a value that is a list of options, or "".
 func option(s, name string) string {
 	for _, part := range strings.Split(s, ",") {
 		if k, v, ok := strings.Cut(part, "="); ok && k == name {

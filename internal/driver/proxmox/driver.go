@@ -12,11 +12,11 @@ import (
 // Name is the name of the back end.
 const Name = "proxmox"
 
-// lookers is how many guests are looked at side by side, and so how many
-// connections are open.
+// lookers is how many guests the driver looks at at the same time. It bounds the open
+// connections, too.
 const lookers = 8
 
-// Driver is safe for concurrent use.
+// Driver is the Proxmox VE driver. It is safe for concurrent use.
 type Driver struct {
 	cfg   Config
 	api   *client
@@ -25,20 +25,20 @@ type Driver struct {
 	known known
 
 	mu     sync.Mutex
-	taken  map[int64]bool   // vmids that are being used for new guests
-	recent map[string]int64 // vmids of guests that were made here, by name
-	next   int64            // from where to look for a free vmid
+	taken  map[int64]bool   // vmids that steps are using for new guests
+	recent map[string]int64 // vmids of guests that this process made, by name
+	next   int64            // where the search for a free vmid begins
 	making map[string]bool  // tasks of this process that make guests
-	owing  map[string]owed  // by task: what is done when it has ended
-	whole  bool             // no flag is off that a step of before took off
+	owing  map[string]owed  // by task: what the driver does when the task has ended
+	whole  bool             // no earlier step left a flag off
 
 	working working // guests that a step is changing
 }
 
 var _ driver.Backend = (*Driver)(nil)
 
-// New reads the token and what to trust. It connects to nothing: a cluster that is
-// away is seen by the first look. Refusals are BadParams, Conflict and Malformed.
+// New reads the token and the certificates to trust. It does not connect: the first look finds
+// out if the cluster is away. Refusals are BadParams, Conflict and Malformed.
 func New(cfg Config) (*Driver, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -63,11 +63,11 @@ func (d *Driver) Kind() string { return "guest" }
 // Name returns "proxmox".
 func (d *Driver) Name() string { return Name }
 
-// Close lets go of connections. Tasks go on.
+// Close has nothing to close. Tasks go on.
 func (d *Driver) Close() error { return nil }
 
-// Observe looks at one guest afresh: nothing that List keeps is used. Its refusals
-// are Unavailable and, for a name that says nothing clear, Conflict.
+// Observe looks at one guest and uses nothing that List remembers. Its refusals are Unavailable
+// and, for a name that is not clear, Conflict.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	_, o, err := d.look(ctx, l)
 	return o, err

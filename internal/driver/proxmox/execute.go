@@ -7,9 +7,9 @@ import (
 	"gated/internal/op"
 )
 
-// Prepare refuses what it can see will not work. The last request of a step that
-// takes time is a task of Proxmox VE, whose id the action returns as soon as there
-// is one; it waits for those before.
+// Prepare refuses a step that cannot work. If the last request of a step takes long, it is a
+// task of Proxmox VE. The action returns the task's id at once, and waits for the tasks before
+// it.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (now op.Observed, run driver.Action, err error) {
 	prepare, ok := preparers[step.Op]
 	if !ok {
@@ -47,8 +47,8 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}), err
 }
 
-// unlocked refuses, for now, a guest that Proxmox VE is busy with. One that was
-// suspended to disk has a lock that its start ends.
+// unlocked refuses, for now, a guest that Proxmox VE is working on. A guest suspended to disk
+// has a lock too, which its start removes.
 func unlocked(step op.Step, g *guest) error {
 	if g.lock == "" || g.lock == "suspended" && step.Op == "guest.start" {
 		return nil
@@ -59,15 +59,15 @@ func unlocked(step op.Step, g *guest) error {
 
 // action does a step's work after its permit was used.
 type action struct {
-	do  func(context.Context) (driver.Result, error)
-	end func() // lets go of what the preparer took; nil if that is nothing
+	do  driver.Work
+	end func() // releases what the preparer reserved; nil if that is nothing
 }
 
-func does(fn func(context.Context) (driver.Result, error)) action {
+func does(fn driver.Work) action {
 	return action{do: fn}
 }
 
-// asTask is the action of one request that begins a task.
+// asTask is the action of a single request that begins a task.
 func (d *Driver) asTask(what, method, path string, v values) action {
 	return does(func(ctx context.Context) (driver.Result, error) {
 		task, err := d.api.start(ctx, method, path, v)
@@ -75,15 +75,15 @@ func (d *Driver) asTask(what, method, path string, v values) action {
 	})
 }
 
-// already is the action of a step whose wish is true.
+// already is the action of a step that has nothing to change.
 func already(detail string) action {
 	return does(func(context.Context) (driver.Result, error) { return driver.Result{Detail: detail}, nil })
 }
 
 type preparer func(*Driver, context.Context, op.Step, *guest) (action, error)
 
-// preparers check what a step needs, without changing anything, and return what
-// does it. The guest is nil for a step that makes one.
+// preparers check what a step needs and change nothing. They return the action of the step. The
+// guest is nil for a step that makes one.
 var preparers = map[string]preparer{
 	"guest.create":          (*Driver).prepareCreate,
 	"guest.clone":           (*Driver).prepareClone,

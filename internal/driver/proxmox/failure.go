@@ -13,12 +13,12 @@ import (
 	"gated/internal/op"
 )
 
-// answered is an answer that is an error: the server got the request and says why
-// it did not do it.
+// answered is an error that the server answered: it got the request and says why it did not do
+// it.
 type answered struct {
 	status int
-	reason string // of the status line, where Proxmox VE puts the text of an error
-	fields string // what was wrong with which parameter
+	reason string // of the status line; Proxmox VE writes the text of an error there
+	fields string // the errors of single parameters
 }
 
 func (e *answered) Error() string {
@@ -32,16 +32,15 @@ func (e *answered) Error() string {
 	return op.Shown(s)
 }
 
-// The statuses that pveproxy answers where it could not hand a request on to the
-// node that has the guest. 595 is a connection that was never there; after 596 and
-// above, the node may have got the request.
+// pveproxy answers with these statuses if it could not pass a request on to the guest's node.
+// For 595 there was no connection. For 596 and above, the node may have got the request.
 const (
 	noConnection = 595
 	brokenOff    = 596
 )
 
-// untouched holds for an error after which nothing can have been done: the request
-// was not sent, or the server says that it did not take it.
+// untouched reports if the error means that nothing was done. Either the request was not sent,
+// or the server says that it refused it.
 func untouched(err error) bool {
 	var e *answered
 	if errors.As(err, &e) {
@@ -53,7 +52,7 @@ func untouched(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &pin) || errors.As(err, &cert)
 }
 
-// passing holds for an answer that may be another one later.
+// passing reports if a later request may get another answer.
 func passing(err error) bool {
 	var e *answered
 	if !errors.As(err, &e) {
@@ -68,14 +67,14 @@ func passing(err error) bool {
 
 func (e *answered) says(what string) bool { return strings.Contains(e.reason, what) }
 
-// missing holds for an answer that a guest, a task or a volume is not there.
+// missing reports if the answer says that a guest, a task or a volume does not exist.
 func missing(err error) bool {
 	var e *answered
 	return errors.As(err, &e) && (e.status == http.StatusNotFound || e.says("does not exist") || e.says("no such"))
 }
 
-// unreachable is the refusal of a look, or of what comes before the permit's use:
-// nothing is known, and it may go away.
+// unreachable is the refusal of a look, or of a request before the permit's use. Nothing is
+// known, and the error may go away.
 func unreachable(err error) error {
 	if err == nil {
 		return nil
@@ -95,7 +94,7 @@ func unreachable(err error) error {
 	return op.Refuse(op.Unavailable, "Proxmox VE: %s", worded(err)).WithHint("%s", hint)
 }
 
-// worded leaves the address out of what the HTTP client says.
+// worded removes the address from the HTTP client's error.
 func worded(err error) string {
 	var e *answered
 	switch {
@@ -113,8 +112,7 @@ func worded(err error) string {
 	}
 }
 
-// worked says how work ended whose request failed with err, after the permit was
-// used.
+// worked says how the work ended if its request failed with err after the permit was used.
 func worked(what string, err error) error {
 	if err == nil {
 		return nil

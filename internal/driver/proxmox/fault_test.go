@@ -14,8 +14,8 @@ import (
 	"gated/internal/op"
 )
 
-// A configuration that changes between the look and the change of the flag is
-// another than was looked at: its digest says so, and nothing is destroyed.
+// If the configuration changes between the look and the change of the flag, the old digest
+// makes the request fail. Nothing is destroyed.
 func TestADigestThatIsOldDestroysNothing(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -29,7 +29,7 @@ func TestADigestThatIsOldDestroysNothing(t *testing.T) {
 	})
 }
 
-// A DELETE that fails puts the protection back.
+// If DELETE fails, the protection is set again.
 func TestADestroyThatFailsProtectsAgain(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		for status, unknown := range map[int]bool{500: false, 595: false, 596: true} {
@@ -46,7 +46,7 @@ func TestADestroyThatFailsProtectsAgain(t *testing.T) {
 	})
 }
 
-// A task that fails leaves the guest, with the flag on again.
+// If the task fails, the guest stays, with the flag on again.
 func TestADestroyWhoseTaskFails(t *testing.T) {
 	w := newWorld(t, "qemu")
 	vmid := w.ours("victim")
@@ -69,8 +69,8 @@ func TestADestroyWhoseTaskFails(t *testing.T) {
 	require.ErrorIs(t, err, op.UnknownTarget)
 }
 
-// What is signed is what was seen: whatever somebody does between the approval and
-// the run, by other hands, ends it before anything is done.
+// The signature covers what the operator saw. Any change by another program between approval
+// and run ends the step before it does anything.
 func TestChangesBetweenApprovalAndRun(t *testing.T) {
 	changes := map[string]func(w *world, vmid int){
 		"a label in the mark": func(w *world, vmid int) { w.edit(vmid, `"labels":{}`, `"labels":{"tier":"prod"}`) },
@@ -99,8 +99,7 @@ func TestChangesBetweenApprovalAndRun(t *testing.T) {
 	})
 }
 
-// What becomes another one after the permit was used, right before the DELETE, is
-// not destroyed.
+// If the guest changes after the permit was used, right before the DELETE, it is not destroyed.
 func TestChangesUnderTheDestroy(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -117,7 +116,7 @@ func TestChangesUnderTheDestroy(t *testing.T) {
 	})
 }
 
-// A guest that Proxmox VE is busy with waits; its permit is not used.
+// If Proxmox VE is working on a guest, the step waits, and its permit is not used.
 func TestLocks(t *testing.T) {
 	w := newWorld(t, "qemu")
 	vmid := w.ours("victim")
@@ -132,8 +131,8 @@ func TestLocks(t *testing.T) {
 	require.False(t, w.Exists(vmid))
 }
 
-// A name that two have, and a guest whose node is away, are unknown; a template is
-// no guest; and none of them hides another guest.
+// A name of two guests, and a guest whose node is away, are unknown. A template is no guest.
+// None of them hides another guest.
 func TestWhatIsUnclearIsUnknown(t *testing.T) {
 	w := newWorld(t, "qemu", "pve1", "pve2")
 	w.w.Make("alone")
@@ -170,8 +169,8 @@ func TestWhatIsUnclearIsUnknown(t *testing.T) {
 	require.True(t, w.Look("alone").Present)
 }
 
-// A clone of a scratch guest by other hands has its description and is nobody's
-// scratch; neither is it what a create that was cut off had made.
+// A clone of a scratch guest, made by another program, has its description. It does not count
+// as scratch, and not as the guest of an interrupted create.
 func TestACopyIsNotOurs(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)

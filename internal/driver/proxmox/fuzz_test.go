@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// Whatever an answer is, it is read into texts or refused; what is made of it has
-// an identity that does not depend on the order of what came.
+// Every answer is read into texts or refused. A guest's identity does not depend on the order
+// in an answer.
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`{"digest":"d","memory":2048,"protection":1,"template":false,"scsi0":"s:vm-1-disk-0,size=1G","pending":{"a":1}}`))
 	f.Add([]byte(`[{"vmid":100,"node":"pve1","type":"qemu"},{"vmid":"100","node":"pve1","type":"qemu"}]`))
@@ -58,7 +58,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// Sizes are never negative, and a number of bytes is what it says.
+// Sizes are never negative, and a number of bytes reads as that number.
 func FuzzSizes(f *testing.F) {
 	for _, s := range []string{"32G", "1.5T", "0.0000001K", "9999999T", "current=512,x=1", "s:vm-1-disk-0,size=1G,media=cdrom", "volume=a:b,mp=/x"} {
 		f.Add(s)
@@ -83,7 +83,7 @@ func FuzzSizes(f *testing.F) {
 	})
 }
 
-// What is read from a description is written as the same again.
+// A mark that was read is written as the same again.
 func FuzzMarker(f *testing.F) {
 	f.Add("notes\ngated: {\"birth\":\"b\",\"labels\":{\"a\":\"b\"},\"protected\":true,\"vmid\":100}\nmore")
 	f.Add("gated: {}")
@@ -103,7 +103,7 @@ func FuzzMarker(f *testing.F) {
 	})
 }
 
-// A token file is one line, and what is refused is not told.
+// A token file is one line. No error has its content.
 func FuzzToken(f *testing.F) {
 	f.Add("gated@pve!gate=11111111-2222-4333-8444-555555555555\n")
 	f.Add("AB:CD")

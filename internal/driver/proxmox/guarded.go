@@ -10,16 +10,14 @@ import (
 	"gated/internal/op"
 )
 
-// Proxmox VE's protection flag keeps everybody from destroying a guest and from
-// taking a disk off it; it is on at all that has the gate's mark. A step that has to
-// do one of these takes it off, with the digest of the configuration that was
-// looked at, so that a change since then fails; looks again; does its work; and
-// puts it back.
+// Proxmox VE's protection flag prevents that a user destroys a guest or takes a disk off it.
+// The flag is on for every guest with the gate's mark. A step that needs it off sends the
+// digest of the configuration that the driver saw, so that the request fails if the
+// configuration changed. Then the step looks again, does its work, and sets the flag again.
 
-// unguard takes the flag off and returns the guest as it is then. An error means
-// that the flag is as it was, as far as that can be had. A guest of other hands
-// that has the flag gets the mark with the same request: Mend knows by it that the
-// flag belongs there, if this process ends before it is on again.
+// unguard takes the flag off and returns the guest as it is then. If it fails, it tries to
+// leave the flag as it was. A guest with the flag but without the gate's mark gets the mark in
+// the same request. So Mend can set the flag again if this process ends first.
 func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 	v := values{"protection": "0"}
 	if g.protection && !g.marker.there {
@@ -43,8 +41,8 @@ func (d *Driver) unguard(ctx context.Context, g *guest) (*guest, error) {
 	return now, nil
 }
 
-// again looks at a guest that was looked at before. StaleTarget is one that is not
-// the same by what a signature covers, Proxmox VE's flag apart.
+// again looks at the guest a second time. It refuses with StaleTarget if anything changed that
+// a signature covers, except Proxmox VE's flag.
 func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	now, err := d.details(ctx, g.row)
 	if errors.Is(err, errGone) {
@@ -69,15 +67,15 @@ func (d *Driver) again(ctx context.Context, g *guest) (*guest, error) {
 	return now, nil
 }
 
-// configure changes the configuration that g was read from, and no other.
+// configure changes the configuration, but only if it is still the one that g was read from.
 func (d *Driver) configure(ctx context.Context, g *guest, v values) error {
 	v["digest"] = g.digest
 	_, err := d.api.send(ctx, http.MethodPut, g.path("config"), v)
 	return err
 }
 
-// guard puts the flag back where it was on, or belongs. It goes on when the step's
-// own time is over.
+// guard sets the flag again if it was on, or if the guest needs it. It continues after the end
+// of the step's own time.
 func (d *Driver) guard(ctx context.Context, g *guest) {
 	if !g.protection && !g.marker.there {
 		return
@@ -87,7 +85,7 @@ func (d *Driver) guard(ctx context.Context, g *guest) {
 	}
 }
 
-// without does work of some short requests with the flag off.
+// without does the work of some short requests while the flag is off.
 func (d *Driver) without(g *guest, work func(context.Context, *guest) (driver.Result, error)) action {
 	return does(func(ctx context.Context) (driver.Result, error) {
 		now, err := d.unguard(ctx, g)
@@ -100,8 +98,8 @@ func (d *Driver) without(g *guest, work func(context.Context, *guest) (driver.Re
 	})
 }
 
-// guardAfter is guard for a guest that the work itself made another incarnation of,
-// by its disks: the vmid and its name have to do.
+// guardAfter is guard for a guest whose incarnation changed because the work changed its disks.
+// It identifies the guest by vmid and name.
 func (d *Driver) guardAfter(ctx context.Context, g *guest) {
 	if !g.protection && !g.marker.there {
 		return
@@ -133,7 +131,7 @@ func (d *Driver) prepareDestroy(_ context.Context, _ op.Step, g *guest) (action,
 	}), nil
 }
 
-// halt stops a guest that is to be destroyed at once, and looks at it again.
+// halt stops a guest that the step will destroy at once, and looks at it again.
 func (d *Driver) halt(ctx context.Context, g *guest) (*guest, error) {
 	task, err := d.api.start(ctx, http.MethodPost, g.path("status", "stop"), nil)
 	if err == nil {
@@ -149,9 +147,9 @@ func (d *Driver) halt(ctx context.Context, g *guest) (*guest, error) {
 	return now, nil
 }
 
-// destroy deletes a guest that stands still. DELETE takes no digest: what was looked
-// at is bound by the change of the flag right before it. A crash in between leaves
-// the guest there, at most without the flag.
+// destroy deletes a stopped guest. DELETE takes no digest, but the change of the flag just
+// before it does, so the guest is still the one that the driver saw. After a crash in between,
+// the guest exists, at most without the flag.
 func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
 	now, err := d.unguard(ctx, g)
 	if err != nil {
@@ -161,7 +159,7 @@ func (d *Driver) destroy(ctx context.Context, g *guest) (driver.Result, error) {
 		d.guard(ctx, g)
 		return driver.Result{}, op.Refuse(op.Conflict, "the guest %d was started while the step was under way", g.vmid)
 	}
-	// What is not in the configuration stays, and so do the jobs that name the guest.
+	// Volumes that are not in the configuration stay, and so do jobs that name the guest.
 	task, err := d.api.start(ctx, http.MethodDelete, now.path(), values{"destroy-unreferenced-disks": "0", "purge": "0"})
 	if err != nil {
 		d.guard(ctx, g)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// row is a guest in the cluster's list. Names and states in it are some seconds
-// old, and of a new guest there may be none yet: it says where to look.
+// row is a guest in the cluster's list. Its name and state are some seconds old, and a new
+// guest may have none yet. It says where to look.
 type row struct {
 	vmid     int64
 	node     string
@@ -17,11 +17,11 @@ type row struct {
 	name     string
 	status   string
 	template bool
-	text     string // all that shows that something changed
+	text     string // a change of the guest shows in this text
 }
 
-// rowsOf reads the list. One vmid twice is one guest; if the two differ, nobody
-// knows which is true.
+// rowsOf reads the list. If one vmid is there twice with the same row, it is one guest. If the
+// rows differ, neither can be trusted.
 func rowsOf(list []object) ([]row, error) {
 	var rows []row
 	at := map[int64]row{}
@@ -50,7 +50,7 @@ func rowsOf(list []object) ([]row, error) {
 	return rows, nil
 }
 
-// guest is a guest of either kind in one normal form.
+// guest is a machine or a container in one normal form.
 type guest struct {
 	row
 	status string // "running", "stopped" or what else Proxmox VE says
@@ -59,10 +59,10 @@ type guest struct {
 	tags   []string
 
 	uuid, genid, ctime string
-	drives             []drive // attached, in force or wished for, by key
+	drives             []drive // attached now or at the next start, by key
 	unused             []drive
 	hwaddrs            []string
-	fromNode           map[string]string // what it has of its node, and the key that gives it
+	fromNode           map[string]string // what its node gives it, and the key that names it
 
 	memory     int64 // MiB
 	cpus       int64 // 0: no limit
@@ -70,10 +70,10 @@ type guest struct {
 	protection bool // Proxmox VE's own flag
 	marker     marker
 	text       string // the description
-	digest     string // of the configuration, for a change that depends on it
+	digest     string // of the configuration; a change that names it fails if the configuration changed
 
 	snapshots []snapshot
-	parent    string // the snapshot that the data goes on from
+	parent    string // the snapshot that the current data is based on
 }
 
 type snapshot struct {
@@ -81,10 +81,10 @@ type snapshot struct {
 	time string // when it was taken, in seconds since 1970
 }
 
-// ident spells who a snapshot is: another one of its name has another time.
+// ident identifies a snapshot. A later snapshot of the same name has another time.
 func (s snapshot) ident() string { return s.name + "@" + s.time }
 
-// named returns the guest's name, which each kind has under a key of its own.
+// named returns the guest's name, which has a different key for each kind.
 func named(kind string, config object) string {
 	if kind == lxc {
 		return config["hostname"]
@@ -92,9 +92,8 @@ func named(kind string, config object) string {
 	return config["name"]
 }
 
-// normalise puts a guest together. wished is the configuration with changes that
-// wait for the next start, current the one in force: a disk that either has is the
-// guest's, and all other fields are as wished.
+// normalise builds a guest. wished is the configuration for the next start, current is the one
+// in force. A disk in either belongs to the guest. All other fields come from wished.
 func normalise(r row, wished, current object, snapshots []object) (*guest, error) {
 	g := &guest{row: r, status: r.status, lock: wished["lock"], digest: wished["digest"], text: wished["description"],
 		protection: isTrue(wished["protection"]), parent: wished["parent"]}
@@ -126,7 +125,7 @@ func normalise(r row, wished, current object, snapshots []object) (*guest, error
 	return g, nil
 }
 
-// readCPUs multiplies a machine's sockets; a container without cores has all of
+// readCPUs multiplies a machine's cores by its sockets. A container without cores has all of
 // the node's.
 func (g *guest) readCPUs(config object) error {
 	cores, err := config.integer("cores")
@@ -146,8 +145,8 @@ func (g *guest) readCPUs(config object) error {
 	return nil
 }
 
-// readDrives takes the disks of both views: one that is to be detached at the next
-// stop is still there, and one that is to be attached then is the guest's already.
+// readDrives takes the disks of both configurations. A disk that the next stop detaches is
+// still there, and a disk that the next start attaches already belongs to the guest.
 func (g *guest) readDrives(wished, current object) {
 	g.fromNode = map[string]string{}
 	for _, view := range []object{current, wished} {
@@ -171,7 +170,7 @@ func (g *guest) readDrives(wished, current object) {
 	slices.Sort(g.hwaddrs)
 }
 
-// with adds a drive; of two views of one volume the later counts.
+// with adds a drive. If both configurations have the volume, the later drive counts.
 func with(drives []drive, d drive) []drive {
 	for i, have := range drives {
 		if have.key == d.key && have.volume == d.volume {
@@ -182,8 +181,8 @@ func with(drives []drive, d drive) []drive {
 	return append(drives, d)
 }
 
-// drive returns the disk of a name that steps can use: a volume of a storage that
-// is attached or unused.
+// drive returns the disk that a step names. It must be a volume of a storage, attached or
+// unused.
 func (g *guest) drive(key string) (drive, bool) {
 	for _, d := range slices.Concat(g.drives, g.unused) {
 		if d.key == key && d.owned() {
@@ -193,8 +192,8 @@ func (g *guest) drive(key string) (drive, bool) {
 	return drive{}, false
 }
 
-// birth is the token in the description, if it was written for this vmid. A copied
-// description has another's.
+// birth is the token in the description, if it was written for this vmid. A copied description
+// has another guest's vmid.
 func (g *guest) birth() string {
 	if g.marker.vmid != g.vmid {
 		return ""
@@ -202,9 +201,9 @@ func (g *guest) birth() string {
 	return g.marker.birth
 }
 
-// protected is the wish of people: the gate's mark, or, of a guest without one,
-// Proxmox VE's flag. On what has the gate's mark that flag is always on, and says
-// nothing.
+// protected is the operator's wish. For a guest with the gate's mark, the mark says it, because
+// Proxmox VE's flag is always on there. For a guest without the mark, Proxmox VE's flag says
+// it.
 func (g *guest) protected() bool {
 	if g.marker.there {
 		return g.marker.protected
@@ -212,7 +211,7 @@ func (g *guest) protected() bool {
 	return g.protection
 }
 
-// labels are those of the mark; the guest's tags are labels without a value.
+// labels are the mark's labels, and the guest's tags as labels without a value.
 func (g *guest) labels() map[string]string {
 	all := map[string]string{}
 	for _, t := range g.tags {
@@ -222,8 +221,8 @@ func (g *guest) labels() map[string]string {
 	return all
 }
 
-// volatile holds for a machine that loses what it holds when it stops: it has no
-// disk, or one whose changes are thrown away.
+// volatile reports if a machine loses its data when it stops: it has no disk, or a disk that
+// does not keep changes.
 func (g *guest) volatile() bool {
 	if g.kind == lxc {
 		return false

@@ -10,14 +10,14 @@ import (
 	"gated/internal/op"
 )
 
-// incarnation says who a guest is: "pve:", its vmid, and a digest of all that
-// tells it from another under the same vmid. No single field would do: a rollback
-// changes vmgenid, a restore keeps the uuid, a clone copies ctime.
+// incarnation identifies a guest: "pve:", its vmid, and a digest of everything that tells it
+// from another guest under the same vmid. No single field is enough. A rollback changes
+// vmgenid, a restore keeps the uuid, and a clone copies ctime.
 func (g *guest) incarnation() op.Incarnation {
 	lines := []string{g.kind, fmt.Sprint(g.vmid), g.uuid, g.genid, g.ctime}
 	lines = append(lines, g.volumes()...)
 	if g.kind == lxc {
-		// A container has neither uuid nor generation.
+		// A container has no uuid and no generation.
 		lines = append(lines, g.hwaddrs...)
 		lines = append(lines, "birth", g.birth())
 	}
@@ -25,8 +25,8 @@ func (g *guest) incarnation() op.Incarnation {
 	return op.Incarnation(fmt.Sprintf("pve:%d:%s", g.vmid, hex.EncodeToString(sum[:20])))
 }
 
-// volumes are the ids of all volumes that hold data, sorted. A disk that is
-// detached is among them: a detach makes no other guest.
+// volumes are the ids of all volumes with data, sorted. They include detached disks, so a
+// detach does not change the incarnation.
 func (g *guest) volumes() []string {
 	var ids []string
 	for _, d := range slices.Concat(g.drives, g.unused) {
@@ -38,16 +38,16 @@ func (g *guest) volumes() []string {
 	return slices.Compact(ids)
 }
 
-// storageID names a volume of the guest. Proxmox VE uses a volume's name again once
-// it is free, and so the number of a guest: with the size, at least one of another
-// size is another one, and with what no two guests have, one of another guest is.
+// storageID identifies a volume of the guest. Proxmox VE uses the name of a deleted volume and
+// the vmid of a deleted guest again. So the id has the size and the part of the guest's
+// identity that no other guest has.
 func (g *guest) storageID(d drive) op.StorageID {
 	return op.StorageID(fmt.Sprintf("pve:%s:%d:%s", d.volume, d.size, g.only()))
 }
 
-// only is what a guest has that none that had its number before had: a machine's
-// uuid, and of a container, which has nothing like it, the birth that this gate gave
-// it; empty for a container of other hands.
+// only is a property that no earlier guest with this vmid had. For a machine it is the uuid.
+// For a container it is the birth that this gate gave it, because containers have no uuid. It
+// is empty for a container that this gate did not make.
 func (g *guest) only() string {
 	if g.kind == lxc {
 		return g.birth()
@@ -55,8 +55,8 @@ func (g *guest) only() string {
 	return g.uuid
 }
 
-// storage is all that a destroy would take: volumes, attached or not, the drive
-// that was made for cloud-init, and snapshots.
+// storage is everything that a destroy would take: volumes, attached or not, the generated
+// drive of cloud-init, and snapshots.
 func (g *guest) storage() []op.StorageID {
 	var ids []op.StorageID
 	for _, d := range slices.Concat(g.drives, g.unused) {
@@ -71,9 +71,9 @@ func (g *guest) storage() []op.StorageID {
 	return slices.Compact(ids)
 }
 
-// fingerprint digests what a signature should depend on. Whether the guest runs,
-// where, its limits, and what else the configuration says is not in it. with is what the step
-// of the look is about beside that.
+// fingerprint digests everything that an operator's signature should depend on. It does not
+// cover the running state, the node, the limits, or other settings. with is another object that
+// the step depends on.
 func (g *guest) fingerprint(with string) op.Fingerprint {
 	p := op.Guarded(g.spec())
 	labels := map[string]any{}
@@ -99,8 +99,8 @@ func fingerprintOfNothing(name string) op.Fingerprint {
 	return op.FingerprintOf(op.Params{"name": name, "incarnation": ""}.Canonical())
 }
 
-// spec holds the fields that people can wish for; a command there never is. A container without a limit on
-// cores has none here, for no wish can say "none".
+// spec has the fields that a caller can wish for; a command is never among them. If a container
+// has no limit of cores, the field is missing, because no wish can say "none".
 func (g *guest) spec() op.Params {
 	labels := make(map[string]any, len(g.marker.labels))
 	for k, v := range g.marker.labels {

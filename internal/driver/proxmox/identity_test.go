@@ -34,7 +34,7 @@ var (
 		"description": "gated: {\"birth\":\"b1\",\"labels\":{},\"protected\":false,\"vmid\":100}\n"}
 )
 
-// Each part of who a guest is makes another of it; what is not a part does not.
+// Each part of a guest's identity changes the incarnation. Other fields do not.
 func TestIncarnation(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind    string
@@ -66,7 +66,7 @@ func TestIncarnation(t *testing.T) {
 	}
 }
 
-// What a signature covers is in the fingerprint, and what changes by itself is not.
+// The fingerprint has everything that a signature covers, and nothing that changes by itself.
 func TestFingerprint(t *testing.T) {
 	snap := object{"name": "s1", "snaptime": "5"}
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestFingerprint(t *testing.T) {
 	require.NotEqual(t, made(t, qemu, machine, snap).fingerprint(""), again.fingerprint(""), "another snapshot of the same name")
 }
 
-// A copied description makes no guest one of ours; its labels protect the copy.
+// A copied description does not make a guest the gate's own. Its labels protect the copy.
 func TestBirthIsBoundToTheNumber(t *testing.T) {
 	text, err := marker{there: true, vmid: 100, birth: "b1", labels: map[string]string{"tier": "prod"}, protected: true}.in("notes\nof people\n")
 	require.NoError(t, err)

@@ -11,12 +11,12 @@ import (
 	"gated/internal/op"
 )
 
-// refreshed is how many guests each list looks at that show no change: those that
-// were looked at longest ago. What the rows do not show, a snapshot or a label, is
-// seen within as many rounds as there are guests in it, and in every Observe.
+// refreshed is how many unchanged guests each list looks at, those with the oldest look first.
+// A row does not show every change: a snapshot or a label, for example. List sees such a change
+// when it comes to that guest; every Observe sees it.
 const refreshed = 8
 
-// lookedAt keeps what List found out, by vmid. Observe and Prepare do not use it.
+// lookedAt remembers what List saw, by vmid. Observe and Prepare do not use it.
 type lookedAt struct {
 	mu     sync.Mutex
 	round  int64
@@ -24,9 +24,9 @@ type lookedAt struct {
 }
 
 type kept struct {
-	text  string // the row that it belongs to
+	text  string // the text of the row that this belongs to
 	round int64
-	name  string // as it was known last
+	name  string // the last name that List saw
 	guest *guest
 	err   error
 }
@@ -38,8 +38,8 @@ func (s *lookedAt) forget(vmid int64) {
 	delete(s.guests, vmid)
 }
 
-// due returns the rows that have to be looked at: what changed, what failed, and
-// the oldest few. What is no longer listed is forgotten.
+// due returns the rows that List must look at: changed guests, guests whose look failed, and
+// the oldest few. It forgets guests that are no longer listed.
 func (s *lookedAt) due(rows []row) (due []row, round int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *lookedAt) keep(r row, round int64, g *guest, err error) {
 	case g != nil:
 		name = g.name
 	case name == "":
-		// Of a node that is away, the list has no names.
+		// If a node is away, its guests have no name in the list.
 		name = s.guests[r.vmid].name
 	}
 	s.guests[r.vmid] = kept{text: r.text, round: round, name: name, guest: g, err: err}
@@ -88,11 +88,11 @@ func (s *lookedAt) get(r row) (kept, bool) {
 	return k, ok
 }
 
-// List looks at every guest: one request for all, and some for each guest whose row
-// changed since the last list. Facts and Backups are empty. A guest that cannot be
-// vouched for is listed as Unknown with the reason as its one fact, and so is a
-// name that two have, or a template; one whose name is none of a target's is left out. Where there
-// is one whose name cannot be had, the error is Incomplete: it may be any.
+// List looks at every guest. It sends one request for all, and some for each guest whose row
+// changed since the last list. Facts and Backups are empty. A guest that cannot be read is
+// listed as Unknown, with the reason as its only fact. So is a name that two guests have, or a
+// template. A guest whose name is no target's name is left out. If a guest's name cannot be
+// read, the error is Incomplete, because it may have any name.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	all, err := d.rows(ctx)
 	if err != nil {
@@ -137,8 +137,8 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return out, nameless
 }
 
-// templates are the names that templates have and no guest: such a name is not
-// free, for somebody may have made the template of the guest.
+// templates are the names of templates that no guest has. Such a name is not free, because a
+// person may have turned the guest into the template.
 func templates(all []row, guests map[string][]listed) (out []op.Observed) {
 	for _, r := range all {
 		if r.template && len(guests[r.name]) == 0 && op.CheckName(r.name) == nil {
@@ -148,7 +148,7 @@ func templates(all []row, guests map[string][]listed) (out []op.Observed) {
 	return out
 }
 
-// lookAt looks at guests, some side by side.
+// lookAt looks at guests, some at the same time.
 func (d *Driver) lookAt(ctx context.Context, due []row, round int64) {
 	sideBySide(due, func(_ int, r row) {
 		g, err := d.details(ctx, r)
@@ -156,7 +156,7 @@ func (d *Driver) lookAt(ctx context.Context, due []row, round int64) {
 	})
 }
 
-// sideBySide does something for each row, for as many at once as there are lookers.
+// sideBySide calls do for each row, for at most lookers rows at the same time.
 func sideBySide(rows []row, do func(i int, r row)) {
 	var wg sync.WaitGroup
 	work := make(chan int)
@@ -174,15 +174,14 @@ func sideBySide(rows []row, do func(i int, r row)) {
 	wg.Wait()
 }
 
-// listed is a row with what is known of its guest.
+// listed is a row with the result of its last look.
 type listed struct {
 	row   row
 	guest *guest
 	err   error
 }
 
-// claimed is what is known of a name: its one guest, or why there is nothing to
-// say.
+// claimed describes what has a name: its one guest, or the reason why the name is not clear.
 func (d *Driver) claimed(name string, claims []listed) op.Observed {
 	l := claims[0]
 	switch {

@@ -9,8 +9,8 @@ import (
 	"gated/internal/driver/proxmox/pvetest"
 )
 
-// A round over a thousand guests is one list, and looks at what changed and at a
-// few more: not at a thousand.
+// A round over a thousand guests sends one list, and looks only at changed guests and a few
+// more.
 func TestARoundOverAThousandGuests(t *testing.T) {
 	const guests, perGuest, refreshed = 1000, 3, 8
 	w := newWorld(t, "qemu")
@@ -33,7 +33,7 @@ func TestARoundOverAThousandGuests(t *testing.T) {
 	}
 	require.Equal(t, pvetest.Counts{List: 1, Detail: (5 + refreshed) * perGuest}, round())
 
-	// What a row does not show is seen when its turn comes.
+	// A change that no row shows is seen when List comes to that guest.
 	quiet := w.VMID("g0060")
 	w.Set(quiet, map[string]string{"description": `gated: {"labels":{"tier":"prod"},"protected":true,"vmid":` + num(quiet) + `}`})
 	rounds := 0

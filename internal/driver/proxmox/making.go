@@ -12,9 +12,9 @@ import (
 // makers are the types of tasks that make guests.
 var makers = map[string]bool{"qmcreate": true, "vzcreate": true, "qmclone": true, "vzclone": true}
 
-// unfinished refuses, for now, to make a guest while Proxmox VE still works on one
-// that an earlier process of this gate began: of a step that was cut off, nobody
-// can tell it from another's, and it would be made twice.
+// unfinished refuses, for now, to make a guest while Proxmox VE works on a guest that an
+// earlier process of this gate began. That guest may belong to this very step, and then the
+// step would make it twice.
 func (d *Driver) unfinished(ctx context.Context, node string) error {
 	list, err := d.api.list(ctx, path("nodes", node, "tasks"), values{"source": "active", "limit": "500"})
 	if err != nil {
@@ -53,7 +53,8 @@ func (d *Driver) begin(ctx context.Context, path string, v values) (string, erro
 	return task, err
 }
 
-// makes is asTask for what makes a guest, which has the flag when that has ended.
+// makes is asTask for a task that makes a guest. The guest gets the flag when the task has
+// ended.
 func (d *Driver) makes(what, path string, v values, vmid int64, end func()) action {
 	return action{end: end, do: func(ctx context.Context) (driver.Result, error) {
 		task, err := d.begin(ctx, path, v)

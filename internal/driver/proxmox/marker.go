@@ -7,13 +7,13 @@ import (
 	"gated/internal/op"
 )
 
-// marker is the gate's own line in a guest's description: what Proxmox VE has no
-// field for. Whoever may edit descriptions may edit it; what the gate believes of
-// it is its birth token, and that only because its own journal issued it.
+// marker is the gate's own line in a guest's description, because Proxmox VE has no field for
+// its content. A user who may edit descriptions may edit it. The gate believes a birth token in
+// it only if the gate's own journal issued that token.
 //
-// A clone and a restored backup carry the description of the original. So the line
-// says which vmid it was written for, and under another its birth counts nothing;
-// what it says of protection and labels counts, for that only adds protection.
+// A clone and a restored backup have the description of the original. So the line names the
+// vmid that it was written for, and under another vmid its birth does not count. Its protection
+// and labels always count, because they only add protection.
 type marker struct {
 	there     bool
 	vmid      int64
@@ -27,8 +27,9 @@ const markerStart = "gated:"
 // maxDescription is the schema's bound, in bytes.
 const maxDescription = 8192
 
-// parseMarker finds the line. A description without one is not wrong; one that has
-// two, or one that cannot be read, is an error: labels that protect may be in it.
+// parseMarker finds the line. A description without a line is allowed. A description with two
+// lines, or with a line that cannot be read, is an error, because the line may have labels that
+// protect.
 func parseMarker(description string) (marker, error) {
 	var m marker
 	for line := range strings.SplitSeq(description, "\n") {
@@ -70,8 +71,8 @@ func (m marker) params() op.Params {
 	return p
 }
 
-// in returns a description with the line put in, or in the place of the one that
-// it has. Oversized is what the API would refuse.
+// in returns the description with the line added or replaced. If the API would refuse the
+// description, the error is Oversized.
 func (m marker) in(description string) (string, error) {
 	lines := []string{}
 	for line := range strings.SplitSeq(strings.TrimRight(description, "\n"), "\n") {
@@ -81,7 +82,7 @@ func (m marker) in(description string) (string, error) {
 	}
 	lines = append(lines, markerStart+" "+string(m.params().Canonical()))
 	text := strings.Join(lines, "\n")
-	// The API counts characters, and what is kept is larger: bytes are on the safe side.
+	// The API counts characters. Bytes are never fewer, so this bound is safe.
 	if len(text) > maxDescription {
 		return "", op.Refuse(op.Oversized, "the guest's description would have %d bytes with these labels, more than Proxmox VE's %d", len(text), maxDescription)
 	}

@@ -8,13 +8,13 @@ import (
 	"gated/internal/op"
 )
 
-// working counts the steps that this process runs, by the names of their guests.
+// working counts the running steps of this process, by the names of their guests.
 type working struct {
 	mu    sync.Mutex
 	names map[string]int
 }
 
-// begin says that a step on a guest begins, and returns what ends it.
+// begin records that a step on a guest begins. The returned function records its end.
 func (w *working) begin(name string) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,8 +31,8 @@ func (w *working) begin(name string) (end func()) {
 	}
 }
 
-// unless does a short piece of work on a guest if no step is running on it, and
-// reports whether it did. No step begins meanwhile.
+// unless calls work if no step runs on the guest, and reports whether it did. No step begins
+// meanwhile.
 func (w *working) unless(name string, work func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,24 +43,24 @@ func (w *working) unless(name string, work func()) bool {
 	return true
 }
 
-// unmended has the next Mend look at every guest.
+// unmended makes the next Mend look at every guest.
 func (d *Driver) unmended() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.whole = false
 }
 
-// Mend puts Proxmox VE's protection flag back on guests with the gate's mark that
-// lost it: to a crash of this daemon between two requests of a step, or because
-// the cluster did not answer. It leaves alone a guest that busy says a step is
-// under way for: that step needs the flag off, and puts it back. Once it has seen
-// every guest with its flag, it does nothing until a step of this process fails to
-// put one back. So an administrator can take a flag off for work of their own; the
-// next step on the guest, or the next start, puts it back.
+// Mend sets Proxmox VE's protection flag again on guests with the gate's mark that lost it.
+// That happens if this daemon crashed between two requests of a step, or if the cluster did not
+// answer. Mend leaves a guest alone if busy says that a step is under way, because that step
+// needs the flag off and sets it again. After Mend saw every guest with its flag, it does
+// nothing until a step of this process fails to set a flag. So an administrator can take a flag
+// off for other work. The next step on the guest, or the next start of the daemon, sets it
+// again.
 func (d *Driver) Mend(ctx context.Context, busy func(op.Target) bool) error {
 	d.mu.Lock()
 	whole := d.whole
-	d.whole = true // a step that fails to put a flag back meanwhile says so
+	d.whole = true // a step that fails to set a flag meanwhile sets this to false
 	d.mu.Unlock()
 	if whole {
 		return nil
@@ -72,8 +72,8 @@ func (d *Driver) Mend(ctx context.Context, busy func(op.Target) bool) error {
 	return err
 }
 
-// owes reports whether a task of this process is under way on a guest, as far as
-// steps do not wait for it.
+// owes reports whether a task of this process is under way on a guest, if steps do not wait for
+// that task.
 func (d *Driver) owes(vmid int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +85,7 @@ func (d *Driver) owes(vmid int64) bool {
 	return false
 }
 
-// mendAll reports whether a guest is left that has to be looked at again.
+// mendAll reports whether the next Mend must look at some guest again.
 func (d *Driver) mendAll(ctx context.Context, busy func(op.Target) bool) (left bool, err error) {
 	rows, err := d.rows(ctx)
 	if err != nil {
@@ -101,7 +101,8 @@ func (d *Driver) mendAll(ctx context.Context, busy func(op.Target) bool) (left b
 				left = true
 				return
 			}
-			// With the digest of the look: a step that ran since has changed it.
+			// It sends the digest of the look, because a step that ran since has changed the
+			// configuration.
 			e = d.configure(ctx, g, values{"protection": "1"})
 			d.seen.forget(r.vmid)
 		}):

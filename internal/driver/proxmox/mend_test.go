@@ -14,8 +14,8 @@ import (
 
 func idle(op.Target) bool { return false }
 
-// killed runs a signed step of a guest in a daemon that is killed before its
-// request number n, and returns whether the step came that far.
+// killed runs a signed step of a guest in a daemon that is killed before its request number n.
+// It returns whether the step came that far.
 func (w *world) killed(kind string, ask op.Ask, n int) bool {
 	w.t.Helper()
 	r := w.Approved(drivertest.Hub, ask)
@@ -29,9 +29,9 @@ func (w *world) killed(kind string, ask op.Ask, n int) bool {
 	return cut.Met() > 0
 }
 
-// TestTheFlagIsOnAgainAfterAKill, wherever the daemon was in a step that takes
-// Proxmox VE's flag off: the next one puts it back without a step on that guest,
-// on guests of the gate and on those that had the flag from other hands.
+// TestTheFlagIsOnAgainAfterAKill kills the daemon at each request of a step that takes Proxmox
+// VE's flag off. The next daemon sets the flag again without a step on that guest. That holds
+// for guests of the gate and for guests that another user protected.
 func TestTheFlagIsOnAgainAfterAKill(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		disk := secondDisk[kind]
@@ -81,7 +81,8 @@ func (w *world) protectedGuest(kind string, ours bool) (vmid int) {
 	return vmid
 }
 
-// TestMend leaves alone what a step needs, and what other hands did on purpose.
+// TestMend leaves a guest alone if a step needs the flag off, or if an administrator took it
+// off.
 func TestMend(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -114,7 +115,7 @@ func TestMend(t *testing.T) {
 	})
 }
 
-// TestMendAfterAStepThatCouldNotPutItBack in the same process.
+// TestMendAfterAStepThatCouldNotPutItBack: it works in the same process.
 func TestMendAfterAStepThatCouldNotPutItBack(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -133,8 +134,7 @@ func TestMendAfterAStepThatCouldNotPutItBack(t *testing.T) {
 	})
 }
 
-// TestMendDuringAStep: a round that comes while a step of this process has the
-// flag off leaves it off.
+// TestMendDuringAStep: if a step of this process has the flag off, a round leaves it off.
 func TestMendDuringAStep(t *testing.T) {
 	w := newWorld(t, "qemu")
 	vmid := w.ours("web")
@@ -153,8 +153,8 @@ func TestMendDuringAStep(t *testing.T) {
 	held.Release()
 }
 
-// TestAConfigurationThatOtherHandsChange between the look and the request is not
-// changed by the gate: the request carries the digest of what was looked at.
+// TestAConfigurationThatOtherHandsChange: if another user changes it between look and request,
+// the gate does not change it. The request has the digest of the look.
 func TestAConfigurationThatOtherHandsChange(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		for _, ask := range []op.Ask{guestAsk("set-config", "web", "memory", int64(2048)), guestAsk("destroy", "web")} {

@@ -9,7 +9,7 @@ import (
 	"gated/internal/op"
 )
 
-// The values of Observed.Running. Unknown is seen in List alone.
+// The values of Observed.Running. Only List returns Unknown.
 const (
 	Running = "running"
 	Stopped = "stopped"
@@ -17,10 +17,10 @@ const (
 	Unknown = "unknown"
 )
 
-// errMoved says that a guest changed while it was looked at.
+// errMoved says that a guest changed during the look.
 var errMoved = op.Refuse(op.Unavailable, "the guest changed while it was looked at")
 
-// errGone says that a guest of the list is not there any more.
+// errGone says that a guest in the list does not exist any more.
 var errGone = errors.New("gone")
 
 // rows asks for the list of all guests that the token can see.
@@ -40,7 +40,7 @@ func (r row) path(parts ...string) string {
 	return path(append([]string{"nodes", r.node, r.kind, fmt.Sprint(r.vmid)}, parts...)...)
 }
 
-// details looks at one guest. errGone is one that is not where its row says.
+// details looks at one guest. The error is errGone if the guest is not at its row's place.
 func (d *Driver) details(ctx context.Context, r row) (*guest, error) {
 	for try := 0; ; try++ {
 		g, err := d.detailsOnce(ctx, r)
@@ -65,7 +65,8 @@ func (d *Driver) detailsOnce(ctx context.Context, r row) (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last of the three: its digest says that nothing changed since the first.
+	// This is the last of the three requests: its digest proves that nothing changed since the
+	// first.
 	current, err := d.api.get(ctx, r.path("config"), values{"current": "1"})
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (d *Driver) detailsOnce(ctx context.Context, r row) (*guest, error) {
 	return normalise(r, wished, current, snapshots)
 }
 
-// state asks whether a guest runs. The list knows it some seconds late.
+// state asks if a guest runs, because the list is some seconds late.
 func (d *Driver) state(ctx context.Context, g *guest) error {
 	o, err := d.api.get(ctx, g.path("status", "current"), nil)
 	if missing(err) {
@@ -89,9 +90,9 @@ func (d *Driver) state(ctx context.Context, g *guest) error {
 	return nil
 }
 
-// find returns the guest of a name, or nil if the name is free. Its configuration
-// decides, and not the list, which may still have a name of before: rows of that
-// name are looked at, those without one, and what was made here lately.
+// find returns the guest of a name, or nil if the name is free. The guest's configuration
+// decides, because the list may still have an earlier name. So find looks at rows of that name,
+// at rows without a name, and at guests that this process made recently.
 func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 	rows, err := d.rows(ctx)
 	if err != nil {
@@ -101,8 +102,8 @@ func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 	recent := d.recent[name]
 	d.mu.Unlock()
 	var found *guest
-	var nameless error // what has no name in the list, and cannot be asked for it
-	var template int64 // that has the name: somebody may have made it of the guest
+	var nameless error // a guest without a name in the list whose look failed
+	var template int64 // the template that has the name, because a person may have made it from the guest
 	for _, r := range rows {
 		if r.name != name && r.name != "" && r.vmid != recent {
 			continue
@@ -140,8 +141,8 @@ func (d *Driver) find(ctx context.Context, name string) (*guest, error) {
 	return nil, d.hidden(ctx, rows, name)
 }
 
-// stillThere tells a guest that was destroyed from one that moved to another node
-// between the list and the look.
+// stillThere finds out if a guest was destroyed, or moved to another node between the list and
+// the look.
 func (d *Driver) stillThere(ctx context.Context, r row) error {
 	rows, err := d.rows(ctx)
 	if err != nil {
@@ -166,7 +167,7 @@ func twins(name string, a, b int64) error {
 	return op.Refuse(op.Conflict, "the guests %d and %d both have the name %s", a, b, name).WithHint("give one of them another name in Proxmox VE")
 }
 
-// look is Observe that also returns the guest, nil if the name is free.
+// look is Observe that also returns the guest. The guest is nil if the name is free.
 func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, error) {
 	t := l.Target
 	if t.Kind != d.Kind() {
@@ -197,7 +198,7 @@ func (d *Driver) look(ctx context.Context, l op.Look) (*guest, op.Observed, erro
 	return g, o, err
 }
 
-// observed is what a look at a guest tells, but for backups and facts.
+// observed is the result of a look at a guest, without backups and facts.
 func (d *Driver) observed(g *guest) op.Observed {
 	o := op.Observed{
 		Target:      op.Target{Kind: d.Kind(), Name: g.name},

@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// signed asks for a step that needs a signature, signs it, and has it done.
+// signed asks for a step that needs a signature, signs it, and runs it.
 func (w *world) signed(a op.Ask) op.Step {
 	w.t.Helper()
 	r := w.Approved(drivertest.Hub, a)
@@ -24,8 +24,8 @@ func (w *world) signed(a op.Ask) op.Step {
 
 var secondDisk = map[string]string{"qemu": "scsi1", "lxc": "mp0"}
 
-// Deleting an attached disk is two steps; the flag is off between them alone, and
-// another disk stays.
+// To delete an attached disk takes two requests. The flag is off only between them, and another
+// disk stays.
 func TestDisksOfAProtectedGuest(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -52,7 +52,7 @@ func TestDisksOfAProtectedGuest(t *testing.T) {
 	})
 }
 
-// Proxmox VE makes no disk smaller: that is said before anything is done.
+// Proxmox VE cannot shrink a disk, so such a step is refused before it does anything.
 func TestResize(t *testing.T) {
 	w := newWorld(t, "qemu")
 	w.ours("web")
@@ -65,7 +65,7 @@ func TestResize(t *testing.T) {
 	require.Zero(t, w.Counts().Change)
 }
 
-// A container that runs does not let go of a mount point: nothing changes.
+// A running container does not release a mount point, so nothing changes.
 func TestADiskThatIsHeld(t *testing.T) {
 	w := newWorld(t, "lxc")
 	vmid := w.ours("web")
@@ -80,7 +80,7 @@ func TestADiskThatIsHeld(t *testing.T) {
 	require.Equal(t, "1", w.Guest(vmid).Config["protection"])
 }
 
-// Proxmox VE says that it took a disk off a guest that is stopped, and did not.
+// Proxmox VE says that it took a disk off a stopped guest, and did not.
 func TestADiskThatStays(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -96,8 +96,8 @@ func TestADiskThatStays(t *testing.T) {
 	})
 }
 
-// A backup keeps older ones unless it is told otherwise; a restore is an overwrite,
-// after which the guest is another incarnation and has the flag.
+// A backup keeps older ones unless its step says otherwise. A restore overwrites the guest: it
+// then has another incarnation, and the flag.
 func TestBackups(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -127,9 +127,8 @@ func TestBackups(t *testing.T) {
 	})
 }
 
-// TestUnsignedBackupsPushNoneOut of the storage's retention: neither do they prune,
-// nor does a backup job of other hands, or a signed rotation, prune a good backup
-// because unsigned ones were made.
+// TestUnsignedBackupsPushNoneOut: unsigned backups prune nothing. They do not make a backup job
+// of the cluster, or a signed rotation, prune a good backup.
 func TestUnsignedBackupsPushNoneOut(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -168,8 +167,8 @@ func TestUnsignedBackupsPushNoneOut(t *testing.T) {
 	})
 }
 
-// TestABackupThatCannotBeDeleted is out of the retention again, and one that other
-// hands protected is not touched.
+// TestABackupThatCannotBeDeleted: if the delete fails, the retention does not count the backup
+// again. A backup that another user protected stays.
 func TestABackupThatCannotBeDeleted(t *testing.T) {
 	w := newWorld(t, "qemu")
 	vmid := w.ours("web")
@@ -192,7 +191,7 @@ func TestABackupThatCannotBeDeleted(t *testing.T) {
 	require.Len(t, w.Backups(vmid), 2)
 }
 
-// Without a storage for them there are no backups to ask for.
+// Without a configured storage for backups, no step can make one.
 func TestNoBackups(t *testing.T) {
 	w := newWorld(t, "qemu")
 	cfg := pveworld.Config(t, w.Cluster, "qemu")
@@ -211,8 +210,8 @@ func TestNoBackups(t *testing.T) {
 	require.Equal(t, proxmox.Name, w.d.Name())
 }
 
-// A guest that does not hear a shutdown is switched off; one that runs is stopped
-// before it is destroyed.
+// A guest that does not react to a shutdown is switched off. A running guest is stopped before
+// it is destroyed.
 func TestPower(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)

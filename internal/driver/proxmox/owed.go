@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// owed is what a guest gets when a task of this process has ended: Proxmox VE's
-// flag, which a clone of an unmanaged guest does not have, and a rollback may take;
-// and the mark, if the task took it.
+// owed is what a guest must get when a task of this process has ended. One part is Proxmox VE's
+// flag: a clone of an unmanaged guest lacks it, and a rollback may remove it. The other part is
+// the mark, if the task removed it.
 type owed struct {
 	vmid   int64
-	before *guest // nil for one that the task makes
+	before *guest // nil for a guest that the task makes
 }
 
 func (d *Driver) owe(task string, o owed) {
@@ -23,9 +23,9 @@ func (d *Driver) owe(task string, o owed) {
 	d.owing[task] = o
 }
 
-// settle gives a guest what it is owed by a task that ended. Of a task that an
-// earlier process began, its id says which guest it was for, but for a clone's. A
-// task that ended well and was a destroy has nobody to owe.
+// settle gives a guest the flag and the mark that a task removed. If an earlier process began
+// the task, the task's id names its guest, except for a clone. After a successful destroy there
+// is no guest left.
 func (d *Driver) settle(ctx context.Context, task string, failed bool) error {
 	d.mu.Lock()
 	o, ours := d.owing[task]
@@ -56,9 +56,9 @@ func (d *Driver) settle(ctx context.Context, task string, failed bool) error {
 	return nil
 }
 
-// mend looks at a guest and puts on it what belongs there. It tries a second time
-// where somebody else changed it under the first. Where same is asked for, another
-// incarnation than that of before is let alone.
+// mend looks at a guest and sets its missing flag and mark. It tries a second time if the
+// configuration changed meanwhile. If same is true, it leaves a guest with another incarnation
+// than before alone.
 func (d *Driver) mend(ctx context.Context, r row, before *guest, same bool) error {
 	var err error
 	for range 2 {
@@ -85,7 +85,7 @@ func (d *Driver) mend(ctx context.Context, r row, before *guest, same bool) erro
 	return err
 }
 
-// lacks are the settings that bring back the mark of before, and the flag.
+// lacks are the settings that restore the earlier mark, and the flag.
 func (g *guest) lacks(before *guest) values {
 	v := values{}
 	if before != nil && before.marker.there && !g.marker.params().Equal(before.marker.params()) {
@@ -99,8 +99,8 @@ func (g *guest) lacks(before *guest) values {
 	return v
 }
 
-// guarded returns the guest of a step with the flag on, where it has the mark and
-// lost the flag: to a crash, or to other hands.
+// guarded returns the guest of a step with the flag on. A guest with the mark may have lost it
+// in a crash or to another user.
 func (d *Driver) guarded(ctx context.Context, g *guest) (*guest, error) {
 	if err := d.configure(ctx, g, values{"protection": "1"}); err != nil {
 		return nil, worked("put the protection back", err)
@@ -108,5 +108,5 @@ func (d *Driver) guarded(ctx context.Context, g *guest) (*guest, error) {
 	return d.again(ctx, g)
 }
 
-// bare holds for a guest that lacks the flag and can get it.
+// bare reports if the guest lacks the flag and can get it.
 func (g *guest) bare() bool { return g != nil && g.marker.there && !g.protection && g.lock == "" }

@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// A request that takes the flag off and whose answer is lost leaves it on.
+// If the answer to the request that takes the flag off is lost, the flag is on at the end.
 func TestAChangeOfTheFlagThatIsLost(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		for _, fault := range []pvetest.Fault{pvetest.DropAfter, pvetest.DropBefore} {
@@ -28,7 +28,7 @@ func TestAChangeOfTheFlagThatIsLost(t *testing.T) {
 	})
 }
 
-// A process that did not begin a destroy puts the flag back, too, when that failed.
+// If a destroy failed, a process that did not begin it sets the flag again, too.
 func TestADestroyThatFailsAfterARestart(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -49,8 +49,8 @@ func TestADestroyThatFailsAfterARestart(t *testing.T) {
 	})
 }
 
-// A guest with the mark that lost the flag to other hands, or to a crash, gets it
-// back with the next step. A look changes nothing.
+// If a guest with the mark lost the flag, to another user or in a crash, the next step sets it
+// again. A look changes nothing.
 func TestTheNextStepPutsTheFlagBack(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		key := secondDisk[kind]
@@ -69,7 +69,7 @@ func TestTheNextStepPutsTheFlagBack(t *testing.T) {
 	})
 }
 
-// A clone has the flag, whatever it was made of.
+// A clone has the flag, also if its original does not.
 func TestACloneHasTheFlag(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -80,8 +80,8 @@ func TestACloneHasTheFlag(t *testing.T) {
 	})
 }
 
-// A rollback to a time before the mark, or before the flag, keeps both, whether
-// Proxmox VE keeps the description or not. So does a backup.
+// A rollback to a time before the mark or the flag keeps both, even if Proxmox VE does not keep
+// the description. So does a backup.
 func TestTheMarkStays(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		for _, verb := range []string{"restore", "backup-restore"} {
@@ -105,8 +105,8 @@ func TestTheMarkStays(t *testing.T) {
 	})
 }
 
-// A node that left the cluster takes what is known of its tasks along; one that is
-// away does not.
+// If a node left the cluster, the results of its tasks are lost. If it is only away, they are
+// not.
 func TestATaskOfANodeThatLeft(t *testing.T) {
 	w := newWorld(t, "qemu", "pve1", "pve2")
 	w.Make(pvetest.Spec{Name: "web", Node: "pve2"})

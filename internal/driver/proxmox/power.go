@@ -15,8 +15,8 @@ func (d *Driver) prepareStart(_ context.Context, _ op.Step, g *guest) (action, e
 	return d.asTask("start", http.MethodPost, g.path("status", "start"), nil), nil
 }
 
-// prepareStop asks the guest to shut down; what has not by the end of its grace is
-// stopped, in the same task.
+// prepareStop asks the guest to shut down. At the end of its grace, the same task stops the
+// guest by force.
 func (d *Driver) prepareStop(_ context.Context, _ op.Step, g *guest) (action, error) {
 	if g.status == Stopped {
 		return already("it is stopped already"), nil
@@ -27,8 +27,8 @@ func (d *Driver) prepareStop(_ context.Context, _ op.Step, g *guest) (action, er
 
 func (d *Driver) grace() string { return fmt.Sprint(int64(d.cfg.StopGrace.Seconds())) }
 
-// prepareRestart reboots: changes that wait for a start take effect. A guest that
-// does not answer within its grace makes the task fail, and goes on running.
+// prepareRestart reboots the guest, so that pending changes take effect. If the guest does not
+// react within its grace, the task fails and the guest goes on running.
 func (d *Driver) prepareRestart(ctx context.Context, step op.Step, g *guest) (action, error) {
 	if g.status == Stopped {
 		return d.prepareStart(ctx, step, g)

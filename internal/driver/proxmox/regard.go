@@ -9,11 +9,11 @@ import (
 	"gated/internal/op"
 )
 
-// aboutBackup are the steps for which the backups have to be known.
+// aboutBackup are the steps that need the list of backups.
 var aboutBackup = map[string]bool{"guest.backup": true, "guest.backup-restore": true, "guest.backup-delete": true}
 
-// regarding adds to a look what its step is about, the backups, and what people
-// should see.
+// regarding adds to a look the objects that its step names, the backups, and the facts for
+// people.
 func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Observed) error {
 	var all []backup
 	if d.cfg.BackupStorage != "" {
@@ -55,7 +55,7 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 		}
 	case "guest.backup-restore", "guest.backup-delete":
 		if d.cfg.BackupStorage == "" {
-			break // there is no such operation
+			break // the operation does not exist
 		}
 		b, ok := backupOf(all, l.Params.Str("backup"))
 		if !ok {
@@ -68,7 +68,7 @@ func (d *Driver) regarding(ctx context.Context, l op.Look, g *guest, o *op.Obser
 	return nil
 }
 
-// namesOf is never nil: that there are no backups is known then.
+// namesOf never returns nil, because nil would mean that the backups are not known.
 func namesOf(all []backup) []string {
 	names := make([]string, 0, len(all))
 	for _, b := range all {
@@ -87,8 +87,7 @@ func backupOf(all []backup, name string) (backup, bool) {
 	return backup{}, false
 }
 
-// facts are what people should see before they sign: what would go, and what would
-// stay.
+// facts are what operators should see before they sign: what the step takes, and what stays.
 func facts(g *guest, all []backup) []op.Fact {
 	var out []op.Fact
 	add := func(name, text string) { out = append(out, op.Fact{Name: name, Text: op.Shown(text)}) }

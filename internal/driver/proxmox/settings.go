@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// settings turns what steps wish for into what the API has for it. sockets is what
-// the machine has; a container has one.
+// settings turns a step's parameters into the API's parameters. sockets is the number of the
+// machine's sockets; a container has one.
 func settings(kind string, p op.Params, sockets int64) (values, error) {
 	v := values{}
 	if p.Str("command") != "" {
@@ -70,8 +70,8 @@ func (d *Driver) prepareSetConfig(_ context.Context, step op.Step, g *guest) (ac
 	}), nil
 }
 
-// untag has a change of the configuration take the tags away that are not among the
-// labels which the guest is to have: each of them shows as a label.
+// untag adds to a change of the configuration that it removes each tag which is not among the
+// given labels. Every tag shows as a label.
 func (g *guest) untag(labels map[string]string, v values) {
 	kept := slices.DeleteFunc(slices.Clone(g.tags), func(tag string) bool { _, wished := labels[tag]; return !wished })
 	switch {

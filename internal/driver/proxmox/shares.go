@@ -13,14 +13,15 @@ import (
 	"gated/internal/op"
 )
 
-// The keys that give a guest a directory or a device of its node. usb and serial
-// can also name what is the guest's own: ofNode tells.
+// These keys give a guest a directory or a device of its node. usb and serial can also name a
+// device of the guest alone; ofNode tells the two apart.
 var nodeKey = regexp.MustCompile(`^(virtiofs|hostpci|usb|serial|parallel|dev)[0-9]+$`)
 
-// ofNode returns what of its node a line of a configuration gives to the guest.
+// ofNode returns the objects of the node that a line of a configuration gives to the guest.
 func ofNode(key, value string) []string {
 	if key == "args" {
-		// Arguments for QEMU itself. Those that name a file or a disk can share it.
+		// These are arguments for QEMU itself. If they name a file or a disk, they can share
+		// it.
 		if strings.ContainsAny(value, "/") || strings.Contains(value, "drive") || strings.Contains(value, "blockdev") {
 			return []string{"args " + value}
 		}
@@ -44,8 +45,8 @@ func ofNode(key, value string) []string {
 	return out
 }
 
-// device gives a device of the node one spelling: 01:00.0 is 0000:01:00.0, and
-// 0x1234:0x5678 is 1234:5678.
+// device writes a device of the node in one form: 01:00.0 becomes 0000:01:00.0, and
+// 0x1234:0x5678 becomes 1234:5678.
 func device(key, what string) string {
 	switch key {
 	case "hostpci":
@@ -58,9 +59,8 @@ func device(key, what string) string {
 	return what
 }
 
-// written maps what a guest can write when it runs to the key that gives it: its
-// disks, mount points, and directories and devices of the node. With kept, disks
-// that are not attached count as well.
+// written maps everything that a running guest can write to its key: disks, mount points, and
+// directories and devices of the node. With kept, it includes disks that are not attached.
 func (g *guest) written(kept bool) map[string]string {
 	out := maps.Clone(g.fromNode)
 	drives := g.drives
@@ -75,8 +75,8 @@ func (g *guest) written(kept bool) map[string]string {
 	return out
 }
 
-// given says, for people, what a copy of the guest has in common with it, "" if that is
-// nothing: directories and devices of the node, which Proxmox VE does not copy.
+// given says, for people, what a copy of the guest shares with it. These are directories and
+// devices of the node, because Proxmox VE does not copy them. It is "" if there are none.
 func (g *guest) given() string {
 	written := g.written(false)
 	for _, what := range slices.Sorted(maps.Keys(written)) {
@@ -87,9 +87,9 @@ func (g *guest) given() string {
 	return ""
 }
 
-// shared says, for people, what a start of the guest would write that another guest
-// names as well. A guest that cannot be read counts with what the last list saw of
-// it; one that was never seen may share anything.
+// shared says, for people, which objects the guest would write that another guest names too. If
+// another guest cannot be read, the result of the last list counts. A guest that no list has
+// read may share anything.
 func (d *Driver) shared(ctx context.Context, g *guest) ([]string, error) {
 	rows, err := d.rows(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *Driver) shared(ctx context.Context, g *guest) ([]string, error) {
 	return slices.Concat(found...), nil
 }
 
-// sharedWith says what of mine another guest names.
+// sharedWith says which objects in mine another guest names too.
 func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) (found []string) {
 	g, err := d.details(ctx, r)
 	switch {
@@ -133,8 +133,8 @@ func (d *Driver) sharedWith(ctx context.Context, r row, mine map[string]string) 
 	return found
 }
 
-// overlap holds for two that are the same, for a PCI device and one of its
-// functions, and for two directories of the node of which one is in the other.
+// overlap reports if two objects are the same or one is part of the other. That is so for a PCI
+// device and its function, and for a directory of the node and one below it.
 func overlap(a, b string) bool {
 	switch {
 	case a == b:

@@ -9,7 +9,7 @@ import (
 	"gated/internal/op"
 )
 
-// waits submits a step that has to wait for a signature, and returns why.
+// waits submits a step that must wait for a signature, and returns the reason.
 func (w *world) waits(a op.Ask) string {
 	w.t.Helper()
 	j, err := w.Submit(drivertest.Hub, a)
@@ -20,8 +20,8 @@ func (w *world) waits(a op.Ask) string {
 	return s.Verdict.Why
 }
 
-// Two systems that write one disk destroy what is on it, so the start of the second
-// is no benign step, whichever of the two is asked for.
+// Two systems that write one disk destroy its content. So the start of the second is not
+// benign, whichever of the two starts second.
 func TestAStartThatWritesAnothersDiskWaits(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -45,7 +45,7 @@ func TestAStartThatWritesAnothersDiskWaits(t *testing.T) {
 	})
 }
 
-// A disk that a guest keeps without using it is that guest's data all the same.
+// A disk that a guest keeps without using it is still that guest's data.
 func TestAStartThatWritesAnUnusedDiskOfAnotherWaits(t *testing.T) {
 	w := newWorld(t, "qemu")
 	db, thief := w.ours("db"), w.ours("thief")
@@ -55,8 +55,8 @@ func TestAStartThatWritesAnUnusedDiskOfAnotherWaits(t *testing.T) {
 	w.Done(drivertest.Hub, guestAsk("start", "db"))
 }
 
-// A copy keeps the lines that give a guest a directory or a device of the node, and
-// its start would write what the original keeps there.
+// A copy keeps the lines that give a guest a directory or a device of the node. Its start would
+// write there, too.
 func TestACopyWithADirectoryOfTheNodeWaits(t *testing.T) {
 	for key, value := range map[string]string{"virtiofs0": "dirid=srv,cache=auto", "hostpci0": "0000:01:00.0,pcie=1", "usb0": "host=1234:5678"} {
 		t.Run(key, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestACopyWithADirectoryOfTheNodeWaits(t *testing.T) {
 	}
 }
 
-// One device of a node has several spellings, and a directory is in another.
+// A device of a node has several spellings, and a directory may lie in another.
 func TestSpellingsOfOneShare(t *testing.T) {
 	for _, c := range []struct{ key, db, thief string }{
 		{"hostpci0", "0000:01:00.0,pcie=1", "01:00.0,pcie=1"}, {"hostpci0", "host=0000:01:00.1", "01:00"}, {"hostpci0", "0000:02:00.0;0000:01:00.0", "01:00.0"},
@@ -92,8 +92,8 @@ func TestSpellingsOfOneShare(t *testing.T) {
 	}
 }
 
-// What an operator signs is what the start would write then: one more guest that has
-// the same is another question.
+// The operator signs a list of the guests that share. If one more guest shares, the step needs
+// another signature.
 func TestSharesAreSigned(t *testing.T) {
 	w := newWorld(t, "qemu")
 	test, web, prod := w.ours("test"), w.ours("web"), w.ours("prod")
@@ -107,8 +107,8 @@ func TestSharesAreSigned(t *testing.T) {
 	require.Equal(t, "stopped", w.Look("web").Running)
 }
 
-// What is nobody else's starts without a signature, also beside guests that have
-// something of the node.
+// A guest that shares nothing starts without a signature, also beside guests that have a device
+// of the node.
 func TestAStartBesideOthersIsBenign(t *testing.T) {
 	w := newWorld(t, "qemu")
 	a, b := w.ours("a"), w.ours("b")

@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// snapshotName is what Proxmox VE takes for one.
+// snapshotName is the form of a snapshot's name that Proxmox VE accepts.
 var snapshotName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,39}$`)
 
 func (d *Driver) prepareSnapshot(_ context.Context, step op.Step, g *guest) (action, error) {
@@ -28,9 +28,9 @@ func (d *Driver) prepareSnapshotDelete(_ context.Context, step op.Step, g *guest
 	return d.asTask("delete the snapshot", http.MethodDelete, g.path("snapshot", step.Params.Str("snapshot")), nil), nil
 }
 
-// prepareRestore rolls back: disks and settings, tags and Proxmox VE's flag among
-// them, are as they were when the snapshot was taken. The description stays, as
-// Proxmox VE's source has it; should it not, the mark is put back.
+// prepareRestore rolls back. Disks, settings, tags and Proxmox VE's flag become as they were
+// when the snapshot was taken. By Proxmox VE's source, the description stays. If it does not
+// stay, the driver restores the mark.
 func (d *Driver) prepareRestore(_ context.Context, step op.Step, g *guest) (action, error) {
 	return does(func(ctx context.Context) (driver.Result, error) {
 		task, err := d.api.start(ctx, http.MethodPost, g.path("snapshot", step.Params.Str("snapshot"), "rollback"), nil)

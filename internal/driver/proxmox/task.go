@@ -30,8 +30,7 @@ func typeOf(task string) string {
 	return ""
 }
 
-// numberOf returns the vmid in a task's id, which of a clone is that of its source;
-// 0 where there is none.
+// numberOf returns the vmid in a task's id, or 0. For a clone it is the vmid of the source.
 func numberOf(task string) int64 {
 	parts := strings.Split(task, ":")
 	if len(parts) != 9 {
@@ -44,8 +43,9 @@ func numberOf(task string) int64 {
 	return vmid
 }
 
-// Task asks once how a task stands. UnknownTarget is one that Proxmox VE does not
-// know. What the guest lacks when the task has ended, it gets before that is said.
+// Task asks once for the state of a task. If Proxmox VE has no such task, it refuses with
+// UnknownTarget. Before it reports the end, it gives the guest the flag and the mark that it
+// lacks.
 func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error) {
 	p, err := d.progress(ctx, task)
 	if err != nil || !p.Done {
@@ -81,7 +81,7 @@ func (d *Driver) progress(ctx context.Context, task string) (driver.Progress, er
 	return driver.Progress{Done: true, Err: ended(o["exitstatus"])}, nil
 }
 
-// left reports whether a node is none of the cluster's. One that is away is.
+// left reports whether a node is no longer in the cluster. A node that is only away still is.
 func (d *Driver) left(ctx context.Context, node string) bool {
 	list, err := d.api.list(ctx, path("nodes"), nil)
 	return err == nil && len(list) > 0 && !slices.ContainsFunc(list, func(o object) bool { return o["node"] == node })
@@ -92,8 +92,8 @@ func isAnswered(err error, status int) bool {
 	return errors.As(err, &e) && e.status == status
 }
 
-// ended turns a task's exit status into an error. A task with warnings did its
-// work; one without a status is one whose worker was killed.
+// ended turns a task's exit status into an error. A task with warnings did its work. If there
+// is no status, the task's worker was killed.
 func ended(status string) error {
 	switch {
 	case status == "OK", strings.HasPrefix(status, "WARNINGS: "):
@@ -104,14 +104,14 @@ func ended(status string) error {
 	return fmt.Errorf("the task of Proxmox VE ended with %s", op.Shown(status))
 }
 
-// The pace at which an action asks how a task stands that is not a step's last.
+// The pace at which an action asks for the state of a task that is not the step's last.
 const (
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = 2 * time.Second
 )
 
-// wait waits for a task to end, and returns how. A look that fails is tried again
-// until the context ends: the task goes on.
+// wait waits for a task to end, and returns its error. If a request fails, wait tries again
+// until the context ends, because the task goes on.
 func (d *Driver) wait(ctx context.Context, task string) error {
 	if task == "" {
 		return nil

@@ -17,10 +17,9 @@ import (
 // gated@pve!gate=11111111-2222-3333-4444-555555555555.
 var tokenLine = regexp.MustCompile(`^([A-Za-z0-9._-]+@[A-Za-z0-9._-]+![A-Za-z0-9._-]+)=([A-Za-z0-9-]{8,128})$`)
 
-// readToken reads the token file. One that others may read or write, that is a
-// link, or that belongs to neither root nor the daemon's user is refused, as
-// Conflict; one that has something else in it is Malformed, and what it has is not
-// told.
+// readToken reads the token file. It refuses, with Conflict, a file that others may read or
+// write, a link, and a file of another user than root or the daemon's. If the content is wrong,
+// the error is Malformed, and its text does not have the content.
 func readToken(path string) (id, secret string, err error) {
 	if err := ownfile.Own().CheckAbove(path); errors.Is(err, op.NotAllowed) {
 		return "", "", err

@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// Proxmox VE says that a backup is made, and a look shows none: the step failed,
-// also for a guest that has an older one.
+// Proxmox VE says that it made a backup, and a look shows none. The step failed, also if the
+// guest has an older backup.
 func TestABackupThatIsNowhere(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)
@@ -28,8 +28,8 @@ func TestABackupThatIsNowhere(t *testing.T) {
 	})
 }
 
-// Backups that cannot be listed: a backup is refused before, and afterwards nobody
-// knows of it.
+// If backups cannot be listed, a step for a backup is refused before. If the list fails after
+// the step, the result is not known.
 func TestABackupThatNobodyCanLookFor(t *testing.T) {
 	w := newWorld(t, "qemu")
 	w.ours("web")
@@ -49,8 +49,8 @@ func TestABackupThatNobodyCanLookFor(t *testing.T) {
 	require.Equal(t, op.StateInterrupted, w.Step(s.ID).State, w.Step(s.ID).Detail)
 }
 
-// The answer to a backup is lost. The look shows one, which may be half of one or made
-// by other hands, so the step is not taken for done.
+// The answer to a backup is lost. The look shows a backup, which may be incomplete or made by
+// another program. So the step does not count as done.
 func TestABackupWhoseAnswerIsLost(t *testing.T) {
 	w := newWorld(t, "qemu")
 	w.ours("web")
@@ -74,8 +74,7 @@ func TestALabelThatStays(t *testing.T) {
 	})
 }
 
-// Tags are labels: those that the step does not name go, and the others stay as they
-// are.
+// Tags are labels. Tags that the step does not name are removed, and the others stay.
 func TestTagsThatAreNotNamedGo(t *testing.T) {
 	either(t, func(t *testing.T, kind string) {
 		w := newWorld(t, kind)

@@ -22,14 +22,14 @@ import (
 	"gated/internal/ownfile"
 )
 
-// transport is below the library, which takes every status but 400, 401, 403, 500
-// and 501 for success where no answer is wanted, drops the text of a 500, follows
-// redirects with the token, and reads a body of any length. Here every status but
-// 2xx is an error, and a body is read whole, within the request's deadline, before
-// anybody above sees it.
+// transport is below the library, because the library has four faults. If the caller wants no
+// answer, it takes every status but 400, 401, 403, 500 and 501 for success. It drops the text
+// of a 500. It follows redirects with the token. It reads a body of any length. Here every
+// status but 2xx is an error. The whole body is read within the request's deadline, before the
+// library gets it.
 type transport struct{ base http.RoundTripper }
 
-// RoundTrip sends one request, once.
+// RoundTrip sends one request once.
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.base.RoundTrip(req)
 	if err != nil {
@@ -47,7 +47,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// refusedBy reads what an answer that is an error says.
+// refusedBy reads an answer that is an error.
 func refusedBy(res *http.Response, body []byte) *answered {
 	_, reason, _ := strings.Cut(res.Status, " ")
 	e := &answered{status: res.StatusCode, reason: reason}
@@ -60,15 +60,15 @@ func refusedBy(res *http.Response, body []byte) *answered {
 	return e
 }
 
-// pinError is a certificate that is not the pinned one.
+// pinError is the error for a certificate that is not the pinned one.
 type pinError struct{ got string }
 
 func (e *pinError) Error() string {
 	return "the server's certificate has the fingerprint " + e.got + ", which is not the one in gated.yaml"
 }
 
-// newTransport makes a client's own connections: no proxy of the environment, no
-// HTTP/2, whose client sends some requests again by itself.
+// newTransport makes the connections of one client. It uses no proxy from the environment, and
+// no HTTP/2, because Go's HTTP/2 client repeats some requests.
 func newTransport(cfg Config) (http.RoundTripper, error) {
 	secure, err := tlsConfig(cfg)
 	if err != nil {
@@ -81,14 +81,14 @@ func newTransport(cfg Config) (http.RoundTripper, error) {
 		TLSHandshakeTimeout: cfg.Timeout,
 		MaxIdleConnsPerHost: lookers,
 		IdleConnTimeout:     time.Minute,
-		// A header is a line of a status and a few words.
+		// A header only has the status line and a few words.
 		MaxResponseHeaderBytes: 64 << 10,
 	}}, nil
 }
 
-// tlsConfig trusts one certificate, by its fingerprint, or one CA. With a
-// fingerprint the name and the dates of the certificate do not matter: the nodes'
-// own certificates are self-signed.
+// tlsConfig trusts one certificate, by its fingerprint, or one CA. With a fingerprint, the
+// certificate's name and dates do not matter, because the nodes' own certificates are
+// self-signed.
 func tlsConfig(cfg Config) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(lookers)}
 	if cfg.Fingerprint != "" {
@@ -96,8 +96,8 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The check of the chain is replaced by a stricter one, not left out:
-		// VerifyConnection runs on every handshake, resumed ones too.
+		// VerifyConnection below is stricter than the check that this turns off. It runs on
+		// every handshake, also on a resumed one.
 		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 0 {
@@ -113,7 +113,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	}
 	text, err := ownfile.Own().Read(cfg.CAFile, maxCA)
 	if errors.Is(err, op.NotAllowed) {
-		return nil, err // others could have put a certificate of theirs into it
+		return nil, err // other users could have added a certificate
 	}
 	if err != nil {
 		return nil, op.Refuse(op.Conflict, "proxmox.ca_file cannot be read: %v", err).
@@ -129,11 +129,11 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 	return c, nil
 }
 
-// maxCA is the largest file of certificates, in bytes.
+// maxCA is the size in bytes of the largest file of certificates.
 const maxCA = 1 << 20
 
-// ParseFingerprint reads the SHA-256 fingerprint of a certificate as Proxmox VE
-// shows it: 32 pairs of hex digits with colons between them.
+// ParseFingerprint reads a certificate's SHA-256 fingerprint as Proxmox VE shows it: 32 pairs
+// of hex digits with colons.
 func ParseFingerprint(s string) (pin [sha256.Size]byte, err error) {
 	pairs := strings.Split(s, ":")
 	if len(pairs) != sha256.Size {

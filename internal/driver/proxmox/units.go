@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The API has four units for what is one thing: a guest's memory is in MiB in a
-// configuration and in bytes in a list; a disk is "32G" or "512M" in a
-// configuration (powers of 1024), GiB without a letter where it is allocated, and
-// bytes in a list of volumes. In here, memory is in MiB and disks are in bytes.
+// The API has four units. A guest's memory is in MiB in a configuration and in bytes in a list.
+// A disk is "32G" or "512M" in a configuration (powers of 1024), GiB without a letter in an
+// allocation, and bytes in a list of volumes. In this package, memory is in MiB and disks are
+// in bytes.
 
 const (
 	mebibyte = 1 << 20
@@ -19,8 +19,8 @@ const (
 
 var sizeUnits = map[byte]int64{'K': 1 << 10, 'M': mebibyte, 'G': gibibyte, 'T': 1 << 40}
 
-// parseSize reads a disk's size as a configuration has it: digits, perhaps a
-// fraction, and K, M, G or T; without a letter it is bytes. The result is in bytes.
+// parseSize reads a disk's size in a configuration: digits, an optional fraction, and K, M, G
+// or T. Without a letter, the text is in bytes. The result is in bytes.
 func parseSize(s string) (int64, error) {
 	bad := fmt.Errorf("%q is not a size such as 32G", s)
 	if s == "" {
@@ -53,17 +53,17 @@ func parseSize(s string) (int64, error) {
 	return size, nil
 }
 
-// allocation spells a size in MiB as the API takes it for a new disk: GiB, with a
-// fraction where it needs one. Every number of MiB has an exact one.
+// allocation writes a size in MiB as the API wants it for a new disk: in GiB, with a fraction
+// if necessary. Every number of MiB has an exact text.
 func allocation(mib int64) string {
 	return strconv.FormatFloat(float64(mib)/1024, 'f', -1, 64)
 }
 
-// resized spells a size in MiB as the API takes it for a resize.
+// resized writes a size in MiB as the API wants it for a resize.
 func resized(mib int64) string { return strconv.FormatInt(mib, 10) + "M" }
 
-// parseMemory reads memory as a configuration has it, in MiB: "2048", and of QEMU
-// since 8.1 also "current=2048". Absent is Proxmox VE's default of 512.
+// parseMemory reads a configuration's memory in MiB: "2048", and since QEMU 8.1 also
+// "current=2048". Without a value it returns Proxmox VE's default, 512.
 func parseMemory(s string) (int64, error) {
 	if s == "" {
 		return 512, nil

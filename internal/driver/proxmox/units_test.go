@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The same thing has another unit in each place of the API, and one in here.
+// One size has different units in different places of the API, and one unit in this package.
 func TestUnits(t *testing.T) {
 	const gib = int64(1) << 30
 	for text, want := range map[string]int64{"32G": 32 * gib, "512M": gib / 2, "4194304K": 4 * gib, "1T": 1024 * gib, "528K": 528 << 10,
@@ -34,7 +34,7 @@ func TestUnits(t *testing.T) {
 	require.Equal(t, "10240M", resized(10240))
 }
 
-// What differs between the kinds is the same in the normal form.
+// The normal form removes the differences between the kinds.
 func TestNormalForm(t *testing.T) {
 	machine := object{"name": "web", "memory": "current=2048", "cores": "2", "sockets": "2", "digest": "d", "protection": "1",
 		"smbios1": "uuid=ABCD,manufacturer=x", "vmgenid": "G", "meta": "creation-qemu=9.0.2,ctime=17", "tags": "b;a",
@@ -69,7 +69,7 @@ func TestNormalForm(t *testing.T) {
 	require.Len(t, a.storage(), 3, "two volumes, and what was made for cloud-init")
 }
 
-// A disk that is to go, or to come, at the next start is the guest's.
+// A disk that the next start removes or adds belongs to the guest.
 func TestPendingDisks(t *testing.T) {
 	current := object{"digest": "d", "scsi0": "s:vm-1-disk-0,size=1G", "scsi1": "s:vm-1-disk-1,size=1G", "memory": "512"}
 	wished := object{"digest": "d", "scsi0": "s:vm-1-disk-0,size=1G", "scsi2": "s:vm-1-disk-2,size=1G", "memory": "1024"}

@@ -12,11 +12,11 @@ import (
 	"gated/internal/op"
 )
 
-// A guest that the token cannot see is not in the list, as one that is not there. But
-// its number is taken, and that can be asked of every number.
+// A guest that the token cannot see is missing from the list, as a guest that does not exist.
+// But its vmid is taken, and the driver can ask for each vmid if it is taken.
 
-// known keeps the last name of each guest that was seen, by vmid, until its number
-// is free.
+// known remembers the last name of each guest that the driver saw, by vmid, until the vmid is
+// free.
 type known struct {
 	mu    sync.Mutex
 	names map[int64]string
@@ -37,8 +37,8 @@ func (k *known) forget(vmid int64) {
 	delete(k.names, vmid)
 }
 
-// without returns the numbers that are known and not among the rows, in order. With
-// a name, only those that had that name last.
+// without returns the remembered vmids that have no row, in order. With a name, it only returns
+// those whose last name it was.
 func (k *known) without(rows []row, name string) []int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,7 +57,7 @@ func among(rows []row, vmid int64) bool {
 	return found
 }
 
-// exists asks whether a guest has a number, whoever may see it.
+// exists asks if any guest has a vmid. The token need not see that guest.
 func (d *Driver) exists(ctx context.Context, vmid int64) (bool, error) {
 	_, err := d.api.send(ctx, http.MethodGet, "/cluster/nextid", values{"vmid": fmt.Sprint(vmid)})
 	switch {
@@ -75,8 +75,8 @@ func unseen(vmid int64) error {
 		WithHint("give the token VM.Audit for it, or put it back into the pool; gated doctor says what the token lacks")
 }
 
-// hidden refuses a name that looks free where a guest that had it last is there and
-// cannot be seen.
+// hidden refuses a name that looks free if the last guest of that name exists and the token
+// cannot see it.
 func (d *Driver) hidden(ctx context.Context, rows []row, name string) error {
 	for _, vmid := range d.known.without(rows, name) {
 		there, err := d.exists(ctx, vmid)
@@ -90,12 +90,12 @@ func (d *Driver) hidden(ctx context.Context, rows []row, name string) error {
 	return nil
 }
 
-// askedFor is how many numbers each list asks for that it does not have any more.
+// askedFor is how many missing vmids each list asks for.
 const askedFor = 16
 
-// unlisted returns the first number that was known, is taken and is not listed, 0
-// where there is none. Of more than askedFor that are gone at once, the rest is
-// asked for in the next rounds; until then they count as taken.
+// unlisted returns the first remembered vmid that is taken but not listed, or 0. If more than
+// askedFor vmids are missing at once, later lists ask for the others. Until then, these count
+// as taken.
 func (d *Driver) unlisted(ctx context.Context, rows []row) (int64, error) {
 	gone := d.known.without(rows, "")
 	for i, vmid := range gone {
@@ -109,17 +109,16 @@ func (d *Driver) unlisted(ctx context.Context, rows []row) (int64, error) {
 	return 0, nil
 }
 
-// lingers says of the incarnation that a look is for what became of it, where what
-// was found is another one or nothing. A number that is still taken may be that
-// guest, renamed or with another disk; nothing tells it for certain from one that
-// was made under the number since.
+// lingers describes what became of the incarnation that the look is for, if the look found
+// another one or none. If the vmid is still taken, that guest may be the same one, renamed or
+// with another disk. Or it may be a new guest under the same vmid; the driver cannot tell.
 func (d *Driver) lingers(ctx context.Context, l op.Look, g *guest) (string, error) {
 	if l.Incarnation == "" || g != nil && g.incarnation() == l.Incarnation {
 		return "", nil
 	}
 	vmid := numberIn(l.Incarnation)
 	if vmid == 0 {
-		return "", nil // another back end's
+		return "", nil // of another back end
 	}
 	there, err := d.exists(ctx, vmid)
 	if err != nil || !there {

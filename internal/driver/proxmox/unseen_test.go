@@ -15,8 +15,8 @@ import (
 
 var nameKey = map[string]string{"qemu": "name", "lxc": "hostname"}
 
-// A destroy whose request was lost is not done because the guest has another name,
-// or another disk: it is there.
+// A destroy whose request was lost is not done if the guest is there under another name or with
+// another disk.
 func TestALostDestroyOfWhatIsStillThere(t *testing.T) {
 	changes := map[string]func(*world, int){
 		"renamed": func(w *world, vmid int) {
@@ -46,8 +46,8 @@ func TestALostDestroyOfWhatIsStillThere(t *testing.T) {
 	})
 }
 
-// Neither is one whose guest the token does not see any more: it stays open until
-// it can be seen.
+// It is not done either if the token no longer sees the guest. The step stays open until the
+// token sees it again.
 func TestALostDestroyOfWhatIsHidden(t *testing.T) {
 	w := newWorld(t, "qemu")
 	vmid := w.ours("web")
@@ -69,8 +69,7 @@ func TestALostDestroyOfWhatIsHidden(t *testing.T) {
 	require.Empty(t, o.Lingers)
 }
 
-// A guest that was seen and is not in the list any more is not gone while its
-// number is taken: its name is not free.
+// If a guest is missing from the list but its vmid is taken, its name is not free.
 func TestAGuestThatTheTokenCannotSee(t *testing.T) {
 	hide := map[string]func(*world, int){
 		"out of the pool": func(w *world, vmid int) { w.Hide(vmid, true) },
@@ -98,7 +97,7 @@ func TestAGuestThatTheTokenCannotSee(t *testing.T) {
 	})
 }
 
-// Many that are gone at once are asked for in some rounds.
+// If many guests are missing at once, several rounds ask for them.
 func TestManyGuestsThatAreGone(t *testing.T) {
 	w := newWorld(t, "qemu")
 	const guests = 40
@@ -117,8 +116,8 @@ func TestManyGuestsThatAreGone(t *testing.T) {
 	}
 }
 
-// A token that cannot see guests makes none, for it would not see what it made: nor
-// one whose privilege is on / without what is below.
+// A token that cannot see guests makes none, because it would not see them. The same holds for
+// a token whose privilege is on / without the levels below.
 func TestNoCreateWithoutSight(t *testing.T) {
 	for name, blind := range map[string]func(*world){
 		"no VM.Audit":    func(w *world) { w.Revoke("VM.Audit") },
@@ -134,7 +133,7 @@ func TestNoCreateWithoutSight(t *testing.T) {
 	}
 }
 
-// A guest that somebody made a template of keeps its name.
+// A guest that was turned into a template keeps its name.
 func TestAGuestThatBecameATemplate(t *testing.T) {
 	w := newWorld(t, "qemu")
 	vmid := w.ours("web")

@@ -50,7 +50,7 @@ func (w *world) ours(name string, kv ...any) int {
 	return vmid
 }
 
-// run executes an authorized step and returns what the driver says.
+// run runs an authorized step and returns the driver's result.
 func (w *world) run(id op.StepID) (driver.Result, error) {
 	w.t.Helper()
 	return driver.Run(context.WithoutCancel(w.t.Context()), w.Permitted(id), w.d)
@@ -58,14 +58,14 @@ func (w *world) run(id op.StepID) (driver.Result, error) {
 
 func num(vmid int) string { return strconv.Itoa(vmid) }
 
-// either runs a test with guests of both kinds.
+// either runs a test for each kind of guest.
 func either(t *testing.T, fn func(*testing.T, string)) {
 	for _, kind := range []string{"qemu", "lxc"} {
 		t.Run(kind, func(t *testing.T) { fn(t, kind) })
 	}
 }
 
-// edit changes a guest's description by other hands.
+// edit changes a guest's description without the driver.
 func (w *world) edit(vmid int, from, to string) {
 	w.t.Helper()
 	text := w.Guest(vmid).Config["description"]

@@ -12,20 +12,20 @@ import (
 	"gated/internal/reserve"
 )
 
-// Bounds on looking at directories that others chose: a file system in user
-// space, or one of a server that is gone, may never answer.
+// These bounds are for looks at directories that callers chose. A file system in user space, or
+// a file server that is gone, may never answer.
 const (
-	maxLooking = 2 * time.Second // of waiting for one
+	maxLooking = 2 * time.Second // of waiting for one look
 	maxStuck   = 16              // looks that have not come back
 )
 
-// sight is what the daemon sees where a scope was registered.
+// sight is what the daemon sees at a scope's registered path.
 type sight struct {
-	another bool   // something that is not the directory
-	hidden  string // why it cannot be told; empty where it was seen
+	another bool   // another thing than the directory
+	hidden  string // why the daemon cannot see it; empty if it can
 }
 
-// eyes look at directories, and at no more at a time than maxStuck.
+// eyes look at directories, at most maxStuck at the same time.
 type eyes struct {
 	lstat func(path string) (unix.Stat_t, error)
 	free  chan struct{}
@@ -40,9 +40,9 @@ func lstat(path string) (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// at tells whether a place is what it was. The daemon's uid may not be allowed
-// to look, and its mount namespace may have nothing there (systemd's ProtectHome
-// and PrivateTmp; a container's path): neither says anything of the directory.
+// at reports whether a place still has its directory. The daemon's uid may not be allowed to
+// look. Its mount namespace may have nothing there (systemd's ProtectHome and PrivateTmp, or a
+// container's path). In both cases nothing is known about the directory.
 func (e *eyes) at(ctx context.Context, p reserve.Place) (sight, error) {
 	st, err := checkout.Look(ctx, e.free, maxLooking, func() (unix.Stat_t, error) { return e.lstat(p.Path) })
 	switch {
@@ -62,7 +62,7 @@ func (e *eyes) at(ctx context.Context, p reserve.Place) (sight, error) {
 	return sight{}, fmt.Errorf("look at the directory of a scope: %w", err)
 }
 
-// blinding are the errors that say nothing of what others see at a path.
+// blinding are the errors that do not say what others see at the path.
 var blinding = map[error]string{
 	unix.EACCES:              "the daemon may not look there",
 	unix.EPERM:               "the daemon may not look there",

@@ -43,7 +43,7 @@ func TestAtTheDirectoryItself(t *testing.T) {
 	require.NoError(t, os.Rename(path, aside))
 	is(sight{hidden: "for the daemon there is nothing at this path"})
 	require.NoError(t, os.Symlink("aside", path))
-	is(sight{another: true}) // also a link to the very one
+	is(sight{another: true}) // also a link to the same directory
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Mkdir(path, 0o755))
 	is(sight{another: true})
@@ -83,9 +83,8 @@ func TestAtWhereTheDaemonIsBlind(t *testing.T) {
 	}
 }
 
-// TestAtWhatNeverAnswers: a file system that hangs holds up nobody for longer
-// than maxLooking, and no number of looks at it takes more than maxStuck
-// goroutines; those that come back free their place.
+// TestAtWhatNeverAnswers: a look at a hung file system takes at most maxLooking. Any number of
+// looks at it takes at most maxStuck goroutines. A look that returns frees its place.
 func TestAtWhatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})

@@ -11,15 +11,15 @@ import (
 	"gated/internal/reserve"
 )
 
-// Bounds on what people are shown of one scope. What a signature binds is in the
-// fingerprint, whole.
+// These bounds limit what people see of one scope. The fingerprint covers all of it, so a
+// signature binds all of it.
 const (
 	maxShown    = 100 // reservations
 	maxPatterns = 400 // bytes of patterns of one reservation
 	maxReason   = 200 // bytes of a reason
 )
 
-// facts are what people should see before they take reservations away.
+// facts are what operators should see before they take reservations away.
 func facts(v reserve.View, s sight) []op.Fact {
 	out := []op.Fact{
 		{Name: "path", Text: op.Shown(v.Scope.Path)},
@@ -35,9 +35,8 @@ func facts(v reserve.View, s sight) []op.Fact {
 	return out
 }
 
-// factsOfOne are what people should see before they give one reservation to
-// somebody else. The others of its scope change all the time and are not what
-// they sign for.
+// factsOfOne are what operators should see before they transfer one reservation. The scope's
+// other reservations change often, and the signature does not cover them.
 func factsOfOne(v reserve.View, s sight, r reserve.Reservation, to reserve.Holder) []op.Fact {
 	gets := fmt.Sprintf("%s (uid %d, registration %d)", op.Shown(to.Name), to.UID, to.Registration)
 	if to.Registration == 0 {
@@ -58,9 +57,8 @@ func directory(of reserve.Scope, s sight) string {
 	return fmt.Sprintf("seen, and as it was registered (device %d, inode %d)", of.Device, of.Inode)
 }
 
-// reservation says who holds what, since when and until when. The reason is the
-// holder's own words, always in quotation marks, so that it passes for nothing
-// of ours.
+// reservation says who holds what, since when and until when. The reason is the holder's text.
+// It is always in quotation marks, so that a reader does not take it for the gate's own text.
 func reservation(r reserve.Reservation) string {
 	text := fmt.Sprintf("%s %s by %s (uid %d, %s), since %s, until %s", r.Mode, patterns(r.Patterns), op.Shown(r.Holder.String()), r.Holder.UID,
 		r.Life(), moment(r.CreatedAt), moment(r.ExpiresAt))
@@ -73,7 +71,7 @@ func reservation(r reserve.Reservation) string {
 	return text + ", in the holder's words: " + quoted(r.Reason, maxReason)
 }
 
-// patterns lists as many as fit, each whole if it is not very long.
+// patterns lists as many patterns as fit. It cuts a very long one.
 func patterns(list []string) string {
 	var out []string
 	size := 0
@@ -87,8 +85,8 @@ func patterns(list []string) string {
 	return strings.Join(out, " ")
 }
 
-// quoted returns at most n bytes of others' text in quotation marks, and says
-// how much there is where that is not all.
+// quoted returns at most n bytes of another's text in quotation marks. If it cuts the text, it
+// says how long the text is.
 func quoted(s string, n int) string {
 	whole := len(s)
 	if whole > n {

@@ -44,7 +44,7 @@ func TestFacts(t *testing.T) {
 		facts(viewOf(), sight{hidden: "the daemon may not look there"})[1].Text)
 }
 
-// TestRefusalsOfTheBookChangedNothing, all that it has of its own.
+// TestRefusalsOfTheBookChangedNothing lists all codes of the book's own refusals.
 func TestRefusalsOfTheBookChangedNothing(t *testing.T) {
 	for _, code := range []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.TooComplex, op.BadParams} {
 		require.False(t, driver.IsUnknown(worded(op.Refuse(code, "no"))), code)
@@ -78,8 +78,8 @@ func TestFactsAreBounded(t *testing.T) {
 	require.Contains(t, out[3].Text, `"… (980 bytes in all)`)
 }
 
-// TestWordsOfAgentsStayWords: nothing that an agent wrote leaves its quotation
-// marks, begins a line or moves the cursor.
+// TestWordsOfAgentsStayWords: an agent's text never leaves its quotation marks, begins a line
+// or moves the cursor.
 func TestWordsOfAgentsStayWords(t *testing.T) {
 	const mark = ", in the holder's words: "
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,10 +20,9 @@ var (
 	patterns = []string{"a", "b/**", "b/c", "*.go", "docs/{x,y}"}
 )
 
-// TestNobodyLosesAReservationUnsigned: whatever agents ask for, sign with keys
-// that do not count, replay or run, a reservation ends or changes hands only by
-// its holder or by a step that an operator or a coordinator signed, as it was
-// signed.
+// TestNobodyLosesAReservationUnsigned: agents ask, sign with keys that do not count, replay and
+// run. A reservation ends or changes hands only by its holder, or by a step that an operator or
+// a coordinator signed, and only as signed.
 func TestNobodyLosesAReservationUnsigned(t *testing.T) {
 	rapid.Check(t, func(one *rapid.T) {
 		w := newWorld(t)
@@ -36,11 +35,11 @@ func TestNobodyLosesAReservationUnsigned(t *testing.T) {
 
 type ask struct {
 	op.Ask
-	seen     []string // what was held when its payload was made
+	seen     []string // the reservations when the payload was made
 	approved bool
 }
 
-// model does things at random. allowed is what may be held after each.
+// model runs random actions. allowed is the set of reservations that may exist after each.
 type model struct {
 	*world
 	*rapid.T
@@ -61,7 +60,7 @@ func (m *model) run() {
 	}
 }
 
-// action does one thing and returns what may be gone by it.
+// action runs one action and returns the reservations that it may remove.
 func (m *model) action() (lost []string) {
 	name := rapid.SampledFrom(names).Draw(m.T, "agent")
 	held := m.held()
@@ -145,7 +144,7 @@ func (m *model) sign(id op.RequestID) {
 		key, role = m.carol, op.Coordination
 	}
 	err := m.signed(m.current(id), key, role)
-	// It is approved only if what it is about is as it was when its payload was made.
+	// It is approved only if its reservations are as they were when its payload was made.
 	if err == nil {
 		require.False(m, a.approved, "%s was approved twice", id)
 		require.Equal(m, m.of(a.Ask, a.seen), m.of(a.Ask, m.held()))
@@ -154,7 +153,7 @@ func (m *model) sign(id op.RequestID) {
 	}
 }
 
-// runStep tries to run a step, whatever its state.
+// runStep tries to run a step in any state.
 func (m *model) runStep(id op.RequestID, held []string) (lost []string) {
 	a := m.asked[id]
 	p, err := m.gate.Permit(m.ctx, id)
@@ -180,7 +179,7 @@ func (m *model) runStep(id op.RequestID, held []string) (lost []string) {
 	return m.of(a.Ask, held)
 }
 
-// of returns what an ask is about, of what is held: all, or the one that it names.
+// of returns the reservations in held that an ask covers: all, or the one that it names.
 func (m *model) of(a op.Ask, held []string) (about []string) {
 	for _, r := range held {
 		if id, _, _ := strings.Cut(r, " "); a.Op == op.ReleaseAll || id == a.Params.Str("reservation") {

@@ -1,6 +1,5 @@
-// Package scope is the driver of the directories in which agents reserve paths.
-// What takes a reservation from somebody against their will is a step like any
-// other, and this is where it takes effect; there is no other way to it.
+// Package scope is the driver of the directories in which agents reserve paths. A step of this
+// driver is the only way to take a reservation from an agent that wants to keep it.
 package scope
 
 import (
@@ -14,7 +13,7 @@ import (
 	"gated/internal/reserve"
 )
 
-// Book is what the driver needs of the reservations; *reserve.Book is one.
+// Book is the part of the reservations that the driver needs; *reserve.Book implements it.
 type Book interface {
 	Scopes(ctx context.Context) ([]reserve.Scope, error)
 	View(ctx context.Context, scope string) (reserve.View, error)
@@ -23,7 +22,7 @@ type Book interface {
 	ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (reserve.Reservation, error)
 }
 
-// Driver is safe for concurrent use.
+// Driver is the scope driver. It is safe for concurrent use.
 type Driver struct {
 	book Book
 	eyes *eyes
@@ -37,9 +36,9 @@ func New(b Book) *Driver { return &Driver{book: b, eyes: newEyes(lstat)} }
 // Kind returns "scope".
 func (*Driver) Kind() string { return op.KindScope }
 
-// Observe looks at a scope's reservations and at its directory. A directory that
-// is another one by now, or a link to one, is not the scope any more. Where the
-// daemon cannot see it, what was registered counts, and a fact says so.
+// Observe looks at a scope's reservations and at its directory. If another directory or a link
+// is in that place now, the scope is gone. If the daemon cannot see the directory, the
+// registration counts, and a fact says so.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	if t.Kind != op.KindScope {
@@ -64,7 +63,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// one narrows a look to the reservation that somebody is to get.
+// one reduces a look to the reservation that the step transfers.
 func (d *Driver) one(o *op.Observed, v reserve.View, s sight, p op.Params) {
 	id := p.Str("reservation")
 	i := slices.IndexFunc(v.Reservations, func(r reserve.Reservation) bool { return r.ID.String() == id })
@@ -76,7 +75,7 @@ func (d *Driver) one(o *op.Observed, v reserve.View, s sight, p op.Params) {
 	o.Fingerprint, o.Facts = r.Handover(to), factsOfOne(v, s, r, to)
 }
 
-// List returns the scopes whose directories are there.
+// List returns the scopes whose directories exist.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	scopes, err := d.book.Scopes(ctx)
 	if err != nil {
@@ -95,7 +94,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return out, nil
 }
 
-// act is what an operation does to the reservations that were seen, or the one.
+// act is the work of an operation on the reservations, or the reservation, that the look saw.
 type act func(ctx context.Context, b Book, s op.Step, seen op.Fingerprint) error
 
 var acts = map[string]act{
@@ -113,9 +112,9 @@ var acts = map[string]act{
 	},
 }
 
-// Prepare looks; the action releases or transfers. The book compares what it has
-// with what the permit was used on, in the transaction that changes it: what came
-// between is StaleTarget, and nothing is taken from anybody.
+// Prepare looks; the action releases or transfers. In its transaction, the book compares its
+// reservations with those that the permit was used on. If they changed in between, it refuses
+// with StaleTarget and changes nothing.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	do, ok := acts[step.Op]
 	if !ok {
@@ -127,8 +126,8 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.
 	}), err
 }
 
-// untouched are the codes with which the book refuses before it writes. After
-// anything else nobody knows what is on disk.
+// untouched are the codes of refusals that the book returns before it writes. After any other
+// error it is not known what is on disk.
 var untouched = []op.Code{op.StaleTarget, op.UnknownTarget, op.Conflict, op.OverLimit, op.TooComplex, op.BadParams, op.Malformed,
 	op.NotAllowed, op.NotHolder}
 
@@ -139,7 +138,7 @@ func worded(err error) error {
 	return driver.Unknown(err)
 }
 
-// Task answers for no task: everything is done when an action returns.
+// Task reports that there is no such task, because all work is done when an action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
 }

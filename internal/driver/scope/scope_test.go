@@ -45,8 +45,7 @@ func TestObserve(t *testing.T) {
 	require.Equal(t, op.KindScope, w.Kind())
 }
 
-// TestRenewingIsNoChange: a holder who goes on working does not outrun the
-// people who decide.
+// TestRenewingIsNoChange: a holder who renews does not make the operators' signatures stale.
 func TestRenewingIsNoChange(t *testing.T) {
 	w := newWorld(t)
 	r := w.mustReserve("builder", "src/**")
@@ -66,8 +65,8 @@ func (w *world) lookFor(id string) op.Observed {
 	return o
 }
 
-// TestOneOfThem: what a transfer is signed for is the reservation that it names,
-// which people see first, however many others there are.
+// TestOneOfThem: the signature of a transfer covers the reservation that it names. The operator
+// sees it first, beside any number of others.
 func TestOneOfThem(t *testing.T) {
 	w := newWorld(t)
 	r := w.mustReserve("builder", "src/**")
@@ -105,7 +104,7 @@ func TestObserveOfAnotherDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list)
 
-	// Made anew, it is another scope.
+	// A directory that is made again is another scope.
 	w.repo = w.place(w.repo.Path)
 	require.NotEqual(t, target, w.scope())
 	require.Equal(t, op.Fact{Name: "reservations", Text: "0"}, w.look().Facts[2])
@@ -160,12 +159,12 @@ func TestTransfers(t *testing.T) {
 	require.ErrorIs(t, err, op.NotHolder, "it is the other's now")
 }
 
-// TestRefusesBeforeThePermitIsUsed: the step can be asked for anew, and its
-// permit's journal says refused.
+// TestRefusesBeforeThePermitIsUsed: a caller can ask for the step again, and the journal says
+// refused.
 func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	w := newWorld(t)
 	w.mustReserve("builder", "src/**")
-	// Others of the scope are nobody's concern; what the step names is.
+	// A change of another reservation does not matter; a change of the named one does.
 	p, q := w.permit(w.transfer("r1", "writer")), w.permit(w.releaseAll())
 	w.mustReserve("tester", "docs/**")
 	require.ErrorIs(t, w.execute(q), op.StaleTarget)
@@ -183,7 +182,7 @@ func TestRefusesBeforeThePermitIsUsed(t *testing.T) {
 	require.Equal(t, []string{"r2 tester docs/**"}, w.held())
 }
 
-// TestRefusesWhatIsNotThere when it is asked for.
+// TestRefusesWhatIsNotThere: the gate refuses the request.
 func TestRefusesWhatIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	w.mustReserve("builder", "src/**")
@@ -198,8 +197,8 @@ func TestRefusesWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestFailsAfterThePermitWasUsed: what the book refuses changed nothing, and of
-// anything else nobody knows.
+// TestFailsAfterThePermitWasUsed: after a refusal by the book, nothing has changed. After any
+// other error, the result is not known.
 func TestFailsAfterThePermitWasUsed(t *testing.T) {
 	held := []string{"r1 builder src/**", "r2 tester docs/**"}
 	for name, c := range map[string]struct {

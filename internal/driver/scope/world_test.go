@@ -32,13 +32,13 @@ const gateID = op.GateID("0123456789abcdef0123456789abcdef")
 
 var hub = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
 
-// world is a gate and a book in one database, with agents who hold reservations
-// of one directory, and the driver between them.
+// world is a gate and a book in one database, and the driver between them. Agents hold
+// reservations of one directory.
 type world struct {
 	*scope.Driver
 	*reserve.Book
 	owner testing.TB
-	t     require.TestingT // who fails: owner, or a property under test
+	t     require.TestingT // owner, or a property under test
 	ctx   context.Context
 	gate  *gate.Gate
 	store *store.Store
@@ -47,14 +47,14 @@ type world struct {
 	repo   reserve.Place
 	agents map[string]reserve.Holder
 
-	alice, carol, rita, mallory mint.Key // operator, coordinator, recovery, nobody
+	alice, carol, rita, mallory mint.Key // operator, coordinator, recovery, a key without a role
 
-	before func()                    // runs before the book is asked to take something away
-	after  func() error              // says how that went instead, once it has happened
-	shows  func(*reserve.View) error // what the driver is shown
+	before func()                    // runs before the book removes or transfers
+	after  func() error              // runs after that; its error replaces the book's
+	shows  func(*reserve.View) error // changes the view that the driver gets
 }
 
-// The world stands between the driver and its book.
+// The world is the driver's book and passes calls on to the real one.
 func (w *world) View(ctx context.Context, id string) (reserve.View, error) {
 	v, err := w.Book.View(ctx, id)
 	if err == nil && w.shows != nil {
@@ -106,8 +106,8 @@ func migrations() []store.Migration {
 	return append(all, store.Migration{Version: len(all) + 1, Name: "reservations", SQL: reserve.Schema})
 }
 
-// emptyDatabase is a database with its schema and nothing in it, which is made
-// once: a property makes many worlds.
+// emptyDatabase is a database with its schema and no rows. It is made once, because a property
+// makes many worlds.
 var emptyDatabase = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "scope")
 	if err != nil {
@@ -166,7 +166,7 @@ func by(name string) op.Requester {
 	return op.Requester{Source: op.SourceAPI, UID: 1000, PID: 80, Agent: name + "#" + map[string]string{"builder": "1", "tester": "2", "writer": "3"}[name]}
 }
 
-// reserve claims patterns of the directory, for the agent of that name.
+// reserve reserves patterns of the directory for the agent of that name.
 func (w *world) reserve(name string, patterns ...string) (reserve.Granted, error) {
 	g, _, err := w.Reserve(w.ctx, reserve.Claim{By: by(name), Place: w.repo, Patterns: patterns, Mode: reserve.Exclusive,
 		TTL: time.Hour, Reason: "work of " + name})
@@ -179,7 +179,7 @@ func (w *world) mustReserve(name string, patterns ...string) reserve.Reservation
 	return g.Reservation
 }
 
-// held says who holds what: "r1 builder a/** b".
+// held lists the holders and their patterns: "r1 builder a/** b".
 func (w *world) held() []string {
 	list, err := w.Book.List(w.ctx, reserve.Query{Limit: 1000})
 	require.NoError(w.t, err)
@@ -211,7 +211,7 @@ func (w *world) transfer(id, to string) op.Ask {
 	return op.Ask{Op: op.ForceTransfer, Target: w.scope(), Params: op.Params{"reservation": id, "to": to}}
 }
 
-// request asks for a step, which waits.
+// request asks for a step that waits.
 func (w *world) request(a op.Ask) op.Request {
 	j, err := w.gate.Submit(w.ctx, op.Submission{Requester: hub, Steps: []op.Ask{a}, Reason: "test"})
 	require.NoError(w.t, err)
@@ -221,14 +221,14 @@ func (w *world) request(a op.Ask) op.Request {
 	return r
 }
 
-// signed hands in a signature over a request's payload.
+// signed submits a signature over a request's payload.
 func (w *world) signed(r op.Request, k mint.Key, role op.Role) error {
 	_, err := w.gate.Approve(w.ctx, hub, r.ID, authz.Envelope{Payload: r.Payload,
 		Signatures: []string{mint.Sign(w.owner, k, role.Namespace(), r.Payload).Armored()}})
 	return err
 }
 
-// permit is one for a step that operators approved.
+// permit is a permit for a step that operators approved.
 func (w *world) permit(a op.Ask) gate.Permit {
 	r := w.request(a)
 	require.NoError(w.t, w.signed(r, w.alice, op.Operational))
@@ -237,13 +237,13 @@ func (w *world) permit(a op.Ask) gate.Permit {
 	return p
 }
 
-// execute runs a permit as reconcile does, as far as this is about.
+// execute runs a permit as the reconciler does, without its other work.
 func (w *world) execute(p gate.Permit) error {
 	_, err := driver.Run(w.ctx, p, w)
 	return err
 }
 
-// record ends a step of which the driver said that it is done.
+// record ends a step that the driver says is done.
 func (w *world) record(p gate.Permit) op.Step {
 	o := w.look()
 	s, err := w.gate.Record(w.ctx, p.Step().ID, gate.Outcome{After: &o})

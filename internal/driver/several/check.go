@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// checkLimit is how long a back end has to say how it is, and checkPatience
-	// how long anybody waits for it to have ended.
+	// checkLimit is how long a check of a back end may take. checkPatience is how long a caller
+	// waits for its end.
 	checkLimit    = 8 * time.Second
 	checkPatience = 10 * time.Second
-	// checkEvery is how often it is asked at most, whoever wants to know.
+	// checkEvery is the shortest time between two checks of a back end.
 	checkEvery = 5 * time.Second
 )
 
-// Checker asks one back end how it is, and not too often. It is safe for
-// concurrent use.
+// Checker checks one back end, but not too often. It is safe for concurrent use.
 type Checker struct {
 	backend driver.Backend
 	base    context.Context
@@ -32,21 +31,20 @@ type Checker struct {
 	last *checkup
 }
 
-// checkup is one check, under way or done.
+// checkup is one check, running or done.
 type checkup struct {
-	done  chan struct{} // closed when found is there
+	done  chan struct{} // closed when found is set
 	began time.Time
 	found []driver.Finding
 }
 
-// NewChecker returns the checker of one back end. Its checks end with ctx.
+// NewChecker returns the checker of one back end. If ctx ends, its checks end.
 func NewChecker(ctx context.Context, b driver.Backend, now func() time.Time, log *slog.Logger) *Checker {
 	return &Checker{backend: b, base: context.WithoutCancel(ctx), limit: context.WithTimeout, now: now, log: log}
 }
 
-// Check returns what the back end says of itself, and when it was asked: now, or
-// a few seconds ago. A back end that does not answer, or panics, is one bad
-// finding.
+// Check returns the findings of the back end, and the time of its check: now or some seconds
+// ago. If the back end does not answer or panics, there is one bad finding.
 func (c *Checker) Check(ctx context.Context) ([]driver.Finding, time.Time) {
 	k := c.current()
 	waiting, stop := c.limit(ctx, max(0, checkPatience-c.now().Sub(k.began)))
@@ -57,21 +55,20 @@ func (c *Checker) Check(ctx context.Context) ([]driver.Finding, time.Time) {
 	case <-waiting.Done():
 	}
 	select {
-	case <-k.done: // both are
+	case <-k.done: // both are ready
 		return k.found, k.began
 	default:
 		return unreachable(fmt.Sprintf("it has not answered within %s", checkPatience)), k.began
 	}
 }
 
-// unreachable is the one finding of a back end that says nothing of itself.
+// unreachable is the only finding for a back end that does not answer.
 func unreachable(why string) []driver.Finding {
 	return []driver.Finding{{What: "reachable", State: driver.Bad, Detail: why,
 		Hint: "see whether the back end runs, and whether gated.yaml names the right place; the daemon's log says more"}}
 }
 
-// current returns the check that is under way, or one that is not old, or begins
-// one.
+// current returns the running check, or one that is recent. Otherwise it begins one.
 func (c *Checker) current() *checkup {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +79,7 @@ func (c *Checker) current() *checkup {
 				return c.last
 			}
 		default:
-			return c.last // also one that hangs: there is never a second beside it
+			return c.last // also a check that hangs: two checks never run at the same time
 		}
 	}
 	k := &checkup{done: make(chan struct{}), began: c.now()}

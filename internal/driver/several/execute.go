@@ -8,12 +8,12 @@ import (
 	"gated/internal/op"
 )
 
-// taskSep stands between the name of a back end and its own id of a task.
+// taskSep stands between the name of a back end and the back end's id of a task.
 const taskSep = ":"
 
-// Prepare has the step prepared by the back end that has its target now, or in
-// which it is to be made. The driver asks all of them: it refuses a name that
-// another one has by now, and a name that is in none waits while one is away.
+// Prepare lets a back end prepare the step: the one that has the target now, or the one that
+// would make it. The driver looks in all of them. It refuses a name that another back end has
+// meanwhile. If no back end has the name and one is away, the step waits.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())) (op.Observed, driver.Action, error) {
 	i, _, err := d.locate(ctx, step.Look())
 	if err != nil {
@@ -21,7 +21,7 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}
 	m := d.members[i]
 	now, act, err := m.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		done, err := do(ctx)
 		if done.Task != "" {
 			done.Task = m.name + taskSep + done.Task
@@ -30,8 +30,8 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, cleanup func(func())
 	}), err
 }
 
-// Task asks the back end that the task is of. One that is not configured any
-// more is away: only it knows what became of the task.
+// Task asks the back end of the task. If that back end is not configured any more, it counts as
+// away, because only it has the task's result.
 func (d *Driver) Task(ctx context.Context, task string) (driver.Progress, error) {
 	name, id, ok := strings.Cut(task, taskSep)
 	if !ok {

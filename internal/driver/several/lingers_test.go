@@ -8,8 +8,8 @@ import (
 	"gated/internal/op"
 )
 
-// What a back end says of the incarnation of a look is not lost because another one
-// has the name, or is where new guests go.
+// A back end may report what is left of a look's incarnation. The report stays if another back
+// end has the name or makes new guests.
 func TestWhatLingersInAnotherBackEnd(t *testing.T) {
 	still := answer{o: op.Observed{Lingers: "the guest 500 is still there"}}
 	require.Equal(t, still.o.Lingers, lingering(op.Observed{}, []answer{{}, still}).Lingers)

@@ -10,22 +10,21 @@ import (
 	"gated/internal/op"
 )
 
-// claim is a name that several back ends say they have.
+// claim is a name that several back ends have.
 type claim struct {
 	name string
 	by   []string
 }
 
-// listing is what one back end answered to a List.
+// listing is the answer of one back end to a List.
 type listing struct {
 	all []op.Observed
 	err error
 }
 
-// List returns every guest of every back end, by name. Of one that is away, those
-// that it had are unknown, and the error is *driver.Incomplete: others may be
-// there. A name that two back ends have is unknown. What a single back end
-// returned that says its own name is passed on as it is.
+// List returns every guest of every back end, by name. If a back end is away, its last guests
+// are unknown and the error is *driver.Incomplete, because it may have others. A name that two
+// back ends have is unknown. If there is only one back end, List returns its guests unchanged.
 func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	all, _, err := d.look(ctx)
 	if err != nil {
@@ -34,10 +33,10 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return all.guests, all.missing()
 }
 
-// whole is a look at all back ends.
+// whole is one look at all back ends.
 type whole struct {
 	guests []op.Observed
-	away   []string // why each that is away is
+	away   []string // the reason for each back end that is away
 }
 
 func (w whole) missing() error {
@@ -47,7 +46,7 @@ func (w whole) missing() error {
 	return &driver.Incomplete{Why: strings.Join(w.away, "; ")}
 }
 
-// look lists all back ends side by side. Its error is why ctx ended.
+// look lists all back ends at the same time. Its error is the reason why ctx ended.
 func (d *Driver) look(ctx context.Context) (whole, []claim, error) {
 	got := make([]listing, len(d.members))
 	var wg sync.WaitGroup
@@ -66,7 +65,7 @@ func (d *Driver) look(ctx context.Context) (whole, []claim, error) {
 	return w, claims, nil
 }
 
-// merge puts the lists together.
+// merge joins the lists.
 func (d *Driver) merge(got []listing) (whole, []claim) {
 	var w whole
 	n := 0
@@ -97,9 +96,8 @@ func (d *Driver) merge(got []listing) (whole, []claim) {
 	return w, d.settleNames(&w)
 }
 
-// settleNames makes one unknown guest of those that have one name, and returns
-// the names that several back ends claim. Of a back end that is away, what it had
-// counts.
+// settleNames replaces guests of one name by one unknown guest, and returns the names that
+// several back ends have. If a back end is away, its last guests count.
 func (d *Driver) settleNames(w *whole) []claim {
 	var claims []claim
 	kept := w.guests[:0]
@@ -133,11 +131,11 @@ func (d *Driver) settleNames(w *whole) []claim {
 	return claims
 }
 
-// claimed refuses to say which of several guests a name means.
+// claimed refuses a name that several back ends have, because a step could mean any of them.
 func claimed(t op.Target, by []string) *op.Refusal {
 	if len(by) == 1 {
 		return op.Refuse(op.StaleTarget, "the back end %s has %s twice", by[0], t)
 	}
-	return op.Refuse(op.StaleTarget, "%s is in %s: nobody can say which one is meant", t, strings.Join(by, " and in ")).
+	return op.Refuse(op.StaleTarget, "%s is in %s, and the name does not say which one is meant", t, strings.Join(by, " and in ")).
 		WithHint("rename or remove one of them with the back end's own tools")
 }

@@ -9,16 +9,16 @@ import (
 	"gated/internal/op"
 )
 
-// answer is what one back end said of a target. Nothing at all is known of it
-// where the error is that the back end is away.
+// answer is the result of a look by one back end. If the error says that the back end is away,
+// nothing is known about the target.
 type answer struct {
 	o   op.Observed
 	err error
 }
 
-// Observe looks at a guest in every back end that may have it. Its refusals are
-// the back end's; StaleTarget for a name that two have; and Unavailable where
-// none has it while one is away.
+// Observe looks for a guest in every back end that may have it. It passes on the back ends'
+// refusals. It refuses with StaleTarget for a name that two have. It refuses with Unavailable
+// if none has the name and one is away.
 func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	i, o, err := d.locate(ctx, l)
 	if err != nil {
@@ -28,7 +28,7 @@ func (d *Driver) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	return o, nil
 }
 
-// locate returns which back end a step of that look belongs to, and what it sees.
+// locate returns the back end for a step of that look, and its result.
 func (d *Driver) locate(ctx context.Context, l op.Look) (int, op.Observed, error) {
 	if l.Target.Kind != guestKind {
 		return 0, op.Observed{}, op.Refuse(op.UnknownTarget, "%s is no guest", l.Target)
@@ -56,8 +56,8 @@ func (d *Driver) locate(ctx context.Context, l op.Look) (int, op.Observed, error
 	return i, lingering(o, answers), err
 }
 
-// lingering adds to what one back end saw what another says of the incarnation of
-// the look: that it is still there, under another name.
+// lingering adds what another back end reports of the look's incarnation: it still exists
+// there, under another name.
 func lingering(o op.Observed, answers []answer) op.Observed {
 	for _, a := range answers {
 		if a.err == nil && o.Lingers == "" {
@@ -67,7 +67,7 @@ func lingering(o op.Observed, answers []answer) op.Observed {
 	return o
 }
 
-// everywhere asks all back ends side by side.
+// everywhere asks all back ends at the same time.
 func (d *Driver) everywhere(ctx context.Context, l op.Look) []answer {
 	out := make([]answer, len(d.members))
 	var wg sync.WaitGroup
@@ -90,14 +90,14 @@ func (m *member) observe(ctx context.Context, l op.Look) answer {
 	return answer{o, err}
 }
 
-// takes holds for a step after which something may be gone.
+// takes reports if a step may destroy something.
 func takes(name string) bool {
 	spec, err := op.Lookup(name)
 	return err == nil && spec.Takes != "" && !spec.Runtime
 }
 
-// settle returns the one back end that has a target, -1 where it is known that
-// none has. What cannot be looked at there is there all the same.
+// settle returns the only back end that has a target, or -1 if certainly none has it. A target
+// that cannot be looked at counts as present.
 func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 	var by []string
 	var had []*member
@@ -109,8 +109,8 @@ func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 			if away == nil {
 				away = a.err
 			}
-			// Nothing is known of what it had before the start: for a step that takes
-			// something it counts as having it.
+			// The guests that the back end had before the start are not known. So for a step
+			// that takes something, it counts as having the target.
 			if m.had(l.Target.Name) || takes(l.Op) && m.neverListed() {
 				had = append(had, m)
 			}
@@ -131,15 +131,15 @@ func (d *Driver) settle(l op.Look, answers []answer) (int, error) {
 	return -1, nil
 }
 
-// place returns the back end that a guest which is nowhere would be made in: by
-// clone, where the original is; by undelete, whose trash has it; else where new
-// guests go.
+// place returns the back end that would make a guest that does not exist. For a clone, it is
+// the original's back end. For an undelete, it is the one whose trash has the guest. For any
+// other step, it is the back end for new guests.
 func (d *Driver) place(ctx context.Context, l op.Look, answers []answer) (int, op.Observed, error) {
 	switch l.Op {
 	case "guest.clone":
 		from := op.Target{Kind: guestKind, Name: l.Params.Str("from")}
 		if from.Name == l.Target.Name {
-			break // which its back end refuses
+			break // its back end refuses it
 		}
 		originals := d.everywhere(ctx, op.At(from))
 		owner, err := d.settle(op.At(from), originals)
@@ -161,8 +161,8 @@ func (d *Driver) place(ctx context.Context, l op.Look, answers []answer) (int, o
 	return d.makes, withTrash(answers[d.makes].o, answers), nil
 }
 
-// withTrash adds to what one back end saw what all have in their trash under that
-// name: people see what can be brought back, and the gate whose the name is.
+// withTrash adds, to the result of one back end, what all have in their trash under that name.
+// People see what can be brought back, and the gate sees to which guest the name belongs.
 func withTrash(o op.Observed, answers []answer) op.Observed {
 	o.Trash = nil
 	for _, a := range answers {
@@ -171,8 +171,8 @@ func withTrash(o op.Observed, answers []answer) op.Observed {
 	return o
 }
 
-// trashed returns the one back end whose trash has what is to be brought back, -1
-// where none has.
+// trashed returns the only back end whose trash has the guest to bring back, or -1 if none has
+// it.
 func (d *Driver) trashed(l op.Look, answers []answer) (int, error) {
 	which, owner := op.Incarnation(l.Params.Str("incarnation")), -1
 	for i, a := range answers {

@@ -13,9 +13,9 @@ import (
 	"gated/internal/op"
 )
 
-// member is one back end, as the others are protected from it.
+// member is one back end. Its faults do not reach the others.
 type member struct {
-	driver.Driver // whose panics are errors
+	driver.Driver // its panics become errors
 	name          string
 	log           *slog.Logger
 	now           func() time.Time
@@ -23,10 +23,10 @@ type member struct {
 	checker       *Checker
 
 	mu     sync.Mutex
-	last   []op.Observed // as it was listed last, never changed
-	listed time.Time     // when; zero before the first time
-	why    string        // it cannot be listed; empty while it can
-	since  time.Time     // when that began, or ended
+	last   []op.Observed // the last list, never changed
+	listed time.Time     // the time of last; zero before the first list
+	why    string        // why it cannot be listed; empty if it can
+	since  time.Time     // when that began or ended
 }
 
 func newMember(base context.Context, b driver.Backend, c Config) *member {
@@ -38,11 +38,11 @@ func newMember(base context.Context, b driver.Backend, c Config) *member {
 	return m
 }
 
-// list lists the back end and remembers what came of it.
+// list lists the back end and remembers the result.
 func (m *member) list(ctx context.Context) ([]op.Observed, error) {
 	all, err := ask(ctx, &m.lists, m.Driver.List)
 	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err() // nobody wants to know
+		return nil, ctx.Err() // the caller no longer waits
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func (m *member) list(ctx context.Context) ([]op.Observed, error) {
 	return nil, errors.New(why)
 }
 
-// reason is what people are told of an error of a back end.
+// reason is the text for people of a back end's error.
 func reason(err error) string {
 	if r := (*op.Refusal)(nil); errors.As(err, &r) {
 		return r.Detail
@@ -74,15 +74,13 @@ func reason(err error) string {
 	return op.Shown(err.Error())
 }
 
-// away says that nothing of a back end is known, in the words that everybody
-// gets.
+// away is the error for a back end that does not answer. All callers get the same words.
 func (m *member) away(why string) error {
 	return op.Refuse(op.Unavailable, "the back end %s is away: %s", m.name, why).
 		WithHint("gated doctor says what to do; what was asked for stays")
 }
 
-// had reports whether the back end listed a guest of that name when it was
-// listed last.
+// had reports whether the last list of the back end had that name.
 func (m *member) had(name string) bool {
 	m.mu.Lock()
 	last := m.last
@@ -90,26 +88,26 @@ func (m *member) had(name string) bool {
 	return slices.ContainsFunc(last, func(o op.Observed) bool { return o.Target.Name == name })
 }
 
-// neverListed reports whether nothing is known of what the back end has: it was
-// away at the start, and ever since.
+// neverListed reports whether the back end has been away since the start, so that its guests
+// are not known.
 func (m *member) neverListed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.listed.IsZero()
 }
 
-// mayHave refuses to say which guest a name means that another back end has, while
-// this one is away.
+// mayHave refuses a name that another back end has, because this one is away and may have it
+// too.
 func (m *member) mayHave(t op.Target, by string) error {
 	why := "was in " + m.name + ", which is away"
 	if m.neverListed() {
 		why = "may be in " + m.name + ", which is away since the start"
 	}
-	return op.Refuse(op.Unavailable, "%s is in %s, and %s: nobody can say which one is meant", t, by, why).
+	return op.Refuse(op.Unavailable, "%s is in %s, and %s: the name does not say which one is meant", t, by, why).
 		WithHint("it can be said when %s is back", m.name)
 }
 
-// remembered returns what was listed last, each as unknown for a reason.
+// remembered returns the last list, with each guest as unknown and the reason.
 func (m *member) remembered(why string) []op.Observed {
 	m.mu.Lock()
 	last := m.last
@@ -121,23 +119,23 @@ func (m *member) remembered(why string) []op.Observed {
 	return out
 }
 
-// unknown is a guest of which nothing is known but its name.
+// unknown is a guest of which only the name is known.
 func unknown(t op.Target, backend string, err error) op.Observed {
 	return op.Observed{Target: t, Present: true, Running: unknownState, Backend: backend,
 		Facts: []op.Fact{{Name: unknownState, Text: op.AsRefusal(err).Detail}}}
 }
 
-// unknownState is Observed.Running of what nobody can vouch for.
+// unknownState is Observed.Running of a guest whose state no back end can report.
 const unknownState = "unknown"
 
-// isAway reports whether an error of a look says nothing of the target: the back
-// end could not be asked. Every other refusal is about something that is there.
+// isAway reports whether the error of a look says nothing about the target, because the back
+// end did not answer. Every other refusal is about a target that exists.
 func isAway(err error) bool {
 	code := op.CodeOf(err)
 	return code == op.Unavailable || code == op.Internal || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// lied is the error of an answer that is none.
+// lied is the error for an answer that makes no sense.
 func (m *member) lied(format string, args ...any) error {
 	return op.Refuse(op.StaleTarget, "the back end %s %s", m.name, fmt.Sprintf(format, args...))
 }

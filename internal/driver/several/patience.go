@@ -10,45 +10,44 @@ import (
 )
 
 const (
-	// listPatience and lookPatience are how long everybody waits for a back end
-	// that answered last time.
+	// listPatience and lookPatience are how long a caller waits for a back end that answered
+	// the last time.
 	listPatience = 20 * time.Second
 	lookPatience = 10 * time.Second
-	// brief is how long the one waits who tries whether a back end is back that
-	// did not answer in time; the others do not wait at all.
+	// brief is how long a caller waits for a try. A try asks a back end again that did not
+	// answer in time. Other callers do not wait at all then.
 	brief = 300 * time.Millisecond
-	// trial is how long such a try may take in all: a back end may be slow the
-	// first time, and quick when it has remembered what it saw.
+	// trial is how long a try may take in all. A back end may be slow the first time, and fast
+	// when it remembers what it saw.
 	trial = 2 * time.Minute
-	// maxUnderWay bounds the looks of one sort that are under way at a back end.
+	// maxUnderWay is the most looks of one kind that may run at a back end at once.
 	maxUnderWay = 64
-	// maxStuck bounds those that never came back before it is given up.
+	// maxStuck is the most looks that may hang before the lane starts no more.
 	maxStuck = 4
 )
 
-// lane is one sort of look at one back end. A back end that hangs costs whoever
-// meets it first its patience, and everybody after that next to nothing.
+// lane is one kind of look at one back end. If the back end hangs, the first caller waits for
+// the whole patience. Later callers wait almost no time.
 type lane struct {
-	base     context.Context // of tries that nobody waits for to their end
+	base     context.Context // of tries that go on after their caller left
 	limit    limit
 	now      func() time.Time
 	patience time.Duration
 
-	running  sync.WaitGroup // the looks, also those that nobody waits for
+	running  sync.WaitGroup // the looks, also those whose caller left
 	mu       sync.Mutex
 	underWay int
-	late     bool      // the last one that ended, or was given up, did not answer in time
+	late     bool      // the last look that ended or was given up did not answer in time
 	since    time.Time // when that began
 	tried    time.Time // when the last try began
 }
 
-// tooLate says that a back end hangs.
+// tooLate is the error for a back end that hangs.
 func tooLate(d time.Duration) error {
 	return op.Refuse(op.Unavailable, "it has not answered within %s", d)
 }
 
-// enter begins a look. try is set where the back end did not answer in time
-// before.
+// enter begins a look. If the back end did not answer in time before, try is true.
 func (l *lane) enter() (try bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +77,7 @@ func (l *lane) leave(inTime bool) {
 	}
 }
 
-// giveUp takes note that a look did not come back in time.
+// giveUp records that a look did not come back in time.
 func (l *lane) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,15 +95,15 @@ func (l *lane) hangs() (since time.Time, late bool) {
 	return l.since, l.late
 }
 
-// ask runs a look, and waits for it for as long as the lane says. The error is
-// the look's, Unavailable where it did not come back in time, or why ctx ended.
+// ask runs a look and waits for it as long as the lane allows. Its error is the look's,
+// Unavailable if the look did not come back in time, or the reason why ctx ended.
 func ask[T any](ctx context.Context, l *lane, look func(context.Context) (T, error)) (T, error) {
 	var none T
 	try, err := l.enter()
 	if err != nil {
 		return none, err
 	}
-	// What is tried goes on when nobody waits for it any more.
+	// A try goes on after its caller has left.
 	parent, may, wait := ctx, l.patience, l.patience
 	if try {
 		parent, may, wait = l.base, trial, brief
@@ -134,7 +133,7 @@ func ask[T any](ctx context.Context, l *lane, look func(context.Context) (T, err
 			if errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, context.Canceled) {
 				return none, tooLate(l.patience)
 			}
-			return none, f.err // why it could not be asked says more than how long that took
+			return none, f.err // this error says more than how long the look took
 		}
 		return f.what, f.err
 	case <-waiting.Done():

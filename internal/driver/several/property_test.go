@@ -16,11 +16,10 @@ import (
 	"gated/internal/reconcile"
 )
 
-// Whatever subset of the back ends is away, and whatever changed behind the gate's
-// back: no create is planned for a name that may be there, and no destroy for one
-// that may mean another guest than the one that is seen. A step of the plan is
-// planned twice, as reconcile does it: from the list, and from the look at the one
-// guest before it is asked for.
+// Any subset of the back ends is away, and any guest changes without the gate. Then no create
+// is planned for a name that may exist. No destroy is planned for a name that may mean another
+// guest. A step is planned twice, as the reconciler does it: from the list, and from the look
+// at its guest just before.
 func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 	names := []string{"g1", "g2", "g3", "g4"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,14 +30,14 @@ func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 		any := func(what string) *fake { return w.all[rapid.IntRange(0, len(w.all)-1).Draw(t, what)] }
 		modes := []mode{well, well, away, panicking, hanging}
 		if len(w.all) == 1 {
-			modes = modes[:4] // nobody is kept waiting for a single one but those who ask
+			modes = modes[:4] // a single back end that hangs only delays its callers
 		}
 		misbehave := func(what string) {
 			for _, f := range w.all {
 				f.is(rapid.SampledFrom(modes).Draw(t, what+" "+f.name))
 			}
 		}
-		for _, name := range names { // at the start, no name is in two
+		for _, name := range names { // at the start, each name is in one back end
 			if rapid.Bool().Draw(t, "there is "+name) {
 				any("where "+name).Put(name, nil)
 			}
@@ -51,7 +50,7 @@ func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 			t.Fatalf("names in one back end each: %v", err)
 		}
 		defer d.Close()
-		seen := map[string]map[*fake]bool{} // who listed a name when he was listed last
+		seen := map[string]map[*fake]bool{} // the back ends whose last list had a name
 		note := func() {
 			for _, f := range w.all {
 				if f.mode != well {
@@ -70,7 +69,7 @@ func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 			for range rapid.IntRange(0, 2).Draw(t, "other hands") {
 				any("into").Put(rapid.SampledFrom(names).Draw(t, "which"), nil)
 			}
-			for _, m := range d.members { // what was given up has ended: else it is away for a moment more
+			for _, m := range d.members { // looks that were given up have ended; otherwise the back end would be away longer
 				for m.looks.busy() || m.lists.busy() {
 					runtime.Gosched()
 				}
@@ -80,8 +79,8 @@ func TestNothingIsPlannedForWhatMayBeElsewhere(t *testing.T) {
 			note()
 			missing := driver.Missing(err)
 			for _, name := range names {
-				var where []string // that are there
-				mayBe := 0         // of those that are away
+				var where []string // back ends that are there
+				mayBe := 0         // number of back ends that are away
 				isAway := 0
 				for _, f := range w.all {
 					switch {
@@ -136,7 +135,7 @@ func fromList(list []op.Observed, missing, name, state string) []string {
 	return verbs(reconcile.Plan(wish(name, state), have))
 }
 
-// fromLook plans as it is done before a step is asked for.
+// fromLook plans as the gate does before it asks for a step.
 func fromLook(t *rapid.T, d *Driver, name, state string) []string {
 	have, err := d.Observe(t.Context(), op.At(guest(name)))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// patience bounds every wait, which is looked at each tick. Where things work it
-// is never waited for.
+// patience bounds every wait, with a check at each tick. A wait only lasts that long if the
+// test fails.
 const (
 	patience = 30 * time.Second
 	tick     = time.Millisecond
@@ -37,7 +37,7 @@ func (g gated) create(name string) op.Step {
 	return g.Ask(drivertest.Hub, op.Ask{Op: "guest.create", Target: guest(name), Params: op.Params{}})
 }
 
-// The suite of all drivers, over a back end that has company.
+// The suite of all drivers, over a back end beside another.
 func TestConformance(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) drivertest.World {
 		w := memorytest.New(t)
@@ -70,8 +70,7 @@ func TestStepsRunWhereTheirTargetIs(t *testing.T) {
 	require.True(t, o.Present)
 }
 
-// A guest is not made while a back end is away that may have one of the name; the
-// step waits.
+// While a back end is away that may have the name, no guest is made, and the step waits.
 func TestNothingIsMadeWhileOneIsAway(t *testing.T) {
 	w, a, b := newWorld(t)
 	g := newGate(t, w)
@@ -88,7 +87,7 @@ func TestNothingIsMadeWhileOneIsAway(t *testing.T) {
 	require.Equal(t, 1, a.calls("prepare"))
 }
 
-// A name that another back end has by now is refused before the permit is used.
+// If another back end has the name meanwhile, the step is refused before the permit is used.
 func TestAClaimMeanwhile(t *testing.T) {
 	w, a, b := newWorld(t)
 	g := newGate(t, w)
@@ -104,7 +103,7 @@ func TestAClaimMeanwhile(t *testing.T) {
 	require.Zero(t, a.calls("prepare"))
 }
 
-// What was signed waits for the back end to come back, and then runs.
+// A signed step waits until the back end is back, and then runs.
 func TestWhatWasSignedWaits(t *testing.T) {
 	w, _, b := newWorld(t)
 	g := newGate(t, w)

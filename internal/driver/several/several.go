@@ -1,7 +1,6 @@
-// Package several makes one driver of guests of several back ends. A guest is in
-// one of them, and a name means one guest of the whole gate: what two back ends
-// claim is nobody's, and while a back end is away nobody says of a name that it
-// is free.
+// Package several makes one driver of the guests of several back ends. A guest is in one of
+// them, and a name means one guest of the whole gate. If two back ends have a name, no step can
+// use it. While a back end is away, no name is called free.
 package several
 
 import (
@@ -16,39 +15,38 @@ import (
 	"gated/internal/op"
 )
 
-// guestKind is the kind of target that all back ends here have.
+// guestKind is the kind of the targets of all back ends.
 const guestKind = "guest"
 
-// Config says which back ends there are.
+// Config names the back ends.
 type Config struct {
-	// Backends are at least one, each with a name of its own, of kind guest.
+	// Backends is at least one back end of kind guest, each with its own name.
 	Backends []driver.Backend
-	// NewGuests names the back end in which guests are made. Of a single one it
-	// may be empty.
+	// NewGuests names the back end for new guests. It may be empty if there is only one.
 	NewGuests string
 
 	Now    func() time.Time
 	Logger *slog.Logger
 
-	// limitOf replaces, for tests, what bounds a look at the back end of a name.
+	// limitOf replaces, in tests, the time limit of looks at a back end.
 	limitOf func(name string) limit
 }
 
-// limit bounds how long something may take, as context.WithTimeout does.
+// limit sets a time limit, as context.WithTimeout does.
 type limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 
-// Driver is safe for concurrent use.
+// Driver is the driver of all back ends. It is safe for concurrent use.
 type Driver struct {
 	members []*member
-	makes   int // of members: where new guests go
+	makes   int // index in members: the back end for new guests
 	log     *slog.Logger
 	stop    context.CancelFunc
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New lists every back end once. One that is away may be: its guests are unknown
-// until it is back. A name that two back ends claim is refused, as Conflict.
+// New lists every back end once. A back end may be away: its guests are unknown until it is
+// back. New refuses a name that two back ends have, with Conflict.
 func New(ctx context.Context, c Config) (*Driver, error) {
 	if c.limitOf == nil {
 		c.limitOf = func(string) limit { return context.WithTimeout }
@@ -80,7 +78,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	return d, nil
 }
 
-// refuseClaims names every name that two back ends claim, up to a few.
+// refuseClaims refuses the names that two back ends have. It lists only a few of them.
 func refuseClaims(claims []claim) error {
 	const most = 5
 	var said []string
@@ -97,12 +95,11 @@ func refuseClaims(claims []claim) error {
 // Kind returns "guest".
 func (*Driver) Kind() string { return guestKind }
 
-// closing is how long Close waits for looks that are under way. One that hangs
-// meets a back end that is closed, and its answer is nobody's.
+// closing is how long Close waits for running looks. A look that hangs longer meets a closed
+// back end, and its answer is dropped.
 const closing = 2 * time.Second
 
-// Close ends the looks that nobody waits for any more. The back ends are closed
-// by whoever opened them.
+// Close ends the looks whose callers left. The caller that opened the back ends closes them.
 func (d *Driver) Close() error {
 	d.stop()
 	ended := make(chan struct{})
@@ -131,7 +128,7 @@ func (d *Driver) Names() []string {
 	return out
 }
 
-// named returns the index of the back end of that name, -1 for none.
+// named returns the index of the back end of that name, or -1.
 func (d *Driver) named(name string) int {
 	return slices.IndexFunc(d.members, func(m *member) bool { return m.name == name })
 }

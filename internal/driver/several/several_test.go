@@ -39,8 +39,8 @@ func TestEachGuestIsInOneBackEnd(t *testing.T) {
 	require.ErrorIs(t, err, op.UnknownTarget)
 }
 
-// Of a single back end that says its name, the list is remembered as it is, without a
-// copy; one that does not say it gets it.
+// If a single back end names itself in its list, the list is kept without a copy. Otherwise the
+// list gets the name.
 func TestASingleListIsRemembered(t *testing.T) {
 	w := newFakes(t, "only")
 	f := w.all[0]
@@ -65,7 +65,7 @@ func TestASingleListIsRemembered(t *testing.T) {
 	require.Equal(t, map[string]string{"x": "stopped only", "y": "stopped only", "z": "stopped only"}, got)
 }
 
-// named says its name in what it lists.
+// named is a back end that names itself in its list.
 type named struct{ *fake }
 
 func (n named) List(ctx ctx) ([]op.Observed, error) {
@@ -96,8 +96,8 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	require.NoError(t, w.open(), "one that is away claims nothing")
 }
 
-// What a back end had before the start nobody knows that was away since: while it is,
-// a name that another one has means either for a step that takes something.
+// If a back end has been away since the start, its guests are not known. Until it is back, a
+// name of another back end could mean either for a step that takes something.
 func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
 	w := newFakes(t, "a", "b")
 	a, b := w.all[0], w.all[1]
@@ -126,7 +126,7 @@ func TestABackEndThatWasAwayAtTheStart(t *testing.T) {
 
 // An error that came too late says why, and not how long it took.
 func TestAnErrorThatCameLate(t *testing.T) {
-	first := true // the look's own bound is over at once, that of whoever waits is not
+	first := true // the look's own bound is over at once, but the caller's is not
 	l := &lane{base: t.Context(), now: func() time.Time { return time.Time{} }, patience: time.Hour,
 		limit: func(parent context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(parent)
@@ -159,7 +159,7 @@ func TestABackEndThatIsAway(t *testing.T) {
 			b.Put("db", nil)
 			_, missing := w.listed()
 			require.Empty(t, missing)
-			b.Put("new", nil) // nobody has seen it yet
+			b.Put("new", nil) // no look has seen it yet
 			b.is(m)
 			for range 3 {
 				got, missing := w.listed()
@@ -195,8 +195,8 @@ func TestABackEndThatIsAway(t *testing.T) {
 	}
 }
 
-// comesBack looks until the back ends that hung are asked again: the looks that
-// were given up end in their own time.
+// comesBack looks until the hung back ends are asked again. The looks that were given up end in
+// their own time.
 func comesBack(t *testing.T, w *world) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -206,8 +206,8 @@ func comesBack(t *testing.T, w *world) {
 	}, patience, tick)
 }
 
-// A back end whose calls never come back is asked a bounded number of times, and
-// nobody waits for it twice.
+// A back end whose calls never return is asked a bounded number of times, and no caller waits
+// for it twice.
 func TestABackEndThatNeverComesBack(t *testing.T) {
 	w, a, b := newWorld(t)
 	a.Put("web", nil)
@@ -265,7 +265,7 @@ func TestWhatIsUndeletedComesFromItsTrash(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "a", o.Backend, "no trash has it")
 
-	b.Put("other", nil) // guests in memory are numbered
+	b.Put("other", nil) // the memory driver numbers its guests
 	inB := b.Put("web", nil).Incarnation
 	g.destroy("web")
 	o, err = undelete(op.Params{})
@@ -329,7 +329,7 @@ func TestChecksAreSharedAndNotTooOften(t *testing.T) {
 	require.Equal(t, driver.Bad, found[0].State)
 }
 
-// A single back end that is away is as one of several is.
+// A single back end that is away behaves as one of several.
 func TestASingleBackEndThatIsAway(t *testing.T) {
 	for what, m := range map[string]mode{"away": away, "panicking": panicking} {
 		t.Run(what, func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestASingleBackEndThatIsAway(t *testing.T) {
 	}
 }
 
-// A caller who leaves says nothing of the back end.
+// A caller who leaves changes nothing in the back end's state.
 func TestACallerWhoLeaves(t *testing.T) {
 	w, _, b := newWorld(t)
 	b.Put("db", nil)
@@ -372,7 +372,7 @@ func TestACallerWhoLeaves(t *testing.T) {
 	require.Empty(t, missing)
 }
 
-// large is a back end with many guests, always the same.
+// large is a back end with many guests that never change.
 type large struct {
 	*fake
 	guests []op.Observed
@@ -380,8 +380,7 @@ type large struct {
 
 func (l large) List(context.Context) ([]op.Observed, error) { return l.guests, nil }
 
-// However many guests a single back end has, to list them allocates the same few
-// times.
+// To list a single back end takes the same few allocations for any number of guests.
 func TestASingleListAllocatesNothingForGuests(t *testing.T) {
 	w := newFakes(t, "only")
 	listing := func(n int) float64 {
@@ -405,8 +404,8 @@ func TestASingleListAllocatesNothingForGuests(t *testing.T) {
 	require.InDelta(t, listing(1), listing(10_000), 3)
 }
 
-// Since when a back end is away, or there, is said; also of one that is listed and
-// does not answer for one guest.
+// The state has the time since when a back end is away or there. That also holds for one whose
+// list works and whose look at a guest hangs.
 func TestSinceWhen(t *testing.T) {
 	w, _, b := newWorld(t)
 	began := w.time

@@ -7,17 +7,17 @@ import (
 	"gated/internal/driver"
 )
 
-// State is how one back end is.
+// State is the health of one back end.
 type State struct {
 	Name      string
 	Kind      string
-	Away      string    // why nothing is known of its targets; empty where it is there
-	Since     time.Time // since when it is away, or there
-	Targets   int       // as it was listed last
-	NewGuests bool      // guests are made in it
+	Away      string    // why its targets are not known; empty if the back end is there
+	Since     time.Time // since when it is away or there
+	Targets   int       // by the last list
+	NewGuests bool      // it makes new guests
 }
 
-// States returns how each back end was when it was asked last.
+// States returns the state of each back end at its last look.
 func (d *Driver) States() []State {
 	out := make([]State, len(d.members))
 	for i, m := range d.members {
@@ -31,8 +31,7 @@ func (d *Driver) States() []State {
 	return out
 }
 
-// Check has the back end of that name, which must be one of Names, say how it is,
-// as Checker.Check does.
+// Check checks the back end of that name as Checker.Check does. The name must be one of Names.
 func (d *Driver) Check(ctx context.Context, name string) ([]driver.Finding, time.Time) {
 	return d.members[d.named(name)].checker.Check(ctx)
 }

@@ -20,25 +20,25 @@ type mode int
 
 const (
 	well      mode = iota
-	away           // every call is an error
-	hanging        // no call comes back before its context ends
-	stuck          // no call comes back before the test ends
+	away           // every call fails
+	hanging        // no call returns before its context ends
+	stuck          // no call returns before the test ends
 	panicking      // every call panics
-	lying          // looks answer for another guest
-	twice          // lists have each guest two times
+	lying          // looks return another guest
+	twice          // lists have each guest twice
 )
 
-// fake is a back end with guests in memory, that can misbehave.
+// fake is a back end with guests in memory. It can misbehave.
 type fake struct {
 	*memory.Driver
 	name string
 
 	mu       sync.Mutex
 	mode     mode
-	patience chan struct{} // closed when a call hangs: then its time is up
+	patience chan struct{} // closed when a call hangs, so that its time is up
 	freed    chan struct{} // closed when the test ends
 	asked    map[string]int
-	tasks    bool // an action leaves a task behind
+	tasks    bool // an action leaves a task
 }
 
 func (f *fake) Name() string { return f.name }
@@ -55,7 +55,7 @@ func (f *fake) calls(what string) int {
 	return f.asked[what]
 }
 
-// behave misbehaves as the back end does just now.
+// behave fails as the current mode says.
 func (f *fake) behave(ctx context.Context, what string) error {
 	f.mu.Lock()
 	f.asked[what]++
@@ -135,7 +135,7 @@ func (f *fake) Prepare(ctx context.Context, step op.Step, cleanup func(func())) 
 		return op.Observed{}, driver.Action{}, err
 	}
 	now, act, err := f.Driver.Prepare(ctx, step, cleanup)
-	return now, driver.Around(act, func(ctx context.Context, do func(context.Context) (driver.Result, error)) (driver.Result, error) {
+	return now, driver.Around(act, func(ctx context.Context, do driver.Work) (driver.Result, error) {
 		done, err := do(ctx)
 		if err == nil && f.tasks {
 			done.Task = "UPID:1"
@@ -158,7 +158,7 @@ func (f *fake) Check(ctx context.Context) []driver.Finding {
 	return []driver.Finding{{What: "reachable", State: driver.OK}}
 }
 
-// world is several back ends, of which the first makes new guests.
+// world is several back ends. The first makes new guests.
 type world struct {
 	t    *testing.T
 	time time.Time
@@ -201,7 +201,7 @@ func (w *world) open() error {
 	return err
 }
 
-// newWorld returns back ends a and b, in which new guests are made in a.
+// newWorld returns back ends a and b. New guests are made in a.
 func newWorld(t *testing.T) (w *world, a, b *fake) {
 	w = newFakes(t, "a", "b")
 	require.NoError(t, w.open())
@@ -211,8 +211,8 @@ func newWorld(t *testing.T) (w *world, a, b *fake) {
 
 func guest(name string) op.Target { return op.Target{Kind: "guest", Name: name} }
 
-// listed returns the state and the back end of each guest in the list, and why the
-// list is not whole.
+// listed returns the state and the back end of each guest in the list, and the reason if the
+// list is incomplete.
 func (w *world) listed() (map[string]string, string) {
 	w.t.Helper()
 	all, err := w.List(w.t.Context())

@@ -1,6 +1,5 @@
-// Package trust is the driver of the one target trust/signers: the file that
-// says who may approve what. A rotation is a step like any other, and this is
-// where it takes effect.
+// Package trust is the driver of the single target trust/signers: the file that says which
+// operators may approve which steps. A rotation of that file takes effect here.
 package trust
 
 import (
@@ -16,14 +15,14 @@ import (
 	"gated/internal/op"
 )
 
-// Gate is what the driver needs of a gate; *gate.Gate is one.
+// Gate is the part of a gate that the driver needs; *gate.Gate implements it.
 type Gate interface {
 	ID() op.GateID
 	InForce() (*authz.Trust, int64)
 	Rotate(ctx context.Context, p gate.Permit) (authz.Rotation, error)
 }
 
-// Driver is safe for concurrent use.
+// Driver is the trust driver. It is safe for concurrent use.
 type Driver struct {
 	gate    Gate
 	changed func(context.Context)
@@ -34,9 +33,9 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New returns the driver. how is what made the version in force, as
-// journal.TrustVersion has it. changed is called after each rotation: it writes
-// the file out, and a failure of that is not the rotation's.
+// New returns the driver. how says what made the version in force, as in journal.TrustVersion.
+// The driver calls changed after each rotation to write the file. If that fails, the rotation
+// still counts.
 func New(g Gate, how string, changed func(context.Context)) *Driver {
 	return &Driver{gate: g, how: how, changed: changed}
 }
@@ -44,7 +43,7 @@ func New(g Gate, how string, changed func(context.Context)) *Driver {
 // Kind returns "trust".
 func (*Driver) Kind() string { return op.KindTrust }
 
-// Observe looks at the signers in force. Of the kind there is no other target.
+// Observe looks at the signers in force. This kind has no other target.
 func (d *Driver) Observe(_ context.Context, l op.Look) (op.Observed, error) {
 	t := l.Target
 	if t != op.Signers {
@@ -66,7 +65,7 @@ func fingerprint(epoch int64, text []byte) op.Fingerprint {
 	return op.FingerprintOf(append(fmt.Appendf(nil, "trust epoch %d\n", epoch), text...))
 }
 
-// facts are what people should see before they sign a rotation.
+// facts are what operators should see before they sign a rotation.
 func facts(trust *authz.Trust, epoch int64) []op.Fact {
 	out := []op.Fact{{Name: "epoch", Text: fmt.Sprint(epoch)}}
 	for _, l := range trust.Signers() {
@@ -75,12 +74,12 @@ func facts(trust *authz.Trust, epoch int64) []op.Fact {
 	return out
 }
 
-// Describe says everything of a line that is not its key: whose it is, for
-// which roles, of what sort and until when.
+// Describe describes a line without its key: its owner, its roles, the type of the key, and
+// until when it is valid.
 func Describe(l authz.Listed) string {
 	parts := []string{l.String()}
 	switch {
-	case l.CA: // String says so
+	case l.CA: // String says that
 	case l.Software:
 		parts = append(parts, "software key")
 	default:
@@ -101,7 +100,7 @@ func (d *Driver) List(ctx context.Context) ([]op.Observed, error) {
 	return []op.Observed{o}, err
 }
 
-// Prepare looks at the signers; the action rotates.
+// Prepare looks at the signers. Its action rotates them.
 func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.Observed, driver.Action, error) {
 	if step.Op != op.Rotate {
 		return op.Observed{}, driver.Action{}, op.Refuse(op.UnknownOp, "the trust driver does not know %q", step.Op)
@@ -110,12 +109,12 @@ func (d *Driver) Prepare(ctx context.Context, step op.Step, _ func(func())) (op.
 	return now, driver.DoesWith(d.rotate), err
 }
 
-// rotate has the gate take the new version. It is in force, and on disk in the
-// database, when rotate returns nil.
+// rotate makes the gate accept the new version. When rotate returns nil, the version is in
+// force and in the database on disk.
 func (d *Driver) rotate(ctx context.Context, used gate.Permit) (driver.Result, error) {
 	_, before := d.gate.InForce()
 	_, err := d.gate.Rotate(ctx, used)
-	if _, after := d.gate.InForce(); after != before { // also where only what comes after the commit failed
+	if _, after := d.gate.InForce(); after != before { // also if only work after the commit failed
 		d.mu.Lock()
 		d.how = used.Step().ID.String()
 		d.mu.Unlock()
@@ -123,13 +122,13 @@ func (d *Driver) rotate(ctx context.Context, used gate.Permit) (driver.Result, e
 	}
 	switch op.CodeOf(err) {
 	case "", op.BadParams, op.NotAllowed:
-		return driver.Result{}, err // it refused, and changed nothing
+		return driver.Result{}, err // the gate refused and changed nothing
 	default:
 		return driver.Result{}, driver.Unknown(err)
 	}
 }
 
-// Task answers for no task: a rotation is done when its action returns.
+// Task reports that there is no such task, because a rotation is done when its action returns.
 func (*Driver) Task(_ context.Context, task string) (driver.Progress, error) {
 	return driver.Progress{}, op.Refuse(op.UnknownTarget, "there is no task %q", task)
 }

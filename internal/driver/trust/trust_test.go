@@ -26,19 +26,19 @@ const gateID = op.GateID("0123456789abcdef0123456789abcdef")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a gate at epoch 1, with alice for operators and vault for recovery,
-// and the driver over it.
+// world is a gate at epoch 1, with alice as operator and vault as recovery key, and the driver
+// over it.
 type world struct {
 	*trust.Driver
 	t            *testing.T
 	gate         *gate.Gate
 	alice, vault mint.Key
 	changed      int
-	asked        int                                                        // how often for what is in force
-	rotate       func(context.Context, gate.Permit) (authz.Rotation, error) // instead of the gate's, if not nil
+	asked        int                                                        // number of calls of InForce
+	rotate       func(context.Context, gate.Permit) (authz.Rotation, error) // if not nil, it replaces the gate's
 }
 
-// The world stands between the driver and its gate.
+// The world is the driver's gate and passes calls on to the real one.
 func (w *world) ID() op.GateID { return w.gate.ID() }
 func (w *world) InForce() (*authz.Trust, int64) {
 	w.asked++
@@ -86,7 +86,7 @@ func (w *world) look() op.Observed {
 	return o
 }
 
-// permit is the one of a rotation that adds bob, signed by all who have to.
+// permit is a permit for a rotation that adds bob, with all signatures.
 func (w *world) permit() gate.Permit {
 	w.t.Helper()
 	bob := mint.Ed25519(w.t, "bob")
@@ -160,8 +160,8 @@ func TestRotates(t *testing.T) {
 	require.Equal(t, 1, w.changed)
 }
 
-// TestRotateThatFails: what refused changed nothing; of anything else nobody
-// knows, and what is seen afterwards tells.
+// TestRotateThatFails: after a refusal nothing has changed. After any other error the result is
+// not known, and a later look shows it.
 func TestRotateThatFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		err     error

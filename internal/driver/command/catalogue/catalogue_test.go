@@ -36,8 +36,8 @@ func TestTemplates(t *testing.T) {
 	require.NotNil(t, checkTemplate(append([]string{"/bin/x"}, make([]string, MaxWords)...)))
 }
 
-// No value stands where an interpreter, also one that a wrapper runs, could read it
-// as a program.
+// No value may stand where an interpreter could read it as a program, also if a wrapper runs
+// the interpreter.
 func TestValuesAreNotPrograms(t *testing.T) {
 	for _, words := range [][]string{
 		{"/bin/sh", "-c", "echo {x}"}, {"/bin/sh", "{x}"}, {"/bin/sh", "-c", "-u", "echo {x}"}, {"/bin/sh", "-c", "--", "{x}"}, {"/bin/sh", "--", "{x}"},
@@ -68,7 +68,7 @@ func TestValuesAreNotPrograms(t *testing.T) {
 	}
 }
 
-// Where the dash of a value is an option's, it is refused: before -- alone.
+// A value that begins with a dash is refused if it could be an option, that is before --.
 func TestDashes(t *testing.T) {
 	v := map[string]string{"a": "-x", "b": "x"}
 	for _, words := range [][]string{{"{a}"}, {"{a}", "--"}, {"--={a}"}, {"--{a}"}, {"-- ", "{a}"}, {"{b}", "{a}", "--", "{b}"}} {
@@ -83,7 +83,7 @@ func TestDashes(t *testing.T) {
 	require.ErrorIs(t, err, op.BadParams, "a value is never the end of options")
 }
 
-// Whatever the values, there are as many words as the template has.
+// With any values, there are as many words as in the template.
 func TestFillKeepsWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")
@@ -94,8 +94,8 @@ func TestFillKeepsWords(t *testing.T) {
 	})
 }
 
-// FuzzTemplate: a word that is taken, with its braces doubled, is a word that
-// stands for itself; and each of its placeholders names a parameter.
+// FuzzTemplate: an accepted word whose braces are doubled stands for itself. Each of its
+// placeholders names a parameter.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{"{a}", "{{", "x{a}y{{z}}", "{a", "{\x00}", ""} {
 		f.Add(seed)
@@ -122,8 +122,8 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// FuzzValue: an integer, a truth value or a value of an enum that is taken is
-// written in one way, and nothing that does not show is taken as anything.
+// FuzzValue: an accepted integer, boolean or enum value has only one spelling. No value with
+// invisible characters is accepted.
 func FuzzValue(f *testing.F) {
 	for _, seed := range []string{"1", "01", "-0", "true", "fast", "a\nb", "\u202e", "9223372036854775808"} {
 		f.Add(seed)
@@ -148,7 +148,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// A hint is a sentence, whatever the type.
+// A hint is a sentence for every type.
 func TestHintsOfParams(t *testing.T) {
 	for want, p := range map[string]Param{
 		"n is an integer, 1 to 9": {Type: Integer, Min: 1, Max: 9}, "n is a path below /srv": {Type: Path, Below: "/srv"},

@@ -1,6 +1,6 @@
-// Package catalogue is what an operator's configuration says of commands: which
-// program runs with which words, and what a caller may put into them. It is
-// values and text alone; nothing here looks at the machine.
+// Package catalogue is the operator's configuration of commands: which program runs with which
+// words, and which values a caller may give. It only has values and text, and does not look at
+// the machine.
 package catalogue
 
 import (
@@ -13,7 +13,7 @@ import (
 const (
 	DefaultTimeout      = 10 * time.Minute
 	MinTimeout          = time.Second
-	MaxTimeout          = 50 * time.Minute // below what reconcile gives a step
+	MaxTimeout          = 50 * time.Minute // less than the time that reconcile gives a step
 	DefaultProbeTimeout = 10 * time.Second
 	MaxProbeTimeout     = time.Minute
 	MinOutput           = 256 // bytes
@@ -27,30 +27,30 @@ const (
 // Entry is one command of the catalogue.
 type Entry struct {
 	Argv  []string // a template; the first word is an absolute path
-	Probe []string // the same, of what looks first; nil is none
+	Probe []string // the template of the probe, which looks first; nil means no probe
 	Dir   string   // an absolute path; empty means /
 	Env   map[string]string
 	User  string // a name or a number; empty means the daemon's own
 
 	Timeout      time.Duration
 	ProbeTimeout time.Duration
-	Output       int // bytes that are kept of what it prints
+	Output       int // the most bytes of its output that gated keeps
 
-	Benign bool // it loses nothing, whatever its parameters are
+	Benign bool // it loses nothing, with any parameters
 	Params map[string]Param
 }
 
-// Fault is what is wrong with an entry, and with which word of a template.
+// Fault says what is wrong with an entry, and with which word of a template.
 type Fault struct {
-	Word int // from 0; -1 where it is no word's
+	Word int // from 0; -1 if no single word is wrong
 	Why  string
 }
 
 // Error returns the reason.
 func (f *Fault) Error() string { return f.Why }
 
-// Check returns what is wrong with an entry's templates together: nil, or a
-// Fault of Argv, or with probe set one of Probe.
+// Check returns nil, or the first Fault in an entry's templates. The Fault is in Argv, or in
+// Probe if probe is true.
 func (e Entry) Check() (fault *Fault, probe bool) {
 	if f := e.check(e.Argv); f != nil {
 		return f, false
@@ -85,8 +85,8 @@ func (e Entry) check(words []string) *Fault {
 	return nil
 }
 
-// Text returns the entry as parameters, every member of it, so that a digest of
-// their canonical form covers it.
+// Text returns the entry as parameters, with every member, so that a digest of their canonical
+// form covers the whole entry.
 func (e Entry) Text() op.Params {
 	env, params := map[string]any{}, map[string]any{}
 	for k, v := range e.Env {

@@ -15,33 +15,32 @@ import (
 // Type is the type of a parameter.
 type Type string
 
-// The types. All travel as text.
+// The types. A caller sends each as text.
 const (
-	String  Type = "string"  // that a pattern matches whole
-	Integer Type = "integer" // in decimal, in one spelling
+	String  Type = "string"  // a pattern matches all of it
+	Integer Type = "integer" // decimal, without leading zeros or a plus sign
 	Enum    Type = "enum"
 	Path    Type = "path" // below a root
 	Bool    Type = "bool" // true or false
 )
 
-// Param says what a parameter may be.
+// Param says which values a parameter may have.
 type Param struct {
 	Type     Type
-	Pattern  string   // of a string: RE2, which has to match all of it
-	Min, Max int64    // of an integer, both inclusive; Max of a string is its longest in bytes
+	Pattern  string   // of a string: RE2, which must match all of it
+	Min, Max int64    // of an integer, both included; Max of a string is its greatest length in bytes
 	Values   []string // of an enum
 	Below    string   // of a path: an absolute path
 }
 
-// secretWords are what names of secrets are made of.
+// secretWords are words in names of secrets.
 var secretWords = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey"}
 
-// secretAlone are those that other words contain.
+// secretAlone are words that only count alone, because other words contain them.
 var secretAlone = map[string]bool{"key": true, "keys": true, "pass": true, "pwd": true, "pw": true, "pin": true, "otp": true, "auth": true, "cred": true, "creds": true}
 
-// CheckParamName says what is wrong with a parameter's name, or "". Secrets have
-// no place in a parameter: what is asked for, shown, signed and logged is kept in
-// clear.
+// CheckParamName says what is wrong with a parameter's name, or returns "". A parameter may
+// hold no secret, because everything that callers ask, see and sign is stored in clear.
 func CheckParamName(name string) string {
 	if op.CheckName(name) != nil {
 		return fmt.Sprintf("%q is not a parameter's name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", name)
@@ -55,7 +54,7 @@ func CheckParamName(name string) string {
 	return ""
 }
 
-// wordsOf takes a name apart at punctuation, digits and capitals.
+// wordsOf splits a name at punctuation, digits and capitals.
 func wordsOf(name string) []string {
 	var b strings.Builder
 	for i, r := range name {
@@ -70,11 +69,12 @@ func wordsOf(name string) []string {
 	return strings.Fields(b.String())
 }
 
-// Check says what is wrong with what is said of a parameter, or "".
+// Check says what is wrong with the declaration of a parameter, or returns "".
 func (p Param) Check() string {
 	switch p.Type {
 	case String:
-		// By itself too, so that one like a)|(b cannot leave the group.
+		// It also compiles the pattern alone, so that a pattern such as a)|(b cannot leave the
+		// group.
 		if _, err := regexp.Compile(p.Pattern); err != nil {
 			return fmt.Sprintf("the pattern is not RE2: %v", err)
 		}
@@ -116,11 +116,11 @@ func checkValues(values []string) string {
 	return ""
 }
 
-// whole is the pattern that matches from the beginning of a value to its end.
+// whole is the pattern that must match all of a value.
 func (p Param) whole() (*regexp.Regexp, error) { return regexp.Compile(`\A(?:` + p.Pattern + `)\z`) }
 
-// Refuses says why a value does not fit, or "". Whether a path stays below its
-// root is the driver's to find out.
+// Refuses says why a value does not fit, or returns "". The driver itself checks that a path
+// stays below its root.
 func (p Param) Refuses(v string) string {
 	if op.CheckText("", v) != nil {
 		return "has a character that does not show as it is"
@@ -159,7 +159,7 @@ func (p Param) Refuses(v string) string {
 	return ""
 }
 
-// String says in words what a parameter may be.
+// String says in words which values a parameter may have.
 func (p Param) String() string {
 	switch p.Type {
 	case String:
@@ -175,7 +175,7 @@ func (p Param) String() string {
 	}
 }
 
-// withArticle says in the middle of a sentence what a parameter may be.
+// withArticle is String for the middle of a sentence.
 func (p Param) withArticle() string {
 	switch p.Type {
 	case String, Path:
@@ -187,8 +187,8 @@ func (p Param) withArticle() string {
 	}
 }
 
-// Read checks what a caller says against what is declared: every parameter is
-// there, and no other. Refusals are BadParams and say which and why.
+// Read checks a caller's parameters against their declaration. All must be there, and no
+// others. Refusals are BadParams, and name the parameter and the reason.
 func Read(declared map[string]Param, given op.Params) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range sorted(given) {

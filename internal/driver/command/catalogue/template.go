@@ -9,19 +9,18 @@ import (
 	"gated/internal/op"
 )
 
-// EndOfOptions is the word after which a value may begin with a dash: programs
-// that go by POSIX (Utility Syntax Guidelines, 10) take what follows it for no
-// option.
+// EndOfOptions is the word after which a value may begin with a dash. Programs that follow
+// POSIX (Utility Syntax Guidelines, 10) take no later word for an option.
 const EndOfOptions = "--"
 
-// part is a piece of a word: text as it is, or the name of a parameter.
+// part is a piece of a word: fixed text, or the name of a parameter.
 type part struct {
 	text        string
 	placeholder bool
 }
 
-// split takes a word of a template apart. {name} is a placeholder, alone or
-// inside of other text; {{ and }} are braces.
+// split splits a word of a template into parts. {name} is a placeholder, alone or inside other
+// text. {{ and }} stand for braces.
 func split(word string) ([]part, string) {
 	var parts []part
 	var text strings.Builder
@@ -58,8 +57,8 @@ func split(word string) ([]part, string) {
 	return parts, ""
 }
 
-// checkTemplate checks what needs no parameters: the program is one absolute path,
-// and no value stands where an interpreter could read it as a program.
+// checkTemplate checks everything that needs no parameters. The program must be one absolute
+// path. An interpreter must not read a value as a program.
 func checkTemplate(words []string) *Fault {
 	switch {
 	case len(words) == 0:
@@ -103,9 +102,9 @@ func placeholders(words []string) []string {
 	return out
 }
 
-// Fill puts values into a template's words. Words stay words whatever the values
-// are. A value that begins with a dash is refused as BadParams where a program
-// could take it for an option: before EndOfOptions.
+// Fill puts values into a template's words. A value never splits a word. A value before
+// EndOfOptions that begins with a dash is refused with BadParams, because a program could take
+// it for an option.
 func Fill(words []string, values map[string]string) ([]string, error) {
 	out := make([]string, len(words))
 	literal := false

@@ -11,8 +11,8 @@ import (
 
 var uuid = regexp.MustCompile(`<uuid>([0-9a-f-]+)</uuid>`)
 
-// Defined are the UUIDs of all domains by name, as libvirtd keeps their definitions on
-// disk. One that runs and is not defined is not among them.
+// Defined are the UUIDs of all domains by name, from libvirtd's definitions on disk. A domain
+// that runs without a definition is not among them.
 func (l *Libvirtd) Defined() map[string]string {
 	l.t.Helper()
 	files, err := filepath.Glob(filepath.Join(l.dir, "etc", "qemu", "*.xml"))

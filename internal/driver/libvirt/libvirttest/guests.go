@@ -13,19 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Namespace is that of gated's element in the metadata of a domain.
+// Namespace is the XML namespace of gated's element in a domain's metadata.
 const Namespace = "urn:gated:libvirt:guest:1"
 
 // Image is the path of the disk that Plant makes.
 func (l *Libvirtd) Image(name string) string { return filepath.Join(l.Images, name+".qcow2") }
 
-// Plant makes a guest by other hands: a domain of 32 MiB, that stands still, with
-// a qcow2 disk of 16 MiB in the pool, with data on it. An empty uuid is libvirt's
-// to choose; metadata may be empty.
+// Plant makes a guest without the driver: a stopped domain of 32 MiB with a qcow2 disk of 16
+// MiB in the pool, with data. If uuid is empty, libvirt chooses one. metadata may be empty.
 func (l *Libvirtd) Plant(name, uuid, metadata string) {
 	l.t.Helper()
 	if _, err := os.Lstat(l.Image(name)); err == nil {
-		l.Virsh("vol-delete", name+".qcow2", "default") // what an interrupted destroy left
+		l.Virsh("vol-delete", name+".qcow2", "default") // an interrupted destroy may have left it
 	}
 	l.Virsh("vol-create-as", "default", name+".qcow2", "16M", "--format", "qcow2")
 	l.Write(l.Image(name), "the only copy of "+name)
@@ -48,8 +47,8 @@ func DomainXML(name, uuid, metadata string, disks ...string) string {
 	return b.String()
 }
 
-// Write writes data into a qcow2 disk that nothing uses: a pattern that the text
-// chooses, at the beginning of the disk.
+// Write writes data into an unused qcow2 disk: a pattern that depends on the text, at the
+// beginning of the disk.
 func (l *Libvirtd) Write(path, text string) {
 	l.t.Helper()
 	sum := sha256.Sum256([]byte(text))
@@ -59,8 +58,8 @@ func (l *Libvirtd) Write(path, text string) {
 // sources finds the files of a domain's disks in its XML.
 var sources = regexp.MustCompile(`<source file='([^']+)'`)
 
-// Disks are the files of a domain's disks as libvirtd keeps its definition on
-// disk; none where there is no such domain.
+// Disks are the files of a domain's disks, from libvirtd's definition on disk. It is empty if
+// there is no such domain.
 func (l *Libvirtd) Disks(name string) []string {
 	l.t.Helper()
 	text, err := os.ReadFile(filepath.Join(l.dir, "etc", "qemu", name+".xml"))
@@ -75,8 +74,8 @@ func (l *Libvirtd) Disks(name string) []string {
 	return out
 }
 
-// Digest is one of the bytes of files; those that are not there are left out, and
-// of none it is empty.
+// Digest is a digest of the content of files. It leaves out missing files. If no file exists,
+// it is empty.
 func (l *Libvirtd) Digest(paths ...string) string {
 	l.t.Helper()
 	sum, some := sha256.New(), false
@@ -104,8 +103,8 @@ func (l *Libvirtd) Clear() {
 		for _, name := range names {
 			commands += "destroy " + name + "; undefine " + name + " --managed-save --snapshots-metadata --nvram; "
 		}
-		// One that stands still cannot be destroyed, and a transient one not be
-		// undefined; what is left is asked for afterwards.
+		// A stopped domain cannot be destroyed, and a transient one cannot be undefined. The
+		// checks below look for what is left.
 		_ = exec.Command("virsh", "-q", "-c", l.URI, commands).Run()
 		require.Empty(l.t, l.Virsh("list", "--all", "--name"))
 	}

@@ -1,7 +1,6 @@
-// Package libvirttest starts a real libvirtd for tests, without systemd: in a
-// mount namespace of its own, so that no path of the machine's own libvirtd is
-// touched, and in a pid namespace, so that nothing of it is left, whatever ends
-// the test.
+// Package libvirttest starts a real libvirtd for tests, without systemd. It has its own mount
+// namespace, so that it does not touch the files of the machine's libvirtd. It has its own pid
+// namespace, so that no process stays after the test.
 package libvirttest
 
 import (
@@ -20,17 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Packages are what has to be installed on Debian.
+// Packages is the command that installs the needed packages on Debian.
 const Packages = "apt-get install libvirt-daemon-system libvirt-daemon-driver-qemu qemu-system-x86 qemu-utils libvirt-clients"
 
-// patience is how long a libvirtd may take until it listens.
+// patience is how long a libvirtd may take to listen.
 const patience = 30 * time.Second
 
-// Libvirtd is a real one, with QEMU's emulation, and a pool "default".
+// Libvirtd is a real libvirtd with QEMU's emulation and a pool "default".
 type Libvirtd struct {
 	Socket string // read and write
 	Images string // the directory of the pool "default"
-	URI    string // for virsh and qemu-img's friends
+	URI    string // for virsh and similar programs
 
 	t   testing.TB
 	dir string
@@ -38,7 +37,7 @@ type Libvirtd struct {
 	pid int // of libvirtd itself
 }
 
-// inside makes the namespace's own directories and is the parent of all in it.
+// inside makes the namespace's own directories. It is the parent of every process in it.
 const inside = `set -e
 mount --make-rprivate /
 mount --bind "$1/etc" /etc/libvirt
@@ -48,7 +47,7 @@ mount --bind "$1/log" /var/log/libvirt
 mount --bind "$1/run" /run
 /usr/sbin/libvirtd & wait $!`
 
-// daemonProgram is not in everybody's PATH.
+// daemonProgram is not in every user's PATH.
 const daemonProgram = "libvirtd"
 
 const daemonConf = `unix_sock_dir = "%DIR%/sock"
@@ -57,8 +56,8 @@ auth_unix_rw = "none"
 auth_unix_ro = "none"
 `
 
-// qemuConf: with Debian's own settings every definition takes half a minute where
-// there is no systemd.
+// qemuConf: with Debian's own settings, every definition takes half a minute if there is no
+// systemd.
 const qemuConf = `user = "root"
 group = "root"
 stdio_handler = "file"
@@ -67,8 +66,8 @@ cgroup_controllers = []
 security_driver = "none"
 `
 
-// Start starts a libvirtd that ends with the test. It skips the test where Debian's
-// packages are missing or the user is not root.
+// Start starts a libvirtd that ends with the test. It skips the test if Debian's packages are
+// missing or the user is not root.
 func Start(t testing.TB) *Libvirtd {
 	t.Helper()
 	for _, program := range []string{"virsh", "qemu-img", "qemu-io", "qemu-system-x86_64", "unshare"} {
@@ -82,7 +81,7 @@ func Start(t testing.TB) *Libvirtd {
 	if os.Geteuid() != 0 {
 		t.Skip("a libvirtd of its own takes root: sudo -E go test")
 	}
-	// A socket's path has 107 bytes at most, which a test's directory may exceed.
+	// A socket's path has at most 107 bytes, and a test's directory may be longer.
 	dir, err := os.MkdirTemp("", "gated-libvirt-")
 	require.NoError(t, err)
 	l := &Libvirtd{t: t, dir: dir, Socket: filepath.Join(dir, "sock", "libvirt-sock"), Images: filepath.Join(dir, "images")}
@@ -106,18 +105,18 @@ func Start(t testing.TB) *Libvirtd {
 	return l
 }
 
-// For returns the same libvirtd for a part of the test, which is failed where
-// something does not work.
+// For returns the same libvirtd for a subtest. A fault then fails that subtest.
 func (l *Libvirtd) For(t testing.TB) *Libvirtd {
 	part := *l
 	part.t = t
 	return &part
 }
 
-// Up starts the libvirtd, as it was when it was stopped but for guests that ran.
+// Up starts the libvirtd with the state that it had when it was stopped. Guests that ran are
+// stopped now.
 func (l *Libvirtd) Up() {
 	l.t.Helper()
-	_ = os.Remove(l.Socket) // of one that was killed
+	_ = os.Remove(l.Socket) // a killed libvirtd leaves it
 	log, err := os.OpenFile(filepath.Join(l.dir, "libvirtd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(l.t, err)
 	defer func() { _ = log.Close() }()
@@ -129,7 +128,7 @@ func (l *Libvirtd) Up() {
 	l.listens(filepath.Join(l.dir, "libvirtd.log"))
 }
 
-// listens waits until the socket takes connections, and asks whose it is.
+// listens waits until the socket accepts connections, and finds the pid of libvirtd.
 func (l *Libvirtd) listens(log string) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
@@ -163,34 +162,34 @@ func owner(t testing.TB, conn *net.UnixConn) int {
 	return int(cred.Pid)
 }
 
-// Stop ends libvirtd and every guest with it: the kernel ends all processes of the
-// namespace. It can be called again.
+// Stop ends libvirtd and every guest, because the kernel ends all processes of the namespace. A
+// second call does nothing.
 func (l *Libvirtd) Stop() {
 	if l.cmd == nil {
 		return
 	}
 	_ = l.cmd.Process.Kill()
-	_ = l.cmd.Wait() // that it was killed is no news
+	_ = l.cmd.Wait() // Stop killed it, so its error says nothing new
 	l.cmd = nil
 }
 
-// Freeze makes libvirtd hang, as if it waited for a disk, until thaw is called.
+// Freeze makes libvirtd hang until thaw is called, as if it waited for a disk.
 func (l *Libvirtd) Freeze() (thaw func()) {
 	l.t.Helper()
 	pid := l.pid
 	require.NoError(l.t, syscall.Kill(pid, syscall.SIGSTOP))
-	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // it may have ended
+	thaw = func() { _ = syscall.Kill(pid, syscall.SIGCONT) } // libvirtd may have ended
 	l.t.Cleanup(thaw)
 	return thaw
 }
 
-// Virsh runs a command of virsh's and returns what it printed.
+// Virsh runs a virsh command and returns its output.
 func (l *Libvirtd) Virsh(args ...string) string {
 	l.t.Helper()
 	return l.Run("virsh", append([]string{"-q", "-c", l.URI}, args...)...)
 }
 
-// Run runs a program that must not fail, and returns what it printed.
+// Run runs a program that must succeed, and returns its output.
 func (l *Libvirtd) Run(program string, args ...string) string {
 	l.t.Helper()
 	var stderr bytes.Buffer

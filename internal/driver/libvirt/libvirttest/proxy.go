@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands before a libvirtd and can make it silent, have it lie, or have it
-// answer twice. It reads as much of the protocol as that takes.
+// Proxy stands before a libvirtd. It can be silent, lie, or send an answer twice. It reads only
+// the parts of the protocol that this needs.
 type Proxy struct {
 	Socket string
 
 	mu     sync.Mutex
 	mode   mode
-	held   chan struct{} // closed when what is held may go on
+	held   chan struct{} // closed when the held calls may go on
 	listen net.Listener
 	conns  map[net.Conn]bool
 	done   sync.WaitGroup
@@ -27,14 +27,14 @@ type mode int
 
 const (
 	faithful     mode = iota
-	silent            // no call is handed on
-	silentAtWork      // no call that changes something is
-	lying             // they are answered with success, and not handed on
-	twice             // they are answered two times
-	cutOff            // the connection ends before the answer to the end of a definition
+	silent            // it passes no call on
+	silentAtWork      // it passes no call on that changes something
+	lying             // it answers those with success and does not pass them on
+	twice             // it sends the answers to those two times
+	cutOff            // the connection ends before the answer to an undefine
 )
 
-// The parts of a packet that are looked at, and what they can be.
+// The parts of a packet that the proxy reads, and their values.
 const (
 	headerSize  = 28
 	procedureAt = 12
@@ -42,14 +42,13 @@ const (
 	typeReply   = 1
 )
 
-// The numbers of the calls that change something which this driver makes
-// (libvirt's remote_protocol.x).
+// The numbers of the driver's calls that change something (libvirt's remote_protocol.x).
 const undefine = 231
 
 var changing = map[uint32]bool{9: true, 33: true, 93: true, 94: true, 125: true, 160: true, 161: true, 165: true, 185: true,
 	192: true, 193: true, undefine: true, 234: true, 251: true, 260: true, 264: true, 350: true}
 
-// Proxy starts one, which ends with the test.
+// Proxy starts a proxy that ends with the test.
 func (l *Libvirtd) Proxy() *Proxy {
 	l.t.Helper()
 	p := &Proxy{Socket: filepath.Join(l.dir, "sock", "proxy"), conns: map[net.Conn]bool{}}
@@ -66,7 +65,7 @@ func (l *Libvirtd) Proxy() *Proxy {
 	return p
 }
 
-// Silence holds calls back, all or those that change something, until release.
+// Silence holds calls until release: all, or only those that change something.
 func (p *Proxy) Silence(all bool) (release func()) {
 	m := silentAtWork
 	if all {
@@ -76,13 +75,13 @@ func (p *Proxy) Silence(all bool) (release func()) {
 	return func() { p.set(faithful) }
 }
 
-// Lie answers changes with success and does none, until stop.
+// Lie answers changes with success and does none of them, until stop.
 func (p *Proxy) Lie() (stop func()) { p.set(lying); return func() { p.set(faithful) } }
 
-// Twice delivers the answers to changes two times, from now on.
+// Twice sends the answers to changes two times from now on.
 func (p *Proxy) Twice() { p.set(twice) }
 
-// CutOff breaks off before the answer to the next undefining, which ends a destroy.
+// CutOff breaks off before the answer to the next undefine, which is the end of a destroy.
 func (p *Proxy) CutOff() { p.set(cutOff) }
 
 // Cut ends every connection.
@@ -132,7 +131,7 @@ func (p *Proxy) accept(to string) {
 	}
 }
 
-// calls hands calls on.
+// calls passes calls on.
 func (p *Proxy) calls(client, server net.Conn) {
 	for {
 		packet, err := readPacket(client)
@@ -158,7 +157,7 @@ func (p *Proxy) calls(client, server net.Conn) {
 	}
 }
 
-// answers hands answers on.
+// answers passes answers on.
 func (p *Proxy) answers(server, client net.Conn) {
 	for {
 		packet, err := readPacket(server)

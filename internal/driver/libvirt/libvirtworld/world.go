@@ -1,5 +1,5 @@
-// Package libvirtworld has the World of the libvirt driver for the suite that
-// every driver passes, over a real libvirtd. It is for tests alone.
+// Package libvirtworld has the libvirt driver's World for the suite that every driver passes,
+// over a real libvirtd. It is only for tests.
 package libvirtworld
 
 import (
@@ -20,7 +20,7 @@ import (
 	"gated/internal/op"
 )
 
-// host is a libvirtd with the driver over it, and hands that use virsh.
+// host is a libvirtd with the driver over it. Its functions change guests with virsh.
 type host struct {
 	*libvirttest.Libvirtd
 	t     testing.TB
@@ -29,14 +29,14 @@ type host struct {
 	count int
 }
 
-// Config is that of the driver in tests: guests are tiny, emulated, and have
-// little time to shut down, which they do not hear of.
+// Config is the driver's configuration in tests. Guests are tiny and emulated. They have little
+// time to shut down, because they do not react to a shutdown.
 func Config(socket string) libvirt.Config {
 	return libvirt.Config{Socket: socket, StopGrace: 100 * time.Millisecond, Timeout: 20 * time.Second,
 		Templates: map[string]libvirt.Template{libvirt.DefaultTemplate: {Memory: 32, Disk: 16, Type: "qemu"}}}
 }
 
-// New returns a World over l, which has no guests then.
+// New returns a World over l without guests.
 func New(t testing.TB, l *libvirttest.Libvirtd, proxy *libvirttest.Proxy) drivertest.World {
 	l = l.For(t)
 	h := &host{Libvirtd: l, t: t, proxy: proxy}
@@ -93,8 +93,8 @@ func (h *host) restart() driver.Driver {
 	return h.d
 }
 
-// remake is as good a forger as libvirt lets anybody be: the same name, the same
-// UUID, the same metadata, a disk with the same path, size and data.
+// remake forges a guest as well as libvirt allows: the same name, UUID and metadata, and a disk
+// with the same path, size and data.
 func (h *host) remake(name string) {
 	text := h.Virsh("dumpxml", name, "--inactive", "--security-info")
 	for _, path := range h.Disks(name) {
@@ -141,8 +141,8 @@ func (h *host) leftover(name string) func() string {
 	return func() string { return h.Digest(h.Image(name)) }
 }
 
-// objects names each file of the pool by its path, its inode and its time of
-// birth, as the driver does.
+// objects identifies each file of the pool by its path, its inode and its time of birth, as the
+// driver does.
 func (h *host) objects() (ids []op.StorageID) {
 	paths, err := filepath.Glob(filepath.Join(h.Images, "*"))
 	require.NoError(h.t, err)

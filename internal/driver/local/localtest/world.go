@@ -1,6 +1,5 @@
-// Package localtest has the World of the local driver for the suite that every
-// driver passes. It is for tests alone. Their program calls local.MaybeExecGuest
-// first.
+// Package localtest has the local driver's World for the suite that every driver passes. It is
+// only for tests. A test program calls local.MaybeExecGuest first.
 package localtest
 
 import (
@@ -26,7 +25,7 @@ import (
 	"gated/internal/spareuids"
 )
 
-// host is a root with the driver over it, and hands that write its files.
+// host is a root with the driver over it. Its functions write the root's files.
 type host struct {
 	t    testing.TB
 	root string
@@ -34,7 +33,7 @@ type host struct {
 	uids local.UIDRange
 }
 
-// New returns a World over a root of its own, without guests.
+// New returns a World over a new root, without guests.
 func New(t testing.TB) drivertest.World {
 	h := &host{t: t, root: filepath.Join(t.TempDir(), "guests")}
 	h.open()
@@ -84,7 +83,7 @@ func (h *host) open() {
 	c := local.Config{Root: h.root, StopGrace: time.Second, SingleUser: true,
 		Commands: map[string]local.Command{"idle": {Argv: []string{"/bin/sleep", "1000"}}},
 		Now:      func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }}
-	if os.Geteuid() == 0 { // whose own uid runs no guests
+	if os.Geteuid() == 0 { // no guest may run under root's uid
 		if h.uids == (local.UIDRange{}) {
 			h.uids.First, h.uids.Last = spareuids.Next()
 		}
@@ -113,8 +112,7 @@ func (h *host) write(content string, elem ...string) {
 	require.NoError(h.t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// plant makes a sound guest as somebody with the daemon's rights could, who knows
-// the form of guest.json.
+// plant makes a sound guest, as a user with the daemon's rights could.
 func (h *host) plant(name string) {
 	for _, sub := range []string{"data", "snapshots"} {
 		require.NoError(h.t, os.MkdirAll(h.path(name, sub), 0o700))
@@ -160,8 +158,8 @@ func (h *host) content(name string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// objects names each data tree and snapshot of each guest by its inode and time of
-// birth, as the driver does.
+// objects identifies each data tree and snapshot of each guest by its inode and time of birth,
+// as the driver does.
 func (h *host) objects() (ids []op.StorageID) {
 	for _, what := range []struct{ glob, name string }{{"*/data", "data"}, {"*/snapshots/*", "snapshot"}} {
 		paths, err := filepath.Glob(h.path(what.glob))

@@ -1,5 +1,5 @@
-// Package memorytest has the World of the memory driver for the suite that every
-// driver passes. It is for tests alone.
+// Package memorytest has the memory driver's World for the suite that every driver passes. It
+// is only for tests.
 package memorytest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"gated/internal/op"
 )
 
-// New returns a World without guests. Its driver is its back end: a restart finds
-// the same one.
+// New returns a World without guests. The driver is also its own back end: after a restart
+// there is the same one.
 func New(t testing.TB) drivertest.World {
 	d := memory.New(func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) })
 	list := func() []op.Observed {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// vzdump backs a guest up into one volume, and then prunes: of the guest's backups
-// on the storage the oldest go that its retention does not keep. With remove=0 it
-// prunes nothing, and refuses where the retention leaves no room for another.
+// vzdump backs a guest up into one volume. Then it prunes the guest's oldest backups on the
+// storage that the retention does not keep. With remove=0 it prunes nothing, and refuses if the
+// retention leaves no room for another backup.
 func vzdump(c *Cluster, r call) (any, *refusal) {
 	vmid := r.vmid()
 	g := c.guests[vmid]
@@ -69,10 +69,10 @@ func (c *Cluster) backUp(g *guest, s *Storage, r call) {
 			"{{node}}", g.node).Replace(r.v["notes-template"]), Protected: r.flag("protected"), archive: a}
 }
 
-// jobErrors is how a backup that failed ends: the reason is in the log alone.
+// jobErrors is the error of a failed backup. Only the log has the reason.
 func jobErrors(line string) *refusal { return &refusal{reason: "job errors", log: line} }
 
-// keeps is how many backups of a guest a retention keeps; 0 is all.
+// keeps is how many backups of a guest a retention keeps; 0 means all.
 func (s *Storage) keeps(asked string) int {
 	if property(asked, "keep-all") == "1" {
 		return 0
@@ -83,8 +83,8 @@ func (s *Storage) keeps(asked string) int {
 	return s.KeepLast
 }
 
-// prunable are the backups of a guest on a storage, the youngest first. One that
-// is protected is neither pruned nor counted.
+// prunable are the backups of a guest on a storage, the youngest first. A protected backup is
+// neither pruned nor counted.
 func (c *Cluster) prunable(g *guest, s *Storage) []*Volume {
 	var out []*Volume
 	for _, v := range c.volumes {
@@ -97,7 +97,7 @@ func (c *Cluster) prunable(g *guest, s *Storage) []*Volume {
 	return out
 }
 
-// guestRestore makes a guest from a backup. With force it overwrites one.
+// guestRestore makes a guest from a backup. With force it overwrites an existing guest.
 func guestRestore(c *Cluster, r call) (any, *refusal) {
 	kind, vmid := r.kind(), r.vmid()
 	what := "unable to restore " + title(kind, vmid)
@@ -150,13 +150,13 @@ func guestRestore(c *Cluster, r call) (any, *refusal) {
 	}, unlock), nil
 }
 
-// overwritable is what is refused before the task begins.
+// overwritable refuses a restore before its task begins.
 func (c *Cluster) overwritable(g *guest, what string) *refusal {
 	if refused := g.checkLock(); refused != nil {
 		return die("%s - %s", what, refused.reason)
 	}
 	if g.kind == "qemu" {
-		return nil // the task looks whether it runs and is protected
+		return nil // the task itself checks if the guest runs or is protected
 	}
 	if g.running {
 		return die("can't overwrite running container")
@@ -164,10 +164,10 @@ func (c *Cluster) overwritable(g *guest, what string) *refusal {
 	return g.checkProtection(what)
 }
 
-// restore gives a guest what the backup holds. The disks that the backup has are
-// destroyed and made again; of a virtual machine others become unused, of a
-// container all are destroyed. Snapshots are gone. The UUID is the backup's,
-// unless unique is asked for, and the generation new.
+// restore gives a guest the content of the backup. It destroys and makes again the disks that
+// the backup has. Other disks of a virtual machine become unused, and other disks of a
+// container are destroyed. Snapshots are gone. The UUID is the backup's, unless the request
+// asks for unique, and the generation is new.
 func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
 	a, old := from.archive, maps.Clone(g.conf)
 	kept := c.destroyOld(g, a)
@@ -183,7 +183,7 @@ func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
 		size, _ := bytesOf(property(a.conf[k], "size"))
 		storage, _, _ := strings.Cut(volumeID(a.conf[k]), ":")
 		if g.kind == "lxc" {
-			storage = "local" // not where it was
+			storage = "local" // not the old storage
 		}
 		v, refused := c.allocate(orElse(r.v["storage"], storage), g, size, "")
 		if refused != nil {
@@ -202,7 +202,7 @@ func (c *Cluster) restore(g *guest, from *Volume, r call) *refusal {
 	return nil
 }
 
-// refresh is what a restored guest gets anew.
+// refresh makes the new values of a restored guest.
 func (c *Cluster) refresh(g *guest, unique bool) {
 	if v := g.conf["vmgenid"]; v != "" && v != "0" {
 		g.conf["vmgenid"] = c.uuid()
@@ -220,8 +220,7 @@ func (c *Cluster) refresh(g *guest, unique bool) {
 	}
 }
 
-// destroyOld destroys the disks that a restore makes again, and returns those
-// that stay.
+// destroyOld destroys the disks that a restore makes again, and returns the others.
 func (c *Cluster) destroyOld(g *guest, a *archive) []string {
 	var kept []string
 	if g.kind == "lxc" {

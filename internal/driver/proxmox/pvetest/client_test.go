@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reply is an answer as it came.
+// reply is an answer as received.
 type reply struct {
 	status int
 	reason string
@@ -75,7 +75,7 @@ func trusting(t *testing.T, c *Cluster) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// refuses asks for something that is refused as the real server refuses it.
+// refuses sends a request that the server must refuse, as the real one does.
 func refuses(t *testing.T, c *Cluster, status int, reason, method, path string, params ...string) {
 	t.Helper()
 	r := ask(t, c, method, path, params...)
@@ -83,7 +83,7 @@ func refuses(t *testing.T, c *Cluster, status int, reason, method, path string, 
 	require.Contains(t, r.reason, reason)
 }
 
-// does asks for something that succeeds; if a task does it, that ends with OK.
+// does sends a request that must succeed. If it starts a task, the task must end with OK.
 func does(t *testing.T, c *Cluster, method, path string, params ...string) any {
 	t.Helper()
 	r := ask(t, c, method, path, params...)
@@ -96,7 +96,7 @@ func does(t *testing.T, c *Cluster, method, path string, params ...string) any {
 	return r.data
 }
 
-// ends asks for something whose task ends with an error.
+// ends sends a request whose task must end with an error.
 func ends(t *testing.T, c *Cluster, reason, method, path string, params ...string) {
 	t.Helper()
 	r := ask(t, c, method, path, params...)

@@ -55,8 +55,8 @@ func guestClone(c *Cluster, r call) (any, *refusal) {
 	}), nil
 }
 
-// cloneOf makes the empty guest that a clone begins as. While it is made, a
-// container that is cloned is locked; a virtual machine is not.
+// cloneOf makes the empty guest that a clone begins as. Meanwhile a cloned container is locked,
+// but a virtual machine is not.
 func (c *Cluster) cloneOf(g *guest, newID int) (*guest, func(), *refusal) {
 	made := newGuest(g.kind, newID, g.node)
 	made.conf["lock"] = "clone"
@@ -76,9 +76,9 @@ func (c *Cluster) cloneOf(g *guest, newID int) (*guest, func(), *refusal) {
 	return made, unlock, nil
 }
 
-// copyOf is the configuration of a clone without its disks. All is copied that is
-// not about snapshots: the description, protection and meta with its ctime too.
-// What is new are the addresses, the UUID and the generation.
+// copyOf is the configuration of a clone without its disks. It copies everything but snapshots,
+// also the description, protection, and meta with its ctime. The addresses, the UUID and the
+// generation are new.
 func (c *Cluster) copyOf(g *guest, from map[string]string, r call) map[string]string {
 	out := map[string]string{}
 	for k, v := range from {
@@ -105,7 +105,7 @@ func (c *Cluster) copyOf(g *guest, from map[string]string, r call) map[string]st
 	return out
 }
 
-// newAddress gives a network another address.
+// newAddress gives a network a new address.
 func (c *Cluster) newAddress(kind, value string) string {
 	if kind == "lxc" {
 		return strings.Replace(value, property(value, "hwaddr"), c.mac(), 1)
@@ -115,7 +115,7 @@ func (c *Cluster) newAddress(kind, value string) string {
 	return c.network(kind, model+","+rest)
 }
 
-// contents is what is on the disks now, or was at a snapshot, by their keys.
+// contents is the content of the disks, by their keys, now or at a snapshot.
 func (c *Cluster) contents(g *guest, conf map[string]string, snapname string) map[string][]byte {
 	out := map[string][]byte{}
 	for k, v := range conf {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TokenID and Secret are the API token that the server takes.
+// TokenID and Secret are the API token that the server accepts.
 const (
 	TokenID = "gated@pve!gate"
 	Secret  = "11111111-2222-4333-8444-555555555555"
@@ -22,12 +22,11 @@ const (
 // Node is the name of the first node.
 const Node = "pve1"
 
-// epoch is the time of a new cluster in seconds since 1970. Each change is a
-// second later than the one before.
+// epoch is the time of a new cluster in seconds since 1970. Each change takes one second.
 const epoch = 1760000000
 
-// Cluster is one simulated Proxmox VE with its server. All its methods may be
-// called from several goroutines.
+// Cluster is one simulated Proxmox VE with its server. All its methods are safe for concurrent
+// use.
 type Cluster struct {
 	t    testing.TB
 	http *httptest.Server
@@ -43,14 +42,14 @@ type Cluster struct {
 	rules      []*Rule
 	requests   []Request
 	violations []string
-	expected   int // violations that a test asked for
+	expected   int // violations that the test expects
 	privileges map[string]bool
-	narrow     bool // privileges are on / alone, and not for what is below
+	narrow     bool // privileges hold on / alone, and not below it
 	clock      int64
 	pid        int
 	random     *rand.Rand
 	version    string
-	told       map[*guest]map[string]any // what Freeze kept; nil is nothing
+	told       map[*guest]map[string]any // the answers that Freeze keeps; nil if not frozen
 }
 
 type node struct {
@@ -58,9 +57,10 @@ type node struct {
 	offline bool
 }
 
-// New starts a cluster of one node, "pve1", with the storages "local" (a
-// directory: backups, templates, isos), "local-lvm" (thin: disks of both kinds) and
-// "dir" (a directory with disks), and no guest. It ends with the test, and fails it if a request did not
+// New starts a cluster of one node, "pve1", without guests. Its storages are "local" (a
+// directory: backups, templates, isos), "local-lvm" (thin: disks of both kinds) and "dir" (a
+// directory with disks). The cluster ends with the test. It fails the test if a request
+// violated the API's schema.
 // keep to the API's schema.
 func New(t testing.TB, nodes ...string) *Cluster {
 	t.Helper()
@@ -82,13 +82,13 @@ func New(t testing.TB, nodes ...string) *Cluster {
 		c.privileges[p] = true
 	}
 	c.http = httptest.NewUnstartedServer(c)
-	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	c.http.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that do not trust the certificate
 	c.http.StartTLS()
 	t.Cleanup(c.end)
 	return c
 }
 
-// Template is the volume id of the container template that is there.
+// Template is the volume id of the existing container template.
 const Template = "local:vztmpl/debian-12-standard_12.7-1_amd64.tar.zst"
 
 var allPrivileges = []string{"VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", "VM.Config.CDROM", "VM.Config.CPU",
@@ -96,7 +96,7 @@ var allPrivileges = []string{"VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone",
 	"VM.Config.Options", "VM.PowerMgmt", "VM.Snapshot", "VM.Snapshot.Rollback", "Datastore.Allocate",
 	"Datastore.AllocateSpace", "Datastore.Audit", "SDN.Use", "Sys.Audit"}
 
-// end lets go of whatever hangs, closes the server and reports violations.
+// end releases everything that hangs, closes the server and reports violations.
 func (c *Cluster) end() {
 	c.ReleaseAll()
 	c.http.CloseClientConnections()
@@ -133,7 +133,7 @@ func (c *Cluster) Fingerprint() string {
 	return text
 }
 
-// tick is a new second.
+// tick moves the clock forward by a second.
 func (c *Cluster) tick() int64 { c.clock++; return c.clock }
 
 // Advance sets the cluster's clock forward by seconds.
@@ -157,14 +157,14 @@ func (c *Cluster) mac() string {
 	return fmt.Sprintf("BC:24:11:%02X:%02X:%02X", c.random.UintN(256), c.random.UintN(256), c.random.UintN(256))
 }
 
-// Expect says that n requests of the test are meant to be refused by the schema.
+// Expect says that the schema should refuse n requests of the test.
 func (c *Cluster) Expect(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expected += n
 }
 
-// Violations are the requests so far that did not keep to the schema.
+// Violations are the requests so far that violated the schema.
 func (c *Cluster) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,9 +26,9 @@ func configGet(c *Cluster, r call) (any, *refusal) {
 	return out, nil
 }
 
-// typed gives a configuration its types: integers and booleans are numbers in
-// an answer, and all else is a string (a virtual machine's memory too, for it is
-// a property string).
+// typed gives a configuration its types. In an answer, integers and booleans are numbers and
+// all else is a string. A virtual machine's memory is a string too, because it is a property
+// string.
 func typed(kind string, conf map[string]string) map[string]any {
 	e, _, _ := loaded().find("POST", "/nodes/x/"+kind)
 	out := map[string]any{}
@@ -45,12 +45,12 @@ func typed(kind string, conf map[string]string) map[string]any {
 	return out
 }
 
-// change is what a request to change a configuration asks for.
+// change is a request to change a configuration.
 type change struct {
 	set    map[string]string
 	delete []string
 	revert []string
-	force  bool // what is detached is destroyed too
+	force  bool // destroy detached disks too
 	digest string
 }
 
@@ -58,7 +58,7 @@ var listSeparators = strings.NewReplacer(",", " ", ";", " ")
 
 func splitList(s string) []string { return strings.Fields(listSeparators.Replace(s)) }
 
-// notConfig are parameters that are no part of a configuration.
+// notConfig are parameters that do not belong to a configuration.
 var notConfig = map[string]bool{"node": true, "vmid": true, "digest": true, "delete": true, "revert": true, "force": true,
 	"skiplock": true, "background_delay": true, "archive": true, "storage": true, "unique": true, "start": true,
 	"pool": true, "bwlimit": true, "live-restore": true, "restore": true, "ostemplate": true, "password": true,
@@ -107,7 +107,7 @@ func configSet(c *Cluster, r call) (any, *refusal) {
 	return nil, nil
 }
 
-// admissible refuses a change that makes no sense, before anything is done.
+// admissible refuses a change that makes no sense, before it changes anything.
 func (c *Cluster) admissible(g *guest, r call, ch change) *refusal {
 	if len(ch.set)+len(ch.delete)+len(ch.revert) == 0 {
 		return die("no options specified")
@@ -141,12 +141,11 @@ func (c *Cluster) precheck(g *guest, ch change) *refusal {
 	return g.allowed(ch)
 }
 
-// modified is what a stale digest is answered, but for a virtual machine's
-// configuration.
+// modified is the answer to a stale digest, except for a virtual machine's configuration.
 const modified = "detected modified configuration - file changed by other user? Try again."
 
-// allowed refuses what a container's configuration does not let change, before
-// anything is done. A protected one lets no disk be set either.
+// allowed refuses changes that a container does not allow, before it changes anything. A
+// protected container allows no change of disks.
 func (g *guest) allowed(ch change) *refusal {
 	for _, k := range ch.delete {
 		switch {
@@ -170,8 +169,8 @@ func (g *guest) allowed(ch change) *refusal {
 	return nil
 }
 
-// update does the change: first what is deleted, one after the other, then what
-// is set. What was done before a refusal stays done.
+// update makes the change. It first deletes options, one after the other, and then sets
+// options. Changes before a refusal stay.
 func (c *Cluster) update(g *guest, ch change) *refusal {
 	c.tick()
 	for _, k := range ch.revert {
@@ -191,8 +190,8 @@ func (c *Cluster) update(g *guest, ch change) *refusal {
 	return nil
 }
 
-// remove takes an option away. A disk becomes unused, by force it is destroyed;
-// an unused one is destroyed.
+// remove removes an option. A disk becomes unused, or with force is destroyed. An unused disk
+// is destroyed.
 func (c *Cluster) remove(g *guest, key string, force bool) *refusal {
 	value, there := g.effective()[key]
 	if !there {
@@ -232,7 +231,7 @@ func (c *Cluster) detach(g *guest, key, value string, force bool) *refusal {
 	return c.release(g, volumeID(value), force)
 }
 
-// release is what happens to a volume that no disk is of any more.
+// release handles a volume that no disk names any more.
 func (c *Cluster) release(g *guest, id string, force bool) *refusal {
 	v := c.volumes[id]
 	if v == nil || v.VMID != g.vmid {
@@ -256,7 +255,7 @@ func (c *Cluster) free(g *guest, id string) *refusal {
 	return nil
 }
 
-// assign sets an option. A running guest takes some at its next start alone.
+// assign sets an option. A running guest gets some options only at its next start.
 func (c *Cluster) assign(g *guest, key, value string) *refusal {
 	value, refused := c.prepare(g, key, value)
 	if refused != nil {
@@ -280,8 +279,7 @@ func (c *Cluster) assign(g *guest, key, value string) *refusal {
 
 func driveOrMount(g *guest, key string) bool { return g.isDisk(key) && key != "rootfs" }
 
-// prepare makes a value what the configuration keeps: volumes exist, networks
-// have an address.
+// prepare turns a value into the stored one: it makes volumes and gives networks an address.
 func (c *Cluster) prepare(g *guest, key, value string) (string, *refusal) {
 	switch {
 	case unusedKey.MatchString(key), strings.Contains(value, "media=cdrom"):
@@ -300,7 +298,7 @@ func (c *Cluster) prepare(g *guest, key, value string) (string, *refusal) {
 	return value, nil
 }
 
-// used takes a volume out of the unused entries: it is attached again.
+// used removes a volume from the unused entries, because it is attached again.
 func (g *guest) used(id string) {
 	for k, v := range g.conf {
 		if unusedKey.MatchString(k) && v == id {
@@ -309,7 +307,7 @@ func (g *guest) used(id string) {
 	}
 }
 
-// network gives a network its address, where it has none.
+// network gives a network an address if it has none.
 func (c *Cluster) network(kind, value string) string {
 	if kind == "lxc" {
 		if property(value, "hwaddr") == "" {

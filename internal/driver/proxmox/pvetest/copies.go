@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Copies are what snapshots and backups of a guest hold of its disks, all disks of
-// one after the other: by "snapshot NAME" and "backup VOLUME". Of a backup whose
-// guest is gone, the vmid is still the guest's. They are copies.
+// Copies are the disks' contents in snapshots and backups of a guest, all disks one after the
+// other. The keys are "snapshot NAME" and "backup VOLUME". The backups of a removed guest count
+// by its vmid. The caller gets copies of the bytes.
 func (c *Cluster) Copies(vmid int) map[string][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,14 +34,14 @@ func (c *Cluster) Copies(vmid int) map[string][]byte {
 	return out
 }
 
-// Add appends to what is on the disk of a guest, as the guest does while it runs.
-// It reports whether the guest runs and has that disk.
+// Add appends to the content of a guest's disk, as a running guest does. It reports whether the
+// guest runs and has that disk.
 func (c *Cluster) Add(vmid int, key string, data []byte) bool {
 	return c.change(vmid, key, func(old []byte) []byte { return append(bytes.Clone(old), data...) })
 }
 
-// Cut takes data off the disk of a guest, as the guest does while it runs. It
-// reports whether the guest runs and has that on its disk.
+// Cut removes data from a guest's disk, as a running guest does. It reports whether the guest
+// runs and has that data.
 func (c *Cluster) Cut(vmid int, key string, data []byte) bool {
 	cut := false
 	c.change(vmid, key, func(old []byte) []byte {

@@ -2,16 +2,16 @@ package pvetest
 
 import "strings"
 
-// Counts is how many requests were served, by kind.
+// Counts is the number of requests that the server answered, by kind.
 type Counts struct {
 	List   int // GET of many guests at once: /cluster/resources, /nodes/{node}/qemu, /nodes, content of a storage
 	Detail int // GET of one guest: its config, status, snapshots, pending
 	Task   int // GET of a task
-	Change int // all but GET
-	Other  int // GET of all else: the version, permissions, the next id
+	Change int // all methods except GET
+	Other  int // every other GET: the version, permissions, the next id
 }
 
-// Counts counts the requests since the cluster began, or since ResetCounts.
+// Counts counts the requests since the start of the cluster or the last ResetCounts.
 func (c *Cluster) Counts() Counts {
 	var out Counts
 	for _, r := range c.Requests() {
@@ -31,8 +31,7 @@ func (c *Cluster) Counts() Counts {
 	return out
 }
 
-// Requests are those that kept to the schema, in order, also those that met a
-// fault.
+// Requests are the requests that followed the schema, in order, also those that met a fault.
 func (c *Cluster) Requests() []Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()

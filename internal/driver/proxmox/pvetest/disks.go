@@ -13,7 +13,7 @@ var driveKey = regexp.MustCompile(`^((scsi|virtio|sata|ide)\d+|efidisk0|tpmstate
 var mountKey = regexp.MustCompile(`^(rootfs|mp\d+)$`)
 var unusedKey = regexp.MustCompile(`^unused\d+$`)
 
-// isDisk reports whether a key of the configuration is a disk that is attached.
+// isDisk reports whether a key of the configuration is an attached disk.
 func (g *guest) isDisk(key string) bool {
 	if g.kind == "lxc" {
 		return mountKey.MatchString(key)
@@ -21,7 +21,7 @@ func (g *guest) isDisk(key string) bool {
 	return driveKey.MatchString(key) && !strings.Contains(g.conf[key], "media=cdrom")
 }
 
-// disks are the keys of the disks that are attached, in order.
+// disks are the keys of the attached disks, in order.
 func (g *guest) disks() []string {
 	var out []string
 	for _, k := range sortedKeys(g.conf) {
@@ -54,7 +54,7 @@ func property(value, key string) string {
 	return ""
 }
 
-// withProperty sets a part of a disk's value; the others follow in order.
+// withProperty sets one part of a disk's value. The other parts follow in order.
 func withProperty(value, key, v string) string {
 	pieces := strings.Split(value, ",")
 	rest := []string{}
@@ -72,8 +72,8 @@ func withProperty(value, key, v string) string {
 
 var newDisk = regexp.MustCompile(`^(?:([a-zA-Z][\w.-]*):)(\d+(?:\.\d+)?)$`)
 
-// attach makes the volume that a disk's value asks for ("local-lvm:4" is 4 GiB
-// of new disk) or takes one that is there, and returns the value as it is kept.
+// attach makes the volume that a disk's value asks for ("local-lvm:4" is a new disk of 4 GiB)
+// or uses an existing one. It returns the stored value.
 func (c *Cluster) attach(g *guest, key, value string) (string, *refusal) {
 	id := volumeID(value)
 	if id == "none" || strings.Contains(value, "media=cdrom") || strings.Contains(value, "cloudinit") {
@@ -98,7 +98,7 @@ func (c *Cluster) attach(g *guest, key, value string) (string, *refusal) {
 	return withProperty(replaceVolume(value, v.ID), "size", sizeText(v.Size)), nil
 }
 
-// replaceVolume puts the volume of a disk's value first, without its name.
+// replaceVolume puts another volume first in a disk's value, without a name.
 func replaceVolume(value, id string) string {
 	pieces := strings.Split(value, ",")
 	out := []string{id}
@@ -134,7 +134,7 @@ func (c *Cluster) allocate(storage string, g *guest, size int64, format string) 
 	}
 }
 
-// taken reports whether a storage has a disk of this number, in any format.
+// taken reports whether a storage has a disk of this number in any format.
 func (c *Cluster) taken(s *Storage, vmid, n int) bool {
 	for _, f := range []string{"raw", "qcow2"} {
 		if c.volumes[s.diskID(vmid, n, f)] != nil {
@@ -158,8 +158,7 @@ func (s *Storage) diskID(vmid, n int, format string) string {
 	return fmt.Sprintf("%s:vm-%d-disk-%d", s.Name, vmid, n)
 }
 
-// sizeText is a size as the configuration has it: in the largest unit that
-// leaves no rest.
+// sizeText is a size as in the configuration: in the largest unit without a remainder.
 func sizeText(n int64) string {
 	for _, u := range []struct {
 		name string
@@ -172,7 +171,7 @@ func sizeText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// setUnused puts a volume in the first free unused entry.
+// setUnused adds a volume as the first free unused entry.
 func (g *guest) setUnused(id string) {
 	for n := 0; ; n++ {
 		key := "unused" + strconv.Itoa(n)

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// Request is one that was served: what was asked for, by its template.
+// Request is one request, by its template.
 type Request struct {
 	Method string
 	Path   string            // the template: "/nodes/{node}/qemu/{vmid}/config"
-	Values map[string]string // parameters, those of the path too
+	Values map[string]string // parameters, also those in the path
 }
 
-// Fault is how an answer goes wrong.
+// Fault is a way in which an answer goes wrong.
 type Fault int
 
-// The faults. Those that end in After do what was asked for first.
+// The faults. Those with After in their name do the work first.
 const (
-	FailBefore Fault = iota + 1 // an error of the rule's status; nothing is done
-	FailAfter                   // it is done, and an error of the rule's status answered
-	DropBefore                  // the connection is closed; nothing is done
-	DropAfter                   // it is done, and the connection closed
-	HangBefore                  // it waits until Release, and is then done and answered
-	HangAfter                   // it is done, and waits until Release with the answer
-	Garbage                     // it is done, and what is answered is no JSON
+	FailBefore Fault = iota + 1 // an error of the rule's status; no work
+	FailAfter                   // the work, then an error of the rule's status
+	DropBefore                  // closes the connection; no work
+	DropAfter                   // the work, then closes the connection
+	HangBefore                  // waits until Release, then the work and the answer
+	HangAfter                   // the work, then waits until Release with the answer
+	Garbage                     // the work, then an answer that is no JSON
 	Empty                       // it is done, and {"data":null} answered
-	Twice                       // it is done, and a list's rows are answered twice; all else once
+	Twice                       // the work, then a list with each row twice; all other answers once
 	Ignore                      // {"data":null} is answered; nothing is done
-	Lie                         // the task is started and ends with OK; nothing is done
+	Lie                         // the task starts and ends with OK, without its work
 )
 
 // Rule is a fault that requests meet.
@@ -38,8 +38,8 @@ type Rule struct {
 	Fault  Fault
 	Status int    // of FailBefore and FailAfter; 0 is 500
 	Reason string // of the status line
-	Skip   int    // how many requests that fit pass before the first that meets it
-	Times  int    // how many requests meet it; 0 is all
+	Skip   int    // how many fitting requests pass before the first fault
+	Times  int    // how many requests meet the rule; 0 means all
 
 	c       *Cluster
 	met     int
@@ -49,11 +49,11 @@ type Rule struct {
 	came    chan struct{}
 }
 
-// Came is closed when a request has met the rule; with HangAfter and DropAfter,
-// what it asked for may not be done yet.
+// Came is closed when a request has met the rule. With HangAfter and DropAfter, its work may
+// not be done yet.
 func (r *Rule) Came() <-chan struct{} { return r.came }
 
-// Break adds a rule; the first that fits a request is met.
+// Break adds a rule. A request meets the first rule that fits.
 func (c *Cluster) Break(r Rule) *Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,14 +69,14 @@ func (r *Rule) meets() {
 	}
 }
 
-// Met is how many requests have met the rule.
+// Met is the number of requests that met the rule.
 func (r *Rule) Met() int {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	return r.met
 }
 
-// Release takes the rule away and lets what hangs in it go on.
+// Release removes the rule and lets its hanging requests go on.
 func (r *Rule) Release() {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *Rule) free() {
 	}
 }
 
-// ReleaseAll takes every rule away and ends every hold.
+// ReleaseAll removes every rule and ends every hold.
 func (c *Cluster) ReleaseAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *Rule) fits(req call) bool {
 		strings.HasSuffix(req.Path, r.Path) && (r.VMID == "" || r.VMID == req.v["vmid"])
 }
 
-// meet writes a request down and finds its fault.
+// meet records a request and finds its fault.
 func (c *Cluster) meet(req call) *Rule {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *Cluster) meet(req call) *Rule {
 	return &Rule{release: make(chan struct{})}
 }
 
-// perform does what was asked for and answers it, as the rules have it.
+// perform does the work of a request and answers it, by the rules.
 func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
 	rule := c.meet(req)
 	failure := &refusal{status: rule.Status, reason: rule.Reason}
@@ -172,7 +172,7 @@ func (c *Cluster) perform(w http.ResponseWriter, r *http.Request, req call) {
 	}
 }
 
-// wait reports whether the rule was released before the caller had gone.
+// wait reports whether the test released the rule before the caller left.
 func (r *Rule) wait(req *http.Request) bool {
 	select {
 	case <-r.release:
@@ -188,7 +188,7 @@ func drop(w http.ResponseWriter) {
 	}
 }
 
-// lies reports whether a rule makes the task say OK without its work.
+// lies reports whether a rule makes the task end with OK without its work.
 func (c *Cluster) lies(t *task) bool {
 	for _, r := range c.rules {
 		if r.Fault == Lie && !r.off && (r.Times == 0 || r.met < r.Times) &&
@@ -230,10 +230,10 @@ func (h *Held) takes(t *task) bool {
 	return true
 }
 
-// Came is closed when a task is held.
+// Came is closed when the hold has a task.
 func (h *Held) Came() <-chan struct{} { return h.came }
 
-// UPIDs are those of the tasks that are held.
+// UPIDs are the ids of the held tasks.
 func (h *Held) UPIDs() []string {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -244,14 +244,14 @@ func (h *Held) UPIDs() []string {
 	return out
 }
 
-// Release does the work of the tasks and ends them, and holds no more.
+// Release does the work of the held tasks, ends them and removes the hold.
 func (h *Held) Release() {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	h.free()
 }
 
-// Fail ends the tasks with an error and their work undone, and holds no more.
+// Fail ends the held tasks with an error and without their work, and removes the hold.
 func (h *Held) Fail(reason string) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()

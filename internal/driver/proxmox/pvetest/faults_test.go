@@ -81,7 +81,7 @@ func fails(t *testing.T, c *Cluster, ctx context.Context, method, path string) e
 func TestFaults(t *testing.T) {
 	for fault, x := range map[Fault]struct {
 		done   bool
-		status int // 0 is no answer
+		status int // 0 means no answer
 	}{
 		FailBefore: {false, 500}, FailAfter: {true, 500}, DropBefore: {false, 0}, DropAfter: {true, 0},
 		Garbage: {true, 200}, Empty: {true, 200}, Twice: {true, 200}, Ignore: {false, 200},

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// named are the formats that the schema names and does not describe, as far as
-// the driver sends values of them. One that is not here is not checked.
+// named are the formats that the schema names without describing them, if the driver sends
+// values of them. Other formats are not checked.
 var named = map[string]*regexp.Regexp{
 	"pve-node":       regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`),
 	"dns-name":       regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*$`),
@@ -32,8 +32,7 @@ func checkFormat(format, v string) error {
 	return fmt.Errorf("invalid format - value does not look like a valid %s", format)
 }
 
-// checkParts verifies a property string, "file=x,size=1G": names, types and
-// bounds of its parts.
+// checkParts checks a property string, "file=x,size=1G": names, types and bounds of its parts.
 func checkParts(parts map[string]param, v string) error {
 	seen := map[string]string{}
 	for piece := range strings.SplitSeq(v, ",") {
@@ -68,8 +67,8 @@ func checkParts(parts map[string]param, v string) error {
 	return nil
 }
 
-// defaultKey is the name that the first part of a property string may go
-// without. The kept schema does not say which it is.
+// defaultKey is the name that a property string's first part may leave out. The kept schema
+// does not have it.
 func defaultKey(parts map[string]param) string {
 	for _, key := range []string{"file", "volume", "model", "current", "enabled"} {
 		if p, ok := parts[key]; ok && p.Alias == "" {
@@ -81,8 +80,8 @@ func defaultKey(parts map[string]param) string {
 
 var compiled sync.Map // of pattern to *regexp.Regexp
 
-// perl compiles a pattern of the schema, anchored as it is checked there. What
-// is written in Perl's way alone is rewritten.
+// perl compiles a pattern of the schema, anchored as Proxmox VE does it. It rewrites forms that
+// only Perl has.
 func perl(pattern string) *regexp.Regexp {
 	if re, ok := compiled.Load(pattern); ok {
 		return re.(*regexp.Regexp)

@@ -18,12 +18,12 @@ import (
 
 var update = flag.Bool("update", false, "write schema.json from the official schema")
 
-// official is where the schema of the API lies beside the repository. It is not
-// part of it.
+// official is the path of the API's schema beside the repository. The schema does not belong to
+// the repository.
 const official = "../../../../../shared/data/pve-api.json"
 
-// used are the endpoints that are kept, and of those with very many parameters
-// which are; nil is all.
+// used are the endpoints that the small schema keeps. Of an endpoint with very many parameters,
+// it keeps the named ones; nil means all.
 var used = map[string][]string{
 	"GET /version":                                            nil,
 	"GET /nodes":                                              nil,
@@ -95,8 +95,8 @@ var lxcParams = strings.Fields(`node vmid ostemplate restore force storage uniqu
 	cpulimit cpuunits ostype arch onboot protection description tags digest delete revert lock rootfs mp[n] unused[n]
 	net[n] unprivileged features password template ignore-unpack-errors bwlimit`)
 
-// TestSchemaIsTheOfficialOne makes the small form again from the official
-// schema, where it is present, and compares. With -update it writes it.
+// TestSchemaIsTheOfficialOne makes the small schema again from the official one, if that is
+// present, and compares. With -update it writes it.
 func TestSchemaIsTheOfficialOne(t *testing.T) {
 	words, err := os.ReadFile(filepath.FromSlash(official))
 	if os.IsNotExist(err) {
@@ -112,7 +112,7 @@ func TestSchemaIsTheOfficialOne(t *testing.T) {
 	require.Equal(t, string(kept), string(made), "run: go test ./internal/driver/proxmox/pvetest -run Official -update")
 }
 
-// runs writes values that are counted as one: "scsi{0..30}".
+// runs writes numbered values as one: "scsi{0..30}".
 func runs(values []string) []string {
 	var out []string
 	for i := 0; i < len(values); {
@@ -147,7 +147,7 @@ type officialParam struct {
 	KeyAlias  string         `json:"keyAlias"`
 }
 
-// bound is a number, which the official schema writes as a string in places.
+// bound is a number. The official schema writes it as a string in some places.
 type bound struct{ value *float64 }
 
 func (b *bound) UnmarshalJSON(text []byte) error {
@@ -167,7 +167,7 @@ type officialSchema struct {
 	} `json:"endpoints"`
 }
 
-// reduce keeps of the official schema what is used, in the form of schema.go.
+// reduce keeps the used part of the official schema, in the form of schema.go.
 func reduce(t *testing.T, words []byte) []byte {
 	var from officialSchema
 	require.NoError(t, json.Unmarshal(words, &from))
@@ -195,8 +195,8 @@ func reduce(t *testing.T, words []byte) []byte {
 	return written(t, to)
 }
 
-// share moves what several endpoints say of a parameter in the same words to one
-// place: "scsi[n]", or "disk 2" where a name has several meanings.
+// share moves a parameter's description that several endpoints have to one place: "scsi[n]", or
+// "disk 2" if a name has several meanings.
 func share(t *testing.T, s *schema) {
 	uses := map[string]int{}
 	for _, e := range s.Endpoints {
@@ -231,7 +231,7 @@ func text(t *testing.T, v any) string {
 	return string(made)
 }
 
-// written is the file: a line for each shared parameter and each endpoint.
+// written is the content of the file: a line for each shared parameter and each endpoint.
 func written(t *testing.T, s schema) []byte {
 	var b strings.Builder
 	b.WriteString("{\"source\": " + text(t, s.Source) + ",\n\"shared\": {\n")

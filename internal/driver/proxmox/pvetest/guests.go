@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// creation is the version that a new virtual machine says it was made with.
+// creation is the version in the meta of a new virtual machine.
 const creation = "10.1.2"
 
 func newGuest(kind string, vmid int, nodeName string) *guest {
@@ -14,7 +14,7 @@ func newGuest(kind string, vmid int, nodeName string) *guest {
 		drop: map[string]bool{}}
 }
 
-// title is how messages name a guest: "VM 100", "CT 101".
+// title is a guest's name in messages: "VM 100", "CT 101".
 func title(kind string, vmid int) string {
 	if kind == "lxc" {
 		return "CT " + strconv.Itoa(vmid)
@@ -22,7 +22,7 @@ func title(kind string, vmid int) string {
 	return "VM " + strconv.Itoa(vmid)
 }
 
-// unusedID refuses an id that a guest of either kind has.
+// unusedID refuses an id that a guest of any kind has.
 func (c *Cluster) unusedID(vmid int) *refusal {
 	if g := c.guests[vmid]; g != nil {
 		return die("%s already exists on node '%s'", title(g.kind, vmid), g.node)
@@ -70,8 +70,8 @@ func guestCreate(c *Cluster, r call) (any, *refusal) {
 	}), nil
 }
 
-// rootStorage refuses a container whose disks would go where no disks of
-// containers go: to "local", unless the request says otherwise.
+// rootStorage refuses a container whose disks would go to a storage without container disks.
+// That is "local", unless the request names another.
 func (c *Cluster) rootStorage(r call) *refusal {
 	name := orElse(r.v["storage"], "local")
 	if s := c.storages[name]; !r.has("rootfs") && (s == nil || !strings.Contains(s.Content, "rootdir")) {
@@ -118,8 +118,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// erase destroys a guest with the volumes that it owns and its configuration
-// names.
+// erase destroys a guest with the volumes that it owns and its configuration names.
 func (c *Cluster) erase(g *guest) {
 	for id := range g.volumes() {
 		if v := c.volumes[id]; v != nil && v.VMID == g.vmid {
@@ -129,8 +128,8 @@ func (c *Cluster) erase(g *guest) {
 	delete(c.guests, g.vmid)
 }
 
-// volumes are the ids of all disks that the configuration names: attached, not
-// attached, pending and of snapshots.
+// volumes are the ids of all disks in the configuration: attached, unused, pending and of
+// snapshots.
 func (g *guest) volumes() map[string]bool {
 	out := map[string]bool{}
 	sections := []map[string]string{g.conf, g.pending}
@@ -147,13 +146,13 @@ func (g *guest) volumes() map[string]bool {
 	return out
 }
 
-// destroyable refuses to destroy what is protected or runs.
+// destroyable refuses to destroy a guest that is protected or runs.
 func (c *Cluster) destroyable(g *guest, force bool) *refusal {
 	if refused := g.checkProtection("can't remove " + title(g.kind, g.vmid)); refused != nil {
 		return refused
 	}
 	if g.kind == "lxc" {
-		// Of a virtual machine it is the task that finds the lock.
+		// For a virtual machine, the task finds the lock.
 		if refused := g.checkLock(); refused != nil {
 			return refused
 		}
@@ -188,8 +187,8 @@ func guestDelete(c *Cluster, r call) (any, *refusal) {
 	}), nil
 }
 
-// destroy ends a guest. A disk of its number that no configuration names goes
-// only when that is asked for.
+// destroy removes a guest. A disk of its vmid that no configuration names goes only if the
+// request asks for it.
 func (c *Cluster) destroy(g *guest, unreferenced bool) {
 	c.erase(g)
 	for id, v := range c.volumes {

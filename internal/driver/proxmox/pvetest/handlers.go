@@ -9,8 +9,8 @@ import (
 
 type handler func(c *Cluster, r call) (any, *refusal)
 
-// handlers answer the endpoints, by method and template; "{kind}" is both kinds
-// of guest.
+// handlers answer the endpoints, by method and template. "{kind}" stands for both kinds of
+// guest.
 var handlers = map[string]handler{
 	"GET /version":            version,
 	"GET /nodes":              nodeList,
@@ -57,7 +57,7 @@ var handlers = map[string]handler{
 	"DELETE /nodes/{node}/storage/{storage}/content/{volume}": volumeDelete,
 }
 
-// do answers a request that kept to the schema.
+// do answers a request that followed the schema.
 func (c *Cluster) do(r call) (any, *refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *Cluster) do(r call) (any, *refusal) {
 	return nil, &refusal{status: 501, reason: "not simulated"}
 }
 
-// reach refuses what is for a node that is not there or does not answer.
+// reach refuses a request for a node that does not exist or does not answer.
 func (c *Cluster) reach(r call) *refusal {
 	name, ok := r.v["node"]
 	if !ok {
@@ -134,7 +134,7 @@ func nextID(c *Cluster, r call) (any, *refusal) {
 	}
 }
 
-// resources is the one list of all guests, storages and nodes.
+// resources is the single list of all guests, storages and nodes.
 func resources(c *Cluster, r call) (any, *refusal) {
 	rows := []any{}
 	want := func(kind string) bool { return !r.has("type") || r.v["type"] == kind }
@@ -155,9 +155,8 @@ func resources(c *Cluster, r call) (any, *refusal) {
 	return rows, nil
 }
 
-// resourceRow is a guest as the list has it. How it is, and its name, are what
-// its node last told the cluster; that there is one, its lock and its tags are of
-// this moment.
+// resourceRow is a guest in the list. Its state and name are those that its node last reported
+// to the cluster. Its existence, its lock and its tags are current.
 func (c *Cluster) resourceRow(g *guest) map[string]any {
 	told := c.liveRow(g)
 	if c.told != nil {

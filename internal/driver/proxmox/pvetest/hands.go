@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Spec is a guest that a test makes by other hands than the API's.
+// Spec is a guest that a test makes without the API.
 type Spec struct {
 	Kind    string            // "qemu", or "lxc"; "" is "qemu"
-	VMID    int               // 0 is the next that is free
+	VMID    int               // 0 means the next free one
 	Node    string            // "" is the first
 	Name    string            // the hostname of a container
 	Disks   map[string]string // "scsi0": "local-lvm:4" (GiB); none is one disk of 4 GiB ("scsi0" or "rootfs")
-	Data    map[string][]byte // what is on the disks, by their key
+	Data    map[string][]byte // the content of the disks, by their key
 	Config  map[string]string // all else: "memory": "2048"
 	Running bool
 	Deaf    bool // ignores a shutdown
 }
 
-// Make makes a guest, as somebody would by the web page, and returns its vmid.
-// It counts as no request.
+// Make makes a guest, as a user of the web page would, and returns its vmid. It counts as no
+// request.
 func (c *Cluster) Make(s Spec) int {
 	c.t.Helper()
 	c.mu.Lock()
@@ -74,8 +74,8 @@ func (s Spec) settings() map[string]string {
 	return set
 }
 
-// Remake destroys the guest of a vmid by other hands, protected or not, and makes
-// another under the same vmid and name: new disks, new ids, another guest.
+// Remake destroys the guest of a vmid without the API, even if it is protected. It makes
+// another one under the same vmid and name, with new disks and new ids.
 func (c *Cluster) Remake(vmid int, s Spec) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -97,20 +97,20 @@ func (c *Cluster) Remake(vmid int, s Spec) {
 	c.Make(s)
 }
 
-// Remove destroys a guest by other hands, protected, locked or running.
+// Remove destroys a guest without the API, even if it is protected, locked or running.
 func (c *Cluster) Remove(vmid int) {
 	c.with(vmid, func(g *guest) { c.destroy(g, true) })
 }
 
-// Exists reports whether there is a guest with the vmid.
+// Exists reports whether a guest has the vmid.
 func (c *Cluster) Exists(vmid int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.guests[vmid] != nil
 }
 
-// Set sets options of a guest's configuration by other hands; "" removes one.
-// Nothing is checked, and no volume made.
+// Set sets options of a guest's configuration without the API; "" removes one. It checks
+// nothing and makes no volume.
 func (c *Cluster) Set(vmid int, options map[string]string) {
 	c.with(vmid, func(g *guest) {
 		c.tick()
@@ -124,15 +124,15 @@ func (c *Cluster) Set(vmid int, options map[string]string) {
 	})
 }
 
-// SetProtection sets or clears the protection of a guest by other hands.
+// SetProtection sets or clears the protection of a guest without the API.
 func (c *Cluster) SetProtection(vmid int, on bool) {
 	c.Set(vmid, map[string]string{"protection": strconv.Itoa(flagOf(on))})
 }
 
-// SetLock gives a guest a lock ("backup", "migrate"), or with "" takes it away.
+// SetLock gives a guest a lock ("backup", "migrate"), or removes it with "".
 func (c *Cluster) SetLock(vmid int, lock string) { c.Set(vmid, map[string]string{"lock": lock}) }
 
-// SetRunning starts or stops a guest by other hands.
+// SetRunning starts or stops a guest without the API.
 func (c *Cluster) SetRunning(vmid int, on bool) {
 	c.with(vmid, func(g *guest) {
 		if on == g.running {
@@ -143,18 +143,17 @@ func (c *Cluster) SetRunning(vmid int, on bool) {
 	})
 }
 
-// SetDeaf makes a guest ignore a shutdown, or hear it again.
+// SetDeaf makes a guest ignore a shutdown, or react again.
 func (c *Cluster) SetDeaf(vmid int, deaf bool) { c.with(vmid, func(g *guest) { g.deaf = deaf }) }
 
-// Hide takes a guest out of the token's sight, as when it leaves the pool that the
-// token is for, or shows it again.
+// Hide hides a guest from the token, as if it left the token's pool, or shows it again.
 func (c *Cluster) Hide(vmid int, hidden bool) { c.with(vmid, func(g *guest) { g.hidden = hidden }) }
 
 // SetNode moves a guest to another node, as a migration does.
 func (c *Cluster) SetNode(vmid int, node string) { c.with(vmid, func(g *guest) { g.node = node }) }
 
-// SetOffline takes a node away, or brings it back: what is for it is answered 595,
-// and its guests are in /cluster/resources with the status "unknown" and no name.
+// SetOffline takes a node away or brings it back. Requests for it get 595. Its guests are in
+// /cluster/resources with the status "unknown" and no name.
 func (c *Cluster) SetOffline(name string, offline bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +164,7 @@ func (c *Cluster) SetOffline(name string, offline bool) {
 	}
 }
 
-// RemoveNode takes a node out of the cluster, with its guests.
+// RemoveNode removes a node from the cluster, with its guests.
 func (c *Cluster) RemoveNode(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,9 +176,9 @@ func (c *Cluster) RemoveNode(name string) {
 	}
 }
 
-// Freeze makes /cluster/resources say of every guest what it says now, until Thaw:
-// the real list is as old as what the nodes last told, some ten seconds. A guest
-// that is made meanwhile is in it with the status "unknown" and no name; one that
+// Freeze keeps the current rows of /cluster/resources until Thaw, because the real list is up
+// to ten seconds old. A guest made meanwhile is in it with the status "unknown" and no name. A
+// destroyed guest is not in it.
 // is destroyed is not.
 func (c *Cluster) Freeze() {
 	c.mu.Lock()
@@ -190,15 +189,15 @@ func (c *Cluster) Freeze() {
 	}
 }
 
-// Thaw makes /cluster/resources tell how guests are at this moment.
+// Thaw makes /cluster/resources current again.
 func (c *Cluster) Thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told = nil
 }
 
-// MoveDisk moves a disk of a guest to a new volume of another storage by other
-// hands, with its content. The old volume is gone.
+// MoveDisk moves a guest's disk to a new volume of another storage without the API, with its
+// content. The old volume is gone.
 func (c *Cluster) MoveDisk(vmid int, key, storage string) {
 	c.with(vmid, func(g *guest) {
 		old := c.volumes[volumeID(g.conf[key])]
@@ -217,7 +216,7 @@ func (c *Cluster) MoveDisk(vmid int, key, storage string) {
 	})
 }
 
-// Write puts content on a disk of a guest.
+// Write replaces the content of a guest's disk.
 func (c *Cluster) Write(vmid int, key string, data []byte) {
 	c.with(vmid, func(g *guest) { c.write(g, key, data) })
 }
@@ -243,20 +242,20 @@ func (c *Cluster) with(vmid int, do func(*guest)) {
 	do(g)
 }
 
-// Guest is what there is of a guest, for a test to look at.
+// Guest is the state of a guest for a test.
 type Guest struct {
 	Kind    string
 	VMID    int
 	Node    string
 	Name    string
 	Running bool
-	Config  map[string]string // the current one; what is pending is not in it
+	Config  map[string]string // the current configuration, without pending changes
 	Pending map[string]string
 	Snaps   []string
 	Digest  string
 }
 
-// Guest returns a guest; the zero value where there is none.
+// Guest returns a guest, or the zero value if there is none.
 func (c *Cluster) Guest(vmid int) Guest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,7 +271,7 @@ func (c *Cluster) Guest(vmid int) Guest {
 	return out
 }
 
-// VMID finds a guest by its name; 0 where there is none.
+// VMID finds a guest by its name; 0 if there is none.
 func (c *Cluster) VMID(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,8 +283,8 @@ func (c *Cluster) VMID(name string) int {
 	return 0
 }
 
-// Volumes are the volumes of a guest with their content, disks and backups; of
-// vmid 0 all that there are. They are copies.
+// Volumes are the volumes of a guest with their content, disks and backups. For vmid 0 they are
+// all volumes. They are copies.
 func (c *Cluster) Volumes(vmid int) map[string]Volume {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +299,7 @@ func (c *Cluster) Volumes(vmid int) map[string]Volume {
 	return out
 }
 
-// Data is what is on a volume, and whether there is one.
+// Data is the content of a volume, and whether the volume exists.
 func (c *Cluster) Data(id string) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -311,7 +310,7 @@ func (c *Cluster) Data(id string) ([]byte, bool) {
 	return bytes.Clone(v.Data), true
 }
 
-// AddVolume puts a volume on a storage by other hands: a stray disk, an iso.
+// AddVolume adds a volume to a storage without the API: a stray disk, an iso.
 func (c *Cluster) AddVolume(v Volume) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,14 +318,14 @@ func (c *Cluster) AddVolume(v Volume) {
 	c.volumes[v.ID] = &v
 }
 
-// AddStorage adds a storage, or puts one in the place of another.
+// AddStorage adds or replaces a storage.
 func (c *Cluster) AddStorage(s Storage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.storages[s.Name] = &s
 }
 
-// SetVersion sets what the cluster says its version is; "9.1.3" at first.
+// SetVersion sets the version that the cluster reports, at first "9.1.3".
 func (c *Cluster) SetVersion(v string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// BackUp backs a guest up and then prunes by the storage's retention, as a backup
-// job of the cluster does.
+// BackUp backs a guest up and then prunes by the storage's retention, as a backup job of the
+// cluster does.
 func (c *Cluster) BackUp(vmid int, storage string) {
 	c.with(vmid, func(g *guest) {
 		s := c.storages[storage]
@@ -19,7 +19,7 @@ func (c *Cluster) BackUp(vmid int, storage string) {
 	})
 }
 
-// prune deletes the guest's oldest backups beyond keep; 0 keeps all.
+// prune deletes the guest's oldest backups above keep; 0 keeps all.
 func (c *Cluster) prune(g *guest, s *Storage, keep int) {
 	all := c.prunable(g, s)
 	if keep == 0 || len(all) <= keep {
@@ -42,7 +42,7 @@ func (c *Cluster) Backups(vmid int) []Volume {
 	return out
 }
 
-// Protect protects a backup by other hands, which write notes.
+// Protect protects a backup and writes notes, without the API.
 func (c *Cluster) Protect(id, notes string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,8 +2,8 @@ package pvetest
 
 import "strings"
 
-// hotplugged reports whether a running guest takes a change of the option at
-// once, with the options that a guest has by itself.
+// hotplugged reports whether a running guest accepts a change of the option at once. Some
+// options belong to every guest.
 func hotplugged(kind, key string) bool {
 	switch key {
 	case "name", "description", "tags", "protection", "onboot", "startup", "lock":
@@ -15,7 +15,7 @@ func hotplugged(kind, key string) bool {
 		kind == "qemu" && driveKey.MatchString(key) && !strings.HasPrefix(key, "ide") && !strings.HasPrefix(key, "sata")
 }
 
-// applyPending makes pending values the current ones, as a start does.
+// applyPending makes pending values current, as a start does.
 func (c *Cluster) applyPending(g *guest) {
 	for _, k := range sortedKeys(g.drop) {
 		value := g.conf[k]

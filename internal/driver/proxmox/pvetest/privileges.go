@@ -11,16 +11,16 @@ func (c *Cluster) Revoke(privileges ...string) {
 	}
 }
 
-// Narrow makes permissions say that the token has its privileges on "/" alone, and not
-// for what is below.
+// Narrow makes the permissions say that the token has its privileges on "/" alone, and not
+// below it.
 func (c *Cluster) Narrow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.narrow = true
 }
 
-// permit refuses what the token has no privilege for. Privileges are held for
-// everything or not at all.
+// permit refuses a request if the token lacks its privilege. A privilege holds for everything
+// or not at all.
 func (c *Cluster) permit(r call) *refusal {
 	if g := c.guests[r.vmid()]; g != nil && g.hidden && strings.Contains(r.Path, "{vmid}") {
 		return &refusal{status: 403, reason: "Permission check failed (/vms/" + r.v["vmid"] + ", VM.Audit)"}
@@ -41,7 +41,7 @@ func (c *Cluster) permit(r call) *refusal {
 	return nil
 }
 
-// byEnd is what requests need, by the end of their template.
+// byEnd are the privileges of requests, by the end of their template.
 var byEnd = []struct {
 	method, end string
 	needs       []string
@@ -84,7 +84,7 @@ func needs(r call) []string {
 	return out
 }
 
-// ofOptions is what the options of a configuration need that are set or deleted.
+// ofOptions are the privileges to set or delete options of a configuration.
 func ofOptions(r call) []string {
 	var out []string
 	keys := splitList(r.v["delete"])

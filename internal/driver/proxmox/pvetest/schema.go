@@ -13,9 +13,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// param is what the API schema says of one parameter.
+// param is the API schema's description of one parameter.
 type param struct {
-	Ref       string           `json:"ref,omitempty"` // the shared parameter that this is; nothing else is said
+	Ref       string           `json:"ref,omitempty"` // a shared parameter; then all else is empty
 	Type      string           `json:"type,omitempty"`
 	Optional  bool             `json:"optional,omitzero"`
 	Enum      []string         `json:"enum,omitempty"`
@@ -27,7 +27,7 @@ type param struct {
 	Requires  string           `json:"requires,omitempty"`
 	Format    string           `json:"format,omitempty"`   // a named format
 	Parts     map[string]param `json:"parts,omitempty"`    // of a property string
-	Alias     string           `json:"alias,omitempty"`    // the part that this is another name of
+	Alias     string           `json:"alias,omitempty"`    // this is another name of that part
 	KeyAlias  string           `json:"keyAlias,omitempty"` // the part whose value this name is
 }
 
@@ -38,7 +38,7 @@ type endpoint struct {
 	Params map[string]param `json:"params,omitempty"`
 }
 
-// schema is the small form of the API schema that the driver needs.
+// schema is the part of the API schema that the driver needs, in a small form.
 type schema struct {
 	Source    string           `json:"source"`
 	Shared    map[string]param `json:"shared"`
@@ -68,7 +68,7 @@ var loaded = sync.OnceValue(func() schema {
 
 var counted = regexp.MustCompile(`^([a-z]+)\{0\.\.(\d+)\}$`)
 
-// expand writes values that are counted, "scsi{0..30}", one by one.
+// expand writes numbered values, "scsi{0..30}", one by one.
 func expand(values []string) []string {
 	var out []string
 	for _, v := range values {
@@ -85,8 +85,7 @@ func expand(values []string) []string {
 	return out
 }
 
-// find returns the endpoint of a path below /api2/json and the values of the
-// names in it.
+// find returns the endpoint of a path below /api2/json, and the values of its template's names.
 func (s schema) find(method, path string) (endpoint, map[string]string, bool) {
 	for _, e := range s.Endpoints {
 		if e.Method != method {
@@ -99,8 +98,8 @@ func (s schema) find(method, path string) (endpoint, map[string]string, bool) {
 	return endpoint{}, nil, false
 }
 
-// matchPath matches a path with a template. A volume is the rest of the path,
-// for its id has slashes.
+// matchPath matches a path with a template. A volume takes the rest of the path, because its id
+// has slashes.
 func matchPath(template, path string) (map[string]string, bool) {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	vars := map[string]string{}
@@ -126,7 +125,7 @@ func matchPath(template, path string) (map[string]string, bool) {
 
 var indexed = regexp.MustCompile(`^([a-z]+)(\d+)$`)
 
-// paramOf finds a parameter: "scsi3" is described by "scsi[n]".
+// paramOf finds a parameter. "scsi[n]" describes "scsi3", for example.
 func (e endpoint) paramOf(name string) (param, bool) {
 	if p, ok := e.Params[name]; ok {
 		return p, true
@@ -140,15 +139,14 @@ func (e endpoint) paramOf(name string) (param, bool) {
 	return p, ok && err == nil && n < counts[m[1]]
 }
 
-// counts is how many there may be of an indexed parameter, as the
-// documentation says it; the schema's names end in [n] and do not.
+// counts is the number of an indexed parameter's entries, from the documentation. The schema's
+// names only end in [n].
 var counts = map[string]int{"scsi": 31, "virtio": 16, "sata": 6, "ide": 4, "unused": 256,
 	"net": 32, "mp": 256, "ipconfig": 32, "usb": 14, "serial": 4, "hostpci": 16, "dev": 256}
 
 const undefinedProperty = "property is not defined in schema and the schema does not allow additional properties"
 
-// check verifies parameters, those in the path too, and returns what is wrong
-// with which.
+// check checks parameters, also those in the path. It returns what is wrong, by parameter.
 func (e endpoint) check(values map[string]string) map[string]string {
 	wrong := map[string]string{}
 	for name, v := range values {

@@ -17,26 +17,26 @@ type refusal struct {
 	status int
 	reason string
 	errors map[string]string
-	log    string // what a task's log says before its end
+	log    string // the task's log before its end
 }
 
 func (r *refusal) Error() string { return r.reason }
 
-// die is what an exception in the server becomes: 500 with the text as the reason.
+// die is the answer to an exception in the server: 500 with the text as the reason.
 func die(format string, args ...any) *refusal {
 	return &refusal{status: http.StatusInternalServerError, reason: fmt.Sprintf(format, args...)}
 }
 
-// invalid is a parameter that the schema allows and the code does not.
+// invalid is the answer to a parameter that the schema allows and the server's code refuses.
 func invalid(name, why string) *refusal {
 	return &refusal{status: http.StatusBadRequest, reason: "Parameter verification failed.",
 		errors: map[string]string{name: why}}
 }
 
-// call is one request that kept to the schema.
+// call is one request that followed the schema.
 type call struct {
 	endpoint
-	v map[string]string // parameters, those of the path too
+	v map[string]string // parameters, also those in the path
 }
 
 func (r call) has(name string) bool { _, ok := r.v[name]; return ok }
@@ -81,10 +81,10 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.perform(w, r, req)
 }
 
-// noMethod is what the server says of a path or method that it does not have.
+// noMethod is the server's answer to an unknown path or method.
 const noMethod = "not " + "implemented"
 
-// authorize checks the token. Another scheme is no ticket, as without one.
+// authorize checks the token. Another scheme counts as no ticket.
 func authorize(header string) *refusal {
 	token, ok := strings.CutPrefix(header, "PVEAPIToken=")
 	if !ok {
@@ -100,7 +100,7 @@ func authorize(header string) *refusal {
 	return nil
 }
 
-// admit checks a request with the schema and writes down what is wrong with it.
+// admit checks a request against the schema and records violations.
 func (c *Cluster) admit(r *http.Request, path string, body []byte) (call, *refusal) {
 	e, vars, ok := loaded().find(r.Method, path)
 	if !ok {
@@ -135,7 +135,7 @@ func (c *Cluster) violate(format string, args ...any) {
 	c.violations = append(c.violations, fmt.Sprintf(format, args...))
 }
 
-// parameters reads them from the query and from a body, a form or JSON.
+// parameters reads the parameters from the query and from a body, a form or JSON.
 func parameters(r *http.Request, body []byte) (map[string]string, error) {
 	out := map[string]string{}
 	if err := fromForm(out, r.URL.RawQuery); err != nil {
@@ -189,8 +189,8 @@ func fromJSON(out map[string]string, body []byte) error {
 	return nil
 }
 
-// answer writes what the server writes: {"data":...}, or an error whose text is
-// the reason of the status line, and nothing else but null in the body.
+// answer writes the server's answer. It is {"data":...}, or an error with its text as the
+// reason of the status line and only null in the body.
 func answer(w http.ResponseWriter, data any, refused *refusal) {
 	status, reason := http.StatusOK, "OK"
 	object := map[string]any{"data": data}
@@ -213,8 +213,8 @@ func answer(w http.ResponseWriter, data any, refused *refusal) {
 	write(w, status, reason, body)
 }
 
-// write takes the connection over for an error, for net/http has no way to write a
-// reason. After any other answer the connection stays.
+// write writes an error on the bare connection, because net/http cannot write a reason. After
+// any other answer the connection stays open.
 func write(w http.ResponseWriter, status int, reason string, body []byte) {
 	if status == http.StatusOK {
 		w.Header().Set("Content-Type", "application/json;charset=UTF-8")

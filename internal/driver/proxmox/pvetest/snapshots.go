@@ -15,8 +15,7 @@ func (g *guest) snap(name string) *snap {
 	return nil
 }
 
-// notInSnapshot are options that a snapshot does not keep, and a rollback does not
-// bring back.
+// notInSnapshot are options that a snapshot does not keep and a rollback does not restore.
 func notInSnapshot(key string) bool {
 	return key == "lock" || key == "description" || key == "vmstate" || unusedKey.MatchString(key)
 }
@@ -81,7 +80,7 @@ func snapshotMake(c *Cluster, r call) (any, *refusal) {
 	}), nil
 }
 
-// take makes the snapshot of the configuration and of what is on the disks.
+// take makes the snapshot of the configuration and of the disks' content.
 func (c *Cluster) take(g *guest, name, description string, memory bool) *refusal {
 	s := &snap{name: name, time: c.tick(), conf: map[string]string{}, data: map[string][]byte{}}
 	for k, v := range g.conf {
@@ -131,8 +130,8 @@ func (c *Cluster) snapOf(r call) (*guest, *snap, *refusal) {
 	return g, s, nil
 }
 
-// lockFor gives the guest a lock for the time of a task, unless it has one. It
-// returns what the task says when it had, and what ends the lock.
+// lockFor locks the guest for the time of a task, unless it has a lock. It returns the task's
+// error if the guest had one, and the function that removes the lock.
 func (g *guest) lockFor(lock string) (*refusal, func()) {
 	if refused := g.checkLock(); refused != nil {
 		return refused, nil
@@ -164,8 +163,7 @@ func snapshotDelete(c *Cluster, r call) (any, *refusal) {
 	}, unlock), nil
 }
 
-// forget takes a snapshot away; those that came from it come from what it came
-// from.
+// forget removes a snapshot. Snapshots based on it are then based on its parent.
 func (c *Cluster) forget(g *guest, s *snap) {
 	delete(c.volumes, s.conf["vmstate"])
 	confs := []map[string]string{g.conf}
@@ -206,9 +204,8 @@ func snapshotRollback(c *Cluster, r call) (any, *refusal) {
 	}, unlock), nil
 }
 
-// rollback gives the guest the configuration and the content of the disks that
-// the snapshot has: its protection too. Disks that are younger become unused, and
-// a virtual machine gets a new generation.
+// rollback gives the guest the snapshot's configuration and disk content, also its protection.
+// Younger disks become unused, and a virtual machine gets a new generation.
 func (c *Cluster) rollback(g *guest, s *snap) {
 	conf := map[string]string{}
 	for k, v := range g.conf {

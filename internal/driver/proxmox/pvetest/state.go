@@ -15,13 +15,13 @@ type guest struct {
 	vmid    int
 	node    string
 	conf    map[string]string
-	pending map[string]string // set by a running guest's config, used at its next start
-	drop    map[string]bool   // the same for what is deleted; true where by force
+	pending map[string]string // changes of a running guest for its next start
+	drop    map[string]bool   // options that the next start deletes; true means by force
 	snaps   []*snap
 	running bool
-	since   int64 // of running
+	since   int64 // the start of the run
 	deaf    bool  // ignores a shutdown
-	hidden  bool  // from the token
+	hidden  bool  // from the token's view
 }
 
 type snap struct {
@@ -36,7 +36,7 @@ type Storage struct {
 	Name     string
 	Type     string // "dir" or "lvmthin"
 	Content  string // "images,rootdir,backup"
-	KeepLast int    // how many backups of a guest are kept; 0 is all
+	KeepLast int    // how many backups of a guest it keeps; 0 means all
 	Shared   bool
 }
 
@@ -51,12 +51,12 @@ type Volume struct {
 	CTime     int64
 	Notes     string
 	Protected bool
-	Data      []byte // what is on it
+	Data      []byte // its content
 
 	archive *archive
 }
 
-// archive is what a backup holds.
+// archive is the content of a backup.
 type archive struct {
 	kind string
 	conf map[string]string
@@ -69,8 +69,7 @@ func (g *guest) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// file is the configuration file: the current section, what is pending, the
-// snapshots.
+// file is the configuration file: the current section, pending changes, and the snapshots.
 func (g *guest) file() string {
 	var b strings.Builder
 	section := func(title string, conf map[string]string) {
@@ -100,7 +99,7 @@ func (g *guest) name() string {
 	return fmt.Sprintf("VM %d", g.vmid)
 }
 
-// effective is the configuration with what is pending in it.
+// effective is the configuration with pending changes applied.
 func (g *guest) effective() map[string]string {
 	out := maps.Clone(g.conf)
 	maps.Copy(out, g.pending)
@@ -110,7 +109,7 @@ func (g *guest) effective() map[string]string {
 	return out
 }
 
-// checkLock refuses when another task has the guest.
+// checkLock refuses if another task holds the guest.
 func (g *guest) checkLock() *refusal {
 	if l := g.conf["lock"]; l != "" {
 		if g.kind == "lxc" {
@@ -142,8 +141,7 @@ func noConfig(kind, node, vmid string) *refusal {
 	return die("Configuration file 'nodes/%s/%s/%s.conf' does not exist", node, dir, vmid)
 }
 
-// gone refuses the work of a task that makes a guest, where somebody took the
-// guest away meanwhile.
+// gone refuses the work of a task that makes a guest if a test removed the guest meanwhile.
 func (c *Cluster) gone(g *guest) *refusal {
 	if c.guests[g.vmid] != g {
 		return noConfig(g.kind, g.node, strconv.Itoa(g.vmid))

@@ -26,8 +26,8 @@ func guestList(c *Cluster, r call) (any, *refusal) {
 	return rows, nil
 }
 
-// statusRow is what the lists and the current status have in common: memory and
-// disks in bytes, where the configuration has MiB and G.
+// statusRow is the part that the lists and the current status share. Memory and disks are in
+// bytes; the configuration has MiB and G.
 func (c *Cluster) statusRow(g *guest) map[string]any {
 	row := map[string]any{"vmid": g.vmid, "name": g.name(), "status": "stopped", "uptime": 0, "cpu": 0, "mem": 0,
 		"cpus": g.cpus(), "maxmem": g.memory() << 20, "disk": 0, "maxdisk": c.bootSize(g),
@@ -70,7 +70,7 @@ func (g *guest) number(key string, otherwise int64) int64 {
 	return otherwise
 }
 
-// memory is in MiB; both kinds have 512 where the configuration has none.
+// memory is in MiB. Without a value, both kinds have 512.
 func (g *guest) memory() int64 {
 	text, _, _ := strings.Cut(strings.TrimPrefix(g.conf["memory"], "current="), ",")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -92,7 +92,7 @@ func (v *Volume) row() map[string]any {
 	return row
 }
 
-// volumeOf finds the volume of a path, which may leave the storage's name out.
+// volumeOf finds the volume of a path. The path may leave out the storage's name.
 func (c *Cluster) volumeOf(r call) (*Volume, *refusal) {
 	id := r.v["volume"]
 	if !strings.Contains(id, ":") {
@@ -135,8 +135,8 @@ func volumeSet(c *Cluster, r call) (any, *refusal) {
 	return nil, nil
 }
 
-// volumeDelete destroys a volume. A disk that a guest of this number has can not
-// be, a protected backup neither.
+// volumeDelete destroys a volume. It refuses a disk whose number an existing guest has, and a
+// protected backup.
 func volumeDelete(c *Cluster, r call) (any, *refusal) {
 	v, refused := c.volumeOf(r)
 	if refused != nil {

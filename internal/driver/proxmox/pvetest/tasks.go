@@ -21,8 +21,8 @@ type task struct {
 	clean  func()
 }
 
-// fork starts a task of a kind with work to do. It is done at once, unless a
-// test holds tasks of the kind. clean is done when the task ends, however.
+// fork starts a task of a kind. The work is done at once, unless a test holds tasks of the
+// kind. clean runs when the task ends in any way.
 func (c *Cluster) fork(nodeName, kind, id string, work func() *refusal, clean func()) string {
 	c.pid++
 	t := &task{node: nodeName, kind: kind, id: id, pid: c.pid, start: c.tick(), work: work, clean: clean}
@@ -38,8 +38,8 @@ func (c *Cluster) fork(nodeName, kind, id string, work func() *refusal, clean fu
 	return t.upid
 }
 
-// forkOn starts a task for a guest. Workers find their guest by its vmid, when
-// they have its lock, and not before: it may be another by then.
+// forkOn starts a task for a guest. A task finds its guest by the vmid after it has the lock,
+// so the guest may be another one by then.
 func (c *Cluster) forkOn(g *guest, kind string, work func(*guest) *refusal) string {
 	return c.fork(g.node, kind, strconv.Itoa(g.vmid), func() *refusal {
 		now := c.guests[g.vmid]

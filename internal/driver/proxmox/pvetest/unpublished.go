@@ -1,7 +1,7 @@
 package pvetest
 
-// unpublished are endpoints that the schema beside the repository does not have.
-// They are written here from the documentation of the API, and less sure.
+// unpublished are endpoints that are missing in the schema beside the repository. They are
+// written from the API's documentation, and less certain.
 var unpublished = []endpoint{
 	{Path: "/access/permissions", Method: "GET", Params: map[string]param{
 		"userid": {Type: "string", Optional: true},

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// bytesOf reads a size of a request, "+4G" or "512M", as bytes; a number alone is
-// bytes.
+// bytesOf reads a request's size in bytes, "+4G" or "512M". A number alone is in bytes.
 func bytesOf(s string) (n int64, relative bool) {
 	s, relative = strings.CutPrefix(s, "+")
 	unit := float64(1)
@@ -66,8 +65,8 @@ func guestResize(c *Cluster, r call) (any, *refusal) {
 	}), nil
 }
 
-// guestMove copies a disk to another storage; the old volume becomes unused or is
-// destroyed. Protection does not hold it up.
+// guestMove copies a disk to another storage. The old volume becomes unused or is destroyed.
+// Protection does not prevent it.
 func guestMove(c *Cluster, r call) (any, *refusal) {
 	g, refused := c.guestOf(r)
 	if refused != nil {

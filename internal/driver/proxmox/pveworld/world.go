@@ -1,5 +1,5 @@
-// Package pveworld has the World of the Proxmox VE driver for the suite that every
-// driver passes, over a simulated cluster. It is for tests alone.
+// Package pveworld has the Proxmox VE driver's World for the suite that every driver passes,
+// over a simulated cluster. It is only for tests.
 package pveworld
 
 import (
@@ -24,11 +24,11 @@ import (
 	"gated/internal/op"
 )
 
-// first is where the vmids of new guests begin.
+// first is the lowest vmid of new guests.
 const first = 500
 
-// Config is that of a driver over a simulated cluster, with templates of both
-// kinds; kind is the kind of the one that is taken where none is named.
+// Config is the configuration of a driver over a simulated cluster, with templates of both
+// kinds. kind is the kind of the default template.
 func Config(t testing.TB, c *pvetest.Cluster, kind string) proxmox.Config {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte(pvetest.TokenID+"="+pvetest.Secret+"\n"), 0o600))
@@ -42,7 +42,7 @@ func Config(t testing.TB, c *pvetest.Cluster, kind string) proxmox.Config {
 		StopGrace: 2 * time.Second, Timeout: 20 * time.Second, Templates: templates}
 }
 
-// hands are those of somebody who works on the cluster behind the gate's back.
+// hands changes the cluster without the driver, as an administrator would.
 type hands struct {
 	*pvetest.Cluster
 	t     testing.TB
@@ -52,14 +52,13 @@ type hands struct {
 	count int
 }
 
-// New returns a World of guests of one kind, "qemu" or "lxc", over a cluster of its
-// own.
+// New returns a World of guests of one kind, "qemu" or "lxc", over a new cluster.
 func New(t testing.TB, kind string) drivertest.World {
 	c := pvetest.New(t)
 	return Over(t, c, kind)
 }
 
-// Over is New over a cluster that the caller keeps.
+// Over is New over a cluster of the caller's.
 func Over(t testing.TB, c *pvetest.Cluster, kind string) drivertest.World {
 	h := &hands{Cluster: c, t: t, cfg: Config(t, c, kind), kind: kind, root: map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind]}
 	labels := map[string]any{"tier": "test"}
@@ -116,7 +115,7 @@ func (h *hands) fill(name string) {
 	h.Write(h.VMID(name), h.root, fmt.Appendf(nil, "more of %s, %d", name, h.count))
 }
 
-// content digests what is on the disks of a guest.
+// content is a digest of a guest's disks.
 func (h *hands) content(name string) string {
 	vmid := h.VMID(name)
 	if vmid == 0 {
@@ -132,13 +131,13 @@ func (h *hands) content(name string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// volatile makes a machine that runs from a CD and keeps nothing.
+// volatile makes a machine that runs from a CD and has no disk.
 func (h *hands) volatile(name string) {
 	h.Make(pvetest.Spec{Kind: h.kind, Name: name, Disks: map[string]string{}, Running: true,
 		Config: map[string]string{"ide2": "local:iso/live.iso,media=cdrom"}})
 }
 
-// moveDisk is what qm disk move does: the volume gets a name of its new owner.
+// moveDisk does the same as qm disk move: the volume gets a name of its new owner.
 func (h *hands) moveDisk(from, to string) {
 	source, target := h.VMID(from), h.VMID(to)
 	line := h.Guest(source).Config[h.root]
@@ -150,7 +149,7 @@ func (h *hands) moveDisk(from, to string) {
 	h.Set(source, map[string]string{h.root: ""})
 }
 
-// share names a volume of one guest in the configuration of another.
+// share adds a volume of one guest to the configuration of another.
 func (h *hands) share(from, to string) func() {
 	key := map[string]string{"qemu": "scsi5", "lxc": "mp5"}[h.kind]
 	line := h.Guest(h.VMID(from)).Config[h.root]
@@ -161,7 +160,7 @@ func (h *hands) share(from, to string) func() {
 	return func() { h.Set(h.VMID(to), map[string]string{key: ""}) }
 }
 
-// leftover is a disk that the guest which had the next vmid before left behind.
+// leftover is a disk of an earlier guest that had the next vmid.
 func (h *hands) leftover(string) func() string {
 	id := fmt.Sprintf("local-lvm:vm-%d-disk-0", first)
 	h.AddVolume(pvetest.Volume{ID: id, VMID: first, Size: 1 << 30, Format: "raw", Content: "images", Data: []byte("left over")})
@@ -177,8 +176,8 @@ func (h *hands) objects() (ids []op.StorageID) {
 	return ids
 }
 
-// owner is what only the guest has whose configuration names a volume; empty where
-// none does.
+// owner is the property that only the guest with this volume has. It is empty if no guest's
+// configuration names the volume.
 func (h *hands) owner(v pvetest.Volume) string {
 	config := h.Guest(v.VMID).Config
 	for _, line := range config {
@@ -195,8 +194,8 @@ func (h *hands) owner(v pvetest.Volume) string {
 	return ""
 }
 
-// lie has tasks end with OK without their work, and ignores the one change that makes
-// no task.
+// lie makes tasks end with OK without their work. It also ignores the one change that makes no
+// task.
 func (h *hands) lie() func() {
 	task, config := h.Break(pvetest.Rule{Fault: pvetest.Lie}), h.Break(pvetest.Rule{Method: "PUT", Path: "/config", Fault: pvetest.Ignore})
 	return func() { task.Release(); config.Release() }
