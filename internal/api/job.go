@@ -52,7 +52,7 @@ type Step struct {
 	Detail      string         `json:"detail"`             // what was done, for people
 	Output      string         `json:"output,omitempty"`   // what it printed; in the answer about one job alone
 	Request     *string        `json:"request"`            // of a destructive step
-	RetryAt     *time.Time     `json:"retry_at,omitempty"` // when an open step whose error says that it could not run is tried again
+	RetryAt     *time.Time     `json:"retry_at,omitempty"` // next try of an open step that could not run
 	Error       *Error         `json:"error"`
 	UpdatedAt   *time.Time     `json:"updated_at"`
 }

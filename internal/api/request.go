@@ -35,7 +35,7 @@ type Request struct {
 	Needed           int               `json:"needed"`         // the least number of distinct people
 	Missing          int               `json:"missing"`        // how many of them still have to sign
 	Demands          []Demand          `json:"demands"`        // all must be met, or the one of recovery alone
-	Owed             []string          `json:"owed"`           // keys that a rotation adds and that still have to sign it: fingerprint and role
+	Owed             []string          `json:"owed"`           // added keys that still have to sign: fingerprint and role
 	CoolOff          int64             `json:"cool_off"`       // seconds between the last signature and the step
 	Windows          []op.Window       `json:"windows"`        // the step runs only if all are open
 	AuthorizedAt     *time.Time        `json:"authorized_at"`  // null before the last signature

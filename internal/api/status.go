@@ -26,7 +26,7 @@ type Status struct {
 	Health    []Health        `json:"health"`
 	Sources   []SourceStatus  `json:"sources"` // of desired state
 	Limits    map[string]bool `json:"limits"`  // what the driver can enforce: cgroup, rlimit, landlock
-	Layers    []Layer         `json:"layers"`  // the barriers between a guest's program and the host; empty if no guest has any
+	Layers    []Layer         `json:"layers"`  // between guests' programs and the host; may be empty
 	AuditHead Head            `json:"audit_head"`
 	Epoch     int64           `json:"trust_epoch"` // of the list of signers in force
 	Policy    string          `json:"policy"`      // digest of the policy in force, as in the audit log

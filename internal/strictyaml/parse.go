@@ -184,7 +184,7 @@ func (d *doc) checkKeys(n *yaml.Node) {
 }
 
 func (d *doc) checkText(n *yaml.Node) {
-	if i := strings.IndexFunc(n.Value, unprintable); i >= 0 { // an escape in quotes can hold a character that the source cannot
+	if i := strings.IndexFunc(n.Value, unprintable); i >= 0 { // from an escape in quotes
 		r, _ := utf8.DecodeRuneInString(n.Value[i:])
 		if r == '\n' {
 			d.failAt(n, "a text of several lines")
