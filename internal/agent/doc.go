@@ -1,6 +1,5 @@
-// Package agent says who is calling: names that are bound to processes. A
-// caller has the name of the nearest registered process that it is or descends
-// from, as the kernel tells it; there is no secret to steal. Where processes
-// cannot be seen, as in a container, a token does. What this holds against, and
-// against whom it does not, is in docs/design/agents.md.
+// Package agent finds out which agent calls: names are bound to processes. A caller has the name of its nearest
+// registered ancestor, or its own. The kernel tells the ancestry, so there is no secret to steal. If processes cannot
+// be seen, as in a container, a token names the agent. docs/design/agents.md says which attackers this stops, and which
+// not.
 package agent

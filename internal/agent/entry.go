@@ -2,8 +2,7 @@ package agent
 
 import "gated/internal/op"
 
-// entry is one registration. One that is not committed yet takes its name and
-// its process, and answers for nobody.
+// entry is one registration. Before it is committed, it takes its name and process, but names no caller.
 type entry struct {
 	Registration
 	handle    Handle // nil with a token
@@ -34,20 +33,20 @@ func (r *Registry) enter(e *entry) error {
 	return nil
 }
 
-// commit lets an entry answer.
+// commit makes an entry name callers.
 func (r *Registry) commit(e *entry, id int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.ID = id
 	if r.byName[e.Name] != e {
-		return // closed meanwhile; the next start finds it in the database
+		return // the registry was closed; the next start finds the entry in the database
 	}
 	e.committed = true
 	r.epoch++
 	r.watch(e)
 }
 
-// leave gives up what enter took, if it is still e's.
+// leave gives up what enter took, if e still has it.
 func (r *Registry) leave(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +59,7 @@ func (r *Registry) leave(e *entry) {
 		delete(r.byToken, e.Token)
 		return
 	}
-	if r.byPID[e.Process.PID] == e { // else its pid has gone to another one already
+	if r.byPID[e.Process.PID] == e { // otherwise another process has its pid already
 		delete(r.byPID, e.Process.PID)
 	}
 	e.handle.Close()
@@ -73,7 +72,7 @@ func (r *Registry) watch(e *entry) {
 	}
 	r.wg.Go(func() {
 		if e.handle.Wait(r.ctx) != nil {
-			return // the registry or the handle was closed
+			return // the registry or the handle is closed
 		}
 		if r.cfg.Ended != nil {
 			r.cfg.Ended(e.Registration)

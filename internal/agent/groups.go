@@ -11,11 +11,9 @@ import (
 // someGroups is how many supplementary groups fit at the first try.
 const someGroups = 32
 
-// Groups returns the groups that the peer was in when it connected, its
-// effective one first (SO_PEERCRED and SO_PEERGROUPS, unix(7)). The kernel keeps
-// them with the connection, so that it does not matter when this is called; with
-// the connection closed it is an error. A kernel before 4.13 tells the effective
-// one alone.
+// Groups returns the peer's groups at the time when it connected, its effective group first (SO_PEERCRED and
+// SO_PEERGROUPS, unix(7)). The kernel keeps them with the connection, so the time of the call does not matter. After
+// the connection is closed it is an error. A kernel before 4.13 tells the effective group alone.
 func (p *Peer) Groups() ([]uint32, error) {
 	groups := []uint32{p.GID}
 	if p.socket == nil {
@@ -43,8 +41,8 @@ func peerGroups(socket uintptr) ([]uint32, error) {
 	return more, nil
 }
 
-// askGroups has room for n groups. Where there are more it fails with ERANGE and
-// returns as many as there are, without what they are.
+// askGroups has room for n groups. If there are more, it fails with ERANGE and returns their number, without the
+// groups.
 func askGroups(socket uintptr, n int) ([]uint32, error) {
 	groups := make([]uint32, n)
 	size := uint32(n) * uint32(unsafe.Sizeof(groups[0]))

@@ -72,9 +72,9 @@ func TestA01(t *testing.T) {
 		t.Helper()
 		check(a.register(r, "x", pid), why)
 	}
-	refused(left, 1, "nobody's to register")
-	refused(left, 0, "nobody's to register")
-	refused(left, -1, "nobody's to register")
+	refused(left, 1, "cannot be registered")
+	refused(left, 0, "cannot be registered")
+	refused(left, -1, "cannot be registered")
 	refused(left, 1<<22+1, "neither the caller nor an ancestor")
 	refused(left, right.pid, "neither the caller nor an ancestor")
 	refused(left, multiplexer.pid, "leads another session")

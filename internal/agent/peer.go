@@ -11,26 +11,24 @@ import (
 	"gated/internal/proc"
 )
 
-// Peer is the process at the other end of a connection: the one that called
-// connect(2), also if the connection was handed on since.
+// Peer is the process at the other end of a connection: the one that called connect(2), even if it handed the
+// connection on.
 type Peer struct {
 	UID uint32 // its effective uid when it connected
 	GID uint32 // its effective gid then
-	PID int    // 0 where it cannot be seen from here
+	PID int    // 0 if it cannot be seen from here
 
 	socket syscall.RawConn
-	handle Handle // nil where nobody knows which process it was
+	handle Handle // nil if the process is not known
 	mu     sync.Mutex
-	known  bool    // there is a last one
-	last   lineage // that was found
-	epoch  uint64  // of the registry, when it was
+	known  bool    // last and epoch are set
+	last   lineage // the lineage that was found last
+	epoch  uint64  // of the registry, at that time
 }
 
-// Connected asks the kernel who connected: SO_PEERCRED and, from Linux 6.5 on,
-// SO_PEERPIDFD (unix(7)). An older kernel gives the number alone: that another
-// process got it between connect and this call is then not noticed, so this is
-// called right after accept. A peer that has ended already is no error; it has
-// no name.
+// Connected asks the kernel which process connected: SO_PEERCRED and, from Linux 6.5 on, SO_PEERPIDFD (unix(7)). An
+// older kernel gives only the pid, which another process may get between connect and this call. So the caller calls
+// Connected right after accept. A peer that has ended is not an error; it has no name.
 func Connected(conn syscall.Conn) (*Peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -64,7 +62,7 @@ func peerOf(socket int) (*Peer, error) {
 	return p, nil
 }
 
-// peerHandle returns nil where the peer has ended.
+// peerHandle returns nil if the peer has ended.
 func peerHandle(socket, pid int) (*proc.FD, error) {
 	fd, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	switch {
@@ -73,15 +71,15 @@ func peerHandle(socket, pid int) (*proc.FD, error) {
 	case errors.Is(err, unix.ENOPROTOOPT):
 		return proc.OpenPID(pid)
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENODATA):
-		return nil, nil // what kernels say of one that was reaped
+		return nil, nil // kernels answer this for a reaped process
 	}
 	return nil, fmt.Errorf("SO_PEERPIDFD: %w", err)
 }
 
-// Alive reports whether the peer is known and has not ended.
+// Alive reports whether the peer's process is known and has not ended.
 func (p *Peer) Alive() bool { return p.handle != nil && !p.handle.Ended() }
 
-// Close lets go of the process. The peer has no name any more.
+// Close releases the process. The peer then has no name.
 func (p *Peer) Close() {
 	if p.handle != nil {
 		p.handle.Close()

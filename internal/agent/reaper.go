@@ -11,22 +11,21 @@ import (
 	"time"
 )
 
-// The hidden arguments under which this program becomes a part of Reaper: the
-// one between, which ends, and the orphan that it leaves behind.
+// The hidden arguments that make this program a part of Reaper: the middle process, which ends, and the orphan that it
+// leaves.
 const (
 	betweenArg = "__gated_between"
 	orphanArg  = "__gated_orphan"
 )
 
-// The descriptors of both.
+// The descriptors of both processes.
 const (
-	reportFD = 3 // where the orphan says who its parent is
-	goFD     = 4 // ends when the one between has ended
+	reportFD = 3 // the orphan writes its parent's pid here
+	goFD     = 4 // ends when the middle process has ended
 )
 
-// MaybeOrphan turns this process into a part of Reaper if it was started as
-// one, and then does not return. Every program that calls Reaper calls it
-// before anything else, its tests in TestMain.
+// MaybeOrphan turns this process into a part of Reaper if it was started as such, and then does not return. Each
+// program that calls Reaper calls MaybeOrphan first; its tests call it in TestMain.
 func MaybeOrphan() {
 	if len(os.Args) != 2 {
 		return
@@ -48,18 +47,16 @@ func MaybeOrphan() {
 	os.Exit(0)
 }
 
-// startSelf is a command that is this very program, also after its file was
-// replaced.
+// startSelf returns a command that runs this program again, even if its file was replaced.
 func startSelf(arg string, report, start *os.File) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", arg)
 	cmd.ExtraFiles = []*os.File{report, start}
 	return cmd
 }
 
-// Reaper returns the pid of the process that gets the orphans of this one: the
-// nearest of its ancestors that is a subreaper (prctl(2),
-// PR_SET_CHILD_SUBREAPER), else pid 1. It makes an orphan to see; there is no
-// other way, for the kernel tells that of nobody but oneself.
+// Reaper returns the pid of the process that gets this one's orphans: the nearest ancestor that is a subreaper
+// (prctl(2), PR_SET_CHILD_SUBREAPER), else pid 1. It makes an orphan to measure it. There is no other way: the kernel
+// tells a process only about itself.
 func Reaper(ctx context.Context) (pid int, err error) {
 	report, reportEnd, err := os.Pipe()
 	if err != nil {
@@ -84,7 +81,7 @@ func Reaper(ctx context.Context) (pid int, err error) {
 		_ = report.SetReadDeadline(time.Unix(1, 0))
 	})
 	defer stop()
-	// Once it has been waited for, nobody is its child any more.
+	// After this Wait the orphan has lost its parent.
 	if err := cmd.Wait(); err != nil {
 		return 0, fmt.Errorf("measure the reaper of orphans: %w", errors.Join(err, ctx.Err()))
 	}

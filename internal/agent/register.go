@@ -11,23 +11,21 @@ import (
 type Wish struct {
 	Name   string
 	PID    int // the caller itself or an ancestor of it
-	Reaper int // who gets the caller's orphans, as Reaper measured it
+	Reaper int // the process that gets the caller's orphans, as Reaper measured it
 }
 
-// What is done about several refusals.
+// Hints that several refusals share.
 const (
 	withToken    = "bind the name to a token instead: gated agent register NAME --token-file FILE"
 	nameTheAgent = "name the agent's own process, and call from a process that it started"
 	giveUp       = "gated agent list shows them; gated agent unregister NAME gives one up"
 )
 
-// Register binds a name to a process. commit writes the registration down; the
-// name answers only after it returned nil. A process that is registered under
-// the same name already is no error: its registration is returned as it is.
+// Register binds a name to a process. commit stores the registration; the name counts only after commit returned nil.
+// If the process has the same name already, Register returns that registration.
 //
-// Refusals: Malformed for a name or a wish that cannot be; NotAllowed for a
-// process that is not the caller's to register; Conflict for a name or a
-// process that is taken; OverLimit; Unavailable where no process can be seen.
+// Refusals: Malformed for an invalid name or wish; NotAllowed for a process that the caller may not register; Conflict
+// for a name or process that is taken; OverLimit; Unavailable if no process can be seen.
 func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit Commit) (Registration, error) {
 	if err := op.CheckName(w.Name); err != nil {
 		return Registration{}, err
@@ -42,7 +40,7 @@ func (r *Registry) Register(ctx context.Context, by *Peer, w Wish, commit Commit
 	return r.keep(ctx, e, commit)
 }
 
-// keep has an entry written down, and lets it answer.
+// keep stores an entry with commit, and then makes it name callers.
 func (r *Registry) keep(ctx context.Context, e *entry, commit Commit) (Registration, error) {
 	reg := e.Registration
 	id, err := commit(ctx, reg)
@@ -62,13 +60,11 @@ func (e *entry) registration() Registration {
 	return e.Registration
 }
 
-// admit checks a wish and enters it. It returns a committed entry where the
-// wish was granted before.
+// admit checks a wish and enters it. If the wish was granted before, it returns the committed entry.
 //
-// The lineage is read twice. The first reading only finds the process. Its pid
-// and start tick do not name it for good, because a pid can go to another
-// process within one tick. So admit opens a handle and reads the lineage again:
-// if the process of the handle has not ended then, the second reading was of it.
+// The lineage is read twice. The first reading only finds the process. Its pid and start tick do not identify it for
+// good, because another process can get the pid within one tick. So admit opens a handle and reads the lineage again.
+// If the handle's process still lives then, the second reading was of that process.
 func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 	r.admission.Lock()
 	defer r.admission.Unlock()
@@ -100,8 +96,7 @@ func (r *Registry) admit(by *Peer, w Wish) (*entry, error) {
 	return e, nil
 }
 
-// wished returns the caller's chain and where in it the process is that a wish
-// names.
+// wished returns the caller's chain, and the place in it of the process that a wish names.
 func (r *Registry) wished(by *Peer, w Wish) (chain []proc.Process, at int, err error) {
 	if chain, err = r.ancestry(by); err != nil {
 		return nil, 0, err
@@ -125,7 +120,7 @@ func (r *Registry) confirm(by *Peer, w Wish, start uint64, handle Handle) error 
 	if err := r.noSubreaper(chain, at, w.Reaper); err != nil {
 		return err
 	}
-	// Last of all: while both live, the pids that were read were theirs.
+	// This check is last: while both processes live, the pids that were read were theirs.
 	if handle.Ended() {
 		return errNotThere(w.PID)
 	}
@@ -143,7 +138,7 @@ func errEnded() error {
 	return op.Refuse(op.NotAllowed, "the calling process has ended").WithHint("call again, from a process that is there until the answer")
 }
 
-// ancestry returns the caller and all its ancestors that can be seen.
+// ancestry returns the caller and all its visible ancestors.
 func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
 	if !by.Alive() {
 		return nil, errEnded()
@@ -158,11 +153,10 @@ func (r *Registry) ancestry(by *Peer) ([]proc.Process, error) {
 	return chain, nil
 }
 
-// mayRegister returns where in the caller's chain the process is that it may
-// register.
+// mayRegister returns the place in the caller's chain of the process, if the caller may register it.
 func mayRegister(chain []proc.Process, uid uint32, pid int) (int, error) {
 	if pid <= 1 {
-		return 0, op.Refuse(op.NotAllowed, "process %d is nobody's to register", pid).WithHint(nameTheAgent)
+		return 0, op.Refuse(op.NotAllowed, "process %d cannot be registered", pid).WithHint(nameTheAgent)
 	}
 	if chain[0].Foreign {
 		return 0, op.Refuse(op.NotAllowed, "the caller is in another PID namespace").WithHint(withToken)
@@ -175,18 +169,18 @@ func mayRegister(chain []proc.Process, uid uint32, pid int) (int, error) {
 	own, p := chain[0], chain[at]
 	if p.Session == p.PID && own.Session != p.Session {
 		return 0, op.Refuse(op.NotAllowed, "process %d leads another session than the caller's", pid).
-			WithHint("a terminal multiplexer or a login is nobody's agent; name a process below it")
+			WithHint("a terminal multiplexer or a login is not an agent; name a process below it")
 	}
 	if p.Terminal != 0 && own.Terminal != 0 && p.Terminal != own.Terminal {
 		return 0, op.Refuse(op.NotAllowed, "process %d is on another terminal than the caller", pid).
-			WithHint("a terminal multiplexer is nobody's agent; name a process below it, or call without a terminal: setsid -w")
+			WithHint("a terminal multiplexer is not an agent; name a process below it, or call without a terminal: setsid -w")
 	}
 	return at, nil
 }
 
-// taken refuses a name or a process that has a registration, but for the very
-// same one, which it returns, and refuses more than the limits. If the process
-// of an entry has ended, p is another one with its pid and start tick.
+// taken refuses a name or process that has a registration, and more than the limits. If the same name and process are
+// registered together, it returns that entry. If the process of an entry has ended, p is another process with its pid
+// and start tick.
 func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -200,8 +194,8 @@ func (r *Registry) taken(name string, p proc.Process, uid uint32) (*entry, error
 	return nil, r.room(name, uid, false)
 }
 
-// room refuses a name that is taken, and one more than the limits; token says
-// that it is to be bound to one. The caller holds mu.
+// room refuses a name that is taken, and registrations beyond the limits; token says that the name is for a token. The
+// caller holds mu.
 func (r *Registry) room(name string, uid uint32, token bool) error {
 	if e := r.byName[name]; e != nil {
 		if e.alive() {
@@ -230,8 +224,8 @@ func (r *Registry) room(name string, uid uint32, token bool) error {
 	return nil
 }
 
-// notAbove refuses a process that a registered one descends from: registering
-// it would give its name to all other descendants as well.
+// notAbove refuses a process with a registered descendant: the registration would give its name to all its other
+// descendants too.
 func (r *Registry) notAbove(p proc.Process) error {
 	r.mu.RLock()
 	var below []*entry
@@ -247,7 +241,7 @@ func (r *Registry) notAbove(p proc.Process) error {
 			return above
 		})
 		if !e.alive() {
-			continue // and its pid may be p's by now
+			continue // and p may have its pid now
 		}
 		if above {
 			return op.Refuse(op.NotAllowed, "%q, which is registered, descends from process %d", e.Name, p.PID).
@@ -260,8 +254,8 @@ func (r *Registry) notAbove(p proc.Process) error {
 	return nil
 }
 
-// once spares the first reading of ancestors that several processes share. The
-// second one is the kernel's.
+// once reads each ancestor only once in the first reading, for several processes. The second reading asks the kernel
+// again.
 type once struct {
 	Table
 	read map[int]proc.Process
@@ -278,13 +272,11 @@ func (o once) Read(pid int) (proc.Process, error) {
 	return p, err
 }
 
-// noSubreaper refuses a process that takes in the orphans of others, or below
-// which there is one that does: an orphan would get its name. The kernel tells
-// of nobody else whether it is a subreaper, so the caller measures it; a
-// measurement that does not fit the lineage is refused.
+// noSubreaper refuses a subreaper, and a process above one: orphans of other processes would get its name. The kernel
+// tells no process whether another is a subreaper, so the caller measures it. A measurement that does not fit the
+// lineage is refused.
 //
-// The same holds for registered ancestors of the process, which would take in
-// its orphans.
+// The same holds for registered ancestors of the process, which would take in its orphans.
 func (r *Registry) noSubreaper(chain []proc.Process, at, reaper int) error {
 	if reaper <= 0 {
 		return op.Refuse(op.Malformed, "it is not said which process gets the caller's orphans").

@@ -14,54 +14,50 @@ import (
 	"gated/internal/proc"
 )
 
-// Limits on how many agents are registered at a time. A registered process
-// costs the daemon one descriptor. A token's end nobody sees, so those that were
-// forgotten must leave room for processes.
+// Limits on how many agents are registered at a time. A registered process costs the daemon one descriptor. The end of
+// a token's agent cannot be seen, so forgotten tokens must leave room for processes.
 const (
 	MaxAgents      = 1024
 	MaxAgentsOfUID = 128
 	MaxTokensOfUID = 32 // of these
 )
 
-// Registration binds a name to a process or to a token. ID is another one for
-// each registration that a gate ever had, so that what one made is not the
-// next one's of that name.
+// Registration binds a name to a process or to a token. A gate gives each registration another ID, so that the next
+// holder of a name does not get what the last one had.
 type Registration struct {
 	ID      int64
 	Name    string
 	UID     uint32
-	Process proc.ID // the zero one where there is a token
-	Token   string  // hex SHA-256 of the token; empty where there is a process
+	Process proc.ID // zero for a token
+	Token   string  // hex SHA-256 of the token; empty for a process
 	At      time.Time
 }
 
 // Who returns "builder#7", the registration as op.Requester.Agent has it.
 func (r Registration) Who() string { return r.Name + "#" + strconv.FormatInt(r.ID, 10) }
 
-// Binding digests all by which whoever has the name is known: pid, start time
-// and boot id of a process, or the hash of a token.
+// Binding digests what the holder of the name is recognised by: pid, start time and boot id of a process, or the hash
+// of a token.
 func (r Registration) Binding() string {
 	return op.SHA256(fmt.Appendf(nil, "%d %d %q %q", r.Process.PID, r.Process.Start, r.Process.Boot, r.Token))
 }
 
-// Commit writes a registration down, whose ID is not known yet, and returns it.
+// Commit stores a registration that has no ID yet, and returns its ID.
 type Commit func(context.Context, Registration) (id int64, err error)
 
 // Config is what a Registry needs.
 type Config struct {
 	Now func() time.Time
 
-	// Ended is called once for each registered process that ended, from a
-	// goroutine of its own. Until it returns the name stays taken, so that what
-	// belonged to the old one can be let go before there is a new one.
+	// Ended is called once for each registered process that ended, from a goroutine of its own. The name stays taken
+	// until Ended returns, so that the old registration's reservations can end before a new one begins.
 	Ended func(Registration)
 
-	Table Table  // the kernel's where it is nil
-	Boot  string // the kernel's boot id where it is empty
+	Table Table  // nil means the kernel's
+	Boot  string // empty means the kernel's
 }
 
-// Registry is the registered agents of a host. Its methods may be called by
-// several goroutines.
+// Registry is the registered agents of a host. Several goroutines may call its methods.
 type Registry struct {
 	cfg   Config
 	blind string // why no process can be recognised, or ""
@@ -72,7 +68,7 @@ type Registry struct {
 
 	admission sync.Mutex // held while a registration is checked and entered
 	mu        sync.RWMutex
-	epoch     uint64 // moves with every change that can change an answer
+	epoch     uint64 // changes with every change that can change an answer
 	byName    map[string]*entry
 	byPID     map[int]*entry
 	byToken   map[string]*entry
@@ -103,12 +99,10 @@ func New(c Config) (*Registry, error) {
 	return r, nil
 }
 
-// Blind returns why no process can be recognised, or "". Tokens work all the
-// same.
+// Blind returns why no process can be recognised, or "". Tokens work in both cases.
 func (r *Registry) Blind() string { return r.blind }
 
-// Close ends the watch over processes and waits for calls of Ended under way.
-// The registrations stay as they are.
+// Close stops watching processes and waits for running calls of Ended. It does not change the registrations.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	r.stop()
@@ -127,7 +121,7 @@ func (r *Registry) Close() {
 	r.epoch++
 }
 
-// All returns what is registered, by name.
+// All returns the registrations, by name.
 func (r *Registry) All() []Registration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -141,7 +135,7 @@ func (r *Registry) All() []Registration {
 	return all
 }
 
-// Named returns the registration that a name has now.
+// Named returns the present registration of a name.
 func (r *Registry) Named(name string) (Registration, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -152,8 +146,8 @@ func (r *Registry) Named(name string) (Registration, bool) {
 	return e.Registration, true
 }
 
-// Alive reports whether a name is registered and, where it has a process, that
-// has not ended. Of who holds a token nothing is known; that counts as alive.
+// Alive reports whether a name is registered and its process, if it has one, lives. A token counts as alive, because
+// its holder cannot be seen.
 func (r *Registry) Alive(name string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

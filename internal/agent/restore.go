@@ -4,13 +4,12 @@ import (
 	"gated/internal/proc"
 )
 
-// Restore enters what was registered before the daemon was started again, and
-// returns it in two parts: what is alive, and what has ended meanwhile, which
-// is not entered and for which Config.Ended is not called. A process is the one
-// it was if its pid, start time and boot id are. Tokens are alive.
+// Restore enters the registrations from before the daemon's restart, and returns them in two parts: those that live,
+// and those that ended meanwhile. It does not enter the ended ones, nor call Config.Ended for them. A process is the
+// same if its pid, start time and boot id are the same. Tokens live.
 //
-// It is called once, before anything else is registered. An error says that it
-// could not be told of a process; nothing is entered then.
+// It is called once, before any registration. An error means that Restore could not tell whether a process lives; then
+// it enters nothing.
 func (r *Registry) Restore(list []Registration) (alive, ended []Registration, err error) {
 	r.admission.Lock()
 	defer r.admission.Unlock()
@@ -36,14 +35,14 @@ func (r *Registry) Restore(list []Registration) (alive, ended []Registration, er
 	}
 	for i, e := range found {
 		if err := r.enter(e); err != nil {
-			found = found[i:] // those before have been entered, and Close ends them
+			found = found[i:] // the earlier ones are entered, and Close ends them
 			return nil, nil, err
 		}
 	}
 	return alive, ended, nil
 }
 
-// find returns an entry for a registration whose process still lives, else nil.
+// find returns an entry for a registration whose process still lives, or nil.
 func (r *Registry) find(reg Registration) (*entry, error) {
 	if reg.Process == (proc.ID{}) {
 		return &entry{Registration: reg, committed: true}, nil

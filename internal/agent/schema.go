@@ -10,9 +10,8 @@ import (
 	"gated/internal/store"
 )
 
-// Schema is the tables of this package. An agent has a process or a token,
-// never both. A number is given once, also where the row is gone (SQLite's
-// AUTOINCREMENT). Times are Unix nanoseconds.
+// Schema is the tables of this package. An agent has either a process or a token. A number is given once, even if its
+// row is deleted (SQLite's AUTOINCREMENT). Times are Unix nanoseconds.
 const Schema = `
 CREATE TABLE agents(
 	id    INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -29,8 +28,8 @@ CREATE UNIQUE INDEX agents_process ON agents(pid, start, boot) WHERE pid <> 0;
 CREATE UNIQUE INDEX agents_token ON agents(token) WHERE token <> '';
 `
 
-// Add writes a registration and returns the number that it gets. A name,
-// process or token that has one is a Conflict.
+// Add stores a registration and returns its number. If the name, process or token is registered already, it is a
+// Conflict.
 func Add(tx *store.Tx, r Registration) (id int64, err error) {
 	id, err = tx.Insert(`INSERT INTO agents(name, uid, pid, start, boot, token, at) VALUES(?, ?, ?, ?, ?, ?, ?)`,
 		r.Name, int64(r.UID), r.Process.PID, int64(r.Process.Start), r.Process.Boot, r.Token, r.At.UnixNano())
@@ -43,8 +42,7 @@ func Add(tx *store.Tx, r Registration) (id int64, err error) {
 	return id, nil
 }
 
-// Remove forgets a registration. It reports whether this very one was there:
-// a later one under the same name stays.
+// Remove deletes a registration. It reports whether exactly this one was there: it keeps a later one of the same name.
 func Remove(tx *store.Tx, r Registration) (bool, error) {
 	n, err := tx.Exec(`DELETE FROM agents WHERE id = ?`, r.ID)
 	if err != nil {
@@ -53,8 +51,7 @@ func Remove(tx *store.Tx, r Registration) (bool, error) {
 	return n == 1, nil
 }
 
-// Clear forgets every registration and returns how many there were. No number
-// is given again.
+// Clear deletes all registrations and returns how many there were. Their numbers are not given again.
 func Clear(tx *store.Tx) (n int, err error) {
 	gone, err := tx.Exec(`DELETE FROM agents`)
 	if err != nil {

@@ -6,14 +6,13 @@ import (
 	"gated/internal/proc"
 )
 
-// Table is where processes are looked at: the kernel's own, or a test's.
+// Table reads processes: the kernel's, or a test's.
 type Table interface {
-	// Read returns what is true of a pid now, proc.ErrGone if no process has it.
+	// Read returns the present state of a pid's process, or proc.ErrGone if no process has the pid.
 	Read(pid int) (proc.Process, error)
 	// ReadStat is Read without uids and namespaces.
 	ReadStat(pid int) (proc.Process, error)
-	// Open returns a handle on the process that has this pid and started at this
-	// tick, nil if there is none any more.
+	// Open returns a handle on the process with this pid and start tick, or nil if there is none.
 	Open(pid int, start uint64) (Handle, error)
 }
 
@@ -21,7 +20,7 @@ type Table interface {
 type Handle interface {
 	// Ended reports whether the process has ended.
 	Ended() bool
-	// Wait returns nil when the process has ended, else why it stopped waiting.
+	// Wait returns nil when the process has ended, or the reason why it stopped waiting.
 	Wait(ctx context.Context) error
 	Close()
 }
@@ -35,7 +34,7 @@ func (kernel) ReadStat(pid int) (proc.Process, error) { return proc.ReadStat(pid
 func (kernel) Open(pid int, start uint64) (Handle, error) {
 	fd, err := proc.Open(pid, start)
 	if fd == nil {
-		return nil, err // a nil *proc.FD would be a Handle that is not nil
+		return nil, err // a nil *proc.FD in a Handle would not be nil
 	}
 	return fd, nil
 }

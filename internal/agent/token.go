@@ -21,10 +21,9 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RegisterToken binds a name to a fresh token instead of a process, for callers
-// whose processes the daemon cannot see. The token is returned once and kept
-// nowhere; it counts for callers of the same uid alone. commit and the refusals
-// are as for Register.
+// RegisterToken binds a name to a new token instead of a process, for callers whose processes the daemon cannot see. It
+// returns the token once and keeps only its hash. The token counts only for callers of the same uid. commit and the
+// refusals are as for Register.
 func (r *Registry) RegisterToken(ctx context.Context, by *Peer, name string, commit Commit) (Registration, string, error) {
 	if err := op.CheckName(name); err != nil {
 		return Registration{}, "", err
@@ -55,14 +54,13 @@ func (r *Registry) admitToken(e *entry) error {
 	return r.enter(e)
 }
 
-// WhoByToken returns the registration that a token stands for, if the peer has the uid
-// that registered it. A caller that shows a token which is none is to be
-// refused, and not to be looked up by its process instead.
+// WhoByToken returns the registration of a token, if the peer has the uid that registered it. The caller must refuse a
+// wrong token, and must not look the peer up by its process instead.
 func (r *Registry) WhoByToken(p *Peer, token string) (reg Registration, ok bool) {
 	if len(token) != TokenLen {
 		return Registration{}, false
 	}
-	// Looked up by its digest, a token does not show in how long this takes.
+	// The look-up is by digest, so that its time does not show the token.
 	hash := hashOf(token)
 	r.mu.RLock()
 	defer r.mu.RUnlock()

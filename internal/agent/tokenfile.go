@@ -12,8 +12,8 @@ import (
 	"gated/internal/op"
 )
 
-// WriteTokenFile keeps a token in a new file, for its owner alone. A file or a
-// link that is there already is an error (fs.ErrExist).
+// WriteTokenFile stores a token in a new file that only its owner may read. An existing file or link is an error
+// (fs.ErrExist).
 func WriteTokenFile(path, token string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // O_EXCL follows no link
 	if err != nil {
@@ -28,9 +28,8 @@ func WriteTokenFile(path, token string) error {
 
 const madeAnew = "gated agent register NAME --token-file FILE makes one"
 
-// ReadTokenFile returns the token in a file. One that others may read or write,
-// that is someone else's, no regular file or a link is refused as NotAllowed;
-// one that holds no token as Malformed. No error says what is in it.
+// ReadTokenFile returns the token in a file. It refuses as NotAllowed a file that others may read or write, another
+// user's file, a link, or anything but a regular file. A file without a token is Malformed. No error shows its content.
 func ReadTokenFile(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {

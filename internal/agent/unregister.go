@@ -6,14 +6,13 @@ import (
 	"gated/internal/op"
 )
 
-// Unregister takes a name away from its process or token. commit writes that
-// down; the name answers until it returned nil. Config.Ended is not called.
+// Unregister takes a name away from its process or token. commit stores that; the name counts until commit returned
+// nil. Config.Ended is not called.
 //
-// as is Registration.Who of whom Who or WhoByToken took the caller for; only
-// that registration may be given up, and not the next one of its name. An
-// operator who is no agent may take a token's besides, where commit agrees: a
-// token that is lost gives nothing up. A process's name goes when that ends.
-// Refusals: NotHolder; UnknownTarget for a name that is not registered.
+// as is Registration.Who of the registration that Who or WhoByToken found for the caller. Only that registration may be
+// given up, not the next one of its name. An operator who is not an agent may also take a token's name away, if commit
+// agrees, because a lost token cannot give it up. A process's name ends with the process. Refusals: NotHolder;
+// UnknownTarget for a name that is not registered.
 func (r *Registry) Unregister(ctx context.Context, name, as string, operator bool, commit func(context.Context, Registration) error) (Registration, error) {
 	own := name == op.AgentName(as)
 	if !own && !operator {

@@ -10,15 +10,13 @@ import (
 // maxDepth bounds a walk. Lineages that people make have a dozen steps.
 const maxDepth = 256
 
-// errMoved is returned when processes changed while they were walked over.
+// errMoved says that processes changed during a walk over them.
 var errMoved = errors.New("the processes changed while they were looked at")
 
-// climb reads the processes from pid upwards until last says so or none is left
-// that can be seen; pid 1 is never among them. Then it reads each of them again.
-// That a process has the same start and the same parent in both readings means
-// that both held in between, for a process is only ever handed upwards, to one
-// that was its ancestor before: so between the last of the first readings and
-// the first of the second ones there is a moment at which all of the chain held.
+// climb reads the processes from pid upwards, until last says stop or no more can be seen; it never includes pid 1.
+// Then it reads each of them again. A process is only ever handed to a process that was its ancestor before. So if its
+// start and parent are the same in both readings, they held in between. The whole chain held at the moment after the
+// first readings and before the second ones.
 func climb(t Table, pid int, last func(proc.Process) bool) ([]proc.Process, error) {
 	var chain []proc.Process
 	for next := pid; next > 1; {
@@ -27,13 +25,13 @@ func climb(t Table, pid int, last func(proc.Process) bool) ([]proc.Process, erro
 		}
 		p, err := t.Read(next)
 		if hidden := errors.Is(err, proc.ErrGone) || errors.Is(err, fs.ErrPermission); hidden && len(chain) > 0 {
-			break // where it has ended, its child was handed on, and is seen to be
+			break // it has ended; the second reading sees that its child was handed on
 		}
 		if err != nil {
 			return nil, err
 		}
 		if n := len(chain); p.PID != next || n > 0 && p.Start > chain[n-1].Start {
-			return nil, errMoved // a parent is never the younger one
+			return nil, errMoved // a parent is never younger than its child
 		}
 		chain = append(chain, p)
 		if last(p) {
@@ -50,10 +48,9 @@ func climb(t Table, pid int, last func(proc.Process) bool) ([]proc.Process, erro
 	return chain, nil
 }
 
-// passes reports whether a name passes from parent to child. It does not where
-// another uid stands in between, or another PID namespace. Nor does it where
-// the child is in a session that is neither its parent's nor its own: then
-// its parent did not make it but took it in (or left the session since).
+// passes reports whether a name passes from parent to child. It does not pass if the child has another uid or PID
+// namespace. It also does not pass if the child's session is neither its parent's nor its own: then the parent took the
+// child in, or left the session since.
 func passes(parent, child proc.Process) bool {
 	return passable(parent) && passable(child) && parent.UID == child.UID &&
 		(child.Session == parent.Session || child.Session == child.PID)
@@ -61,8 +58,7 @@ func passes(parent, child proc.Process) bool {
 
 func passable(p proc.Process) bool { return p.OneUID && !p.Foreign }
 
-// unbroken returns how many processes of a chain, from its lowest, a name
-// passes through for a caller with this uid.
+// unbroken returns through how many processes of a chain, from the lowest, a name passes for a caller with this uid.
 func unbroken(chain []proc.Process, uid uint32) int {
 	for i, p := range chain {
 		if i == 0 && !(passable(p) && p.UID == uid) || i > 0 && !passes(p, chain[i-1]) {
@@ -72,7 +68,7 @@ func unbroken(chain []proc.Process, uid uint32) int {
 	return len(chain)
 }
 
-// index returns where a pid is in a chain, or -1.
+// index returns the place of a pid in a chain, or -1.
 func index(chain []proc.Process, pid int) int {
 	for i, p := range chain {
 		if p.PID == pid {

@@ -10,20 +10,17 @@ type lineage struct {
 	chain []proc.Process // from the peer up to the registered process
 }
 
-// Who returns the registration of the nearest registered process that the peer is or
-// descends from. There is none for a peer that has ended or cannot be seen, one
-// whose lineage passes through another uid, PID namespace or a process that
-// took it in, and one whose lineage changed while it was looked at: such a
-// caller is its uid and nothing else.
+// Who returns the registration of the nearest registered process that the peer is or descends from. ok is false if the
+// peer has ended, cannot be seen, or has no such process. It is also false if the lineage changed during the walk, or
+// passes through another uid, another PID namespace or a process that took a child in. Such a caller is only its uid.
 //
-// reaper, if not 0, is what the caller measured with Reaper. It can only take a
-// name away: if orphans go to a process between the peer and the registered
-// one, or to that itself, the peer may be such an orphan.
+// reaper, if not 0, is what the caller measured with Reaper. It can only take a name away: if orphans go to the
+// registered process, or to one between it and the peer, the peer may be such an orphan.
 func (r *Registry) Who(p *Peer, reaper int) (reg Registration, ok bool) {
 	if r.blind != "" || p.handle == nil || p.PID <= 1 {
 		return Registration{}, false
 	}
-	// Nothing is registered while this walks, so that one moment is answered for.
+	// The lock keeps registrations as they are during this walk, so that the answer is for one moment.
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if len(r.byPID) == 0 {
@@ -42,15 +39,14 @@ func (r *Registry) Who(p *Peer, reaper int) (reg Registration, ok bool) {
 	if reaper != 0 && len(l.chain) > 1 && index(l.chain, reaper) >= 0 {
 		return Registration{}, false
 	}
-	// Last of all: while both live, the numbers that were read were theirs.
+	// This check is last: while both processes live, the pids that were read were theirs.
 	if p.handle.Ended() || l.to.handle.Ended() {
 		return Registration{}, false
 	}
 	return l.to.Registration, true
 }
 
-// lineage walks from the peer to the nearest registered process. ok is false
-// if that could not be told.
+// lineage walks from the peer to the nearest registered process. ok is false if the walk failed.
 func (r *Registry) lineage(p *Peer) (lineage, bool) {
 	var to *entry
 	chain, err := climb(r.cfg.Table, p.PID, func(q proc.Process) bool {
@@ -66,7 +62,7 @@ func (r *Registry) lineage(p *Peer) (lineage, bool) {
 	return lineage{to: to, chain: chain}, true
 }
 
-// registered returns the entry of a process, nil if it has none that answers.
+// registered returns the committed entry of a process, or nil.
 func (r *Registry) registered(p proc.Process) *entry {
 	e := r.byPID[p.PID]
 	if e == nil || !e.committed || e.Process.Start != p.Start {
@@ -75,10 +71,9 @@ func (r *Registry) registered(p proc.Process) *entry {
 	return e
 }
 
-// recall returns the lineage that was found for the peer before. Who a process
-// descends from does not change while it lives; what may change is who is
-// registered, and then it is looked up anew. That it has no name is kept too: a
-// lineage only ever gets shorter.
+// recall returns the lineage that was found earlier for the peer. A living process keeps its ancestry; only
+// registrations may change, and then the registry walks again. It also keeps "no name", because a lineage only gets
+// shorter.
 func (p *Peer) recall(epoch uint64) (lineage, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,8 +6,7 @@ import (
 	"gated/internal/proc"
 )
 
-// WhyNot says, in a sentence for people, why Who has no registration for a
-// peer; "" where it has one. It looks afresh.
+// WhyNot says, in a sentence for people, why Who has no registration for a peer; "" if it has one. It looks again.
 func (r *Registry) WhyNot(p *Peer) string {
 	switch {
 	case r.blind != "":
@@ -37,7 +36,7 @@ func (r *Registry) WhyNot(p *Peer) string {
 	return ""
 }
 
-// broken says where in a chain a name does not pass: at its n-th process.
+// broken says why a name does not pass the n-th process of a chain.
 func broken(chain []proc.Process, n int, uid uint32) string {
 	p := chain[n]
 	switch {
@@ -52,8 +51,7 @@ func broken(chain []proc.Process, n int, uid uint32) string {
 	}
 }
 
-// unregistered says that nobody in a whole chain is registered. An orphan's
-// line ends at once.
+// unregistered says that no process in a whole chain is registered. The chain of an orphan is short.
 func unregistered(chain []proc.Process) string {
 	top := chain[len(chain)-1]
 	if len(chain) == 1 {

@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// Entry is one entry of the audit log. Raw is its stored text, over which its
-// hash goes; the other fields are what people ask for first.
+// Entry is one entry of the audit log. Raw is its stored text, which its hash covers. The other fields are those that
+// people need most.
 type Entry struct {
 	Seq    int64
 	Time   time.Time
@@ -24,14 +24,14 @@ type Entry struct {
 	Rule   string
 	Code   op.Code
 	Detail string
-	// Signers are who signed, and Keys which keys came and went or proved that
-	// somebody has them (docs/formats/audit.md).
+	// Signers lists the people who signed. Keys lists the keys that were added, removed or proven
+	// (docs/formats/audit.md).
 	Signers, Keys []string
-	// What became of a reservation (docs/formats/audit.md). Holder is who has it
-	// after the entry, For which agents the entry concerns.
+	// The result for a reservation (docs/formats/audit.md). Holder has it after the entry. For lists the agents that
+	// the entry concerns.
 	Reservation string // r12
 	Patterns    []string
-	Of          int // patterns that there are, where not all are here
+	Of          int // the number of patterns, if not all are here
 	Mode        string
 	Holder      string // an agent's name, or uid:1000
 	Until       time.Time
@@ -97,25 +97,22 @@ var (
 	_ json.UnmarshalerFrom = (*Entry)(nil)
 )
 
-// Head is the newest entry's number and the hash over its text, and the gate's
-// signed word about the whole log up to there.
+// Head is the newest entry's number, the hash of its text, and the gate's signature over the whole log up to it.
 type Head struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`           // hex SHA-256
-	Note string `json:"note,omitempty"` // a signed checkpoint; empty of a log that the gate cannot sign for
-	Key  string `json:"key,omitempty"`  // the public key that it is signed with
+	Note string `json:"note,omitempty"` // a signed checkpoint; empty if the gate cannot sign for the log
+	Key  string `json:"key,omitempty"`  // the public key of the signature
 }
 
-// Consistency proves that the log's first Old entries are among its first Size
-// as they were (RFC 6962, section 2.1.2).
+// Consistency proves that the log's first Old entries are unchanged among its first Size (RFC 6962, section 2.1.2).
 type Consistency struct {
 	Old   int64    `json:"old"`
 	Size  int64    `json:"size"`
 	Proof []string `json:"proof"` // hashes in standard base64
 }
 
-// Inclusion proves that an entry is in the log of which Note is the head (RFC
-// 6962, section 2.1.1).
+// Inclusion proves that an entry is in the log whose head is Note (RFC 6962, section 2.1.1).
 type Inclusion struct {
 	Seq   int64    `json:"seq"`
 	Entry string   `json:"entry"` // its text, byte for byte

@@ -8,7 +8,7 @@ type Op struct {
 	Kind    string    `json:"kind"` // of its targets
 	Doc     string    `json:"doc"`
 	Params  []Param   `json:"params"`
-	Roles   []op.Role `json:"roles"`   // any of which may approve it when it is destructive
+	Roles   []op.Role `json:"roles"`   // each of them may approve it if it is destructive
 	Creates bool      `json:"creates"` // the target must not exist
 	Free    bool      `json:"free"`    // its parameters are strings, named by the target
 	Covers  string    `json:"covers"`  // what the signed state digest covers
@@ -23,7 +23,7 @@ type Param struct {
 	Min      int64   `json:"min"` // of integers, both inclusive
 	Max      int64   `json:"max"`
 	Required bool    `json:"required"`
-	JobOnly  bool    `json:"job_only"` // desired state may not say it
+	JobOnly  bool    `json:"job_only"` // desired state may not have it
 	Doc      string  `json:"doc"`
 }
 

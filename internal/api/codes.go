@@ -17,7 +17,7 @@ const (
 	ExitInternal    = 5 // the daemon was reached and could not decide, or broke
 )
 
-// Meaning is what a code becomes on the wire and in a shell.
+// Meaning is a code's form on the wire and in a shell.
 type Meaning struct {
 	Code   op.Code
 	Status int    // of the HTTP answer
@@ -25,9 +25,8 @@ type Meaning struct {
 	Title  string // a few words for people, the same for every problem of this code
 }
 
-// Codes is the table of protocol section 5. Statuses group the codes by what a
-// caller can do: 403 nothing without another key or uid, 409 look again and ask
-// again, 422 word it differently, 429 later or less, 503 later.
+// Codes is the table of protocol section 5. The status says what a caller can do. 403: nothing, without another key or
+// uid. 409: look again and ask again. 422: word it differently. 429: later or less. 503: later.
 var Codes = []Meaning{
 	{op.Malformed, http.StatusBadRequest, ExitRefused, "Not understood"},
 	{op.Oversized, http.StatusRequestEntityTooLarge, ExitRefused, "Too large"},
@@ -56,7 +55,7 @@ var Codes = []Meaning{
 	{op.Cancelled, http.StatusConflict, ExitRefused, "Cancelled"},
 	{op.Rejected, http.StatusConflict, ExitRefused, "Rejected by an operator"},
 	{op.Conflict, http.StatusConflict, ExitRefused, "Conflict"},
-	// The request still waits for people who have not signed.
+	// The request still waits for more signatures.
 	{op.ThresholdUnmet, http.StatusConflict, ExitWaits, "More people have to sign"},
 
 	{op.UnknownOp, http.StatusUnprocessableEntity, ExitRefused, "No such operation"},
@@ -81,8 +80,8 @@ var byCode = func() map[op.Code]Meaning {
 	return m
 }()
 
-// MeaningOf returns the table's row for a code. A code that is not in it, from
-// a newer daemon for one, means what Internal does, under its own name.
+// MeaningOf returns the table's row for a code. An unknown code, such as a newer daemon's, means the same as Internal,
+// under its own name.
 func MeaningOf(c op.Code) Meaning {
 	if m, ok := byCode[c]; ok {
 		return m
@@ -92,10 +91,9 @@ func MeaningOf(c op.Code) Meaning {
 	return m
 }
 
-// Exit returns the exit code for an error that a command ends with: 0 for nil,
-// that of the method CommandExit where the chain has one, else the table's. The
-// exit code of another program that was run is none of ours, so the method is
-// not called as os/exec's is.
+// Exit returns the exit code for an error that ends a command. It is 0 for nil. If an error of the chain has the method
+// CommandExit, it is that method's, else the table's. The method is not called ExitCode, because os/exec's errors have
+// that for another program's exit code.
 func Exit(err error) int {
 	if err == nil {
 		return ExitDone
@@ -107,8 +105,8 @@ func Exit(err error) int {
 	return MeaningOf(op.CodeOf(err)).Exit
 }
 
-// ExitOfState returns the exit code for how a job or request stands: done and
-// still under way are 0, waiting is 3, any other end is 1.
+// ExitOfState returns the exit code for the state of a job or request: 0 if it is done or under way, 3 if it waits, 1
+// at any other end.
 func ExitOfState(s op.State) int {
 	switch s {
 	case op.StatePending:

@@ -2,16 +2,15 @@ package api
 
 import "gated/internal/op"
 
-// Command is an entry of the operator's catalogue of commands, as a caller may
-// ask for it.
+// Command is an entry of the operator's catalogue of commands, as callers may see it.
 type Command struct {
 	Name           string         `json:"name"`
 	Program        string         `json:"program"` // its path
-	Params         []CommandParam `json:"params"`  // by name; all have to be given
-	Class          op.Class       `json:"class"`   // benign where the catalogue says so
-	User           string         `json:"user"`    // whose it runs as; empty for the daemon's own
+	Params         []CommandParam `json:"params"`  // by name; all must be given
+	Class          op.Class       `json:"class"`   // benign if the catalogue says so
+	User           string         `json:"user"`    // the user that it runs as; empty for the daemon's own
 	TimeoutSeconds int64          `json:"timeout_seconds"`
-	Probe          string         `json:"probe"`       // the path of the program that looks first; empty for none
+	Probe          string         `json:"probe"`       // the path of the program that runs first, to look; empty for none
 	State          string         `json:"state"`       // ok or unknown
 	Incarnation    op.Incarnation `json:"incarnation"` // of the program's content, its words and environment
 	Error          *Error         `json:"error"`       // why it cannot be run now
@@ -23,12 +22,11 @@ const (
 	CommandUnknown = "unknown"
 )
 
-// CommandParam is one parameter of a command. Its value travels as a string,
-// whatever its type is.
+// CommandParam is one parameter of a command. Its value is a string on the wire, for every type.
 type CommandParam struct {
 	Name    string   `json:"name"`
 	Type    string   `json:"type"`    // string, integer, enum, path or bool
-	Doc     string   `json:"doc"`     // all of what it may be, in words
+	Doc     string   `json:"doc"`     // its possible values, in words
 	Pattern string   `json:"pattern"` // of a string: RE2 that matches all of it
 	Min     int64    `json:"min"`     // of an integer, both inclusive
 	Max     int64    `json:"max"`     // and of a string in bytes

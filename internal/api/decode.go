@@ -12,25 +12,23 @@ import (
 	"gated/internal/op"
 )
 
-// ContentType is the media type of what Encode makes.
+// ContentType is the media type of Encode's result.
 const ContentType = "application/json"
 
-// MaxTokens is the most that a body may have of names, values, and ends of objects
-// and arrays: 64 steps with 16 KiB of labels each have fewer, and what is made of
-// an empty object is a hundred times as large as its two bytes.
+// MaxTokens is the most names, values, and ends of objects and arrays in a body. 64 steps with 16 KiB of labels each
+// have fewer. An empty object takes two bytes, but a hundred times that in memory.
 const MaxTokens = 16 << 10
 
-// What a body takes in memory for each of its tokens and bytes, at the most, while
-// it is decoded and as long as the values are used. Both were measured.
+// The most memory that a body takes for each of its tokens and bytes, during the decoding and while its values are
+// used. Both were measured.
 const (
 	tokenMemory = 128
 	byteMemory  = 4
 )
 
-// DecodeBody reads the one JSON value of a request's body, or of a hub's answer,
-// into v. Unknown members, members that differ by case, duplicate members, null,
-// trailing data and invalid UTF-8 are Malformed; a refusal raised by one of v's
-// own unmarshalers is returned as it is.
+// DecodeBody reads the one JSON value of a request's body, or of a hub's answer, into v. Malformed: unknown or repeated
+// members, members that differ by case, null, trailing data and invalid UTF-8. A refusal of one of v's own unmarshalers
+// is returned unchanged.
 func DecodeBody(b []byte, v any) error {
 	if _, err := tokensOf(b, math.MaxInt64); err != nil {
 		return err
@@ -38,32 +36,29 @@ func DecodeBody(b []byte, v any) error {
 	return DecodeWeighed(b, v)
 }
 
-// DecodeWeighed is DecodeBody for a body that Weigh did not refuse.
+// DecodeWeighed is DecodeBody for a body that Weigh accepted.
 func DecodeWeighed(b []byte, v any) error {
 	return refusalOf(json.Unmarshal(b, v, json.RejectUnknownMembers(true)))
 }
 
-// Weigh returns how many bytes of memory a body will take, at the most, once it is
-// decoded. It makes no values of it. More than MaxTokens are TooComplex; the other
-// refusals are those of DecodeBody that do not depend on what the body is decoded
-// into.
+// Weigh returns the most bytes of memory that a body takes when it is decoded. It decodes nothing. More than MaxTokens
+// are TooComplex. Its other refusals are those of DecodeBody that do not depend on v.
 func Weigh(b []byte) (int64, error) {
 	tokens, err := tokensOf(b, MaxTokens)
 	return byteMemory*int64(len(b)) + tokenMemory*tokens, err
 }
 
-// DecodeAnswer reads the one JSON value of a daemon's answer into v as strictly
-// as DecodeBody, but for null and for members that a newer daemon may add.
+// DecodeAnswer reads the one JSON value of a daemon's answer into v. It is as strict as DecodeBody, but accepts null,
+// and members that a newer daemon may add.
 func DecodeAnswer(b []byte, v any) error { return refusalOf(json.Unmarshal(b, v)) }
 
-// Encode writes v as one line of JSON without a newline. Bytes in strings that
-// are not UTF-8, which file names may have, become U+FFFD.
+// Encode writes v as one line of JSON without a newline. Bytes that are not UTF-8, as file names may have, become
+// U+FFFD.
 func Encode(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// tokensOf counts, and refuses a null anywhere: the decoder would take it for an
-// absent member, and an absent member is a different wish from a null one.
+// tokensOf counts tokens, and refuses null: the decoder would read it as an absent member, which is a different wish.
 func tokensOf(b []byte, most int64) (n int64, err error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return 0, op.Refuse(op.Malformed, "the body is empty, a JSON object is wanted")
@@ -87,8 +82,7 @@ func tokensOf(b []byte, most int64) (n int64, err error) {
 	}
 }
 
-// refusalOf words a decoder's error without the Go types that its own text
-// names.
+// refusalOf words a decoder's error without Go types.
 func refusalOf(err error) error {
 	if err == nil {
 		return nil

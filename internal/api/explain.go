@@ -2,7 +2,7 @@ package api
 
 import "gated/internal/op"
 
-// Explanation is the answer to POST /v1/classify: what a step would be.
+// Explanation is the answer to POST /v1/classify: the class of a step, and why.
 type Explanation struct {
 	Op               string         `json:"op"`
 	Target           string         `json:"target"`
@@ -30,14 +30,14 @@ type Plan struct {
 
 // The actions of a PlannedGuest.
 const (
-	ActionNone   = "none"   // as it is wished
+	ActionNone   = "none"   // nothing: it is as wished
 	ActionCreate = "create" // is made
 	ActionChange = "change" // is changed at once
 	ActionWaits  = "waits"  // waits for a signature
 	ActionError  = "error"  // cannot be planned; Error says why
 )
 
-// PlannedGuest is what a document means for one guest.
+// PlannedGuest says what a document means for one guest.
 type PlannedGuest struct {
 	Name   string        `json:"name"`
 	Action string        `json:"action"`

@@ -6,8 +6,7 @@ import (
 	"gated/internal/op"
 )
 
-// Guest is what a driver sees of a guest, what the gate knows of where it came
-// from, and what destroying it would take.
+// Guest has the driver's view of a guest, the gate's record of its origin, and the class of its destruction.
 type Guest struct {
 	Name        string            `json:"name"`
 	State       string            `json:"state"` // running, stopped, absent, or unknown
@@ -16,8 +15,8 @@ type Guest struct {
 	Spec        op.Params         `json:"spec"`
 	Labels      map[string]string `json:"labels"`
 	Protected   bool              `json:"protected"`
-	Provenance  *Provenance       `json:"provenance"` // null: made by other hands
-	Destroy     *Verdict          `json:"destroy"`    // null where there is nothing to destroy, or nothing is known
+	Provenance  *Provenance       `json:"provenance"` // null: the gate did not make it
+	Destroy     *Verdict          `json:"destroy"`    // null if there is nothing to destroy, or nothing is known
 	Facts       []op.Fact         `json:"facts"`
 	Snapshots   []string          `json:"snapshots"`
 	Disks       []Disk            `json:"disks"`
@@ -33,7 +32,7 @@ type Disk struct {
 	Size int64  `json:"size"` // in bytes
 }
 
-// Verdict is a classification with its reason, for the caller who asked.
+// Verdict is a classification with its reason, for this caller.
 type Verdict struct {
 	Class op.Class `json:"class"`
 	Rule  string   `json:"rule"`
@@ -43,13 +42,13 @@ type Verdict struct {
 // VerdictOf puts a verdict on the wire.
 func VerdictOf(v op.Verdict) Verdict { return Verdict{Class: v.Class, Rule: v.Rule, Why: v.Why} }
 
-// Trashed is a destroyed incarnation that can still be brought back.
+// Trashed is a destroyed incarnation that can be brought back.
 type Trashed struct {
 	Incarnation op.Incarnation `json:"incarnation"`
 	Until       time.Time      `json:"until"`
 }
 
-// Provenance is what this gate's own journal says of an incarnation.
+// Provenance is this gate's own record of an incarnation's origin.
 type Provenance struct {
 	Creator      string     `json:"creator"`
 	Agent        string     `json:"agent"`
@@ -69,8 +68,7 @@ func ProvenanceOf(p *op.Provenance) *Provenance {
 		ScratchUntil: moment(p.ScratchUntil), ScratchEnded: p.ScratchEnded, CreatedAt: p.CreatedAt.UTC()}
 }
 
-// GuestOf puts what was observed of a guest on the wire. Provenance and destroy
-// may be nil.
+// GuestOf puts an observed guest on the wire. Provenance and destroy may be nil.
 func GuestOf(o op.Observed, p *op.Provenance, destroy *op.Verdict) Guest {
 	g := Guest{Name: o.Target.Name, State: o.Running, Incarnation: o.Incarnation, Fingerprint: o.Fingerprint,
 		Spec: params(o.Spec), Labels: o.Labels, Protected: o.Protected, Provenance: ProvenanceOf(p), Facts: o.Facts,
@@ -89,7 +87,7 @@ func GuestOf(o op.Observed, p *op.Provenance, destroy *op.Verdict) Guest {
 	return g
 }
 
-// UnknownGuest is a guest that could not be looked at.
+// UnknownGuest is a guest that the driver could not observe.
 func UnknownGuest(name string, err error) Guest {
 	r := op.AsRefusal(err)
 	return Guest{Name: name, State: "unknown", Spec: op.Params{}, Error: &Error{Code: r.Code, Detail: r.Detail}}

@@ -6,13 +6,12 @@ import (
 	"gated/internal/op"
 )
 
-// HintOf returns what to do about a refusal with that code, where the refusal itself
-// does not say. A code of a newer daemon's has none.
+// HintOf returns what to do about a refusal with that code, if the refusal itself does not say. An unknown code, such
+// as a newer daemon's, has no hint.
 func HintOf(code op.Code) string { return nextSteps[code] }
 
-// HintOfEnd returns what to do about a step, or a job, of that state that ended with
-// that code and did not succeed. What was tried has an outcome, and what to do about
-// that is no business of the code, which is a refusal's.
+// HintOfEnd returns what to do about a failed step, or job, of that state and code. If the step was tried, its outcome
+// says what to do, and not the code, which is for refusals.
 func HintOfEnd(state op.State, job string, code op.Code) string {
 	switch state {
 	case op.StateFailed:
@@ -23,7 +22,7 @@ func HintOfEnd(state op.State, job string, code op.Code) string {
 	return HintOf(code)
 }
 
-// nextSteps say for each code what to do.
+// nextSteps says for each code what to do.
 var nextSteps = map[op.Code]string{
 	op.Malformed:         "look at what is named above: an id, a name or a file is not of the form that is expected; --help has an example",
 	op.Oversized:         "no gate takes that much: is it the right file?",
@@ -60,7 +59,7 @@ var nextSteps = map[op.Code]string{
 	op.PendingSignature:  "opsign list shows what waits; an operator signs it with opsign approve ID",
 }
 
-// What to do about what was tried and did not succeed.
+// What to do about a step that was tried and failed.
 const (
 	wordsTriedFailed = "it was tried, and this is how it ended; gated jobs %s shows what it printed, if anything: " +
 		"mend the cause, then ask again if it is still wanted"

@@ -6,11 +6,11 @@ import (
 	"gated/internal/op"
 )
 
-// Error says why something ended as it did, or what it waits for.
+// Error says why a job or step ended as it did, or what it waits for.
 type Error struct {
 	Code   op.Code `json:"code"`
 	Detail string  `json:"detail"`
-	Hint   string  `json:"hint,omitempty"` // what to do, where there is something
+	Hint   string  `json:"hint,omitempty"` // what to do; may be empty
 }
 
 // Err returns the error as a refusal, nil for nil.
@@ -31,8 +31,7 @@ type Job struct {
 	CreatedAt   time.Time  `json:"created_at"`
 	FinishedAt  *time.Time `json:"finished_at"` // null while a step is open
 
-	// Request is the first request that waits, Error what the job waits for or
-	// why it did not succeed; null where there is none.
+	// Request is the first request that waits. Error says what the job waits for, or why it failed. Each may be null.
 	Request *string `json:"request"`
 	Error   *Error  `json:"error"`
 }
@@ -53,7 +52,7 @@ type Step struct {
 	Detail      string         `json:"detail"`             // what was done, for people
 	Output      string         `json:"output,omitempty"`   // what it printed; in the answer about one job alone
 	Request     *string        `json:"request"`            // of a destructive step
-	RetryAt     *time.Time     `json:"retry_at,omitempty"` // when an open step is tried again that error says could not run
+	RetryAt     *time.Time     `json:"retry_at,omitempty"` // next try of an open step that could not run
 	Error       *Error         `json:"error"`
 	UpdatedAt   *time.Time     `json:"updated_at"`
 }
@@ -91,8 +90,8 @@ func StepOf(s op.Step) Step {
 var endCodes = map[op.State]op.Code{op.StateRejected: op.Rejected, op.StateExpired: op.Expired,
 	op.StateSuperseded: op.Superseded, op.StateCancelled: op.Cancelled}
 
-// stepError says what a step waits for, or why it did not succeed. The journal has
-// the code and the detail of a refusal: what to do follows from the code.
+// stepError says what a step waits for, or why it failed. The journal has the refusal's code and detail; the hint
+// follows from the code.
 func stepError(s op.Step) *Error {
 	switch {
 	case s.State == op.StatePending:

@@ -1,7 +1,6 @@
 package api
 
-// EntryKinds are the kinds of entries of the audit log (docs/formats/audit.md), in
-// the order in which that lists them.
+// EntryKinds are the kinds of audit entries, in the order of docs/formats/audit.md.
 var EntryKinds = []string{
 	"started", "stopped", "trusted", "rotated", "uncounted", "planned", "requested", "joined", "reissued",
 	"signed", "approved", "rejected", "withdrawn", "cancelled", "superseded", "expired", "refused",

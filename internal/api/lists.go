@@ -1,14 +1,12 @@
 package api
 
-// The answers that are lists are objects with one member, so that members can
-// be added.
+// Answers with lists are objects with one member, so that members can be added.
 type (
 	// OpList answers GET /v1/ops.
 	OpList struct {
 		Ops []Op `json:"ops"`
 	}
-	// JobList answers GET /v1/jobs, oldest first. Next is what to ask after for
-	// more, null at the end.
+	// JobList answers GET /v1/jobs, oldest first. Next is the value of after for the next page, null at the end.
 	JobList struct {
 		Jobs []Job   `json:"jobs"`
 		Next *string `json:"next"`

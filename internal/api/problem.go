@@ -7,12 +7,11 @@ import (
 // ProblemType is the media type of a refusal (RFC 9457, section 3).
 const ProblemType = "application/problem+json"
 
-// problemBase and a code make the URI that names a kind of problem. It is a
-// name and leads nowhere.
+// problemBase and a code make the URI that names a kind of problem. It is only a name.
 const problemBase = "urn:gated:problem:"
 
-// Problem is a refusal on the wire (RFC 9457, section 3.1), with the stable
-// code and what else a caller can use as extension members.
+// Problem is a refusal on the wire (RFC 9457, section 3.1). Extension members have the stable code and other facts for
+// programs.
 type Problem struct {
 	Type    string   `json:"type"`
 	Title   string   `json:"title"`
@@ -22,13 +21,13 @@ type Problem struct {
 	Hint    string   `json:"hint,omitempty"`    // what to do
 	Stage   op.Stage `json:"stage,omitempty"`   // the check that refused
 	Request string   `json:"request,omitempty"` // the request it is about, j12.1
-	State   op.State `json:"state,omitempty"`   // and how that stands
+	State   op.State `json:"state,omitempty"`   // and its state
 
-	// Conflicts are the reservations of others that are in the way.
+	// Conflicts are others' reservations in the way.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 }
 
-// ProblemOf turns any error into what a caller may see of it.
+// ProblemOf returns the part of an error that a caller may see.
 func ProblemOf(err error) Problem {
 	r := op.AsRefusal(err)
 	m := MeaningOf(r.Code)
@@ -42,8 +41,8 @@ func ProblemOf(err error) Problem {
 	return p
 }
 
-// Refusal rebuilds the error that the daemon raised. A problem without a code
-// is Internal: something answered that is not a gate, or a broken one.
+// Refusal rebuilds the daemon's error. A problem without a code is Internal: the answer is not from a gate, or from a
+// broken one.
 func (p Problem) Refusal() *op.Refusal {
 	r := &op.Refusal{Code: p.Code, Stage: p.Stage, Detail: p.Detail, Hint: p.Hint, State: p.State}
 	if r.Code == "" {

@@ -7,7 +7,7 @@ import (
 	"gated/internal/op"
 )
 
-// Request is the one open question that a destructive step has for operators.
+// Request is the open question to operators about a destructive step.
 type Request struct {
 	ID               string            `json:"id"` // j12.1, the step's
 	Job              string            `json:"job"`
@@ -22,25 +22,25 @@ type Request struct {
 	Reason           string            `json:"reason"`
 	CreatedAt        time.Time         `json:"created_at"` // of the request; its payload may be younger
 	IssuedAt         time.Time         `json:"issued_at"`
-	ExpiresAt        time.Time         `json:"expires_at"` // of the payload; the request lives on with a new one
+	ExpiresAt        time.Time         `json:"expires_at"` // of the payload; the request continues with a new one
 	State            op.State          `json:"state"`
 	Class            op.Class          `json:"class"`
 	Rule             string            `json:"rule"`
 	Why              string            `json:"why"`
 	Facts            []op.Fact         `json:"facts"`
-	FactsAt          time.Time         `json:"facts_at"` // when the target looked so
+	FactsAt          time.Time         `json:"facts_at"` // when the facts were observed
 	Labels           map[string]string `json:"labels"`   // of the target
-	Roles            []op.Role         `json:"roles"`    // any of which may sign
+	Roles            []op.Role         `json:"roles"`    // each of them may sign
 	Signatures       []Signature       `json:"signatures"`
-	Needed           int               `json:"needed"`         // distinct people, at the least
-	Missing          int               `json:"missing"`        // how many of them have not signed
-	Demands          []Demand          `json:"demands"`        // all of which have to be met, or one of which is recovery alone
-	Owed             []string          `json:"owed"`           // keys that a rotation adds and that have not signed it: fingerprint and role
+	Needed           int               `json:"needed"`         // the least number of distinct people
+	Missing          int               `json:"missing"`        // how many of them still have to sign
+	Demands          []Demand          `json:"demands"`        // all must be met, or the one of recovery alone
+	Owed             []string          `json:"owed"`           // added keys that still have to sign: fingerprint and role
 	CoolOff          int64             `json:"cool_off"`       // seconds between the last signature and the step
-	Windows          []op.Window       `json:"windows"`        // the step runs only inside all of them
+	Windows          []op.Window       `json:"windows"`        // the step runs only if all are open
 	AuthorizedAt     *time.Time        `json:"authorized_at"`  // null before the last signature
-	RunsAt           *time.Time        `json:"runs_at"`        // when the cool-off is over; null before the last signature
-	PayloadSHA256    string            `json:"payload_sha256"` // of what GET …/payload gives
+	RunsAt           *time.Time        `json:"runs_at"`        // the end of the cool-off; null before the last signature
+	PayloadSHA256    string            `json:"payload_sha256"` // of the body of GET …/payload
 	Offline          bool              `json:"offline"`        // made from an operator's own payload
 	Detail           string            `json:"detail"`         // what was done, for people
 	Error            *Error            `json:"error"`
@@ -58,19 +58,18 @@ type Signature struct {
 	SignedAt    time.Time `json:"signed_at"` // when the gate counted it
 }
 
-// Demand is one thing that the signatures have to meet.
+// Demand is one condition on the signatures.
 type Demand struct {
 	Rule      string    `json:"rule"` // "built-in", or the line of the configuration that asks for it
-	Way       string    `json:"way"`  // empty, or "recovery": the demands of one way are met together
+	Way       string    `json:"way"`  // empty, or "recovery": the demands of one way must be met together
 	Roles     []op.Role `json:"roles"`
 	Threshold int       `json:"threshold"`
 	Have      int       `json:"have"`  // of Threshold
 	Touch     op.Touch  `json:"touch"` // what the signatures have to attest
-	Could     []string  `json:"could"` // who could still sign
+	Could     []string  `json:"could"` // people who could still sign
 }
 
-// RequestOf puts a request on the wire. Host and gate are read from the payload
-// itself, so that they are what would be signed.
+// RequestOf puts a request on the wire. It reads host and gate from the payload, so that they are what would be signed.
 func RequestOf(r op.Request) (Request, error) {
 	gate, host, err := op.OriginOf(r.Payload)
 	if err != nil {
@@ -105,8 +104,7 @@ func signatureOf(s op.Signed) Signature {
 	return out
 }
 
-// demands puts everything on the wire that is asked for, with who could still
-// give it where that is known.
+// demands puts every demand on the wire, with the people who could still meet it, if that is known.
 func demands(r op.Request) []Demand {
 	out := []Demand{}
 	for _, w := range r.Need.Ways {

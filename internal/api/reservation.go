@@ -6,19 +6,17 @@ import (
 	"gated/internal/op"
 )
 
-// MaxSeconds is the most that a caller can ask for as a reservation's time or
-// wait for one, in seconds: a day.
+// MaxSeconds is the most that a caller can ask for, in seconds, as a reservation's time or as a wait: a day.
 const MaxSeconds = 24 * 60 * 60
 
 // The modes of a reservation.
 const (
-	Exclusive = "exclusive" // nobody else's may overlap it
-	Shared    = "shared"    // only exclusive ones of others may not
+	Exclusive = "exclusive" // no other holder's may overlap it
+	Shared    = "shared"    // only others' exclusive ones may not overlap it
 )
 
-// Place is a directory as its caller sees it: the absolute path without
-// symbolic links, and what stat(2) says of it. Fold says that names there are
-// equal when only case differs.
+// Place is a directory as its caller sees it: the absolute path without symbolic links, and stat(2)'s device and inode.
+// Fold says that names there are equal if only case differs.
 type Place struct {
 	Path   string `json:"path"`
 	Device uint64 `json:"device"`
@@ -26,7 +24,7 @@ type Place struct {
 	Fold   bool   `json:"fold,omitzero"`
 }
 
-// Scope is a directory that the gate knows under an id.
+// Scope is a directory to which the gate gave an id.
 type Scope struct {
 	ID    string    `json:"id"` // s3; the target is scope/s3
 	Place           // flat
@@ -39,8 +37,7 @@ type ScopeList struct {
 	Next   *string `json:"next"`
 }
 
-// Reserve is the body of POST /v1/reservations. Mode is Exclusive where it is
-// empty; a TTL of 0 is the default.
+// Reserve is the body of POST /v1/reservations. An empty Mode is Exclusive; a TTL of 0 is the default.
 type Reserve struct {
 	Scope       Place    `json:"scope"`
 	Patterns    []string `json:"patterns"`
@@ -51,9 +48,8 @@ type Reserve struct {
 	WaitSeconds int64    `json:"wait_seconds,omitzero"`
 }
 
-// Times returns how long the reservation is to last, 0 for the default, and how
-// long the caller waits for it. What is negative or above MaxSeconds is
-// BadParams; what else a reservation has to be is the gate's question.
+// Times returns the reservation's time, 0 for the default, and the caller's wait for it. A value that is negative or
+// above MaxSeconds is BadParams. The gate checks the rest.
 func (r Reserve) Times() (ttl, wait time.Duration, err error) {
 	if ttl, err = seconds("ttl_seconds", r.TTLSeconds); err != nil {
 		return 0, 0, err
@@ -69,18 +65,17 @@ type Check struct {
 	Mode     string   `json:"mode,omitzero"`
 }
 
-// Checked answers it: the reservations of others that overlap, empty for none,
-// in the order of their ids. More says that there are others yet.
+// Checked answers it: the overlapping reservations of others, by id. More says that there are more.
 type Checked struct {
 	Conflicts []Conflict `json:"conflicts"`
 	More      bool       `json:"more"`
 }
 
-// Conflict is a reservation of somebody else that overlaps what was asked for.
+// Conflict is another holder's reservation that overlaps what was asked for.
 type Conflict struct {
-	Pattern     string      `json:"pattern"`     // of those asked for, as the caller wrote it
-	Overlaps    string      `json:"overlaps"`    // of the reservation's
-	Reservation Reservation `json:"reservation"` // who, since when, until when, why
+	Pattern     string      `json:"pattern"`     // the caller's pattern, as it was written
+	Overlaps    string      `json:"overlaps"`    // the reservation's pattern
+	Reservation Reservation `json:"reservation"` // with holder, times and reason
 }
 
 // Reservation is an agent's claim on paths.
@@ -92,28 +87,27 @@ type Reservation struct {
 	Mode        string    `json:"mode"`
 	Agent       string    `json:"agent"` // the holder's name, or uid:1000
 	UID         uint32    `json:"uid"`
-	HolderAlive bool      `json:"holder_alive"` // true where nobody can tell: a token's, a bare uid's
-	Keep        bool      `json:"keep"`         // it outlives its holder's process, till its time is up
+	HolderAlive bool      `json:"holder_alive"` // true also for a token and a bare uid, which have no process to check
+	Keep        bool      `json:"keep"`         // it outlives its holder's process, until its time is up
 	Mine        bool      `json:"mine"`         // the caller holds it
 	Reason      string    `json:"reason"`       // the holder's words: data, never an instruction
 	CreatedAt   time.Time `json:"created_at"`
 	ExpiresAt   time.Time `json:"expires_at"`
-	Renewed     bool      `json:"renewed,omitzero"` // the answer to Reserve: it was held already
+	Renewed     bool      `json:"renewed,omitzero"` // in the answer to Reserve: the holder had it already
 }
 
-// ReservationList answers GET /v1/reservations, in the order of their ids. Next
-// is what to ask after for more, null at the end.
+// ReservationList answers GET /v1/reservations, by id. Next is the value of after for the next page, null at the end.
 type ReservationList struct {
 	Reservations []Reservation `json:"reservations"`
 	Next         *string       `json:"next"`
 }
 
-// Renew is the body of POST /v1/reservations/{id}/renew; 0 is the default.
+// Renew is the body of POST /v1/reservations/{id}/renew. A TTL of 0 is the default.
 type Renew struct {
 	TTLSeconds int64 `json:"ttl_seconds,omitzero"`
 }
 
-// TTL is as that of Reserve.Times.
+// TTL is the first result of Reserve.Times.
 func (r Renew) TTL() (time.Duration, error) { return seconds("ttl_seconds", r.TTLSeconds) }
 
 func seconds(what string, n int64) (time.Duration, error) {

@@ -7,7 +7,7 @@ import (
 	"gated/internal/op"
 )
 
-// Ask is one step as a requester words it, and the body of POST /v1/classify.
+// Ask is one step in a requester's words, and the body of POST /v1/classify.
 type Ask struct {
 	Op     string    `json:"op"`
 	Target string    `json:"target"` // kind/name
@@ -17,8 +17,7 @@ type Ask struct {
 // AskOf puts an ask on the wire.
 func AskOf(a op.Ask) Ask { return Ask{Op: a.Op, Target: a.Target.String(), Params: a.Params} }
 
-// Ask returns the ask as the gate knows it; refusals are Malformed. Whether the
-// operation and its parameters exist is the gate's question.
+// Ask returns the gate's form of the ask. Its refusals are Malformed. The gate checks the operation and its parameters.
 func (a Ask) Ask() (op.Ask, error) {
 	if a.Op == "" {
 		return op.Ask{}, op.Refuse(op.Malformed, "the member op is missing")
@@ -47,7 +46,7 @@ type Submit struct {
 	Reason string    `json:"reason,omitzero"`
 }
 
-// SubmitOf puts asks on the wire: one step plainly, several as a list.
+// SubmitOf puts asks on the wire: one step alone, several as a list.
 func SubmitOf(reason string, asks ...op.Ask) Submit {
 	if len(asks) == 1 {
 		a := AskOf(asks[0])
@@ -60,8 +59,8 @@ func SubmitOf(reason string, asks ...op.Ask) Submit {
 	return s
 }
 
-// Asks returns the steps in their order. Neither form, or both, is Malformed;
-// more than op.MaxSteps are TooComplex; a reason that is too long is Oversized.
+// Asks returns the steps in order. Neither form, or both, is Malformed; more than op.MaxSteps are TooComplex; a too
+// long reason is Oversized.
 func (s Submit) Asks() ([]op.Ask, error) {
 	if err := op.CheckText("reason", s.Reason); err != nil {
 		return nil, err
@@ -107,10 +106,9 @@ func EnvelopeOf(payload []byte, signatures ...string) Envelope {
 	return Envelope{Payload: base64.StdEncoding.EncodeToString(payload), Signatures: signatures}
 }
 
-// Open returns the payload's bytes, of which nothing is known yet. Text that is
-// not the one base64 spelling of its bytes and an envelope without signatures
-// are Malformed; a payload above op.MaxPayload and more than op.MaxSignatures
-// signatures are Oversized.
+// Open returns the payload's bytes, without checking their content. Malformed: text that is not the one base64 spelling
+// of its bytes, and an envelope without signatures. Oversized: a payload above op.MaxPayload, and more than
+// op.MaxSignatures signatures.
 func (e Envelope) Open() ([]byte, error) {
 	if base64.StdEncoding.DecodedLen(len(e.Payload)) > op.MaxPayload+3 {
 		return nil, op.Refuse(op.Oversized, "the payload has more than %d bytes", op.MaxPayload).At(op.StageDecode)

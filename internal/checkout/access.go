@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Directory is one directory, and what stat(2) and its access list say of who
-// may write to it.
+// Directory is one directory, with what stat(2) and its access list say about write access.
 type Directory struct {
 	Path   string
 	Device uint64
@@ -19,19 +18,18 @@ type Directory struct {
 	GID    uint32
 	Mode   uint32 // as of stat(2)
 
-	list acl // nil where there is none
+	list acl // nil without a list
 }
 
-// Down goes from "/" down to a directory, whose path is absolute and in its
-// shortest form, and tells of each directory on the way as soon as it was looked
-// at, the last one included. It follows no link: ELOOP. Errors are those of the
-// file system, ENOTDIR where there is something else on the way.
+// Down goes from "/" down to a directory. It calls met for each directory on the way, the last included, as soon as it
+// has looked at it. The path must be absolute and clean. It follows no link: ELOOP. Errors are those of the file
+// system; ENOTDIR if anything else is on the way.
 func Down(path string, met func(Directory)) error {
 	at, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: "/", Err: err}
 	}
-	defer func() { _ = unix.Close(at) }() // it was only looked at
+	defer func() { _ = unix.Close(at) }() // it was only looked at, so a failed close loses nothing
 	seen := "/"
 	if err := meet(at, seen, met); err != nil {
 		return err
@@ -54,7 +52,7 @@ func Down(path string, met func(Directory)) error {
 	return nil
 }
 
-// meet tells of what a descriptor is of, if that is a directory.
+// meet calls met if the descriptor is a directory.
 func meet(fd int, path string, met func(Directory)) error {
 	var st unix.Stat_t
 	err := unix.Fstat(fd, &st)
@@ -72,11 +70,9 @@ func meet(fd int, path string, met func(Directory)) error {
 	return nil
 }
 
-// Writable reports whether a uid in some groups may make and remove names in a
-// directory, as the kernel decides it by owner, mode and access list; what else
-// may be in the way, a mount that is read-only or a security module, is not
-// asked. In a directory with the sticky bit, such as /tmp, one may remove
-// nobody's names but one's own: it is its owner's alone. Root may.
+// Writable reports whether a uid in some groups may make and remove names in a directory, by owner, mode and access
+// list, as the kernel decides. It does not ask for other obstacles: a read-only mount or a security module. In a sticky
+// directory, such as /tmp, a uid may remove only its own names, so only the owner counts as writer. Root may always.
 func (d Directory) Writable(uid uint32, groups []uint32) bool {
 	switch {
 	case uid == 0:
@@ -85,7 +81,7 @@ func (d Directory) Writable(uid uint32, groups []uint32) bool {
 		return d.Mode&unix.S_IWUSR != 0
 	case d.Mode&unix.S_ISVTX != 0:
 		return false
-	case d.list != nil && d.Mode&unix.S_IRWXG != 0: // else the kernel does not look at it
+	case d.list != nil && d.Mode&unix.S_IRWXG != 0: // otherwise the kernel ignores the list
 		return d.list.writable(uid, groups, d.GID)
 	case slices.Contains(groups, d.GID):
 		return d.Mode&unix.S_IWGRP != 0

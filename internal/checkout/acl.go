@@ -34,10 +34,10 @@ type aclEntry struct {
 	id               uint32 // of a named user or group
 }
 
-// readACL returns nil where there is no list, and where it cannot be read: the
-// bits of the group are then what the list gives its named ones at most.
+// readACL returns nil if there is no list, or if it cannot be read. The mode's group bits are then the most that the
+// list can give its named entries.
 func readACL(fd int) acl {
-	// A descriptor that was opened with O_PATH has no attributes but by its name.
+	// A descriptor opened with O_PATH gives attributes only by its name in /proc.
 	path := "/proc/self/fd/" + strconv.Itoa(fd)
 	b := make([]byte, 512)
 	n, err := unix.Getxattr(path, aclName, b)
@@ -63,9 +63,8 @@ func parseACL(b []byte) acl {
 	return list
 }
 
-// writable is the algorithm of acl(5) for whoever is not the owner: a named
-// user's entry decides alone, then one of the groups' is enough, and only who is
-// in none of them is one of the others.
+// writable is the algorithm of acl(5) for every uid but the owner's. A named user's entry decides alone. Otherwise one
+// matching group with permission suffices. Only a uid in none of the groups gets the entry for others.
 func (list acl) writable(uid uint32, groups []uint32, owning uint32) bool {
 	mask, other := uint16(aclWrite), false
 	for _, e := range list {

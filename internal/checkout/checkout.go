@@ -1,5 +1,5 @@
-// Package checkout says which directory a caller means: the git top level
-// around it, without symbolic links, as the gate knows scopes. It runs no git.
+// Package checkout finds the directory that a caller means: the git top level around it, without symbolic links, as the
+// gate knows scopes. It runs no git.
 package checkout
 
 import (
@@ -15,11 +15,10 @@ import (
 	"gated/internal/op"
 )
 
-// Top returns the git top level around a directory: the nearest directory, from
-// dir itself upwards to "/", that has a .git, be it a directory or, as in
-// worktrees and submodules, a file. Where there is none it is dir itself. The
-// path is resolved first, so that the way upwards is the kernel's. Errors are
-// those of the file system, and Malformed for a path that is no text.
+// Top returns the git top level around a directory: the nearest directory, from dir itself upwards, that has a .git.
+// The .git may be a directory or, as in worktrees and submodules, a file. Without any .git it is dir itself. Top
+// resolves the path first, so that ".." is the kernel's. Errors are those of the file system, and Malformed if the path
+// is not text.
 func Top(dir string) (api.Place, error) {
 	real, err := directory(dir)
 	if err != nil {
@@ -37,13 +36,10 @@ func At(dir string) (api.Place, error) {
 	return place(real)
 }
 
-// File returns the top level around a file, and the file's path in it, with "/"
-// between names. The file need not exist, nor the directories above it: what
-// does not exist yet is where it would be made. A symbolic link means what it
-// leads to, also where that does not exist; ".." after one is the kernel's. The
-// file is looked for in its parent's top level, so that a submodule's directory
-// belongs to the repository around it. rel of "/" is ".". Errors are as of Top;
-// rel may be no text.
+// File returns the top level around a file, and the file's path in it, with "/" between names. The file and its
+// directories need not exist: File returns where they would be made. A symbolic link means its destination, even if
+// that does not exist; ".." after a link is the kernel's. File searches from the file's parent, so that a submodule's
+// directory belongs to the repository around it. rel of "/" is ".". Errors are as of Top; rel need not be text.
 func File(path string) (p api.Place, rel string, err error) {
 	real, err := Resolve(path)
 	if err != nil {
@@ -73,7 +69,7 @@ func Rel(p api.Place, real string) (string, error) {
 	return rel, nil
 }
 
-// directory resolves the path of a directory, which has to be one.
+// directory resolves the path of a directory; any other file is an error.
 func directory(path string) (string, error) {
 	real, err := Resolve(path)
 	if err != nil {
@@ -89,8 +85,7 @@ func directory(path string) (string, error) {
 	return real, nil
 }
 
-// existing returns the deepest directory, from a resolved one upwards, that is
-// there.
+// existing returns the deepest directory that exists, from a resolved path upwards.
 func existing(real string) (string, error) {
 	for {
 		info, err := os.Lstat(real)
@@ -104,12 +99,12 @@ func existing(real string) (string, error) {
 	}
 }
 
-// absent reports whether an error says that there is nothing of that name.
+// absent reports whether an error says that there is no such name.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// top goes upwards from a resolved directory.
+// top returns the top level around a resolved directory.
 func top(real string) string {
 	for dir := real; ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(filepath.Join(dir, ".git"))
@@ -122,8 +117,8 @@ func top(real string) string {
 	}
 }
 
-// place asks the kernel what a resolved directory is. A path that is no text is
-// Malformed: on its way to the gate it would become another one.
+// place asks the kernel for the device and inode of a resolved directory. A path that is not text is Malformed: on its
+// way to the gate it would become another path.
 func place(real string) (api.Place, error) {
 	if err := op.CheckText("the directory's path", real); err != nil {
 		return api.Place{}, err
@@ -132,7 +127,7 @@ func place(real string) (api.Place, error) {
 	if err := unix.Lstat(real, &st); err != nil {
 		return api.Place{}, &fs.PathError{Op: "stat", Path: real, Err: err}
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR { // replaced since it was resolved
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR { // another file replaced it since it was resolved
 		return api.Place{}, &fs.PathError{Op: "stat", Path: real, Err: unix.ENOTDIR}
 	}
 	return api.Place{Path: real, Device: uint64(st.Dev), Inode: st.Ino, Fold: folds(real)}, nil

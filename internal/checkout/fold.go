@@ -7,17 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// caseFold is FS_CASEFOLD_FL of linux/fs.h: a directory of ext4, f2fs or tmpfs
-// in which names are equal when only case differs. What is made below inherits
-// it.
+// caseFold is FS_CASEFOLD_FL of linux/fs.h: a directory of ext4, f2fs or tmpfs in which names are equal if only case
+// differs. New directories below inherit it.
 const caseFold = 0x40000000
 
 // exfatMagic is EXFAT_SUPER_MAGIC of linux/magic.h.
 const exfatMagic = 0x2011bab0
 
-// folds reports whether names in a directory are equal when only case differs.
-// A file system that does not say counts as one where they are not, unless the
-// top level's .git answers to another spelling, as on shares of other systems.
+// folds reports whether names in a directory are equal if only case differs. If a file system does not say, they
+// differ, unless the top level's .git answers to another spelling, as on shares of other systems.
 func folds(dir string) bool {
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) == nil && (fs.Type == unix.MSDOS_SUPER_MAGIC || fs.Type == exfatMagic) {

@@ -5,11 +5,9 @@ import (
 	"time"
 )
 
-// Look does something on a file system, waiting for a place among those under way
-// and for its end no longer than limit, together: a file system in user space, or
-// one of a server that is gone, may never answer. What never comes back costs a
-// goroutine, of which there are as many at most as places holds. The error is
-// look's, or why ctx ended.
+// Look does something on a file system. It waits at most limit, in all, for a place and for the end: a file system in
+// user space, or of a dead server, may never answer. A call that never returns costs a goroutine; places bounds their
+// number. The error is look's, or the cause of ctx.
 func Look[T any](ctx context.Context, places chan struct{}, limit time.Duration, look func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -10,15 +10,13 @@ import (
 	"gated/internal/op"
 )
 
-// Pattern returns a pattern relative to a place, so that it means the files that
-// it leads to: the names before the first wildcard are resolved as File does, for
-// who edits through a symbolic link edits what is behind it. A relative pattern
-// that leads through none is returned as it is, and so is what glob.Parse will
-// refuse. BadParams if it leads out of the place; errors of the file system as
-// they are.
+// Pattern returns a pattern relative to a place that matches the files it leads to. It resolves the names before the
+// first wildcard as File does, because an edit through a symbolic link edits the link's destination. It returns
+// unchanged a relative pattern without links, and one that glob.Parse will refuse. BadParams if the pattern leads out
+// of the place; errors of the file system are passed on.
 func Pattern(p api.Place, pattern string) (string, error) {
 	if len(pattern) > glob.MaxBytes {
-		return pattern, nil // no file system would look for it
+		return pattern, nil // no file system can have such a name
 	}
 	names, rest := spelled(pattern)
 	if len(names) == 0 {
@@ -28,7 +26,7 @@ func Pattern(p api.Place, pattern string) (string, error) {
 		return rooted(p, pattern, "/"+strings.Join(names, "/"), rest)
 	}
 	if slices.Contains(names, "..") {
-		return pattern, nil // refused wherever it leads
+		return pattern, nil // the gate refuses it in any case
 	}
 	path := p.Path + "/" + strings.Join(names, "/")
 	real, err := Resolve(path)
@@ -68,8 +66,8 @@ func outside(p api.Place, pattern, real string) error {
 	return refusal.WithHint("name a directory around it: --scope DIR")
 }
 
-// spelled returns the names that a pattern begins with up to its first wildcard
-// or alternative, and the rest of it, which is empty or begins with "/".
+// spelled returns the names before a pattern's first wildcard or alternative, and the rest, which is empty or begins
+// with "/".
 func spelled(pattern string) (names []string, rest string) {
 	rest = pattern
 	for rest != "" {
@@ -95,8 +93,7 @@ func spelled(pattern string) (names []string, rest string) {
 	return names, ""
 }
 
-// literal returns the name that a segment of a pattern spells, false if it is
-// not one name.
+// literal returns the name that a segment spells; false if it spells several.
 func literal(segment string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(segment); i++ {

@@ -13,12 +13,10 @@ import (
 // own number (path_resolution(7)).
 const maxLinks = 40
 
-// Resolve returns the absolute path without symbolic links that opening a path
-// for writing would lead to, whether or not it exists: links are followed, also
-// those that lead to nothing yet, and ".." is the parent of where one is then.
-// filepath.EvalSymlinks knows only what exists, and filepath.Clean takes ".."
-// back before it knows of links. Errors are those of the file system: too many
-// links, and directories that may not be searched.
+// Resolve returns the absolute path, without symbolic links, that opening a path for writing would reach, even if it
+// does not exist. It follows links, also to missing files. ".." is the parent of the directory reached so far.
+// filepath.EvalSymlinks resolves only what exists, and filepath.Clean removes ".." before it resolves links. Errors are
+// those of the file system: too many links, and directories that may not be searched.
 func Resolve(path string) (string, error) {
 	if path == "" {
 		return "", &fs.PathError{Op: "resolve", Path: path, Err: fs.ErrNotExist}
@@ -62,8 +60,7 @@ func Resolve(path string) (string, error) {
 	return real, nil
 }
 
-// link returns where a symbolic link leads to, "" of anything else, be it
-// nothing.
+// link returns the destination of a symbolic link; "" if it is another file or missing.
 func link(path string) (string, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -76,7 +73,7 @@ func link(path string) (string, error) {
 	}
 	to, err := os.Readlink(path)
 	if err != nil && absent(err) {
-		return "", nil // it went away
+		return "", nil // it was removed meanwhile
 	}
 	return to, err
 }

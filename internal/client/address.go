@@ -10,12 +10,11 @@ import (
 // unixScheme begins the address of a gate of this host.
 const unixScheme = "unix:"
 
-// Address is where a gate answers, in the one form in which known_gates has it:
-// "unix:" and the absolute path of a socket, or what Remote.String writes.
+// Address is a gate's address in its one form, as in known_gates: "unix:" and the absolute path of a socket, or the
+// text of Remote.String.
 type Address string
 
-// UnixAddress returns the address of a socket of this host. A relative path is
-// one below the working directory.
+// UnixAddress returns the address of a socket of this host. A relative path is below the working directory.
 func UnixAddress(path string) Address {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -23,8 +22,8 @@ func UnixAddress(path string) Address {
 	return Address(unixScheme + escape(path))
 }
 
-// ParseAddress reads an address as people write it: in its one form, as a
-// remote gate's, or as the path of a socket. Anything else is Malformed.
+// ParseAddress reads an address as people write it: in its one form, as a remote gate's, or as a socket's path.
+// Anything else is Malformed.
 func ParseAddress(text string) (Address, error) {
 	if filepath.IsAbs(text) {
 		return UnixAddress(text), nil
@@ -44,8 +43,7 @@ func ParseAddress(text string) (Address, error) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape writes a percent sign and two digits for every byte that could end a
-// field of known_gates or that does not show.
+// escape writes a percent sign and two digits for each byte that could end a field of known_gates or does not print.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -58,7 +56,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape takes back what escape did, and nothing that escape would not write.
+// unescape reverses escape. It accepts only what escape writes.
 func unescape(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -79,5 +77,5 @@ func unescape(s string) (string, bool) {
 	return b.String(), escape(b.String()) == s
 }
 
-// Remote reports whether it is that of a gate on another host.
+// Remote reports whether the gate is on another host.
 func (a Address) Remote() bool { return strings.HasPrefix(string(a), sshScheme) }

@@ -19,20 +19,19 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no deadline of its own;
-	// remoteTimeout one on the way of which ssh may ask a person something.
+	// callTimeout bounds a call whose context has no deadline. remoteTimeout bounds a remote call, during which ssh may
+	// ask a person something.
 	callTimeout   = 60 * time.Second
 	remoteTimeout = 5 * time.Minute
 	// maxAnswer is the largest answer that is read, in bytes.
 	maxAnswer = 256 << 20
-	// maxProblem is the largest problem that is read, in bytes: with it come up
-	// to 20 reservations of 50 patterns of 4 KiB each, which JSON may escape.
+	// maxProblem is the largest problem that is read, in bytes. It may have up to 20 reservations of 50 patterns of 4
+	// KiB each, which JSON may escape.
 	maxProblem = 32 << 20
 )
 
-// Client talks to one gate. Its methods may be used at the same time. They
-// return *op.Refusal for what the daemon refused and *Unreachable where there
-// is none.
+// Client talks to one gate. Several goroutines may use it. Its methods return *op.Refusal for the daemon's refusals,
+// and *Unreachable if no gate answers.
 type Client struct {
 	paths      []string // or the remote gate's address
 	trusted    map[uint32]bool
@@ -43,12 +42,11 @@ type Client struct {
 	timeout    time.Duration
 	lost, back func() // never nil
 	http       *http.Client
-	last       atomic.Pointer[string] // what of paths was connected to last
+	last       atomic.Pointer[string] // the path or address that it connected to last
 }
 
-// New returns a client. Nothing is connected before the first call. It refuses
-// a GATED_UID that is no uid, and a Remote that is no address, as Malformed,
-// and returns what ReadToken says of a file that it cannot read.
+// New returns a client. It connects at the first call. It refuses a bad GATED_UID and a bad Remote as Malformed, and
+// returns the error of ReadToken.
 func New(o Options) (*Client, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -91,13 +89,13 @@ func orNothing(fn func()) func() {
 	return fn
 }
 
-// Close closes connections that are kept for the next call, and ends every ssh.
+// Close closes idle connections, and ends every ssh.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 	c.processes.end()
 }
 
-// Address returns where the gate that answered last is, empty before one did.
+// Address returns the address of the gate that answered last, or "".
 func (c *Client) Address() Address {
 	last := c.last.Load()
 	switch {
@@ -117,7 +115,7 @@ type call struct {
 	query  url.Values
 	body   []byte // nil for none
 	header map[string]string
-	wait   time.Duration // how long the daemon may let it wait, beside the time for any call
+	wait   time.Duration // how long the daemon may let it wait, in addition to the time for any call
 }
 
 // send makes the request and returns an answer whose status is a success. The
@@ -154,7 +152,7 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 	return nil, refusal(resp)
 }
 
-// refusal rebuilds what the daemon refused.
+// refusal rebuilds the daemon's refusal.
 func refusal(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
@@ -168,16 +166,16 @@ func refusal(resp *http.Response) error {
 	return p.Refusal()
 }
 
-// Conflicted is a refusal because of what others have reserved.
+// Conflicted is a refusal because of others' reservations.
 type Conflicted struct {
 	*op.Refusal
-	Conflicts []api.Conflict // who is in the way, at least one
+	Conflicts []api.Conflict // the reservations in the way, at least one
 }
 
 // Unwrap returns the refusal.
 func (c *Conflicted) Unwrap() error { return c.Refusal }
 
-// broken says what a transport's error means to the caller.
+// broken returns the caller's error for a transport's error.
 func (c *Client) broken(ctx context.Context, err error) error {
 	var gone *Unreachable
 	switch {
@@ -190,7 +188,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
-	// Its text names the socket by the path that it was bound by.
+	// Its text has the path by which the socket was bound.
 	var sys *net.OpError
 	if errors.As(err, &sys) {
 		err = sys.Err
@@ -207,7 +205,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	return &Unreachable{Tried: []Attempt{{Path: path, Err: err}}, Asked: true}
 }
 
-// json makes a call and decodes its answer into out. A nil in sends no body.
+// json makes a call and decodes its answer into out. A nil body sends none.
 func (c *Client) json(ctx context.Context, in call, body, out any) error {
 	if body != nil {
 		b, err := api.Encode(body)
@@ -234,7 +232,7 @@ func (c *Client) json(ctx context.Context, in call, body, out any) error {
 	return nil
 }
 
-// bytes makes a call and reads its whole answer.
+// bytes makes a call and reads its answer to the end.
 func (c *Client) bytes(ctx context.Context, in call) ([]byte, http.Header, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

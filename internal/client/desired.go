@@ -9,8 +9,8 @@ import (
 	"gated/internal/api"
 )
 
-// Plan asks what a desired-state document would change if it were put as that
-// set; an empty name is that of a set that nobody put yet. Nothing changes.
+// Plan asks what a desired-state document would change if it were put as that set. An empty name means a set that does
+// not exist yet. Nothing changes.
 func (c *Client) Plan(ctx context.Context, set string, document []byte) (api.Plan, error) {
 	var out api.Plan
 	in := call{method: http.MethodPost, path: "/v1/plan", body: notNil(document), header: yamlHeader("")}
@@ -20,16 +20,15 @@ func (c *Client) Plan(ctx context.Context, set string, document []byte) (api.Pla
 	return out, c.json(ctx, in, nil, &out)
 }
 
-// PutSet puts a named set of desired state in the place of the one before. A
-// non-empty ifMatch, an ETag as Set returns it or "*", makes it a Conflict if
-// the set is another one by now, or is not there.
+// PutSet replaces a named set of desired state. With a non-empty ifMatch, an ETag of Set or "*", it is a Conflict if
+// the set is another one now or missing.
 func (c *Client) PutSet(ctx context.Context, name, ifMatch string, document []byte) (api.Set, error) {
 	var out api.Set
 	in := call{method: http.MethodPut, path: setPath(name), body: notNil(document), header: yamlHeader(ifMatch)}
 	return out, c.json(ctx, in, nil, &out)
 }
 
-// Set returns a set's document as it was put, and its ETag.
+// Set returns a set's document, byte for byte, and its ETag.
 func (c *Client) Set(ctx context.Context, name string) (document []byte, etag string, err error) {
 	b, h, err := c.bytes(ctx, call{method: http.MethodGet, path: setPath(name)})
 	if err != nil {
@@ -45,7 +44,7 @@ func (c *Client) Sets(ctx context.Context) ([]api.Set, error) {
 	return out.Sets, err
 }
 
-// DeleteSet withdraws a set. The guests that it named are left as they are.
+// DeleteSet withdraws a set. It does not change the set's guests.
 func (c *Client) DeleteSet(ctx context.Context, name string) error {
 	return c.json(ctx, call{method: http.MethodDelete, path: setPath(name)}, nil, nil)
 }
@@ -63,7 +62,7 @@ func yamlHeader(ifMatch string) map[string]string {
 	return h
 }
 
-// notNil keeps an empty document a body, so that the daemon refuses it.
+// notNil makes an empty document a body, so that the daemon refuses it.
 func notNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

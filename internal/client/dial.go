@@ -14,16 +14,14 @@ import (
 	"time"
 )
 
-// backlogPause is how long to wait before asking again a daemon whose queue of
-// new connections is full.
+// backlogPause is the pause before the next try, if the daemon's queue of new connections is full.
 const backlogPause = 10 * time.Millisecond
 
 // callKey finds the context of the call that a dial is made for.
 type callKey struct{}
 
-// forItsCall lets a dial end with its call. The transport would let it go on,
-// for the next call that wants a connection: so each one that gave up would
-// leave another behind that asks a full daemon again and again.
+// forItsCall ends a dial with its call. The transport would continue it for the next call that needs a connection. Then
+// each call that gave up would leave a dial that asks a full daemon again and again.
 func forItsCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	of, ok := ctx.Value(callKey{}).(context.Context)
@@ -41,14 +39,13 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	}
 	conn, err := c.dialUnix(ctx)
 	if err != nil {
-		return nil, err // a nil *UnixConn would be no nil net.Conn
+		return nil, err // a nil *UnixConn in a net.Conn would not be nil
 	}
 	return conn, nil
 }
 
-// dialUnix connects to the first socket that exists. A path that exists and
-// does not answer ends the search: to go on to another gate would act on
-// another host's guests than the caller thinks.
+// dialUnix connects to the first socket that exists. If that one does not answer, the search ends: another gate may
+// guard another host's guests than the caller means.
 func (c *Client) dialUnix(ctx context.Context) (*net.UnixConn, error) {
 	gone := &Unreachable{}
 	for _, path := range c.paths {
@@ -72,7 +69,7 @@ func (c *Client) dialUnix(ctx context.Context) (*net.UnixConn, error) {
 	return nil, gone
 }
 
-// attemptError is an error with what to do about it.
+// attemptError is an error with its remedy.
 type attemptError struct {
 	err  error
 	hint string
@@ -115,8 +112,7 @@ func (c *Client) dialPath(ctx context.Context, path string) (*net.UnixConn, erro
 	return conn, nil
 }
 
-// connect asks again while the daemon's queue is full, which the kernel tells
-// a non-blocking caller as EAGAIN.
+// connect tries again while the daemon's queue is full. The kernel answers a non-blocking caller with EAGAIN then.
 func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	pause := time.NewTicker(backlogPause)
 	defer pause.Stop()
@@ -137,7 +133,7 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	}
 }
 
-// joinHint says how to get at a path that this user may not use.
+// joinHint says how this user gets access to a path.
 func joinHint(path string) string {
 	for {
 		info, err := os.Stat(path)

@@ -18,24 +18,22 @@ import (
 const (
 	// maxEvent is the longest line of an event stream, in bytes.
 	maxEvent = 4 << 20
-	// resumeTries is how often a broken stream is opened again in a row, with
-	// pauses that double from resumePause: about half a minute in all.
+	// resumeTries is how often in a row a broken stream is opened again. The pauses double from resumePause: about half
+	// a minute in all.
 	resumeTries = 8
 	resumePause = 100 * time.Millisecond
 )
 
-// Events calls fn with every event after the one numbered after, in order and
-// each once, until ctx ends or fn returns an error, which it returns. If follow
-// is false it returns nil when there are no more for now. A stream that breaks
-// (the daemon restarts) is resumed where it broke; when that does not succeed
-// for half a minute the error is Unreachable. It is so at once for a client
-// that has never connected: where there was no daemon, none is about to return.
+// Events calls fn with every event after number after, in order and once each, until ctx ends or fn returns an error.
+// It returns that error. If follow is false, it returns nil when there are no more for now. If a stream breaks, because
+// the daemon restarts, Events continues it at the same place. If that fails for half a minute, the error is
+// Unreachable. A client that never connected gets Unreachable at once: if there was no daemon, none is likely to
+// return.
 func (c *Client) Events(ctx context.Context, after int64, follow bool, fn func(api.Entry) error) error {
 	return c.EventsFor(ctx, "", after, follow, fn)
 }
 
-// EventsFor is Events of what concerns one holder alone, an agent's name or
-// uid:1000; "" is everything.
+// EventsFor is Events with only what concerns one holder, an agent's name or uid:1000; "" means everything.
 func (c *Client) EventsFor(ctx context.Context, holder string, after int64, follow bool, fn func(api.Entry) error) error {
 	pause, tries, lost := resumePause, 0, false
 	opened := func() {
@@ -71,8 +69,8 @@ func (c *Client) EventsFor(ctx context.Context, holder string, after int64, foll
 	}
 }
 
-// resumable reports whether an error is that of a connection to a daemon that
-// was there before. What the daemon refused and what fn returned are not.
+// resumable reports whether an error is a broken connection to a daemon that answered before. The daemon's refusals and
+// fn's errors are not.
 func (c *Client) resumable(err error) bool {
 	var gone *Unreachable
 	return errors.As(err, &gone) && c.last.Load() != nil
@@ -89,9 +87,8 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// stream reads one connection's events, once opened was told that there is one,
-// and returns the number of the last one that fn took; nil for a stream that the
-// daemon ended.
+// stream reads the events of one connection, after it has called opened. It returns the number of the last event that
+// fn took. The error is nil if the daemon ended the stream.
 func (c *Client) stream(ctx context.Context, holder string, after int64, follow bool, opened func(), fn func(api.Entry) error) (int64, error) {
 	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if !follow {
@@ -136,13 +133,11 @@ func (c *Client) stream(ctx context.Context, holder string, after int64, follow 
 	return after, ctx.Err()
 }
 
-// errDone ends AwaitJob's stream. An io.EOF would not do: a connection that
-// broke has one too.
+// errDone ends AwaitJob's stream. io.EOF would not do, because a broken connection has it too.
 var errDone = errors.New("done")
 
-// AwaitJob returns the job as soon as done says so of it. It looks again at
-// every event of the job, so it never asks in a loop. When ctx ends it returns
-// the job as last seen, with ctx's error.
+// AwaitJob returns the job as soon as done accepts it. It reads the job again at each of its events, so it does not
+// poll. When ctx ends, it returns the job as last read, with ctx's error.
 func (c *Client) AwaitJob(ctx context.Context, id string, done func(api.Job) bool) (api.Job, error) {
 	head, err := c.AuditHead(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"gated/internal/api"
 )
 
-// Guests lists every guest as its driver sees it now. It follows the pages.
+// Guests lists every guest as its driver sees it now, over all pages.
 func (c *Client) Guests(ctx context.Context) ([]api.Guest, error) {
 	var all []api.Guest
 	for v := (url.Values{}); ; {
@@ -32,8 +32,7 @@ func (c *Client) Guest(ctx context.Context, name string) (api.Guest, error) {
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/guests/" + url.PathEscape(name)}, nil, &out)
 }
 
-// Backends says how each back end of the gate is. It is asked now, or was a few
-// seconds ago.
+// Backends returns the state of each back end of the gate, at most a few seconds old.
 func (c *Client) Backends(ctx context.Context) ([]api.Backend, error) {
 	var out api.BackendList
 	err := c.json(ctx, call{method: http.MethodGet, path: "/v1/backends"}, nil, &out)
@@ -53,8 +52,7 @@ func (c *Client) Command(ctx context.Context, name string) (api.Command, error) 
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/commands/" + url.PathEscape(name)}, nil, &out)
 }
 
-// Audit returns entries of the audit log with a number above after, oldest
-// first; limit 0 is the daemon's choice.
+// Audit returns entries of the audit log with a number above after, oldest first. With limit 0, the daemon chooses.
 func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]api.Entry, error) {
 	v := url.Values{"after": {strconv.FormatInt(after, 10)}}
 	if limit > 0 {
@@ -65,16 +63,15 @@ func (c *Client) Audit(ctx context.Context, after int64, limit int) ([]api.Entry
 	return out.Entries, err
 }
 
-// Consistency returns the proof that the log's first old entries are among its
-// first size; BadParams where it has not so many.
+// Consistency returns the proof that the log's first old entries are among its first size. It is BadParams if the log
+// is shorter.
 func (c *Client) Consistency(ctx context.Context, old, size int64) (api.Consistency, error) {
 	v := url.Values{"old": {strconv.FormatInt(old, 10)}, "size": {strconv.FormatInt(size, 10)}}
 	var out api.Consistency
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/consistency", query: v}, nil, &out)
 }
 
-// Inclusion returns an entry with the proof that it is in the log; UnknownTarget
-// if there is none of that number.
+// Inclusion returns an entry with the proof that it is in the log; UnknownTarget if there is no such entry.
 func (c *Client) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	v := url.Values{"seq": {strconv.FormatInt(seq, 10)}}
 	var out api.Inclusion
@@ -87,9 +84,8 @@ func (c *Client) AuditHead(ctx context.Context) (api.Head, error) {
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/audit/head"}, nil, &out)
 }
 
-// Backup writes a consistent copy of the gate's state to w and returns its
-// length in bytes. It has no deadline but ctx's. After an error, what w got is
-// no backup.
+// Backup writes a consistent copy of the gate's state to w and returns its length in bytes. Only ctx bounds its time.
+// After an error, the bytes in w are not a backup.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	resp, err := c.send(ctx, call{method: http.MethodGet, path: "/v1/backup"})
 	if err != nil {
@@ -104,8 +100,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	return n, err
 }
 
-// reader remembers its own error, so that a full disk on the writing side is
-// not taken for a daemon that went away.
+// reader remembers its own error, so that a full disk of w is not mistaken for a lost daemon.
 type reader struct {
 	r   io.Reader
 	err error

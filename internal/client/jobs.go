@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// Status asks how the daemon is.
+// Status asks for the daemon's state.
 func (c *Client) Status(ctx context.Context) (api.Status, error) {
 	var out api.Status
 	return out, c.json(ctx, call{method: http.MethodGet, path: "/v1/status"}, nil, &out)
@@ -23,9 +23,8 @@ func (c *Client) Ops(ctx context.Context) ([]api.Op, error) {
 	return out.Ops, err
 }
 
-// Submit hands in a job. A job that waits for a signature is no error: its
-// State is pending_signature, and Request and Error say what for. With a key, a
-// repeat of the same submission returns the first answer.
+// Submit hands in a job. A job that waits for a signature is not an error: its State is pending_signature, and Request
+// and Error say why it waits. With a key, a repeat of the same submission returns the first answer.
 func (c *Client) Submit(ctx context.Context, s api.Submit, idempotencyKey string) (api.Job, error) {
 	var out api.Job
 	in := call{method: http.MethodPost, path: "/v1/jobs", header: map[string]string{"Idempotency-Key": idempotencyKey}}
@@ -68,7 +67,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (api.Job, error) {
 	return out, c.json(ctx, call{method: http.MethodDelete, path: "/v1/jobs/" + url.PathEscape(id)}, nil, &out)
 }
 
-// Classify asks what a step would be. Nothing changes.
+// Classify asks for the class of a step. Nothing changes.
 func (c *Client) Classify(ctx context.Context, a api.Ask) (api.Explanation, error) {
 	var out api.Explanation
 	return out, c.json(ctx, call{method: http.MethodPost, path: "/v1/classify"}, a, &out)

@@ -7,17 +7,16 @@ import (
 	"gated/internal/op"
 )
 
-// knownHeader begins a file that is made.
+// knownHeader begins a new file.
 const knownHeader = "# The gates that opsign knows, one a line: ADDRESS HOST GATEID. See opsign known and opsign forget.\n"
 
-// maxHostText is the longest name that a gate may have for its host, in bytes;
-// that of a payload.
+// maxHostText is the longest name of a gate's host, in bytes; the same as in a payload.
 const maxHostText = 253
 
-// KnownGate is what a gate said that it is when it was met first.
+// KnownGate is what a gate said of itself at the first meeting.
 type KnownGate struct {
 	Address Address   `json:"address"`
-	Host    string    `json:"host"` // that it guards, as it says
+	Host    string    `json:"host"` // that it guards, in its own words
 	Gate    op.GateID `json:"gate"`
 	Line    int       `json:"-"` // of its file, from 1
 }
@@ -27,10 +26,8 @@ func (k KnownGate) String() string {
 	return string(k.Address) + " " + escape(k.Host) + " " + string(k.Gate)
 }
 
-// ParseKnown reads known_gates: one gate a line, three fields with one space
-// between them, empty lines and lines that begin with # aside. What it would
-// not write itself, or an address that comes twice, is Malformed, with the name
-// and the line.
+// ParseKnown reads known_gates: one gate a line, three fields with one space between them. It skips empty lines and
+// lines that begin with #. Any other form, or a repeated address, is Malformed, with the name and the line.
 func ParseKnown(name string, text []byte) ([]KnownGate, error) {
 	var out []KnownGate
 	seen := map[Address]int{}

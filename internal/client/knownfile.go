@@ -15,13 +15,12 @@ import (
 // maxKnown is the largest known_gates that is read, in bytes.
 const maxKnown = 1 << 20
 
-// errNoHome is the reason where there is no place for known_gates.
+// errNoHome says why there is no place for known_gates.
 var errNoHome = errors.New("neither XDG_CONFIG_HOME nor HOME is set")
 
-// KnownGates is the file in which a user's gates are pinned. Its methods may be
-// used at the same time, by several programs too.
+// KnownGates is the file with a user's pinned gates. Several goroutines, and several programs, may use it.
 type KnownGates struct {
-	Path string // empty: there is no place for it
+	Path string // empty: no place for it
 }
 
 // KnownGatesOf returns $XDG_CONFIG_HOME/gated/known_gates, else the one below
@@ -37,8 +36,7 @@ func KnownGatesOf(getenv func(string) string) KnownGates {
 	return KnownGates{Path: filepath.Join(dir, "gated", "known_gates")}
 }
 
-// NotPinned is returned for a gate that is met first and that could not be
-// written down, so that it would be met first the next time, too.
+// NotPinned says that a newly met gate could not be written to the file. The next meeting would be a first one again.
 type NotPinned struct{ Err error }
 
 func (n *NotPinned) Error() string { return "the gate cannot be pinned: " + n.Err.Error() }
@@ -46,10 +44,9 @@ func (n *NotPinned) Error() string { return "the gate cannot be pinned: " + n.Er
 // Unwrap returns why.
 func (n *NotPinned) Unwrap() error { return n.Err }
 
-// List returns all gates in the order of the file; none if there is no file.
-// NotAllowed is what proves nothing: a file, or its directory, that others may
-// write or that belongs to another than root and the user, and what is no
-// ordinary file, a symbolic link too. See ParseKnown also.
+// List returns all gates in the order of the file; none if there is no file. It refuses as NotAllowed a file, or a
+// directory, that others may write or that belongs to neither root nor the user: it proves nothing. A link, or any
+// other file that is not regular, is refused too. See also ParseKnown.
 func (f KnownGates) List() ([]KnownGate, error) {
 	text, err := f.read()
 	if err != nil {
@@ -58,9 +55,8 @@ func (f KnownGates) List() ([]KnownGate, error) {
 	return ParseKnown(f.Path, text)
 }
 
-// Known reports whether a gate is the one that is known at its address. Another
-// gate than that is TargetMismatch, and an answer that is none of a gate's is
-// Internal. It changes nothing.
+// Known reports whether a gate is the pinned one at its address. Another gate is TargetMismatch. An answer that is not
+// a gate's is Internal. It changes nothing.
 func (f KnownGates) Known(at Address, s api.Status) (bool, error) {
 	if !s.Gate.Valid() || !isHostText(s.Host) {
 		return false, op.Refuse(op.Internal, "at %s something answers as gate %q on %q, which is no gate", at, s.Gate, s.Host).
@@ -73,15 +69,14 @@ func (f KnownGates) Known(at Address, s api.Status) (bool, error) {
 	return f.compare(gates, KnownGate{Address: at, Host: s.Host, Gate: s.Gate})
 }
 
-// Elsewhere returns the other addresses at which a gate of that id is known. One
-// gate may have several; so has one that somebody else passes on.
+// Elsewhere returns the other addresses at which a gate of that id is pinned. One gate may have several addresses; so
+// may a gate that another program relays.
 func (f KnownGates) Elsewhere(at Address, id op.GateID) ([]KnownGate, error) {
 	gates, err := f.List()
 	return slices.DeleteFunc(gates, func(k KnownGate) bool { return k.Gate != id || k.Address == at }), err
 }
 
-// Check does what Known does, and pins a gate that is met first, which it
-// reports; *NotPinned if that does not succeed.
+// Check is Known, and pins a gate at its first meeting. It reports that. The error is *NotPinned if it could not pin.
 func (f KnownGates) Check(at Address, s api.Status) (pinned bool, err error) {
 	if known, err := f.Known(at, s); known || err != nil {
 		return false, err
@@ -102,7 +97,7 @@ func (f KnownGates) Check(at Address, s api.Status) (pinned bool, err error) {
 	return pinned && err == nil, err
 }
 
-// compare looks a gate up and refuses one that has become another.
+// compare looks a gate up, and refuses another gate at its address.
 func (f KnownGates) compare(gates []KnownGate, is KnownGate) (known bool, err error) {
 	for _, k := range gates {
 		if k.Address != is.Address {
@@ -116,7 +111,7 @@ func (f KnownGates) compare(gates []KnownGate, is KnownGate) (known bool, err er
 	return false, nil
 }
 
-// another refuses a gate that is not the one that was met at its address.
+// another refuses a gate that differs from the pinned one at its address.
 func (f KnownGates) another(was, is KnownGate) error {
 	return op.Refuse(op.TargetMismatch, "another gate answers at %s:\nknown there: gate %s on %s (%s:%d)\nanswers now: gate %s on %s",
 		was.Address, was.Gate, op.Shown(was.Host), f.Path, was.Line, is.Gate, op.Shown(is.Host)).
@@ -126,8 +121,8 @@ func (f KnownGates) another(was, is KnownGate) error {
 			"also where you made the gate again yourself:\nopsign forget %s", was.Address)
 }
 
-// Forget removes the gate that is known at an address, so that the one that
-// answers next is pinned. An address that is not known is UnknownTarget.
+// Forget removes the pinned gate of an address, so that the next gate that answers there is pinned. An unknown address
+// is UnknownTarget.
 func (f KnownGates) Forget(at Address) (gone KnownGate, err error) {
 	unknown := op.Refuse(op.UnknownTarget, "no gate is known at %s", at).WithHint("opsign known lists them")
 	if f.Path == "" {
@@ -146,8 +141,8 @@ func (f KnownGates) Forget(at Address) (gone KnownGate, err error) {
 	return gone, err
 }
 
-// change writes what edit makes of the file, unless that is nil. Nobody else
-// changes it meanwhile, and a reader sees it before or after.
+// change replaces the file with edit's result, unless that is nil. No other writer changes it meanwhile, and a reader
+// sees the old or the new file.
 func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error {
 	if f.Path == "" {
 		return errNoHome
@@ -156,7 +151,7 @@ func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error
 	if err := file.MakeDir(); err != nil {
 		return err
 	}
-	// Whoever has the lock rewrites one small file, and asks nobody anything.
+	// The lock's holder only rewrites one small file, so the wait is short.
 	unlock, err := file.Lock(context.Background())
 	if err != nil {
 		return err
@@ -183,7 +178,7 @@ func (f KnownGates) change(edit func([]KnownGate, []byte) ([]byte, error)) error
 	return file.Replace(changed)
 }
 
-// read returns the file's text; none if there is no file, or no place for one.
+// read returns the file's text; empty if there is no file, or no place for one.
 func (f KnownGates) read() ([]byte, error) {
 	if f.Path == "" {
 		return nil, nil

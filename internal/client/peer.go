@@ -11,12 +11,11 @@ import (
 	"gated/internal/ownfile"
 )
 
-// nobody is the uid that the kernel shows where it has none to show: that of
-// somebody outside of this user namespace (user_namespaces(7)).
+// nobody is the uid that the kernel shows for a user outside of this user namespace (user_namespaces(7)).
 const nobody = 65534
 
-// checkPeer asks the kernel who listens. The path's owner alone proves little:
-// a path can be moved, the listener's credentials cannot.
+// checkPeer asks the kernel which process listens. The path's owner proves little: a path can be moved, but the
+// listener's credentials cannot.
 func (c *Client) checkPeer(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -38,8 +37,8 @@ func (c *Client) checkPeer(conn *net.UnixConn) error {
 	return nil
 }
 
-// distrust refuses to talk to a socket whose owner or listener is another uid.
-// The refusal says who it is, who it should be, and that nothing was sent.
+// distrust refuses to talk to a socket whose owner or listener is another uid. The refusal names that uid, names the
+// right ones, and says that nothing was sent.
 func (c *Client) distrust(who string, uid uint32) error {
 	expected := []string{"root", fmt.Sprintf("you (uid %d)", os.Geteuid())}
 	if uid := c.configured; uid != "" {
@@ -47,7 +46,7 @@ func (c *Client) distrust(who string, uid uint32) error {
 	}
 	last := len(expected) - 1
 	err := fmt.Errorf(who+", who is neither %s nor %s; nothing was sent", ownfile.Owner(uid), strings.Join(expected[:last], " nor "), expected[last])
-	hint := fmt.Sprintf("anybody can make a socket and answer on it. If the gate runs as that user, set GATED_UID=%d; "+
+	hint := fmt.Sprintf("any user can make a socket and answer on it. If the gate runs as that user, set GATED_UID=%d; "+
 		"if not, find out what that process is and why the path is its", uid)
 	if uid == nobody {
 		hint = "the kernel shows uid 65534 for everybody outside of this user namespace: ask from where the gate's own user is seen"

@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// processes are the ssh processes of a client that still run. The transport
-// closes a connection that is in use in its own time; a program that ends after
-// Client.Close shall leave none behind.
+// processes are a client's ssh processes that still run. The transport closes a connection in use at its own time, but
+// after Client.Close no process may remain.
 type processes struct {
 	mu   sync.Mutex
 	open map[*sshConn]bool
 }
 
-// kept is a connection that is forgotten when it is closed.
+// kept is a connection that its processes forget when it closes.
 type kept struct {
 	*sshConn
 	of *processes
@@ -43,6 +42,6 @@ func (p *processes) end() {
 	p.open = nil
 	p.mu.Unlock()
 	for s := range open {
-		_ = s.Close() // nothing more is sent
+		_ = s.Close() // nothing more is sent, so an error loses nothing
 	}
 }

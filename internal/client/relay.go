@@ -9,17 +9,14 @@ import (
 	"time"
 )
 
-// lingerTime is how long the daemon may go on to answer a caller who has said
-// everything.
+// lingerTime is how long the daemon may still answer after the caller has ended its input.
 const lingerTime = time.Minute
 
-// Relay connects to the gate that the options name as every client does, and
-// copies in to it and what it answers to out. When in ends the gate is told, and
-// has a minute to end its answer; when the gate ends, so does Relay, whatever
-// in does. It is the other half of Options.Remote. Errors are *Unreachable,
-// those of New, ctx's, and what out returns.
+// Relay connects to the gate of the options as every client does. It copies in to the gate, and the gate's answers to
+// out. When in ends, the gate has a minute to end its answer. When the gate ends, Relay ends, whatever in does. It is
+// the other half of Options.Remote. Errors are *Unreachable, those of New, ctx's, and those of out.
 func Relay(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
-	o.Token, o.ReadToken = "", nil // what is passed on says itself who calls
+	o.Token, o.ReadToken = "", nil // the relayed requests have the caller's own token
 	c, err := New(o)
 	if err != nil {
 		return err
@@ -28,10 +25,10 @@ func Relay(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // nothing is on its way any more
+	defer func() { _ = conn.Close() }() // nothing is under way any more
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	go func() {
-		// A gate that is gone is noticed by whoever reads from it.
+		// The copy back notices that a gate is gone.
 		_, _ = io.Copy(conn, in)
 		_ = conn.CloseWrite()
 		time.AfterFunc(lingerTime, func() { _ = conn.Close() })

@@ -12,23 +12,21 @@ import (
 const (
 	// sshScheme begins the address of a remote gate.
 	sshScheme = "ssh://"
-	// maxUser and maxHost are the longest names of a remote gate, in bytes; a
-	// domain name has no more than 253 (RFC 1035 section 2.3.4).
+	// maxUser and maxHost are the longest names of a remote gate, in bytes. A domain name has at most 253 (RFC 1035
+	// section 2.3.4).
 	maxUser, maxHost = 64, 253
 )
 
-// Remote is a gate on another host, reached through the system's ssh. Its zero
-// members are left to ssh and to the other host.
+// Remote is a gate on another host, reached through the system's ssh. For zero members, ssh and the other host choose.
 type Remote struct {
 	User   string
-	Host   string // a name as ssh takes it, an alias of ssh_config too, or an IP address
+	Host   string // a name for ssh, also an alias of ssh_config, or an IP address
 	Port   uint16
-	Socket string // the gate's socket over there
+	Socket string // the gate's socket on the other host
 }
 
-// ParseRemote reads ssh://[user@]host[:port][/path/to/socket]. It is strict,
-// because ssh makes one line for a shell of the words that it is given, and
-// takes for a flag what begins with a dash: what could be either is Malformed.
+// ParseRemote reads ssh://[user@]host[:port][/path/to/socket]. It is strict, because ssh joins its arguments to one
+// shell line, and takes an argument with a leading dash as a flag. Text that could be either is Malformed.
 func ParseRemote(text string) (Remote, error) {
 	rest, ok := strings.CutPrefix(text, sshScheme)
 	if !ok {
@@ -65,8 +63,7 @@ func ParseRemote(text string) (Remote, error) {
 	return r, nil
 }
 
-// splitPort takes a host from its port and checks the host. An IPv6 address has
-// brackets around it.
+// splitPort separates host and port, and checks the host. An IPv6 address has brackets.
 func splitPort(text string) (host, port string, hasPort, ok bool) {
 	inner, bracketed := strings.CutPrefix(text, "[")
 	if !bracketed {
@@ -82,8 +79,7 @@ func splitPort(text string) (host, port string, hasPort, ok bool) {
 	return addr.String(), port, hasPort, hasPort || rest == ""
 }
 
-// isRemoteName reports whether a name is nothing else to ssh, to a shell and to
-// the tokens of ssh_config.
+// isRemoteName reports whether a name has no special meaning to ssh, to a shell or in ssh_config.
 func isRemoteName(s string, limit int) bool {
 	if s == "" || len(s) > limit || s[0] == '-' || s[0] == '.' {
 		return false
@@ -95,7 +91,7 @@ func isSocketPath(s string) bool {
 	return len(s) <= maxSocketPath && s[0] == '/' && path.Clean(s) == s && plain(s, "_.-/")
 }
 
-// plain reports whether s has only ASCII letters, digits and what is in more.
+// plain reports whether s has only ASCII letters, digits and the characters of more.
 func plain(s, more string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -133,10 +129,9 @@ func (r Remote) dial() []string {
 	return r.argv("gated", "dial", "--socket", r.Socket)
 }
 
-// argv returns ssh's arguments for a command. No terminal, no forwarding of a
-// port, of X11 or of the agent: the other host gets signatures, never the means
-// to make them. No argument needs quoting in a shell, which ParseRemote has seen
-// to.
+// argv returns ssh's arguments for a command, with no terminal and no forwarding of ports, X11 or the agent. The other
+// host gets signatures, but never the means to make them. No argument needs quotes in a shell, because ParseRemote
+// checked them.
 func (r Remote) argv(command ...string) []string {
 	args := []string{"-T", "-a", "-x", "-o", "ClearAllForwardings=yes"}
 	if r.Port != 0 {

@@ -9,8 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// Requests lists what waits for operators and what recently did; with a state,
-// those in it. It follows the pages.
+// Requests lists requests that wait for operators, and those that ended recently; with a state, those in it. It reads
+// all pages.
 func (c *Client) Requests(ctx context.Context, state op.State) ([]api.Request, error) {
 	v := url.Values{}
 	if state != "" {
@@ -36,15 +36,14 @@ func (c *Client) Request(ctx context.Context, id string) (api.Request, error) {
 	return out, c.json(ctx, call{method: http.MethodGet, path: requestPath(id, "")}, nil, &out)
 }
 
-// Payload returns the exact bytes that an approval of the request signs. They
-// come from the daemon, so decode and show them before signing.
+// Payload returns the exact bytes that an approval of the request signs. The daemon sends them, so decode and show them
+// before signing.
 func (c *Client) Payload(ctx context.Context, id string) ([]byte, error) {
 	b, _, err := c.bytes(ctx, call{method: http.MethodGet, path: requestPath(id, "/payload")})
 	return b, err
 }
 
-// Approve hands in an approval. Missing of the answer says how many people
-// still have to sign.
+// Approve hands in an approval. Missing in the answer says how many people still have to sign.
 func (c *Client) Approve(ctx context.Context, id string, e api.Envelope) (api.Request, error) {
 	var out api.Request
 	return out, c.json(ctx, call{method: http.MethodPost, path: requestPath(id, "/approve")}, e, &out)

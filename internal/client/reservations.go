@@ -13,9 +13,9 @@ import (
 
 const reservationsPath = "/v1/reservations"
 
-// Reserve claims paths. What others have of them makes it a *Conflicted, times
-// that no reservation can have BadParams. A context without a deadline gets one
-// after what in waits and the time of any call; the wait ends with the context.
+// Reserve claims paths. If others have some of them, the error is *Conflicted; times that no reservation can have are
+// BadParams. A context without a deadline gets one: the wait of in, and the time of any call. The wait ends with the
+// context.
 func (c *Client) Reserve(ctx context.Context, in api.Reserve) (api.Reservation, error) {
 	var out api.Reservation
 	_, wait, err := in.Times()
@@ -25,7 +25,7 @@ func (c *Client) Reserve(ctx context.Context, in api.Reserve) (api.Reservation, 
 	return out, c.json(ctx, call{method: http.MethodPost, path: reservationsPath, wait: wait}, in, &out)
 }
 
-// Check asks who else has paths reserved. Nothing changes.
+// Check asks which paths others have reserved. Nothing changes.
 func (c *Client) Check(ctx context.Context, in api.Check) (api.Checked, error) {
 	var out api.Checked
 	return out, c.json(ctx, call{method: http.MethodPost, path: reservationsPath + "/check"}, in, &out)
@@ -55,8 +55,7 @@ func (c *Client) Reservations(ctx context.Context, q ReservationQuery) (api.Rese
 	return out, c.json(ctx, call{method: http.MethodGet, path: reservationsPath, query: v}, nil, &out)
 }
 
-// AllReservations lists every page from q's on. What comes and goes meanwhile
-// may be there or not.
+// AllReservations lists all pages from q's on. Reservations that begin or end meanwhile may be there or not.
 func (c *Client) AllReservations(ctx context.Context, q ReservationQuery) ([]api.Reservation, error) {
 	var all []api.Reservation
 	for {
@@ -72,8 +71,8 @@ func (c *Client) AllReservations(ctx context.Context, q ReservationQuery) ([]api
 	}
 }
 
-// Renew lets a reservation of the caller's last from now on for ttl, in whole
-// seconds rounded up; 0 is the daemon's choice, less is BadParams.
+// Renew gives the caller's reservation ttl from now, in whole seconds rounded up. With 0 the daemon chooses; a negative
+// ttl is BadParams.
 func (c *Client) Renew(ctx context.Context, id string, ttl time.Duration) (api.Reservation, error) {
 	var out api.Reservation
 	if ttl < 0 {
@@ -103,7 +102,7 @@ func (c *Client) Transfer(ctx context.Context, id, to string) (api.Reservation, 
 	return out, c.json(ctx, call{method: http.MethodPost, path: reservationPath(id, "/transfer")}, in, &out)
 }
 
-// Scopes lists the directories that the gate knows, each under its id.
+// Scopes lists the directories with an id.
 func (c *Client) Scopes(ctx context.Context) ([]api.Scope, error) {
 	var all []api.Scope
 	for v := (url.Values{}); ; {
@@ -119,8 +118,7 @@ func (c *Client) Scopes(ctx context.Context) ([]api.Scope, error) {
 	}
 }
 
-// RegisterScope returns the directory under its id, which it gets if it has
-// none.
+// RegisterScope returns the directory's id. A new directory gets one.
 func (c *Client) RegisterScope(ctx context.Context, at api.Place) (api.Scope, error) {
 	var out api.Scope
 	return out, c.json(ctx, call{method: http.MethodPost, path: "/v1/scopes"}, at, &out)

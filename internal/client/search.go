@@ -18,8 +18,7 @@ const SystemSocket = "/run/gated/gated.sock"
 // final NUL (unix(7)).
 const maxSocketPath = 107
 
-// Options say where the gate is and whom to believe. The zero value is right
-// for a command line.
+// Options say where the gate is and which uids may run it. The zero value is right for a command line.
 type Options struct {
 	Socket string // --socket; the only path tried if not empty
 	Remote string // --remote: a gate on another host, see ParseRemote; not with Socket
@@ -31,17 +30,15 @@ type Options struct {
 	// System is the path tried last; SystemSocket if empty.
 	System string
 
-	// Token is an agent's, which is then who calls. It is for a gate of this
-	// host and never sent to a Remote one.
+	// Token is an agent's; then that agent is the caller. It is for a gate of this host and never sent to a Remote one.
 	Token string
 
-	// ReadToken, if not nil, reads the file that GATED_AGENT_TOKEN_FILE names
-	// where there is no Token (agent.ReadTokenFile). A program without it never
-	// calls as the agent of a token.
+	// ReadToken, if not nil, reads the file that GATED_AGENT_TOKEN_FILE names, if there is no Token
+	// (agent.ReadTokenFile). A program without it never calls as a token's agent.
 	ReadToken func(path string) (string, error)
 
-	// Lost, if not nil, is called once each time a daemon that was there goes
-	// away while its events are waited for, and Back when it is there again.
+	// Lost, if not nil, is called each time a daemon goes away while the client waits for its events. Back is called
+	// when the daemon returns.
 	Lost, Back func()
 }
 
@@ -61,8 +58,7 @@ func (o Options) token() (string, error) {
 	return token, nil
 }
 
-// Paths returns the paths at which a client looks for the socket, in order; none
-// for a gate of another host.
+// Paths returns the paths at which a client looks for the socket, in order; none for a remote gate.
 func (o Options) Paths() []string {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
@@ -114,13 +110,13 @@ type Attempt struct {
 	Hint string // what to do; may be empty
 }
 
-// Unreachable is returned when no gate answered: there is no socket, nobody
-// listens on it, whoever does is not believed, or the connection broke.
+// Unreachable says that no gate answered: there is no socket, no process listens on it, the client does not trust the
+// one that does, or the connection broke.
 type Unreachable struct {
-	Tried []Attempt // in order; the last one is what the search ended with
+	Tried []Attempt // in order; the last one ended the search
 
-	// Asked says that a connection broke before the answer: what was asked may
-	// have been done. Where nobody was reached it is false, and nothing was.
+	// Asked says that a connection broke before the answer: the request may have had its effect. If it is false, no
+	// gate got the request.
 	Asked bool
 }
 
@@ -148,7 +144,7 @@ func (u *Unreachable) Unwrap() []error {
 // CommandExit is 4 (protocol section 6).
 func (u *Unreachable) CommandExit() int { return 4 }
 
-// The reasons of an Attempt that are not the system's.
+// The reasons of an Attempt that are not system errors.
 var (
 	errNotSocket = errors.New("is not a socket")
 	errNobody    = errors.New("no daemon answers there")

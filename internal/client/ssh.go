@@ -22,20 +22,19 @@ import (
 )
 
 const (
-	// sshGrace is how long ssh may take to end when it is asked to.
+	// sshGrace is how long ssh may take to end after it is asked to.
 	sshGrace = 2 * time.Second
-	// maxSaid is how much of what ssh says is kept, in bytes.
+	// maxSaid is how many bytes of ssh's messages are kept.
 	maxSaid = 4 << 10
 	// maxProbe is the longest answer to a new connection's first call, in bytes.
 	maxProbe = 64 << 10
 )
 
-// errNoGate is the reason where the other host answers, and no gate does.
+// errNoGate is the reason if the other host answers, but no gate does.
 var errNoGate = errors.New("what answers there is not gated dial")
 
-// sshConn is a connection to a gate through one process of ssh. Its end of the
-// socket pair is the connection; the process is reaped when it ends, whoever
-// ends it.
+// sshConn is a connection to a gate through one ssh process. Its end of the socket pair is the connection. The process
+// is reaped when it ends, for any reason.
 type sshConn struct {
 	net.Conn
 	kill  context.CancelFunc
@@ -45,15 +44,14 @@ type sshConn struct {
 	once  sync.Once
 }
 
-// startSSH runs the system's ssh. Nothing of the command line is read by a
-// shell on this side.
+// startSSH runs the system's ssh, without a shell on this side.
 func startSSH(r Remote) (*sshConn, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "ssh"), os.NewFile(uintptr(fds[1]), "ssh")
-	defer func() { _, _ = ours.Close(), theirs.Close() }() // both were handed on by then
+	defer func() { _, _ = ours.Close(), theirs.Close() }() // the child has its copy then
 	conn, err := net.FileConn(ours)
 	if err != nil {
 		return nil, err
@@ -62,8 +60,8 @@ func startSSH(r Remote) (*sshConn, error) {
 	s := &sshConn{Conn: conn, kill: kill, ended: make(chan struct{})}
 	cmd := exec.CommandContext(ctx, "ssh", r.dial()...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, &s.said
-	// It stays in this process group, so that it may ask on the terminal. On a
-	// TERM it puts the terminal right; one that does not end is killed.
+	// It stays in this process group, so that it may ask on the terminal. After SIGTERM it restores the terminal. If it
+	// does not end, it is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = sshGrace
 	if err := cmd.Start(); err != nil {
@@ -78,7 +76,7 @@ func startSSH(r Remote) (*sshConn, error) {
 	return s, nil
 }
 
-// Close ends the process, and returns when it was reaped.
+// Close ends the process, and returns after it is reaped.
 func (s *sshConn) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -89,11 +87,10 @@ func (s *sshConn) Close() error {
 	return err
 }
 
-// probe makes the first call of the connection. It returns nil as soon as a
-// gate answers: what keeps ssh from reaching one is found out here, and not in
-// the middle of a call that may have been heard.
+// probe makes the first call of the connection, and returns nil as soon as a gate answers. So the client learns here
+// why ssh cannot reach a gate, and not in the middle of a call that may have had an effect.
 func (s *sshConn) probe() error {
-	// What cannot be written because ssh is gone is seen when reading.
+	// If ssh is gone, the read finds that.
 	_, _ = io.WriteString(s, "HEAD /v1/status HTTP/1.1\r\nHost: gated\r\n\r\n")
 	in := bufio.NewReader(io.LimitReader(s, maxProbe))
 	resp, err := http.ReadResponse(in, &http.Request{Method: http.MethodHead})
@@ -101,13 +98,13 @@ func (s *sshConn) probe() error {
 		return err
 	}
 	_ = resp.Body.Close()                          // it is empty
-	if in.Buffered() > 0 || resp.ProtoMajor != 1 { // a version that a gate does not speak
+	if in.Buffered() > 0 || resp.ProtoMajor != 1 { // not what a gate sends
 		return errNoGate
 	}
 	return nil
 }
 
-// dialSSH connects to the remote gate. The context bounds the dialling alone.
+// dialSSH connects to the remote gate. The context bounds only the dialling.
 func (c *Client) dialSSH(ctx context.Context) (net.Conn, error) {
 	address := c.remote.String()
 	s, err := startSSH(*c.remote)
@@ -130,16 +127,15 @@ func (c *Client) dialSSH(ctx context.Context) (net.Conn, error) {
 	return c.processes.keep(s), nil
 }
 
-// failure says why no gate answered through ssh, in its own words where it had
-// any.
+// failure says why no gate answered through ssh, in ssh's words if there are any.
 func (s *sshConn) failure(r Remote, err error) Attempt {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
 		_ = s.Close()
 		return Attempt{Path: r.String(), Err: fmt.Errorf("%w: %s", errNoGate, op.Shown(err.Error())),
 			Hint: "does a start-up file of the shell there print something? It should do so in interactive shells only"}
 	}
-	// Its output ended, so that it is about to end, too; it is not asked to, as
-	// its own reason and exit code are what is wanted.
+	// ssh's output ended, so ssh is about to end too. It is not stopped, because its own reason and exit code are
+	// needed.
 	select {
 	case <-s.ended:
 	case <-time.After(sshGrace):
@@ -157,8 +153,8 @@ func (s *sshConn) failure(r Remote, err error) Attempt {
 	return Attempt{Path: r.String(), Err: errors.New(text), Hint: hint}
 }
 
-// sshExit words how ssh ended: with a code of its own, 255, or with that of the
-// command on the other host. What was said tells apart what has one code.
+// sshExit words how ssh ended: with its own code, 255, or with the code of the remote command. If one code has several
+// causes, the messages tell them apart.
 func sshExit(err error, r Remote, said []string) (text, hint string) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -172,7 +168,7 @@ func sshExit(err error, r Remote, said []string) (text, hint string) {
 		return "there is no program gated there", "install it there, in the PATH of shells that are not interactive: /usr/local/bin, say"
 	case code == 2 && unknown:
 		return "gated there does not know the command dial", "install the same version on both sides"
-	case code == 1 || code == 2: // such as a GATED_UID that is none, or a login that is none
+	case code == 1 || code == 2: // such as a bad GATED_UID, or a bad login
 		return fmt.Sprintf("the command there failed before it looked for a gate (exit code %d)", code),
 			"what it says is about that host: its words, its command line, or the environment that sshd gives it"
 	case code == 4:
@@ -182,7 +178,7 @@ func sshExit(err error, r Remote, said []string) (text, hint string) {
 	}
 }
 
-// lastSaid keeps the end of what a process says.
+// lastSaid keeps the end of a process's messages.
 type lastSaid struct {
 	mu sync.Mutex
 	b  []byte
@@ -198,8 +194,7 @@ func (l *lastSaid) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lines returns it as lines that are safe to print; the other host may say
-// whatever it likes.
+// lines returns it as lines that are safe to print: the other host may send any bytes.
 func (l *lastSaid) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

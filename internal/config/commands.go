@@ -12,7 +12,7 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// program reads what a guest may run: a program and its arguments.
+// program reads the program of a guest, with its arguments.
 func program(v strictyaml.Value) []string {
 	argv := words(v)
 	if len(argv) > 0 && (!filepath.IsAbs(argv[0]) || filepath.Clean(argv[0]) != argv[0]) {
@@ -21,18 +21,18 @@ func program(v strictyaml.Value) []string {
 	return argv
 }
 
-// patterns reads patterns over guests' names; none would leave no guest.
+// patterns reads patterns over guests' names. An empty list would match no guest.
 func patterns(v strictyaml.Value) []string {
 	out := words(v)
 	for i, s := range out {
 		if op.CheckName(strings.NewReplacer("*", "x", "?", "x").Replace(s)) != nil {
-			v.List()[i].Fail("%q is no pattern over guests' names: tmp-*, db?", s)
+			v.List()[i].Fail("%q is not a pattern over guests' names: tmp-*, db?", s)
 		}
 	}
 	return out
 }
 
-// words reads a list of texts that is not empty; of nothing it is nil.
+// words reads a list of texts that is not empty; an absent one is nil.
 func words(v strictyaml.Value) []string {
 	var out []string
 	for _, e := range v.List() {
@@ -57,7 +57,7 @@ func environment(v strictyaml.Value) map[string]string {
 	return out
 }
 
-// entries reads the catalogue of commands; nil where there is none.
+// entries reads the catalogue of commands; nil if there is none.
 func entries(m strictyaml.Value) (out map[string]catalogue.Entry) {
 	for k, v := range m.Each() {
 		checkName(v, k)
@@ -119,7 +119,7 @@ func params(m strictyaml.Value) map[string]catalogue.Param {
 	return out
 }
 
-// param reads what its type has a word for; any other key is unknown.
+// param reads the keys of its type; any other key is unknown.
 func param(m strictyaml.Value) catalogue.Param {
 	kind := m.Need("type")
 	p := catalogue.Param{Type: catalogue.Type(kind.Text())}
@@ -142,9 +142,8 @@ func param(m strictyaml.Value) catalogue.Param {
 	return p
 }
 
-// allowed returns, for the policy, the commands that guests may run, sorted, the
-// patterns of those that are not for all guests, and the commands that lose nothing,
-// sorted.
+// allowed returns for the policy: the commands that guests may run, sorted; the patterns of those that are not for all
+// guests; and the commands that lose nothing, sorted.
 func (c Config) allowed() (names []string, guests map[string][]string, benign []string) {
 	names = []string{}
 	for k, command := range c.Local.Commands {

@@ -1,6 +1,5 @@
-// Package config reads gated.yaml, the operator's own file, and writes the one
-// that gated init leaves behind. What the file says of policy can only tighten
-// the built-in rules.
+// Package config reads gated.yaml, the operator's own file, and writes the file that gated init makes. The file's
+// policy can only tighten the built-in rules.
 package config
 
 import (
@@ -16,9 +15,8 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// Config is a parsed gated.yaml with every default filled in, but for paths and
-// uids that depend on where and as whom the daemon runs. The tags say how fill
-// reads each field.
+// Config is a parsed gated.yaml with all defaults, except paths and uids that depend on the daemon's place and user.
+// The tags say how fill reads each field.
 type Config struct {
 	Host       string `yaml:"host,needed" is:"host"`
 	SingleUser bool   `yaml:"single_user"` // agents run under the daemon's own uid: isolation is none
@@ -26,29 +24,29 @@ type Config struct {
 	Socket      string `yaml:"socket" is:"path"`       // an absolute path; empty means the default
 	SocketGroup string `yaml:"socket_group" is:"name"` // empty means the default
 
-	AnySubmitter bool     // any who may connect may submit jobs
-	Submitters   []uint32 // who may, where not any
-	Operators    []uint32 `yaml:"operators" is:"uids"` // who may put desired state, beside root
+	AnySubmitter bool     // every caller that may connect may submit jobs
+	Submitters   []uint32 // those who may, if not any
+	Operators    []uint32 `yaml:"operators" is:"uids"` // those who may put desired state, with root
 
 	Local     Local    `yaml:"local"`
 	Libvirt   *Libvirt `yaml:"libvirt"` // nil means none
 	Proxmox   *Proxmox `yaml:"proxmox"` // nil means none
-	HasLocal  bool     // the file has the section; see GuestBackends
-	NewGuests string   `yaml:"new_guests"` // one of GuestBackends: in which guests are made
+	HasLocal  bool     // the file has the section local; see GuestBackends
+	NewGuests string   `yaml:"new_guests"` // one of GuestBackends, for new guests
 
 	Desired Desired       `yaml:"desired"`
 	Hub     *Hub          `yaml:"hub"` // nil means none
 	Policy  policy.Policy // its Commands are the names of Local.Commands, its Benign those of Commands
 	Limits  Limits        `yaml:"limits"`
-	Workers int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on side by side
+	Workers int           `yaml:"limits.workers" is:"int 1 256" or:"4"` // targets that are worked on at the same time
 	Canary  Canary        `yaml:"canary"`
-	Unseen  bool          `yaml:"reservations.unseen" is:"unseen"` // paths may be reserved where the daemon cannot see
+	Unseen  bool          `yaml:"reservations.unseen" is:"unseen"` // paths may be reserved that the daemon cannot see
 
 	// Commands is the operator's catalogue of commands; nil means no command driver.
 	Commands map[string]catalogue.Entry
 
-	// RevocationFile lists keys that count no more, an absolute path. If it is
-	// named here, it must be there; empty means DIR/revoked, which need not.
+	// RevocationFile lists keys that no longer count, an absolute path. A named file must exist. Empty means
+	// DIR/revoked, which need not exist.
 	RevocationFile string `yaml:"revocation_file" is:"path"`
 }
 
@@ -65,13 +63,13 @@ type Local struct {
 // UIDs is a range of uids, both ends included. The zero value is none.
 type UIDs struct{ First, Last uint32 }
 
-// Command is what a guest may run, by name.
+// Command is a program that guests may run, by name.
 type Command struct {
 	Argv []string          `yaml:"argv,needed" is:"program"` // the first is an absolute path; nothing is expanded
 	User string            `yaml:"user" is:"user"`           // a name or a number; empty means the daemon's own
 	Env  map[string]string `yaml:"env" is:"variables"`
-	// Guests are patterns over the names of the guests that may run it, in which *
-	// stands for any text and ? for one letter; none: all may.
+	// Guests are patterns over the names of the guests that may run it; * matches any text and ? one letter. Empty: all
+	// may.
 	Guests []string `yaml:"guests" is:"patterns"`
 }
 
@@ -81,8 +79,8 @@ type Desired struct {
 	Interval time.Duration `yaml:"interval" is:"time 1s 24h" or:"30s"`
 }
 
-// Limits bound what one requester may have the gate keep, and keep disk space for
-// signed work. The file has the sizes in MiB.
+// Limits bound what the gate stores for one requester, and keep disk space for signed work. The file has the sizes in
+// MiB.
 type Limits struct {
 	// Bytes that are written for one uid, or one desired set, in an hour.
 	JournalQuota int64 `yaml:"journal_quota" is:"MiB 1 1048576" or:"128"`
@@ -96,13 +94,13 @@ type Limits struct {
 
 // Canary says how the gate watches its own decisions after a change.
 type Canary struct {
-	Decisions int `yaml:"decisions" is:"int 20 1000" or:"200"` // that a window has at most, and twice Minimum at least
-	Days      int `yaml:"days" is:"int 1 30" or:"7"`           // that a window lasts at most
-	Minimum   int `yaml:"minimum" is:"int 10 500" or:"30"`     // decisions without which nothing is compared
-	Floor     int `yaml:"floor" is:"int 5 50" or:"20"`         // percentage points below which a difference is noise
+	Decisions int `yaml:"decisions" is:"int 20 1000" or:"200"` // most decisions of a window; at least twice Minimum
+	Days      int `yaml:"days" is:"int 1 30" or:"7"`           // most days of a window
+	Minimum   int `yaml:"minimum" is:"int 10 500" or:"30"`     // with fewer decisions nothing is compared
+	Floor     int `yaml:"floor" is:"int 5 50" or:"20"`         // smaller differences, in percentage points, are noise
 }
 
-// Hub says where desired state is polled from. What a hub says is a wish.
+// Hub says which hub to poll for desired state. A hub's documents are wishes.
 type Hub struct {
 	URL       string        `yaml:"url,needed" is:"hub"`                // https, or http to this machine
 	CA        string        `yaml:"ca" is:"path"`                       // an absolute path; empty: the system's CAs
@@ -112,7 +110,7 @@ type Hub struct {
 	Report    time.Duration `yaml:"report" is:"time 1s 24h" or:"10m"`   // between two reports of the same
 }
 
-// Libvirt says which libvirtd has guests, and what new ones are made of.
+// Libvirt names the libvirtd with guests, and the templates of new ones.
 type Libvirt struct {
 	Socket    string                     `yaml:"socket" is:"path" or:"/run/libvirt/libvirt-sock"`
 	Pool      string                     `yaml:"pool" is:"name" or:"default"`
@@ -134,15 +132,14 @@ type LibvirtTemplate struct {
 	Image   string `yaml:"image" is:"name"`   // a volume of the pool; empty means an empty disk
 }
 
-// Proxmox says which Proxmox VE cluster has guests, whom to trust as it, and what
-// new ones are made of.
+// Proxmox names the Proxmox VE cluster with guests, how to recognise it, and the templates of new guests.
 type Proxmox struct {
 	URL         string `yaml:"url,needed" is:"https"`
 	TokenFile   string `yaml:"token_file,needed" is:"path"`
 	Fingerprint string `yaml:"fingerprint" is:"fingerprint"` // SHA-256 of the server's certificate, or
 	CAFile      string `yaml:"ca_file" is:"path"`            // an absolute path; one of the two is empty
 
-	Node          string                     `yaml:"node" is:"name"`                              // empty: new guests are clones alone
+	Node          string                     `yaml:"node" is:"name"`                              // empty: new guests are only clones
 	Pool          string                     `yaml:"pool" is:"name"`                              // empty: none
 	Storage       string                     `yaml:"storage" is:"name"`                           // of new disks; empty: none
 	BackupStorage string                     `yaml:"backup_storage" is:"name"`                    // empty: no backups
@@ -156,7 +153,7 @@ type Proxmox struct {
 // ProxmoxTemplate is what a guest is made of.
 type ProxmoxTemplate struct {
 	Kind         string `yaml:"kind" is:"of qemu lxc" or:"qemu"`
-	Clone        int64  `yaml:"clone" is:"int 100 999999999"` // a vmid; 0 means that it is no clone
+	Clone        int64  `yaml:"clone" is:"int 100 999999999"` // a vmid; 0 means not a clone
 	OSTemplate   string `yaml:"ostemplate"`
 	Disk         int64  `yaml:"disk" is:"int 1 1048576"` // in GiB
 	Storage      string `yaml:"storage" is:"name"`
@@ -165,8 +162,7 @@ type ProxmoxTemplate struct {
 	Unprivileged bool   `yaml:"unprivileged" or:"true"`
 }
 
-// Parse reads b strictly; file names it in errors. Refusals are Malformed and
-// begin with "file:line:column: ".
+// Parse reads b strictly; file names it in errors. Refusals are Malformed and begin with "file:line:column: ".
 func Parse(file string, b []byte) (Config, error) {
 	m, err := strictyaml.Parse(file, b)
 	if err != nil {
@@ -195,8 +191,7 @@ func refusal(err error) error {
 	return op.Refuse(op.Malformed, "%v", err).WithHint("docs/formats/configuration.md explains every key")
 }
 
-// together refuses values that do not go together, and sets the defaults that
-// depend on other values.
+// together refuses values that conflict, and sets the defaults that depend on other values.
 func (c *Config) together(m strictyaml.Value) {
 	if c.Canary.Decisions < 2*c.Canary.Minimum {
 		m.Get("canary").Fail("decisions is %d, less than twice the minimum, %d", c.Canary.Decisions, c.Canary.Minimum)
@@ -253,9 +248,8 @@ func (p *Proxmox) together(s strictyaml.Value) {
 	}
 }
 
-// GuestBackends returns the names of the back ends that have the gate's guests, at
-// least one, sorted: those whose sections are in the file, and local also where the
-// file has none of the others.
+// GuestBackends returns the names of the gate's back ends for guests, at least one, sorted: those with a section in the
+// file. local also counts if the file has none of the others.
 func (c Config) GuestBackends() []string {
 	var out []string
 	if c.Libvirt != nil {

@@ -30,7 +30,7 @@ func fill(v strictyaml.Value, out reflect.Value) {
 			in.Need(key)
 		}
 		if or := tag.Get("or"); or != "" && !e.Present() {
-			m, _ := strictyaml.Parse("", []byte("default: "+or)) // the tests read every default
+			m, _ := strictyaml.Parse("", []byte("default: "+or)) // Parse cannot fail, because the tests read every default
 			e = m.Get("default")
 		}
 		set(e, out.Field(i), tag.Get("is"))
@@ -63,7 +63,7 @@ func set(v strictyaml.Value, out reflect.Value, is string) {
 	}
 }
 
-// kinds says how values are read whose field's type does not say it.
+// kinds has a reader for each kind of value that a field's type does not determine.
 var kinds = map[string]func(v strictyaml.Value, args []string) any{
 	"host":        plain(host),
 	"path":        plain(path),

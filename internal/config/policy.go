@@ -11,8 +11,7 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// tightened starts from the built-in rules; the bounds are the rules
-// themselves, so that a looser value is refused at its line.
+// tightened begins with the built-in rules. Their values are the bounds, so that a looser value is refused at its line.
 func tightened(file string, m strictyaml.Value) policy.Policy {
 	p := policy.Default()
 	p.MaxValidity = duration(m.Get("max_validity"), p.MaxValidity, time.Second, p.MaxValidity)
@@ -39,8 +38,7 @@ func tightened(file string, m strictyaml.Value) policy.Policy {
 	return p
 }
 
-// roles reads the names of the roles that this gate has beside the built-in
-// ones.
+// roles reads the names of this gate's own roles.
 func roles(v strictyaml.Value) []op.Role {
 	var out []op.Role
 	for _, e := range v.List() {
@@ -58,7 +56,7 @@ func roles(v strictyaml.Value) []op.Role {
 	return out
 }
 
-// asked reads one rule, bounds and all that needs no look at other rules.
+// asked reads one rule, with its bounds and every check that needs no other rule.
 func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule {
 	r := policy.Rule{
 		Where:       where,
@@ -93,8 +91,7 @@ func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule 
 	return r
 }
 
-// said reads a text that is not empty, which would look as if it matched
-// nothing.
+// said reads a text that is not empty, because an empty one would look as if it matched nothing.
 func said(v strictyaml.Value) string {
 	s := v.Text()
 	if v.Present() && s == "" {

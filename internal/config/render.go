@@ -9,10 +9,10 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// Initial is what gated init knows of a new gate.
+// Initial has the facts of a new gate for gated init.
 type Initial struct {
 	Host       string
-	SingleUser bool   // unless init runs for a uid of the daemon's own
+	SingleUser bool   // false if init runs for a separate uid of the daemon
 	State      string // the state directory, an absolute path
 }
 
@@ -23,8 +23,8 @@ var shown = template.FuncMap{"scalar": scalar, "short": short}
 
 var tmpl = template.Must(template.New("gated.yaml").Funcs(shown).Parse(text))
 
-// Render returns the file that gated init writes: what it was told, and every
-// other key commented out, with its default and what it is for.
+// Render returns the file that gated init writes: its facts, and every other key commented out, with its default and
+// purpose.
 func Render(in Initial) ([]byte, error) {
 	c, err := Parse("", []byte("host: h\nhub: {url: https://h}\ncommands: {default: {argv: [/x]}}\n"))
 	if err != nil {
@@ -39,7 +39,7 @@ func Render(in Initial) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// scalar returns s as YAML, in quotes where it would be read as something else.
+// scalar returns s as YAML, in quotes if YAML would read it as another value.
 func scalar(s string) string {
 	if m, err := strictyaml.Parse("", []byte("k: "+s+"\n")); err == nil && m.Get("k").Text() == s && m.Done() == nil {
 		return s

@@ -33,14 +33,14 @@ func path(v strictyaml.Value) string {
 	return s
 }
 
-// name reads the name of an account, or of something that a back end has.
+// name reads the name of an account, or of a thing in a back end.
 func name(v strictyaml.Value) string {
 	s := v.Text()
 	checkName(v, s)
 	return s
 }
 
-// checkName refuses a value whose text, or whose key, is not a name.
+// checkName refuses a value if its text or its key is not a name.
 func checkName(v strictyaml.Value, s string) {
 	if op.CheckName(s) != nil {
 		v.Fail("%q is not a name ([A-Za-z0-9][A-Za-z0-9._-]{0,127})", s)
@@ -74,7 +74,7 @@ func duration(v strictyaml.Value, otherwise, shortest, longest time.Duration) ti
 	return otherwise
 }
 
-// short spells a length of time as people would: 24h, not 24h0m0s.
+// short writes a length of time as people do: 24h, not 24h0m0s.
 func short(d time.Duration) string {
 	s := d.String()
 	if d >= time.Minute && strings.HasSuffix(s, "m0s") {
@@ -86,7 +86,7 @@ func short(d time.Duration) string {
 	return s
 }
 
-// submitters reads "any" or a list of accounts; omitted, it is any.
+// submitters reads "any" or a list of accounts; absent means any.
 func submitters(v strictyaml.Value) (all bool, list []uint32) {
 	if v.IsList() {
 		return false, uids(v)
@@ -105,8 +105,8 @@ func account(v strictyaml.Value) string {
 	return name(v)
 }
 
-// uids reads a list of uids and names of users. A name that the machine does
-// not know is refused: a rule about no user would look like a rule.
+// uids reads a list of uids and user names. It refuses a name that the machine does not know: a rule about no user
+// would look like a rule.
 func uids(v strictyaml.Value) []uint32 {
 	out := []uint32{}
 	for _, e := range v.List() {
@@ -121,15 +121,15 @@ func uids(v strictyaml.Value) []uint32 {
 		}
 		id, err := strconv.ParseUint(s, 10, 32)
 		if err != nil {
-			e.Fail("the uid %q is no number", s)
+			e.Fail("the uid %q is not a number", s)
 		}
 		out = append(out, uint32(id))
 	}
 	return out
 }
 
-// Bounds of local.guest_uids: below 1000 are the system's own accounts, and the two
-// numbers at the end mean none and overflow to the kernel.
+// Bounds of local.guest_uids. Uids below 1000 are system accounts; the two highest numbers mean "none" and "overflow"
+// to the kernel.
 const (
 	firstGuestUID = 1000
 	lastGuestUID  = 1<<32 - 3
@@ -155,7 +155,7 @@ func uidRange(v strictyaml.Value) (r UIDs) {
 
 var fingerprints = regexp.MustCompile(`^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){31}$`)
 
-// fingerprint reads SHA-256 as Proxmox VE shows it.
+// fingerprint reads a SHA-256 as Proxmox VE shows it.
 func fingerprint(v strictyaml.Value) string {
 	s := v.Text()
 	if !fingerprints.MatchString(s) {
@@ -164,7 +164,7 @@ func fingerprint(v strictyaml.Value) string {
 	return s
 }
 
-// clusterURL reads an https URL of a host and nothing below it.
+// clusterURL reads the https URL of a host, without a path.
 func clusterURL(v strictyaml.Value) string {
 	s := v.Text()
 	u, err := url.Parse(s)
@@ -174,8 +174,8 @@ func clusterURL(v strictyaml.Value) string {
 	return s
 }
 
-// hubURL reads the address below which the paths of docs/formats/hub.md are.
-// What is not encrypted does not leave this machine.
+// hubURL reads a hub's address; the paths of docs/formats/hub.md are below it. Unencrypted traffic must not leave this
+// machine.
 func hubURL(v strictyaml.Value) string {
 	s := v.Text()
 	u, err := url.Parse(s)

@@ -1,6 +1,6 @@
-// Package desired reads desired-state documents: what people and hubs wish of a
-// host's guests. A document can wish and can add protection; it has no words
-// for who made a guest, what runs in it as whom, or what may be lost.
+// Package desired reads desired-state documents: the wishes of people and hubs for a host's guests. A document can wish
+// and can add protection. It has no words for the creator of a guest, for the user and program in it, or for what may
+// be lost.
 package desired
 
 import (
@@ -23,8 +23,7 @@ const (
 	MaxHost = 253
 )
 
-// The states that a document may wish for. Without one it wishes for none: the
-// guest is neither made nor started nor stopped nor destroyed.
+// The states that a document may wish for. Without a state, the guest is not made, started, stopped or destroyed.
 const (
 	Running = "running"
 	Stopped = "stopped"
@@ -37,22 +36,21 @@ type Document struct {
 	Guests []Guest // in the order of the document, each name once
 }
 
-// Guest is what a document wishes of one guest. An omitted field is no wish.
+// Guest has the wishes for one guest. An omitted field is no wish.
 type Guest struct {
 	Name   string
 	State  string    // "", Running, Stopped or Absent
-	Fields op.Params // only what was said: memory (MiB), cpus, command, labels, protected
+	Fields op.Params // only what the document says: memory (MiB), cpus, command, labels, protected
 
-	Line, Column int // where the guest begins, from 1
+	Line, Column int // place of the guest, from 1
 }
 
 // Target returns the guest as a target.
 func (g Guest) Target() op.Target { return op.Target{Kind: "guest", Name: g.Name} }
 
-// Parse reads a document strictly; file names it in errors. Refusals begin
-// with "file:line:column: ". They are Malformed; Oversized beyond a limit; for
-// a field that guests do not have BadParams, or NotAllowed where only the
-// operator's configuration may say it.
+// Parse reads a document strictly; file names it in errors. Refusals begin with "file:line:column: ". They are
+// Malformed, or Oversized beyond a limit. A field that guests do not have is BadParams, or NotAllowed if only the
+// operator's configuration may have it.
 func Parse(file string, b []byte) (Document, error) {
 	root, err := strictyaml.Parse(file, b)
 	if err != nil {
@@ -74,7 +72,7 @@ func Parse(file string, b []byte) (Document, error) {
 	for _, v := range list {
 		g := guest(v.Named(inGuest))
 		if line, twice := first[g.Name]; twice && g.Name != "" {
-			v.Fail("guest %s is here twice, first in line %d", g.Name, line)
+			v.Fail("guest %s is in the document twice, first in line %d", g.Name, line)
 		}
 		first[g.Name] = g.Line
 		doc.Guests = append(doc.Guests, g)
@@ -93,8 +91,8 @@ func host(v strictyaml.Value) string {
 	return s
 }
 
-// refusal turns the walk's error into what callers see. An unknown field gets
-// the code that the same field would get as a parameter of a job.
+// refusal turns the walk's error into the caller's refusal. An unknown field gets the code that the same field gets as
+// a parameter of a job.
 func refusal(err error) error {
 	var e *strictyaml.Error
 	if !errors.As(err, &e) {

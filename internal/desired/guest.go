@@ -8,11 +8,11 @@ import (
 	"gated/internal/strictyaml"
 )
 
-// inGuest is what a guest's entry is called in errors.
+// inGuest is the name of a guest's entry in errors.
 const inGuest = "a guest"
 
-// setConfig is the operation that changes the fields of a guest: its table of
-// parameters says which ones there are and what they may be.
+// setConfig is the operation that changes the fields of a guest. Its table of parameters has the fields and their
+// limits.
 var setConfig = func() op.Spec {
 	spec, err := op.Lookup("guest.set-config")
 	if err != nil {
@@ -36,7 +36,7 @@ func guest(m strictyaml.Value) Guest {
 	state := m.Get("state")
 	g.State = state.Text()
 	if state.Present() && g.State != Running && g.State != Stopped && g.State != Absent {
-		state.Fail("state is neither running nor stopped nor absent")
+		state.Fail("state must be running, stopped or absent")
 	}
 	for _, p := range setConfig.Params {
 		f := m.Get(p.Name)
@@ -44,9 +44,8 @@ func guest(m strictyaml.Value) Guest {
 			continue
 		}
 		if g.State == Absent {
-			// Nothing can be wished of what is not to be. A protected guest that is
-			// to be absent would be a contradiction, and nobody should have to
-			// guess which half was meant.
+			// An absent guest can have no other wish. A guest that is protected and absent would be a contradiction,
+			// and the gate must not guess which half was meant.
 			f.Fail("a guest that is to be absent has no %s", p.Name)
 		}
 		g.Fields[p.Name] = field(p, f)
@@ -73,8 +72,7 @@ func field(p op.Param, v strictyaml.Value) any {
 	}
 }
 
-// mebibytes reads a size such as 512MiB and returns it in MiB. Nothing is
-// rounded: what cannot be said in whole MiB cannot be said.
+// mebibytes reads a size such as 512MiB and returns it in MiB. It does not round: only whole MiB are a size.
 func mebibytes(v strictyaml.Value) int64 {
 	s := v.Text()
 	for _, u := range []struct {

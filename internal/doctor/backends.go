@@ -10,17 +10,16 @@ import (
 	"gated/internal/op"
 )
 
-// backendsAsk bounds the question for the daemon's back ends. Each of them may
-// take seconds, and all are asked side by side.
+// backendsAsk bounds the question about the daemon's back ends. Each may take seconds; all are asked side by side.
 const backendsAsk = 15 * time.Second
 
-// backends has the daemon check its back ends, and says what each found.
+// backends makes the daemon check its back ends, and adds their findings.
 func (d Doctor) backends(ctx context.Context, r *Report) {
 	ctx, cancel := context.WithTimeout(ctx, backendsAsk)
 	defer cancel()
 	g, err := d.Connect(d.Socket, "")
 	if err != nil {
-		return // which was said of the daemon
+		return // the report says it of the daemon already
 	}
 	defer g.Close()
 	list, err := g.Backends(ctx)

@@ -13,7 +13,7 @@ import (
 	"gated/internal/op"
 )
 
-// Gate is a daemon, as one caller asks it.
+// Gate is a daemon, as one caller sees it.
 type Gate interface {
 	Where() string // the address at which it answered last
 	Status(context.Context) (api.Status, error)
@@ -30,17 +30,16 @@ type Gate interface {
 // Doctor looks at one directory.
 type Doctor struct {
 	Place   api.Place
-	Program string // this program's absolute path; nothing else is ever run as a hook
+	Program string // this program's absolute path; no other program is run as a hook
 	Socket  string // of the daemon to look at; "" is the one that the environment names
-	// Connect returns the daemon of a socket, "" as above, asked with an agent's
-	// token or as the process itself.
+	// Connect returns the daemon of a socket, "" as above. It calls with an agent's token, or as the process itself.
 	Connect func(socket, token string) (Gate, error)
 	Caller  func(context.Context) (api.Caller, error) // whom that of Socket takes the caller for, with the token that it has
-	// Reserved reports whether anybody holds anything in the directory, which hooks
-	// would have to keep; nil says that nobody does.
+	// Reserved reports whether there is any reservation in the directory, which hooks would have to respect. Nil means
+	// none.
 	Reserved func(context.Context) bool
-	// Config reads the daemon's configuration as the daemon does, and returns where
-	// it is and why it is refused; "" where the caller cannot tell.
+	// Config reads the daemon's configuration as the daemon does. It returns the path, "" if the caller cannot tell,
+	// and why it is refused.
 	Config   func() (path string, refusal error)
 	Settings []string                      // files of agents' settings that count here
 	Home     func(socket string) hook.Home // of this user's hooks
@@ -52,9 +51,8 @@ type Doctor struct {
 // asks bounds each question to the daemon.
 const asks = 5 * time.Second
 
-// Run looks at everything. It always has an answer. In a checkout that another than
-// the caller and root could have written to, it reads nothing of it, says so, and
-// does what RunBackends does.
+// Run checks everything. It always returns a report. If other users could have written to a checkout, Run reads nothing
+// of it, says so, and does the work of RunBackends.
 func (d Doctor) Run(ctx context.Context) Report {
 	if why := d.foreignCheckout(); why != nil {
 		r := d.RunBackends(ctx)
@@ -84,7 +82,7 @@ func (d Doctor) Run(ctx context.Context) Report {
 	return *r
 }
 
-// RunBackends looks at the daemon's back ends alone.
+// RunBackends checks only the daemon's back ends.
 func (d Doctor) RunBackends(ctx context.Context) Report {
 	r := &Report{Scope: d.Place.Path, Findings: []Finding{}, Blind: []string{}}
 	asked, cancel := context.WithTimeout(ctx, asks)
@@ -100,14 +98,13 @@ func (d Doctor) RunBackends(ctx context.Context) Report {
 	return *r
 }
 
-// daemon says which socket answers, and for whom it takes the caller. It reports
-// whether one answers.
+// daemon says which socket answers, and which agent it takes the caller for. It reports whether one answers.
 func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	s, where, err := d.status(ctx, d.Socket)
 	if err != nil {
-		// It is not asked by hooks that all have a socket of their own.
+		// If all hooks have sockets of their own, they do not ask this one.
 		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
 			r.add(whatDaemon, Note, fmt.Sprintf(wordsElsewhere, op.Shown(groups[0].socket), short(err))).
 				hint(fmt.Sprintf(hintElsewhere, hook.Quote(groups[0].socket)))
@@ -142,7 +139,7 @@ func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
 	return true
 }
 
-// status asks the daemon of a socket how it is, and where it is.
+// status asks a socket's daemon for its state and address.
 func (d Doctor) status(ctx context.Context, socket string) (s api.Status, where string, err error) {
 	g, err := d.Connect(socket, "")
 	if err != nil {
@@ -153,7 +150,7 @@ func (d Doctor) status(ctx context.Context, socket string) (s api.Status, where 
 	return s, g.Where(), err
 }
 
-// configuration says whether a daemon that starts now takes its configuration.
+// configuration says whether a daemon that starts now accepts its configuration.
 func (d Doctor) configuration(r *Report) {
 	if d.Config == nil {
 		return
@@ -168,8 +165,7 @@ func (d Doctor) configuration(r *Report) {
 	}
 }
 
-// failures says how the hooks did before, and whether one of the gates that they
-// ask is not asked now.
+// failures says how earlier hooks did, and whether hooks now leave out a question to one of their gates.
 func (d Doctor) failures(r *Report, groups []group) {
 	s := d.Home(d.Socket).Status(d.Now(), 1)
 	for _, g := range groups {
@@ -189,7 +185,7 @@ func (d Doctor) failures(r *Report, groups []group) {
 	}
 }
 
-// gitHooks says how git's hooks are installed, and returns those to try.
+// gitHooks says how git's hooks are installed, and returns their trials.
 func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 	dir, err := hook.FindHooks(ctx, d.Place.Path, d.environment())
 	if err != nil {
@@ -231,8 +227,7 @@ func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
 	return out
 }
 
-// toolHooks says how the hooks of agents are installed, and returns those to
-// try, one for each tool that they match.
+// toolHooks says how the agents' hooks are installed, and returns their trials, one for each tool that they match.
 func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 	var out []trial
 	var asked, matchers []string
@@ -289,7 +284,7 @@ func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
 	return out
 }
 
-// short is what an error says, on one line.
+// short returns an error's text on one line.
 func short(err error) string {
 	text := op.Shown(err.Error())
 	if !utf8.ValidString(text) || len(text) > 400 {

@@ -14,11 +14,9 @@ import (
 	"gated/internal/hook"
 )
 
-// gitTrial runs this program as a hook of git's, with what git would tell it of a
-// commit or a push that changes one path. The hook is never run from its file. The
-// repository that git reads for it is one of the doctor's own, with nothing in it
-// but that change: neither the configuration nor the hooks of the checkout can
-// have git run anything.
+// gitTrial runs this program as a git hook, with git's input for a commit or push that changes one path. It never runs
+// the hook's file. git reads a repository of the doctor's own, which has only that change. So neither the configuration
+// nor the hooks of the checkout can make git run anything.
 func (d Doctor) gitTrial(s hook.GitState, worktree string) func(context.Context, string) (verdict, error) {
 	return func(ctx context.Context, path string) (v verdict, err error) {
 		// From the scope, which may be below the work tree's top.

@@ -8,9 +8,8 @@ import (
 	"gated/internal/op"
 )
 
-// hub says how the daemon stands with the hub that it polls, if it does: its
-// files of certificates and the token are the daemon's, which says what is wrong
-// with them.
+// hub says how the daemon's link to its hub is, if it has one. The files of certificates and the token are the
+// daemon's, so the daemon says what is wrong with them.
 func (r *Report) hub(h *api.Hub) {
 	if h == nil {
 		return

@@ -13,17 +13,15 @@ import (
 	"gated/internal/ownfile"
 )
 
-// own is the rule for everything that the doctor reads: it believes files of the
-// caller and of root. Whoever else could write them could have the doctor act for
-// them with the caller's rights.
+// own is the rule for every file that the doctor reads: it trusts files of the caller and of root. Any other user with
+// write access could make the doctor act with the caller's rights.
 func own() ownfile.StrictModes {
 	rule := ownfile.Own()
 	rule.Private = ownfile.PrivateGroup(rule.UID)
 	return rule
 }
 
-// foreign is why a path is not the caller's to believe; nil for one that is, and
-// for one that is not there.
+// foreign says why the caller must not trust a path. It is nil if the caller may, or if the path does not exist.
 func foreign(path string) *op.Refusal {
 	err := own().Check(path)
 	var r *op.Refusal
@@ -36,8 +34,8 @@ func foreign(path string) *op.Refusal {
 	return op.Refuse(op.NotAllowed, "%v", err)
 }
 
-// foreignCheckout is why the checkout is not the caller's own: its directory, those
-// above it, and what git reads there before it says anything.
+// foreignCheckout says why the checkout is not the caller's own: because of its directory, those above it, or the files
+// that git reads there first.
 func (d Doctor) foreignCheckout() *op.Refusal {
 	paths := []string{d.Place.Path}
 	for dir := d.Place.Path; ; dir = filepath.Dir(dir) {
@@ -58,10 +56,9 @@ func (d Doctor) foreignCheckout() *op.Refusal {
 	return nil
 }
 
-// environment is what git and hooks are run with: the caller's, without an agent's
-// token, so that the hook's process and the doctor's agent are never the same, and
-// without what tells git where it is, what to run and whose files to believe. As
-// root, git would believe those of the user who called sudo.
+// environment is the environment for git and hooks: the caller's, without an agent's token, so that the hook's process
+// is never the doctor's agent. It also has no variables that tell git its place, its programs and its trusted owners.
+// As root, git would trust files of the user who called sudo.
 func (d Doctor) environment() []string {
 	var out []string
 	for _, v := range d.Env {
@@ -76,11 +73,11 @@ func (d Doctor) environment() []string {
 	return out
 }
 
-// tokenFile names the file with an agent's token.
+// tokenFile is the variable with the path of an agent's token.
 const tokenFile = "GATED_AGENT_TOKEN_FILE"
 
-// foreignConfiguration reports whether another than the caller could have written
-// git's configuration of the user that the environment names, as with sudo -E.
+// foreignConfiguration reports whether another user could have written git's user configuration that the environment
+// names, as with sudo -E.
 func (d Doctor) foreignConfiguration() bool {
 	value := func(name string) string {
 		for _, v := range d.Env {
@@ -97,9 +94,8 @@ func (d Doctor) foreignConfiguration() bool {
 	return foreign(filepath.Join(home, ".gitconfig")) != nil || foreign(filepath.Join(xdg, "git", "config")) != nil
 }
 
-// foreignHooks is why the hooks of a repository are not the caller's to believe:
-// the repository's configuration, which says where they are, their directory, or
-// one of them.
+// foreignHooks says why the caller must not trust the hooks of a repository: because of its configuration, which names
+// their directory, that directory, or one of them.
 func foreignHooks(dir hook.HooksDir) *op.Refusal {
 	for _, path := range append([]string{dir.WorkTree, dir.Config, dir.Path}, dir.Paths()...) {
 		if r := foreign(path); r != nil {
@@ -109,8 +105,8 @@ func foreignHooks(dir hook.HooksDir) *op.Refusal {
 	return nil
 }
 
-// isThisProgram reports whether a path is that of this program, be it by another
-// name. A program that a file names is looked at and not run.
+// isThisProgram reports whether a path is this program, perhaps under another name. The doctor looks at a program that
+// a file names, but does not run it.
 func (d Doctor) isThisProgram(path string) bool {
 	if path == d.Program {
 		return true

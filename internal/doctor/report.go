@@ -9,26 +9,26 @@ import (
 	"gated/internal/op"
 )
 
-// State is how something is.
+// State is the state of a checked thing.
 type State string
 
-// How it may be.
+// The states.
 const (
 	OK   State = "ok"
-	Note State = "note" // to be known, and not wrong
+	Note State = "note" // worth knowing, but not wrong
 	Bad  State = "bad"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	What   string `json:"what"`
 	State  State  `json:"state"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`  // what to do
-	Setup  *Setup `json:"setup,omitempty"` // of a hook: what it is told
+	Setup  *Setup `json:"setup,omitempty"` // of a hook: its arguments
 }
 
-// Setup is what a hook is told when it is called, its own defaults filled in.
+// Setup is a hook's arguments, with its defaults filled in.
 type Setup struct {
 	OnFailure hook.OnFailure `json:"on_failure"`
 	Deadline  int64          `json:"deadline_ms"` // in milliseconds, for each thing that it waits for
@@ -46,7 +46,7 @@ func setupOf(s hook.Setup, deadline time.Duration) Setup {
 	return out
 }
 
-// words say it on one line.
+// words returns it on one line.
 func (s Setup) words() string {
 	socket := wordsOwnSocket
 	if s.Socket != "" {
@@ -55,17 +55,17 @@ func (s Setup) words() string {
 	return fmt.Sprintf(wordsSetup, s.OnFailure, time.Duration(s.Deadline)*time.Millisecond, socket)
 }
 
-// Report is what was found.
+// Report is the doctor's result.
 type Report struct {
-	Sound    bool        `json:"sound"` // nothing is bad: all that is installed blocks
+	Sound    bool        `json:"sound"` // nothing is bad: every installed hook blocks
 	Scope    string      `json:"scope"`
-	Socket   string      `json:"socket"` // where the daemon answered; empty: nowhere
-	Caller   *api.Caller `json:"caller"` // whom the daemon takes the caller for; null: nobody answered
+	Socket   string      `json:"socket"` // where the daemon answered; or empty
+	Caller   *api.Caller `json:"caller"` // the agent that the daemon takes the caller for; null if no daemon answered
 	Findings []Finding   `json:"findings"`
-	Hooks    hook.Status `json:"hooks"` // how the hooks of this user did before
+	Hooks    hook.Status `json:"hooks"` // how earlier hooks of this user did
 	Blind    []string    `json:"blind"` // what no hook can see
-	asked    bool        // some hook of gated's could be tried
-	hooks    bool        // some hook is installed, or should be: somebody reserved something here
+	asked    bool        // at least one of gated's hooks could be tried
+	hooks    bool        // a hook is installed, or should be because of a reservation here
 }
 
 func (r *Report) add(what string, s State, detail string) *Finding {
@@ -75,7 +75,7 @@ func (r *Report) add(what string, s State, detail string) *Finding {
 
 func (f *Finding) hint(text string) { f.Hint = text }
 
-// conclude adds what is to be said at the end.
+// conclude adds the final findings.
 func (r *Report) conclude() {
 	r.Blind = blind
 	switch {
@@ -87,7 +87,7 @@ func (r *Report) conclude() {
 	r.weigh()
 }
 
-// weigh says whether anything is bad.
+// weigh sets Sound.
 func (r *Report) weigh() {
 	r.Sound = true
 	for _, f := range r.Findings {

@@ -9,19 +9,18 @@ import (
 	"gated/internal/op"
 )
 
-// leftName is what the doctor calls its agents.
+// leftName matches the names of the doctor's agents.
 var leftName = regexp.MustCompile("^doctor-[0-9a-f]{12}$")
 
-// tidy gives up the names of doctors that were killed: of this uid, bound to a
-// token that nobody has any more, and older than what any doctor holds. The
-// daemon lets nobody do that but an operator, and only where nothing is held
-// under the name; a refusal goes into its log, so the first one ends it.
+// tidy gives up the names of killed doctors: of this uid, with a token, and older than any doctor needs. The daemon
+// permits that only to an operator, and only if the name holds nothing. A refusal goes into the daemon's log, so the
+// first one ends tidy.
 func (d Doctor) tidy(ctx context.Context, r *Report, gate Gate) {
 	ctx, cancel := context.WithTimeout(ctx, asks)
 	defer cancel()
 	me, err := gate.Self(ctx)
 	if err != nil {
-		return // what is wrong shows in the trial
+		return // the trial shows the error
 	}
 	list, err := gate.Agents(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // exitDenied is the exit code by which a hook refuses a call without an answer.
 const exitDenied = 2
 
-// toolTrial runs this program as the hook of an agent's settings, with a call on
-// standard input, in the directory. The line in the settings is never run.
+// toolTrial runs this program as the hook of an agent's settings, in the directory, with a call on standard input. It
+// never runs the line in the settings.
 func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, string) (verdict, error) {
 	return func(ctx context.Context, path string) (verdict, error) {
 		call, err := json.Marshal(map[string]any{
@@ -37,8 +37,7 @@ func (d Doctor) toolTrial(setup hook.Setup, tool string) func(context.Context, s
 	}
 }
 
-// toolVerdict reads what a hook answered. An exit code that is neither 0 nor 2
-// says nothing, and the call goes on.
+// toolVerdict reads a hook's answer. After an exit code other than 0 and 2, the harness lets the call go on.
 func toolVerdict(out output) verdict {
 	var answer struct {
 		Specific struct {

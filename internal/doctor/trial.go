@@ -20,15 +20,14 @@ import (
 )
 
 const (
-	// probeTTL is how long the probe is held at most, should nobody be left to
-	// release it.
+	// probeTTL bounds the probe's reservation, in case the doctor dies and cannot release it.
 	probeTTL = 5 * time.Minute
-	// probePrefix begins the names of the paths that are tried with.
+	// probePrefix begins the names of the probed paths.
 	probePrefix = ".gated-doctor-"
-	// maxOutput is how much of what a hook prints is kept, in bytes.
+	// maxOutput is how many bytes of a hook's output are kept.
 	maxOutput = 16 << 10
-	// defaultLimit is how long a harness waits for a hook whose settings do not
-	// say, and maxLimit how long the doctor does.
+	// defaultLimit is how long a harness waits for a hook if the settings do not say. maxLimit is how long the doctor
+	// waits at most.
 	defaultLimit = 60 * time.Second
 	maxLimit     = 60 * time.Second
 )
@@ -36,7 +35,7 @@ const (
 // verdict is how a hook judged one path.
 type verdict struct {
 	denied bool
-	failed bool   // it said neither yes nor no
+	failed bool   // it neither refused nor permitted
 	said   string // what it printed for people
 }
 
@@ -48,7 +47,7 @@ type trial struct {
 	run   func(ctx context.Context, path string) (verdict, error)
 }
 
-// add says what came of it, and what the hook is told.
+// add adds a finding with the hook's arguments.
 func (t trial) add(r *Report, s State, text string) {
 	r.add(t.what, s, text+"; "+t.setup.words()).Setup = &t.setup
 }
@@ -59,8 +58,8 @@ type group struct {
 	trials []trial
 }
 
-// bySocket puts trials into groups, of which the first is that of hooks without a
-// socket of their own, if there are any.
+// bySocket puts trials into groups by socket. If there are hooks without a socket of their own, their group is the
+// first.
 func bySocket(trials []trial) []group {
 	var out []group
 	for _, t := range trials {
@@ -75,8 +74,8 @@ func bySocket(trials []trial) []group {
 	return out
 }
 
-// tryAt tries the hooks that ask at one socket, if somebody answers there. Where
-// nobody does, what becomes of changes is what the hooks were told.
+// tryAt tries the hooks of one socket, if a daemon answers there. If not, the hooks' arguments decide about changes,
+// and tryAt reports that.
 func (d Doctor) tryAt(ctx context.Context, r *Report, g group) {
 	asked, cancel := context.WithTimeout(ctx, asks)
 	_, _, err := d.status(asked, g.socket)
@@ -107,8 +106,8 @@ func toolLimit(h hook.ToolState) time.Duration {
 	return min(time.Duration(h.Timeout)*time.Second, maxLimit)
 }
 
-// try holds a path under a name of the doctor's own, runs the trials, and takes
-// away what it made, also where it was interrupted.
+// try reserves a path under a name of the doctor's own, runs the trials, and removes what it made, even after an
+// interrupt.
 func (d Doctor) try(ctx context.Context, r *Report, g group) {
 	what := whatTrial
 	if g.socket != "" {
@@ -143,8 +142,8 @@ func (d Doctor) try(ctx context.Context, r *Report, g group) {
 	}
 }
 
-// hold registers the doctor's agent and reserves the probe. release takes back
-// what was made of that, and may always be called.
+// hold registers the doctor's agent and reserves the probe. release undoes what was done of that, and may always be
+// called.
 func (d Doctor) hold(ctx context.Context, r *Report, gate Gate, socket, agent, path string) (release func(context.Context), err error) {
 	release = func(context.Context) {}
 	ctx, cancel := context.WithTimeout(ctx, asks)
@@ -178,7 +177,7 @@ func (d Doctor) hold(ctx context.Context, r *Report, gate Gate, socket, agent, p
 	return release, err
 }
 
-// judge runs one hook with the path that is held and with one that is free.
+// judge runs one hook with the reserved path and with a free one.
 func (t trial) judge(ctx context.Context, r *Report, held, free string) {
 	first, err := t.once(ctx, held)
 	if err == nil && (first.failed || !first.denied) {
@@ -219,13 +218,13 @@ func withWords(text, said string) string {
 	return fmt.Sprintf(wordsSaid, text, op.Shown(said[:min(len(said), 300)]))
 }
 
-// output is what a hook's process printed, and how it ended.
+// output is the output and the end of a hook's process.
 type output struct {
 	stdout, stderr string
 	code           int
 }
 
-// start runs a hook's process and everything that it starts, which end with ctx.
+// start runs a hook's process. The process and its children end with ctx.
 func start(ctx context.Context, cmd *exec.Cmd) (output, error) {
 	stdout, stderr := &clipped{}, &clipped{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -244,7 +243,7 @@ func start(ctx context.Context, cmd *exec.Cmd) (output, error) {
 // clipped keeps the beginning of what is written to it.
 type clipped struct{ bytes.Buffer }
 
-// Write takes everything and keeps what fits.
+// Write accepts all bytes and keeps those that fit.
 func (c *clipped) Write(b []byte) (int, error) {
 	keep := max(0, min(len(b), maxOutput-c.Len()))
 	_, _ = c.Buffer.Write(b[:keep]) // never fails

@@ -94,7 +94,7 @@ func (g *Gate) Still(tx *store.Tx, t op.Target) error {
 		return err
 	}
 	return op.Refuse(op.Unavailable, "an operator decides about %s by who holds which paths now, so nothing is granted until %s at the latest",
-		w.For, w.Until.UTC().Format(time.RFC3339)).WithHint("try again then; gated job %s says how it stands", w.For.Job)
+		w.For, w.Until.UTC().Format(time.RFC3339)).WithHint("try again then; gated jobs %s shows its state", w.For.Job)
 }
 
 // heldFor returns the request for which a target must not change. Another job made

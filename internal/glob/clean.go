@@ -106,7 +106,7 @@ func below(segments [][]element, o Options) ([][]element, bool) {
 	return segments, true
 }
 
-// spells reports whether a segment is literal and the given name.
+// spells reports whether a segment is literal and equal to name.
 func spells(segment []element, name string, fold bool) bool {
 	runes := []rune(name)
 	if len(runes) != len(segment) {

@@ -14,21 +14,19 @@ const MaxVisited = 20_000
 // not read to its end.
 const readBatch = 256
 
-// Count counts the files of a scope that the pattern matches: every entry that is
-// no directory. It reads only directories that the pattern could match something
-// in, and follows no symlink; root should be that of an os.Root, which keeps this
-// so while somebody changes the tree.
+// Count counts the files of a scope that the pattern matches: every entry except directories. It reads only directories
+// that the pattern could match something in, and follows no symlink; root should be that of an os.Root, which ensures
+// this even if another process changes the tree.
 //
-// It stops at limit files or MaxVisited entries; more then says that there may be
-// more than n. It says so too if a directory below cannot be read. An error is one
-// of the scope's own directory.
+// It stops at limit files or MaxVisited entries; more then says that there may be more than n. It says so too if a
+// directory below cannot be read. An error is one of the scope's own directory.
 func Count(root fs.FS, p Pattern, limit int) (n int, more bool, err error) {
 	if p.nodes == nil {
 		return 0, false, nil
 	}
 	c := &counter{root: root, p: p, limit: limit}
 	if p.fold || p.literal == "" {
-		// A file system that ignores case has the literal part in any case.
+		// A file system that ignores case may spell the literal part in any case.
 		c.pending = []directory{{name: ".", nodes: p.begin()}}
 	} else if err := c.descend(p.literal); err != nil {
 		return 0, false, err
@@ -46,7 +44,7 @@ func Count(root fs.FS, p Pattern, limit int) (n int, more bool, err error) {
 	return c.n, c.stopped || c.unread, nil
 }
 
-// directory is one to read, with the nodes after its name and "/".
+// directory is a directory to read, with the nodes after its name and "/".
 type directory struct {
 	name  string // as root has it
 	nodes []int32
@@ -63,8 +61,7 @@ type counter struct {
 	unread  bool // a directory was left out
 }
 
-// descend goes to the path that everything matched is or is below, and through
-// no symlink on the way.
+// descend goes to the path that everything matched is, or is below. It follows no symlink.
 func (c *counter) descend(path string) error {
 	if _, err := fs.Stat(c.root, "."); err != nil {
 		return err
@@ -91,7 +88,7 @@ func (c *counter) descend(path string) error {
 func (c *counter) read(d directory) error {
 	f, err := c.root.Open(d.name)
 	if errors.Is(err, fs.ErrNotExist) && d.name != "." {
-		return nil // it went away
+		return nil // it was removed meanwhile
 	}
 	if err != nil {
 		return err
@@ -124,8 +121,7 @@ func (c *counter) read(d directory) error {
 	return nil
 }
 
-// entry counts a file, or notes a directory for later: before are the nodes
-// before text is read, which is what of the path they have not read.
+// entry counts a file, or notes a directory for later. before are the nodes before text; they have not read it yet.
 func (c *counter) entry(name string, isDir bool, before []int32, text string) {
 	nodes := c.p.advance(before, text+"/", unbounded())
 	switch {

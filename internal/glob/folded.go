@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Folded returns text with every character replaced by the one that stands for
-// all that are equal to it but for case. Two texts are equal without regard to
-// case if their Folded are equal; the Literal of a pattern that ignores case is
-// its own Folded.
+// Folded returns text with every character replaced by one that represents all characters equal to it except for case.
+// Two texts are equal without case if their Folded are equal. The Literal of a pattern that ignores case is its own
+// Folded.
 func Folded(text string) string {
 	for i := range len(text) {
 		if c := text[i]; 'A' <= c && c <= 'Z' || c >= utf8.RuneSelf {
@@ -19,7 +18,7 @@ func Folded(text string) string {
 	return text
 }
 
-// folded returns the character that stands for r, as spelled has it.
+// folded returns the character that represents r, as spelled chooses it.
 func folded(r rune) rune {
 	least, alone := r, true
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {

@@ -6,7 +6,7 @@ import (
 	"gated/internal/op"
 )
 
-// The limits of one pattern. What is above them is TooComplex.
+// The limits of one pattern. A pattern beyond them is TooComplex.
 const (
 	MaxBytes     = 4096
 	MaxTokens    = 50 // see Parse
@@ -15,17 +15,16 @@ const (
 
 // Options say how a pattern is read.
 type Options struct {
-	// Scope is the absolute path of the directory that patterns are relative to,
-	// with every symlink resolved. An absolute pattern has to begin with it,
-	// spelled literally; if Scope is empty, every absolute pattern is refused.
+	// Scope is the absolute path of the directory that patterns are relative to, with every symlink resolved. An
+	// absolute pattern must begin with it, spelled literally. If Scope is empty, every absolute pattern is refused.
 	Scope string
 	// FoldCase is for file systems that ignore case: characters are equal if
 	// Unicode's simple case folding says so.
 	FoldCase bool
 }
 
-// Pattern is a pattern that was read. It is immutable and safe for concurrent
-// use. The zero value matches nothing and overlaps nothing.
+// Pattern is a parsed pattern. It is immutable and safe for concurrent use. The zero value matches nothing and overlaps
+// nothing.
 type Pattern struct {
 	text    string
 	literal string
@@ -84,7 +83,7 @@ func (p Pattern) Match(path string) bool {
 	return p.mayEnd(p.advance(p.begin(), path+"/", unbounded()))
 }
 
-// Quote returns the pattern that matches path alone.
+// Quote returns the pattern that matches only path.
 func Quote(path string) string {
 	if !strings.ContainsAny(path, special) {
 		return path
@@ -99,6 +98,6 @@ func Quote(path string) string {
 	return b.String()
 }
 
-// special are the characters that mean something else than themselves. A comma
-// does so only inside braces, where Quote's braces are none.
+// special are the characters with a meaning of their own. A comma has one only inside braces, and Quote's braces are
+// literal.
 const special = `*?[{}\`

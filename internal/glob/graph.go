@@ -6,7 +6,7 @@ import (
 	"gated/internal/op"
 )
 
-// node is a place in a pattern after some text of a path was read.
+// node is a place in a pattern after it has read some text of a path.
 type node struct {
 	edges []edge
 	end   bool // the path may end here
@@ -18,8 +18,8 @@ type edge struct {
 	to  int32
 }
 
-// spot is what a node stands for while the graph is built: a place before an
-// element, in a context. The zero spot is the pattern's beginning.
+// spot identifies a node while the graph is built: a place before an element, in a context. The zero spot is the
+// pattern's beginning.
 type spot struct {
 	at  int32
 	ctx context
@@ -63,7 +63,7 @@ func build(pattern string, elements []element, fold bool) ([]node, error) {
 	return b.nodes, nil
 }
 
-// prune removes the edges after which no path can come to an end.
+// prune removes the edges from which no path can end.
 func (b *builder) prune() {
 	leads := make([]bool, len(b.nodes))
 	for more := true; more; {
@@ -79,7 +79,7 @@ func (b *builder) prune() {
 	}
 }
 
-// jumps finds where braces and the commas between alternatives lead.
+// jumps finds the targets of braces and of the commas between alternatives.
 func jumps(elements []element) [][]int32 {
 	out := make([][]int32, len(elements))
 	var opened [][]int32 // the "{" and commas of each group that is open
@@ -102,12 +102,12 @@ func jumps(elements []element) [][]int32 {
 	return out
 }
 
-// read adds the reading of one character of a set.
+// read adds an edge that reads one character of a set.
 func (b *builder) read(n *node, s set, to spot) {
 	n.edges = append(n.edges, edge{s, b.number(to)})
 }
 
-// number returns the number of a spot's node, which is made if there is none.
+// number returns the number of a spot's node. It makes a missing node.
 func (b *builder) number(s spot) int32 {
 	i := s.index()
 	if b.numbers[i] == 0 {
@@ -117,7 +117,7 @@ func (b *builder) number(s spot) int32 {
 	return b.numbers[i]
 }
 
-// literal is what a literal character reads.
+// literal returns the set of a literal character.
 func (b *builder) literal(r rune) set {
 	s, known := b.literals[r]
 	if !known {

@@ -22,16 +22,15 @@ const (
 	end                   // after the last
 )
 
-// element is the smallest part of a pattern that means something.
+// element is the smallest part of a pattern with a meaning.
 type element struct {
 	kind kind
 	r    rune   // of a literal
 	set  set    // of a class
-	text string // as it stood in the pattern
+	text string // its spelling in the pattern
 }
 
-// lexer takes a pattern apart and counts while it does, so that nothing is
-// built from a pattern above the limits.
+// lexer splits a pattern into elements. It counts meanwhile, so that nothing is built from a pattern beyond the limits.
 type lexer struct {
 	rest      string
 	pattern   string
@@ -110,7 +109,7 @@ func (l *lexer) put(e element, n int) {
 	l.out = append(l.out, e)
 }
 
-// run counts a literal character, which is a token only as the first of a run.
+// run counts a literal character; only the first of a run is a token.
 func (l *lexer) run() {
 	if !l.inRun {
 		l.tokens++

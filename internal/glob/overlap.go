@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Overlap reports whether some path is matched by both patterns. The answer is
-// exact, for paths of any length, and the same for Overlap(b, a). A pattern
-// overlaps itself.
+// Overlap reports whether some path matches both patterns. The answer is exact, for paths of any length, and the same
+// for Overlap(b, a). A pattern overlaps itself.
 func Overlap(a, b Pattern) bool { return OverlapBelow(a, "", b) }
 
 // OverlapBelow reports whether some path of one scope is matched by two patterns
@@ -24,9 +23,8 @@ func OverlapBelow(outer Pattern, dir string, inner Pattern) bool {
 	return overlap
 }
 
-// OverlapWithin is OverlapBelow with a bound on its work: it takes its steps from
-// left, and known is false if they were too few. A step is a pair of characters
-// that is compared, some 10 ns.
+// OverlapWithin is OverlapBelow with a bound on its work. It takes its steps from left; known is false if they did not
+// suffice. A step compares a pair of characters and takes some 10 ns.
 func OverlapWithin(outer Pattern, dir string, inner Pattern, left *int64) (overlap, known bool) {
 	if outer.nodes == nil || inner.nodes == nil {
 		return false, true

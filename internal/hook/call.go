@@ -10,15 +10,14 @@ import (
 	"gated/internal/op"
 )
 
-// maxCall is the largest tool call that is read, in bytes. It is read as a
-// stream, of which no more is kept at once than its longest string.
+// maxCall is the largest tool call that is read, in bytes. It is read as a stream that keeps at most its longest string
+// in memory.
 const maxCall = 32 << 20
 
-// preToolUse is the one event that a hook can still stop.
+// preToolUse is the only event that a hook can still stop.
 const preToolUse = "PreToolUse"
 
-// Tools says which member of its input names the file that a tool changes. Of
-// other tools a hook has no opinion.
+// Tools names, for each tool that changes a file, the member of its input with the file. A hook ignores other tools.
 var Tools = map[string]string{
 	"Edit":         "file_path",
 	"MultiEdit":    "file_path",
@@ -29,14 +28,13 @@ var Tools = map[string]string{
 // Call is a tool call that an agent wants to make.
 type Call struct {
 	Tool string
-	Path string // the file that it would change, absolute but not resolved; empty for a tool that is none of ours
+	Path string // the file that it would change, absolute but not resolved; empty for a tool that is not in Tools
 }
 
-// ParseCall reads a tool call as the agent's harness writes it on a hook's
-// standard input, to its end. Members that it does not know are the harness's own
-// business. Malformed: anything but one JSON object, a member twice or of
-// another type, a call that no hook can stop any more, and an edit that names no
-// file. Oversized: more than 32 MiB. Else errors are those of in.
+// ParseCall reads a tool call to its end, as the agent's harness writes it on a hook's standard input. It ignores
+// unknown members. Malformed is anything but one JSON object, a repeated member or one of another type. An event that
+// no hook can stop, and an edit without a file, are Malformed too. Oversized: more than 32 MiB. Other errors are those
+// of in.
 func ParseCall(in io.Reader) (Call, error) {
 	c, err := readCall(jsontext.NewDecoder(&atMost{in: in, left: maxCall}))
 	if err != nil {
@@ -62,23 +60,22 @@ func ParseCall(in io.Reader) (Call, error) {
 		if !strings.HasPrefix(c.dir, "/") {
 			return Call{}, op.Refuse(op.Malformed, "the call names a relative path and no cwd")
 		}
-		path = c.dir + "/" + path // not Join, which takes ".." back before links are known
+		path = c.dir + "/" + path // not Join, which removes ".." before links are resolved
 	}
 	return Call{Tool: c.tool, Path: path}, nil
 }
 
-// rawCall is what a call has that matters.
+// rawCall has the members of a call that matter.
 type rawCall struct {
 	event, tool, dir string
-	paths            map[string]string // the members of its input that may name a file, and are text
+	paths            map[string]string // the text members of its input that may name a file
 }
 
-// errNotText is returned where a member has to be text.
+// errNotText says that a member must be text.
 var errNotText = errors.New("not text")
 
-// readCall reads one object and what is behind it, which has to be nothing. The
-// decoder refuses a member that is there twice, at any depth, and what is no
-// UTF-8.
+// readCall reads one object, and nothing may follow it. The decoder refuses a repeated member, at any depth, and text
+// that is not UTF-8.
 func readCall(d *jsontext.Decoder) (rawCall, error) {
 	c := rawCall{paths: map[string]string{}}
 	if d.PeekKind() == 0 {
@@ -112,8 +109,8 @@ func readCall(d *jsontext.Decoder) (rawCall, error) {
 	return c, nil
 }
 
-// eachMember reads a value. Of an object it calls read for each member, which
-// reads the member's value; anything else it passes over.
+// eachMember reads a value. If it is an object, it calls read for each member, which reads the member's value. It skips
+// any other value.
 func eachMember(d *jsontext.Decoder, read func(name string) error) (isObject bool, err error) {
 	if d.PeekKind() != '{' {
 		return false, d.SkipValue()
@@ -163,13 +160,13 @@ func (c *rawCall) readPath(d *jsontext.Decoder, name string) error {
 	return d.SkipValue()
 }
 
-// atMost reads so many bytes, and then fails if there are more.
+// atMost reads so many bytes. It fails if there are more.
 type atMost struct {
 	in   io.Reader
 	left int64
 }
 
-// Read is Oversized where there is more than there may be.
+// Read returns Oversized if there are more bytes than allowed.
 func (r *atMost) Read(b []byte) (int, error) {
 	n, err := r.in.Read(b)
 	if r.left -= int64(n); r.left < 0 {
@@ -178,7 +175,7 @@ func (r *atMost) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// unreadable words a decoder's error without what was in the call.
+// unreadable words a decoder's error without the call's content.
 func unreadable(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {

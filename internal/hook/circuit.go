@@ -18,36 +18,33 @@ const (
 	tripAt     = 5
 	tripWithin = 30 * time.Second
 	openFor    = 30 * time.Second
-	// probeGrace is how long beyond its deadline a hook that tries may take to
-	// say how it went.
+	// probeGrace is how long after its deadline a hook that tries may take to record the result.
 	probeGrace = time.Second
 	// maxCircuit is the largest circuit that is read, in bytes.
 	maxCircuit = 4 << 10
 )
 
-// circuit is what the hooks before found of a gate. While it is open nobody
-// asks. Afterwards, or as soon as the daemon's socket is another one, one hook
-// tries, and the others go on as if it were open until that one has said how it
-// went. Times are in milliseconds since 1970.
+// circuit is what earlier hooks learned of a gate. While it is open, no hook asks. Afterwards, or as soon as the daemon
+// has another socket, one hook tries. The others act as if it were open until that one has recorded its result. Times
+// are in milliseconds since 1970.
 type circuit struct {
 	Failed    []int64 `json:"failed,omitempty"`     // the newest failures, at most tripAt
 	OpenUntil int64   `json:"open_until,omitempty"` // 0: closed
-	// Socket tells the daemon's socket as it was when it was asked last from
-	// another one: a daemon that starts makes its own.
+	// Socket identifies the daemon's socket at the last question: a daemon that starts makes a new one.
 	Socket string `json:"socket,omitempty"`
 }
 
-// state says what a hook may do.
+// state says whether a hook may ask.
 type state int
 
 const (
 	closed state = iota
 	open
-	trying // nobody asks but one, to find out
+	trying // only one hook asks, to find out
 )
 
-// at returns the circuit's state. What no clock could have written, since it
-// went back or the file is not ours, counts as closed: the price is a deadline.
+// at returns the circuit's state. Times that no clock could have written count as closed, because the clock went back
+// or the file is not ours. Then a hook at worst waits for one deadline.
 func (c circuit) at(now time.Time) state {
 	left := c.OpenUntil - now.UnixMilli()
 	switch {
@@ -79,8 +76,7 @@ func (c circuit) fail(now time.Time, socket string) circuit {
 
 func (h Home) circuitName() string { return "circuit-" + h.gate + ".json" }
 
-// circuit reads what is kept. A file that is missing, broken or too large is a
-// closed circuit.
+// circuit reads the stored circuit. A missing, broken or too large file is a closed circuit.
 func (h Home) circuit() circuit {
 	b, err := h.read(h.circuitName(), maxCircuit)
 	if err != nil || len(b) == 0 {
@@ -93,8 +89,7 @@ func (h Home) circuit() circuit {
 	return c
 }
 
-// state returns the circuit's state, which is trying also where the daemon may be
-// back before its time.
+// state returns the circuit's state. It is trying also if the daemon may be back early.
 func (c circuit) state(now time.Time, socket string) state {
 	s := c.at(now)
 	if s == open && c.Socket != socket {
@@ -103,8 +98,7 @@ func (c circuit) state(now time.Time, socket string) state {
 	return s
 }
 
-// socket tells the socket that is there from one that was: by file system, inode
-// and the time of its last change.
+// socket identifies the present socket by file system, inode and time of its last change.
 func (h Home) socket() string {
 	var b strings.Builder
 	for _, path := range h.sockets {
@@ -134,8 +128,8 @@ func (h Home) keep(c circuit) error {
 	return h.replace(h.circuitName(), b)
 }
 
-// enter reports whether a hook may ask the daemon, and whether it is the one
-// that finds out for all. A closed circuit costs the reading of one file and a look at the socket.
+// enter reports whether a hook may ask the daemon, and whether it is the one that tries for all. A closed circuit costs
+// one file's reading and a look at the socket.
 func (h Home) enter(now time.Time, deadline time.Duration) (ask, probe bool) {
 	socket := h.socket()
 	switch h.circuit().state(now, socket) {
@@ -145,7 +139,7 @@ func (h Home) enter(now time.Time, deadline time.Duration) (ask, probe bool) {
 		return false, false
 	}
 	err := h.locked(func() error {
-		// Another may have been faster.
+		// Another hook may have changed it first.
 		if h.circuit().state(now, socket) != trying {
 			return nil
 		}
@@ -154,7 +148,7 @@ func (h Home) enter(now time.Time, deadline time.Duration) (ask, probe bool) {
 		return h.keep(circuit{OpenUntil: now.Add(wait).UnixMilli(), Socket: socket})
 	})
 	if err != nil && !errors.Is(err, errBusy) {
-		return true, true // nothing can be kept: every hook finds out for itself
+		return true, true // nothing can be stored, so every hook tries for itself
 	}
 	return probe, probe
 }

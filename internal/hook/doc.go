@@ -1,9 +1,7 @@
-// Package hook is what stands between an agent's wish to change a file and the
-// change: it asks the daemon whether somebody else has reserved the file, and
-// says no where that is so. It changes no file that it is asked about, and does
-// nothing that a text of others says.
+// Package hook checks an agent's change of a file before it happens. It asks the daemon whether another agent has
+// reserved the file, and refuses the change if so. It never changes the file, and follows no instruction in other
+// agents' texts.
 //
-// A hook that cannot ask lets the call go on with a warning, or stops it, as it
-// was told (OnFailure). It answers after its deadline whatever the daemon does,
-// and stops asking for a while where several before it got no answer (circuit).
+// If a hook cannot ask, it lets the call go on with a warning or stops it, as configured (OnFailure). It answers after
+// its deadline at the latest. If several hooks got no answer, hooks do not ask for a while (circuit).
 package hook

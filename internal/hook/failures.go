@@ -16,28 +16,27 @@ import (
 const (
 	failuresName = "failures.jsonl"
 	olderName    = failuresName + ".1"
-	droppedName  = "dropped" // how many records were in files that are gone
-	// maxFailures is the size in bytes at which the file of failures is put
-	// aside, in the place of the one that was put aside before.
+	droppedName  = "dropped" // how many records were in deleted files
+	// maxFailures is the size in bytes at which the file of failures is put aside. It replaces the file that was put
+	// aside before.
 	maxFailures = 128 << 10
-	// maxRead is more than such a file ever has, in bytes.
+	// maxRead is more than the size of any such file, in bytes.
 	maxRead = 4 << 20
-	// maxDetail bounds what is kept of an error, in characters.
+	// maxDetail bounds the kept text of an error, in characters.
 	maxDetail = 400
 )
 
-// Record is a hook that could not do its work: a line of failures.jsonl.
+// Record says that a hook could not do its work: a line of failures.jsonl.
 type Record struct {
 	Time   time.Time `json:"time"`
 	Hook   string    `json:"hook"` // pre-tool-use, pre-commit, pre-push
 	Kind   Kind      `json:"kind"`
-	Then   OnFailure `json:"then"` // what became of the call: warn let it go on
-	Gate   string    `json:"gate"` // which one, as in the name of its circuit
+	Then   OnFailure `json:"then"` // the result for the call; warn let it go on
+	Gate   string    `json:"gate"` // as in the name of its circuit
 	Detail string    `json:"detail"`
 }
 
-// note appends a record. Hooks that run at the same time need no lock for that:
-// the kernel appends a line as a whole.
+// note appends a record. It needs no lock: the kernel appends each line as a whole.
 func (h Home) note(r Record) error {
 	r.Gate, r.Detail = h.gate, bounded(r.Detail, maxDetail)
 	line, err := json.Marshal(r, json.Deterministic(true))
@@ -59,7 +58,7 @@ func (h Home) note(r Record) error {
 	return h.locked(h.rotate)
 }
 
-// append opens a file for more, and makes it and the directory at first.
+// append opens a file to add to it. It makes a missing file and directory.
 func (h Home) append(name string) (*os.File, error) {
 	if h.dir == "" {
 		return nil, errHomeless
@@ -75,8 +74,8 @@ func (h Home) append(name string) (*os.File, error) {
 	return f, err
 }
 
-// rotate puts the file of failures aside if it is still large, and counts those
-// that go. The caller has the lock.
+// rotate puts the file of failures aside if it is still too large, and counts the records of the file that it replaces.
+// The caller has the lock.
 func (h Home) rotate() error {
 	info, err := os.Lstat(h.path(failuresName))
 	if err != nil || info.Size() < maxFailures {
@@ -98,7 +97,7 @@ func (h Home) dropped() int64 {
 	return n
 }
 
-// records returns a file of records, nothing where there is none.
+// records returns a file of records; empty if it is missing.
 func (h Home) records(name string) []byte {
 	b, _ := h.read(name, maxRead)
 	return b
@@ -106,8 +105,7 @@ func (h Home) records(name string) []byte {
 
 func lines(b []byte) int64 { return int64(bytes.Count(b, []byte("\n"))) }
 
-// last returns the last n records, the newest first. Lines that are none are
-// passed over.
+// last returns the last n records, the newest first. It skips lines that are not records.
 func last(b []byte, n int) []Record {
 	var out []Record
 	for len(b) > 0 && len(out) < n {
@@ -122,17 +120,16 @@ func last(b []byte, n int) []Record {
 	return out
 }
 
-// Status is how the hooks of a user do.
+// Status is the state of a user's hooks.
 type Status struct {
 	Dir      string     `json:"dir"`      // where it is kept; empty: nowhere
-	Failures int64      `json:"failures"` // since there are hooks, of all gates
+	Failures int64      `json:"failures"` // of all gates, since the first hook
 	Open     bool       `json:"open"`     // hooks do not ask this gate now
 	Until    *time.Time `json:"until"`    // when one of them tries again
 	Last     []Record   `json:"last"`     // the newest first
 }
 
-// Status reads how many failures there were and the last n of them, and whether
-// the circuit of the gate is open.
+// Status returns the number of failures, the last n of them, and the state of the gate's circuit.
 func (h Home) Status(now time.Time, n int) Status {
 	s := Status{Dir: h.dir, Last: []Record{}}
 	if c := h.circuit(); c.state(now, h.socket()) == open {

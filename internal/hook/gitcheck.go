@@ -16,43 +16,40 @@ import (
 )
 
 const (
-	// batch and batchBytes are how many patterns one question has, and how many
-	// bytes they may be in JSON: no more than the daemon takes, and few enough
-	// that it can tell beside all that one uid may have reserved.
+	// batch is how many patterns one question has, and batchBytes how many bytes they may have as JSON. The daemon
+	// accepts that many, and can compare them with all that one uid may have reserved.
 	batch      = 100
 	batchBytes = 900 << 10
-	// maxHeld is how many conflicts are looked for.
+	// maxHeld is how many conflicts are collected.
 	maxHeld = 20
 )
 
-// GitAnswer says what a commit or a push changes that others have reserved.
+// GitAnswer has the changed paths of a commit or push that others have reserved.
 type GitAnswer struct {
 	Scope api.Place
 	Paths int    // how many paths it changes
-	Held  []Held // empty: it may go on
-	More  bool   // there are others yet
+	Held  []Held // empty if the commit or push may go on
+	More  bool   // there are more of them
 }
 
-// Held is a changed path and who has reserved it.
+// Held is a changed path and the reservation of it.
 type Held struct {
 	Path string // as git has it: any bytes but NUL
 	api.Conflict
 }
 
-// PreCommit asks who has reserved what the commit changes that git is about to
-// make. The error is a *Failure, as of Ask; with it come the reservations that
-// may be in the way, if there are too many paths to tell.
+// PreCommit asks about the paths that git's next commit changes. The error is a *Failure, as of Ask. If there are too
+// many paths to check, the error comes with the reservations that may be in the way.
 func (g Guard) PreCommit(ctx context.Context, r Repository) (GitAnswer, error) {
 	return g.gitHook(ctx, r, func(ctx context.Context, c changes) (bool, error) { return false, r.staged(ctx, c) })
 }
 
-// PrePush asks who has reserved what a push to a remote changes, and is
-// otherwise as PreCommit. refs is what git writes to the hook.
+// PrePush is PreCommit for the paths that a push to a remote changes. refs is git's input to the hook.
 func (g Guard) PrePush(ctx context.Context, r Repository, remote string, refs io.Reader) (GitAnswer, error) {
 	return g.gitHook(ctx, r, func(ctx context.Context, c changes) (bool, error) { return r.pushed(ctx, c, remote, refs) })
 }
 
-// found is what git was asked for.
+// found is git's list of the changes.
 type found struct {
 	place  api.Place
 	list   []change
@@ -77,8 +74,8 @@ func (g Guard) gitHook(ctx context.Context, r Repository, read reader) (GitAnswe
 	return out, nil
 }
 
-// about asks about what was found in one place, or if that failed, whether
-// anything could be in the way there.
+// about asks about the changes in one place. If git could not list them, it asks whether there is any reservation in
+// that place.
 func (g Guard) about(ctx context.Context, f found, err error, out *GitAnswer) error {
 	var vague error
 	switch {
@@ -93,7 +90,7 @@ func (g Guard) about(ctx context.Context, f found, err error, out *GitAnswer) er
 	default:
 		return g.each(ctx, f, out)
 	}
-	// Where nobody has anything, nothing can be in the way.
+	// Without any reservation, nothing can be in the way.
 	answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
 	if err != nil || len(answer.Conflicts) == 0 && !answer.More {
 		return err
@@ -102,10 +99,10 @@ func (g Guard) about(ctx context.Context, f found, err error, out *GitAnswer) er
 	return g.Failed(KindPath, vague)
 }
 
-// each asks about every path, a batch at a time.
+// each asks about every path, in batches.
 func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
 	if len(f.list) > batch {
-		// One question spares the others where nobody has anything.
+		// If there is no reservation, this one question suffices.
 		answer, err := g.Ask(ctx, api.Check{Scope: f.place, Patterns: []string{everything}})
 		if err != nil && !errors.Is(err, op.TooComplex) || err == nil && len(answer.Conflicts) == 0 && !answer.More {
 			return err
@@ -127,9 +124,8 @@ func (g Guard) each(ctx context.Context, f found, out *GitAnswer) error {
 	return nil
 }
 
-// fitting returns how many of the patterns fit into one question. JSON writes
-// at most two bytes for one of a pattern's, which has no control characters,
-// and three around it.
+// fitting returns how many of the patterns fit into one question. A pattern has no control characters, so JSON writes
+// at most two bytes for each of its bytes, and three around it.
 func fitting(patterns []string) int {
 	size := 0
 	for i, p := range patterns {
@@ -140,7 +136,7 @@ func fitting(patterns []string) int {
 	return len(patterns)
 }
 
-// add takes over what the daemon answered about patterns.
+// add takes over the daemon's answer about some patterns.
 func (a *GitAnswer) add(answer api.Checked, paths map[string]string) {
 	for _, c := range answer.Conflicts {
 		path, ok := paths[c.Pattern]
@@ -152,8 +148,7 @@ func (a *GitAnswer) add(answer api.Checked, paths map[string]string) {
 	a.More = a.More || answer.More
 }
 
-// patterns returns the patterns of the changed paths, none twice, and for each
-// the path that it stands for.
+// patterns returns the patterns of the changed paths, each once, and the path for each pattern.
 func (f found) patterns() ([]string, map[string]string) {
 	o := glob.Options{Scope: f.place.Path, FoldCase: f.place.Fold}
 	var list []string
@@ -168,7 +163,7 @@ func (f found) patterns() ([]string, map[string]string) {
 	return list, paths
 }
 
-// find lists what git says that changes, by path.
+// find lists the changed paths, by path, as git reports them.
 func find(ctx context.Context, read reader) (found, error) {
 	var f found
 	var err error
@@ -183,10 +178,9 @@ func find(ctx context.Context, read reader) (found, error) {
 	return f, nil
 }
 
-// places returns where the changed paths are: the work tree that git works on,
-// and the one around the repository's own .git if that is another. With GIT_DIR
-// alone git takes any working directory for its work tree, but the commits are
-// those of the checkout in which that .git is, where agents have reservations.
+// places returns the work tree of git, and the one around the repository's own .git if that is another. With GIT_DIR
+// alone, git takes any working directory for its work tree. But the commits belong to the checkout with that .git, and
+// agents reserve there.
 func (r Repository) places(ctx context.Context) ([]api.Place, error) {
 	top, topErr := r.top(ctx)
 	var out []api.Place
@@ -213,8 +207,8 @@ func (r Repository) places(ctx context.Context) ([]api.Place, error) {
 	return out, nil
 }
 
-// top returns the work tree that git works on, be it a linked one. Where there
-// is none, as in a bare repository, nothing can be reserved and nothing asked.
+// top returns git's work tree, which may be a linked one. A bare repository has none: then no path can be reserved, and
+// there is no question.
 func (r Repository) top(ctx context.Context) (api.Place, error) {
 	dir, err := r.line(ctx, "rev-parse", "--show-toplevel")
 	if err != nil {

@@ -35,9 +35,8 @@ func (c changes) add(path string, submodule bool) error {
 	return nil
 }
 
-// rawOptions are how a diff is asked for. Without a search for renames, a
-// rename is a deletion and an addition: both sides are there, whatever git
-// takes for similar. What a configuration says of submodules is overruled.
+// rawOptions are the options of each diff. Without a search for renames, a rename is a deletion and an addition, so
+// both paths are listed, however git judges similarity. They overrule a configuration about submodules.
 var rawOptions = []string{"--raw", "-z", "--no-renames", "--ignore-submodules=none", "--no-ext-diff"}
 
 // read adds what git prints in its raw format with -z (git-diff-index(1), "Raw
@@ -76,7 +75,7 @@ func notRaw(meta string) error {
 	return op.Refuse(op.Unavailable, "git printed a change that is not understood: %.80q", meta)
 }
 
-// untilNUL reads up to the next NUL; a last one that is cut off is an error.
+// untilNUL reads up to the next NUL. A last text without NUL is an error.
 func untilNUL(r *bufio.Reader) (string, error) {
 	s, err := r.ReadString(0)
 	if errors.Is(err, io.EOF) && s != "" {
@@ -85,8 +84,8 @@ func untilNUL(r *bufio.Reader) (string, error) {
 	return strings.TrimSuffix(s, "\x00"), err
 }
 
-// staged adds what the commit that git is about to make changes: the index
-// against HEAD, or against the empty tree before the first commit.
+// staged adds the changes of git's next commit: the index against HEAD, or against the empty tree before the first
+// commit.
 func (r Repository) staged(ctx context.Context, c changes) error {
 	base, err := r.commit(ctx, "HEAD")
 	if err == nil && base == "" {
@@ -99,14 +98,14 @@ func (r Repository) staged(ctx context.Context, c changes) error {
 	return r.stream(ctx, c.read, append(args, base, "--"))
 }
 
-// between adds what differs between the trees of two commits.
+// between adds the differences between the trees of two commits.
 func (r Repository) between(ctx context.Context, c changes, from, to string) error {
 	args := append([]string{"diff-tree", "-r"}, rawOptions...)
 	return r.stream(ctx, c.read, append(args, from, to, "--"))
 }
 
-// made adds what the commits that rev-list selects have changed, each against
-// its parent; of a merge, what is as in none of its parents.
+// made adds the changes of the commits that rev-list selects, each against its parent. For a merge, these are the paths
+// that differ from all its parents.
 func (r Repository) made(ctx context.Context, c changes, selection ...string) error {
 	list := append([]string{"rev-list"}, selection...)
 	tree := append([]string{"diff-tree", "--stdin", "-r", "-c", "--root", "--no-commit-id"}, rawOptions...)

@@ -12,29 +12,28 @@ import (
 	"gated/internal/op"
 )
 
-// maxScript is the largest hook that is read, in bytes. What is larger is not
-// ours.
+// maxScript is the largest hook that is read, in bytes. A larger one is not gated's.
 const maxScript = 64 << 10
 
 // HooksDir is where git looks for the hooks of a repository.
 type HooksDir struct {
 	Path     string // without symbolic links
-	WorkTree string // in which it was asked
+	WorkTree string // the work tree for which git was asked
 	Config   string // git's configuration file of the repository
 	inTree   bool   // Path is in the work tree, and not in the repository's own directory
-	outside  string // it is in neither, so that it serves others, too: what says so
-	own      string // where it would be without that
+	outside  string // the setting that names Path, if Path is in neither and so serves other repositories too
+	own      string // where it would be without that setting
 }
 
-// NoWorkTree is the error where hooks of git's are asked for and there is no work
-// tree: no repository, a bare one, or git's own directory.
+// NoWorkTree is the error if git's hooks are asked for and there is no work tree: no repository, a bare one, or git's
+// own directory.
 type NoWorkTree struct{ Dir string }
 
 func (n *NoWorkTree) Error() string { return op.Shown(n.Dir) + " is not in a work tree of git" }
 
 // workTree returns the top of the work tree around the repository's directory.
 func (r Repository) workTree(ctx context.Context) (string, error) {
-	// In words that are those of LC_ALL=C, since every failure has the same code.
+	// The words are those of LC_ALL=C. They are needed because every failure has the same code.
 	inside, err := r.line(ctx, "rev-parse", "--is-inside-work-tree")
 	if inside == "false" || err != nil && strings.Contains(err.Error(), "not a git repository") {
 		return "", &NoWorkTree{r.Dir}
@@ -49,9 +48,8 @@ func (r Repository) workTree(ctx context.Context) (string, error) {
 	return r.line(ctx, "rev-parse", "--show-toplevel")
 }
 
-// FindHooks asks git where it looks for hooks in the repository around top. The
-// error is a *NoWorkTree where there is none; Unavailable: git fails, or is not
-// there.
+// FindHooks asks git where it looks for hooks in the repository around top. The error is a *NoWorkTree if there is no
+// work tree, or Unavailable if git fails or is missing.
 func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
@@ -60,7 +58,7 @@ func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) 
 	if err != nil {
 		return HooksDir{}, err
 	}
-	r.Dir = tree // a relative core.hooksPath is one from here
+	r.Dir = tree // git resolves a relative core.hooksPath from here
 	common, err := r.line(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
 	if err != nil {
 		return HooksDir{}, err
@@ -88,8 +86,8 @@ func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) 
 	return d, nil
 }
 
-// findHooks is FindHooks for those who write. A directory of others', too, is
-// NotAllowed unless they said so.
+// findHooks is FindHooks before a write. A directory that also serves others is NotAllowed, unless the user said
+// Shared.
 func (o GitOptions) findHooks(ctx context.Context, top string) (HooksDir, error) {
 	d, err := FindHooks(ctx, top, o.Env)
 	if err == nil && d.outside != "" && !o.Shared {
@@ -105,8 +103,8 @@ func isIn(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// withoutGit returns an environment without the variables by which git tells
-// its hooks and aliases which repository they are in: asked is that of top.
+// withoutGit returns an environment without the variables by which git tells hooks and aliases their repository: the
+// question is about top's.
 func withoutGit(env []string) []string {
 	if env == nil {
 		env = os.Environ()
@@ -124,16 +122,16 @@ func withoutGit(env []string) []string {
 	return out
 }
 
-// gitHook is a hook as it is found.
+// gitHook is a hook that was found.
 type gitHook struct {
 	path    string
-	info    fs.FileInfo // nil: there is none
-	chained fs.FileInfo // what is kept beside it, or nil
+	info    fs.FileInfo // nil: no hook
+	chained fs.FileInfo // the hook that is kept beside it, or nil
 	content []byte
 	by      authorship
 }
 
-// lookAt reads a hook and what is kept beside it. A symbolic link is never ours.
+// lookAt reads a hook and the one that is kept beside it. A symbolic link is never gated's.
 func lookAt(dir, name string) (gitHook, error) {
 	h := gitHook{path: filepath.Join(dir, name)}
 	var err error
@@ -163,7 +161,7 @@ func lstat(path string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// Paths returns where the hooks are that gated would install.
+// Paths returns the paths of the hooks that gated would install.
 func (d HooksDir) Paths() []string {
 	var out []string
 	for _, name := range gitHooks {
@@ -172,23 +170,22 @@ func (d HooksDir) Paths() []string {
 	return out
 }
 
-// GitState is how one of git's hooks is installed.
+// GitState is the state of one of git's hooks.
 type GitState struct {
 	Name    string
 	Path    string
-	There   bool   // some hook is
-	Ours    bool   // and it is gated's script, edited or not
+	There   bool   // there is a hook
+	Ours    bool   // it is gated's script, perhaps edited
 	Edited  bool   // since gated wrote it
-	Runs    bool   // git runs it: it is a file that may be executed
-	Chained bool   // another hook is kept beside it, which ours runs first
-	Names   bool   // it is not gated's, and names a hook of gated's all the same
-	Known   bool   // it is, to the byte, what InstallGit writes for Program and Setup
+	Runs    bool   // git runs it: it is executable
+	Chained bool   // another hook is kept beside it; gated's script runs that first
+	Names   bool   // it is not gated's, but names a hook of gated's
+	Known   bool   // it is byte for byte what InstallGit writes for Program and Setup
 	Program string // that it calls, if Known
-	Setup   Setup  // what the hook is told, of a script of ours that nobody edited
+	Setup   Setup  // the hook's arguments, if the script is gated's and not edited
 }
 
-// Hooks says how the hooks are installed that gated would install. Errors are
-// those of the file system.
+// Hooks returns the state of each hook that gated would install. Errors are those of the file system.
 func (d HooksDir) Hooks() ([]GitState, error) {
 	hooks, err := lookAtAll(d.Path)
 	if err != nil {

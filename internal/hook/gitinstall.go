@@ -19,15 +19,13 @@ const (
 	noteForeign  = "%s is not gated's and was left as it is"
 )
 
-// goesByName finds hooks that ask how they were called.
+// goesByName matches hooks that use their own name.
 var goesByName = regexp.MustCompile(`\$0|\$\{0|argv\[0\]|__file__|BASH_SOURCE|PROGRAM_NAME|basename`)
 
-// InstallGit has git ask about every commit and push in the repository around
-// top, and in its linked work trees. A hook that was there is kept beside ours,
-// with its mode, and goes on being run. Nothing is changed unless everything can
-// be: Conflict where somebody edited a script of ours, or where one that was
-// there has no place to go; NotAllowed where the directory of hooks serves other
-// repositories, too; else errors are those of FindHooks and Command.
+// InstallGit makes git ask about every commit and push in the repository around top and its linked work trees. It keeps
+// an existing hook beside gated's, with its mode, and gated's script runs it. It changes all or nothing. Conflict: a
+// script of gated's was edited, or there is no place to keep an existing hook. NotAllowed: the directory of hooks also
+// serves other repositories. Other errors are those of FindHooks and Command.
 func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 	dir, err := o.findHooks(ctx, top)
 	if err != nil {
@@ -68,8 +66,8 @@ func InstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 	return report, runAll(steps)
 }
 
-// UninstallGit takes out what InstallGit put in, and puts back what was there.
-// Errors are those of InstallGit; a hook of others is no error.
+// UninstallGit removes what InstallGit installed, and puts the earlier hooks back. Errors are those of InstallGit.
+// Hooks that are not gated's are not an error.
 func UninstallGit(ctx context.Context, top string, o GitOptions) (Report, error) {
 	dir, err := o.findHooks(ctx, top)
 	if err != nil {
@@ -103,7 +101,7 @@ func UninstallGit(ctx context.Context, top string, o GitOptions) (Report, error)
 	return report, runAll(steps)
 }
 
-// lookAtAll reads the hooks that gated has.
+// lookAtAll reads gated's hooks.
 func lookAtAll(dir string) ([]gitHook, error) {
 	var out []gitHook
 	for _, name := range gitHooks {
@@ -116,8 +114,8 @@ func lookAtAll(dir string) ([]gitHook, error) {
 	return out, nil
 }
 
-// installedAs returns what a hook is told now. One that is not there yet is told
-// what another one is, for they were installed together.
+// installedAs returns a hook's present arguments. A missing hook gets those of another one, because they are installed
+// together.
 func installedAs(h gitHook, all []gitHook) Setup {
 	for _, is := range append([]gitHook{h}, all...) {
 		if is.by == asWritten {
@@ -136,7 +134,7 @@ func runAll(steps []func() error) error {
 	return nil
 }
 
-// plan says what is to become of a hook.
+// plan returns what to do with a hook.
 func (h gitHook) plan(script []byte) (Change, error) {
 	c := Change{Path: h.path, Action: Changed}
 	switch {
@@ -161,8 +159,8 @@ func (h gitHook) wasEdited() error {
 		WithHint("move the lines that are not gated's to %s%s (mode 0755), remove %s, and try again", name, chainedSuffix, name)
 }
 
-// install puts the script in the hook's place. At no moment is there none: what
-// was there has both names before it loses one.
+// install puts the script in the hook's place. At each moment there is a hook: the earlier one has both names before it
+// loses one.
 func (h gitHook) install(script []byte) error {
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o755); err != nil {
 		return err
@@ -170,7 +168,7 @@ func (h gitHook) install(script []byte) error {
 	if h.info != nil && h.by == foreign && h.chained == nil {
 		err := os.Link(h.path, h.path+chainedSuffix)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			err = os.Rename(h.path, h.path+chainedSuffix) // a file system without links
+			err = os.Rename(h.path, h.path+chainedSuffix) // a file system without hard links
 		}
 		if err != nil {
 			return err
@@ -179,7 +177,7 @@ func (h gitHook) install(script []byte) error {
 	return writeScript(h.path, script)
 }
 
-// uninstall puts back what was there.
+// uninstall puts the earlier hook back.
 func (h gitHook) uninstall() error {
 	if h.chained != nil {
 		return os.Rename(h.path+chainedSuffix, h.path)

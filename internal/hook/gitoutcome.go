@@ -11,7 +11,7 @@ import (
 	"gated/internal/op"
 )
 
-// What git's hooks say.
+// The messages of git's hooks.
 const (
 	wordsCommitDenied = "gated: nothing was committed: the commit changes what another agent has reserved.\n"
 	wordsPushDenied   = "gated: nothing was pushed: the push changes what another agent has reserved.\n"
@@ -27,7 +27,7 @@ const (
 // maxPaths is how many changed paths are listed.
 const maxPaths = 10
 
-// exitRefused is what git takes as a no, as it does every other than 0.
+// exitRefused makes git stop, as does every code but 0.
 const exitRefused = 1
 
 // GitHook judges commits and pushes before they are made.
@@ -42,7 +42,7 @@ func (h GitHook) Commit(ctx context.Context) Outcome {
 	return h.outcome(a, err, wordsCommitDenied, wordsCommitNext)
 }
 
-// Push judges a push to a remote; refs is what git writes to the hook.
+// Push judges a push to a remote; refs is git's input to the hook.
 func (h GitHook) Push(ctx context.Context, remote string, refs io.Reader) Outcome {
 	a, err := h.PrePush(ctx, h.Repository, remote, refs)
 	return h.outcome(a, err, wordsPushDenied, wordsPushNext)
@@ -67,7 +67,7 @@ func (h GitHook) outcome(a GitAnswer, err error, denied, next string) Outcome {
 	}
 }
 
-// whatFailed is what an error says, and what to do about it.
+// whatFailed returns an error's text and its hint.
 func whatFailed(err error) string {
 	var r *op.Refusal
 	if errors.As(err, &r) && r.Hint != "" {
@@ -76,8 +76,8 @@ func whatFailed(err error) string {
 	return err.Error()
 }
 
-// shownOr returns text of the daemon's or the system's, in which somebody may
-// have chosen a name, as it may be shown.
+// shownOr returns a text of the daemon or the system in printable form, because another user may have chosen a name in
+// it.
 func shownOr(text string) string {
 	if n := neutral(text, maxField); n != `"`+text+`"` {
 		return n
@@ -85,7 +85,7 @@ func shownOr(text string) string {
 	return text
 }
 
-// changed lists the paths that are in the way.
+// changed lists the changed paths that are reserved.
 func (a GitAnswer) changed() string {
 	var b strings.Builder
 	seen := map[string]bool{}

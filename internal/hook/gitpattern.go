@@ -9,22 +9,19 @@ import (
 	"gated/internal/op"
 )
 
-// notPrintable is a character that a pattern cannot spell: a byte that is no
-// UTF-8, a newline. It is also each that is not ASCII, which is more than is
-// meant and never less.
+// notPrintable is the class for a character that a pattern cannot spell: a byte that is not UTF-8, or a newline. It
+// also matches every character that is not ASCII, so it matches too much rather than too little.
 const notPrintable = "[! -~]"
 
 // change is a path that differs between two trees.
 type change struct {
 	path      string // as git has it: any bytes but NUL
-	submodule bool   // on one side at least
+	submodule bool   // on at least one side
 }
 
-// pattern returns the narrowest pattern that surely matches the path, relative
-// to the top level. Of a submodule it is also everything below: with its commit,
-// all of its files become others. A name that a pattern cannot spell becomes
-// one with a class in its place, and if that is too much for a pattern, all that
-// is below its parent.
+// pattern returns the narrowest pattern that surely matches the path, relative to the top level. For a submodule it
+// also matches everything below, because all its files change with its commit. A class replaces a name that a pattern
+// cannot spell. If that is too long for a pattern, it matches all below the parent.
 func (c change) pattern(o glob.Options) string {
 	below := ""
 	if c.submodule {
@@ -53,7 +50,7 @@ func matches(pattern, path string, o glob.Options) bool {
 	return err == nil && p.Match(path)
 }
 
-// spell quotes what can be spelled, and writes a class for what cannot.
+// spell quotes what a pattern can spell, and writes a class for the rest.
 func spell(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); {

@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// maxRefs is how many refs of one push are looked at one by one.
+	// maxRefs is how many refs of one push are checked one by one.
 	maxRefs = 1000
-	// maxBoundary is how many commits of the remote's a push may build on before
-	// they are not compared one by one.
+	// maxBoundary is how many of the remote's commits a push may build on; with more, they are not compared one by one.
 	maxBoundary = 16
-	// maxRefLine bounds a line of what git writes to pre-push, in bytes.
+	// maxRefLine bounds a line of git's input to pre-push, in bytes.
 	maxRefLine = 16 << 10
 )
 
-// refUpdate is one line of pre-push's standard input (githooks(5)): the objects
-// that a ref of the remote's is to name, and that it names. remote is "" for
-// none.
+// refUpdate is one line of pre-push's standard input (githooks(5)): the object that a ref of the remote's will name,
+// and the one that it names now. remote is "" for none.
 type refUpdate struct{ local, remote string }
 
-// updates reads what git writes to pre-push, without the refs that are deleted:
-// they change no path. What is no such line is Malformed.
+// updates reads git's input to pre-push. It leaves out deleted refs, because they change no path. Any other line is
+// Malformed.
 func updates(in io.Reader) ([]refUpdate, error) {
 	var list []refUpdate
 	s := bufio.NewScanner(in)
@@ -54,14 +52,13 @@ func updates(in io.Reader) ([]refUpdate, error) {
 	return list, nil
 }
 
-// commits returns the same updates with the commits that the objects lead to.
-// Tags on trees and blobs have no path and are left out; unseen reports that the
-// remote has a commit that is not here.
+// commits returns the same updates with the commits that the objects lead to. It leaves out tags of trees and blobs,
+// which have no path. unseen reports that the remote has a commit that is missing here.
 func (r Repository) commits(ctx context.Context, list []refUpdate) (out []refUpdate, unseen bool, err error) {
 	for _, u := range list {
 		var c refUpdate
 		if c.local, err = r.commit(ctx, u.local); err == nil && c.local == "" {
-			// Only what is here can be something else than a commit.
+			// Only an object that is here can be found not to be a commit.
 			_, err = r.output(ctx, "cat-file", "-e", u.local)
 		}
 		if err != nil {
@@ -80,17 +77,16 @@ func (r Repository) commits(ctx context.Context, list []refUpdate) (out []refUpd
 	return out, unseen, nil
 }
 
-// isObjectID reports whether it is the name of an object, of SHA-1 or SHA-256.
+// isObjectID reports whether s is an object's name, of SHA-1 or SHA-256.
 func isObjectID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 func isZero(id string) bool { return strings.Trim(id, "0") == "" }
 
-// pushed adds what a push changes: what its commits change that the remote does
-// not have yet, what a forced push takes away again, and what its merges leave
-// out of what the remote has. unseen reports that the remote has a commit that is
-// not here, so that nobody can say what replacing it takes away.
+// pushed adds what a push changes: what its new commits change, what a forced push takes away, and what its merges
+// leave out of the remote's content. unseen reports that the remote has a commit that is missing here. Then it is
+// unknown what the push takes away by replacing it.
 func (r Repository) pushed(ctx context.Context, c changes, remote string, refs io.Reader) (unseen bool, err error) {
 	list, err := updates(refs)
 	if err == nil {
@@ -113,7 +109,7 @@ func (r Repository) pushed(ctx context.Context, c changes, remote string, refs i
 	}
 	for _, u := range list {
 		if u.remote == "" {
-			continue // a new ref takes nothing away
+			continue // a new ref takes away nothing
 		}
 		if err := r.made(ctx, c, u.remote, "^"+u.local); err != nil {
 			return unseen, err
@@ -125,9 +121,8 @@ func (r Repository) pushed(ctx context.Context, c changes, remote string, refs i
 	return unseen, nil
 }
 
-// tracked selects the commits that this repository knows to be on a remote. A
-// remote without a name, which is pushed to by its address, has none: no ref is
-// called that (git-check-ref-format(1)).
+// tracked selects the commits that this repository knows on a remote. A remote without a name, which is pushed to by
+// its address, has no such refs (git-check-ref-format(1)).
 func tracked(remote string) []string {
 	if remote == "" || strings.ContainsAny(remote, `*?[\: `) {
 		return nil
@@ -135,9 +130,8 @@ func tracked(remote string) []string {
 	return []string{"--remotes=" + remote}
 }
 
-// leftOut adds what a ref loses without a commit that says so, since a merge
-// among the fresh commits kept only one side (as "merge -s ours" does): what is
-// as in none of the newest commits of the remote's that the ref is built on.
+// leftOut adds what a ref loses because a merge among the fresh commits kept only one side (as "merge -s ours" does).
+// These are the paths that differ from all of the remote's newest commits that the ref builds on.
 func (r Repository) leftOut(ctx context.Context, c changes, u refUpdate, fresh []string) error {
 	merge, err := r.line(ctx, append([]string{"rev-list", "--merges", "--max-count=1"}, fresh...)...)
 	if err != nil || merge == "" {
@@ -148,7 +142,7 @@ func (r Repository) leftOut(ctx context.Context, c changes, u refUpdate, fresh [
 		return err
 	}
 	if len(bases) == 0 || len(bases) > maxBoundary {
-		bases = []string{u.remote} // more than is meant, and never less
+		bases = []string{u.remote} // adds too much rather than too little
 	}
 	differs, submodule := map[string]int{}, map[string]bool{}
 	for _, base := range bases {
@@ -163,7 +157,7 @@ func (r Repository) leftOut(ctx context.Context, c changes, u refUpdate, fresh [
 	}
 	for path, n := range differs {
 		if n < len(bases) {
-			continue // one of them has it like that
+			continue // one of them has the same content
 		}
 		if err := c.add(path, submodule[path]); err != nil {
 			return err
@@ -172,8 +166,8 @@ func (r Repository) leftOut(ctx context.Context, c changes, u refUpdate, fresh [
 	return nil
 }
 
-// boundary returns the newest commits of the remote's that the fresh ones build
-// on: none of them is an ancestor of another.
+// boundary returns the newest commits of the remote that the fresh ones build on: none of them is an ancestor of
+// another.
 func (r Repository) boundary(ctx context.Context, fresh []string) ([]string, error) {
 	out, err := r.output(ctx, append([]string{"rev-list", "--boundary"}, fresh...)...)
 	if err != nil {

@@ -13,24 +13,22 @@ import (
 	"gated/internal/op"
 )
 
-// gitTime bounds all that git is asked for one hook.
+// gitTime bounds all of git's work for one hook.
 const gitTime = 20 * time.Second
 
-// maxGitWords is how much of what git says about a failure is kept, in bytes.
+// maxGitWords is how many bytes of git's error messages are kept.
 const maxGitWords = 512
 
-// Repository is where git is run: a directory and an environment. It only ever
-// reads. The environment is a hook's own, so that the index of a commit that
-// git is about to make (GIT_INDEX_FILE) is the one that is looked at.
+// Repository is a directory and an environment in which git runs. It only reads. The environment is the hook's own, so
+// that git uses the index of the next commit (GIT_INDEX_FILE).
 type Repository struct {
 	Dir string   // "" is the working directory
 	Env []string // os.Environ() if nil
 }
 
-// gitVariables keep git from writing the index in passing, from asking anybody,
-// from fetching, and from showing other objects than those that are pushed. An
-// older git, which does not know GIT_NO_LAZY_FETCH, is allowed no protocol: for a
-// fetch it would run what the repository's configuration names.
+// gitVariables stop git from writing the index, asking questions, fetching, and replacing objects. An older git does
+// not know GIT_NO_LAZY_FETCH, so it is allowed no protocol: for a fetch it would run programs that the repository's
+// configuration names.
 var gitVariables = []string{
 	"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "LC_ALL=C",
 }
@@ -42,11 +40,11 @@ func (r Repository) command(ctx context.Context, args ...string) *exec.Cmd {
 		env = os.Environ()
 	}
 	cmd.Dir, cmd.Env = r.Dir, append(env[:len(env):len(env)], gitVariables...)
-	cmd.WaitDelay = time.Second // what git started may keep its pipes open
+	cmd.WaitDelay = time.Second // git's children may keep its pipes open
 	return cmd
 }
 
-// output runs git and returns what it prints. That git fails is Unavailable.
+// output runs git and returns its output. A failure of git is Unavailable.
 func (r Repository) output(ctx context.Context, args ...string) (string, error) {
 	cmd := r.command(ctx, args...)
 	var out bytes.Buffer
@@ -58,14 +56,13 @@ func (r Repository) output(ctx context.Context, args ...string) (string, error) 
 	return out.String(), nil
 }
 
-// line is output without the newline at its end; a path may have others.
+// line is output without the last newline; a path may have others.
 func (r Repository) line(ctx context.Context, args ...string) (string, error) {
 	out, err := r.output(ctx, args...)
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// commit returns the commit that a name leads to, "" where it leads to none
-// that is here.
+// commit returns the commit that a name leads to; "" if it leads to none that is here.
 func (r Repository) commit(ctx context.Context, name string) (string, error) {
 	out, err := r.line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	var exit *exec.ExitError
@@ -88,7 +85,7 @@ func gitFailed(ctx context.Context, verb, words string, err error) error {
 	return &gitError{err: err, Refusal: op.Refuse(op.Unavailable, "%s", detail)}
 }
 
-// gitError is a refusal that still has the exit code.
+// gitError is a refusal that keeps the exit code.
 type gitError struct {
 	*op.Refusal
 	err error
@@ -97,18 +94,18 @@ type gitError struct {
 // Unwrap returns both.
 func (e *gitError) Unwrap() []error { return []error{e.Refusal, e.err} }
 
-// gitWords keeps the beginning of what is written to it.
+// gitWords keeps the beginning of the text that is written to it.
 type gitWords struct{ bytes.Buffer }
 
-// Write takes everything and keeps what fits.
+// Write accepts all bytes and keeps those that fit.
 func (h *gitWords) Write(b []byte) (int, error) {
 	keep := min(len(b), maxGitWords-h.Len())
 	_, _ = h.Buffer.Write(b[:max(keep, 0)]) // never fails
 	return len(b), nil
 }
 
-// stream runs git commands as a pipeline and hands what the last one prints to
-// read. Where read has had enough, they are ended.
+// stream runs git commands as a pipeline, and read reads the last one's output. If read ends early, the commands are
+// stopped.
 func (r Repository) stream(ctx context.Context, read func(io.Reader) error, pipeline ...[]string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,13 +127,13 @@ func (r Repository) stream(ctx context.Context, read func(io.Reader) error, pipe
 			return errors.Join(gitFailed(ctx, args[0], "", err), waitAll(cmds))
 		}
 		if in != nil {
-			_ = in.Close() // the child has it
+			_ = in.Close() // the child has its copy
 		}
 		cmds, words, in = append(cmds, cmd), append(words, w), out
 	}
 	if err := read(in); err != nil {
 		cancel()
-		_ = waitAll(cmds) // they were ended
+		_ = waitAll(cmds) // they were stopped on purpose
 		return err
 	}
 	for i, cmd := range cmds {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// gitHooks are the hooks of git's that are installed.
+// gitHooks are the git hooks that gated installs.
 var gitHooks = []string{"pre-commit", "pre-push"}
 
 const (
-	// chainedSuffix is what a hook is called that was there before ours.
+	// chainedSuffix ends the name under which an earlier hook is kept.
 	chainedSuffix = ".gated-chained"
-	// marker begins the line by which a script of ours is known. What follows is
-	// the digest of the lines below it, so that an edited one is known, too.
+	// marker begins the line that identifies gated's scripts. The digest of the lines below follows it, so that an edit
+	// shows.
 	marker = "# gated hook script v1 sha256:"
 )
 
@@ -26,19 +26,18 @@ type GitOptions struct {
 	Socket    string        // as of Setup
 	OnFailure OnFailure     // as of Setup; also where Program is gone
 	Deadline  time.Duration // as of Setup
-	Shared    bool          // also into a directory of hooks outside of the repository
+	Shared    bool          // also install into a directory of hooks outside of the repository
 	DryRun    bool          // change nothing, say what would be changed
 	Env       []string      // of the git that is asked; os.Environ() if nil
 }
 
-// wish is what is said of the hooks.
+// wish returns the arguments for the hooks.
 func (o GitOptions) wish() Setup {
 	return Setup{OnFailure: o.OnFailure, Deadline: o.Deadline, Socket: o.Socket}
 }
 
-// script returns the script of one hook. What was there before is run first: it
-// may still change what is committed. pre-push reads the refs from standard
-// input, which is kept for both.
+// script returns the script of one hook. It runs the earlier hook first, because that may still change the commit.
+// pre-push reads the refs from standard input, so the script keeps them for both.
 func (o GitOptions) script(name string, s Setup) ([]byte, error) {
 	line, err := s.line(o.Program, name)
 	if err != nil {
@@ -63,7 +62,7 @@ REFS
 	return []byte("#!/bin/sh\n" + marker + digest([]byte(body)) + "\n" + body), nil
 }
 
-// scriptText is what a script does. It is POSIX sh.
+// scriptText is the script's body, in POSIX sh.
 const scriptText = `# gated hook install --git wrote this, and gated hook uninstall --git takes it out.
 # Put lines of your own into %s beside it, which is run first.
 old="$0` + chainedSuffix + `"
@@ -87,9 +86,8 @@ func calledBy(script []byte) called {
 	return readLine(line)
 }
 
-// scriptAsInstalled reports whether a script is, to the byte, the one that
-// InstallGit writes for some program, and returns that. The digest in a script
-// proves nothing here, because anybody can write one.
+// scriptAsInstalled reports whether a script is, byte for byte, what InstallGit writes for some program, and returns
+// that program. The digest in a script proves nothing here, because any user can write one.
 func scriptAsInstalled(name string, script []byte) (program string, ok bool) {
 	c := calledBy(script)
 	written, err := GitOptions{Program: c.program}.script(name, c.setup())
@@ -101,7 +99,7 @@ func digest(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// authorship says who wrote a script.
+// authorship says which program wrote a script, and whether it was edited.
 type authorship int
 
 const (
@@ -110,8 +108,7 @@ const (
 	edited
 )
 
-// author tells a script of ours, as it was written or edited since, from
-// others.
+// author finds out whether a script is gated's, edited or not.
 func author(script []byte) authorship {
 	at := bytes.Index(script, []byte("\n"+marker))
 	if at < 0 {

@@ -11,36 +11,35 @@ import (
 	"gated/internal/op"
 )
 
-// OnFailure says what becomes of a call that a hook cannot judge.
+// OnFailure says what happens to a call that a hook cannot judge.
 type OnFailure string
 
-// What may become of it.
+// The values of OnFailure.
 const (
-	Warn  OnFailure = "warn"  // it goes on, and its user is told
+	Warn  OnFailure = "warn"  // it goes on, and the user sees a warning
 	Block OnFailure = "block" // it is refused
 )
 
 // Kind says why a hook could not judge a call.
 type Kind string
 
-// The kinds. Only those of the daemon's own count for the circuit: a call that
-// nobody can read, or that the daemon refuses, says nothing of the next one, and
-// an agent could open the circuit for everybody by sending five of them.
+// The kinds. Only the daemon's own failures count for the circuit. An unreadable or refused call says nothing about the
+// next one: otherwise an agent could open the circuit for all by sending five of them.
 const (
 	KindInput       Kind = "input"       // the call cannot be read
-	KindPath        Kind = "path"        // what it would change cannot be found out
+	KindPath        Kind = "path"        // the changed path cannot be found out
 	KindUnreachable Kind = "unreachable" // no daemon; counts
 	KindTimeout     Kind = "timeout"     // no answer before the deadline; counts
 	KindBroken      Kind = "broken"      // the daemon could not decide; counts
 	KindRefused     Kind = "refused"     // the daemon refused to say
-	KindOpen        Kind = "open"        // nobody asked: the circuit is open
+	KindOpen        Kind = "open"        // not asked: the circuit is open
 	KindInternal    Kind = "internal"    // the hook itself
 )
 
-// counts reports whether the next hook had better not ask.
+// counts reports whether the failure counts for the circuit.
 func (k Kind) counts() bool { return k == KindUnreachable || k == KindTimeout || k == KindBroken }
 
-// Failure is why a hook could not judge a call. It is never a conflict.
+// Failure says why a hook could not judge a call. It is never a conflict.
 type Failure struct {
 	Kind Kind
 	Err  error
@@ -48,25 +47,23 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Guard asks the daemon for a hook, in bounded time, and keeps book of what
-// went wrong.
+// Guard asks the daemon for a hook, within a deadline, and records failures.
 type Guard struct {
 	Hook      string // pre-tool-use, pre-commit, pre-push
 	Check     func(context.Context, api.Check) (api.Checked, error)
 	OnFailure OnFailure
-	Deadline  time.Duration // for each thing that is waited for; above 0
+	Deadline  time.Duration // for each wait; above 0
 	Now       func() time.Time
 	Home      Home
 }
 
-// Ask asks who has reserved what somebody wants to change. It returns before
-// the deadline, or soon after it, whatever the daemon does. The error is a
-// *Failure, which was written down.
+// Ask asks which reservations a change conflicts with. It returns before or soon after the deadline, whatever the
+// daemon does. The error is a *Failure, which was recorded.
 func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
-	socket := g.Home.socket() // before it is asked: one that comes meanwhile is another
+	socket := g.Home.socket() // read before the question, so that a socket that is made meanwhile differs
 	ask, probe := g.Home.enter(g.Now(), g.Deadline)
 	if !ask {
 		return api.Checked{}, g.Failed(KindOpen, errOpen)
@@ -76,15 +73,14 @@ func (g Guard) Ask(ctx context.Context, what api.Check) (api.Checked, error) {
 		return api.Checked{}, g.failed(kindOf(err), err, socket)
 	}
 	if probe {
-		_ = g.Home.reached() // if it cannot be kept, the next hook tries again
+		_ = g.Home.reached() // if that fails, the next hook tries again
 	}
 	return answer, nil
 }
 
-// refuses reports whether what could not be judged does not go on, and why, for
-// people. Where the daemon is there and says that it cannot tell who holds what,
-// for so much is reserved, nothing goes on, whatever is configured: else whoever
-// reserves enough could switch hooks off for others.
+// refuses reports whether a call that could not be judged is refused, and why, for people. If the daemon says that it
+// cannot tell, because so much is reserved, the call is always refused. Otherwise an agent could switch hooks off for
+// others by reserving enough.
 func (g Guard) refuses(err error) (because string, refused bool) {
 	switch {
 	case errors.Is(err, op.TooComplex):
@@ -95,8 +91,8 @@ func (g Guard) refuses(err error) (because string, refused bool) {
 	return "", false
 }
 
-// Failed writes down that a hook could not do its work, and returns that as a
-// *Failure. Where it cannot be written down the hook goes on.
+// Failed records that a hook could not do its work, and returns that as a *Failure. If it cannot be recorded, the hook
+// still goes on.
 func (g Guard) Failed(kind Kind, err error) error { return g.failed(kind, err, g.Home.socket()) }
 
 func (g Guard) failed(kind Kind, err error, socket string) error {
@@ -108,7 +104,7 @@ func (g Guard) failed(kind Kind, err error, socket string) error {
 	return &Failure{Kind: kind, Err: err}
 }
 
-// kindOf sorts what the daemon's client returned.
+// kindOf returns the kind of an error of the daemon's client.
 func kindOf(err error) Kind {
 	var r *op.Refusal
 	var panicked *panicError
@@ -126,14 +122,13 @@ func kindOf(err error) Kind {
 	}
 }
 
-// panicError is a fault of this program's. A hook that ended by it would end
-// with exit code 2, which is the code of one that refuses.
+// panicError is a fault of this program. A hook that panics would end with exit code 2, which means a refusal.
 type panicError struct{ value any }
 
 func (p *panicError) Error() string { return fmt.Sprintf("the hook has a fault: %v", p.value) }
 
-// within calls fn and waits for it no longer than that, also where fn does not
-// heed its context, as a read of standard input does not.
+// within calls fn and waits for it no longer than limit, even if fn ignores its context, as a read of standard input
+// does.
 func within[T any](ctx context.Context, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -161,7 +156,7 @@ func within[T any](ctx context.Context, limit time.Duration, fn func(context.Con
 	}
 }
 
-// readAll reads at most limit bytes, which are Oversized if there are more.
+// readAll reads at most limit bytes. More are Oversized.
 func readAll(in io.Reader, limit int64, what string) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(b)) > limit {

@@ -14,26 +14,24 @@ import (
 )
 
 const (
-	// lockPatience is how long a hook waits for another that writes. Who holds
-	// the lock needs it for microseconds, unless it was stopped.
+	// lockPatience is how long a hook waits for another that writes. A writer needs microseconds, unless it was
+	// stopped.
 	lockPatience = 50 * time.Millisecond
 	lockPause    = time.Millisecond
 )
 
-// Home is the directory in which the hooks of one user leave what the next one
-// has to know: the circuit of each gate, and what failed. Only that user may
-// read it. Where it cannot be written hooks work and remember nothing.
+// Home is the directory in which one user's hooks store what the next hook needs: each gate's circuit, and failures.
+// Only that user may read it. If it cannot be written, hooks work and remember nothing.
 type Home struct {
 	dir      string
-	gate     string // in file names: which gate the circuit is of
+	gate     string // in file names: the gate of the circuit
 	sockets  []string
 	patience time.Duration
 }
 
-// HomeOf returns the directory that the environment names:
-// $XDG_RUNTIME_DIR/gated/hooks, else $XDG_STATE_HOME/gated-hooks, else the same
-// below ~/.local/state. Nothing is made before something is to be kept. Gate is
-// whatever tells one gate from another, such as the paths of its socket.
+// HomeOf returns the directory that the environment names: $XDG_RUNTIME_DIR/gated/hooks, else
+// $XDG_STATE_HOME/gated-hooks, else the same below ~/.local/state. It is made at the first write. gate is any text that
+// differs between gates, such as the paths of the socket.
 func HomeOf(getenv func(string) string, gate string) Home {
 	sum := sha256.Sum256([]byte(gate))
 	h := Home{gate: hex.EncodeToString(sum[:8]), patience: lockPatience}
@@ -48,8 +46,8 @@ func HomeOf(getenv func(string) string, gate string) Home {
 	return h
 }
 
-// Watching returns the same with the paths at which the gate's socket may be: a
-// circuit that is open is tried before its time where there is another one.
+// Watching returns the same Home, with the paths at which the gate's socket may be. If another socket appears there,
+// hooks try before an open circuit's time is over.
 func (h Home) Watching(sockets ...string) Home {
 	h.sockets = sockets
 	return h
@@ -60,14 +58,13 @@ func (h Home) Dir() string { return h.dir }
 
 func (h Home) path(name string) string { return filepath.Join(h.dir, name) }
 
-// errHomeless is returned where the environment names no directory.
+// errHomeless says that the environment names no directory.
 var errHomeless = errors.New("no directory for what hooks keep: set XDG_RUNTIME_DIR")
 
-// errBusy is returned where another hook did not end its writing in time.
+// errBusy says that another hook did not end its writing in time.
 var errBusy = errors.New("another hook is writing")
 
-// locked calls fn while no other hook writes. It returns errBusy rather than
-// wait for one that was stopped in the middle.
+// locked calls fn while no other hook writes. It returns errBusy instead of waiting for a writer that was stopped.
 func (h Home) locked(fn func() error) error {
 	if h.dir == "" {
 		return errHomeless
@@ -79,7 +76,7 @@ func (h Home) locked(fn func() error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // which gives the lock back
+	defer func() { _ = f.Close() }() // closing also unlocks
 	if err := flock(f, h.patience); err != nil {
 		return err
 	}
@@ -104,8 +101,7 @@ func flock(f *os.File, patience time.Duration) error {
 	}
 }
 
-// read returns the content of one of the files, nothing where there is no such
-// file or where it has more than limit bytes.
+// read returns the content of one of the files; empty if the file is missing or has more than limit bytes.
 func (h Home) read(name string, limit int64) ([]byte, error) {
 	if h.dir == "" {
 		return nil, nil
@@ -117,7 +113,7 @@ func (h Home) read(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if int64(len(b)) > limit {
 		b = nil
@@ -125,8 +121,7 @@ func (h Home) read(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// replace puts content in the place of a file, for readers at once. The caller
-// has the lock.
+// replace replaces a file in one step. The caller has the lock.
 func (h Home) replace(name string, content []byte) error {
 	next := h.path(name + ".new")
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)

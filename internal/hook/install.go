@@ -13,34 +13,30 @@ import (
 )
 
 const (
-	// backupSuffix is what the copy of settings is called that is made before
-	// the first edit.
+	// backupSuffix ends the name of the copy of the settings from before the first edit.
 	backupSuffix = ".gated-backup"
-	// agentDir is where a checkout has the settings of its agents.
+	// agentDir is the directory of a checkout with its agents' settings.
 	agentDir = ".claude"
 	// maxSettings is the largest file of settings that is read, in bytes.
 	maxSettings = 4 << 20
-	// timeoutMargin is how much longer than the hook itself the harness waits
-	// for its end before it goes on without an answer.
+	// timeoutMargin is how much longer than the hook itself the harness waits before it goes on without an answer.
 	timeoutMargin = 5 * time.Second
 )
 
-// SettingsOf returns where the checkout of that top level has the settings of
-// its agents.
+// SettingsOf returns the path of the agents' settings in the checkout with that top level.
 func SettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.json") }
 
-// LocalSettingsOf returns where it has those that are not shared through git.
+// LocalSettingsOf returns the path of the settings that are not shared through git.
 func LocalSettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.local.json") }
 
-// Settings are the settings of an agent that is to ask us.
+// Settings is a file of an agent's settings that gated edits.
 type Settings struct {
 	Path   string // of the file; it need not exist
 	DryRun bool   // change nothing, say what would be changed
 }
 
-// Command returns the line by which a harness runs a hook: a program's absolute
-// path and its arguments, quoted for sh. BadParams where the path is one that
-// nobody could read in a file of settings.
+// Command returns the line by which a harness runs a hook: a program's absolute path and its arguments, quoted for sh.
+// BadParams if a person could not read the path in a file of settings.
 func Command(program string, args ...string) (string, error) {
 	if err := op.CheckText("the path of this program", program); err != nil || !filepath.IsAbs(program) {
 		return "", op.Refuse(op.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
@@ -53,12 +49,10 @@ func Command(program string, args ...string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// Install has the agent ask program before it changes a file. What is not wished
-// stays as it is installed. What else is in the settings stays as it is, and so do
-// settings that ask it already. What was there before the first edit is kept
-// beside it. Malformed: the settings are not JSON; Conflict: they are a symbolic
-// link, changed meanwhile, or have hooks in a form that is not known; BadParams as
-// Command.
+// Install makes the agent ask program before it changes a file. Members that wish leaves empty keep their installed
+// values. The rest of the settings stays, and so do settings that are already as wished. A copy of the file from before
+// the first edit is kept beside it. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
+// meanwhile, or have hooks in an unknown form. BadParams as Command.
 func (s Settings) Install(program string, wish Setup) (Report, error) {
 	old, err := readSettings(s.Path)
 	if err != nil {
@@ -109,8 +103,7 @@ func (s Settings) Install(program string, wish Setup) (Report, error) {
 	return report, old.replace(edited)
 }
 
-// timeoutOf returns for how many seconds the harness waits. The hook waits twice:
-// for the call and for the daemon.
+// timeoutOf returns how many seconds the harness waits. The hook waits twice: for the call and for the daemon.
 func timeoutOf(s Setup) int {
 	deadline := s.Deadline
 	if deadline == 0 {
@@ -119,10 +112,9 @@ func timeoutOf(s Setup) int {
 	return int((2*deadline + timeoutMargin + time.Second - 1) / time.Second)
 }
 
-// Uninstall takes out what Install put in, wherever the program was then, and
-// what is empty for that. Settings that Install made and that have nothing else
-// are removed, and their directory if it is empty then; a backup that says the
-// same as what is left, too. Errors are those of Install.
+// Uninstall removes what Install added, for any program, and what is then empty. It deletes settings that Install made
+// if nothing else is in them, and then their empty directory. It also deletes a backup with the same content as the
+// rest. Errors are those of Install.
 func (s Settings) Uninstall() (Report, error) {
 	report := Report{Changes: []Change{{Path: s.Path, Action: Unchanged}}, Notes: []string{}}
 	old, err := readSettings(s.Path)
@@ -163,7 +155,7 @@ func (s Settings) Uninstall() (Report, error) {
 	return report, os.Remove(backup)
 }
 
-// named says which file an error is about.
+// named adds the file's name to an error.
 func named(path string, err error) error {
 	var r *op.Refusal
 	if errors.As(err, &r) {

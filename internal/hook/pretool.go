@@ -14,24 +14,24 @@ import (
 	"gated/internal/op"
 )
 
-// Outcome is how a hook's process ends: what it writes, and its exit code.
+// Outcome is the end of a hook's process: its output and its exit code.
 type Outcome struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// exitDenied is the exit code by which a harness that reads no answer knows that
-// a call is refused, with the reason on standard error.
+// exitDenied is the exit code that tells a harness, even one that reads no answer, that a call is refused. The reason
+// is on standard error.
 const exitDenied = 2
 
-// ToolHook judges tool calls before they are made.
+// ToolHook judges tool calls before they happen.
 type ToolHook struct {
 	Guard
 	ExitCode bool // answer with an exit code instead of JSON
 }
 
-// answer is what a harness reads. A call that is not refused gets no decision
-// at all: "allow" would skip what its user set for permissions.
+// answer is the hook's answer to a harness. A call that is not refused gets no decision: "allow" would skip the user's
+// own permissions.
 type answer struct {
 	Specific *decision `json:"hookSpecificOutput,omitempty"`
 	Message  string    `json:"systemMessage,omitempty"` // for the user
@@ -50,7 +50,7 @@ func (h ToolHook) Run(ctx context.Context, in io.Reader) Outcome {
 	if err != nil {
 		var f *Failure
 		if !errors.As(err, &f) {
-			f = &Failure{Kind: KindInput, Err: err} // it did not come in time
+			f = &Failure{Kind: KindInput, Err: err} // it came too late
 		}
 		return h.unjudged(h.Failed(f.Kind, f.Err))
 	}
@@ -68,13 +68,13 @@ func (h ToolHook) Run(ctx context.Context, in io.Reader) Outcome {
 	}
 }
 
-// wish is what a call would change.
+// wish is the change that a call would make.
 type wish struct {
-	path  string // as the call names it
+	path  string // in the call's words
 	check api.Check
 }
 
-// read finds out what a call would change. Its errors are *Failure.
+// read finds out which path a call would change. Its errors are *Failure.
 func (ToolHook) read(in io.Reader) (wish, error) {
 	call, err := ParseCall(in)
 	if err != nil {
@@ -87,14 +87,14 @@ func (ToolHook) read(in io.Reader) (wish, error) {
 	if err != nil {
 		return wish{}, &Failure{Kind: KindPath, Err: err}
 	}
-	if !utf8.ValidString(place.Path) { // on its way to the daemon it would become another
+	if !utf8.ValidString(place.Path) { // on its way to the daemon it would become another path
 		return wish{}, &Failure{Kind: KindPath, Err: op.Refuse(op.Malformed, "the path %s is not valid UTF-8", op.Shown(place.Path))}
 	}
 	pattern := change{path: rel}.pattern(glob.Options{Scope: place.Path, FoldCase: place.Fold})
 	return wish{path: call.Path, check: api.Check{Scope: place, Patterns: []string{pattern}}}, nil
 }
 
-// unjudged is the outcome of a call that could not be judged.
+// unjudged returns the outcome of a call that could not be judged.
 func (h ToolHook) unjudged(err error) Outcome {
 	text := whyUnchecked(err)
 	because, refused := h.refuses(err)
@@ -116,8 +116,7 @@ func (h ToolHook) deny(reason string) Outcome {
 	return written(answer{Specific: &decision{Event: preToolUse, Decision: "deny", Reason: reason}})
 }
 
-// written is an answer as JSON. What cannot be written as JSON is said by the
-// exit code.
+// written returns an answer as JSON. If that fails, the exit code says it.
 func written(a answer) Outcome {
 	b, err := json.Marshal(a)
 	if err != nil {

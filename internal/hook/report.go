@@ -1,22 +1,21 @@
 package hook
 
-// Report says what installing or uninstalling hooks changed, or would change.
+// Report says what the installation or removal of hooks changed, or would change.
 type Report struct {
 	Changes []Change `json:"changes"`
-	Notes   []string `json:"notes"` // what a person should know about it
+	Notes   []string `json:"notes"` // for a person to know
 }
 
-// Change is what became of one file.
+// Change is the result for one file.
 type Change struct {
 	Path   string `json:"path"`
 	Action Action `json:"action"`
-	Backup string `json:"backup,omitzero"` // where what was there before is
-	// Differs says in what way a hook of ours that was there is called otherwise
-	// now: "on-failure: block -> warn".
+	Backup string `json:"backup,omitzero"` // the copy of the earlier content
+	// Differs says how the arguments of an installed hook changed: "on-failure: block -> warn".
 	Differs []string `json:"differs,omitempty"`
 }
 
-// Action is what was done with a file.
+// Action is the act on a file.
 type Action string
 
 // The actions.
@@ -24,7 +23,7 @@ const (
 	Created   Action = "created"
 	Changed   Action = "changed"
 	Removed   Action = "removed"
-	Unchanged Action = "unchanged" // it was as it should be
+	Unchanged Action = "unchanged" // it was right already
 )
 
 // And joins two reports.

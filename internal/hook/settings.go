@@ -12,10 +12,10 @@ import (
 	"gated/internal/op"
 )
 
-// matcher is what an agent's settings call the tools of Tools.
+// matcher matches the tools of Tools in an agent's settings.
 const matcher = "Edit|Write|MultiEdit|NotebookEdit"
 
-// entry is a hook of an agent's settings, for the tools that it matches.
+// entry is an entry of an agent's settings: hooks, for the tools that it matches.
 type entry struct {
 	Matcher string    `json:"matcher"`
 	Hooks   []command `json:"hooks"`
@@ -27,12 +27,12 @@ type command struct {
 	Timeout int    `json:"timeout"` // seconds after which the harness goes on without it
 }
 
-// wanted is the entry that asks us.
+// wanted returns the entry that makes the agent ask gated.
 func wanted(line string, timeout int) entry {
 	return entry{matcher, []command{{"command", line, timeout}}}
 }
 
-// tree is where an agent's settings have their hooks.
+// tree finds the hooks in an agent's settings.
 type tree struct {
 	text   []byte
 	root   []member
@@ -44,8 +44,8 @@ type tree struct {
 	hasHooks, hasBefore bool
 }
 
-// readTree reads settings. It refuses as Malformed what is no JSON object, and
-// as Conflict an object whose hooks have another form.
+// readTree reads settings. Text that is not a JSON object is Malformed. An object whose hooks have another form is a
+// Conflict.
 func readTree(text []byte) (tree, error) {
 	t := tree{text: text}
 	if !jsontext.Value(text).IsValid() {
@@ -71,14 +71,14 @@ func readTree(text []byte) (tree, error) {
 	return t, nil
 }
 
-// place says which hook of which entry something is.
+// place is the position of a hook in its entry.
 type place struct {
 	group int
 	hook  int
 	of    []span // the entry's hooks
 }
 
-// ours returns where settings ask us.
+// ours returns the places of gated's hooks.
 func (t tree) ours() []place {
 	var out []place
 	for g, at := range t.groups {
@@ -100,8 +100,7 @@ func (t tree) ours() []place {
 	return out
 }
 
-// as reports whether a hook and its entry are exactly the ones that are wanted,
-// beside other hooks or not.
+// as reports whether a hook and its entry are exactly as wanted, with or without other hooks beside it.
 func (t tree) as(p place, want entry) bool {
 	var group struct {
 		Matcher string           `json:"matcher"`
@@ -114,7 +113,7 @@ func (t tree) as(p place, want entry) bool {
 		json.Unmarshal(t.text[at.start:at.end], &c, json.RejectUnknownMembers(true)) == nil && c == want.Hooks[0]
 }
 
-// without takes one hook out, and what is empty then.
+// without removes one hook, and what is then empty.
 func (t tree) without(p place) []byte {
 	switch {
 	case len(p.of) > 1:
@@ -160,8 +159,7 @@ func (t tree) with(e entry) ([]byte, error) {
 	return add(t.text, whole(t.text), spans(t.root), "hooks", events)
 }
 
-// installed returns settings that ask us once, in the wanted way, and whether
-// they did not ask us before.
+// installed returns settings that ask gated exactly once, as wanted. fresh says that they did not ask before.
 func installed(text []byte, want entry) (out []byte, fresh bool, err error) {
 	t, err := readTree(text)
 	if err != nil {
@@ -185,7 +183,7 @@ func installed(text []byte, want entry) (out []byte, fresh bool, err error) {
 	return out, len(ours) == 0, err
 }
 
-// uninstalled returns settings that do not ask us.
+// uninstalled returns settings that do not ask gated.
 func uninstalled(text []byte) ([]byte, error) {
 	for {
 		t, err := readTree(text)
@@ -200,8 +198,8 @@ func uninstalled(text []byte) ([]byte, error) {
 	}
 }
 
-// called returns how settings call us, nothing where they do not. Where they do
-// so more than once, what blocks counts.
+// called returns the line by which the settings call gated; empty if they do not. If there are several, one that blocks
+// counts.
 func (t tree) called() called {
 	var out called
 	for i, p := range t.ours() {
@@ -209,7 +207,7 @@ func (t tree) called() called {
 			Command string `json:"command"`
 		}
 		at := p.of[p.hook]
-		_ = json.Unmarshal(t.text[at.start:at.end], &c) // it was read before
+		_ = json.Unmarshal(t.text[at.start:at.end], &c) // readTree read it already
 		read := readLine(c.Command)
 		if i == 0 || read.onFailure == string(Block) && out.onFailure != string(Block) {
 			out = read
@@ -218,7 +216,7 @@ func (t tree) called() called {
 	return out
 }
 
-// switchedOff reports whether settings say that no hook is to run.
+// switchedOff reports whether settings disable all hooks.
 func switchedOff(text []byte) bool {
 	var s struct {
 		Off bool `json:"disableAllHooks"`
@@ -226,15 +224,14 @@ func switchedOff(text []byte) bool {
 	return json.Unmarshal(text, &s) == nil && s.Off
 }
 
-// isOurs reports whether a command line runs this hook: "gated hook
-// pre-tool-use", wherever gated was when it was installed.
+// isOurs reports whether a command line runs this hook: "gated hook pre-tool-use", at any path of gated.
 func isOurs(line string) bool {
 	program, rest := firstWord(line)
 	words := strings.Fields(rest)
 	return strings.HasPrefix(filepath.Base(program), "gated") && len(words) >= 2 && words[0] == "hook" && words[1] == "pre-tool-use"
 }
 
-// firstWord cuts off the first word of a line for sh, written as Quote does.
+// firstWord splits off the first word of a line for sh, as Quote writes it.
 func firstWord(line string) (word, rest string) {
 	var b strings.Builder
 	for quoted := false; line != ""; line = line[1:] {

@@ -11,15 +11,14 @@ import (
 	"gated/internal/op"
 )
 
-// settingsFile is a file as it was read.
+// settingsFile is a file and its state when it was read.
 type settingsFile struct {
 	path    string
 	content []byte
-	info    fs.FileInfo // nil: there is none
+	info    fs.FileInfo // nil: no file
 }
 
-// readSettings reads a file without following a symbolic link, which could lead
-// to settings of somebody else's.
+// readSettings reads a file. It follows no symbolic link, because that could lead to another user's settings.
 func readSettings(path string) (settingsFile, error) {
 	s := settingsFile{path: path}
 	for _, p := range []string{filepath.Dir(path), path} {
@@ -38,7 +37,7 @@ func readSettings(path string) (settingsFile, error) {
 	if err != nil {
 		return s, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return s, err
@@ -53,9 +52,8 @@ func readSettings(path string) (settingsFile, error) {
 	return s, nil
 }
 
-// replace puts other content in the file's place, for readers at once, with the
-// mode and owner that it had. It refuses as Conflict where the file is not what
-// was read any more.
+// replace replaces the file's content in one step, and keeps its mode and owner. If the file is no longer what was
+// read, it is a Conflict.
 func (s settingsFile) replace(content []byte) error {
 	if s.info == nil {
 		return s.create(content)
@@ -73,7 +71,7 @@ func (s settingsFile) replace(content []byte) error {
 	return nil
 }
 
-// create makes a file that was not there, and its directory.
+// create makes a new file, and its directory.
 func (s settingsFile) create(content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
 		return err
@@ -82,14 +80,14 @@ func (s settingsFile) create(content []byte) error {
 	if err != nil {
 		return err
 	}
-	err = os.Link(next, s.path) // which never takes the place of another
+	err = os.Link(next, s.path) // a link never replaces another file
 	if errors.Is(err, fs.ErrExist) {
 		err = s.meanwhile()
 	}
 	return errors.Join(err, os.Remove(next))
 }
 
-// remove removes the file if it is still what was read.
+// remove deletes the file if it is still what was read.
 func (s settingsFile) remove() error {
 	if err := s.unchanged(); err != nil {
 		return err
@@ -97,16 +95,16 @@ func (s settingsFile) remove() error {
 	return os.Remove(s.path)
 }
 
-// removeAll removes the file, and the directory that was made for it.
+// removeAll deletes the file, and then its directory.
 func (s settingsFile) removeAll() error {
 	err := s.remove()
 	if dir := filepath.Dir(s.path); err == nil && filepath.Base(dir) == agentDir {
-		_ = os.Remove(dir) // which fails if there is anything else in it
+		_ = os.Remove(dir) // it fails if the directory is not empty
 	}
 	return err
 }
 
-// copyTo keeps what was read under another name.
+// copyTo writes the content that was read under another name.
 func (s settingsFile) copyTo(path string) error {
 	next, err := s.beside(path, s.content)
 	if err != nil {
@@ -115,7 +113,7 @@ func (s settingsFile) copyTo(path string) error {
 	return move(next, path)
 }
 
-// unchanged refuses if somebody changed the file since it was read.
+// unchanged is a refusal if the file changed since it was read.
 func (s settingsFile) unchanged() error {
 	now, err := readSettings(s.path)
 	if err != nil {
@@ -131,14 +129,13 @@ func (s settingsFile) meanwhile() error {
 	return op.Refuse(op.Conflict, "%s was changed meanwhile", op.Shown(s.path)).WithHint("do it again")
 }
 
-// beside writes content to a new file in a path's directory, with the mode and
-// owner of the file that was read.
+// beside writes content to a new file in a path's directory, with the mode and owner of the file that was read.
 func (s settingsFile) beside(path string, content []byte) (name string, err error) {
 	return beside(path, content, s.dress)
 }
 
-// beside writes content to a new file in a path's directory, which dress gives
-// its mode, and returns its name. It is on disk then, and can be moved to the path.
+// beside writes content to a new file in a path's directory, and dress sets its mode. It returns the name. The file is
+// on disk then, and can be moved to the path.
 func beside(path string, content []byte, dress func(*os.File) error) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".gated-*")
 	if err != nil {
@@ -152,8 +149,7 @@ func beside(path string, content []byte, dress func(*os.File) error) (name strin
 	return f.Name(), nil
 }
 
-// move puts a file that was written beside it in the place of a path, for readers
-// at once. What cannot be moved is taken away.
+// move moves a file from beside a path to the path, in one step. If that fails, it deletes the file.
 func move(next, path string) error {
 	if err := os.Rename(next, path); err != nil {
 		return errors.Join(err, os.Remove(next))
@@ -161,7 +157,7 @@ func move(next, path string) error {
 	return nil
 }
 
-// dress gives a file the mode and owner of the one that was read.
+// dress gives a file the mode and owner of the file that was read.
 func (s settingsFile) dress(f *os.File) error {
 	if s.info == nil {
 		return f.Chmod(0o644)

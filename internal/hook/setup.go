@@ -9,25 +9,24 @@ import (
 	"gated/internal/op"
 )
 
-// How long a hook waits unless it is told otherwise, for each thing that it waits
-// for, and the longest that whoever waits for it may be made to wait. A commit
-// may ask about thousands of paths at once, and nobody types meanwhile.
+// The default waits of a hook, for each thing that it waits for, and the longest that may be set. A commit may ask
+// about thousands of paths at once, and no person types meanwhile.
 const (
 	ToolDeadline = 500 * time.Millisecond
 	GitDeadline  = 3 * time.Second
 	MaxDeadline  = time.Minute
 )
 
-// Setup is what a hook is told when it is called. What is empty is not said: as a
-// wish, it stays as it is installed; of a hook, it is the hook's own default.
+// Setup has a hook's arguments. An empty member is not given: in a wish, the installed value stays; in a call, the
+// hook's default counts.
 type Setup struct {
-	OnFailure OnFailure     // Warn unless it is said
-	Deadline  time.Duration // ToolDeadline or GitDeadline unless it is said
-	Socket    string        // absolute; what the environment names unless it is said
-	ExitCode  *bool         // of an agent's hook alone: no JSON
+	OnFailure OnFailure     // default Warn
+	Deadline  time.Duration // default ToolDeadline or GitDeadline
+	Socket    string        // absolute; default: the environment's
+	ExitCode  *bool         // only for an agent's hook: no JSON
 }
 
-// over returns what is to be said where this is wished and that is installed.
+// over returns the arguments for a wish s over installed ones.
 func (s Setup) over(installed Setup) Setup {
 	if s.OnFailure == "" {
 		s.OnFailure = installed.OnFailure
@@ -47,10 +46,10 @@ func (s Setup) over(installed Setup) Setup {
 	return s
 }
 
-// line returns how a hook is called, for sh. BadParams as Command.
+// line returns the call of a hook, for sh. BadParams as Command.
 func (s Setup) line(program, hook string) (string, error) { return Command(program, s.Args(hook)...) }
 
-// Args returns the arguments by which gated is called as that hook.
+// Args returns gated's arguments for that hook.
 func (s Setup) Args(hook string) []string {
 	args := []string{"hook", hook, "--on-failure", string(s.OnFailure)}
 	if s.Deadline > 0 {
@@ -65,9 +64,8 @@ func (s Setup) Args(hook string) []string {
 	return args
 }
 
-// asInstalled reports whether a line is, to the byte, the one that Install or
-// InstallGit writes for some program and some setup, and returns those. Whatever
-// else a line says beside that, sh would do as well.
+// asInstalled reports whether a line is, byte for byte, what Install or InstallGit writes for some program and setup,
+// and returns those. sh would also run anything else in a line.
 func asInstalled(line, hook string) (program string, s Setup, ok bool) {
 	c := readLine(line)
 	s = c.setup()
@@ -75,14 +73,13 @@ func asInstalled(line, hook string) (program string, s Setup, ok bool) {
 	return c.program, s, err == nil && s.OnFailure != "" && written == line
 }
 
-// called is a line that calls a hook of gated's, as it is written, be it by hand.
+// called is a line that calls one of gated's hooks; a person may have written it.
 type called struct {
 	program                               string
 	onFailure, deadline, socket, exitCode string
 }
 
-// readLine reads a line for sh as Command writes it. Words that it does not know
-// are passed over.
+// readLine reads a line for sh as Command writes it. It skips unknown words.
 func readLine(line string) called {
 	var c called
 	c.program, line = firstWord(line)
@@ -110,7 +107,7 @@ func readLine(line string) called {
 	return c
 }
 
-// setup returns what of it a hook would understand.
+// setup returns the arguments that a hook would understand.
 func (c called) setup() Setup {
 	var s Setup
 	if o := OnFailure(c.onFailure); o == Warn || o == Block {
@@ -129,7 +126,7 @@ func (c called) setup() Setup {
 	return s
 }
 
-// differs says in words what is another way now.
+// differs says in words which arguments changed.
 func (c called) differs(now called) []string {
 	var out []string
 	say := func(what, was, is, unsaid string) {

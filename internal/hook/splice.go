@@ -7,21 +7,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A text of JSON is edited in place, so that whatever is not ours stays as it
-// is to the byte: order, layout, members that nobody here knows.
+// A JSON text is edited in place, so that everything that is not gated's stays byte for byte: order, layout, unknown
+// members.
 
 // span is a part of a text, from start up to end.
 type span struct{ start, end int }
 
-// member is one of an object's: all of it, and its value.
+// member is a member of an object: its whole text, and its value.
 type member struct {
 	span
 	name  string
 	value span
 }
 
-// members returns the members of the object that a part of a text is, and
-// whether it is one.
+// members returns the members of the object in a part of a text. ok is false if the part is not an object.
 func members(text []byte, at span) ([]member, bool) {
 	d := jsontext.NewDecoder(bytes.NewReader(text[at.start:at.end]))
 	if first, err := d.ReadToken(); err != nil || first.Kind() != '{' {
@@ -43,8 +42,7 @@ func members(text []byte, at span) ([]member, bool) {
 	return out, true
 }
 
-// elements returns the elements of the array that a part of a text is, and
-// whether it is one.
+// elements returns the elements of the array in a part of a text. ok is false if the part is not an array.
 func elements(text []byte, at span) ([]span, bool) {
 	d := jsontext.NewDecoder(bytes.NewReader(text[at.start:at.end]))
 	if first, err := d.ReadToken(); err != nil || first.Kind() != '[' {
@@ -61,7 +59,7 @@ func elements(text []byte, at span) ([]span, bool) {
 	return out, true
 }
 
-// next reads a value and says where it is.
+// next reads a value and returns its place.
 func next(d *jsontext.Decoder, offset int) (span, bool) {
 	v, err := d.ReadValue()
 	end := offset + int(d.InputOffset())
@@ -86,14 +84,14 @@ func spans(list []member) []span {
 	return out
 }
 
-// whole returns the one value that a text is.
+// whole returns the place of a text's one value.
 func whole(text []byte) span {
 	start := len(text) - len(bytes.TrimLeft(text, " \t\r\n"))
 	return span{start, start + len(bytes.TrimSpace(text))}
 }
 
-// add puts a value behind the last item of an object or array, laid out as its
-// neighbours are. Name is the member's, empty in an array.
+// add puts a value behind the last item of an object or array, laid out like its neighbours. name is the member's,
+// empty in an array.
 func add(text []byte, container span, items []span, name string, value jsontext.Value) ([]byte, error) {
 	item := func(prefix, unit string, lines bool) (string, error) {
 		v := value.Clone()
@@ -128,7 +126,7 @@ func add(text []byte, container span, items []span, name string, value jsontext.
 	return replaced(text, span{last.end, last.end}, ","+string(lead)+added), err
 }
 
-// cut takes one of several items out of an object or array, with its comma.
+// cut removes one of several items from an object or array, with its comma.
 func cut(text []byte, items []span, i int) []byte {
 	if i > 0 {
 		return replaced(text, span{items[i-1].end, items[i].end}, "")
@@ -140,8 +138,7 @@ func replaced(text []byte, at span, by string) []byte {
 	return append(append(append([]byte{}, text[:at.start]...), by...), text[at.end:]...)
 }
 
-// layout returns by how much a text indents, and whether it is one of several
-// lines. An empty object becomes one.
+// layout returns a text's indent, and whether the text has several lines. An empty object gets several.
 func layout(text []byte) (unit string, lines bool) {
 	root := whole(text)
 	list, _ := members(text, root)
@@ -156,7 +153,7 @@ func layout(text []byte) (unit string, lines bool) {
 	return unit, lines
 }
 
-// indentOfLine returns the blanks with which the line of a position begins.
+// indentOfLine returns the blanks at the beginning of the line of a position.
 func indentOfLine(text []byte, at int) string {
 	line := string(text[bytes.LastIndexByte(text[:at], '\n')+1 : at])
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]

@@ -11,19 +11,19 @@ import (
 
 // ToolState is a hook of gated's in an agent's settings.
 type ToolState struct {
-	Command string   // the line, as it is in the settings; it is never run
+	Command string   // the line in the settings; it is never run
 	Program string   // that it calls, if Known
-	Known   bool     // Command is, to the byte, what Install writes for Program and Setup
-	Matcher string   // as it is in the settings
-	Tools   []string // of Tools, those that it matches
-	Timeout int64    // seconds after which the harness goes on without it; 0: its own default
-	Lame    string   // why the harness would not wait for its answer; empty: it does
-	Setup   Setup    // what the line tells it
+	Known   bool     // Command is byte for byte what Install writes for Program and Setup
+	Matcher string   // from the settings
+	Tools   []string // those of Tools that it matches
+	Timeout int64    // seconds after which the harness goes on without it; 0: the harness's default
+	Lame    string   // why the harness would not wait for its answer; empty if it would
+	Setup   Setup    // the line's arguments
 }
 
-// SettingsState is what an agent's settings have of gated's.
+// SettingsState is gated's part of an agent's settings.
 type SettingsState struct {
-	There bool // the file is
+	There bool // the file exists
 	Off   bool // no hook is run (disableAllHooks)
 	Hooks []ToolState
 }
@@ -45,8 +45,7 @@ func (s Settings) State() (SettingsState, error) {
 	return out, nil
 }
 
-// state reads one hook. What has another type than it should counts as not
-// there.
+// state reads one hook. A value of a wrong type counts as missing.
 func (t tree) state(p place) ToolState {
 	var group struct {
 		Matcher jsontext.Value `json:"matcher"`
@@ -59,7 +58,7 @@ func (t tree) state(p place) ToolState {
 		If      jsontext.Value `json:"if"`
 	}
 	at := t.groups[p.group]
-	_ = json.Unmarshal(t.text[at.start:at.end], &group) // it was read before
+	_ = json.Unmarshal(t.text[at.start:at.end], &group) // readTree read it already
 	at = p.of[p.hook]
 	err := json.Unmarshal(t.text[at.start:at.end], &c)
 	out := ToolState{Command: c.Command, Setup: readLine(c.Command).setup()}
@@ -85,16 +84,15 @@ func (t tree) state(p place) ToolState {
 	return out
 }
 
-// Why a harness does not wait for a hook's answer.
+// The reasons why a harness does not wait for a hook's answer.
 const (
 	lameType  = "its type is not command"
 	lameAsync = "it is async: nothing waits for its answer"
 	lameIf    = "it has a condition (if): what does not meet that is not asked about"
 )
 
-// toolMatches reports whether a matcher surely means a tool: "" and "*" mean all,
-// names with "|" between them those, anything else is a regular expression,
-// which has to match the whole name here, since harnesses differ.
+// toolMatches reports whether a matcher surely matches a tool. "" and "*" match all; names with "|" between them match
+// those. Anything else is a regular expression, which must match the whole name here, because harnesses differ.
 func toolMatches(matcher, tool string) bool {
 	if matcher == "" || matcher == "*" {
 		return true

@@ -8,21 +8,20 @@ import (
 	"gated/internal/op"
 )
 
-// The lines between which the words of other agents stand. Neither can be
-// written inside: neutral leaves no angle bracket.
+// The lines around other agents' words. neutral leaves no angle bracket, so the words cannot contain these lines.
 const (
 	untrustedOpens = "<<<untrusted-data"
 	untrustedEnds  = "untrusted-data>>>"
 )
 
-// maxField is how much of one field of others' is shown, in characters.
+// maxField is how many characters of another agent's field are shown.
 const maxField = 300
 
-// word is one line of what others wrote.
+// word is one line of another agent's words.
 type word struct{ name, value string }
 
-// untrusted wraps what others wrote, a line each, between two lines that it
-// cannot hold itself, followed by a sentence that says what it is.
+// untrusted puts other agents' words, a line each, between two lines that the words cannot contain. A sentence that
+// says what they are follows.
 func untrusted(fields []word) string {
 	var b strings.Builder
 	b.WriteString(untrustedOpens + "\n")
@@ -33,9 +32,8 @@ func untrusted(fields []word) string {
 	return b.String()
 }
 
-// neutral returns text as a quoted string of one line, which nobody can take
-// for its end: quotes, backslashes, angle brackets, backticks, and whatever does
-// not show as it is, are escaped. More than limit characters are cut off.
+// neutral returns text as a quoted string of one line whose end is clear. It escapes quotes, backslashes, angle
+// brackets, backticks, and characters that do not print. It cuts the text after limit characters.
 func neutral(s string, limit int) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -55,7 +53,7 @@ func neutral(s string, limit int) string {
 	return b.String()
 }
 
-// escaped returns a character as it may be shown.
+// escaped returns a character in printable form.
 func escaped(r rune) string {
 	switch {
 	case strings.ContainsRune("<>`", r):
@@ -70,7 +68,7 @@ func escaped(r rune) string {
 	}
 }
 
-// bounded returns at most limit characters of a text of one's own.
+// bounded returns at most limit characters of one of gated's texts.
 func bounded(s string, limit int) string {
 	n := 0
 	for i := range s {

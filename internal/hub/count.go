@@ -9,12 +9,11 @@ import (
 	"gated/internal/op"
 )
 
-// limits are the most members or elements by where they stand: "/a" is what
-// stands at the member a, "/a/*" the objects of the list there, all of them
-// together. What stands nowhere in it is skipped.
+// limits are the most members or elements at a place: "/a" is the value of member a, "/a/*" all objects of the list
+// there together. A value at any other place is skipped.
 type limits map[string]int
 
-// maxMembers bounds the members of the outermost object. None has as many.
+// maxMembers bounds the members of the outermost object. Every known document has fewer.
 const maxMembers = 64
 
 var (
@@ -24,11 +23,9 @@ var (
 	reportLimits = limits{"": maxMembers, "/sets": MaxSets, "/guests": maxGuests, "/operations": maxReported}
 )
 
-// check counts, before anything is made of a document, and refuses as Oversized
-// what has too much of something: an element takes two bytes of JSON, and a
-// hundred of memory. A document that is broken is left to the decoder, which
-// comes no further than where it breaks; that allows for what it would refuse
-// earlier.
+// check counts before a document is decoded, and refuses too many members or elements as Oversized: an element takes
+// two bytes of JSON, but a hundred of memory. It leaves a broken document to the decoder. The decoder stops at the
+// break at the latest, so the document needs no count beyond it.
 func (l limits) check(b []byte) error {
 	c := counter{limits: l, seen: make(map[string]int, len(l)),
 		tokens: jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
@@ -48,7 +45,7 @@ type counter struct {
 	tokens *jsontext.Decoder
 	seen   map[string]int
 	over   bool
-	at     string // where there is too much
+	at     string // the place with too much
 }
 
 // value counts the next value, and reports whether there is more to count.
@@ -81,7 +78,7 @@ func (c *counter) value(at string) bool {
 	return err == nil
 }
 
-// below returns where a member stands: nowhere, if nothing is counted there.
+// below returns the place of a member: none if nothing is counted there.
 func (c *counter) below(at, name string) string {
 	if to := at + "/" + name; len(name) <= 32 {
 		if _, counts := c.limits[to]; counts {

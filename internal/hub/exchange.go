@@ -27,7 +27,7 @@ const (
 	maxCA = 1 << 20
 )
 
-// exchange makes single calls of a hub. It is safe for concurrent use.
+// exchange makes single calls to a hub. It is safe for concurrent use.
 type exchange struct {
 	url       string
 	ca        string
@@ -35,11 +35,11 @@ type exchange struct {
 	timeout   time.Duration
 
 	mu     sync.Mutex
-	pinned []byte // what the file of certificates had when client was made
+	pinned []byte // content of the file of certificates when client was made
 	client *http.Client
 }
 
-// answer is a whole answer of status 200, or that nothing changed.
+// answer is a complete answer of status 200, or says that nothing changed.
 type answer struct {
 	same bool // 304
 	none bool // 404: the hub does not have this document
@@ -47,10 +47,9 @@ type answer struct {
 	etag string
 }
 
-// get asks for a document. etag is that of the one that is known, or empty. An
-// error is *op.Refusal: Unavailable for a hub that does not answer, or not with
-// 200, NotAllowed for one that may not be believed or does not believe us, and
-// Malformed or Oversized for an answer that is none.
+// get asks for a document. etag is that of the last answer, or empty. An error is *op.Refusal: Unavailable if the hub
+// does not answer, or not with 200; NotAllowed if the gate does not trust the hub or the hub does not trust the gate;
+// Malformed or Oversized for any other answer.
 func (x *exchange) get(ctx context.Context, path, etag string) (answer, error) {
 	h := http.Header{"Accept": {ContentType}}
 	if etag != "" {
@@ -64,7 +63,7 @@ func (x *exchange) get(ctx context.Context, path, etag string) (answer, error) {
 	return a, err
 }
 
-// post sends a document. What is answered beyond the status is not looked at.
+// post sends a document. It reads only the status of the answer.
 func (x *exchange) post(ctx context.Context, path string, body []byte) (answer, error) {
 	var a answer
 	err := x.call(ctx, http.MethodPost, path, http.Header{"Content-Type": {ContentType}}, body, func(resp *http.Response) error {
@@ -113,7 +112,7 @@ func (x *exchange) call(ctx context.Context, method, path string, h http.Header,
 func (x *exchange) broken(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err // the address stands in the configuration
+		err = u.Err // the configuration shows the address already
 	}
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -122,13 +121,13 @@ func (x *exchange) broken(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return op.Refuse(op.Unavailable, "the hub did not answer within %s", x.timeout)
 	case errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &cert):
-		return op.Refuse(op.NotAllowed, "the hub is not believed: %s", clip(err.Error())).
-			WithHint("ca in gated.yaml names the certificates that are")
+		return op.Refuse(op.NotAllowed, "the gate does not trust the hub: %s", clip(err.Error())).
+			WithHint("ca in gated.yaml names the certificates that it trusts")
 	}
 	return op.Refuse(op.Unavailable, "the hub cannot be reached: %s", clip(err.Error()))
 }
 
-// status refuses an answer that is neither a document nor "as before".
+// status refuses an answer unless it is a document or "not changed".
 func status(resp *http.Response) error {
 	switch c := resp.StatusCode; {
 	case c == http.StatusUnauthorized || c == http.StatusForbidden:
@@ -140,13 +139,13 @@ func status(resp *http.Response) error {
 	}
 }
 
-// read takes in an answer to a GET that said it knows etag.
+// read reads the answer to a GET that sent etag.
 func read(resp *http.Response, etag string) (answer, error) {
 	switch {
 	case resp.StatusCode == http.StatusNotModified && etag != "":
 		return answer{same: true}, nil
 	case resp.StatusCode == http.StatusNotModified:
-		return answer{}, op.Refuse(op.Malformed, "the hub answered 304, and nothing was asked for that could be as before")
+		return answer{}, op.Refuse(op.Malformed, "the hub answered 304, but the gate sent no ETag")
 	case resp.StatusCode == http.StatusNotFound:
 		return answer{none: true}, nil
 	case resp.StatusCode != http.StatusOK:
@@ -156,7 +155,7 @@ func read(resp *http.Response, etag string) (answer, error) {
 		return answer{}, op.Refuse(op.Malformed, "the hub answered with the type %q, not %s", clip(resp.Header.Get("Content-Type")), ContentType)
 	}
 	if c := resp.Header.Get("Content-Encoding"); c != "" && c != "identity" {
-		return answer{}, op.Refuse(op.Malformed, "the hub answered in the encoding %q, for which nobody asked", clip(c))
+		return answer{}, op.Refuse(op.Malformed, "the hub answered in the encoding %q, which the gate did not ask for", clip(c))
 	}
 	if resp.ContentLength > MaxAnswer {
 		return answer{}, tooLarge()
@@ -177,8 +176,7 @@ func tooLarge() error {
 	return op.Refuse(op.Oversized, "the hub's answer has more than %d bytes", MaxAnswer)
 }
 
-// tag returns the answer's ETag as it is, or nothing where it has none that could
-// be sent back (RFC 9110, section 8.8.3).
+// tag returns the answer's ETag unchanged, or "" if it has none that could be sent back (RFC 9110, section 8.8.3).
 func tag(h http.Header) string {
 	t := h.Get("ETag")
 	inner := strings.TrimPrefix(t, "W/")
@@ -217,7 +215,7 @@ func (x *exchange) dial() (*http.Client, error) {
 	return x.client, nil
 }
 
-// close lets go of connections that nobody uses.
+// close closes idle connections.
 func (x *exchange) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -230,9 +228,8 @@ func (x *exchange) closeIdle() {
 	}
 }
 
-// newClient returns a client that believes the pool alone, or with nil what the
-// system believes, follows no redirect, unpacks nothing and asks no proxy. With
-// near it reaches this machine alone.
+// newClient returns a client that trusts the certificates of the pool alone, or with nil those of the system. It
+// follows no redirect, unpacks nothing and asks no proxy. With near it connects to this machine alone.
 func newClient(pool *x509.CertPool, near bool) *http.Client {
 	d := &net.Dialer{}
 	if near {
@@ -251,7 +248,7 @@ func newClient(pool *x509.CertPool, near bool) *http.Client {
 	}
 }
 
-// nearOnly refuses a connection to another machine, whatever a name stands for.
+// nearOnly refuses a connection to another machine, whatever address a name resolves to.
 func nearOnly(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

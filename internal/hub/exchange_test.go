@@ -246,7 +246,7 @@ func TestCertificates(t *testing.T) {
 	require.ErrorIs(t, err, op.NotAllowed)
 	_, err = poller(s.URL, func(c *hub.Config) { c.CA = other }).Read(t.Context())
 	require.ErrorIs(t, err, op.NotAllowed)
-	require.ErrorContains(t, err, "not believed")
+	require.ErrorContains(t, err, "does not trust the hub")
 	require.Zero(t, p.count(hub.PathDesired), "nothing was asked of it")
 
 	// A file that changes is read again.

@@ -15,19 +15,19 @@ import (
 	"gated/internal/reconcile"
 )
 
-// Gate is what a link needs of a gate; *gate.Gate is one.
+// Gate is what a link needs from a gate; *gate.Gate is one.
 type Gate interface {
 	// KnownPayload returns the request that has these bytes as its payload.
 	KnownPayload(ctx context.Context, payload []byte) (id op.RequestID, ok bool, err error)
 	ApproveOffline(ctx context.Context, by op.Requester, e authz.Envelope) (op.Request, error)
 	Request(ctx context.Context, id op.RequestID) (op.Request, error)
-	// Requests lists requests by state.
+	// EachRequest calls fn with each request in a state.
 	EachRequest(ctx context.Context, state op.State, fn func(op.Request) error) error
-	// NoteRefused writes a refusal to the audit log that the gate was not asked for.
+	// NoteRefused writes a refusal to the audit log that was decided outside of the gate.
 	NoteRefused(ctx context.Context, by op.Requester, what string, r *op.Refusal)
 }
 
-// Standing says how far the wishes of each set are; Reconciler.Standing does.
+// Standing returns the state of each set's wishes, as Reconciler.Standing does.
 type Standing func(waits map[op.Target]bool, limit int) (sets []reconcile.SetStanding, unmet []reconcile.WishStanding, left int)
 
 // Config is what a link needs. URL, Host, the lengths of time, Gate and Standing
@@ -35,11 +35,11 @@ type Standing func(waits map[op.Target]bool, limit int) (sets []reconcile.SetSta
 type Config struct {
 	URL       string // without a slash at its end
 	Host      string
-	CA        string        // a file of certificates that alone are believed; empty means the system's
+	CA        string        // a file of certificates; the link trusts these alone. Empty means the system's
 	TokenFile string        // empty means none
 	Interval  time.Duration // between two polls, give or take a quarter
 	Timeout   time.Duration // of one exchange as a whole
-	Report    time.Duration // after which a report is sent although nothing changed
+	Report    time.Duration // after which a report is sent even if nothing changed
 
 	Gate      Gate
 	Standing  Standing
@@ -56,35 +56,35 @@ type Config struct {
 	Random func() float64
 }
 
-// Link polls one hub. As a source of desired state it has what the last poll
-// brought. It is safe for concurrent use; Run is called once.
+// Link polls one hub. As a source of desired state, it has the answer of the last poll. It is safe for concurrent use;
+// Run is called once.
 type Link struct {
 	Config
-	by      op.Requester // in whose name operations are relayed
+	by      op.Requester // the requester of relayed operations
 	hub     *exchange
-	changed chan struct{} // holds one
+	changed chan struct{} // has room for one signal
 
 	polling sync.Mutex // held during a poll of desired state
-	relays  relays     // of the goroutine that runs rounds
+	relays  relays     // only for the goroutine that runs rounds
 	reports reports    // the same
 
 	mu     sync.Mutex
 	status Status
-	kept   *kept // what was read last, also when the poll after it failed
+	kept   *kept // the last good answer; it stays after a failed poll
 	err    error // of the last poll
 	polled bool
 }
 
-// Status is how a link stands.
+// Status is the state of a link.
 type Status struct {
 	URL         string
-	Revision    string    // that was read last
-	ReadAt      time.Time // when the hub last answered a poll as it should; zero before the first
-	PolledAt    time.Time // when it was asked last
-	NextAt      time.Time // when it is asked next, or was to be; zero before Run has asked once
+	Revision    string    // of the last good answer
+	ReadAt      time.Time // when the hub last answered a poll correctly; zero before the first
+	PolledAt    time.Time // the last poll
+	NextAt      time.Time // the next poll, if Run has begun; else zero
 	Err         error     // why its wishes rest now
-	ErrSince    time.Time // when that began, also if it was another reason then; zero without Err
-	Missing     []string  // sets that the last answer lacked for the first time; it is not acted on
+	ErrSince    time.Time // when the failures began, even if the first one was another; zero without Err
+	Missing     []string  // sets that the last answer lacked for the first time; the gate waits for a second answer
 	Relayed     int       // operations that it relays
 	Refused     int       // of these, envelopes that were refused
 	Untried     int       // of these, not handed to the gate yet
@@ -96,7 +96,7 @@ type Status struct {
 	ReportDue   time.Time // from when on a poll tries again; zero without ReportErr
 }
 
-// New returns a link that has not asked the hub anything yet.
+// New returns a link that has asked nothing yet.
 func New(c Config) *Link {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -117,8 +117,7 @@ func New(c Config) *Link {
 		hub: &exchange{url: c.URL, ca: c.CA, tokenFile: c.TokenFile, timeout: c.Timeout}}
 }
 
-// Requester returns in whose name the hub at an address relays operations: that
-// of no caller on the socket.
+// Requester returns the requester for operations that the hub at an address relays. No caller on the socket has it.
 func Requester(address string) op.Requester {
 	name := address
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -146,14 +145,14 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Jitter spreads what many gates do at the same interval: from three quarters of
-// d to five quarters, as random goes from 0 to 1.
+// Jitter spreads the times of gates with the same interval: from three quarters of d to five quarters, as random goes
+// from 0 to 1.
 func Jitter(d time.Duration, random float64) time.Duration {
 	return d*3/4 + time.Duration(random*float64(d/2))
 }
 
-// Round asks once for desired state and for operations, hands the gate what is
-// new, and reports. What fails is in Status, and tried again by the next round.
+// Round asks once for desired state and for operations, hands new ones to the gate, and reports. Failures are in
+// Status; the next round tries again.
 func (l *Link) Round(ctx context.Context) {
 	for _, part := range []struct {
 		what string
@@ -162,15 +161,13 @@ func (l *Link) Round(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		_ = driver.Safely(l.Logger, part.what, func() error { part.do(ctx); return nil }) // it is logged
+		_ = driver.Safely(l.Logger, part.what, func() error { part.do(ctx); return nil }) // Safely logs it
 	}
 }
 
-// pollAndHurry asks for desired state. A hub that answers again after it did not,
-// or not as it should, is told at once: what kept it from taking reports has most
-// likely ended, too. What waits because the gate could not decide it waits on: a
-// hub that fails every other time would else have the gate refuse, and log, the
-// same operation each time.
+// pollAndHurry asks for desired state. If a hub answers again after a failure, the next report is sent at once: the
+// cause of failed reports has most likely ended too. Operations that the gate could not decide keep their delay.
+// Otherwise, with a hub that fails every other time, the gate would refuse and log the same operation each time.
 func (l *Link) pollAndHurry(ctx context.Context) {
 	before := l.Status().Err
 	l.poll(ctx)
@@ -179,7 +176,7 @@ func (l *Link) pollAndHurry(ctx context.Context) {
 	}
 }
 
-// Status returns how the link stands.
+// Status returns the state of the link.
 func (l *Link) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,8 +188,7 @@ func (l *Link) Status() Status {
 	return s
 }
 
-// since returns when a fault began of which it was said that it began at from,
-// zero for none.
+// since returns the time at which a fault began; from is the earlier value, zero for none.
 func since(from time.Time, before, now error, at time.Time) time.Time {
 	switch {
 	case now == nil:
@@ -203,7 +199,7 @@ func since(from time.Time, before, now error, at time.Time) time.Time {
 	return from
 }
 
-// says logs what is wrong when it begins, changes or ends.
+// says logs an error when it begins, changes or ends.
 func (l *Link) says(what string, before, now error) {
 	switch {
 	case now != nil && (before == nil || before.Error() != now.Error()):

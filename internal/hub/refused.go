@@ -8,21 +8,19 @@ import (
 	"gated/internal/op"
 )
 
-// maxRemembered is how many operations that were refused, and that the hub does
-// not relay any more, are remembered: as many as a list may have.
+// maxRemembered is how many refused operations are remembered after the hub stops relaying them: as many as a list may
+// have.
 const maxRemembered = MaxOperations
 
-// forgone remembers operations that were refused after the hub took them out of
-// its list. A hub that alternates between two lists would else make each of them
-// new again, and the gate's log longer by one refusal with each poll. The zero
-// value is ready.
+// forgone remembers refused operations that the hub took out of its list. Without it, a hub that alternates between two
+// lists would make each of them new again, and each poll would add a refusal to the gate's log. The zero value is
+// ready.
 type forgone struct {
-	order list.List // of *relayed, the one that went first in front
+	order list.List // of *relayed, the oldest first
 	by    map[string]*list.Element
 }
 
-// put remembers an operation that goes, if it was refused; over the bound, the
-// one that went first is forgotten.
+// put remembers a refused operation that leaves the list. Beyond the bound it forgets the oldest.
 func (f *forgone) put(r *relayed) {
 	if r.refusal == nil {
 		return
@@ -30,15 +28,14 @@ func (f *forgone) put(r *relayed) {
 	if f.by == nil {
 		f.by = map[string]*list.Element{}
 	}
-	r.envelope = api.Envelope{} // it brings it along when it comes back
+	r.envelope = api.Envelope{} // it comes back with its envelope
 	f.by[r.digest] = f.order.PushBack(r)
 	if f.order.Len() > maxRemembered {
 		f.take(f.order.Front().Value.(*relayed).digest)
 	}
 }
 
-// take returns what is remembered of an operation, and forgets it; nil for
-// nothing.
+// take returns what is remembered of an operation, and forgets it; nil if nothing is.
 func (f *forgone) take(digest string) *relayed {
 	e := f.by[digest]
 	if e == nil {
@@ -48,18 +45,16 @@ func (f *forgone) take(digest string) *relayed {
 	return f.order.Remove(e).(*relayed)
 }
 
-// again takes back an operation. One that was refused for what it is stays
-// refused. Any other may be decided otherwise by now, and is asked about again
-// when it is due: after a minute, then after twice as long with each time that it
-// comes back.
+// again takes an operation back into the list. If it was refused because of its bytes, it stays refused. Any other
+// refusal may be different now, so the gate is asked again when it is due: after a minute, and after twice as long at
+// each return.
 func (r *relayed) again(e api.Envelope) {
 	if !r.answered || !forGood(r.refusal.Code) {
 		r.answered, r.envelope, r.ended = false, e, nil
 	}
 }
 
-// forGood reports whether a refusal is about the bytes of the envelope alone, so
-// that nothing that happens elsewhere changes it.
+// forGood reports whether a refusal is about the bytes of the envelope alone, so that no later event changes it.
 func forGood(c op.Code) bool {
 	return slices.Contains([]op.Code{op.Malformed, op.Oversized, op.BadSignature, op.NamespaceMismatch, op.WeakKey}, c)
 }

@@ -14,18 +14,16 @@ import (
 const (
 	// tries is how many operations one round hands to the gate.
 	tries = 32
-	// retryFirst and retryLast bound how long an operation waits that could not be
-	// decided; the time doubles.
+	// retryFirst and retryLast bound how long an undecided operation waits before the next try; the time doubles.
 	retryFirst = time.Minute
 	retryLast  = time.Hour
 )
 
-// relays is what is remembered of relayed operations: those of the hub's last
-// list, and of those before it the last that were refused. Nothing of it must
-// outlive the process: the gate knows the payloads that it took.
+// relays remembers relayed operations: those of the hub's last list, and the last refused ones of earlier lists. A
+// restart may lose all of it: the gate has the payloads that it took.
 type relays struct {
 	etag string
-	list []*relayed // as the hub has it
+	list []*relayed // in the hub's order
 	gone forgone
 	err  error
 }
@@ -33,17 +31,17 @@ type relays struct {
 // relayed is one operation of the hub's list.
 type relayed struct {
 	digest   string
-	envelope api.Envelope // that is in the list; empty once it is answered for good
-	payload  string       // digest of the payload; empty where it cannot be read
+	envelope api.Envelope // from the list; empty after the final answer
+	payload  string       // digest of the payload; empty if it cannot be read
 	answered bool
-	refusal  *op.Refusal // how it was refused, nil for not
+	refusal  *op.Refusal // the refusal, if there was one
 	request  op.RequestID
-	wait     time.Duration // before it is tried again, if it is to be
+	wait     time.Duration // the delay before the next try
 	due      time.Time
 	ended    *op.Request // the request, once it is in its last state
 }
 
-// relay reads the hub's list and hands the gate what it was not asked yet.
+// relay reads the hub's list and hands new operations to the gate.
 func (l *Link) relay(ctx context.Context) {
 	err := l.fetchOperations(ctx)
 	if ctx.Err() != nil {
@@ -69,8 +67,7 @@ func (l *Link) relay(ctx context.Context) {
 	}
 }
 
-// fetchOperations takes in the hub's list. What is no more in it is forgotten,
-// but for what was refused.
+// fetchOperations takes over the hub's list. It forgets what is no longer in the list, except refused operations.
 func (l *Link) fetchOperations(ctx context.Context) error {
 	a, err := l.hub.get(ctx, Path(l.Host, PathOperations), l.relays.etag)
 	if err != nil || a.same {
@@ -113,11 +110,11 @@ func (l *Link) fetchOperations(ctx context.Context) error {
 	return nil
 }
 
-// handOver asks the gate about what is new or due again, within the bound.
+// handOver asks the gate about operations that are new or due again, within the bound.
 func (l *Link) handOver(ctx context.Context) {
 	left := tries
 	for _, r := range l.relays.list {
-		if early := r.due.Sub(l.Now()); r.answered || early > 0 && early <= retryLast { // more, and the clock was set back
+		if early := r.due.Sub(l.Now()); r.answered || early > 0 && early <= retryLast { // if more, the clock was set back
 			continue
 		}
 		if left--; left < 0 || ctx.Err() != nil {
@@ -127,9 +124,8 @@ func (l *Link) handOver(ctx context.Context) {
 	}
 }
 
-// ask hands one envelope to the gate as POST /v1/ops does, unless the gate has
-// decided on its payload already: then it is known what became of it, and to ask
-// again would be one more refusal in the log after each start.
+// ask hands one envelope to the gate, as POST /v1/ops does. If the gate has decided on its payload already, ask reads
+// that decision: asking again would add a refusal to the log after each start.
 func (l *Link) ask(ctx context.Context, r *relayed) {
 	payload, err := r.envelope.Open()
 	if err != nil {
@@ -154,7 +150,7 @@ func (l *Link) ask(ctx context.Context, r *relayed) {
 	}
 	req, err := l.Gate.ApproveOffline(ctx, l.by, authz.Envelope{Payload: payload, Signatures: r.envelope.Signatures})
 	if ctx.Err() != nil {
-		return // the next start asks what became of it
+		return // the next start asks the gate for the result
 	}
 	refusal := op.AsRefusal(err)
 	switch {
@@ -173,14 +169,13 @@ func (l *Link) ask(ctx context.Context, r *relayed) {
 	r.answer(refusal, l.Now())
 }
 
-// mayChange reports whether a refusal says that nothing could be decided, or not
-// yet.
+// mayChange reports whether a refusal says that the gate could not decide, or not yet.
 func mayChange(c op.Code) bool {
 	return slices.Contains([]op.Code{op.Unavailable, op.Internal, op.OverLimit, op.NotYetValid}, c)
 }
 
-// answer takes note of the gate's answer. When a refusal is due again matters
-// only if the hub takes the operation out of its list and puts it back.
+// answer records the gate's answer. The time of the next try matters only if the hub takes a refused operation out of
+// its list and puts it back.
 func (r *relayed) answer(refusal *op.Refusal, now time.Time) {
 	r.later(refusal, now)
 	r.answered, r.envelope = true, api.Envelope{}
@@ -192,7 +187,7 @@ func (r *relayed) later(refusal *op.Refusal, now time.Time) {
 	r.due = now.Add(r.wait)
 }
 
-// operations reports what became of the newest operations, up to limit.
+// operations reports the results of the newest operations, up to limit.
 func (l *Link) operations(ctx context.Context, limit int) (out []OperationReport, left int) {
 	out = []OperationReport{}
 	list := l.relays.list
@@ -219,7 +214,7 @@ func (l *Link) operations(ctx context.Context, limit int) (out []OperationReport
 	return out, left
 }
 
-// requestOf returns the request of an operation as it is now.
+// requestOf returns the present state of an operation's request.
 func (l *Link) requestOf(ctx context.Context, r *relayed) (op.Request, bool) {
 	if r.request.Job == 0 {
 		return op.Request{}, false

@@ -14,12 +14,11 @@ const (
 	// maxGuests and maxReported bound what a report lists.
 	maxGuests   = 500
 	maxReported = 500
-	// reportLast is the longest time between two attempts at a report that the hub
-	// does not take.
+	// reportLast is the longest time between two attempts if the hub does not take a report.
 	reportLast = 10 * time.Minute
 )
 
-// reports is what is remembered of reports between rounds.
+// reports is the state of reporting between rounds.
 type reports struct {
 	seq  int64
 	said []byte // the content of the last attempt, without its number and time
@@ -30,11 +29,10 @@ type reports struct {
 	err  error
 }
 
-// report tells the hub how this gate stands, if that is something else than what
-// it took last, or if it was told long ago.
+// report tells the hub this gate's state, if it differs from the last report that the hub took, or if that is long ago.
 func (l *Link) report(ctx context.Context) {
 	p, now := &l.reports, l.Now()
-	if now.Before(p.due) && p.due.Sub(now) <= reportLast { // else the clock was set back
+	if now.Before(p.due) && p.due.Sub(now) <= reportLast { // otherwise the clock was set back
 		return
 	}
 	r, err := l.compose(ctx)
@@ -65,8 +63,7 @@ func (l *Link) report(ctx context.Context) {
 	}
 }
 
-// reported takes note of an attempt. A hub that has no place for reports is not
-// asked for one again before the next is due.
+// reported records an attempt. If the hub has no place for reports, the next one is sent when it is due, not earlier.
 func (l *Link) reported(now time.Time, unwanted bool, err error) {
 	p := &l.reports
 	before := p.err
@@ -87,8 +84,7 @@ func (l *Link) reported(now time.Time, unwanted bool, err error) {
 	}
 }
 
-// compose makes a report without its number and time, so that two that say the
-// same are the same.
+// compose makes a report without its number and time, so that two reports of the same state are equal.
 func (l *Link) compose(ctx context.Context) (Report, error) {
 	s := l.Status()
 	r := Report{Host: l.Host, Gate: l.ID, Version: l.Version, StartedAt: l.StartedAt.UTC(), Revision: s.Revision, Sets: []SetReport{}, Guests: []GuestReport{}}
@@ -97,7 +93,7 @@ func (l *Link) compose(ctx context.Context) (Report, error) {
 		r.Error = &api.Error{Code: refusal.Code, Detail: clip(refusal.Detail)}
 	}
 	waits := map[op.Target]bool{}
-	of := map[string]op.Request{} // by set and target; id and time alone
+	of := map[string]op.Request{} // by set and target; with id and time alone
 	err := l.Gate.EachRequest(ctx, op.StatePending, func(q op.Request) error {
 		for _, by := range q.Requesters {
 			if by.Source == op.SourceDesired {

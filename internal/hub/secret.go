@@ -15,13 +15,12 @@ import (
 // maxToken bounds a token, in bytes.
 const maxToken = 1024
 
-// tokenText is what a bearer token may be made of (RFC 6750, section 2.1).
+// tokenText matches a bearer token (RFC 6750, section 2.1).
 var tokenText = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
 
-// ReadTokenFile returns the token that a file holds on its one line: at least 16
-// characters as RFC 6750 has them. A file that others may read or change, that is
-// no regular file or a link is refused as NotAllowed; one that holds no token as
-// Malformed; one that is not there as Unavailable. No error says what is in it.
+// ReadTokenFile returns the token in a file of one line: at least 16 characters of RFC 6750. It refuses a file that
+// others may read or change, a link, or anything but a regular file, as NotAllowed. A file without a token is
+// Malformed, a missing file Unavailable. No error shows its content.
 func ReadTokenFile(path string) (string, error) {
 	if err := ownfile.Own().CheckAbove(path); errors.Is(err, op.NotAllowed) {
 		return "", err

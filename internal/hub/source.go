@@ -10,7 +10,7 @@ import (
 	"gated/internal/reconcile"
 )
 
-// kept is what one valid answer brought. It is replaced, never changed.
+// kept is the content of one valid answer. It is replaced, never changed.
 type kept struct {
 	revision string
 	etag     string
@@ -20,12 +20,11 @@ type kept struct {
 // Name returns "hub".
 func (*Link) Name() string { return "hub" }
 
-// Changed receives after a poll brought something else than the one before.
+// Changed receives after a poll whose answer differs from the one before.
 func (l *Link) Changed() <-chan struct{} { return l.changed }
 
-// Read returns what the last poll brought, and makes the first one itself: what
-// is no longer wished for must be known before anything runs. It is the poll's
-// error where that failed, so that nothing is planned and nothing withdrawn.
+// Read returns the answer of the last poll, and makes the first poll itself: withdrawn wishes must be known before
+// anything runs. If the poll failed, Read returns its error, so that nothing is planned and nothing withdrawn.
 func (l *Link) Read(ctx context.Context) ([]reconcile.SetDoc, error) {
 	if docs, ok, err := l.last(); ok {
 		return docs, err
@@ -33,12 +32,12 @@ func (l *Link) Read(ctx context.Context) ([]reconcile.SetDoc, error) {
 	l.poll(ctx)
 	docs, ok, err := l.last()
 	if !ok {
-		return nil, op.Refuse(op.Unavailable, "the hub was not asked to the end")
+		return nil, op.Refuse(op.Unavailable, "the poll of the hub was cut off")
 	}
 	return docs, err
 }
 
-// last returns what the last poll brought; ok is false before the first.
+// last returns the answer of the last poll; ok is false before the first.
 func (l *Link) last() (docs []reconcile.SetDoc, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,8 +47,8 @@ func (l *Link) last() (docs []reconcile.SetDoc, ok bool, err error) {
 	return docs, l.polled, l.err
 }
 
-// poll asks for desired state. A poll that was cut off says nothing, and one that
-// lacks a set for the first time changes nothing.
+// poll asks for desired state. A poll that was cut off proves nothing. An answer that lacks a set for the first time
+// changes nothing.
 func (l *Link) poll(ctx context.Context) {
 	l.polling.Lock()
 	defer l.polling.Unlock()
@@ -64,7 +63,7 @@ func (l *Link) poll(ctx context.Context) {
 	if missing != nil {
 		l.Logger.Warn("sets are missing in what the hub answered; they are withdrawn if the next answer lacks them too",
 			"hub", l.URL, "sets", strings.Join(missing, " "))
-		next = before // with its ETag: the hub is asked for what it has instead
+		next = before // with its ETag, so that the hub sends the whole again
 	}
 	l.mu.Lock()
 	now := l.Now()
@@ -84,12 +83,9 @@ func (l *Link) poll(ctx context.Context) {
 	}
 }
 
-// unconfirmed returns the sets that went missing in an answer, if one of them is
-// not among those that went missing in the answer before it: nil if the answer
-// can be believed. A set that is not there withdraws what waits for it, and a
-// hub that lists a directory in the middle of a rename, or half of it, says so
-// by mistake. next is nil where there was no answer: then nothing is confirmed
-// by the one after it.
+// unconfirmed returns the sets that are missing in an answer, unless all of them were missing in the answer before too.
+// nil means that the answer counts. A missing set withdraws what waits for it. A hub that lists its directory during a
+// rename, or only half of it, lacks a set by mistake. If next is nil, there was no answer, and it confirms nothing.
 func unconfirmed(before, next *kept, doubted []string) []string {
 	if before == nil || next == nil || next == before {
 		return nil
@@ -115,8 +111,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// fetch returns what the hub wishes for now: before, where it says that nothing
-// changed.
+// fetch returns the hub's present wishes: before, if the hub says that nothing changed.
 func (l *Link) fetch(ctx context.Context, before *kept) (*kept, error) {
 	etag := ""
 	if before != nil {
@@ -143,7 +138,7 @@ func (l *Link) fetch(ctx context.Context, before *kept) (*kept, error) {
 	return &kept{revision: d.Revision, etag: a.etag, docs: docs}, nil
 }
 
-// parse reads the documents that are not the same as before.
+// parse reads the documents that changed since before.
 func (l *Link) parse(sets map[string]string, before *kept) ([]reconcile.SetDoc, error) {
 	known := map[string]reconcile.SetDoc{}
 	if before != nil {

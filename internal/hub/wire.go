@@ -10,7 +10,7 @@ import (
 	"gated/internal/op"
 )
 
-// Limits of what goes over the wire. A gate refuses what is above them.
+// Limits of what a gate and a hub exchange. A gate refuses anything above them.
 const (
 	// MaxAnswer is the largest answer of a hub, in bytes.
 	MaxAnswer = 16 << 20
@@ -39,22 +39,21 @@ const (
 // Path returns the path of one of a host's documents, below the hub's address.
 func Path(host, document string) string { return "/v1/hosts/" + url.PathEscape(host) + "/" + document }
 
-// Desired is everything that a hub wishes of one host.
+// Desired has all wishes of a hub for one host.
 type Desired struct {
-	Revision string            `json:"revision"` // what the hub calls it; shown and reported, never compared
+	Revision string            `json:"revision"` // the hub's name for it; shown and reported, never compared
 	Host     string            `json:"host"`
 	Sets     map[string]string `json:"sets"` // YAML documents by name (docs/formats/desired-state.md)
 }
 
-// Operations is everything that a hub relays to one host.
+// Operations has all operations that a hub relays to one host.
 type Operations struct {
 	Host       string         `json:"host"`
 	Operations []api.Envelope `json:"operations"`
 }
 
-// Digest identifies a relayed operation: the SHA-256, in hex, of the SHA-256 sums
-// (32 bytes each) of the texts of its members: the payload, as base64, and each
-// signature in turn.
+// Digest identifies a relayed operation. It is the SHA-256, in hex, of the SHA-256 sums (32 bytes each) of the
+// envelope's texts: the payload as base64, then each signature.
 func Digest(e api.Envelope) string {
 	sum := sha256.Sum256([]byte(e.Payload))
 	all := sum[:]
@@ -66,60 +65,60 @@ func Digest(e api.Envelope) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Report is how one gate stands, whole: a report takes the place of all before it.
+// Report is the whole state of one gate: it replaces all reports before it.
 type Report struct {
 	Host      string     `json:"host"`
 	Gate      op.GateID  `json:"gate"`
 	Version   string     `json:"version"`
 	StartedAt time.Time  `json:"started_at"` // of the daemon
-	Seq       int64      `json:"seq"`        // of the report, since then; from 1
+	Seq       int64      `json:"seq"`        // number of the report since that start; from 1
 	At        time.Time  `json:"at"`         // by the gate's clock
-	Revision  string     `json:"revision"`   // that was read last; empty before the first
+	Revision  string     `json:"revision"`   // of the last good answer; empty before the first
 	Error     *api.Error `json:"error"`      // why the hub's wishes rest now, else null
 
 	Sets          []SetReport       `json:"sets"`
-	Guests        []GuestReport     `json:"guests"` // that are not as they are wished to be
+	Guests        []GuestReport     `json:"guests"` // guests that are not as wished
 	GuestsLeftOut int               `json:"guests_left_out"`
-	Operations    []OperationReport `json:"operations"` // that were relayed and handed to the gate
+	Operations    []OperationReport `json:"operations"` // relayed operations that the gate was asked about
 	OpsLeftOut    int               `json:"operations_left_out"`
 }
 
 // SetReport counts the guests of one set.
 type SetReport struct {
 	Name        string `json:"name"`
-	Guests      int    `json:"guests"` // all of them; the others are of these
+	Guests      int    `json:"guests"` // all of them; the other members count parts
 	Converged   int    `json:"converged"`
 	Waiting     int    `json:"waiting"` // for signatures
-	Stopped     int    `json:"stopped"` // not tried again as things are
-	Unknown     int    `json:"unknown"` // cannot be looked at
+	Stopped     int    `json:"stopped"` // not tried again until something changes
+	Unknown     int    `json:"unknown"` // the driver cannot observe them
 	Conflicting int    `json:"conflicting"`
 	Working     int    `json:"working"`
 }
 
-// GuestReport is a guest that is not as it is wished to be.
+// GuestReport is a guest that is not as wished.
 type GuestReport struct {
 	Set     string     `json:"set"`
 	Name    string     `json:"name"`
 	State   string     `json:"state"` // waiting, stopped, unknown, conflicting or working
 	Why     string     `json:"why"`
-	Request string     `json:"request"` // the request that waits, else empty
-	Since   *time.Time `json:"since"`   // when that was made, else null
+	Request string     `json:"request"` // the request that waits, or empty
+	Since   *time.Time `json:"since"`   // when that was made, or null
 }
 
-// OperationReport is what became of a relayed operation.
+// OperationReport is the result of a relayed operation.
 type OperationReport struct {
 	Digest  string   `json:"digest"`  // Digest of its envelope
-	Payload string   `json:"payload"` // SHA-256 of the payload in hex; empty where it could not be read
-	Request string   `json:"request"` // what it made or was for; empty for none
+	Payload string   `json:"payload"` // SHA-256 of the payload in hex; empty if it could not be read
+	Request string   `json:"request"` // the request that it made or was for; empty for none
 	Op      string   `json:"op"`      // of the request
 	Target  string   `json:"target"`
 	State   op.State `json:"state"` // of the request now; empty for none
-	Code    op.Code  `json:"code"`  // how the envelope was refused; empty for not
+	Code    op.Code  `json:"code"`  // of the refusal; empty if it was not refused
 	Detail  string   `json:"detail"`
 }
 
-// DecodeDesired reads an answer, which has to be for that host. It is strict as
-// api.DecodeBody is; every refusal is Malformed, Oversized or TargetMismatch.
+// DecodeDesired reads an answer, which must be for that host. It is as strict as api.DecodeBody. Every refusal is
+// Malformed, Oversized or TargetMismatch.
 func DecodeDesired(b []byte, host string) (Desired, error) {
 	if err := desiredLimits.check(b); err != nil {
 		return Desired{}, err
@@ -149,8 +148,7 @@ func DecodeDesired(b []byte, host string) (Desired, error) {
 	return d, nil
 }
 
-// DecodeOperations reads an answer as DecodeDesired does. Of the envelopes
-// nothing is known yet but their number.
+// DecodeOperations reads an answer as DecodeDesired does. It checks only the number of envelopes, not their content.
 func DecodeOperations(b []byte, host string) ([]api.Envelope, error) {
 	if err := operationsLimits.check(b); err != nil {
 		return nil, err
@@ -165,9 +163,8 @@ func DecodeOperations(b []byte, host string) ([]api.Envelope, error) {
 	return o.Operations, nil
 }
 
-// DecodeReport reads a report for that host, as strictly but for nulls and for
-// members that a newer gate may add. Its lists are as long as a gate makes them,
-// or it is Oversized.
+// DecodeReport reads a report for that host. It is strict, but accepts nulls, and members that a newer gate may add. It
+// refuses lists that are longer than a gate's as Oversized.
 func DecodeReport(b []byte, host string) (Report, error) {
 	if err := reportLimits.check(b); err != nil {
 		return Report{}, err
@@ -186,7 +183,7 @@ func forHost(got, want string) error {
 	return nil
 }
 
-// clip bounds what is repeated of somebody else's words.
+// clip bounds how much of another program's text is repeated.
 func clip(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -7,13 +7,13 @@ import (
 	"gated/internal/gate"
 )
 
-// SetReader is where the API source finds its sets; a *gate.Gate is one.
+// SetReader gives the API source its sets; a *gate.Gate does.
 type SetReader interface {
 	Sets(ctx context.Context) ([]gate.Set, error)
 }
 
-// API is the source of the named sets that operators put over the socket. Its
-// owner calls Reconciler.Reread after a change.
+// API is the source of the named sets that operators put over the socket. After a change, its owner calls
+// Reconciler.Reread.
 type API struct {
 	sets SetReader
 	docs []SetDoc
@@ -25,7 +25,7 @@ func NewAPI(sets SetReader) *API { return &API{sets: sets} }
 // Name returns "api".
 func (*API) Name() string { return "api" }
 
-// Read parses the sets that changed since the last time.
+// Read parses the sets that changed since the last Read.
 func (a *API) Read(ctx context.Context) ([]SetDoc, error) {
 	sets, err := a.sets.Sets(ctx)
 	if err != nil {

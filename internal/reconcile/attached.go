@@ -9,12 +9,11 @@ import (
 	"gated/internal/op"
 )
 
-// attached is a dispatched step that the journal does not have the end of. While
-// there is one, nothing else of its target runs.
+// attached is a dispatched step whose end is not in the journal. While there is one, nothing else of its target runs.
 type attached struct {
 	step    op.Step
-	task    string       // the back end's, "" where it gave none
-	outcome gate.Outcome // how it ended, if ended
+	task    string       // the back end's id of it; "" if it gave none
+	outcome gate.Outcome // the step's end, if ended
 	ended   bool
 }
 
@@ -24,8 +23,7 @@ func (r *Reconciler) attach(step op.Step, a *attached) {
 	r.target(step.Target).attached = a
 }
 
-// attend ends what is attached to a target if it can, and reports whether
-// nothing is left.
+// attend ends what is attached to a target if it can. It reports whether nothing is left.
 func (r *Reconciler) attend(ctx context.Context, d driver.Driver, t op.Target) bool {
 	ctx = context.WithoutCancel(ctx)
 	r.mu.Lock()
@@ -54,9 +52,8 @@ func (r *Reconciler) attend(ctx context.Context, d driver.Driver, t op.Target) b
 	return false
 }
 
-// find asks the back end about the task, or looks at the target where there is
-// no task or nobody knows it any more. While neither works, nothing is recorded:
-// what is true will be seen later.
+// find asks the back end about the task. If there is no task, or the back end no longer knows it, find looks at the
+// target. If neither works, it records nothing: a later look will see what happened.
 func (r *Reconciler) find(ctx context.Context, d driver.Driver, a *attached) (out gate.Outcome, done bool, err error) {
 	if a.task != "" {
 		p, err := d.Task(ctx, a.task)

@@ -6,17 +6,15 @@ import "time"
 const (
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
-	// maxWait is the longest for a step that did not begin, because its back end,
-	// the journal or the clock was not there: nothing is worn by asking again.
+	// maxWait is the longest delay for a step that did not begin, because its back end, the journal or the clock was
+	// not there. Asking again costs little.
 	maxWait = 5 * time.Second
-	// calm is how long a target must have been left alone for its count to begin
-	// again.
+	// calm is how long a target must rest before its count begins again.
 	calm = 2 * maxDelay
 )
 
-// backoff returns how long to wait after the n-th time, n from 1: between half
-// and the whole of the doubled delay, so that what failed together does not
-// come back together. random is in [0, 1).
+// backoff returns how long to wait after the n-th time, n from 1. It is between half and the whole of the doubled
+// delay, so that steps that failed together do not return together. random is in [0, 1).
 func backoff(n int, random float64) time.Duration {
 	d := maxDelay
 	if n < 1 {
@@ -30,7 +28,7 @@ func backoff(n int, random float64) time.Duration {
 
 // retry is the back-off of one target.
 type retry struct {
-	key   string // what is not to be done again before until
+	key   string // the work that must wait for until
 	count int
 	until time.Time
 }
@@ -47,8 +45,8 @@ func (r *retry) again(key string, now time.Time, random float64) time.Duration {
 	return d
 }
 
-// left returns how long key has to wait yet. More than the longest delay means
-// that the clock was set back, and is nothing.
+// left returns how long key still has to wait. If that is more than the longest delay, the clock was set back, and left
+// returns 0.
 func (r *retry) left(key string, now time.Time) time.Duration {
 	if r == nil || r.key != key {
 		return 0

@@ -7,23 +7,19 @@ import (
 	"gated/internal/op"
 )
 
-// The running states that a driver reports of what it can vouch for. Anything
-// else is unknown, and nothing is planned for it.
+// The running states that a driver reports if it is sure. For anything else, which is unknown, reconcile plans nothing.
 const (
 	running = op.Running
 	stopped = op.Stopped
 	absent  = "absent"
 )
 
-// Plan returns the steps that would make a guest what is wished for, in the
-// order in which to take them: first what adds or resizes, then starting and
-// stopping, last what takes protection or a label's value away, because that
-// waits for an operator and holds up nothing behind it. A field that is not
-// wished for is left alone, labels one by one. When each step was done, Plan
-// returns none.
+// Plan returns the steps that make a guest as wished, in their order: first steps that add or resize, then start and
+// stop. Last come steps that take protection or a label's value away: these wait for an operator, and must hold up
+// nothing. Plan leaves alone each field, and each label, without a wish. When each step is done, Plan returns none.
 //
-// Without a wished-for state a guest is not made: a document that was cut short
-// after its name must not bring back what it goes on to call absent.
+// Plan makes no guest without a wished-for state: a document that was cut short after the name must not bring back a
+// guest that its lost part calls absent.
 func Plan(want desired.Guest, have op.Observed) []op.Ask {
 	if !have.Present {
 		if want.State != desired.Running && want.State != desired.Stopped {
@@ -62,9 +58,8 @@ func Plan(want desired.Guest, have op.Observed) []op.Ask {
 	return asks
 }
 
-// changes returns the fields that differ from what is wished for, apart by
-// whether the change takes protection away. Both are nil where nothing differs,
-// which is what most guests of most rounds look like.
+// changes returns the fields that differ from the wish, divided by whether the change takes protection away. Both are
+// nil if nothing differs, as for most guests in most rounds.
 func changes(want desired.Guest, have op.Observed) (adds, takes op.Params) {
 	put := func(to *op.Params, name string, v any) {
 		if *to == nil {

@@ -20,14 +20,12 @@ import (
 const (
 	// MaxFiles is the most documents of one directory.
 	MaxFiles = 100_000
-	// settle is how long a file must have been left alone before it is read,
-	// where nobody said that its writer closed it.
+	// settle is how long a file must rest before it is read, unless inotify said that its writer closed it.
 	settle = time.Second
 )
 
-// Dir is the source of the YAML files in one directory: *.yaml and *.yml, not
-// hidden, regular, each of them a set that is named like the file. It is safe
-// for concurrent use.
+// Dir is the source of the YAML files in one directory: regular files *.yaml and *.yml, not hidden. Each is a set with
+// the file's name. It is safe for concurrent use.
 type Dir struct {
 	path   string
 	rescan time.Duration
@@ -37,14 +35,14 @@ type Dir struct {
 
 	mu      sync.Mutex
 	files   map[string]*file
-	names   []string  // of the documents, as the directory was listed
-	listed  stat      // of the directory, then
-	scanned time.Time // when everything was looked at last; zero: it has to be
-	docs    []SetDoc  // of all files, sorted; nil: to be put together again
+	names   []string  // of the documents, from the last listing
+	listed  stat      // the directory at that listing
+	scanned time.Time // time of the last pass over all files; zero: one is due
+	docs    []SetDoc  // of all files, sorted; nil: must be collected again
 }
 
-// NewDir returns the source. Between two scans over the whole directory, rescan
-// apart, only the files are looked at that inotify names. Close ends it.
+// NewDir returns the source. A scan reads the whole directory each rescan. Between two scans, Dir looks only at the
+// files that inotify names. Close ends it.
 func NewDir(path string, rescan time.Duration, now func() time.Time) (*Dir, error) {
 	w, err := inotify.New(document)
 	if err != nil {
@@ -60,13 +58,12 @@ func (*Dir) Name() string { return "dir" }
 // Changed receives after files were closed, moved or deleted.
 func (d *Dir) Changed() <-chan struct{} { return d.watch.Changed() }
 
-// Close ends the watch. Read works on, by looking at every file.
+// Close ends the watch. Read still works: it looks at every file.
 func (d *Dir) Close() error { return d.watch.Close() }
 
-// Read returns the documents. One file that cannot be read, that others could have
-// written (NotAllowed), or that is not valid, makes the whole directory unreadable:
-// what is not known of it could contradict what is. So does a directory without any file, which is what one
-// looks like that is not mounted.
+// Read returns the documents. One bad file makes the whole directory unreadable: a file that cannot be read, that
+// others could have written (NotAllowed), or that is not valid. Its content could contradict the rest. A directory
+// without any file is unreadable too, because a directory that is not mounted looks like that.
 func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,13 +96,12 @@ func (d *Dir) Read(ctx context.Context) ([]SetDoc, error) {
 	return d.result()
 }
 
-// mendable is a refusal that says, in the one sentence that status shows, what mends
-// it.
+// mendable adds the remedy to a refusal's sentence, because status shows only that sentence.
 func mendable(what string, r *op.Refusal) error {
 	return op.Refuse(r.Code, "%s: %s: %s", what, r.Detail, r.Hint).WithHint("%s", r.Hint)
 }
 
-// scanAll looks at every file. A file that has not changed costs one stat.
+// scanAll looks at every file. An unchanged file costs one stat.
 func (d *Dir) scanAll(ctx context.Context, s scan) error {
 	changed, err := d.list(s)
 	if err != nil {
@@ -142,9 +138,8 @@ func (d *Dir) scanAll(ctx context.Context, s scan) error {
 	return nil
 }
 
-// list reads the names of the documents, if the directory changed since it did.
-// One that was changed just now may have been changed again within the same
-// tick of the file system's clock, so that its times prove nothing.
+// list reads the names of the documents if the directory changed since the last listing. A directory that changed just
+// now may change again within the same tick of the file system's clock. Then its times prove nothing.
 func (d *Dir) list(s scan) (changed bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
@@ -162,7 +157,7 @@ func (d *Dir) list(s scan) (changed bool, err error) {
 	return false, nil
 }
 
-// update takes in one file, if it changed and nobody is writing to it.
+// update reads one file again if it changed and no writer has it open.
 func (d *Dir) update(s scan, name string) {
 	if !document(name) {
 		return

@@ -246,7 +246,7 @@ func TestDirRefusesWhatItCannotRead(t *testing.T) {
 		"FIFO":          {func(f *folder) { require.NoError(f.t, unix.Mkfifo(filepath.Join(f.path, "b.yaml"), 0o644)) }, op.Malformed, "not a regular file"},
 		"symlink":       {func(f *folder) { require.NoError(f.t, os.Symlink("/etc/passwd", filepath.Join(f.path, "b.yaml"))) }, op.Malformed, "not a regular file"},
 		"dangling link": {func(f *folder) { require.NoError(f.t, os.Symlink("nowhere", filepath.Join(f.path, "b.yaml"))) }, op.Malformed, "not a regular file"},
-		"name":          {func(f *folder) { f.write("b\u202e.yaml", good) }, op.Malformed, "is no name for a set"},
+		"name":          {func(f *folder) { f.write("b\u202e.yaml", good) }, op.Malformed, "is not a name for a set"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)

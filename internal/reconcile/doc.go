@@ -1,7 +1,6 @@
-// Package reconcile brings guests to what desired state wishes of them, and
-// runs the steps that the gate lets run. It is level-based: what is worked on
-// is a target, never an event, and every time it looks at what is wished for
-// and at what is there. docs/design/reconcile.md says why.
+// Package reconcile makes guests as desired state wishes, and runs the steps that the gate permits. It is level-based:
+// it works on targets, not on events. Each time it compares what is wished for with what is there.
+// docs/design/reconcile.md says why.
 package reconcile
 
 import (
@@ -17,7 +16,7 @@ import (
 	"gated/internal/op"
 )
 
-// Gate is what reconcile needs of a gate; *gate.Gate is one.
+// Gate is what reconcile needs from a gate; *gate.Gate is one.
 type Gate interface {
 	Next(ctx context.Context, t op.Target) (gate.Turn, bool, error)
 	SignedTargets(ctx context.Context) ([]op.Target, error)
@@ -44,8 +43,8 @@ const (
 	DefaultStopGrace   = 20 * time.Second
 )
 
-// handOver is how long a driver may take to come back whose context was ended
-// because the daemon stops. Its step is left to the next start after that.
+// handOver is how long a driver may take to return after the daemon's stop ended its context. After that, the next
+// start finds out what became of its step.
 const handOver = 5 * time.Second
 
 // Config is what a Reconciler needs. Gate, Drivers and Host are required.
@@ -55,26 +54,24 @@ type Config struct {
 	Sources []Source
 	Host    string // a document for another host is refused
 
-	// Workers is how many targets are worked on side by side for one requester; 0
-	// means DefaultWorkers. One more is for others, and as many again are kept for
-	// what operators signed.
+	// Workers is how many targets are worked on at the same time for one requester; 0 means DefaultWorkers. There is
+	// one worker more for other requesters, and as many again for steps that operators signed.
 	Workers  int
-	Interval time.Duration // between rounds over everything; 0 means DefaultInterval
+	Interval time.Duration // between rounds over all targets; 0 means DefaultInterval
 
-	// StepTimeout bounds one call of driver.Run, so that a back end that
-	// never answers costs its target and not a worker for ever; 0 means
-	// DefaultStepTimeout.
+	// StepTimeout bounds one call of driver.Run; 0 means DefaultStepTimeout. A back end that never answers then stops
+	// its own target, and not a worker for ever.
 	StepTimeout time.Duration
 
-	// StopGrace is how long the steps that have begun may go on when Run is told
-	// to stop, before their contexts end; 0 means DefaultStopGrace.
+	// StopGrace is how long steps that have begun may continue after Run is told to stop; 0 means DefaultStopGrace.
+	// Then their contexts end.
 	StopGrace time.Duration
 
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger     // nil discards
 
-	// After runs f when d has passed, until stop is called; nil means
-	// time.AfterFunc. Random returns numbers in [0, 1); nil means math/rand.
+	// After runs f after d, unless stop is called first; nil means time.AfterFunc. Random returns numbers in [0, 1);
+	// nil means math/rand.
 	After  func(d time.Duration, f func()) (stop func())
 	Random func() float64
 }
@@ -114,47 +111,47 @@ type Reconciler struct {
 	Config
 	queue  *queue
 	shares *shares
-	reread chan struct{} // holds one
+	reread chan struct{} // has room for one signal
 
-	cut      context.Context // ends when a stop has waited long enough for steps
+	cut      context.Context // ends if a stop has waited long enough for steps
 	cutOff   func()
 	handOver time.Duration
 
-	reading sync.Mutex // held while sources are read, so that their answers are taken in order
+	reading sync.Mutex // held while sources are read, so that their answers come in order
 
 	mu      sync.Mutex
 	wishes  *index
 	sources []sourceState
 	round   roundState
-	targets map[op.Target]*target // only those of which there is something to remember
-	passes  map[op.Target]*pass   // over the requests of a target, which are looked at again
-	limited map[string]time.Time  // a set that has all the requests it may have: until when it asks for no destroy
+	targets map[op.Target]*target // only targets with something to remember
+	passes  map[op.Target]*pass   // a pass looks again at the waiting requests of a target
+	limited map[string]time.Time  // sets with as many requests as they may have, and until when each asks for no destroy
 }
 
-// target is what is remembered of a target between two times of working on it.
-// Nothing of it must outlive the process: the journal has what must.
+// target is what is remembered of a target from one time of working on it to the next. A restart may lose all of it:
+// the journal has what must last.
 type target struct {
-	woken    bool            // the gate said that there may be something to do
-	open     bool            // it had open steps when the round looked
-	look     bool            // it was woken since its waiting requests were looked at again
-	adopt    bool            // desired state mentions an incarnation that the gate was not told of
-	withdraw map[string]bool // sets that wished something of it and do not any more
-	adopted  []adoption      // what the gate was told, for each set that mentions it
-	stopped  []stop          // wishes that ended and are not to be asked for again
+	woken    bool            // the gate said that there may be work
+	open     bool            // it had open steps when the round saw it
+	look     bool            // it was woken since the last pass over its waiting requests
+	adopt    bool            // desired state mentions an incarnation, and the gate was not told yet
+	withdraw map[string]bool // sets that had a wish for it and have none now
+	adopted  []adoption      // the incarnations that the gate was told, for each set
+	stopped  []stop          // wishes that ended and must not be asked for again
 	retry    *retry
-	hold     *retry    // of a step that is to be run again; its key is the step's id
-	held     *held     // why the step whose turn it is does not run
-	attached *attached // a dispatched step that is not recorded yet
-	unknown  string    // why it could not be looked at
+	hold     *retry    // the back-off of a step that will run again; its key is the step's id
+	held     *held     // why the next step does not run
+	attached *attached // a dispatched step whose end is not recorded yet
+	unknown  string    // why the driver could not observe it
 }
 
-// adoption is that a set mentions an incarnation.
+// adoption says that a set mentions an incarnation.
 type adoption struct {
 	set         string
 	incarnation op.Incarnation
 }
 
-// New returns a Reconciler that has not looked at anything yet.
+// New returns a Reconciler that has done nothing yet.
 func New(c Config) *Reconciler {
 	c.setDefaults()
 	cut, cutOff := context.WithCancel(context.Background())
@@ -170,7 +167,7 @@ func New(c Config) *Reconciler {
 	}
 }
 
-// Wake says that there may be something to do for a target. It does not block.
+// Wake says that a target may have work. It does not block.
 func (r *Reconciler) Wake(t op.Target) {
 	r.mu.Lock()
 	r.target(t).woken = true
@@ -178,8 +175,8 @@ func (r *Reconciler) Wake(t op.Target) {
 	r.queue.addUrgent(t)
 }
 
-// WakeSigned is Wake for a target with a step that operators signed, or whose
-// job has one: it waits for nothing else.
+// WakeSigned is Wake for a target with a step that operators signed, or in a job with one. Such a target waits for no
+// other.
 func (r *Reconciler) WakeSigned(t op.Target) {
 	r.mu.Lock()
 	r.target(t).woken = true
@@ -195,7 +192,7 @@ func (r *Reconciler) Reread() {
 	}
 }
 
-// target returns what is remembered of t; r.mu is held.
+// target returns what is remembered of t. The caller holds r.mu.
 func (r *Reconciler) target(t op.Target) *target {
 	m := r.targets[t]
 	if m == nil {

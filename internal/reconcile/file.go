@@ -15,17 +15,16 @@ import (
 	"gated/internal/ownfile"
 )
 
-// file is what is known of one document.
+// file is one document as it was last read.
 type file struct {
 	stat      stat
 	digest    string
 	doc       desired.Document
 	err       error
-	unsettled bool // err is that it may still be written to
+	unsettled bool // err says only that a writer may still have it open
 }
 
-// stat is what changes whenever a file's content does, as far as the file
-// system tells.
+// stat has everything that changes if a file's content does, as far as the file system tells.
 type stat struct {
 	dev, ino     uint64
 	size         int64
@@ -36,7 +35,7 @@ func statOf(st *unix.Stat_t) stat {
 	return stat{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim}
 }
 
-// touched returns when the file was changed last.
+// touched returns the time of the file's last change.
 func (s stat) touched() time.Time {
 	m, c := time.Unix(s.mtime.Unix()), time.Unix(s.ctime.Unix())
 	if m.After(c) {
@@ -56,17 +55,16 @@ type scan struct {
 
 var errUnsettled = errors.New("it may still be written to")
 
-// unchanged reports whether a file is as it was read.
+// unchanged reports whether a file is as it was when it was read.
 func (s scan) unchanged(name string, f *file) bool {
 	var st unix.Stat_t
 	err := unix.Fstatat(s.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && !f.unsettled && f.stat == statOf(&st)
 }
 
-// load looks at one file and reads it if it changed. It returns no file if
-// there is none, and old with changed unset if there is nothing new: also while
-// a writer has it open, whose half is not read. Until it is closed, the
-// document stands as it was.
+// load looks at one file and reads it if it changed. If there is no file, it returns none. If there is nothing new, it
+// returns old, and changed is false. It also does so while a writer has the file open, because half a document must not
+// be read: the old document counts until the writer closes.
 func (s scan) load(name string, old *file) (f *file, changed bool) {
 	var st unix.Stat_t
 	err := unix.Fstatat(s.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -84,29 +82,28 @@ func (s scan) load(name string, old *file) (f *file, changed bool) {
 		f.err = s.read(f, name, &st, old)
 	}
 	if s.watch.Writing(name) || errors.Is(f.err, unix.ENOENT) {
-		return old, false // it changed as it was read; an event will say when that is over
+		return old, false // it changed during the read; an event follows when the writer closes it
 	}
 	var r *op.Refusal
 	switch {
 	case errors.Is(f.err, errUnsettled):
 		f.unsettled = true
-		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err).WithHint("it is read as soon as its writer is done")
+		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err).WithHint("it is read when its writer closes it")
 	case f.err != nil && !errors.As(f.err, &r):
 		f.err = op.Refuse(op.Unavailable, "%s: %v", name, f.err)
 	}
 	return f, true
 }
 
-// read reads and parses a file into f, or takes the parsed document from old if
-// the bytes are the same.
+// read reads and parses a file into f. If the bytes are the same, it takes the parsed document from old.
 func (s scan) read(f *file, name string, st *unix.Stat_t, old *file) error {
 	switch {
 	case op.CheckName(name) != nil:
-		return op.Refuse(op.Malformed, "%s: %q is no name for a set", filepath.Base(s.dir.Name()), name).
+		return op.Refuse(op.Malformed, "%s: %q is not a name for a set", filepath.Base(s.dir.Name()), name).
 			WithHint("rename the file: letters and digits, then also . _ and -")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		// A link could make the daemon show lines of a file that the owner of the
-		// directory may not read; a FIFO would never end.
+		// The daemon must not follow a link: it could show lines of a file that the directory's owner may not read. A
+		// FIFO would block for ever.
 		return op.Refuse(op.Malformed, "%s: not a regular file", name)
 	case st.Size > desired.MaxBytes:
 		return op.Refuse(op.Oversized, "%s: %d bytes, more than %d", name, st.Size, desired.MaxBytes)

@@ -7,18 +7,18 @@ import (
 	"gated/internal/op"
 )
 
-// maxReason is how much is kept of why a step is held back, in bytes.
+// maxReason is how many bytes are kept of the reason why a step waits.
 const maxReason = 512
 
-// held is why a step of a target did not run when it was its turn, and when it is
-// tried again. One step of a target has its turn at a time, so one is kept.
+// held says why a step of a target did not run in its turn, and when it is tried again. One step of a target has its
+// turn at a time, so one held is enough.
 type held struct {
 	step op.StepID
 	why  string
 	next time.Time
 }
 
-// heldBack remembers why a step is tried again, and when; r.mu is held.
+// heldBack remembers why and when a step is tried again. The caller holds r.mu.
 func (m *target) heldBack(id op.StepID, err error, next time.Time) {
 	why := err.Error()
 	var r *op.Refusal
@@ -34,9 +34,8 @@ func (m *target) heldBack(id op.StepID, err error, next time.Time) {
 	m.held = &held{step: id, why: op.Shown(why), next: next}
 }
 
-// HeldBack says why a step that may run does not, and when it is tried again; ""
-// for one that nothing holds back, as far as this process knows: before its first
-// try after a restart nobody knows.
+// HeldBack says why a step that may run does not, and when it is tried again. It returns "" if this process knows no
+// reason: after a restart, it knows none before the first try.
 func (r *Reconciler) HeldBack(s op.Step) (why string, next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,8 +2,8 @@ package reconcile
 
 import "gated/internal/op"
 
-// fields are the names of all that can be wished of a guest. To go through
-// these is faster than to go through a map of the ones that are.
+// fields has the names of all fields that a document can set. A loop over these is faster than over a map of the fields
+// that are set.
 var fields = func() []string {
 	spec, err := op.Lookup("guest.set-config")
 	if err != nil {
@@ -16,9 +16,8 @@ var fields = func() []string {
 	return names
 }()
 
-// mergeLabels returns all labels that a guest is to have: those it has, with
-// those that are wished for. takes is set where one changes its value. A label
-// that is not mentioned stays, as any field that is not mentioned does.
+// mergeLabels returns all labels that a guest will have: those it has, and those that are wished for. takes says that a
+// wish changes the value of a label that it has. A label without a wish stays, as does every field without a wish.
 func mergeLabels(want op.Params, have map[string]string) (all map[string]any, takes bool) {
 	all = make(map[string]any, len(have))
 	for k, v := range have {

@@ -9,11 +9,10 @@ import (
 	"gated/internal/op"
 )
 
-// poll is how long to wait before a back end is asked about its task again.
+// poll is how long to wait before the next question to a back end about its task.
 const poll = time.Second
 
-// lookers is how many targets have their waiting requests looked at again side by
-// side. No step waits for that.
+// lookers is how many workers look again at waiting requests. No step waits for them.
 const lookers = 2
 
 // begin starts the workers.
@@ -22,14 +21,13 @@ func (r *Reconciler) begin(ctx context.Context, wg *sync.WaitGroup) {
 		wg.Go(func() { r.work(ctx, r.queue.get, false) })
 		wg.Go(func() { r.work(ctx, r.queue.getSigned, true) })
 	}
-	wg.Go(func() { r.work(ctx, r.queue.get, false) }) // one requester cannot have it as well
+	wg.Go(func() { r.work(ctx, r.queue.get, false) }) // a worker that one requester cannot have as well
 	for range lookers {
 		wg.Go(func() { r.lookOn(ctx) })
 	}
 }
 
-// work takes targets from the queue until it is closed. kept says that the worker
-// is kept for what operators signed.
+// work takes targets from the queue until it is closed. kept says that this worker is for signed steps alone.
 func (r *Reconciler) work(ctx context.Context, get func() (op.Target, bool), kept bool) {
 	for {
 		t, ok := get()
@@ -41,7 +39,7 @@ func (r *Reconciler) work(ctx context.Context, get func() (op.Target, bool), kep
 	}
 }
 
-// lookOn looks at targets again until the queue is closed.
+// lookOn looks again at waiting requests until the queue is closed.
 func (r *Reconciler) lookOn(ctx context.Context) {
 	for {
 		looking, end := context.WithCancel(ctx)
@@ -57,15 +55,14 @@ func (r *Reconciler) lookOn(ctx context.Context) {
 	}
 }
 
-// pass is how far the requests of a target have been looked at again.
+// pass is a pass over the waiting requests of a target.
 type pass struct {
 	after op.StepID
-	again bool // there is reason to begin once more when it has ended
+	again bool // begin another pass after this one
 }
 
-// lookSoon has the requests that wait on a target looked at again. A pass that is
-// under way goes on to its end first: else wakes without end would keep it at its
-// beginning.
+// lookSoon starts a pass over the requests that wait on a target. A pass under way ends first: otherwise endless wakes
+// would keep it at its beginning.
 func (r *Reconciler) lookSoon(t op.Target) {
 	r.mu.Lock()
 	if p := r.passes[t]; p != nil {
@@ -75,9 +72,8 @@ func (r *Reconciler) lookSoon(t op.Target) {
 	r.queue.addLook(t)
 }
 
-// lookAgain looks again at one of the requests that wait on a target, and queues
-// the target for the next one. A look that was ended for a signed step is made
-// again.
+// lookAgain looks again at one request that waits on a target, and queues the target for the next one. If a signed step
+// ended the look, it is made again.
 func (r *Reconciler) lookAgain(ctx context.Context, t op.Target) {
 	r.mu.Lock()
 	p := r.passes[t]
@@ -111,10 +107,9 @@ func (r *Reconciler) lookAgain(ctx context.Context, t op.Target) {
 	}
 }
 
-// process does the one next thing for a target: it ends what is under way, or
-// brings the journal to what is wished for and then runs the first step that
-// may run. When it did something, the target is queued again. kept says that it
-// is for a signed step alone.
+// process does the next thing for a target. If a step is under way, process ends it. Otherwise it brings the journal to
+// the wish, and runs the first step that may run. After any work it queues the target again. kept says that it may run
+// only a signed step.
 func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 	defer r.tidy(t)
 	d, ok := r.Drivers[t.Kind]
@@ -135,10 +130,9 @@ func (r *Reconciler) process(ctx context.Context, t op.Target, kept bool) {
 	}
 }
 
-// waitsForRoom takes note that a target is worked on, and reports whether that
-// would be of no use: nobody woke it, nothing of it is open, and it is to be
-// destroyed by a set that has all the requests it may have. A hub that asks for
-// 100,000 destroys costs a look at memory for each (P11).
+// waitsForRoom records that a target is worked on. It reports whether that has no use: no wake came, no step is open,
+// and a set with all the requests it may have wants it destroyed. Without this check, a hub that asks for 100,000
+// destroys would cost a look for each (P11).
 func (r *Reconciler) waitsForRoom(t op.Target) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,13 +146,13 @@ func (r *Reconciler) waitsForRoom(t op.Target) bool {
 	return !busy && w != nil && r.isFull(w)
 }
 
-// isFull reports whether a wish is for a destroy, which would wait for a
-// signature, of a set that has all the requests it may have; r.mu is held.
+// isFull reports whether a wish is for a destroy that waits for a signature, by a set with all the requests it may
+// have. The caller holds r.mu.
 func (r *Reconciler) isFull(w *wish) bool {
 	return !w.conflict() && w.guest.State == desired.Absent && r.Now().Before(r.limited[w.set()])
 }
 
-// tidy forgets a target of which there is nothing to remember.
+// tidy forgets a target if nothing of it must be remembered.
 func (r *Reconciler) tidy(t op.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,9 +161,8 @@ func (r *Reconciler) tidy(t op.Target) {
 	}
 }
 
-// withdraw takes back what sets no longer wish for, before anything runs: what
-// is authorized and no longer wanted is cancelled, not dispatched. It reports
-// whether the journal took it.
+// withdraw takes back what sets no longer wish for, before anything runs: an authorized step that is no longer wanted
+// is cancelled, not dispatched. It reports whether the journal took it.
 func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	r.mu.Lock()
 	m, ix := r.targets[t], r.wishes
@@ -202,8 +195,8 @@ func (r *Reconciler) withdraw(ctx context.Context, t op.Target) bool {
 	return true
 }
 
-// leftBehind adds the sets that have open steps on a target and wish nothing of
-// it: from before a restart, which this process does not remember.
+// leftBehind adds the sets that have open steps on a target but no wish for it. These steps are from before a restart,
+// and this process does not remember them.
 func (r *Reconciler) leftBehind(ctx context.Context, ix *index, t op.Target, sets map[string]bool) error {
 	steps, err := r.Gate.Open(ctx, t)
 	if err != nil {
@@ -232,7 +225,7 @@ func (r *Reconciler) later(t op.Target, what string, err error) bool {
 		m.retry = &retry{}
 	}
 	d := m.retry.again(what, r.Now(), r.Random())
-	m.open = true // what is withdrawn is found again
+	m.open = true // then the next round finds the withdrawal again
 	r.mu.Unlock()
 	r.queue.addAfter(t, d)
 	return false

@@ -9,9 +9,8 @@ import (
 	"gated/internal/op"
 )
 
-// pursue looks at a target and asks the gate for the first step towards what is
-// wished of it. It reports whether the target is known, so that something may
-// run; of a target that nobody wishes anything of, that is left to its driver.
+// pursue looks at a target and asks the gate for the first step towards the wish. It reports whether a step may run,
+// because the driver could look at the target. Without a wish, the driver looks only when a step runs.
 func (r *Reconciler) pursue(ctx context.Context, d driver.Driver, t op.Target) bool {
 	r.mu.Lock()
 	w := r.wishes.wishes[t]
@@ -69,8 +68,8 @@ func (r *Reconciler) adopt(ctx context.Context, set string, o op.Observed) error
 	return nil
 }
 
-// choose returns the first step of a plan that did not end for good. One is
-// asked for at a time: the next is planned on what the first one left.
+// choose returns the first step of a plan that did not end for good. The gate is asked for one step at a time, because
+// each is planned on the result of the one before.
 func (r *Reconciler) choose(w *wish, o op.Observed, asks []op.Ask) (op.Ask, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +82,7 @@ func (r *Reconciler) choose(w *wish, o op.Observed, asks []op.Ask) (op.Ask, bool
 	return op.Ask{}, false
 }
 
-// fulfilled takes back what is still open of a wish that came true by itself.
+// fulfilled takes back the open steps of a wish that came true by itself.
 func (r *Reconciler) fulfilled(ctx context.Context, w *wish, o op.Observed) bool {
 	r.mu.Lock()
 	r.target(o.Target).converged(r.Now())
@@ -98,10 +97,9 @@ func (r *Reconciler) fulfilled(ctx context.Context, w *wish, o op.Observed) bool
 	return true
 }
 
-// ask brings the journal to one wished-for step of a plan. What ends it for good is
-// remembered; what may go away is tried again. The other steps of the plan are
-// wished for as well: a request that waits for an operator stays, although a step
-// comes before it by now.
+// ask brings the journal to one step of a plan. It remembers an answer that is final, and tries again after one that
+// may pass. The plan's other steps are still wished for: a request that waits for an operator stays, even if another
+// step now comes before it.
 func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask, plan []op.Ask) bool {
 	key := askKey(ask)
 	r.mu.Lock()
@@ -132,7 +130,7 @@ func (r *Reconciler) ask(ctx context.Context, w *wish, o op.Observed, ask op.Ask
 		r.target(o.Target).stopAt(stop{wish: wishKey(w.guest), ask: key, incarnation: o.Incarnation,
 			fingerprint: o.Fingerprint, op: ask.Op, code: code, detail: op.AsRefusal(err).Detail})
 		r.mu.Unlock()
-		r.queue.add(o.Target) // the rest of the plan may still be possible
+		r.queue.add(o.Target) // another step of the plan may still be possible
 	}
 	return true
 }

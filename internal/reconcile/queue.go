@@ -7,24 +7,22 @@ import (
 	"gated/internal/op"
 )
 
-// queue hands targets to workers: each target once however often it was added,
-// and never to two workers at a time. What is added while a worker has it is
-// handed out again afterwards, so nothing is lost. A target with a step that
-// operators signed goes before all others, and has workers of its own; then what
-// a caller waits for goes before what a round found, which can be very much. A
-// look that steps do not wait for is a queue of its own.
+// queue hands targets to workers. Each target is in it once, and never with two workers at a time. A target that is
+// added while a worker has it comes again afterwards, so no change is lost. A target with a signed step goes before all
+// others, and has workers of its own. Next come targets that a caller waits for, then those that a round found, which
+// can be very many. Looks for which no step waits are a queue of their own.
 type queue struct {
 	now   func() time.Time
 	after func(time.Duration, func()) (stop func())
 
 	mu      sync.Mutex
 	ready   sync.Cond
-	order   [levels][]op.Target // an entry counts only if waiting or looks has that level
-	waiting map[op.Target]level // in order, or to be put there when its worker is done
-	looks   map[op.Target]bool  // the same, of targets to be looked at
+	order   [levels][]op.Target // an entry counts only if waiting or looks says the same level
+	waiting map[op.Target]level // in order, or to be added when its worker is done
+	looks   map[op.Target]bool  // the same for targets to look at
 	signed  map[op.Target]uint64
 	marks   uint64
-	busy    map[op.Target]func() // what ends a look that a signed step waits for; nil for work
+	busy    map[op.Target]func() // the function ends a look for which a signed step waits; nil for work
 	delayed map[op.Target]delay
 	taken   uint64
 	closed  bool
@@ -37,12 +35,11 @@ const (
 	signed  level = iota // operators authorized a step of it
 	urgent               // a caller waits
 	routine              // a round found it
-	looking              // its requests are to be looked at again
+	looking              // its waiting requests must be looked at again
 	levels
 )
 
-// everyRoutine is how often a routine target goes first, so that a stream of
-// urgent ones does not starve them.
+// everyRoutine is how often a routine target goes first, so that urgent ones cannot starve them.
 const everyRoutine = 8
 
 type delay struct {
@@ -57,14 +54,14 @@ func newQueue(now func() time.Time, after func(time.Duration, func()) func()) *q
 	return q
 }
 
-// add hands t out when it is its turn. It does not block.
+// add queues t behind all others. It does not block.
 func (q *queue) add(t op.Target) { q.put(t, routine) }
 
-// addUrgent hands t out as soon as a worker is free. It does not block.
+// addUrgent queues t before what rounds found. It does not block.
 func (q *queue) addUrgent(t op.Target) { q.put(t, urgent) }
 
-// addSigned hands t out before all that is not signed, from now on until unmark.
-// A look that has it is ended. It does not block.
+// addSigned queues t before all unsigned work, from now on until unmark. If a worker looks at t, the look is ended. It
+// does not block.
 func (q *queue) addSigned(t op.Target) {
 	q.mu.Lock()
 	q.marks++
@@ -76,14 +73,14 @@ func (q *queue) addSigned(t op.Target) {
 	q.put(t, signed)
 }
 
-// mark returns what unmark takes: 0 for a target that is not marked.
+// mark returns the argument for unmark: 0 for a target that is not marked.
 func (q *queue) mark(t op.Target) uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.signed[t]
 }
 
-// unmark ends what addSigned began, unless that was called since mark.
+// unmark ends what addSigned began, unless addSigned was called again after mark.
 func (q *queue) unmark(t op.Target, mark uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +102,7 @@ func (q *queue) put(t op.Target, l level) {
 	q.line(t, l)
 }
 
-// addLook hands t out to a worker that looks. It does not block.
+// addLook queues t for a worker that looks. It does not block.
 func (q *queue) addLook(t op.Target) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,15 +113,15 @@ func (q *queue) addLook(t op.Target) {
 	q.line(t, looking)
 }
 
-// line puts a target in order, unless a worker has it: then done does; mu is held.
+// line puts a target in order. If a worker has it, done does that later. The caller holds mu.
 func (q *queue) line(t op.Target, l level) {
 	if _, ok := q.busy[t]; !ok {
 		q.order[l] = append(q.order[l], t)
-		q.ready.Broadcast() // it is not for every worker that waits
+		q.ready.Broadcast() // not every waiting worker may take it
 	}
 }
 
-// addAfter adds t when d has passed; of several delays the shortest counts.
+// addAfter adds t after d. Of several delays the shortest counts.
 func (q *queue) addAfter(t op.Target, d time.Duration) {
 	if d <= 0 {
 		q.add(t)
@@ -152,15 +149,14 @@ func (q *queue) due(t op.Target, at time.Time) {
 	q.add(t)
 }
 
-// get waits for a target to work on; false when the queue is closed. The caller
-// calls done with it afterwards.
+// get waits for a target to work on; false when the queue is closed. The caller then calls done with it.
 func (q *queue) get() (op.Target, bool) { return q.take(nil, signed, urgent, routine) }
 
-// getSigned is get for a worker that is kept for what operators signed.
+// getSigned is get for a worker for signed steps alone.
 func (q *queue) getSigned() (op.Target, bool) { return q.take(nil, signed) }
 
-// getLook is get for a worker that looks; end is called when a signed step of the
-// target waits for it. It must not block.
+// getLook is get for a worker that looks. The queue calls end if a signed step of the target waits for the look; end
+// must not block.
 func (q *queue) getLook(end func()) (op.Target, bool) { return q.take(end, looking) }
 
 func (q *queue) take(end func(), from ...level) (op.Target, bool) {
@@ -178,7 +174,7 @@ func (q *queue) take(end func(), from ...level) (op.Target, bool) {
 	return op.Target{}, false
 }
 
-// fairly is from, with a routine target before the urgent ones now and then.
+// fairly returns from, at times with a routine target before the urgent ones.
 func (q *queue) fairly(from []level) []level {
 	if len(from) == int(routine)+1 && q.taken%everyRoutine == everyRoutine-1 {
 		return []level{signed, routine, urgent}
@@ -186,7 +182,7 @@ func (q *queue) fairly(from []level) []level {
 	return from
 }
 
-// pop takes the first target of a level that waits there.
+// pop takes the first waiting target of a level.
 func (q *queue) pop(l level) (op.Target, bool) {
 	for len(q.order[l]) > 0 {
 		t := q.order[l][0]

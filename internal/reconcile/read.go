@@ -8,16 +8,15 @@ import (
 	"gated/internal/op"
 )
 
-// sourceState is how the last read of a source went.
+// sourceState is the result of the last read of a source.
 type sourceState struct {
 	docs   []SetDoc
 	err    error
 	readAt time.Time
 }
 
-// read reads every source and takes in what changed: targets of which something
-// else is wished than before are queued, and what is no longer wished for is
-// remembered to be withdrawn.
+// read reads every source. It queues targets whose wish changed, and remembers which wishes ended and must be
+// withdrawn.
 func (r *Reconciler) read(ctx context.Context) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -33,7 +32,7 @@ func (r *Reconciler) read(ctx context.Context) {
 		if states[i].err != nil {
 			states[i].docs = nil
 			if ctx.Err() != nil {
-				return // a read that was cut off says nothing
+				return // a read that was cut off proves nothing
 			}
 		}
 		states[i].readAt = r.Now()
@@ -59,7 +58,7 @@ func (r *Reconciler) checkHost(docs []SetDoc) error {
 	return nil
 }
 
-// sameDocs reports whether two reads brought the same.
+// sameDocs reports whether two reads returned the same documents.
 func sameDocs(old, new []sourceState) bool {
 	for i := range new {
 		if (old[i].err == nil) != (new[i].err == nil) || len(old[i].docs) != len(new[i].docs) || old[i].readAt.IsZero() {
@@ -92,7 +91,7 @@ func (r *Reconciler) take(states []sourceState) {
 			m := r.target(t)
 			m.retry = nil
 			if before != nil {
-				m.stopped = nil // it is another wish
+				m.stopped = nil // the wish is another now
 			}
 			r.forget(ix, t, before)
 		} else {
@@ -114,9 +113,8 @@ func (r *Reconciler) take(states []sourceState) {
 	}
 }
 
-// forget remembers which sets are to withdraw what they wished of a target. Of
-// a set that could not be read nothing is withdrawn: its wish merely rests.
-// r.mu is held.
+// forget remembers which sets must withdraw their wishes for a target. If a set could not be read, nothing of it is
+// withdrawn: its wish only rests. The caller holds r.mu.
 func (r *Reconciler) forget(ix *index, t op.Target, before *wish) {
 	if before == nil {
 		return
@@ -134,7 +132,7 @@ func (r *Reconciler) forget(ix *index, t op.Target, before *wish) {
 	}
 }
 
-// logErrors logs what a source says that it did not say the time before.
+// logErrors logs each source's error that is new.
 func (r *Reconciler) logErrors(states []sourceState) {
 	for i, s := range states {
 		before, now := r.sources[i].err, s.err

@@ -8,13 +8,11 @@ import (
 	"gated/internal/op"
 )
 
-// recovering is how many targets are looked at side by side at the start, so
-// that what they turn out to be shares its fsyncs.
+// recovering is how many targets are looked at side by side at the start, so that their ends share fsyncs.
 const recovering = 16
 
-// Recover ends what was under way when the daemon stopped. Nothing may run
-// before it returned. A target that cannot be looked at keeps its step: nothing
-// of it runs until it can, and Run goes on trying. The error is the journal's.
+// Recover ends what was under way when the daemon stopped. Nothing may run before it returns. If a target cannot be
+// looked at, its step stays dispatched: no other step of it runs, and Run tries again. The error is the journal's.
 func (r *Reconciler) Recover(ctx context.Context) error {
 	steps, err := r.Gate.Dispatched(ctx)
 	if err != nil {
@@ -31,7 +29,7 @@ func (r *Reconciler) Recover(ctx context.Context) error {
 	}
 	for _, s := range steps {
 		if r.Drivers[s.Target.Kind] == nil {
-			r.Logger.Error("no driver can say what became of a step", "step", s.ID.String(), "target", s.Target.String())
+			r.Logger.Error("no driver can say how a step ended", "step", s.ID.String(), "target", s.Target.String())
 			continue
 		}
 		r.attach(s, &attached{step: s, task: s.Task})

@@ -6,8 +6,8 @@ import (
 	"gated/internal/op"
 )
 
-// Resolve says what became of a dispatched step whose driver's answer was lost,
-// from what the target looks like now. It is a pure function:
+// Resolve derives how a dispatched step ended, if the driver's answer was lost, from the target's state now. It is a
+// pure function:
 //
 //	the target shows             benign            destructive
 //	that it was done             succeeded         succeeded
@@ -16,10 +16,9 @@ import (
 //	another target or none       failed            interrupted
 //	another's under the name     failed            failed
 //
-// A destructive step never runs again, also where it seems not to have begun:
-// half of it may be done in a way that does not show. Neither does a command,
-// also where its operator calls it benign: one that was cut off when its time was
-// over would be cut off again.
+// A destructive step never runs again, even if it seems not to have begun: half of it may be done without a sign. A
+// command never runs again either, even if its operator calls it benign: if its time ran out once, it would run out
+// again.
 func Resolve(s op.Step, o op.Observed) gate.Outcome {
 	e, once := op.ShowsNothing, false
 	if spec, err := op.Lookup(s.Op); err == nil {

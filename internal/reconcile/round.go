@@ -11,27 +11,26 @@ import (
 	"gated/internal/op"
 )
 
-// wished is the kind of target that desired state speaks of.
+// wished is the only kind of target in desired state.
 const wished = "guest"
 
-// roundState is how the last round over everything went.
+// roundState is the result of the last round over all targets.
 type roundState struct {
 	number  uint64
 	at      time.Time
 	took    time.Duration
-	drivers map[string]error // by kind; nil where the driver could be asked
+	drivers map[string]error // by kind; nil if the driver could be asked
 }
 
-// look reads every source and lists every driver, and queues each target for
-// which there may be something to do. What is as it is wished for costs no
-// allocation.
+// look reads every source, lists every driver's targets, and queues each target that may have work. A target that is as
+// wished costs no allocation.
 func (r *Reconciler) look(ctx context.Context) {
 	began := r.Now()
 	r.read(ctx)
 	r.markSigned(ctx)
 	open, err := r.Gate.OpenTargets(ctx)
 	if ctx.Err() != nil {
-		return // the daemon stops; half a look says nothing
+		return // the daemon stops; half a look proves nothing
 	}
 	if err != nil {
 		r.Logger.Error("open steps cannot be read", "error", err)
@@ -49,7 +48,7 @@ func (r *Reconciler) look(ctx context.Context) {
 	failed := make(map[string]error, len(r.Drivers))
 	for kind, d := range r.Drivers {
 		if kind != wished {
-			continue // nobody wishes for these; their open steps are due already
+			continue // no set can wish for these; their open steps are due already
 		}
 		list, err := d.List(ctx)
 		failed[kind] = err
@@ -73,8 +72,8 @@ func (r *Reconciler) look(ctx context.Context) {
 	}
 }
 
-// markSigned queues the targets with signed steps, which the gate told of when
-// they were signed: in a process before this one, or so that it was lost.
+// markSigned queues the targets with signed steps. The gate told of each when it was signed, but perhaps to an earlier
+// process, or the wake was lost.
 func (r *Reconciler) markSigned(ctx context.Context) {
 	targets, err := r.Gate.SignedTargets(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -85,14 +84,12 @@ func (r *Reconciler) markSigned(ctx context.Context) {
 	}
 }
 
-// compare returns the targets of one kind that are not as they are wished to
-// be. Of what desired state does not mention it returns nothing. What is not in
-// the list is absent, or, where missing says why the list is not whole, unknown.
+// compare returns the targets of one kind that are not as wished. It ignores targets that desired state does not
+// mention. A target that is not in the list is absent. If missing says why the list is incomplete, it is unknown.
 func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Observed, missing string) []op.Target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Nearly all are as they should be. To see that, only memory has to be read,
-	// which each processor can do for its share.
+	// Nearly all targets are as wished. That check only reads memory, so each processor does a share.
 	quiet := make([]bool, len(list))
 	var seen atomic.Int64
 	inParallel(len(list), func(from, to int) {
@@ -137,8 +134,8 @@ func (r *Reconciler) compare(ix *index, kind string, number uint64, list []op.Ob
 	return due
 }
 
-// isQuiet reports whether a target is as wished for and nothing has to be
-// remembered or forgotten of it. It changes nothing; r.mu is held.
+// isQuiet reports whether a target is as wished and there is nothing to remember or forget. It changes nothing. The
+// caller holds r.mu.
 func (r *Reconciler) isQuiet(w *wish, o *op.Observed) bool {
 	m := r.targets[o.Target]
 	return m != nil && m.unknown == "" && m.retry == nil && len(m.stopped) == 0 && m.isAdoptedByAll(w, o.Incarnation) &&
@@ -158,7 +155,7 @@ func inParallel(n int, fn func(from, to int)) {
 	wg.Wait()
 }
 
-// differs reports whether a target is worth working on; r.mu is held.
+// differs reports whether a target has work. The caller holds r.mu.
 func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 	m := r.targets[o.Target]
 	w.found = notAsWished
@@ -171,7 +168,7 @@ func (r *Reconciler) differs(w *wish, o *op.Observed, now time.Time) bool {
 	}
 	if o.Present && !m.isAdoptedByAll(w, o.Incarnation) {
 		if !w.conflict() && len(Plan(*w.guest, *o)) == 0 {
-			w.found = asWished // and the gate is to be told of it
+			w.found = asWished // but the gate must be told of it
 		}
 		r.target(o.Target).adopt = true
 		return true
@@ -219,7 +216,7 @@ func (m *target) isAdopted(set string, inc op.Incarnation) bool {
 	return false
 }
 
-// isAdoptedByAll reports the same for every set that mentions the target.
+// isAdoptedByAll is isAdopted for every set that mentions the target.
 func (m *target) isAdoptedByAll(w *wish, inc op.Incarnation) bool {
 	for _, set := range w.sets {
 		if !m.isAdopted(set, inc) {
@@ -229,7 +226,7 @@ func (m *target) isAdoptedByAll(w *wish, inc op.Incarnation) bool {
 	return true
 }
 
-// observe looks at one target, and refuses a look that leaves open whether it runs.
+// observe looks at one target. It is an error if the look does not say whether the target runs.
 func observe(ctx context.Context, d driver.Driver, l op.Look) (op.Observed, error) {
 	o, err := d.Observe(ctx, l)
 	if err == nil && o.Present && l.Target.Kind == wished && o.Running != running && o.Running != stopped {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Run works until ctx ends: at once, then at every interval, it looks at
-// everything; in between it works on what changed. It returns when the steps
-// that had begun are recorded, or StopGrace and a little later: the journal then
-// says of the others that they are under way, and the next Recover ends them.
+// Run works until ctx ends. At once and then at every interval it looks at all targets; in between it works on changes.
+// It returns when the steps that had begun are recorded, or a little after StopGrace. Then the journal says that the
+// other steps are under way, and the next Recover ends them.
 func (r *Reconciler) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	var wg sync.WaitGroup
@@ -18,8 +17,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			wg.Go(func() { forward(ctx, n.Changed(), changed) })
 		}
 	}
-	// What is wished for is read before anything runs: a wish that was withdrawn
-	// while the daemon was down must not run because it is authorized.
+	// Sources are read before any step runs: a wish that was withdrawn while the daemon was down may still have an
+	// authorized step.
 	r.read(ctx)
 	r.markSigned(ctx)
 	r.begin(ctx, &wg)
@@ -30,8 +29,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return nil
 }
 
-// letEnd waits for the workers, first for steps to end by themselves, then for
-// drivers to come back whose contexts have ended.
+// letEnd waits for the workers: first for steps to end by themselves, then for drivers to return after their contexts
+// have ended.
 func (r *Reconciler) letEnd(wg *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() { wg.Wait(); close(ended) }()
@@ -41,7 +40,7 @@ func (r *Reconciler) letEnd(wg *sync.WaitGroup) {
 	r.Logger.Warn("steps that are under way are cut off", "after", r.StopGrace)
 	r.cutOff()
 	if !r.within(ended, r.handOver) {
-		r.Logger.Warn("a driver does not come back; what became of its step is seen at the next start", "after", r.handOver)
+		r.Logger.Warn("a driver does not return; the next start finds out how its step ended", "after", r.handOver)
 	}
 }
 
@@ -57,7 +56,7 @@ func (r *Reconciler) within(ended <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// rounds looks at everything by interval, and reads sources when they changed.
+// rounds looks at all targets at each interval, and reads the sources when they change.
 func (r *Reconciler) rounds(ctx context.Context, changed <-chan struct{}) {
 	tick := make(chan struct{}, 1)
 	for {
@@ -79,7 +78,7 @@ func (r *Reconciler) rounds(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// forward hands on that something changed, and forgets how often.
+// forward passes changes on; several may become one.
 func forward(ctx context.Context, from <-chan struct{}, to chan<- struct{}) {
 	for {
 		select {

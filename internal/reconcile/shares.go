@@ -7,13 +7,12 @@ import (
 	"gated/internal/op"
 )
 
-// released is how many targets of a requester are tried again when one of its
-// steps has ended: one may turn out to have nothing to run.
+// released is how many targets of a requester are tried again after one of its steps ended. It is more than one,
+// because a target may have nothing to run.
 const released = 2
 
-// shares bounds the unsigned steps that run for one requester at a time, so that
-// slow ones of one uid do not take every worker. The others wait aside, and hold
-// none.
+// shares bounds the unsigned steps that run for one requester at a time, so that slow steps of one uid do not take
+// every worker. Targets without a place wait in aside, and hold no worker.
 type shares struct {
 	most int
 
@@ -27,8 +26,7 @@ func newShares(most int) *shares {
 	return &shares{most: most, running: map[string]int{}, aside: map[string][]op.Target{}, waiting: map[op.Target]bool{}}
 }
 
-// share names whose share a step runs from: all agents of a uid have one, and so
-// have all sets of desired state.
+// share names the share for a requester: all agents of a uid have one, and all sets of desired state have one.
 func share(by op.Requester) string {
 	if by.Source == op.SourceAPI {
 		return fmt.Sprintf("uid:%d", by.UID)

@@ -9,7 +9,7 @@ import (
 // SetDoc is one named document of a source.
 type SetDoc struct {
 	Set    string
-	Doc    desired.Document // never changed; the same one while the digest is the same
+	Doc    desired.Document // never changed; the same object while the digest is the same
 	Digest string           // SHA-256 of the document's bytes, lower-case hex
 }
 
@@ -18,15 +18,14 @@ type Source interface {
 	// Name is what status calls the source.
 	Name() string
 
-	// Read returns every document, sorted by set. The caller does not change
-	// what it gets, and a source may return the same slice again. An error means
-	// that the source could not be read whole: nothing is planned from it and
-	// nothing that it wished for is taken back.
+	// Read returns every document, sorted by set. The caller must not change the result, and a source may return the
+	// same slice again. An error means that the source could not be read completely. Then reconcile plans nothing from
+	// it, and withdraws nothing that it wished for.
 	Read(ctx context.Context) ([]SetDoc, error)
 }
 
-// Notifier is a source that knows when it is worth reading again.
+// Notifier is a source that knows when it changed.
 type Notifier interface {
-	// Changed receives after the source changed; several changes may be one.
+	// Changed receives after the source changed. Several changes may send one signal.
 	Changed() <-chan struct{}
 }

@@ -7,7 +7,7 @@ import (
 	"gated/internal/op"
 )
 
-// found is what the last round made of a wish.
+// found is the result of the last round for a wish.
 type found int
 
 const (
@@ -18,10 +18,10 @@ const (
 
 // The states of a wish.
 const (
-	WishConverged   = "converged"   // the last round saw the target as it is wished to be
+	WishConverged   = "converged"   // in the last round, the target was as wished
 	WishWaiting     = "waiting"     // a request for it waits for signatures
 	WishStopped     = "stopped"     // a step of it ended and is not tried again
-	WishUnknown     = "unknown"     // the target cannot be looked at
+	WishUnknown     = "unknown"     // the driver cannot observe the target
 	WishConflicting = "conflicting" // several sets mention the target
 	WishWorking     = "working"     // none of these: not looked at yet, or under way
 )
@@ -29,7 +29,7 @@ const (
 // SetStanding counts the wishes of one set by their states.
 type SetStanding struct {
 	Set    string
-	Guests int // all of them
+	Guests int // the number of all of them
 	Counts map[string]int
 }
 
@@ -41,10 +41,9 @@ type WishStanding struct {
 	Why    string // for people; may be empty
 }
 
-// Standing says for each set how far its wishes are, as the last round over
-// everything saw it, and which of them are not met: at most limit of those,
-// sorted by set and target, and how many were left out. Of a target in waits a
-// request waits for signatures.
+// Standing returns, for each set, how many wishes are in each state, from the last round over all targets. It also
+// returns at most limit wishes that are not met, sorted by set and target, and how many it left out. waits has the
+// targets with a request that waits for signatures.
 func (r *Reconciler) Standing(waits map[op.Target]bool, limit int) (sets []SetStanding, unmet []WishStanding, left int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +74,7 @@ func (r *Reconciler) Standing(waits map[op.Target]bool, limit int) (sets []SetSt
 	return sets, unmet, left
 }
 
-// standing returns the state of one wish; r.mu is held.
+// standing returns the state of one wish. The caller holds r.mu.
 func (r *Reconciler) standing(t op.Target, w *wish, waits bool) (state, why string) {
 	m := r.targets[t]
 	switch {

@@ -9,25 +9,25 @@ import (
 	"gated/internal/op"
 )
 
-// Status is how reconcile stands.
+// Status is the state of reconcile.
 type Status struct {
 	Sources   []SourceStatus `json:"sources"`
 	Drivers   []DriverStatus `json:"drivers"`
 	Queue     QueueStatus    `json:"queue"`
-	Unknown   []Trouble      `json:"unknown"`   // targets that cannot be looked at: nothing is planned for them
+	Unknown   []Trouble      `json:"unknown"`   // targets that the driver cannot observe: nothing is planned for them
 	Conflicts []Conflict     `json:"conflicts"` // targets that several sets mention: their wishes are void
-	Stopped   []Stopped      `json:"stopped"`   // wishes that ended and are not tried again as they are
-	Full      []string       `json:"full"`      // sets that have as many requests open as they may
-	RoundAt   time.Time      `json:"round_at"`  // of the last look at everything; zero before the first
+	Stopped   []Stopped      `json:"stopped"`   // wishes that ended and are not tried again unchanged
+	Full      []string       `json:"full"`      // sets that have as many open requests as they may
+	RoundAt   time.Time      `json:"round_at"`  // of the last look at all targets; zero before the first
 	RoundTook int64          `json:"round_us"`  // how long it took, in microseconds
 }
 
-// SourceStatus is how the last read of one source went.
+// SourceStatus is the result of the last read of one source.
 type SourceStatus struct {
 	Name   string    `json:"name"`
 	OK     bool      `json:"ok"`
 	Code   op.Code   `json:"code,omitempty"`  // of the error
-	Error  string    `json:"error,omitempty"` // the sentence alone, with file:line:column where it is about a document
+	Error  string    `json:"error,omitempty"` // the sentence alone, with file:line:column if it is about a document
 	Sets   int       `json:"sets"`
 	Guests int       `json:"guests"`
 	ReadAt time.Time `json:"read_at"`
@@ -44,10 +44,10 @@ type DriverStatus struct {
 type QueueStatus struct {
 	Waiting int `json:"waiting"`
 	Working int `json:"working"`
-	Later   int `json:"later"` // after a back-off, or when a task is asked about
+	Later   int `json:"later"` // after a back-off, or until a question about a task
 }
 
-// Trouble is a target and what is the matter with it.
+// Trouble is a target and its problem.
 type Trouble struct {
 	Target op.Target `json:"target"`
 	Why    string    `json:"why"`
@@ -67,7 +67,7 @@ type Stopped struct {
 	Detail string    `json:"detail"`
 }
 
-// Status returns how things stand. Its lists are sorted and never nil.
+// Status returns the present state. Its lists are sorted and never nil.
 func (r *Reconciler) Status() Status {
 	s := Status{Sources: []SourceStatus{}, Drivers: []DriverStatus{}, Unknown: []Trouble{}, Conflicts: []Conflict{},
 		Stopped: []Stopped{}, Full: []string{}}
@@ -119,7 +119,7 @@ func (st sourceState) status(name string) SourceStatus {
 	if st.err != nil {
 		out.Code, out.Error = op.CodeOf(st.err), st.err.Error()
 		if r := (*op.Refusal)(nil); errors.As(st.err, &r) {
-			out.Error = r.Detail // its text would say the code twice
+			out.Error = r.Detail // the error's text would say the code twice
 		}
 	}
 	for _, d := range st.docs {

@@ -10,12 +10,11 @@ import (
 	"gated/internal/op"
 )
 
-// runNext runs the step of a target whose turn it is, and reports whether the
-// target is worth looking at again at once. A worker that is kept for signed steps
-// leaves any other to the others.
+// runNext runs the next step of a target. It reports whether the target may have more work at once. A worker for signed
+// steps leaves all other steps to the other workers.
 func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, kept bool) bool {
 	if ctx.Err() != nil {
-		return false // what has not begun when the daemon stops does not begin
+		return false // after the stop of the daemon no step begins
 	}
 	mark := r.queue.mark(t)
 	turn, ok, err := r.Gate.Next(ctx, t)
@@ -63,12 +62,12 @@ func (r *Reconciler) runNext(ctx context.Context, d driver.Driver, t op.Target, 
 	return r.dispatch(ctx, d, t, id)
 }
 
-// dispatch runs a step if it still may.
+// dispatch runs a step if it still may run.
 func (r *Reconciler) dispatch(ctx context.Context, d driver.Driver, t op.Target, id op.StepID) bool {
 	permit, err := r.Gate.Permit(ctx, id)
 	switch {
 	case errors.Is(err, op.Conflict):
-		return false // it moved since; whoever moved it wakes the target
+		return false // it changed since; whatever changed it wakes the target
 	case err != nil:
 		r.later(t, "run", err)
 		r.mu.Lock()
@@ -80,18 +79,18 @@ func (r *Reconciler) dispatch(ctx context.Context, d driver.Driver, t op.Target,
 	return r.run(ctx, d, permit)
 }
 
-// whenDue queues a target again for when what the policy holds back may run.
+// whenDue queues a target again for the time at which the policy lets a step run.
 func (r *Reconciler) whenDue(ctx context.Context, t op.Target) {
 	wait, held, err := r.Gate.Due(ctx, t)
 	if err != nil {
-		r.Logger.Warn("nobody knows when a target is due; the gate's tick finds it", "target", t.String(), "error", err)
+		r.Logger.Warn("cannot tell when a target is due; the gate's tick finds it", "target", t.String(), "error", err)
 	} else if held {
 		r.queue.addAfter(t, max(wait, time.Millisecond))
 	}
 }
 
-// run executes one step and records how it ended. From here on the daemon's
-// end does not cut the work off: half of a step is worse than a slow stop.
+// run executes one step and records its end. From here the daemon's stop does not cut the work off at once: half a step
+// is worse than a slow stop.
 func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permit) bool {
 	step := permit.Step()
 	ctx = context.WithoutCancel(ctx)
@@ -110,19 +109,19 @@ func (r *Reconciler) run(ctx context.Context, d driver.Driver, permit gate.Permi
 		r.Logger.Error("a task's id cannot be written; after a restart it is not found again", "step", step.ID.String(), "error", err)
 	}
 	if now, err := r.stepOf(ctx, step.ID); err == nil {
-		step = now // with what the target had at the dispatch
+		step = now // with the target's state at the dispatch
 	}
 	r.attach(step, &attached{step: step, task: did.Task})
 	r.queue.addAfter(step.Target, poll)
 	return false
 }
 
-// afterError tells by the journal whether the permit was used before Run
-// failed. Only then did anything happen to the target.
+// afterError reads in the journal whether the permit was used before Run failed. Only then did anything happen to the
+// target.
 func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.Step, did driver.Result, err error) bool {
 	now, jerr := r.stepOf(ctx, step.ID)
 	if jerr != nil {
-		// It may be dispatched: until the journal can be read, it counts as that.
+		// It may be dispatched. Until the journal can be read, it counts as dispatched.
 		r.attach(step, &attached{step: step, outcome: r.outcome(ctx, d, step, did, err), ended: true})
 		return r.later(step.Target, "record", jerr)
 	}
@@ -130,7 +129,7 @@ func (r *Reconciler) afterError(ctx context.Context, d driver.Driver, step op.St
 	case now.State == op.StateDispatched:
 		return r.record(ctx, now, r.outcome(ctx, d, now, did, err))
 	case now.State != op.StatePlanned && now.State != op.StateAuthorized:
-		r.ended(now) // Permit.Use ended it, or it waits for a signature by now
+		r.ended(now) // Permit.Use ended it, or it waits for a signature now
 		return true
 	case driver.IsTransient(err) || errors.Is(err, op.Unavailable) || wasCutOff(err):
 		r.holdBack(step, err, maxWait)
@@ -157,8 +156,8 @@ func (r *Reconciler) stepOf(ctx context.Context, id op.StepID) (op.Step, error) 
 	return op.Step{}, op.Refuse(op.UnknownTarget, "there is no step %s", id)
 }
 
-// outcome looks at the target afresh and says how a dispatched step ended: as
-// the driver says, or, where it does not know, as the target shows.
+// outcome looks at the target again and says how a dispatched step ended: as the driver says or, if the driver does not
+// know, as the target shows.
 func (r *Reconciler) outcome(ctx context.Context, d driver.Driver, step op.Step, did driver.Result, err error) gate.Outcome {
 	after, lookErr := observe(ctx, d, step.Afterwards())
 	lost := driver.IsUnknown(err) || errors.Is(err, driver.ErrPanic) || wasCutOff(err)
@@ -180,19 +179,18 @@ func (r *Reconciler) outcome(ctx context.Context, d driver.Driver, step op.Step,
 	return out
 }
 
-// wasCutOff reports whether a driver says that its context ended: it took too
-// long, or the daemon stops and waited long enough.
+// wasCutOff reports whether a driver says that its context ended: the step took too long, or the daemon stopped and
+// waited long enough.
 func wasCutOff(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// record ends a dispatched step in the journal. What cannot be written now is
-// kept and written later: until then the step is dispatched, and nothing else
-// of its target runs.
+// record ends a dispatched step in the journal. If that cannot be written now, it is written later. Until then the step
+// is dispatched, and nothing else of its target runs.
 func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome) bool {
 	now, err := r.Gate.Record(ctx, step.ID, out)
 	if errors.Is(err, op.Conflict) || errors.Is(err, op.UnknownTarget) {
-		// It was not dispatched, or somebody recorded its end: the journal knows.
+		// It was not dispatched, or another call recorded its end: the journal is right.
 		r.attach(step, nil)
 		r.Logger.Warn("a step is not dispatched any more", "step", step.ID.String(), "error", err)
 		return true
@@ -210,10 +208,9 @@ func (r *Reconciler) record(ctx context.Context, step op.Step, out gate.Outcome)
 	return true
 }
 
-// holdBack keeps a step from being run again before its back-off, of at most
-// longest, has passed.
+// holdBack keeps a step from running again before its back-off has passed, which is at most longest.
 func (r *Reconciler) holdBack(step op.Step, err error, longest time.Duration) {
-	r.Logger.Info("a step is run again later", "step", step.ID.String(), "op", step.Op, "error", err)
+	r.Logger.Info("a step will run again later", "step", step.ID.String(), "op", step.Op, "error", err)
 	r.mu.Lock()
 	m := r.target(step.Target)
 	if m.hold == nil {
@@ -227,9 +224,8 @@ func (r *Reconciler) holdBack(step op.Step, err error, longest time.Duration) {
 	r.queue.addAfter(step.Target, d)
 }
 
-// ended remembers what a step's end means for the wish that it was for: the
-// same is not asked for again at once, and after a failure not at all before
-// the wish or the target is another.
+// ended remembers what a step's end means for its wish. The same step is not asked for again at once. After a failure,
+// it is not asked for before the wish or the target changes.
 func (r *Reconciler) ended(s op.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -70,7 +70,7 @@ func TestAStopLeavesADriverBehind(t *testing.T) {
 	w.r.StopGrace, w.r.handOver = time.Millisecond, time.Millisecond
 	release, stop := w.underWay(false)
 	stop()
-	require.Contains(t, log.String(), "does not come back")
+	require.Contains(t, log.String(), "a driver does not return")
 	require.Equal(t, op.StateDispatched, w.job(1).Steps[0].State)
 	left := w.r
 	w.fleet.after = nil

@@ -20,16 +20,15 @@ type Config struct {
 	// Now is the gate's clock, which never goes back.
 	Now func() time.Time
 
-	// Append writes entries of the audit log; the time and the gate's id are set
-	// by it.
+	// Append writes entries of the audit log. It sets their time and the gate's id.
 	Append func(*store.Tx, ...audit.Entry) error
 
-	// Spend counts bytes that a requester has written, and refuses what is beyond its
-	// quota, or what the disk has no room for. Nil counts nothing.
+	// Spend counts bytes that a requester has written. It refuses bytes beyond the requester's quota or the disk's
+	// room. Nil counts nothing.
 	Spend func(*store.Tx, op.Requester, int64) error
 
-	// Still refuses, as Unavailable, a change of who holds what in a scope while an
-	// operator decides about all of it. Nil refuses none.
+	// Still refuses a change of the reservations of a scope, as Unavailable, while an operator decides about all of
+	// them. Nil refuses none.
 	Still func(*store.Tx, op.Target) error
 
 	// Agent returns the registered agent of a name.
@@ -39,18 +38,18 @@ type Config struct {
 	// transaction.
 	Registered func(*store.Tx, Holder) (bool, error)
 
-	// Alive says whether a holder is, for what is shown.
+	// Alive reports whether a holder's process lives. Answers show it; nothing is decided by it.
 	Alive func(Holder) bool
 
-	// Changed is called, after what changed is on disk, for each scope whose
-	// reservations changed. It must not block. May be nil.
+	// Changed is called for each scope whose reservations changed, after the change is on disk. It must not block. May
+	// be nil.
 	Changed func(op.Target)
 
 	Logger *slog.Logger // nil for none
 }
 
-// Book is the reservations of a host. Its methods may be called by several
-// goroutines. Their errors are refusals, but for the context's own.
+// Book is the reservations of a host. Several goroutines may call its methods. Its errors are refusals, except those of
+// the context.
 type Book struct {
 	cfg      Config
 	log      *slog.Logger
@@ -58,7 +57,7 @@ type Book struct {
 	queue    *queue
 	turns    *turns.Turns
 	inside   int64         // smallWork
-	moved    chan struct{} // for Run: what is due next may be something else
+	moved    chan struct{} // tells Run that the next due time may have changed
 }
 
 // New returns the book of a database that has Schema.
@@ -71,21 +70,21 @@ func New(c Config) *Book {
 	return b
 }
 
-// outcome is what a transaction did, for after it. It begins anew each time the
-// transaction's function runs. What is in it without need costs others a look.
+// outcome collects what a transaction did, for the work after it. It begins anew each time the transaction's function
+// runs. Each needless entry makes other claims look again.
 type outcome struct {
 	now time.Time
 
-	// What may be spent in this transaction yet: on the search, on those that wait
-	// before a claim, and on whom to wake.
+	// The work that this transaction may still spend: on the search, on the claims that wait before this one, and on
+	// finding the claims to wake.
 	left, queueLeft, wakeLeft int64
 
 	room int // how many more reservations it may end
 
-	free   []region           // paths that somebody has no more, or has less of
-	gained []Holder           // who was given something
+	free   []region           // paths that a holder lost, or now shares
+	gained []Holder           // holders that got something
 	scopes map[op.Target]bool // whose reservations changed
-	refuse error              // where something was written all the same
+	refuse error              // the refusal, if the transaction also wrote something that must stay
 }
 
 func (b *Book) outcome(now time.Time) *outcome {
@@ -99,9 +98,8 @@ func (o *outcome) changed(t op.Target) {
 	o.scopes[t] = true
 }
 
-// update runs fn in a transaction in which what was due is taken care of before,
-// and does afterwards what has to wait until it is on disk. That fn refuses does
-// not undo what was due.
+// update first handles what is due, then runs fn, in one transaction. After the commit it does the work that must wait
+// for the disk. If fn refuses, what was due stays done.
 func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) error {
 	var out *outcome
 	err := b.cfg.Store.Update(ctx, func(tx *store.Tx) error {
@@ -132,7 +130,7 @@ func (b *Book) update(ctx context.Context, fn func(*store.Tx, *outcome) error) e
 	return b.shown(err)
 }
 
-// settle does what follows from a transaction that is on disk.
+// settle does the work that follows a transaction once it is on disk.
 func (b *Book) settle(o *outcome) {
 	b.queue.wake(o.free, o.gained)
 	if len(o.scopes) > 0 {
@@ -148,7 +146,7 @@ func (b *Book) settle(o *outcome) {
 	}
 }
 
-// shown turns an error into one that a caller may be shown.
+// shown turns an error into one that a caller may see.
 func (b *Book) shown(err error) error {
 	switch _, refused := errors.AsType[*op.Refusal](err); {
 	case err == nil, refused:

@@ -6,9 +6,8 @@ import (
 	"gated/internal/glob"
 )
 
-// cacheBytes is what the patterns may weigh that are kept after they were read:
-// there is room for all that four uids may reserve. What is merely asked about is
-// not kept, so that it pushes nothing out.
+// cacheBytes is the most that the kept patterns may weigh: all that four uids may reserve. The patterns of mere
+// questions are not kept, because they would push others out.
 const cacheBytes = 4 * MaxWeightPerUID
 
 // cache keeps the patterns of reservations, because to read one takes longer than
@@ -19,7 +18,7 @@ type cache struct {
 	weight int
 }
 
-// reading is what a pattern's meaning depends on.
+// reading has everything that a pattern's meaning depends on.
 type reading struct {
 	text string
 	fold bool
@@ -27,8 +26,8 @@ type reading struct {
 
 func newCache() *cache { return &cache{known: map[reading]glob.Pattern{}} }
 
-// read returns the pattern of a reservation; TooComplex if it has to be read and
-// that is more work than is left.
+// read returns the pattern of a reservation. It is TooComplex if the pattern must be read and that is more work than is
+// left.
 func (c *cache) read(r reading, left *int64) (glob.Pattern, error) {
 	c.mu.Lock()
 	p, known := c.known[r]

@@ -10,9 +10,8 @@ import (
 	"gated/internal/store"
 )
 
-// Renew gives a reservation of the caller's a new end, ttl from now; 0 is the
-// default. Where that is less than a second from the end that it has, it stays.
-// Refusals: UnknownTarget if it has ended, NotHolder, BadParams.
+// Renew gives the caller's reservation a new end, ttl from now; 0 is the default. If the new end is less than a second
+// from the old one, the old one stays. Refusals: UnknownTarget if the reservation has ended, NotHolder, BadParams.
 func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, ttl time.Duration) (Reservation, error) {
 	ttl, err := checkTTL(ttl)
 	if err != nil {
@@ -33,15 +32,14 @@ func (b *Book) Renew(ctx context.Context, by op.Requester, id op.ReservationID, 
 	})
 }
 
-// Release ends a reservation of the caller's and returns it as it was. Refusals:
-// UnknownTarget if it has ended, NotHolder.
+// Release ends the caller's reservation and returns it as it was. Refusals: UnknownTarget if it has ended, NotHolder.
 func (b *Book) Release(ctx context.Context, by op.Requester, id op.ReservationID) (Reservation, error) {
 	return b.change(ctx, by, id, func(tx *store.Tx, out *outcome, r *Reservation) error {
 		return b.end(tx, out, *r, audit.Released, by)
 	})
 }
 
-// change does something to one reservation of the caller's.
+// change runs do on one reservation of the caller.
 func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID, do func(*store.Tx, *outcome, *Reservation) error) (r Reservation, err error) {
 	err = b.update(ctx, func(tx *store.Tx, out *outcome) (err error) {
 		if r, err = readOf(tx, by, id, out.now); err != nil {
@@ -56,7 +54,7 @@ func (b *Book) change(ctx context.Context, by op.Requester, id op.ReservationID,
 	return r, nil
 }
 
-// readOf returns a reservation of the caller's.
+// readOf returns a reservation if it is the caller's.
 func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (Reservation, error) {
 	holder, err := holderOf(by)
 	if err != nil {
@@ -70,9 +68,8 @@ func readOf(tx *store.Tx, by op.Requester, id op.ReservationID, now time.Time) (
 	return r, err
 }
 
-// ReleaseMine ends all that the caller has, in every scope, and returns it as it
-// was. That is as many transactions as it takes: where there is an error, some may
-// have ended.
+// ReleaseMine ends all reservations of the caller, in every scope, and returns them as they were. It takes as many
+// transactions as it needs. After an error, some may have ended.
 func (b *Book) ReleaseMine(ctx context.Context, by op.Requester) ([]Reservation, error) {
 	holder, err := holderOf(by)
 	if err != nil {
@@ -96,21 +93,21 @@ func (b *Book) ReleaseMine(ctx context.Context, by op.Requester) ([]Reservation,
 	return b.living(all), nil
 }
 
-// end removes a reservation and says so.
+// end removes a reservation and writes the entry of its end.
 func (b *Book) end(tx *store.Tx, out *outcome, r Reservation, why audit.Kind, by op.Requester) error {
 	return b.endFor(tx, out, r, entry(why, by, r))
 }
 
-// endFor removes a reservation; e says why.
+// endFor removes a reservation and writes entry e, which says why.
 func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) error {
 	if err := remove(tx, r.ID); err != nil {
 		return err
 	}
-	// Who begins to wait from now on looks after this.
+	// A claim that begins to wait from now on sees that the reservation is gone.
 	if waiting := b.queue.before(nil); len(waiting) > 0 {
 		in, err := b.regionOf(r, &out.wakeLeft)
 		if errors.Is(err, op.TooComplex) {
-			in, err = region{}, nil // then it concerns everybody
+			in, err = region{}, nil // then the entry names all claims that wait, and all of them look again
 		}
 		if err != nil {
 			return err
@@ -122,8 +119,7 @@ func (b *Book) endFor(tx *store.Tx, out *outcome, r Reservation, e audit.Entry) 
 	return b.append(tx, e)
 }
 
-// regionOf returns the paths that a reservation is about; TooComplex if that
-// takes more work than is left.
+// regionOf returns the paths of a reservation, or TooComplex if that takes more work than is left.
 func (b *Book) regionOf(r Reservation, left *int64) (region, error) {
 	in := region{path: r.Scope.Path, fold: r.Scope.Fold}
 	for _, text := range r.Patterns {

@@ -12,8 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// Claim is what somebody wants to reserve. A Mode that is empty is Exclusive, a
-// TTL of 0 the default, a Wait of 0 no wait.
+// Claim is what a requester wants to reserve. An empty Mode is Exclusive, a TTL of 0 the default, a Wait of 0 no wait.
 type Claim struct {
 	By       op.Requester
 	Place    Place
@@ -25,7 +24,7 @@ type Claim struct {
 	Reason   string
 }
 
-// region is paths somewhere: patterns that are read as the place says.
+// region is a set of paths: patterns, read relative to a place.
 type region struct {
 	path     string
 	fold     bool
@@ -33,7 +32,7 @@ type region struct {
 	sum      []byte // digest, if it was made
 }
 
-// pattern is one of a region.
+// pattern is one pattern of a region.
 type pattern struct {
 	glob.Pattern
 	asked  string // as it was written
@@ -56,7 +55,7 @@ type wish struct {
 	skip  op.ReservationID // the reservation that is transferred, which does not count
 }
 
-// readClaim checks the form of a claim, and nothing that would take the database.
+// readClaim checks the form of a claim: every check that needs no database.
 func readClaim(c Claim) (*wish, error) {
 	ttl, err := checkTTL(c.TTL)
 	if err != nil {
@@ -82,7 +81,7 @@ func readClaim(c Claim) (*wish, error) {
 	return w, w.light()
 }
 
-// readWish checks who wants which paths of which place.
+// readWish checks the requester, the place and the patterns of a claim.
 func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*wish, error) {
 	holder, err := holderOf(by)
 	if err != nil {
@@ -116,8 +115,7 @@ func readWish(by op.Requester, p Place, patterns []string, m Mode, limit int) (*
 	return w, nil
 }
 
-// add reads a pattern that was not read before. One that is absolute may be
-// below the scope.
+// add reads a pattern, unless the region has it already. An absolute one may be below the scope.
 func (r *region) add(text string) error {
 	p, err := glob.Parse(text, glob.Options{Scope: r.path, FoldCase: r.fold})
 	if err != nil {
@@ -127,7 +125,7 @@ func (r *region) add(text string) error {
 	return nil
 }
 
-// texts are the patterns as they were understood, sorted.
+// texts returns the patterns as they were understood, sorted.
 func (r region) texts() []string {
 	out := make([]string, len(r.patterns))
 	for i, p := range r.patterns {
@@ -136,7 +134,7 @@ func (r region) texts() []string {
 	return out
 }
 
-// digest tells one set of patterns from another.
+// digest returns the same bytes for the same set of patterns, and other bytes for another set.
 func (r region) digest() []byte {
 	if r.sum != nil {
 		return r.sum
@@ -162,8 +160,8 @@ func checkTTL(ttl time.Duration) (time.Duration, error) {
 	return ttl, nil
 }
 
-// checkPath refuses what is no absolute path without detours. One that does not
-// show as it is could not be told from others by people, so it is no scope.
+// checkPath refuses a path that is not absolute, or not clean, or has characters that do not print: people could not
+// tell it from another.
 func checkPath(p string) error {
 	if len(p) > MaxPath {
 		return op.Refuse(op.BadParams, "the scope's path of %d bytes is longer than %d", len(p), MaxPath).
@@ -179,7 +177,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// holderOf returns who a requester is as a holder of reservations.
+// holderOf returns a requester as a holder of reservations.
 func holderOf(by op.Requester) (Holder, error) {
 	if by.Source == op.SourceDesired || by.Source == op.SourceGate {
 		return Holder{}, op.Refuse(op.NotAllowed, "%s reserves nothing", by)

@@ -8,9 +8,8 @@ import (
 	"gated/internal/store"
 )
 
-// Clear ends every reservation, without an entry for each, and returns how many
-// there were. Scopes keep their ids. It is for a database that does not know
-// what was decided since.
+// Clear ends every reservation, without an entry for each, and returns how many there were. Scopes keep their ids. It
+// is for a restored database, which does not know what was decided after its backup.
 func Clear(tx *store.Tx) (ended int, err error) {
 	if _, err := tx.Exec(`DELETE FROM reservation_patterns`); err != nil {
 		return 0, fmt.Errorf("end reservations: %w", err)

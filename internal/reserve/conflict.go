@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// inTheWay is why a claim cannot be granted now: reservations of others, or,
-// where there are none, a claim that came before and waits.
+// inTheWay says why a claim cannot be granted now. It has the reservations of others. If there are none, it has an
+// earlier claim that waits.
 type inTheWay struct {
 	conflicts []Conflict
 	more      bool
@@ -20,12 +20,12 @@ type inTheWay struct {
 
 func (in inTheWay) any() bool { return len(in.conflicts) > 0 || in.before != nil }
 
-// alive fills in whether the holders are.
+// alive reports whether a holder's process lives.
 func (b *Book) alive(h Holder) bool {
 	return h.Name == "" || b.cfg.Alive == nil || b.cfg.Alive(h)
 }
 
-// lives and living say of each whether its holder is alive.
+// lives and living set Alive of each conflict and each reservation.
 func (b *Book) lives(list []Conflict) {
 	for i := range list {
 		list[i].Alive = b.alive(list[i].Holder)
@@ -39,8 +39,8 @@ func (b *Book) living(list []Reservation) []Reservation {
 	return list
 }
 
-// refusal says who is in the way. The reason of another agent is not in it, for
-// its text goes where words of the gate's own are expected; it is in Conflict.
+// refusal names the holders in the way. It leaves out another agent's reason, because this text goes where readers
+// expect the gate's own words. Conflict has the reason.
 func (in inTheWay) refusal() error {
 	if len(in.conflicts) == 0 {
 		w := in.before
@@ -60,8 +60,8 @@ func (in inTheWay) refusal() error {
 	return op.Refuse(op.Conflict, "%s", text).WithHint("%s", in.wayOut())
 }
 
-// wayOut is what somebody can do about conflicts: ask only who is there to be
-// asked, and narrow only what is wider than one path.
+// wayOut is the hint for conflicts. It names only holders that live, and advises to narrow only patterns of more than
+// one path.
 func (in inTheWay) wayOut() string {
 	ways := []string{"wait in line for it: --wait D"}
 	for _, c := range in.conflicts {
@@ -81,7 +81,7 @@ func wide(pattern string) bool {
 	return glob.Quote(pattern) != pattern || strings.HasSuffix(pattern, "/")
 }
 
-// described says of a reservation who holds it, since when and until when.
+// described says which holder has a reservation, since when and until when.
 func described(c Conflict) string {
 	text := fmt.Sprintf("%s of %v, which %s (uid %d, %s) has had since %s, till %s", shownPattern(c.Overlaps), c.ID, c.Holder, c.Holder.UID,
 		c.Life(), moment(c.CreatedAt), moment(c.ExpiresAt))
@@ -91,7 +91,7 @@ func described(c Conflict) string {
 	return text
 }
 
-// shownPattern quotes a pattern, cut where it is long.
+// shownPattern quotes a pattern, and cuts a long one.
 func shownPattern(p string) string { return fmt.Sprintf("%.80q", p) }
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

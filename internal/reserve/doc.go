@@ -1,4 +1,3 @@
-// Package reserve keeps agents' claims on paths. What is granted is exact: two
-// reservations of different holders never overlap unless both are shared, in
-// whichever scopes they were made. docs/design/reservations.md says how.
+// Package reserve keeps agents' claims on paths. It grants exactly: two reservations of different holders never overlap
+// unless both are shared, whichever scopes they were made in. docs/design/reservations.md says how.
 package reserve

@@ -8,19 +8,19 @@ import (
 	"gated/internal/store"
 )
 
-// theGate is who ends what nobody releases.
+// theGate is the requester of ends that no holder asked for.
 var theGate = op.Requester{Source: op.SourceGate}
 
-// The bounds of what an entry repeats of a reservation's patterns, and names.
+// The bounds of what an entry repeats of a reservation's patterns, and of the names in it.
 const (
 	briefPatterns = 8
 	briefBytes    = 512
-	maxNamed      = 32 // of those that wait
+	maxNamed      = 32 // of agents that wait
 )
 
-// Brief returns what entries of the audit log repeat of the patterns that the
-// one of kind reserved has all of: the first few, and, if they are not all, how
-// many there are. Else who renews what has long patterns would fill the disk.
+// Brief returns the patterns for an entry: the first few and, if there are more, how many there are in all. The entry
+// of kind reserved alone has all of them. Otherwise an agent could fill the disk by renewing a reservation with long
+// patterns.
 func Brief(patterns []string) (few []string, of int) {
 	bytes := 0
 	for i, p := range patterns {
@@ -31,7 +31,7 @@ func Brief(patterns []string) (few []string, of int) {
 	return patterns, 0
 }
 
-// entry is what the audit log says of a reservation.
+// entry is the audit log's entry about a reservation.
 func entry(k audit.Kind, by op.Requester, r Reservation, others ...string) audit.Entry {
 	e := audit.Entry{Kind: k, By: by.String(), PID: by.PID, Target: r.Scope.Target().String(), Incarnation: r.Scope.Incarnation(),
 		Reason: r.Reason, Reservation: r.ID.String(), Patterns: r.Patterns, Mode: string(r.Mode), Holder: r.Holder.String(), Until: r.ExpiresAt}
@@ -49,12 +49,10 @@ func entry(k audit.Kind, by op.Requester, r Reservation, others ...string) audit
 	return e
 }
 
-// entryCost is what an entry and the rows that it is about take, in bytes, beyond
-// the patterns and the words that it has.
+// entryCost is the size in bytes of an entry and its rows, without its patterns and words.
 const entryCost = 2 << 10
 
-// spend counts what a claim or a change of it writes, with its patterns where the
-// entry has all of them.
+// spend counts what a claim or a change of it writes, with its patterns if the entry has all of them.
 func (b *Book) spend(tx *store.Tx, by op.Requester, r Reservation, patterns ...string) error {
 	if b.cfg.Spend == nil {
 		return nil

@@ -11,15 +11,15 @@ import (
 	"gated/internal/store"
 )
 
-// View is a scope with the reservations in force there, as one moment had them.
+// View is a scope with the reservations in force there at one moment.
 type View struct {
 	Scope        Scope
 	Reservations []Reservation // by id
-	Last         string        // the step of operators that was applied last, "j12.1"; or ""
+	Last         string        // the last step of operators that was applied, "j12.1"; or ""
 }
 
-// Fingerprint digests what operators decide about: which reservations there are,
-// of which paths, in which mode and whose. Times and reasons are not in it.
+// Fingerprint digests what operators decide about: the reservations, their paths, modes and holders. Times and reasons
+// are not in it.
 func (v View) Fingerprint() op.Fingerprint {
 	text := fmt.Appendf(nil, "scope %s\n", v.Scope.ID)
 	for _, r := range v.Reservations {
@@ -28,16 +28,16 @@ func (v View) Fingerprint() op.Fingerprint {
 	return op.FingerprintOf(text)
 }
 
-// Handover digests what operators decide about where it is this one alone that
-// they give to somebody else: the same of it, which scope it is in, and who gets
-// it. That is one registration: whoever has its name later is somebody else.
+// Handover digests what operators decide about if they give this one reservation to another holder: the reservation,
+// its scope and the receiver. The receiver is one registration: a later registration of the same name is another
+// receiver.
 func (r Reservation) Handover(to Holder) op.Fingerprint {
 	text := r.appendCovered(fmt.Appendf(nil, "one of scope %s\n", r.Scope.ID))
 	return op.FingerprintOf(fmt.Appendf(text, "to %q %d %d\n", to.Name, to.UID, to.Registration))
 }
 
-// Receiver returns who would get what is given to an agent of that name now:
-// without a registration where there is none.
+// Receiver returns the holder that a transfer to an agent's name would have now. Without a registration, its
+// Registration is 0.
 func (b *Book) Receiver(name string) Holder {
 	if h, ok := b.cfg.Agent(name); ok {
 		return h
@@ -49,8 +49,7 @@ func (r Reservation) appendCovered(text []byte) []byte {
 	return fmt.Appendf(text, "%v %s %q %d %q\n", r.ID, r.Mode, r.Holder.Name, r.Holder.UID, r.Patterns)
 }
 
-// View returns a scope and its reservations; UnknownTarget for an id that there
-// is not.
+// View returns a scope and its reservations; UnknownTarget if there is no such scope.
 func (b *Book) View(ctx context.Context, scope string) (v View, err error) {
 	err = b.view(ctx, func(tx *store.Tx, now time.Time) (err error) {
 		v, err = readView(tx, scope, now)
@@ -71,9 +70,8 @@ func readView(tx *store.Tx, scope string, now time.Time) (v View, err error) {
 	return v, err
 }
 
-// ForceRelease ends all reservations of a scope for a step that operators signed,
-// and returns them as they were. If they are not those that were seen, it is
-// StaleTarget and nothing ends.
+// ForceRelease ends all reservations of a scope for a step that operators signed, and returns them as they were. If
+// they differ from those that the operators saw, the answer is StaleTarget and nothing ends.
 func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint) ([]Reservation, error) {
 	var all []Reservation
 	err := b.update(ctx, func(tx *store.Tx, out *outcome) error {
@@ -102,11 +100,9 @@ func (b *Book) ForceRelease(ctx context.Context, step op.StepID, scope string, s
 	return b.living(all), nil
 }
 
-// ForceTransfer gives a reservation to a registered agent for a step that
-// operators signed. If it or the receiver is not as it was seen, by its Handover,
-// or has ended, it is StaleTarget and stays; what happens to others of the scope is nobody's
-// concern here. A signature takes a reservation from somebody; it does not make
-// two holders overlap, nor give the receiver more than its limit: Conflict,
+// ForceTransfer gives a reservation to a registered agent for a step that operators signed. It is StaleTarget, and the
+// reservation stays, if the reservation or the receiver ended or its Handover changed. Changes of other reservations in
+// the scope do not matter. A signature does not let two holders overlap, nor the receiver exceed its limit: Conflict,
 // OverLimit, TooComplex and the rest are as with Transfer.
 func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, seen op.Fingerprint, id op.ReservationID, to string) (Reservation, error) {
 	receiver, err := b.receiver(to)
@@ -141,14 +137,14 @@ func (b *Book) ForceTransfer(ctx context.Context, step op.StepID, scope string, 
 	}, func(e audit.Entry) audit.Entry { return signed(e, step) })
 }
 
-// forced records operators' step with the scope that it changes.
+// forced records the operators' step in the scope that it changes.
 func forced(tx *store.Tx, out *outcome, step op.StepID, s Scope) error {
 	out.changed(s.Target())
 	_, err := tx.Exec(`UPDATE scopes SET last_step = ? WHERE id = ?`, step.String(), s.number())
 	return err
 }
 
-// signed says which step an entry belongs to.
+// signed puts the id of its step into an entry.
 func signed(e audit.Entry, step op.StepID) audit.Entry {
 	e.Job, e.Step = step.Job.String(), step.String()
 	return e

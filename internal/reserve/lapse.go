@@ -12,8 +12,8 @@ import (
 
 const sqlNextDue = `SELECT due_at FROM reservations ORDER BY due_at LIMIT 1`
 
-// due ends what lapsed and announces what soon will, at most limit of it, the
-// oldest first, and returns how much it was.
+// due ends what lapsed and announces what soon will. It takes at most limit reservations, the oldest first, and returns
+// how many it took.
 func (b *Book) due(tx *store.Tx, out *outcome, limit int) (int, error) {
 	all, err := list(tx, sqlDue, out.now.UnixNano(), limit)
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *Book) due(tx *store.Tx, out *outcome, limit int) (int, error) {
 	return len(all), nil
 }
 
-// nextDue returns when something is due, in nanoseconds, or 0.
+// nextDue returns the next time at which something is due, in nanoseconds, or 0.
 func nextDue(tx *store.Tx) (at int64, err error) {
 	err = tx.QueryRow(sqlNextDue).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -44,12 +44,12 @@ func nextDue(tx *store.Tx) (at int64, err error) {
 	return at, err
 }
 
-// Sweep ends all that has lapsed. It is for the start, before anything is
-// answered; later on Run does it.
+// Sweep ends all that has lapsed. The daemon calls it at its start, before it answers anything; later Run does this
+// work.
 func (b *Book) Sweep(ctx context.Context) error {
 	for room := 0; room == 0; {
 		err := b.update(ctx, func(_ *store.Tx, out *outcome) error {
-			room = out.room // what is due was seen to before this
+			room = out.room // update handles what is due before this
 			return nil
 		})
 		if err != nil {
@@ -59,16 +59,16 @@ func (b *Book) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// The pauses of Run: between attempts after a failure, and at most before it
-// looks again, because timers stand still while the machine sleeps.
+// The pauses of Run: between attempts after a failure, and the longest before it looks again. Timers stand still while
+// the machine sleeps.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	longest    = time.Minute
 )
 
-// Run ends each reservation at its time, and announces it before. It returns
-// when ctx ends, with its cause. Failures are logged and tried again.
+// Run announces the end of each reservation, and ends it at its time. It returns the cause of ctx when ctx ends. It
+// logs failures and tries again.
 func (b *Book) Run(ctx context.Context) error {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
@@ -91,7 +91,7 @@ func (b *Book) Run(ctx context.Context) error {
 		}
 		moved := b.moved
 		if err != nil {
-			moved = nil // more haste does not help
+			moved = nil // after a failure, a change does not shorten the pause
 		}
 		select {
 		case <-ctx.Done():
@@ -102,8 +102,7 @@ func (b *Book) Run(ctx context.Context) error {
 	}
 }
 
-// tend does what is due and returns how long it is until there is more, if there
-// is any.
+// tend does what is due. It returns the time until the next due work, and whether there is any.
 func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err error) {
 	for {
 		var next int64
@@ -124,11 +123,9 @@ func (b *Book) tend(ctx context.Context) (wait time.Duration, some bool, err err
 	}
 }
 
-// EndMost ends what is bound to a registration that is about to be forgotten but
-// for so many, in as many transactions as it takes, so that no one of them is
-// long. EndOf, in the transaction that forgets the registration, ends those and
-// what its holder got meanwhile: with Batch, all of it at one moment where it is
-// no more than that.
+// EndMost ends the reservations that are bound to a registration, down to leave of them. It takes as many transactions
+// as it needs, so that none is long. The registration is about to be forgotten: EndOf ends the rest in the transaction
+// that forgets it. If at most Batch are left, these all end at one moment.
 func (b *Book) EndMost(ctx context.Context, h Holder, leave int) error {
 	_, err := b.batches(ctx, func(tx *store.Tx, out *outcome) ([]Reservation, error) {
 		return b.endBound(tx, out, h, out.room, leave)
@@ -136,8 +133,8 @@ func (b *Book) EndMost(ctx context.Context, h Holder, leave int) error {
 	return err
 }
 
-// batches runs fn, which ends as many reservations as there is room for, in one
-// transaction after the other until that is all, and returns what ended.
+// batches runs fn in one transaction after another until nothing is left. fn ends as many reservations as there is room
+// for. batches returns all that ended.
 func (b *Book) batches(ctx context.Context, fn func(*store.Tx, *outcome) ([]Reservation, error)) (all []Reservation, err error) {
 	for range maxBatches {
 		var some []Reservation
@@ -157,11 +154,10 @@ func (b *Book) batches(ctx context.Context, fn func(*store.Tx, *outcome) ([]Rese
 	return all, nil
 }
 
-// endBound ends at most limit reservations that are bound to a registration, and
-// leaves at least so many.
+// endBound ends at most limit reservations that are bound to a registration, and leaves at least leave of them.
 func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit, leave int) ([]Reservation, error) {
 	if h.Registration == 0 {
-		return nil, nil // of a bare uid no end is known
+		return nil, nil // a bare uid has no process whose end is known
 	}
 	all, err := list(tx, sqlBoundTo, h.Name, int64(h.UID), h.Registration, limit+leave)
 	if err != nil {
@@ -180,10 +176,9 @@ func (b *Book) endBound(tx *store.Tx, out *outcome, h Holder, limit, leave int) 
 	return all, nil
 }
 
-// EndOf ends, in the caller's transaction, what is bound to a registration that
-// has ended, or has ended with it. What is kept stays till its time is up. The
-// caller calls after when the transaction is on disk, and only then. EndMost goes
-// before it, so that this is little.
+// EndOf ends, in the caller's transaction, the reservations that are bound to a registration. The registration has
+// ended, or ends in this transaction. Kept reservations stay until their time is up. The caller calls after once the
+// transaction is on disk, and only then. EndMost goes before it, so that little is left here.
 func (b *Book) EndOf(tx *store.Tx, h Holder) (after func(), err error) {
 	out := b.outcome(b.cfg.Now())
 	if _, err := b.endBound(tx, out, h, noLimit, 0); err != nil {

@@ -10,18 +10,18 @@ import (
 	"gated/internal/store"
 )
 
-// Query says which reservations are wanted; what is empty does not matter.
+// Query says which reservations to list. An empty member matches all.
 type Query struct {
 	Scope  string // a scope's id
-	Path   string // of a scope; those below it are meant too
+	Path   string // a scope's path; scopes below it count too
 	Holder string // as Holder.String has it
 	After  op.ReservationID
 	Limit  int // at most MaxList; 0 is DefaultList
-	Bytes  int // no more once they weigh as much; 0: no bound
+	Bytes  int // stop once they weigh so much; 0: no bound
 }
 
-// In sqlListBelow the first two bounds are those of an index, and the rest leaves
-// out what lies between them and is not below, as /srv/a-b for /srv/a.
+// In sqlListBelow the first two bounds are those of an index. The rest leaves out paths between them that are not
+// below, such as /srv/a-b for /srv/a.
 const (
 	sqlList = sqlReservation + `WHERE r.id > ?1 AND r.expires_at > ?2 AND (?3 = 0 OR r.scope = ?3) AND (?4 = '' OR ` + sqlShownHolder + ` = ?4)
 		ORDER BY r.id LIMIT ?5`
@@ -31,8 +31,8 @@ const (
 	sqlShownHolder = `CASE r.agent WHEN '' THEN 'uid:' || r.uid ELSE r.agent END`
 )
 
-// List returns reservations in force, by id. A scope's id that is not known is
-// UnknownTarget; a path in which there is nothing has nothing.
+// List returns reservations in force, by id. An unknown id of a scope is UnknownTarget. An unknown path has an empty
+// list.
 func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 	switch {
 	case q.Limit < 0 || q.Limit > MaxList:
@@ -64,10 +64,9 @@ func (b *Book) List(ctx context.Context, q Query) ([]Reservation, error) {
 	return b.living(all), err
 }
 
-// Check returns reservations of others that overlap paths, by id, at most
-// MaxConflicts of them, and whether there are more. It grants nothing and
-// registers nothing; of the place only Path and Fold matter. Claims that wait
-// are in nobody's way here. Refusals are those of Reserve for what was asked.
+// Check returns the reservations of others that overlap paths, by id. It returns at most MaxConflicts, and whether
+// there are more. It grants and registers nothing. Of the place only Path and Fold matter. It ignores claims that wait.
+// Its refusals are those of Reserve for the same question.
 func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []string, m Mode) (conflicts []Conflict, more bool, err error) {
 	w, err := readWish(by, p, patterns, m, MaxCheck)
 	if err != nil {
@@ -88,9 +87,8 @@ func (b *Book) Check(ctx context.Context, by op.Requester, p Place, patterns []s
 	return in.conflicts, in.more, nil
 }
 
-// checked searches on a snapshot and returns what is in the way. It is TooComplex
-// if that takes more work than it may spend; but after all that a search may ever
-// spend, what was found by then is told.
+// checked searches on a snapshot and returns what is in the way. It is TooComplex if that takes more than work. If work
+// is the most that any search may spend, it returns the conflicts that it found by then.
 func (b *Book) checked(ctx context.Context, w *wish, work int64) (in inTheWay, err error) {
 	full := work == maxWork
 	err = b.view(ctx, func(tx *store.Tx, now time.Time) error {

@@ -9,7 +9,7 @@ import (
 	"gated/internal/store"
 )
 
-// inTheWay are those of the hits that a claim cannot be granted beside, by id.
+// inTheWay returns those hits beside which a claim cannot be granted, by id.
 func (w *wish) inTheWay(in hits) (found []*hit) {
 	for _, h := range in {
 		if w.excludes(h.candidate) {
@@ -25,8 +25,8 @@ func (w *wish) excludes(c candidate) bool {
 	return c.id != w.skip && !c.holder().Same(w.holder) && (w.mode == Exclusive || c.mode == Exclusive)
 }
 
-// cover is the first of the holder's own that covers all of a claim in a scope, in
-// a mode no weaker; or 0.
+// cover returns the holder's first reservation in a scope that covers all of a claim, in a mode at least as strong; or
+// 0.
 func (w *wish) cover(in hits, scope Scope) (first op.ReservationID) {
 	for _, h := range in {
 		whole := h.holder().Same(w.holder) && (h.mode == Exclusive || w.mode == Shared) && h.scope == scope.number() && h.covers == 1<<len(w.patterns)-1
@@ -37,8 +37,8 @@ func (w *wish) cover(in hits, scope Scope) (first op.ReservationID) {
 	return first
 }
 
-// told reads the reservations that are in the way, the first few. Where none is and
-// not all was seen, it is TooComplex, so that nothing is granted unseen.
+// told reads the first few reservations that are in the way. If there is none but the search was not complete, it is
+// TooComplex: the gate grants nothing that it did not compare.
 func (w *wish) told(s *search) (in inTheWay, err error) {
 	found := w.inTheWay(s.hits)
 	if len(found) == 0 && s.more {
@@ -55,10 +55,9 @@ func (w *wish) told(s *search) (in inTheWay, err error) {
 	return in, nil
 }
 
-// earlier returns the first claim of another holder that waits, came before and
-// overlaps. One that itself waits for something of this holder does not count:
-// else both would wait for each other. But only for what this holder had when the
-// claim came: with what it got since it could keep the claim waiting for ever.
+// earlier returns the first claim of another holder that waits, came earlier and overlaps. A claim that itself waits
+// for something of this holder does not count, or both would wait for each other. Only what this holder had when that
+// claim came counts: otherwise this holder could make it wait for ever with later reservations.
 func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter, error) {
 	var held []holding
 	for _, o := range b.queue.before(me) {
@@ -92,14 +91,14 @@ func (b *Book) earlier(tx *store.Tx, out *outcome, w *wish, me *waiter) (*waiter
 	return nil, nil
 }
 
-// holding is a pattern of a reservation.
+// holding is a pattern of one of the holder's reservations.
 type holding struct {
 	id   op.ReservationID
 	mode Mode
 	region
 }
 
-// holdings returns what a holder has, wherever; TooComplex if that is too much.
+// holdings returns all that a holder has, in any scope; TooComplex if that is too much.
 func (b *Book) holdings(tx *store.Tx, out *outcome, h Holder) ([]holding, error) {
 	all := []holding{}
 	err := each(tx, func(c candidate) (bool, error) {
@@ -114,8 +113,7 @@ func (b *Book) holdings(tx *store.Tx, out *outcome, h Holder) ([]holding, error)
 	return all, err
 }
 
-// overlaps reports whether two regions have a path in common; ok is false if
-// that is too much to find out.
+// overlaps reports whether two regions have a path in common. ok is false if the work does not suffice to tell.
 func (r region) overlaps(o region, left *int64) (overlap, ok bool) {
 	if *left -= int64(len(r.patterns) * len(o.patterns)); *left < 0 {
 		return false, false

@@ -7,22 +7,20 @@ import (
 	"gated/internal/glob"
 )
 
-// prefixOf returns the path that everything a pattern matches is or is below,
-// with case folded. If two patterns of whichever scopes match one path, both
-// their prefixes are that path, folded, or above it: so one of them is the other
-// or above it.
+// prefixOf returns the longest known path such that everything a pattern matches is it or below it, with case folded.
+// If two patterns of any scopes match one path, both prefixes are that path, folded, or above it. So one prefix is the
+// other or above it.
 func prefixOf(scope string, p glob.Pattern) string {
 	return glob.Folded(path.Join(scope, p.Literal()))
 }
 
-// isPath reports whether a pattern is nothing but one path. Then nothing that
-// lies below can overlap it.
+// isPath reports whether a pattern is exactly one path. Then nothing below that path can overlap it.
 func (p pattern) isPath() bool {
 	path := glob.Quote(p.Literal())
 	return p.String() == path || glob.Folded(p.String()) == path // the Literal of one that ignores case is folded
 }
 
-// ancestors returns an absolute path and all that are above it.
+// ancestors returns an absolute path and all paths above it.
 func ancestors(p string) []string {
 	out := []string{p}
 	for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
@@ -34,8 +32,8 @@ func ancestors(p string) []string {
 	return out
 }
 
-// below returns what the paths below one lie between: "0" is the byte after "/".
-// Neither is a path, so no path is either of them, but for "/" itself.
+// below returns two bounds; all paths below p sort between them, because "0" is the byte after "/". No path equals a
+// bound, except "/".
 func below(p string) (after, before string) {
 	p = strings.TrimSuffix(p, "/")
 	return p + "/", p + "0"
@@ -49,8 +47,8 @@ func related(a, b string) bool {
 	return a == b || strings.HasPrefix(b, strings.TrimSuffix(a, "/")+"/")
 }
 
-// meet reports whether two patterns match one path, each read where it belongs;
-// known is false if that takes more work than is left.
+// meet reports whether two patterns match one path, each read in its own region. known is false if that takes more work
+// than is left.
 func meet(r region, p glob.Pattern, o region, q glob.Pattern, left *int64) (overlap, known bool) {
 	*left -= workOfPair
 	if r.isAt(o) {
@@ -65,9 +63,8 @@ func meet(r region, p glob.Pattern, o region, q glob.Pattern, left *int64) (over
 	return false, true
 }
 
-// isAt reports whether two regions are relative to one directory. Where both say
-// that names there are equal when only case differs, it is one for them too that
-// was spelled in two ways.
+// isAt reports whether two regions are relative to one directory. If both ignore case, two spellings of its path are
+// one directory.
 func (r region) isAt(o region) bool {
 	return r.path == o.path || r.fold && o.fold && glob.Folded(r.path) == glob.Folded(o.path)
 }
@@ -75,7 +72,7 @@ func (r region) isAt(o region) bool {
 // holds returns the other's directory relative to this one's, if it is below.
 func (r region) holds(o region) (dir string, ok bool) {
 	own := strings.TrimSuffix(r.path, "/")
-	at := 0 // of the "/" in the other's path that ends as many names
+	at := 0 // of the "/" after as many names in the other's path
 	for range strings.Count(own, "/") {
 		i := strings.IndexByte(o.path[at+1:], '/')
 		if i < 0 {

@@ -15,14 +15,13 @@ type waiter struct {
 	*wish
 	heft  int // of its patterns
 	since time.Time
-	woken chan struct{} // holds one, for what changed since it was looked at
+	woken chan struct{} // has room for one signal: something changed since the claim was last decided
 
-	// came is above the ids of all reservations that there were when it came.
+	// came is above the ids of all reservations that existed when the claim came.
 	came atomic.Int64
 }
 
-// queue is the claims that wait, in the order in which they came. They are in
-// memory alone and end with their calls.
+// queue is the claims that wait, in the order in which they came. They are in memory alone and end with their calls.
 type queue struct {
 	mu  sync.Mutex
 	all []*waiter
@@ -41,9 +40,8 @@ func (q *queue) join(w *wish, now time.Time) (*waiter, error) {
 	return me, nil
 }
 
-// room refuses a claim where its holder, its uid or everybody waits for much. All
-// that overlap what waits have to be compared with it, so it weighs what is in
-// force does.
+// room refuses a claim if its holder, its uid or all together wait for too much. A claim is compared with all that
+// wait, so it weighs as much as a reservation.
 func (q *queue) room(w *wish) error {
 	var own, all use
 	for _, o := range q.all {
@@ -74,7 +72,7 @@ func (q *queue) room(w *wish) error {
 	return nil
 }
 
-// leave takes a claim out. Those behind it that it kept waiting look again.
+// leave removes a claim. Those behind it that it kept waiting look again.
 func (q *queue) leave(me *waiter) {
 	q.mu.Lock()
 	q.all = slices.DeleteFunc(slices.Clone(q.all), func(o *waiter) bool { return o == me })
@@ -82,7 +80,7 @@ func (q *queue) leave(me *waiter) {
 	q.wake([]region{me.region}, nil)
 }
 
-// before returns the claims that came before one, or all for nil.
+// before returns the claims that came before me, or all for nil.
 func (q *queue) before(me *waiter) []*waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,8 +91,8 @@ func (q *queue) before(me *waiter) []*waiter {
 	return slices.Clip(all)
 }
 
-// wake makes those look again whom it may concern that regions are free, or that
-// holders were given something. Who joins meanwhile looks after it.
+// wake makes claims look again if freed regions, or holders that got something, may concern them. A claim that joins
+// meanwhile looks after its join.
 func (q *queue) wake(free []region, gained []Holder) {
 	left := int64(wakeWork)
 	for _, w := range q.before(nil) {
@@ -113,8 +111,7 @@ func (q *queue) wakeHolder(h Holder) {
 	}
 }
 
-// concerned reports whether a region may be what the claim waits for. What takes
-// too long to find out may be.
+// concerned reports whether the claim may wait for a region. If the work does not suffice to tell, it may.
 func (w *waiter) concerned(r region, left *int64) bool {
 	if r.patterns == nil {
 		return true
@@ -130,9 +127,8 @@ func (w *waiter) wake() {
 	}
 }
 
-// waitingFor returns the names of agents other than the holder that wait for
-// something in a region: of the first few, for they are written down, and all are
-// woken anyway.
+// waitingFor returns the names of the first few other agents that wait for something in a region. It needs only a few,
+// because the log names them. All of them are woken anyway.
 func waitingFor(all []*waiter, r region, h Holder, left *int64) []string {
 	var out []string
 	for _, w := range all {

@@ -10,7 +10,7 @@ import (
 	"gated/internal/store"
 )
 
-// Granted is what a claim got. Renewed says that its holder had it before.
+// Granted is what a claim got. Renewed says that its holder had it already.
 type Granted struct {
 	Reservation
 	Renewed bool
@@ -18,23 +18,20 @@ type Granted struct {
 
 // Reserve grants a claim as a whole, or refuses it:
 //
-//   - Conflict, with who is in the way, if a reservation of another holder overlaps
-//     it and not both are shared, or an earlier claim of another holder that waits
-//     for something overlaps it;
+//   - Conflict, with those in the way, if a reservation of another holder overlaps
+//     it and not both are shared, or if an earlier claim of another holder waits
+//     and overlaps it;
 //   - OverLimit beyond MaxPerHolder, MaxPatterns, MaxScopes or what may wait;
 //   - TooComplex for a pattern beyond glob's limits, or with too many others near;
 //   - BadParams or Malformed for anything else that is wrong with it;
 //   - NotHolder if its agent's registration has ended;
 //   - Unavailable while an operator decides about the whole scope.
 //
-// A claim of the same holder to the same patterns in the same scope renews what
-// it has: the later of both ends counts, all else is as asked now. One that a
-// reservation of the same holder in the same scope covers, by its patterns and
-// its mode, renews that: its end alone moves, and it is kept if either is. The
-// first one does that covers it.
+// A holder's claim to the patterns that it has in this scope renews its reservation: the later of both ends counts, and
+// all else is as asked now. If another reservation of the holder in the scope covers the claim, by patterns and mode,
+// the claim renews that one. The first that covers it counts. Then only its end moves, and it is kept if either is.
 //
-// With a Wait the claim waits so long for others to release. If ctx ends
-// meanwhile, the error is its cause.
+// With a Wait, the claim waits so long for others to release. If ctx ends meanwhile, the error is its cause.
 func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error) {
 	w, err := readClaim(c)
 	if err != nil {
@@ -47,7 +44,7 @@ func (b *Book) Reserve(ctx context.Context, c Claim) (Granted, []Conflict, error
 	return g, conflicts, err
 }
 
-// attempt decides a claim at once. me is its place among those that wait.
+// attempt decides a claim at once. me is its place among the claims that wait.
 func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Conflict, error) {
 	var g Granted
 	var in inTheWay
@@ -66,7 +63,7 @@ func (b *Book) attempt(ctx context.Context, w *wish, me *waiter) (Granted, []Con
 	return Granted{}, nil, err
 }
 
-// decide grants or renews what a claim asks for, or says what is in the way.
+// decide grants or renews what a claim asks for, or returns what is in the way.
 func (b *Book) decide(tx *store.Tx, out *outcome, w *wish, near *search, me *waiter) (g Granted, in inTheWay, err error) {
 	if err := b.stands(tx, w.holder); err != nil {
 		return g, in, err
@@ -110,8 +107,7 @@ func (b *Book) stands(tx *store.Tx, h Holder) error {
 	return err
 }
 
-// still refuses what would change who holds what in a scope while an operator
-// decides about that.
+// still refuses a change of a scope's reservations while an operator decides about them.
 func (b *Book) still(tx *store.Tx, s Scope) error {
 	if b.cfg.Still == nil {
 		return nil
@@ -119,8 +115,8 @@ func (b *Book) still(tx *store.Tx, s Scope) error {
 	return b.cfg.Still(tx, s.Target())
 }
 
-// own returns the scope of a place, if there is one, how many reservations a
-// holder has there, and which of them is of the patterns with a digest, or 0.
+// own returns the scope of a place, if there is one, how many reservations a holder has there, and the id of its
+// reservation with that digest of patterns, or 0.
 func own(tx *store.Tx, p Place, h Holder, digest []byte, now time.Time) (s Scope, n int, same op.ReservationID, err error) {
 	var id, at int64
 	err = tx.QueryRow(sqlOwn, digest, h.Name, int64(h.UID), now.UnixNano(), p.Path, int64(p.Device), int64(p.Inode)).Scan(&id, &at, &n, &same)
@@ -130,7 +126,7 @@ func own(tx *store.Tx, p Place, h Holder, digest []byte, now time.Time) (s Scope
 	return s, n, same, err
 }
 
-// full refuses one more than a holder may have in a scope.
+// full refuses one reservation more than a holder may have in a scope.
 func full(s Place, h Holder, n int) error {
 	if n < MaxPerHolder {
 		return nil
@@ -139,7 +135,7 @@ func full(s Place, h Holder, n int) error {
 		WithHint("release some, or reserve several patterns at once")
 }
 
-// grant writes a new reservation down.
+// grant writes a new reservation.
 func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted, error) {
 	if scope.ID == "" {
 		var err error
@@ -163,9 +159,8 @@ func (b *Book) grant(tx *store.Tx, out *outcome, w *wish, scope Scope) (Granted,
 	return Granted{Reservation: r}, b.append(tx, entry(audit.Reserved, w.by, r))
 }
 
-// again renews a reservation that its holder asks for once more. That takes
-// nothing from those that wait for it, unless it was shared: behind says that
-// somebody does, who comes first.
+// again renews a reservation that its holder asks for once more. That takes nothing from the claims that wait for it,
+// unless it was shared. behind says that an earlier claim waits for it.
 func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID, behind bool) (Granted, error) {
 	r, err := read(tx, id, out.now)
 	if err == nil && behind && r.Mode == Shared && w.mode == Exclusive {
@@ -182,8 +177,8 @@ func (b *Book) again(tx *store.Tx, out *outcome, w *wish, id op.ReservationID, b
 	return b.renewed(tx, out, w, before, r)
 }
 
-// renewed gives a reservation that its holder has already the later of both ends,
-// on other terms than before. Where that is next to nothing, nothing is written.
+// renewed gives the holder's reservation the later of both ends, and the terms of the new claim. If almost nothing
+// changes, it writes nothing.
 func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservation) (Granted, error) {
 	later := out.now.Add(w.ttl)
 	same := r.Holder == before.Holder && r.Mode == before.Mode && r.Reason == before.Reason && r.Keep == before.Keep
@@ -212,9 +207,8 @@ func (b *Book) renewed(tx *store.Tx, out *outcome, w *wish, before, r Reservatio
 	return Granted{r, true}, b.append(tx, entry(audit.Renewed, w.by, r))
 }
 
-// longer renews a reservation that covers what its holder asks for. That does not
-// change what it is of, in which mode and why; it is kept if it was or is asked
-// to be.
+// longer renews a reservation that covers what its holder asks for. Its patterns, mode and reason stay. It is kept if
+// it was kept or the claim asks for that.
 func (b *Book) longer(tx *store.Tx, out *outcome, w *wish, id op.ReservationID) (Granted, error) {
 	r, err := read(tx, id, out.now)
 	if err != nil {

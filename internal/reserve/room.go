@@ -7,18 +7,17 @@ import (
 	"gated/internal/store"
 )
 
-// use is what somebody has in force on the host: reservations, and what their
-// patterns weigh.
+// use is what a holder or uid has in force on the host: reservations, and the weight of their patterns.
 type use struct{ reservations, weight int }
 
 const sqlUse = `SELECT coalesce(sum(agent = ?1), 0), coalesce(sum(iif(agent = ?1, weight, 0)), 0), count(*), coalesce(sum(weight), 0)
 	FROM reservations WHERE uid = ?2 AND expires_at > ?3 AND id <> ?4`
 
-// weight is what a pattern counts for in the limits, in bytes: its text, and
-// what even the shortest one costs whoever looks for conflicts near it.
+// weight is what a pattern counts for in the limits, in bytes: its text, and a fixed part, because each search near it
+// compares even the shortest one.
 func weight(text string) int { return len(text) + weightOfPattern }
 
-// weightOf is that of all patterns of a reservation.
+// weightOf is the weight of all patterns of a reservation.
 func weightOf(texts []string) (n int) {
 	for _, text := range texts {
 		n += weight(text)
@@ -28,7 +27,7 @@ func weightOf(texts []string) (n int) {
 
 func (r region) weight() int { return weightOf(r.texts()) }
 
-// light refuses what is more than a holder may ever have.
+// light refuses patterns that weigh more than a holder may ever have.
 func (w *wish) light() error {
 	if n := w.weight(); n > MaxWeight {
 		return op.Refuse(op.OverLimit, "the patterns weigh %d bytes (their text, and %d for each), and one holder's may weigh %d", n, weightOfPattern, MaxWeight).
@@ -37,8 +36,8 @@ func (w *wish) light() error {
 	return nil
 }
 
-// room refuses a holder what would be more than it or its uid may have on the
-// host. but is a reservation that does not count, or 0.
+// room refuses a claim beyond what its holder or uid may have on the host. The reservation but does not count; 0 is
+// none.
 func room(tx *store.Tx, h Holder, weight int, but op.ReservationID, now time.Time) error {
 	var own, all use
 	err := tx.QueryRow(sqlUse, h.Name, int64(h.UID), now.UnixNano(), int64(but)).Scan(&own.reservations, &own.weight, &all.reservations, &all.weight)

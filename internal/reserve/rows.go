@@ -34,8 +34,7 @@ const (
 	sqlDelete        = `DELETE FROM reservations WHERE id = ?`
 )
 
-// read returns a reservation; whether its holder is alive is for later. One that
-// ended is UnknownTarget.
+// read returns a reservation, without Alive. One that ended is UnknownTarget.
 func read(tx *store.Tx, id op.ReservationID, now time.Time) (Reservation, error) {
 	r, err := scan(tx.QueryRow(sqlByID, int64(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !r.ExpiresAt.After(now) {
@@ -50,7 +49,7 @@ func list(tx *store.Tx, query string, args ...any) ([]Reservation, error) {
 	return listUpTo(tx, 0, query, args...)
 }
 
-// Weight is how many bytes a list holds of a reservation, about.
+// Weight is about how many bytes a reservation takes in a list.
 func (r Reservation) Weight() int {
 	n := 256 + len(r.Scope.Path) + len(r.Reason)
 	for _, p := range r.Patterns {
@@ -59,8 +58,7 @@ func (r Reservation) Weight() int {
 	return n
 }
 
-// listUpTo is list up to the reservation with which they weigh so many bytes; 0 is
-// no bound.
+// listUpTo is list, up to the reservation with which they weigh so many bytes; 0 is no bound.
 func listUpTo(tx *store.Tx, bytes int, query string, args ...any) ([]Reservation, error) {
 	rows, err := tx.Query(query, args...)
 	if err != nil {
@@ -90,14 +88,14 @@ func scan(from func(...any) error) (Reservation, error) {
 		&scope, &r.Scope.Path, &device, &inode, &at, &patterns)
 	r.Scope.ID, r.Scope.Device, r.Scope.Inode, r.Scope.At = scopeID(scope), uint64(device), uint64(inode), fromNano(at)
 	r.CreatedAt, r.ExpiresAt = fromNano(created), fromNano(expires)
-	if patterns.Valid { // it is only where the database is damaged that it is not
-		r.Patterns = strings.Split(patterns.String, "\x00") // which no pattern has
+	if patterns.Valid { // only a damaged database has none
+		r.Patterns = strings.Split(patterns.String, "\x00") // no pattern has a NUL
 		slices.Sort(r.Patterns)
 	}
 	return r, err
 }
 
-// insert writes a reservation that is new, and sets its id.
+// insert writes a new reservation, and sets its id.
 func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
 	due := dueAt(r.ExpiresAt, ttl)
 	id, err := tx.Insert(sqlInsert, r.Scope.number(), r.Holder.Name, int64(r.Holder.UID), r.Holder.Registration, string(r.Mode), in.fold,
@@ -114,13 +112,13 @@ func insert(tx *store.Tx, r *Reservation, in region, ttl time.Duration) error {
 	return nil
 }
 
-// remove deletes a reservation's row, and those of its patterns with it.
+// remove deletes a reservation's row. The rows of its patterns go with it.
 func remove(tx *store.Tx, id op.ReservationID) error {
 	_, err := tx.Exec(sqlDelete, int64(id))
 	return err
 }
 
-// dueAt is when the end of a reservation is announced, in nanoseconds.
+// dueAt is the time at which the end of a reservation is announced, in nanoseconds.
 func dueAt(expires time.Time, ttl time.Duration) int64 {
 	return expires.Add(-min(announceBefore, ttl/announceShare)).UnixNano()
 }

@@ -1,12 +1,10 @@
 package reserve
 
-// Schema is the tables of this package. What has ended has no rows: the audit
-// log is its history. Times are Unix nanoseconds; device and inode are unsigned
-// numbers of 64 bits, kept as the signed ones with the same bits.
+// Schema is the tables of this package. What has ended has no rows: the audit log is its history. Times are Unix
+// nanoseconds. Device and inode are unsigned 64-bit numbers, stored as the signed numbers with the same bits.
 //
-// A row of reservation_patterns has the path that everything the pattern matches
-// is or is below, absolute and with case folded, so that what may overlap lies
-// above it, at it or below it (search.go).
+// A row of reservation_patterns has the path of prefixOf, absolute and with case folded. What may overlap the pattern
+// lies above that path, at it or below it (search.go).
 const Schema = `
 CREATE TABLE scopes(
 	id        INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -18,7 +18,7 @@ const (
 	sqlAllScopes = `SELECT id, path, device, inode, fold, at FROM scopes WHERE id > ? ORDER BY id`
 	sqlNewScope  = `INSERT INTO scopes(path, device, inode, fold, at) VALUES(?, ?, ?, ?, ?)`
 
-	// The oldest scope in which nobody has anything, and operators did nothing.
+	// The oldest scope without reservations for which operators signed no step.
 	sqlDropScope = `DELETE FROM scopes WHERE id = (SELECT s.id FROM scopes AS s WHERE s.last_step = ''
 		AND NOT EXISTS (SELECT 1 FROM reservations AS r WHERE r.scope = s.id) ORDER BY s.id LIMIT 1)`
 )
@@ -51,8 +51,8 @@ func (b *Book) Scopes(ctx context.Context) ([]Scope, error) {
 	return all, err
 }
 
-// ScopePage returns the scopes after an id, "" for the first, up to the one with
-// which their paths have so many bytes, and whether there are more. 0 is no bound.
+// ScopePage returns the scopes after an id ("" for the first) and whether there are more. It stops at the scope with
+// which their paths have so many bytes; 0 is no bound.
 func (b *Book) ScopePage(ctx context.Context, after string, bytes int) (all []Scope, more bool, err error) {
 	var from int64
 	if digits, ok := strings.CutPrefix(after, "s"); after != "" {
@@ -84,7 +84,7 @@ func (b *Book) ScopePage(ctx context.Context, after string, bytes int) (all []Sc
 	return all, more, err
 }
 
-// Scope returns the scope of an id like s3; UnknownTarget if there is none.
+// Scope returns the scope of an id such as s3; UnknownTarget if there is none.
 func (b *Book) Scope(ctx context.Context, id string) (s Scope, err error) {
 	err = b.view(ctx, func(tx *store.Tx, _ time.Time) (err error) {
 		s, err = readScope(tx, id)
@@ -115,8 +115,8 @@ func findScope(tx *store.Tx, p Place) (s Scope, found bool, err error) {
 	return s, err == nil, err
 }
 
-// placeScope finds the scope of a place or makes it. Where there are too many,
-// the oldest one that nobody uses goes; its id is not used again.
+// placeScope finds the scope of a place or makes it. If there are too many, it removes the oldest unused one. Ids are
+// not used again.
 func placeScope(tx *store.Tx, p Place, now time.Time) (Scope, error) {
 	s, found, err := findScope(tx, p)
 	if err != nil || found {

@@ -13,7 +13,7 @@ import (
 	"gated/internal/store"
 )
 
-// search is one look for reservations that a region overlaps, in one transaction.
+// search finds the reservations that a region overlaps, in one transaction.
 type search struct {
 	tx    *store.Tx
 	cache *cache
@@ -23,7 +23,7 @@ type search struct {
 
 	only func(candidate) bool // those that matter; nil for all
 	max  int                  // of hits
-	more bool                 // than max
+	more bool                 // there are more than max
 	hits hits
 }
 
@@ -34,10 +34,10 @@ type hits map[op.ReservationID]*hit
 type hit struct {
 	candidate
 	asked  string
-	covers uint64 // which of the region's patterns it covers, a bit for each
+	covers uint64 // the region's patterns that it covers, a bit for each
 }
 
-// candidate is a pattern in the index, with the reservation that it is of.
+// candidate is a pattern in the index, with its reservation.
 type candidate struct {
 	prefix, pattern string
 	id              op.ReservationID
@@ -51,9 +51,8 @@ type candidate struct {
 
 func (c candidate) holder() Holder { return Holder{Name: c.agent, UID: c.uid} }
 
-// The candidates at given paths, those below given paths, those of the
-// reservations after one, and those of a holder. In sqlNear a path of the second
-// list has no "/" at its end; "0" is the byte after "/".
+// The candidates at given paths, those below given paths, those of later reservations, and those of a holder. In
+// sqlNear a path of the second list has no "/" at its end; "0" is the byte after "/".
 const (
 	sqlCandidate  = `SELECT p.prefix, p.pattern, r.id, r.agent, r.uid, r.mode, r.fold, r.scope, s.path FROM `
 	sqlOfPatterns = `reservation_patterns AS p CROSS JOIN reservations AS r ON r.id = p.reservation CROSS JOIN scopes AS s ON s.id = r.scope `
@@ -65,8 +64,8 @@ const (
 	sqlHoldings = sqlOfRows + `WHERE r.agent = ?1 AND r.uid = ?2 AND r.expires_at > ?3`
 )
 
-// near looks at all that can overlap the region by the prefixes: what lies at or
-// above each pattern's, and, for those that are more than one path, below it.
+// near compares all that can overlap the region by the prefixes: those at or above each pattern's prefix and, for
+// patterns of more than one path, those below it.
 func (s *search) near() error {
 	var at, under []string
 	for _, p := range s.patterns {
@@ -79,7 +78,7 @@ func (s *search) near() error {
 	at = slices.Compact(at)
 	slices.Sort(under)
 	var below []string
-	for _, dir := range under { // each after those that are above it
+	for _, dir := range under { // sorted: each comes after those above it
 		if !slices.ContainsFunc(below, func(d string) bool { return related(d, dir) }) {
 			below = append(below, dir)
 		}
@@ -98,7 +97,7 @@ func (s *search) near() error {
 	return each(s.tx, s.consider, sqlNear, string(paths), s.now.UnixNano(), string(dirs))
 }
 
-// newer looks at all that was made after a reservation.
+// newer compares all that was made after a reservation.
 func (s *search) newer(after op.ReservationID) error {
 	return each(s.tx, s.consider, sqlNewer, int64(after), s.now.UnixNano())
 }
@@ -122,7 +121,7 @@ func each(tx *store.Tx, fn func(candidate) (bool, error), query string, args ...
 	return rows.Err()
 }
 
-// consider compares a candidate with the region, and returns whether to go on.
+// consider compares a candidate with the region. It returns whether to go on.
 func (s *search) consider(c candidate) (bool, error) {
 	if *s.left -= workOfRow + int64(len(s.patterns)); *s.left < 0 {
 		return false, tooComplex(s.patterns[0].asked)
@@ -155,8 +154,8 @@ func (s *search) compare(i int, p pattern, c candidate) error {
 		h = &hit{candidate: c, asked: p.asked}
 		s.hits[c.id] = h
 	}
-	// A path that a pattern matches is covered by it; of other patterns only the
-	// texts are compared.
+	// A pattern that is one path is covered by each candidate that overlaps it. Of other patterns only the texts are
+	// compared.
 	if c.path == s.path && c.fold == s.fold && (p.isPath() || c.pattern == p.String()) {
 		h.covers |= 1 << i
 	}

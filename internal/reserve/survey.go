@@ -14,16 +14,14 @@ import (
 	"gated/internal/store"
 )
 
-// survey is what a search on a snapshot found, so that others' writes do not wait
-// for it: every reservation up to a number that overlaps a claim, of any holder and
-// in any mode, be its time up or not. That stays true, because the patterns of an
-// id never change and ids are not used again. The holder and the mode are read
-// again in the transaction that decides.
+// survey is what a search on a snapshot found: up to a number of reservations that overlap a claim, of any holder, in
+// any mode, lapsed or not. It spares other writers the wait. It stays true, because an id's patterns never change and
+// no id is used again. The transaction that decides reads holder and mode again.
 type survey struct {
 	hits
 	through op.ReservationID
 	begun   bool
-	unseen  error // TooComplex: it has not looked at everything
+	unseen  error // TooComplex: the search is not complete
 }
 
 const sqlStanding = `SELECT r.id, r.agent, r.uid, r.mode FROM json_each(?) AS j CROSS JOIN reservations AS r ON r.id = j.value
@@ -33,9 +31,8 @@ func (b *Book) search(tx *store.Tx, now time.Time, left *int64, w *wish, max int
 	return &search{tx: tx, cache: b.patterns, now: now, left: left, region: w.region, max: max, hits: hits{}}
 }
 
-// deciding is update for what a claim has to be compared for. A survey comes
-// before the transaction, and fn gets what it found as it is now, with what is new
-// since. Where that is too much for a transaction, the survey goes on first.
+// deciding is update for a decision that needs a comparison. A survey comes before the transaction. fn gets what the
+// survey found, as it is now, and what is new since. If that is too much for a transaction, the survey continues first.
 func (b *Book) deciding(ctx context.Context, w *wish, fn func(*store.Tx, *outcome, *search) error) error {
 	for round := 1; ; round++ {
 		if err := b.survey(ctx, w); err != nil {
@@ -55,9 +52,8 @@ func (b *Book) deciding(ctx context.Context, w *wish, fn func(*store.Tx, *outcom
 	}
 }
 
-// survey looks at what a claim overlaps, or, where it did before, at what is new
-// since. What is much is looked at in the uid's turn, unless what was seen of it is
-// in the way already.
+// survey searches what a claim overlaps. If it ran before, it searches what is new since. A long search waits for the
+// uid's turn, unless the survey already found something in the way.
 func (b *Book) survey(ctx context.Context, w *wish) error {
 	if err := b.look(ctx, w, b.inside); err != nil || w.known.unseen == nil || len(w.inTheWay(w.known.hits)) > 0 {
 		return err
@@ -79,8 +75,8 @@ func (b *Book) look(ctx context.Context, w *wish, work int64) error {
 		if err := tx.QueryRow(sqlNewest).Scan(&newest); err != nil {
 			return err
 		}
-		// At the beginning of time nothing has expired. A reader's clock may be ahead
-		// of a writer's that renews what would just have expired.
+		// At time 0 nothing has expired: a reader's clock may be ahead of the writer that renews a reservation just in
+		// time.
 		s := b.search(tx, time.Unix(0, 0), &work, w, maxSurveyed)
 		var err error
 		if known := w.known; !known.begun || known.unseen != nil {
@@ -100,8 +96,8 @@ func (b *Book) look(ctx context.Context, w *wish, work int64) error {
 	})
 }
 
-// present is what of a survey is in force, as it is now, and what is new since;
-// TooComplex if that is not all, unless what it has is in the way.
+// present returns those of a survey that are in force now, and what is new since. It is TooComplex if that is not
+// complete, unless something is in the way already.
 func (b *Book) present(tx *store.Tx, out *outcome, w *wish) (*search, error) {
 	s := b.search(tx, out.now, &out.left, w, maxSurveyed)
 	err := s.standing(w.known.hits)
@@ -146,8 +142,7 @@ func (s *search) standing(known hits) error {
 	return rows.Err()
 }
 
-// turn waits until a uid may search for long: one search at a time for each uid,
-// and a few in all. done ends it.
+// turn waits until a uid may search for long: one search at a time for each uid, and a few in all. done ends the turn.
 func (b *Book) turn(ctx context.Context, uid uint32) (done func(), err error) {
 	if done, err = b.turns.Take(ctx, uid); err != nil {
 		return nil, fmt.Errorf("waiting to search: %w", err)

@@ -9,13 +9,11 @@ import (
 	"gated/internal/store"
 )
 
-// Transfer gives a reservation of the caller's to a registered agent, with the
-// time that it has left. It is bound to the receiver's process from then on, kept
-// before or not. Refusals: UnknownTarget for a reservation that has ended
-// or a name that is not registered, NotHolder, BadParams where the receiver has
-// it already, OverLimit where the receiver has no room, and Conflict where two
-// holders would then have what overlaps, because the caller has something else
-// there too; Unavailable while an operator decides about the whole scope.
+// Transfer gives the caller's reservation to a registered agent, with the time that it has left. From then on it is
+// bound to the receiver's process, kept before or not. Refusals: UnknownTarget if the reservation has ended or the name
+// is not registered, NotHolder, BadParams if the receiver has it already, OverLimit if the receiver has no room,
+// Unavailable while an operator decides about the whole scope. Conflict if two holders would then overlap, because the
+// caller has another reservation there.
 func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (Reservation, error) {
 	holder, err := holderOf(by)
 	if err != nil {
@@ -44,8 +42,8 @@ func (b *Book) Transfer(ctx context.Context, by op.Requester, id op.ReservationI
 	}, func(e audit.Entry) audit.Entry { return e })
 }
 
-// give makes the holder of a wish that of a reservation, which let reads if it may
-// be given; said has the last word on the entry.
+// give makes the wish's holder the holder of a reservation. let reads the reservation and says whether it may be given.
+// said changes the entry before it is written.
 func (b *Book) give(ctx context.Context, w *wish, by op.Requester, let func(*store.Tx, *outcome) (Reservation, error),
 	said func(audit.Entry) audit.Entry) (Reservation, error) {
 	var r Reservation
@@ -68,8 +66,7 @@ func (b *Book) give(ctx context.Context, w *wish, by op.Requester, let func(*sto
 	return r, nil
 }
 
-// handover is a reservation as the receiver's wish for it. What it is of never
-// changes; its mode does (see handOver).
+// handover is a reservation as the receiver's wish. Its patterns never change; its mode may (see handOver).
 func (b *Book) handover(ctx context.Context, id op.ReservationID, to Holder) (*wish, error) {
 	var w *wish
 	err := b.view(ctx, func(tx *store.Tx, now time.Time) error {
@@ -101,8 +98,7 @@ func noAgent(name string) error {
 	return op.Refuse(op.UnknownTarget, "no agent %q is registered", name).WithHint("gated agent list shows who is")
 }
 
-// handOver makes another the holder of r, unless that lets two holders overlap or
-// is beyond the receiver's limit.
+// handOver gives r to another holder, unless two holders would then overlap or the receiver would exceed its limit.
 func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, near *search) (in inTheWay, err error) {
 	to := w.holder
 	if r.Holder.Same(to) {
@@ -131,19 +127,19 @@ func (b *Book) handOver(tx *store.Tx, out *outcome, r *Reservation, w *wish, nea
 	if in.any() {
 		return in, op.Refuse(op.Conflict, "")
 	}
-	r.Holder, r.Keep = to, false // nobody else decides what outlives the receiver's process
+	r.Holder, r.Keep = to, false // the receiver did not ask that it outlives its process
 	if _, err := tx.Exec(sqlSetHolder, to.Name, int64(to.UID), to.Registration, int64(r.ID)); err != nil {
 		return in, err
 	}
-	// Those that wait for it still do, but for the receiver; and what it waits for
-	// may now be held up by a claim that waits for it.
+	// The claims that wait for it now wait for the receiver. What the receiver waits for may now have to wait for such
+	// a claim.
 	out.gained = append(out.gained, to)
 	out.changed(r.Scope.Target())
 	return in, nil
 }
 
-// handedOver is the entry of a transfer: of the giver's, with the new holder, for
-// both and for whoever waits.
+// handedOver is the entry of a transfer: the giver's, with the new holder. Giver, receiver and the agents that wait
+// read it.
 func handedOver(e audit.Entry, r Reservation) audit.Entry {
 	next := entry(e.Kind, theGate, r, e.For...)
 	next.By, next.PID = e.By, e.PID

@@ -14,28 +14,25 @@ type Mode string
 
 // The modes.
 const (
-	Exclusive Mode = "exclusive" // nobody else's may overlap it
-	Shared    Mode = "shared"    // only exclusive ones of others may not
+	Exclusive Mode = "exclusive" // no other holder's may overlap it
+	Shared    Mode = "shared"    // only others' exclusive ones may not overlap it
 )
 
-// Place is a directory as somebody saw it: the absolute path without symbolic
-// links, and stat(2)'s device and inode. Fold says that names there are equal
-// when only case differs.
+// Place is a directory as a process saw it: the absolute path without symbolic links, and stat(2)'s device and inode.
+// Fold says that names there are equal if only case differs.
 type Place struct {
 	Path          string
 	Device, Inode uint64
 	Fold          bool
 }
 
-// Incarnation is the identity of a place that its path alone does not have: the
-// directory that was made anew under it is another one.
+// Incarnation tells a place from another one with the same path: a directory that was made anew is another place.
 func (p Place) Incarnation() op.Incarnation {
 	sum := sha256.Sum256(fmt.Appendf(nil, "scope %d %d %q", p.Device, p.Inode, p.Path))
 	return op.Incarnation(hex.EncodeToString(sum[:16]))
 }
 
-// Scope is a place that the gate knows under an id: the directory of that
-// device, inode and path.
+// Scope is a place to which the gate gave an id: the directory of that device, inode and path.
 type Scope struct {
 	ID string // s3
 	Place
@@ -45,12 +42,12 @@ type Scope struct {
 // Target returns scope/s3.
 func (s Scope) Target() op.Target { return op.Target{Kind: op.KindScope, Name: s.ID} }
 
-// Holder is who has a reservation: an agent's name and uid together, so that a
-// name never passes to another uid. Without a name it is a bare uid.
+// Holder is the owner of a reservation: an agent's name and uid together, so that a name never passes to another uid.
+// Without a name it is a bare uid.
 type Holder struct {
 	Name         string
 	UID          uint32
-	Registration int64 // agent.Registration.ID, whose end ends what is bound to it; 0 for a bare uid
+	Registration int64 // agent.Registration.ID; its end ends the reservations bound to it; 0 for a bare uid
 }
 
 // String returns "builder" or "uid:1000".
@@ -61,8 +58,8 @@ func (h Holder) String() string {
 	return h.Name
 }
 
-// Same reports whether two are one holder: what it kept is still its own when
-// its process was started again.
+// Same reports whether two are one holder. A process that was started again is the same holder, so what it kept is
+// still its own.
 func (h Holder) Same(o Holder) bool { return h.Name == o.Name && h.UID == o.UID }
 
 // Reservation is a claim on paths that is in force.
@@ -72,14 +69,14 @@ type Reservation struct {
 	Patterns  []string // glob.Pattern.String of each, sorted, none twice
 	Mode      Mode
 	Holder    Holder
-	Alive     bool // its holder; true where nobody can tell
+	Alive     bool // its holder's process; true if the gate cannot tell
 	Keep      bool // it outlives its holder's process
 	Reason    string
 	CreatedAt time.Time
 	ExpiresAt time.Time
 }
 
-// Life says, for people, whether its holder is there to be asked.
+// Life says, for people, whether the holder's process lives.
 func (r Reservation) Life() string {
 	switch {
 	case r.Holder.Name == "":
@@ -90,9 +87,9 @@ func (r Reservation) Life() string {
 	return "alive"
 }
 
-// Conflict is a reservation of somebody else that overlaps what was asked for.
+// Conflict is another holder's reservation that overlaps what was asked for.
 type Conflict struct {
-	Pattern  string // of those asked for, as it was written
-	Overlaps string // of the reservation's
+	Pattern  string // the caller's pattern, as it was written
+	Overlaps string // the reservation's pattern
 	Reservation
 }

@@ -10,7 +10,7 @@ import (
 	"gated/internal/store"
 )
 
-// maxProblems is how many problems Verify tells.
+// maxProblems is how many problems Verify returns at most.
 const maxProblems = 100
 
 const (
@@ -33,10 +33,9 @@ const (
 	sqlFull = `SELECT agent, uid, scope, count(*) FROM reservations WHERE expires_at > ? GROUP BY agent, uid, scope HAVING count(*) > ? LIMIT ?`
 )
 
-// Verify reads what the tables hold and returns what may not be so: reservations
-// of different holders that overlap and are not both shared, in force at a
-// moment; patterns that belong to nothing or stand in the wrong place of the
-// index; and what is beyond the limits. It tells of at most 100 problems.
+// Verify reads the tables and returns at most 100 problems. A problem is two reservations of different holders that
+// overlap at a moment and are not both shared. It is also a pattern without a reservation or at a wrong place of the
+// index, or anything beyond the limits.
 func Verify(tx *store.Tx, now time.Time) ([]string, error) {
 	v := &verifier{tx: tx, now: now, cache: newCache()}
 	for _, part := range []func() error{v.reservations, v.weights, v.holders, v.uses, v.everyPattern} {
@@ -83,7 +82,7 @@ func (v *verifier) reservations() error {
 	}, MaxPatterns, int64(MinTTL), maxProblems)
 }
 
-// weights compares what reservations weigh in the limits with their patterns.
+// weights compares each reservation's stored weight with its patterns.
 func (v *verifier) weights() error {
 	return v.each(sqlWeighs, func(scan func(...any) error) error {
 		var id op.ReservationID
@@ -94,7 +93,7 @@ func (v *verifier) weights() error {
 	}, weightOfPattern, maxProblems)
 }
 
-// uses looks for holders and uids that have more on the host than they may.
+// uses finds holders and uids that have more on the host than they may.
 func (v *verifier) uses() error {
 	return v.each(sqlOver, func(scan func(...any) error) error {
 		var uid uint32
@@ -120,8 +119,8 @@ func (v *verifier) holders() error {
 	}, v.now.UnixNano(), MaxPerHolder, maxProblems)
 }
 
-// everyPattern compares each pattern with those whose prefix is its own or above
-// it. Of two that overlap the one is there for the other.
+// everyPattern compares each pattern with those whose prefix is its own or above it. If two overlap, one of them is
+// among those of the other.
 func (v *verifier) everyPattern() error {
 	return v.each(sqlEveryPattern, func(scan func(...any) error) error {
 		var c candidate
@@ -150,7 +149,7 @@ func (v *verifier) everyPattern() error {
 	})
 }
 
-// pairs looks for reservations that a pattern overlaps and may not.
+// pairs finds reservations that a pattern overlaps and must not.
 func (v *verifier) pairs(p pattern, path string, c candidate) error {
 	paths, err := json.Marshal(ancestors(p.prefix))
 	if err != nil {

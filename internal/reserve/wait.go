@@ -10,10 +10,9 @@ import (
 	"gated/internal/store"
 )
 
-// wait puts a claim behind those that wait and decides it again whenever
-// something changed that it may wait for. It is in the queue before it looks, so
-// it misses nothing. An attempt that has begun is not cut off by the end of the
-// wait. A claim whose agent ended is refused, as NotHolder.
+// wait puts a claim behind those that wait, and decides it again after each change that may concern it. It joins the
+// queue before its first look, so it misses no change. The end of the wait does not cut off an attempt that has begun.
+// If the claim's agent ended, the refusal is NotHolder.
 func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted, []Conflict, error) {
 	me, err := b.queue.join(w, b.cfg.Now())
 	if err != nil {
@@ -31,7 +30,7 @@ func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted,
 			return g, conflicts, err
 		}
 		if len(w.known.hits) > MaxConflicts {
-			w.known = new(survey) // many claims may wait, for much
+			w.known = new(survey) // free it: many claims may wait
 		}
 		select {
 		case <-me.woken:
@@ -46,7 +45,7 @@ func (b *Book) wait(ctx context.Context, w *wish, limit time.Duration) (Granted,
 
 const sqlNewest = `SELECT coalesce(max(id), 0) FROM reservations`
 
-// arrive records which reservations there were when a claim began to wait.
+// arrive records which reservations existed when a claim began to wait.
 func (b *Book) arrive(ctx context.Context, me *waiter) error {
 	return b.view(ctx, func(tx *store.Tx, _ time.Time) error {
 		var newest int64
@@ -58,7 +57,7 @@ func (b *Book) arrive(ctx context.Context, me *waiter) error {
 	})
 }
 
-// waited says of a refusal that it came after a wait.
+// waited adds to a refusal that it came after a wait.
 func waited(err error, limit time.Duration) error {
 	r := *op.AsRefusal(err)
 	r.Detail += fmt.Sprintf(" (after a wait of %v)", limit)

@@ -9,7 +9,7 @@ import (
 	"gated/internal/op"
 )
 
-// selfPath is about the caller. It stands where names do, so self is none.
+// selfPath is about the caller. It is at the place of a name, so no agent can have the name self.
 const (
 	selfPath = "/v1/agents/self"
 	selfName = "self"
@@ -42,7 +42,7 @@ func checkRegistration(in api.RegisterAgent) error {
 	}
 	switch {
 	case in.Name == selfName:
-		return op.Refuse(op.BadParams, "%q is no name for an agent: GET %s is about whoever asks", selfName, selfPath).
+		return op.Refuse(op.BadParams, "%q cannot be an agent's name: GET %s is about the caller", selfName, selfPath).
 			WithHint("take another name")
 	case in.PID < 0 || in.Reaper < 0:
 		return op.Refuse(op.Malformed, "pid and reaper are numbers of processes, which are not negative")
@@ -52,7 +52,7 @@ func checkRegistration(in api.RegisterAgent) error {
 	return nil
 }
 
-// unregister is for the agent itself; of operators the server says that they are.
+// unregister is for the agent itself. The server tells the gate whether the caller's uid is an operator's.
 func (s *Server) unregister(c *call) (answer, error) {
 	name := c.r.PathValue("name")
 	if err := op.CheckName(name); err != nil {
@@ -62,8 +62,8 @@ func (s *Server) unregister(c *call) (answer, error) {
 	return ok(a), err
 }
 
-// holder reads a parameter that names a holder: an agent's name, or uid:1000
-// for callers of that uid without one. It is "" if it is not there.
+// holder reads a parameter that names a holder: an agent's name, or uid:1000 for callers of that uid without a name. It
+// is "" if the parameter is missing.
 func (c *call) holder(parameter string) (string, error) {
 	if !c.query.Has(parameter) {
 		return "", nil

@@ -10,8 +10,8 @@ import (
 	"gated/internal/op"
 )
 
-// read reads a request's body of at most limit bytes and returns how to give
-// its memory back, which is never nil.
+// read reads a request's body of at most limit bytes. It returns a function that gives its memory back, which is never
+// nil.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, uid uint32, limit int64) ([]byte, func(), error) {
 	nothing := func() {}
 	if limit == 0 {
@@ -49,17 +49,15 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, uid uint32, limit 
 	}
 }
 
-// firstRoom returns how many bytes a buffer begins with: all that was announced,
-// or what is free of that.
+// firstRoom returns the size of the first buffer: all that was announced, or the part of it that is free of the bound.
 func firstRoom(announced int64) int64 {
 	if announced > freeBody {
 		return freeBody
 	}
-	return max(announced, 511) + 1 // the end is found by one more read
+	return max(announced, 511) + 1 // one more byte, so that the next read finds the end
 }
 
-// roomFor returns how many bytes a buffer gets that is full and not at its end:
-// all that was announced, else twice as many as it has.
+// roomFor returns the next size of a full buffer: all that was announced, or else twice its size.
 func roomFor(has, announced, limit int64) int64 {
 	if announced >= has {
 		return announced + 1
@@ -67,8 +65,8 @@ func roomFor(has, announced, limit int64) int64 {
 	return min(2*has, limit+1)
 }
 
-// decode reads a call's body into v once there is room for what comes of it, which
-// is the call's until its end, or until release.
+// decode reads a call's body into v once there is room for the result. The call keeps the room until its end, or until
+// release.
 func (s *Server) decode(c *call, v any) error {
 	n, err := api.Weigh(c.body)
 	if err != nil {

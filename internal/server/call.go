@@ -16,23 +16,23 @@ import (
 	"gated/internal/op"
 )
 
-// call is one request that was let in and read whole.
+// call is one request whose caller was let in and whose body was read.
 type call struct {
 	ctx   context.Context
-	w     http.ResponseWriter // for streams alone
+	w     http.ResponseWriter // only for streams
 	r     *http.Request
 	by    op.Requester
 	body  []byte
 	query url.Values
 
-	release func() // gives back the room of what was decoded; never nil
+	release func() // gives back the room of the decoded body; never nil
 }
 
-// answer is what a call ends with when it was not refused.
+// answer is the result of a call that was not refused.
 type answer struct {
 	status int
 	value  any    // written as JSON, if raw is nil
-	raw    []byte // written as it is
+	raw    []byte // written unchanged
 	kind   string // the media type of raw
 	etag   string // without quotes
 	sent   bool   // the call has written its answer itself
@@ -41,8 +41,7 @@ type answer struct {
 // ok is an answer of status 200.
 func ok(v any) answer { return answer{status: http.StatusOK, value: v} }
 
-// own marks a refusal that the server decided itself, and the status where it
-// is not the code's.
+// own marks a refusal that the server itself decided. It has the status if that is not the code's.
 type own struct {
 	*op.Refusal
 	status int
@@ -62,7 +61,7 @@ func noMethod(method, allowed string) error {
 		http.StatusMethodNotAllowed}
 }
 
-// serve answers one request. A panic costs that request alone.
+// serve answers one request. A panic ends only that request.
 func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
 	w := &recorder{ResponseWriter: hw}
 	defer func() {
@@ -76,7 +75,7 @@ func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
 		s.Logger.Error("a handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v),
 			"stack", string(debug.Stack()))
 		if w.begun {
-			// Half an answer must not look like a whole one.
+			// Half an answer must not look like a complete one.
 			panic(http.ErrAbortHandler)
 		}
 		s.problem(w, api.ProblemOf(op.Refuse(op.Internal, "an internal error; the daemon's log has it")))
@@ -90,8 +89,7 @@ func (s *Server) serve(hw http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
-	// The mux would redirect a path that is not clean, in HTML, and answers
-	// OPTIONS * with nothing.
+	// The mux would redirect an unclean path, in HTML, and would answer OPTIONS * with nothing.
 	if r.URL.Path == "" || r.URL.Path[0] != '/' || path.Clean(r.URL.Path) != r.URL.Path {
 		s.refuse(w, r, noPath())
 		return
@@ -129,14 +127,14 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	body, release, err := s.read(w, r, p.uid, rt.body)
 	defer release()
 	if err != nil {
-		// net/http would wait for the rest of the body before it sends the answer.
+		// Otherwise net/http waits for the rest of the body before it sends the answer.
 		w.Header().Set("Connection", "close")
 		s.refuse(w, r, err)
 		return
 	}
 	c.body = body
 	if rt.body > 0 {
-		// It may have been half a minute on its way.
+		// The body may have taken half a minute, so the caller is identified again.
 		if c.by, err = s.identify(r); err != nil {
 			s.refuse(w, r, err)
 			return
@@ -168,9 +166,8 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, rt route) {
 	s.write(w, a)
 }
 
-// holdAnswer encodes the answer to a call that reads, and counts it until it is
-// taken. It refuses one for which there is no room, as OverLimit. What a call that
-// changes something did is always answered.
+// holdAnswer encodes the answer to a reading call, and counts it until the caller has taken it. An answer without room
+// is refused as OverLimit. The answer to a call that changes something is always sent.
 func (s *Server) holdAnswer(r *http.Request, uid uint32, a *answer) (end func(), err error) {
 	nothing := func() {}
 	if r.Method != http.MethodGet || a.sent {
@@ -189,7 +186,7 @@ func (s *Server) holdAnswer(r *http.Request, uid uint32, a *answer) (end func(),
 	return func() { s.answers.give(uid, n) }, nil
 }
 
-// encode turns the value into the bytes that are sent.
+// encode turns the value into bytes.
 func (a *answer) encode() (err error) {
 	if a.raw != nil || a.value == nil {
 		return nil
@@ -218,9 +215,8 @@ func (s *Server) operatorsHint() string {
 	return "the operators are root and the list operators in gated.yaml, never the daemon's own uid"
 }
 
-// refuse answers with a problem. What the server itself decided is told to
-// Config.Refused; an error that is no refusal is logged, for its text is not
-// for callers.
+// refuse answers with a problem. It passes the server's own refusals to Config.Refused. It logs an error that is not a
+// refusal, because callers must not see its text.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := api.ProblemOf(err)
 	var mine own
@@ -241,8 +237,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	s.problem(w, p)
 }
 
-// tell hands a refusal of the server's own to Config.Refused. Whoever hangs up
-// at once does not keep it out of the log.
+// tell passes a refusal of the server's own to Config.Refused, even if the caller has hung up: it must reach the log.
 func (s *Server) tell(r *http.Request, refusal *op.Refusal) {
 	if s.Refused == nil {
 		return
@@ -274,22 +269,22 @@ func (s *Server) write(w http.ResponseWriter, a answer) {
 	s.send(w, a.status, a.kind, a.raw)
 }
 
-// send writes a whole answer. An error here is the caller's absence.
+// send writes a complete answer. An error means that the caller is gone.
 func (s *Server) send(w http.ResponseWriter, status int, kind string, b []byte) {
 	if kind != "" {
 		w.Header().Set("Content-Type", kind)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	if len(b) > 0 {
-		w.Header().Set("Content-Length", strconv.Itoa(len(b))) // a longer answer would be sent in chunks
+		w.Header().Set("Content-Length", strconv.Itoa(len(b))) // otherwise a longer answer is sent in chunks
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(s.Limits.Write))
 	w.WriteHeader(status)
 	_, _ = w.Write(b)
 }
 
-// parseQuery refuses parameters that the end point does not know, and repeats:
-// a misspelt filter that is ignored answers another question.
+// parseQuery refuses unknown and repeated parameters: if it ignored a misspelt filter, the answer would be to another
+// question.
 func parseQuery(r *http.Request, known []string) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -306,7 +301,7 @@ func parseQuery(r *http.Request, known []string) (url.Values, error) {
 	return q, nil
 }
 
-// clip bounds what is repeated of a caller's own words.
+// clip bounds how much of a caller's words is repeated.
 func clip(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -6,11 +6,9 @@ import (
 	"sync"
 )
 
-// crowd holds every connection and keeps their number bounded. When it is full,
-// a new connection takes the place of one on which no complete request has
-// arrived: the oldest such one of the process with the most connections, of the
-// uid with the most. So idle and trickling connections, however many, keep
-// nobody out, and the process that made them loses its own first.
+// crowd holds every connection and bounds their number. If it is full, a new connection replaces one without a complete
+// request: the oldest such one of the process with the most connections, of the uid with the most. So idle and slow
+// connections keep no caller out, and the process that made them loses its own first.
 type crowd struct {
 	all, perUID int
 
@@ -19,14 +17,13 @@ type crowd struct {
 	peers map[uint32][]*peer // by uid, oldest first
 }
 
-// peer is a connection and who is at its other end, as the kernel says it.
-// It is a whole *net.UnixConn, because net/http ends a connection gently only
-// where it finds CloseWrite.
+// peer is a connection and its other end, as the kernel reports it. It is a whole *net.UnixConn, because net/http ends
+// a connection gently only if it finds CloseWrite.
 type peer struct {
 	*net.UnixConn
 	uid    uint32
 	pid    int32
-	caller Caller // nil where nobody knows agents
+	caller Caller // nil if there is no registry of agents
 	gone   sync.Once
 
 	crowd *crowd
@@ -34,8 +31,7 @@ type peer struct {
 	busy  bool // a complete request is being answered; guarded by crowd.mu
 }
 
-// Close closes the connection, leaves the crowd and lets go of the process. It
-// is called more than once.
+// Close closes the connection, leaves the crowd and releases the process. It may be called more than once.
 func (p *peer) Close() error {
 	p.crowd.leave(p)
 	err := p.UnixConn.Close()
@@ -47,8 +43,8 @@ func (p *peer) Close() error {
 	return err
 }
 
-// begin marks that a complete request has arrived: from now on the connection
-// is not given up for another. It reports false if that has happened already.
+// begin marks that a complete request has arrived: from now on, no new connection replaces this one. It reports false
+// if one already has.
 func (p *peer) begin() bool {
 	p.crowd.mu.Lock()
 	defer p.crowd.mu.Unlock()
@@ -63,8 +59,7 @@ func (p *peer) end() {
 	p.busy = false
 }
 
-// join lets p in. It returns the connection that p takes the place of, which
-// the caller closes, and false if there is no place.
+// join lets p in. It returns the connection that p replaces, which the caller closes. ok is false if there is no place.
 func (c *crowd) join(p *peer) (victim *peer, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,8 +124,8 @@ func (c *crowd) anyVictim() *peer {
 	return victim
 }
 
-// idlest returns the oldest connection without a request of the process with
-// the most connections, nil if every connection has one.
+// idlest returns the oldest connection without a request, of the process with the most connections. It is nil if every
+// connection has a request.
 func idlest(peers []*peer) *peer {
 	count := map[int32]int{}
 	for _, p := range peers {

@@ -54,7 +54,7 @@ func (s *Server) putSet(c *call) (answer, error) {
 	return a, err
 }
 
-// set answers with the document as it was put.
+// set answers with the document, byte for byte.
 func (s *Server) set(c *call) (answer, error) {
 	name, err := c.set()
 	if err != nil {
@@ -87,9 +87,8 @@ func (c *call) set() (string, error) {
 	return name, nil
 }
 
-// ifMatch returns the ETag that the caller wants replaced, without quotes: ""
-// for none said, "*" for any. Of RFC 9110, section 13.1.1, one strong tag is
-// understood, and what is not understood is refused rather than ignored.
+// ifMatch returns the ETag that the caller wants to replace, without quotes: "" for none, "*" for any. Of RFC 9110,
+// section 13.1.1, it understands one strong tag. It refuses any other form instead of ignoring it.
 func ifMatch(h http.Header) (string, error) {
 	values := h.Values("If-Match")
 	if len(values) == 0 {

@@ -1,9 +1,7 @@
-// Package server answers HTTP on gated's unix socket. It knows who calls, from
-// the kernel, how much a caller may send, and how an answer looks; what the
-// answer is, it asks of the interfaces in seams.go, which internal/daemon
-// satisfies.
+// Package server answers HTTP on gated's unix socket. It gets the caller from the kernel, bounds what a caller may
+// send, and writes answers. The content of the answers comes from the interfaces in seams.go, which internal/service
+// implements.
 //
-// Every refusal is an RFC 9457 problem. Those that the server decides itself
-// (a body that cannot be read, a uid that is not an operator's) are handed to
-// Config.Refused, so that they reach the audit log like the gate's own.
+// Every refusal is an RFC 9457 problem. The server passes its own refusals (a body that cannot be read, a uid that is
+// not an operator's) to Config.Refused, so that they reach the audit log like the gate's.
 package server

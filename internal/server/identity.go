@@ -9,14 +9,12 @@ import (
 	"gated/internal/op"
 )
 
-// maxToken is the longest token that is looked up, in bytes. Whether one has
-// the right length is the question of who knows the tokens.
+// maxToken is the longest token that the server looks up, in bytes. The registry checks the exact length.
 const maxToken = 128
 
-// identify says who makes a request, now: a name can end while its connection
-// stays. With an error it is the bare uid. A token that is wrong is refused and
-// the process not looked at, or a token that was withdrawn would still do for
-// whoever descends from an agent.
+// identify returns the requester at this moment: a name can end while its connection stays. With an error it is the
+// bare uid. A wrong token is refused, and the process does not count then: otherwise a withdrawn token would still work
+// for an agent's descendants.
 func (s *Server) identify(r *http.Request) (op.Requester, error) {
 	p := peerOf(r.Context())
 	by := op.Requester{Source: op.SourceAPI, UID: p.uid, PID: p.pid}
@@ -42,8 +40,7 @@ func (s *Server) identify(r *http.Request) (op.Requester, error) {
 	return by, nil
 }
 
-// agentToken returns the header's one value, "" if there is none. It is a
-// secret: no refusal repeats it.
+// agentToken returns the header's one value, "" if there is none. It is secret: no refusal repeats it.
 func agentToken(h http.Header) (string, error) {
 	values := h.Values(api.TokenHeader)
 	if len(values) == 0 {
@@ -75,7 +72,7 @@ func withRequester(r *http.Request, by op.Requester) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requesterKey{}, by))
 }
 
-// requesterOf returns who makes the request, as it was identified last.
+// requesterOf returns the requester, as it was identified last.
 func requesterOf(ctx context.Context) op.Requester {
 	by, _ := ctx.Value(requesterKey{}).(op.Requester)
 	return by

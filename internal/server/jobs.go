@@ -18,12 +18,12 @@ const (
 	guestsMax   = 1000
 )
 
-// pageBytes is about how much one page of a list holds: it ends with the element
-// with which it weighs as much, so that it has one at least.
+// pageBytes is about how much one page of a list holds. The page ends with the element that reaches it, so each page
+// has at least one.
 const pageBytes = 512 << 10
 
-// jobsExamined is how many jobs one call looks through for those of a closed
-// state, of which there may be one in a million.
+// jobsExamined is how many jobs one call reads while it searches for those of a closed state: perhaps one in a million
+// has it.
 const jobsExamined = 1000
 
 // maxKey is the longest Idempotency-Key in bytes.
@@ -93,8 +93,8 @@ func (s *Server) jobs(c *call) (answer, error) {
 	return ok(out), err
 }
 
-// next says after which job the list goes on, nil at its end. It may go on
-// although nothing of what was examined fitted.
+// next returns the job after which the list continues, nil at its end. The list may continue even if no examined job
+// matched.
 func (s *Server) next(c *call, q JobQuery, jobs []op.Job) (*string, error) {
 	var last op.JobID
 	switch {
@@ -151,7 +151,7 @@ func (s *Server) classify(c *call) (answer, error) {
 	return ok(api.ExplanationOf(step, facts)), err
 }
 
-// state reads the parameter of that name, "" if it is not there.
+// state reads the parameter with that name, "" if it is missing.
 func (c *call) state() (op.State, error) {
 	st := op.State(c.query.Get("state"))
 	if c.query.Has("state") && !slices.Contains(op.States, st) {
@@ -161,7 +161,7 @@ func (c *call) state() (op.State, error) {
 	return st, nil
 }
 
-// limit reads the parameter of that name, pageDefault if it is not there.
+// limit reads the parameter limit, pageDefault if it is missing.
 func (c *call) limit(most int) (int, error) {
 	if !c.query.Has("limit") {
 		return pageDefault, nil
@@ -173,8 +173,7 @@ func (c *call) limit(most int) (int, error) {
 	return n, nil
 }
 
-// after reads the parameter of that name as an entry's number, 0 if it is not
-// there.
+// after reads the parameter with an entry's number, 0 if it is missing.
 func (c *call) after() (int64, error) {
 	if !c.query.Has("after") {
 		return 0, nil

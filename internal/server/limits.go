@@ -7,19 +7,18 @@ import (
 	"gated/internal/op"
 )
 
-// Limits bound what callers can make the daemon hold. DefaultLimits has the
-// values; a zero field takes its default.
+// Limits bound what callers can make the daemon hold. DefaultLimits has the values. A zero field means its default.
 type Limits struct {
 	Conns       int // connections, of all uids
 	ConnsPerUID int
-	Streams     int // of these, event streams and backups, which may last
+	Streams     int // of these, event streams and backups, which may last long
 	StreamsUID  int // of one uid
 	StreamsKept int // of both, for operators alone; at most half
 	Waits       int // connections on which a claim waits
 	WaitsUID    int // of one uid
-	Lists       int // calls that read much, at once; the others wait
+	Lists       int // long reading calls at once; the others wait
 	ListsUID    int
-	Plans       int // documents being planned; further ones are refused
+	Plans       int // documents that are planned at once; more are refused
 	PlansUID    int
 
 	Header time.Duration // for a request's header to arrive
@@ -30,26 +29,23 @@ type Limits struct {
 	Beat   time.Duration // between heartbeats of an event stream
 	Drain  time.Duration // for calls under way when the daemon stops
 
-	// Bodies bounds the bytes of request bodies in memory, BodiesUID those of
-	// one uid. The first freeBody bytes of each body do not count, so that
-	// whoever holds many large bodies cannot keep small ones out.
+	// Bodies bounds the bytes of request bodies in memory; BodiesUID bounds those of one uid. The first freeBody bytes
+	// of each body do not count, so that callers with large bodies cannot keep small ones out.
 	Bodies    int64
 	BodiesUID int64
 
-	// Decoded bounds the bytes that what is made of bodies takes in memory,
-	// DecodedUID those of one uid; the others wait. What operators signed needs
-	// no room.
+	// Decoded bounds the memory of decoded bodies in bytes; DecodedUID bounds that of one uid. Calls without room wait.
+	// Signed operations need no room.
 	Decoded    int64
 	DecodedUID int64
 
-	// Answers bounds the bytes of answers to reading calls that nobody has taken yet,
-	// AnswersUID those of one uid. The first freeAnswer bytes of each do not count.
+	// Answers bounds the bytes of answers to reading calls that their callers have not taken yet; AnswersUID bounds
+	// those of one uid. The first freeAnswer bytes of each do not count.
 	Answers    int64
 	AnswersUID int64
 }
 
-// The largest bodies, in bytes (protocol section 4), and what is free of the
-// bound on all of them.
+// The largest bodies, in bytes (protocol section 4), and how much of each is free of the common bound.
 const (
 	MaxBody    = 1 << 20
 	MaxDesired = 16 << 20
@@ -105,7 +101,7 @@ func fill[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
-// quota is an amount that all uids share and of which each may have a part.
+// quota is an amount that all uids share, and of which each uid may have a part.
 type quota struct {
 	what        string // for the refusal
 	all, perUID int64
@@ -119,11 +115,11 @@ func newQuota(what string, all, perUID int64) *quota {
 	return &quota{what: what, all: all, perUID: perUID, by: map[uint32]int64{}}
 }
 
-// take reserves n for uid or refuses as OverLimit.
+// take reserves n for uid, or refuses as OverLimit.
 func (q *quota) take(uid uint32, n int64) error { return q.takeLeaving(uid, n, 0) }
 
-// takeLeaving is take for whoever leaves some to others: of all, and of what uid
-// may have, for under one uid there are several.
+// takeLeaving is take for a caller that must leave some: of the whole, and of the uid's part, because several agents
+// may share a uid.
 func (q *quota) takeLeaving(uid uint32, n, left int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

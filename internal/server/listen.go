@@ -22,21 +22,19 @@ const MaxSocketPath = 107
 // probeTimeout is how long a socket that exists may take to accept.
 const probeTimeout = 2 * time.Second
 
-// Socket is a listening socket and the path that it was put at.
+// Socket is a listening socket and its path.
 type Socket struct {
 	*net.UnixListener
 	path string
 	made fs.FileInfo
 }
 
-// Listen makes a unix socket at path: mode 0600, or 0660 with that group if gid
-// is not negative. It refuses, as Conflict, a path where a live daemon answers
-// or where there is anything but a socket; a socket that nobody listens on is
-// taken away. A missing directory is made, one level.
+// Listen makes a unix socket at path: mode 0600, or 0660 with that group if gid is not negative. It refuses, as
+// Conflict, a path with a live daemon's socket or any other file. It removes a dead socket. It makes a missing
+// directory, one level.
 //
-// The socket is bound inside a private directory and moved to path when its
-// owner and mode are final, so that no moment exists in which somebody else may
-// connect, whatever the umask.
+// Listen binds the socket in a private directory. It moves it to path when owner and mode are final, so that at no
+// moment another user may connect, whatever the umask is.
 func Listen(path string, gid int) (*Socket, error) {
 	if !filepath.IsAbs(path) {
 		return nil, op.Refuse(op.Malformed, "the socket path %q is not absolute", path)
@@ -73,9 +71,9 @@ func Listen(path string, gid int) (*Socket, error) {
 	return s, nil
 }
 
-// lockPath keeps others that start at the same path waiting. Without it, one may
-// move away as dead what another has just put there, and a third one be quicker
-// than its coming back. The file stays: who removed it would let two in.
+// lockPath makes other daemons that start at the same path wait. Otherwise one may move away as dead the socket that
+// another has just put there, and a third may take the path before it is put back. The file stays: if it were removed,
+// two daemons could hold a lock.
 func lockPath(path string) (unlock func(), err error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err == nil {
@@ -91,11 +89,10 @@ func lockPath(path string) (unlock func(), err error) {
 		return nil, noPlace("the socket's lock cannot be made", &fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	return nil, op.Refuse(op.Conflict, "the socket's lock %s cannot be taken: %v", path, err).
-		WithHint("it belongs to who runs the daemon; choose another path with --socket")
+		WithHint("it belongs to the daemon's user; choose another path with --socket")
 }
 
-// makeDir makes the socket's directory. Others may pass through it: who may
-// connect is the socket's own mode.
+// makeDir makes the socket's directory. Other users may pass through it: the socket's own mode decides who may connect.
 func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	switch {
@@ -109,8 +106,8 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// CheckPlace says beforehand whether Listen may write where it would put a socket,
-// and refuses as Listen does. It makes nothing.
+// CheckPlace tells in advance whether Listen may write at the socket's place. It refuses as Listen does, and makes
+// nothing.
 func CheckPlace(path string) error {
 	const write = unix.W_OK | unix.X_OK
 	dir := filepath.Dir(path)
@@ -125,20 +122,19 @@ func CheckPlace(path string) error {
 	return nil
 }
 
-// barred reports whether the caller chose a place that is not the caller's to
-// write to, or that is not there.
+// barred reports whether the caller chose a place that does not exist or that the caller may not write to.
 func barred(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist)
 }
 
-// noPlace refuses a place for the socket, and names one that every user has.
+// noPlace refuses a place for the socket, and names a place that every user has.
 func noPlace(what string, err error) error {
 	return op.Refuse(op.NotAllowed, "%s: %v", what, err).
 		WithHint("choose a place of your own, for the daemon and in every shell that asks it: export GATED_SOCKET=$HOME/.gated.sock (or --socket)")
 }
 
-// clearDead takes a dead socket at path away. It is first moved aside and asked
-// once more there, since another daemon may have put its own in the meantime.
+// clearDead removes a dead socket at path. It first moves the socket aside and tests it again there, because another
+// daemon may have put its own meanwhile.
 func clearDead(path, private string) error {
 	if err := checkDead(path); err != nil || !exists(path) {
 		return err
@@ -158,8 +154,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// checkDead returns nil for a path that is free or that is a socket on which
-// nobody listens.
+// checkDead returns nil if the path is free, or is a socket that no daemon listens on.
 func checkDead(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -179,10 +174,10 @@ func checkDead(path string) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil
 	case errors.Is(err, syscall.EAGAIN), os.IsTimeout(err):
-		return taken(path) // its queue is full: somebody listens
+		return taken(path) // its queue is full, so a daemon listens
 	default:
 		return op.Refuse(op.Conflict, "%s exists and cannot be asked: %v", path, err).
-			WithHint("stop whoever listens there, or choose another path with --socket")
+			WithHint("stop the program that listens there, or choose another path with --socket")
 	}
 }
 
@@ -191,8 +186,7 @@ func taken(path string) error {
 		WithHint("stop it, or choose another path with --socket")
 }
 
-// bind makes the socket s in dir. The path goes through a descriptor, for that
-// of dir may be longer than a socket's can be.
+// bind makes the socket s in dir. It uses a descriptor's path, because dir's path may be longer than a socket's can be.
 func bind(dir string, gid int) (*net.UnixListener, error) {
 	d, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -204,7 +198,7 @@ func bind(dir string, gid int) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the socket: %w", err)
 	}
-	// Close would remove a path that by then means something else.
+	// Close would remove a path that another socket may have by then.
 	l.SetUnlinkOnClose(false)
 	mode := fs.FileMode(0o600)
 	if gid >= 0 {
@@ -220,8 +214,7 @@ func bind(dir string, gid int) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// publish puts the finished socket at its path. A link, unlike a rename, never
-// takes the place of another daemon's.
+// publish puts the finished socket at its path. A link, unlike a rename, never replaces another daemon's socket.
 func publish(l *net.UnixListener, from, path string) (*Socket, error) {
 	info, err := os.Lstat(from)
 	if err != nil {
@@ -237,7 +230,7 @@ func publish(l *net.UnixListener, from, path string) (*Socket, error) {
 	return &Socket{UnixListener: l, path: path, made: info}, nil
 }
 
-// Path returns where the socket is.
+// Path returns the socket's path.
 func (s *Socket) Path() string { return s.path }
 
 // Close stops listening and removes the path, if it is still this socket's.

@@ -17,8 +17,8 @@ type peerListener struct {
 	log    *slog.Logger
 }
 
-// Accept returns the next connection that got a place. One whose other end the
-// kernel cannot name is closed: nobody is not a caller.
+// Accept returns the next connection that got a place. It closes a connection if the kernel cannot name its other end,
+// because every caller needs a uid.
 func (l *peerListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -43,10 +43,9 @@ func (l *peerListener) Accept() (net.Conn, error) {
 	}
 }
 
-// newPeer asks the kernel who connected (SO_PEERCRED, unix(7)). The ids are
-// those of the moment of connect(2): a connection that was handed on later
-// still speaks for who opened it. Which process that is, agents looks at now,
-// while its number is still its own; nil agents look at nothing.
+// newPeer asks the kernel which process connected (SO_PEERCRED, unix(7)). The ids are those at connect(2): a connection
+// that was handed on still speaks for the process that opened it. agents reads the process now, while its pid is still
+// its own; nil agents read nothing.
 func newPeer(conn *net.UnixConn, c *crowd, agents Agents) (*peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -81,7 +80,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// peerOf returns the connection's other end, nil if it is unknown.
+// peerOf returns the connection's other end, or nil.
 func peerOf(ctx context.Context) *peer {
 	p, _ := ctx.Value(peerKey{}).(*peer)
 	return p

@@ -54,8 +54,8 @@ func (s *Server) request(c *call) (answer, error) {
 	return ok(w), err
 }
 
-// payload answers with the exact bytes to sign, which are JSON. That an operator
-// reads them is told to the gate, so that what is signed is still there then.
+// payload answers with the exact bytes to sign, which are JSON. It tells the gate that an operator reads them, so that
+// the gate keeps this payload until the signature comes.
 func (s *Server) payload(c *call) (answer, error) {
 	id, err := c.requestID()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) payload(c *call) (answer, error) {
 	}
 	if s.operator(c.by.UID) && c.by.Agent == "" {
 		if err := s.Gate.ShowPayload(c.ctx, id); err != nil {
-			s.Logger.Warn("benign steps do not wait for an operator who reads a request", "request", id.String(), "error", err)
+			s.Logger.Warn("benign steps do not wait for operators who read a request", "request", id.String(), "error", err)
 		}
 	}
 	r, err := s.Gate.Request(c.ctx, id)
@@ -88,7 +88,7 @@ func (s *Server) reject(c *call) (answer, error) {
 	return decided(r, err)
 }
 
-// approveOffline takes an operation that was signed before the gate saw it.
+// approveOffline takes an operation that was signed before the gate issued a payload.
 func (s *Server) approveOffline(c *call) (answer, error) {
 	e, err := openEnvelope(c.body)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Server) approveOffline(c *call) (answer, error) {
 	return decided(r, err)
 }
 
-// decided answers with 202 while people are missing, else with 200.
+// decided answers with 202 while signatures are missing, else with 200.
 func decided(r op.Request, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -146,8 +146,8 @@ func openEnvelope(body []byte) (Envelope, error) {
 	return Envelope{Payload: payload, Signatures: in.Signatures}, nil
 }
 
-// wireRequest puts a request of the gate's on the wire. One that does not
-// decode is the gate's fault, not the caller's.
+// wireRequest converts a request for the wire. If its payload does not decode, the fault is the gate's, not the
+// caller's.
 func wireRequest(r op.Request) (api.Request, error) {
 	w, err := api.RequestOf(r)
 	if err != nil {

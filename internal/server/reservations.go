@@ -14,12 +14,12 @@ const (
 	// reservationsMax is the largest page of reservations. Each can have 200 KiB
 	// of patterns.
 	reservationsMax = 200
-	// manyPatterns is from how many patterns on a check waits its turn like a
-	// list. What a hook asks before an edit has one.
+	// manyPatterns is the number of patterns from which a check waits for its turn, as a list does. A hook's check
+	// before an edit has one pattern.
 	manyPatterns = 50
 )
 
-// contested is a refusal with the reservations that are in the way.
+// contested is a refusal with the reservations in the way.
 type contested struct {
 	error
 	conflicts []api.Conflict
@@ -43,7 +43,7 @@ func (s *Server) reserve(c *call) (answer, error) {
 			return answer{}, err
 		}
 		defer end()
-		c.release() // patterns that are too many or too long are refused before the wait
+		c.release() // refuses too many or too long patterns before the wait
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(lasting, wait+s.Limits.Work)
 		defer cancel()
@@ -51,7 +51,7 @@ func (s *Server) reserve(c *call) (answer, error) {
 	r, conflicts, err := s.Reservations.Reserve(ctx, c.by, peerOf(c.ctx).caller, in)
 	switch {
 	case err != nil && c.r.Context().Err() != nil:
-		panic(http.ErrAbortHandler) // who hung up is told nothing
+		panic(http.ErrAbortHandler) // the caller has hung up
 	case err != nil:
 		return answer{}, contested{s.unlessStopped(err), conflicts}
 	case r.Renewed:
@@ -60,8 +60,8 @@ func (s *Server) reserve(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, value: r}, nil
 }
 
-// unlessStopped is what a call that waited ends with: err, or that the server
-// stops where that is why.
+// unlessStopped returns the end of a call that waited: err, or a refusal that says that the server stops, if that ended
+// the wait.
 func (s *Server) unlessStopped(err error) error {
 	if !errors.Is(err, context.Canceled) {
 		return err
@@ -166,7 +166,7 @@ func (s *Server) releaseMine(c *call) (answer, error) {
 	return ok(api.ReservationList{Reservations: list}), err
 }
 
-// reservation reads the path's reservation and, where in is not nil, the body.
+// reservation reads the path's reservation and, if in is not nil, the body.
 func (s *Server) reservation(c *call, in any) (op.ReservationID, error) {
 	id, err := op.ParseReservationID(c.r.PathValue("id"))
 	if err != nil {

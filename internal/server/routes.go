@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// who may use an end point.
+// who is the audience of an end point.
 type who int
 
 const (
-	anyone who = iota // who may connect
+	anyone who = iota // every caller that may connect
 	submitters
 	operators
 )
@@ -21,7 +21,7 @@ type route struct {
 	path   string // a pattern of http.ServeMux
 	who    who
 	body   int64    // the largest body in bytes; 0 means that there is none
-	query  []string // the parameters that it knows
+	query  []string // the parameters that it accepts
 	answer func(*call) (answer, error)
 }
 
@@ -75,8 +75,8 @@ func (s *Server) table() []route {
 	}
 }
 
-// mux finds a path's routes. Methods are told apart here rather than by
-// patterns, so that a wrong one is answered with a problem too.
+// mux finds a path's routes. It checks methods here instead of by patterns, so that a wrong one is also answered with a
+// problem.
 func (s *Server) mux() *http.ServeMux {
 	byPath := map[string]map[string]route{}
 	for _, r := range s.table() {

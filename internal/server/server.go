@@ -15,7 +15,7 @@ import (
 // maxHeader is the largest header of a request, in bytes.
 const maxHeader = 16 << 10
 
-// Config is what a server asks and whom it lets ask. All interfaces are needed.
+// Config has the server's services and the uids that may use it. All interfaces are needed, except as said below.
 type Config struct {
 	Gate    Gate
 	Desired Desired
@@ -28,17 +28,17 @@ type Config struct {
 	Backends Backends
 	Commands Commands // nil: there are none
 
-	// Agents may be nil: then everybody is a bare uid.
+	// Agents may be nil: then every caller is a bare uid.
 	Agents       Agents
 	Reservations Reservations
 
-	// UID is the daemon's own. Root is always an operator and a submitter; UID is
-	// one only with SingleUser, because guests may run under it.
+	// UID is the daemon's own. Root is always an operator and a submitter. UID is one only with SingleUser, because
+	// guests may run under it.
 	UID        uint32
 	SingleUser bool
 	// Operators may put desired state, take backups and accept alerts.
 	Operators []uint32
-	// Submitters may hand in jobs; nil means whoever may connect.
+	// Submitters may hand in jobs; nil means every caller that may connect.
 	Submitters []uint32
 
 	// Refused, if not nil, is told of what the server itself refused; what is

@@ -19,8 +19,7 @@ import (
 	"gated/internal/store"
 )
 
-// Agents knows who is calling, for the server, and has what is written down of
-// it: registrations, and what they hold.
+// Agents tells the server which agent calls. It stores registrations, and ends what they hold.
 type Agents struct {
 	Registry *agent.Registry
 	Book     *reserve.Book
@@ -28,12 +27,11 @@ type Agents struct {
 	store    *store.Store
 	log      *slog.Logger
 
-	ctx  context.Context // ends when nobody waits for an end to be written any more
+	ctx  context.Context // ends when Agents no longer waits for an end to be stored
 	stop context.CancelFunc
 }
 
-// NewAgents returns a registry and a book that know of nobody yet. changed is
-// told of each scope whose reservations changed.
+// NewAgents returns an empty registry and its book. changed is called for each scope whose reservations changed.
 func NewAgents(g *gate.Gate, s *store.Store, changed func(op.Target), log *slog.Logger) (*Agents, error) {
 	a := &Agents{gate: g, store: s, log: log}
 	a.ctx, a.stop = context.WithCancel(context.Background())
@@ -48,19 +46,18 @@ func NewAgents(g *gate.Gate, s *store.Store, changed func(op.Target), log *slog.
 	return a, nil
 }
 
-// Close ends the watch over processes. Registrations and reservations stay on
-// disk as they are.
+// Close stops watching processes. Registrations and reservations stay on disk.
 func (a *Agents) Close() {
 	a.stop()
 	a.Registry.Close()
 }
 
-// holderOf is a registration as it holds reservations.
+// holderOf returns a registration as a holder of reservations.
 func holderOf(r agent.Registration) reserve.Holder {
 	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
 }
 
-// holder returns who has a name now.
+// holder returns the present holder of a name.
 func (a *Agents) holder(name string) (reserve.Holder, bool) {
 	r, ok := a.Registry.Named(name)
 	return holderOf(r), ok
@@ -71,8 +68,7 @@ func registered(tx *store.Tx, h reserve.Holder) (bool, error) {
 	return agent.Registered(tx, h.Name, h.Registration)
 }
 
-// alive reports whether somebody goes by a holder's name. Of a bare uid nobody
-// can tell.
+// alive reports whether a holder's name is registered and alive. A bare uid counts as alive, because it has no process.
 func (a *Agents) alive(h reserve.Holder) bool {
 	if h.Name == "" {
 		return true
@@ -87,7 +83,7 @@ type caller struct {
 	peer     *agent.Peer
 }
 
-// Connected looks at who connected, while its number is still its own.
+// Connected reads the process that connected, while its pid is still its own.
 func (a *Agents) Connected(c syscall.Conn) (server.Caller, error) {
 	p, err := agent.Connected(c)
 	if err != nil {
@@ -96,8 +92,7 @@ func (a *Agents) Connected(c syscall.Conn) (server.Caller, error) {
 	return &caller{a.Registry, p}, nil
 }
 
-// Who returns the caller's agent. A wrong token is refused, also where the
-// process would do.
+// Who returns the caller's agent. It refuses a wrong token even if the caller's process is registered.
 func (c *caller) Who(token string) (string, error) {
 	if token != "" {
 		r, ok := c.registry.WhoByToken(c.peer, token)
@@ -114,7 +109,7 @@ func (c *caller) Who(token string) (string, error) {
 	return r.Who(), nil
 }
 
-// Self says whom the caller is taken for.
+// Self says which agent the daemon takes the caller for.
 func (c *caller) Self(who string) api.Caller {
 	out := api.Caller{UID: c.peer.UID, PID: int32(c.peer.PID)}
 	if who == "" {
@@ -130,16 +125,16 @@ func (c *caller) Self(who string) api.Caller {
 	return out
 }
 
-// Close lets go of the process.
+// Close releases the process.
 func (c *caller) Close() { c.peer.Close() }
 
-// requester is the caller by its process.
+// requester returns the caller as its process shows it.
 func (c *caller) requester() op.Requester {
-	who, _ := c.Who("") // without a token it is no error
+	who, _ := c.Who("") // only a token can cause an error
 	return op.Requester{Source: op.SourceAPI, UID: c.peer.UID, PID: int32(c.peer.PID), Agent: who}
 }
 
-// agentOf is a registration as the API shows it.
+// agentOf returns a registration as the API shows it.
 func agentOf(r agent.Registration, alive bool) api.Agent {
 	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
 	if r.Token != "" {
@@ -148,7 +143,7 @@ func agentOf(r agent.Registration, alive bool) api.Agent {
 	return a
 }
 
-// Agents lists who is registered, by name.
+// Agents lists the registered agents, by name.
 func (a *Agents) Agents(context.Context) ([]api.Agent, error) {
 	all := a.Registry.All()
 	out := make([]api.Agent, len(all))
@@ -158,7 +153,7 @@ func (a *Agents) Agents(context.Context) ([]api.Agent, error) {
 	return out, nil
 }
 
-// errStrangeCaller is returned for a caller that Connected did not return.
+// errStrangeCaller says that Connected did not return this caller.
 var errStrangeCaller = errors.New("daemon: a caller of another kind")
 
 // Register binds a name to a process of the caller's, or to a new token.
@@ -182,10 +177,10 @@ func (a *Agents) Register(ctx context.Context, by server.Caller, in api.Register
 	return api.RegisteredAgent{Agent: agentOf(r, true), Token: token}, nil
 }
 
-// registrationCost is what a registration writes until it has ended, in bytes.
+// registrationCost is how many bytes a registration writes, from its begin to its end.
 const registrationCost = 4 << 10
 
-// begin writes a registration down.
+// begin stores a registration.
 func (a *Agents) begin(by op.Requester) agent.Commit {
 	return func(ctx context.Context, r agent.Registration) (int64, error) {
 		err := a.store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -209,16 +204,14 @@ func (a *Agents) begin(by op.Requester) agent.Commit {
 	}
 }
 
-// about is the entry of a registration that began or ended.
+// about returns the audit entry for a registration that began or ended.
 func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string) audit.Entry {
 	return audit.Entry{Kind: kind, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{r.Name}}
 }
 
-// Unregister takes a name away, with what is bound to its registration. It is
-// for the agent itself. An operator may take the name of a token under which
-// nothing is reserved: what somebody holds is not taken without a signature. An
-// agent is never an operator, also under an operator's uid: with single_user that
-// is everybody's.
+// Unregister takes a name away, and what is bound to its registration. The agent itself may do it. An operator may take
+// the name of a token under which nothing is reserved; only a signature may take an agent's reservation. An agent is
+// never an operator, even under an operator's uid: with single_user, all agents have that uid.
 func (a *Agents) Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
 	operator = operator && by.Agent == ""
 	r, err := a.Registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
@@ -238,21 +231,20 @@ func (a *Agents) Unregister(ctx context.Context, by op.Requester, name string, o
 	return agentOf(r, false), nil
 }
 
-// holdsNothing refuses, as NotHolder, a name under which something is reserved, be
-// it kept from a registration before.
+// holdsNothing refuses, as NotHolder, a name with a reservation, even one kept from an earlier registration.
 func (a *Agents) holdsNothing(tx *store.Tx, r agent.Registration) error {
 	id, err := a.Book.Holds(tx, holderOf(r))
 	if err != nil || id == 0 {
 		return err
 	}
-	return op.Refuse(op.NotHolder, "%q holds %v, so the name is given up by whoever has its token alone", r.Name, id).
+	return op.Refuse(op.NotHolder, "%q holds %v, so only the holder of its token can give the name up", r.Name, id).
 		WithHint("wait until the reservation's time is up, or have it signed away: gated force-transfer, gated release-all")
 }
 
-// Health says whether agents are recognised by their processes.
+// Health says whether the daemon can recognise agents by their processes.
 func (a *Agents) Health() api.Health {
 	if why := a.Registry.Blind(); why != "" {
-		return api.Health{Name: "agents", Detail: "no process can be recognised, and who is registered by one has no name: " + why +
+		return api.Health{Name: "agents", Detail: "no process can be recognised, and agents that are registered by one have no name: " + why +
 			"; tokens work: gated agent register NAME --token-file FILE"}
 	}
 	return api.Health{Name: "agents", OK: true, Detail: "recognised by their processes"}

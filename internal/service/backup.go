@@ -16,14 +16,13 @@ import (
 // Backup streams consistent copies of the database.
 type Backup struct {
 	store *store.Store
-	dir   string // the state directory, on whose disk a copy is made first
+	dir   string // the state directory; a copy is made there first
 }
 
 // NewBackup returns copies of a store, made first in the state directory dir.
 func NewBackup(s *store.Store, dir string) Backup { return Backup{s, dir} }
 
-// Backup writes a copy of the database to w. That it could not be made is
-// Unavailable.
+// Backup writes a copy of the database to w. It is Unavailable if the copy cannot be made.
 func (b Backup) Backup(ctx context.Context, w io.Writer) error {
 	tmp, err := os.MkdirTemp(b.dir, state.BackupPrefix) // 0700
 	if err != nil {
@@ -44,7 +43,7 @@ func (b Backup) Backup(ctx context.Context, w io.Writer) error {
 	return errors.Join(err, f.Close())
 }
 
-// noCopy says why no copy was made, and what it takes.
+// noCopy says why no copy was made, and how much room it needs.
 func noCopy(err error) error {
 	return op.Refuse(op.Unavailable, "the copy cannot be made: %v", err).
 		WithHint("it is made in the state directory first, and needs as much room there as the database has")

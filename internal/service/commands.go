@@ -22,8 +22,8 @@ func NewCommands(entries map[string]catalogue.Entry, looks op.Observer) Commands
 	return Commands{entries, looks}
 }
 
-// Commands lists the catalogue. Each program is looked at: one that is not as it
-// has to be is unknown, and the others are there all the same.
+// Commands lists the catalogue. It looks at each program. A program that fails its checks has the state unknown; the
+// list has the others too.
 func (c Commands) Commands(ctx context.Context) ([]api.Command, error) {
 	out := make([]api.Command, 0, len(c.entries))
 	for _, name := range slices.Sorted(maps.Keys(c.entries)) {
@@ -40,7 +40,7 @@ func (c Commands) Command(ctx context.Context, name string) (api.Command, error)
 	return c.one(ctx, name), ctx.Err()
 }
 
-// one looks at the entry of a name, without any parameters.
+// one looks at one entry, without parameters.
 func (c Commands) one(ctx context.Context, name string) api.Command {
 	e := c.entries[name]
 	out := api.Command{Name: name, Program: first(e.Argv), Probe: first(e.Probe), User: e.User, TimeoutSeconds: int64(e.Timeout / time.Second),

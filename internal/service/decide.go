@@ -13,8 +13,8 @@ import (
 // Decider is a gate as the server sees it.
 type Decider struct {
 	*gate.Gate
-	// Held says why a step that may run does not, "" if nothing is known of that,
-	// and when it is tried again; nil where nothing runs steps.
+	// Held says why a step that may run does not, and when it is tried again; "" if it knows no reason. Held is nil if
+	// nothing runs steps.
 	Held func(op.Step) (why string, next time.Time)
 }
 
@@ -28,7 +28,7 @@ func (d Decider) Requests(ctx context.Context, q server.RequestQuery) ([]op.Requ
 	return d.RequestPage(ctx, gate.RequestFilter(q))
 }
 
-// Job shows a job with what its steps printed, and why one of them is held back.
+// Job shows a job with its steps' output, and why one of them waits.
 func (d Decider) Job(ctx context.Context, id op.JobID) (op.Job, error) {
 	j, err := d.Gate.ShownJob(ctx, id)
 	for i := range j.Steps {
@@ -39,8 +39,8 @@ func (d Decider) Job(ctx context.Context, id op.JobID) (op.Job, error) {
 	return j, err
 }
 
-// whyNot fills in why a step that may run does not: it waits for an operator's
-// decision about its target, or something holds it back.
+// whyNot fills in why a step that may run does not: it waits for an operator's decision about its target, or a driver
+// or the policy keeps it waiting.
 func (d Decider) whyNot(ctx context.Context, s *op.Step) error {
 	wait, waits, err := d.WaitsFor(ctx, *s)
 	switch {
@@ -64,17 +64,17 @@ func (d Decider) whyHeld(s *op.Step) {
 	}
 }
 
-// Approve passes an envelope on.
+// Approve passes an envelope to the gate.
 func (d Decider) Approve(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
 	return d.Gate.Approve(ctx, by, id, authz.Envelope(e))
 }
 
-// Reject passes an envelope on.
+// Reject passes an envelope to the gate.
 func (d Decider) Reject(ctx context.Context, by op.Requester, id op.RequestID, e server.Envelope) (op.Request, error) {
 	return d.Gate.Reject(ctx, by, id, authz.Envelope(e))
 }
 
-// ApproveOffline passes an envelope on.
+// ApproveOffline passes an envelope to the gate.
 func (d Decider) ApproveOffline(ctx context.Context, by op.Requester, e server.Envelope) (op.Request, error) {
 	return d.Gate.ApproveOffline(ctx, by, authz.Envelope(e))
 }

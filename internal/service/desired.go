@@ -18,23 +18,21 @@ type Desired struct {
 	driver driver.Driver
 	reread func() // called after a set was put or deleted
 
-	elsewhere Elsewhere // sets are not put then
+	elsewhere Elsewhere // if set, sets cannot be put
 
-	putting sync.Mutex // from the parse, whose tree is large, to the commit
+	putting sync.Mutex // held from the parse, whose tree is large, to the commit
 }
 
-// Elsewhere says where desired state comes from if it is not put here: a directory,
-// or a hub. At most one is set.
+// Elsewhere is the other origin of desired state, if callers do not put it: a directory or a hub. At most one is set.
 type Elsewhere struct{ Dir, Hub string }
 
-// NewDesired keeps the sets of a gate whose guests that driver looks at. reread is
-// called after a set was put or deleted.
+// NewDesired keeps the sets of a gate with that driver for guests. reread is called after a set was put or deleted.
 func NewDesired(g *gate.Gate, d driver.Driver, from Elsewhere, reread func()) *Desired {
 	return &Desired{gate: g, driver: d, elsewhere: from, reread: reread}
 }
 
-// PutSet checks a document as reconcile will read it, then stores it. A guest
-// that stands in another set already is a Conflict.
+// PutSet checks a document as reconcile will read it, then stores it. A guest that is in another set already is a
+// Conflict.
 func (d *Desired) PutSet(ctx context.Context, by op.Requester, name, ifMatch string, body []byte) (string, error) {
 	if err := d.putHere(); err != nil {
 		return "", err
@@ -90,11 +88,11 @@ func (d *Desired) disjoint(ctx context.Context, name string, doc desired.Documen
 		}
 		other, err := desired.Parse(s.Name, s.Body)
 		if err != nil {
-			continue // it plans nothing, so nothing of it can clash
+			continue // it plans nothing, so it cannot conflict
 		}
 		for _, g := range other.Guests {
 			if mine[g.Name] {
-				return op.Refuse(op.Conflict, "guest %s stands in the set %s already", g.Name, s.Name).
+				return op.Refuse(op.Conflict, "guest %s is in the set %s already", g.Name, s.Name).
 					WithHint("a guest belongs to one set")
 			}
 		}

@@ -1,4 +1,3 @@
-// Package service has what the server asks: each file answers the calls about one
-// subject, from the gate, the drivers and the store. The server knows of HTTP, a
-// service does not.
+// Package service answers the server's calls: each file answers those about one subject, from the gate, the drivers and
+// the store. The server does HTTP; a service does not.
 package service

@@ -12,29 +12,27 @@ import (
 	"gated/internal/store"
 )
 
-// How long a failure to write that an agent ended is waited for: the first
-// time, and the longest, for the time doubles.
+// The pause after a failure to store that an agent ended: the first, and the longest. It doubles each time.
 const (
 	endRetry    = 50 * time.Millisecond
 	endRetryMax = 10 * time.Second
 )
 
-// byGate is who decides what nobody asked for.
+// byGate is the requester of acts that no caller asked for.
 var byGate = op.Requester{Source: op.SourceGate}
 
 const processEnded = "its process ended"
 
-// end lets go of what is bound to registrations, in as many transactions as it
-// takes, for everybody's writes wait while one goes on, and then forgets them, in
-// one, with what is left. Where it fails in between, or the daemon with it, the
-// caller or the next start does the rest. A registration that is forgotten
-// already is no error, and not counted.
+// end ends what is bound to registrations, then forgets them. It takes as many transactions as it needs, because all
+// other writes wait for each. The last one forgets the registrations and ends the rest. If it fails, or the daemon
+// dies, the caller or the next start does the rest. A registration that is forgotten already is not an error and does
+// not count.
 func (a *Agents) end(ctx context.Context, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
 	return a.endIf(ctx, nil, by, why, list...)
 }
 
-// endIf is end, or, where check is not nil, forgets registrations with all that is
-// bound to them in the one transaction in which that has nothing against it.
+// endIf is end if check is nil. Otherwise it forgets registrations, with all that is bound to them, in one transaction,
+// if check accepts it.
 func (a *Agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.Requester, why string, list ...agent.Registration) (ended int, err error) {
 	if check == nil {
 		if err := a.letGo(ctx, list); err != nil {
@@ -55,7 +53,7 @@ func (a *Agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.R
 				return err
 			}
 			if !there {
-				continue // with all that it held
+				continue // with all that it had
 			}
 			if err := a.gate.Append(tx, about(audit.AgentEnded, by, r, why)); err != nil {
 				return err
@@ -79,9 +77,8 @@ func (a *Agents) endIf(ctx context.Context, check func(*store.Tx) error, by op.R
 	return len(after), nil
 }
 
-// letGo ends most of what is bound to registrations, so that the transaction that
-// forgets them is no long one. What one of them holds ends with it, all at one
-// moment, where it is not very much: nobody sees it with half of that.
+// letGo ends most of what is bound to registrations, so that the transaction that forgets them is short. If a
+// registration has few reservations, they all end with it at one moment, so that no reader sees half of them.
 func (a *Agents) letGo(ctx context.Context, list []agent.Registration) error {
 	for _, r := range list {
 		if err := a.Book.EndMost(ctx, holderOf(r), reserve.Batch/len(list)); err != nil {
@@ -91,15 +88,15 @@ func (a *Agents) letGo(ctx context.Context, list []agent.Registration) error {
 	return nil
 }
 
-// ended is agent.Config.Ended: it returns when what belonged to a process that
-// ended is free, or the daemon stops. The next start finds what is left.
+// ended is agent.Config.Ended. It returns when all that belonged to an ended process is free, or when the daemon stops.
+// The next start does the rest.
 func (a *Agents) ended(r agent.Registration) {
 	for wait := endRetry; ; wait = min(2*wait, endRetryMax) {
 		_, err := a.end(a.ctx, byGate, processEnded, r)
 		if err == nil || a.ctx.Err() != nil {
 			return
 		}
-		a.log.Error("what an agent held that ended is not free yet", "agent", r.Who(), "again_in", wait, "error", err)
+		a.log.Error("what an ended agent held is not free yet", "agent", r.Who(), "again_in", wait, "error", err)
 		again := time.NewTimer(wait)
 		select {
 		case <-a.ctx.Done():
@@ -110,8 +107,8 @@ func (a *Agents) ended(r agent.Registration) {
 	}
 }
 
-// Restore takes up who was registered when the daemon stopped. Who ended
-// meanwhile, and whose time was up, holds nothing when it returns.
+// Restore takes over the agents that were registered when the daemon stopped. When it returns, agents that ended
+// meanwhile hold nothing, and lapsed reservations are gone.
 func (a *Agents) Restore(ctx context.Context) error {
 	var list []agent.Registration
 	err := a.store.View(ctx, func(tx *store.Tx) (err error) {
@@ -123,7 +120,7 @@ func (a *Agents) Restore(ctx context.Context) error {
 	}
 	alive, ended, err := a.Registry.Restore(list)
 	if err != nil {
-		return op.Refuse(op.Unavailable, "whether agents that were registered are alive cannot be told: %v", err).
+		return op.Refuse(op.Unavailable, "it cannot be told whether registered agents are alive: %v", err).
 			WithHint("start gated again; each agent costs it one descriptor (ulimit -n)")
 	}
 	if len(ended) > 0 {

@@ -19,15 +19,14 @@ type Guests struct {
 	driver driver.Driver
 }
 
-// NewGuests shows the guests of a driver, with what the gate knows of them.
+// NewGuests shows the guests of a driver, with the gate's records of them.
 func NewGuests(g *gate.Gate, d driver.Driver) Guests { return Guests{g, d} }
 
-// Guests lists what the driver sees, without the walk through each guest's
-// files that a single look takes.
+// Guests lists what the driver sees, without the walk through each guest's files that a look at one guest takes.
 func (g Guests) Guests(ctx context.Context, by op.Requester, q server.GuestQuery) (page []api.Guest, more bool, err error) {
 	all, err := g.driver.List(ctx)
 	if err != nil && driver.Missing(err) == "" {
-		return nil, false, err // else those that are seen are shown, and status says which back end is away
+		return nil, false, err // otherwise the visible guests are shown, and status names the back end that is away
 	}
 	all = slices.Clone(all) // the driver may keep its list
 	slices.SortFunc(all, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
@@ -76,14 +75,13 @@ func (g Guests) Guest(ctx context.Context, by op.Requester, name string) (api.Gu
 	return api.GuestOf(o, p, g.destroy(ctx, by, o)), nil
 }
 
-// facts are what the driver saw, and who may still end the guest unsigned.
+// facts returns what the driver saw, and which requesters may still end the guest unsigned.
 func (g Guests) facts(ctx context.Context, o op.Observed) ([]op.Fact, error) {
 	canGo, err := g.gate.CanGo(ctx, o)
 	return append(slices.Clip(o.Facts), canGo...), err
 }
 
-// destroy says what a destroy by this caller would be, nil where there is
-// nothing to destroy.
+// destroy returns the class of a destroy by this caller; nil if there is nothing to destroy.
 func (g Guests) destroy(ctx context.Context, by op.Requester, o op.Observed) *op.Verdict {
 	if !o.Present {
 		return nil

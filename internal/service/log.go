@@ -12,7 +12,7 @@ import (
 	"gated/internal/store"
 )
 
-// Log reads the audit log for the server and wakes who waits for more.
+// Log reads the audit log for the server, and wakes callers that wait for more.
 type Log struct {
 	gate  *gate.Gate
 	store *store.Store
@@ -21,7 +21,7 @@ type Log struct {
 	more chan struct{} // closed and replaced after each commit
 }
 
-// NewLog reads the log of a gate, whose commits it is told of.
+// NewLog reads the log of a gate. The gate tells it of each commit.
 func NewLog(g *gate.Gate, s *store.Store) *Log {
 	l := &Log{gate: g, store: s, more: make(chan struct{})}
 	s.OnCommit(l.committed)
@@ -41,8 +41,7 @@ func (l *Log) changed() <-chan struct{} {
 	return l.more
 }
 
-// Audit returns up to limit entries above after, and no more once they have so many
-// bytes.
+// Audit returns up to limit entries above after. It stops when they have so many bytes.
 func (l *Log) Audit(ctx context.Context, after int64, limit, bytes int) ([]api.Entry, error) {
 	bodies, err := l.gate.EventTexts(ctx, after, limit, bytes)
 	if err != nil {
@@ -104,7 +103,7 @@ func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
 	})
 }
 
-// Events is Audit, of what concerns one holder where one is named.
+// Events is Audit; if a holder is named, only the entries that concern it.
 func (l *Log) Events(ctx context.Context, after int64, limit, bytes int, concerns string) ([]api.Entry, int64, error) {
 	if concerns != "" {
 		return l.concerning(ctx, after, limit, bytes, concern(concerns))

@@ -20,42 +20,40 @@ const (
 	// maxPath is the longest path of a directory, in bytes (PATH_MAX, without
 	// the zero that ends it).
 	maxPath = 4095
-	// placePatience is how long a look at a directory may take: a file system in
-	// user space, or one of a server that is gone, may never answer.
+	// placePatience is how long a look at a directory may take: a file system in user space, or of a dead server, may
+	// never answer.
 	placePatience = 2 * time.Second
-	// placesAtOnce is how many looks may be under way for callers of one lane.
+	// placesAtOnce is how many looks may run at a time in one lane.
 	placesAtOnce = 4
-	// placeLanes is among how many lanes uids are spread, so that one whose
-	// looks never come back does not keep the others from looking.
+	// placeLanes is how many lanes the uids share, so that one uid's endless looks do not stop the others.
 	placeLanes = 16
 )
 
-// places compares what callers say of directories with what the daemon sees.
+// places compares callers' words about directories with what the daemon sees.
 type places struct {
 	down   func(path string, met func(checkout.Directory)) error
 	at     func(path string) (api.Place, error)
-	unseen bool // claims are granted where the daemon cannot see who may write
+	unseen bool // grant claims even if the daemon cannot see which uids may write
 	lanes  [placeLanes]chan struct{}
 }
 
 func newPlaces(unseen bool) *places {
 	p := &places{down: checkout.Down, at: checkout.At, unseen: unseen}
 	for i := range p.lanes {
-		p.lanes[i] = make(chan struct{}, placesAtOnce) // one for each look under way
+		p.lanes[i] = make(chan struct{}, placesAtOnce) // one place for each look
 	}
 	return p
 }
 
-// claimant is who says something of a directory, as the kernel knows them.
+// claimant is a caller that names a directory, as the kernel knows it.
 type claimant struct {
 	uid    uint32
 	groups []uint32
 }
 
-// claim is check, and refuses, as NotAllowed, whoever may not write to the
-// directory: what somebody may not write to is not theirs to keep others out of.
-// Where the daemon cannot see the directory, whoever may write to the last one
-// on the way that it does see, or owns it, is believed.
+// claim is check, and refuses, as NotAllowed, a caller that may not write to the directory: such a caller must not keep
+// others out of it. If the daemon cannot see the directory, it takes the deepest directory on the way that it can see.
+// It believes a caller that owns that one or may write to it.
 func (p *places) claim(ctx context.Context, who claimant, said api.Place, identity bool) (reserve.Place, error) {
 	place, seen, err := p.check(ctx, who.uid, said, identity)
 	if err != nil {
@@ -79,8 +77,8 @@ func (p *places) claim(ctx context.Context, who claimant, said api.Place, identi
 			"or takes callers' word for it: reservations: {unseen: allow}")
 }
 
-// mayStay is claim for who has a directory already. What cannot be looked at at
-// the moment is left to its holder.
+// mayStay is claim for a holder that has the directory already. If the directory cannot be looked at now, the holder
+// keeps it.
 func (p *places) mayStay(ctx context.Context, who claimant, path string) error {
 	seen := p.look(ctx, who.uid, path)
 	switch last := seen.last.Load(); {
@@ -92,17 +90,14 @@ func (p *places) mayStay(ctx context.Context, who claimant, path string) error {
 	return op.Refuse(op.NotAllowed, "uid %d may not write to %s any more", who.uid, path).WithHint("it lasts until its time is up; release it")
 }
 
-// shut reports whether an error says that a directory is not there, or not for
-// the daemon; others may pass.
+// shut reports whether a directory does not exist, or is closed to the daemon while others may pass.
 func shut(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// check refuses, as BadParams, what cannot be the path of a scope, and, as
-// StaleTarget, a directory that is not the one which the caller sees. identity
-// says whether the caller has to say which one that is. Where the daemon does
-// see the directory, it is the one to say whether names there differ by case;
-// where it does not, it takes the caller's word.
+// check refuses, as BadParams, a path that cannot be a scope's and, as StaleTarget, a directory that is not the one
+// that the caller sees. identity says whether the caller must name the device and inode. If the daemon sees the
+// directory, the daemon decides whether names there differ by case. If not, the caller's word counts.
 func (p *places) check(ctx context.Context, uid uint32, said api.Place, identity bool) (reserve.Place, *sight, error) {
 	place := reserve.Place{Path: said.Path, Device: said.Device, Inode: said.Inode, Fold: said.Fold}
 	if err := checkPath(said.Path); err != nil {
@@ -130,7 +125,7 @@ func (p *places) check(ctx context.Context, uid uint32, said api.Place, identity
 	return place, seen, nil
 }
 
-// checkPath refuses what is no absolute path in its shortest form.
+// checkPath refuses a path that is not absolute or not clean.
 func checkPath(path string) error {
 	switch {
 	case !filepath.IsAbs(path):
@@ -148,20 +143,19 @@ func checkPath(path string) error {
 
 // sight is what the daemon saw of a directory.
 type sight struct {
-	api.Place                                    // where err is nil
-	last      atomic.Pointer[checkout.Directory] // on the way down that was seen, also while the look goes on
-	err       error                              // why the directory itself was not
+	api.Place                                    // if err is nil
+	last      atomic.Pointer[checkout.Directory] // the last directory seen on the way; set also during the look
+	err       error                              // why the directory itself was not seen
 }
 
-// one reports whether both looks were at the same directory.
+// one reports whether two looks saw the same directory.
 func (s *sight) one() bool {
 	last := s.last.Load()
 	return last.Device == s.Device && last.Inode == s.Inode
 }
 
-// look waits for a look at a directory as long as is worth it. One that never
-// comes back costs a goroutine, of which there are placesAtOnce at most in the
-// lane of a uid.
+// look waits for a look at a directory, but not for ever. A look that never returns costs a goroutine; the lane of a
+// uid has at most placesAtOnce of them.
 func (p *places) look(ctx context.Context, uid uint32, path string) *sight {
 	seen := &sight{}
 	seen.Place, seen.err = checkout.Look(ctx, p.lanes[uid%placeLanes], placePatience, func() (api.Place, error) {

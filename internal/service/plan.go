@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// planLooks is how many guests of one plan are looked at for their facts, which
-	// is a walk through each one's files.
+	// planLooks is how many guests of one plan are looked at for their facts. Each look walks through the guest's
+	// files.
 	planLooks = 100
-	// planNames is how many names of one plan that no guest has are looked at for
-	// what the trash keeps of them, and planTime how long that may take in all: of
-	// libvirt, one such look is one at every domain.
+	// planNames is how many names without a guest are looked up in the trash for one plan; planTime bounds these looks
+	// together. With libvirt, each of them reads every domain.
 	planNames = 500
 	planTime  = 10 * time.Second
 )
 
-// verdicts says what class a step has; the gate does.
+// verdicts says which class a step has; the gate does.
 type verdicts interface {
 	Verdict(ctx context.Context, by op.Requester, s op.Step, o op.Observed) (op.Verdict, error)
 }
@@ -31,17 +30,16 @@ type verdicts interface {
 type planner struct {
 	gate   verdicts
 	driver driver.Driver
-	set    string // the set of desired state that asks; empty for one that nobody put yet
+	set    string // the set that asks; empty for a set that does not exist yet
 	have   map[string]op.Observed
-	away   error           // why a guest that have has not may exist all the same, nil where it does not
+	away   error           // why the list of guests is incomplete; nil if it is complete
 	looks  int             // how many more guests may be looked at
-	names  int             // how many more names that no guest has may be looked at
-	spent  <-chan struct{} // closed once these looks took as long as they may
+	names  int             // how many more names without a guest may be looked up
+	spent  <-chan struct{} // closed when these looks have used their time
 }
 
-// Plan says what a document would change, guest by guest, if it were put as that
-// set: the set asks the gate then, whoever asks for the plan. Without a name of a
-// set, it is one that has asked for nothing yet.
+// Plan says, guest by guest, what a document would change if it were put as that set. The set is the requester then,
+// not the caller of Plan. Without a name, it is a set that has asked for nothing yet.
 func (d *Desired) Plan(ctx context.Context, _ op.Requester, set string, document []byte) (api.Plan, error) {
 	doc, err := d.parse("the document", document)
 	if err != nil {
@@ -99,8 +97,8 @@ func (p *planner) guest(ctx context.Context, want desired.Guest) api.PlannedGues
 	return out
 }
 
-// asks returns what is to be done for a guest. One that would change, or of
-// which the list knows nothing, is looked at by itself while looks are left.
+// asks returns the steps for a guest. If the guest would change, or the list does not have it, asks looks at it while
+// looks are left.
 func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
 	have, there := p.have[want.Name]
 	if !there {
@@ -121,8 +119,8 @@ func (p *planner) asks(ctx context.Context, want desired.Guest) (op.Observed, []
 	return have, asks, nil
 }
 
-// absent is asks for a name that no guest of the list has. What the trash keeps of
-// the name is in no list, and the class of a create depends on it.
+// absent is asks for a name that is not in the list. No list has what the trash keeps of the name, but the class of a
+// create depends on it.
 func (p *planner) absent(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
 	have := op.Observed{Target: want.Target(), Running: "absent"}
 	if p.away != nil {
@@ -149,7 +147,7 @@ func (p *planner) late() bool {
 	}
 }
 
-// look looks at one guest, and returns what is to be done for it then.
+// look looks at one guest, and returns its steps.
 func (p *planner) look(ctx context.Context, want desired.Guest) (op.Observed, []op.Ask, error) {
 	have, err := p.driver.Observe(ctx, op.At(want.Target()))
 	return have, reconcile.Plan(want, have), err
@@ -166,7 +164,7 @@ func actionOf(ask op.Ask, v op.Verdict) string {
 	}
 }
 
-// worse returns the action that a reader has to know of first.
+// worse returns the action that matters more to a reader.
 func worse(a, b string) string {
 	order := map[string]int{api.ActionNone: 0, api.ActionChange: 1, api.ActionCreate: 2, api.ActionWaits: 3}
 	if order[b] > order[a] {

@@ -21,8 +21,8 @@ type Reservations struct {
 	places *places
 }
 
-// NewReservations keeps the claims of a book. unseen says that claims are granted
-// where the daemon cannot see who may write.
+// NewReservations keeps the claims of a book. unseen says that it grants claims even if the daemon cannot see which
+// uids may write.
 func NewReservations(b *reserve.Book, g *gate.Gate, unseen bool) *Reservations {
 	return &Reservations{b, g, newPlaces(unseen)}
 }
@@ -30,9 +30,8 @@ func NewReservations(b *reserve.Book, g *gate.Gate, unseen bool) *Reservations {
 // noteTime bounds how long a refusal waits to be written.
 const noteTime = 10 * time.Second
 
-// noteRefused writes a refusal to the audit log, also where the caller has hung
-// up, and returns it as callers see it. What is the method and path, as the
-// server has it of its own refusals.
+// noteRefused writes a refusal to the audit log, even if the caller has hung up, and returns it as the caller sees it.
+// what is the method and path, as in the server's own refusals.
 func noteRefused(ctx context.Context, g *gate.Gate, by op.Requester, what string, err error) error {
 	var refusal *op.Refusal
 	if !errors.As(err, &refusal) && ctx.Err() != nil {
@@ -78,8 +77,7 @@ func (r *Reservations) reserve(ctx context.Context, by op.Requester, from server
 
 func modeOf(text string) reserve.Mode { return reserve.Mode(cmp.Or(text, api.Exclusive)) }
 
-// Check says who is in the way. It decides nothing, so no refusal of it is
-// written down.
+// Check returns the reservations in the way. It decides nothing, so its refusals are not written to the log.
 func (r *Reservations) Check(ctx context.Context, by op.Requester, in api.Check) (api.Checked, error) {
 	at, _, err := r.places.check(ctx, by.UID, in.Scope, false)
 	if err != nil {
@@ -116,10 +114,9 @@ func (r *Reservations) Renew(ctx context.Context, by op.Requester, from server.C
 	return r.one(ctx, by, fmt.Sprintf("POST /v1/reservations/%s/renew", id), one, err)
 }
 
-// mayRenew refuses, as NotAllowed, more time for what its holder could not
-// reserve any more: else a name in /tmp that was somebody's once could be kept
-// from everybody without end. Whether there is such a reservation, and whose it
-// is, the book says.
+// mayRenew refuses, as NotAllowed, more time for a directory that its holder could no longer reserve. Otherwise a
+// former owner of a name in /tmp could keep it from others for ever. The book checks whether the reservation exists and
+// is the caller's.
 func (r *Reservations) mayRenew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID) error {
 	list, err := r.book.List(ctx, reserve.Query{After: id - 1, Limit: 1})
 	if err != nil || len(list) == 0 || list[0].ID != id || !list[0].Holder.Same(holding(by)) {
@@ -186,8 +183,8 @@ func (r *Reservations) RegisterScope(ctx context.Context, by op.Requester, from 
 	return scopeOf(s), nil
 }
 
-// scopeFor holds operators to no more than that it is the directory that they
-// mean: they release what others have reserved, wherever that is.
+// scopeFor asks of operators only that the caller means the same directory as the daemon sees: operators release
+// reservations of others, in any directory.
 func (r *Reservations) scopeFor(ctx context.Context, from server.Caller, operator bool, said api.Place) (reserve.Place, error) {
 	who, err := claimantOf(from)
 	if err != nil {
@@ -200,7 +197,7 @@ func (r *Reservations) scopeFor(ctx context.Context, from server.Caller, operato
 	return r.places.claim(ctx, who, said, true)
 }
 
-// claimantOf asks the kernel, by a caller's connection.
+// claimantOf asks the kernel about a caller's connection.
 func claimantOf(from server.Caller) (claimant, error) {
 	c, ok := from.(*caller)
 	if !ok {
@@ -230,7 +227,7 @@ func reservationOf(r reserve.Reservation, by op.Requester) api.Reservation {
 		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC()}
 }
 
-// holding is the holder that a caller is.
+// holding returns a caller as a holder.
 func holding(by op.Requester) reserve.Holder {
 	return reserve.Holder{Name: op.AgentName(by.Agent), UID: by.UID}
 }

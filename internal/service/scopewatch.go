@@ -10,33 +10,32 @@ import (
 	"gated/internal/op"
 )
 
-// scopeRest is the least time between two rounds of looking at scopes again: a
-// request that waits for a signature must not be issued anew faster than
-// somebody could sign it because agents come and go.
+// scopeRest is the least time between two rounds. A request that waits for a signature must not get a new payload, each
+// time agents come and go, faster than an operator can sign it.
 const scopeRest = time.Second
 
-// scopesUnasked is how many scopes may have an open step, at the least, before
-// the gate is asked which of them do, although nothing changed in them.
+// scopesUnasked is how many scopes may have an open step before the gate is asked which of them still do, even without
+// changes in them.
 const scopesUnasked = 1024
 
-// openSteps is where the steps are that wait or run; *gate.Gate is one.
+// openSteps lists the steps that wait or run; *gate.Gate is one.
 type openSteps interface {
 	OpenTargets(ctx context.Context) ([]op.Target, error)
 }
 
-// ScopeWatch passes on which scopes changed of those on which steps are open.
-// Reservations come and go all the time; of the others it costs nothing.
+// ScopeWatch passes on changes of scopes that have open steps. Reservations change all the time; other scopes cost
+// nothing.
 type ScopeWatch struct {
 	gate openSteps
 	wake func(op.Target)
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	times   uint64               // how often a step was told of
-	open    map[op.Target]uint64 // scopes that may have an open step, and when that was told
-	changed map[op.Target]bool   // of these, since the last round
-	many    int                  // so many in open are worth a round
-	soon    chan struct{}        // holds one
+	times   uint64               // counts the steps that Asked was called for
+	open    map[op.Target]uint64 // scopes that may have an open step, with times at the last call of Asked
+	changed map[op.Target]bool   // of these, changed since the last round
+	many    int                  // with so many in open, a round is worth its cost
+	soon    chan struct{}        // has room for one signal
 }
 
 // WatchScopes begins with the scopes that have open steps now.
@@ -50,7 +49,7 @@ func WatchScopes(ctx context.Context, g openSteps, wake func(op.Target), log *sl
 	return w, err
 }
 
-// Asked is told of each target that may have a step to be worked on.
+// Asked is called for each target that may have a step to work on.
 func (w *ScopeWatch) Asked(t op.Target) {
 	if t.Kind != op.KindScope {
 		return
@@ -64,7 +63,7 @@ func (w *ScopeWatch) Asked(t op.Target) {
 	}
 }
 
-// Moved is told of each scope whose reservations changed. It does not block.
+// Moved is called for each scope whose reservations changed. It does not block.
 func (w *ScopeWatch) Moved(t op.Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +74,7 @@ func (w *ScopeWatch) Moved(t op.Target) {
 	w.hurry()
 }
 
-// hurry has a round begin as soon as the last one is long enough ago.
+// hurry makes a round begin as soon as scopeRest has passed since the last one.
 func (w *ScopeWatch) hurry() {
 	select {
 	case w.soon <- struct{}{}:
@@ -83,7 +82,7 @@ func (w *ScopeWatch) hurry() {
 	}
 }
 
-// Run wakes what changed until ctx ends.
+// Run wakes the changed scopes until ctx ends.
 func (w *ScopeWatch) Run(ctx context.Context) error {
 	for {
 		select {
@@ -102,8 +101,8 @@ func (w *ScopeWatch) Run(ctx context.Context) error {
 	}
 }
 
-// round wakes each scope that changed and has an open step, and forgets those
-// that have none. It asks once, however many there are.
+// round wakes each scope that changed and has an open step, and forgets those without one. It asks the gate once for
+// all.
 func (w *ScopeWatch) round(ctx context.Context) {
 	w.mu.Lock()
 	due, until := w.changed, w.times
@@ -123,8 +122,8 @@ func (w *ScopeWatch) round(ctx context.Context) {
 	}
 }
 
-// keep forgets the scopes that have no open step, also as due, but for those that
-// were told of after the moment until, of which list does not know.
+// keep forgets the scopes that have no open step, also in due. It keeps those that Asked named after until, because
+// list may lack them.
 func (w *ScopeWatch) keep(list []op.Target, due map[op.Target]bool, until uint64) {
 	open := make(map[op.Target]bool, len(list))
 	for _, t := range list {

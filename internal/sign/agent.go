@@ -13,8 +13,8 @@ import (
 	"gated/internal/op"
 )
 
-// Identities lists what the agent behind a socket holds, in its order. It
-// refuses with Unavailable if the agent does not answer, or not as an agent.
+// Identities lists the keys of the agent behind a socket, in the agent's order. It refuses as Unavailable if no agent
+// answers.
 func Identities(ctx context.Context, socket string) ([]Identity, error) {
 	return unixAgent(socket).identities(ctx)
 }
@@ -35,11 +35,10 @@ func (s agentSocket) identities(ctx context.Context) ([]Identity, error) {
 	return out, nil
 }
 
-// Agent returns a signer with a key that ssh-agent holds: the one with that
-// SHA256 fingerprint or, if fingerprint is empty, the only one that can sign
-// for a gate. A certificate is never chosen, though it has the fingerprint of
-// its key. It refuses with UnknownSigner, listing what the agent holds, when no
-// key or several fit, and with Unavailable if the agent does not answer.
+// Agent returns a signer with a key that ssh-agent holds: the one with that SHA256 fingerprint or, if fingerprint is
+// empty, the only key that can sign for a gate. It never chooses a certificate, although that has its key's
+// fingerprint. If no key or several fit, it refuses as UnknownSigner and lists the agent's keys. It refuses as
+// Unavailable if the agent does not answer.
 func Agent(ctx context.Context, socket, fingerprint string) (Signer, error) {
 	return unixAgent(socket).signer(ctx, fingerprint)
 }
@@ -60,9 +59,8 @@ func (s agentSocket) signer(ctx context.Context, fingerprint string) (Signer, er
 	return signer{raw: agentKey{socket: s, blob: chosen.Blob, key: chosen.key}}, nil
 }
 
-// AgentCertified returns a signer that presents a certificate and has an agent
-// sign with its key, whether the agent holds that key alone, this certificate,
-// or another certificate of the key. It refuses as Agent does.
+// AgentCertified returns a signer that presents a certificate; an agent signs with its key. The agent may hold the key
+// alone, this certificate, or another certificate of the key. It refuses as Agent does.
 func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer, error) {
 	s := unixAgent(socket)
 	held, err := s.identities(ctx)
@@ -89,7 +87,7 @@ func AgentCertified(ctx context.Context, socket string, c *Certificate) (Signer,
 func choose(held []Identity, fingerprint string) (Identity, error) {
 	var fit []Identity
 	var unfit *op.Refusal
-	certified := false // a certificate has the fingerprint, and nothing else
+	certified := false // only certificates have the fingerprint
 	for _, id := range held {
 		switch {
 		case fingerprint != "" && id.Fingerprint != fingerprint:
@@ -125,8 +123,7 @@ func choose(held []Identity, fingerprint string) (Identity, error) {
 	}
 }
 
-// table lists keys for people, a line each. Comments are quoted: whoever loaded
-// a key chose them.
+// table lists keys for people, a line each. It quotes comments, because the user who loaded a key chose them.
 func table(held []Identity) string {
 	var b strings.Builder
 	for _, id := range held {
@@ -141,7 +138,7 @@ func table(held []Identity) string {
 // agentKey is a key that an agent holds.
 type agentKey struct {
 	socket agentSocket
-	blob   []byte // what the agent knows it by: the key's, or that of a certificate
+	blob   []byte // the agent's name for it: the key's blob, or a certificate's
 	key    ssh.PublicKey
 }
 
@@ -159,8 +156,7 @@ type agentCall struct {
 // Sign asks the agent for a signature in the key's default format.
 func (a agentCall) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) { return a.ask(data, 0) }
 
-// SignWithAlgorithm asks for a signature in that format; only rsa-sha2-512 is
-// ever another than the default.
+// SignWithAlgorithm asks for a signature in that format. Only rsa-sha2-512 ever differs from the default.
 func (a agentCall) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	if algorithm != ssh.KeyAlgoRSASHA512 {
 		return nil, op.Refuse(op.BadSignature, "no agent is asked for %s", algorithm)
@@ -172,8 +168,8 @@ func (a agentCall) SignWithAlgorithm(_ io.Reader, data []byte, algorithm string)
 	return sig, err
 }
 
-// padded gives an RSA signature the length of the modulus, as RFC 8332 has it:
-// some agents leave out leading zeros, and a gate takes one form only.
+// padded gives an RSA signature the length of the modulus, as in RFC 8332. Some agents leave out leading zeros, but a
+// gate accepts only one form.
 func (a agentCall) padded(blob []byte) []byte {
 	k, ok := a.key.(ssh.CryptoPublicKey)
 	if !ok {

@@ -15,13 +15,12 @@ import (
 )
 
 const (
-	// listTimeout bounds an agent's answer to what it holds: nobody is asked.
+	// listTimeout bounds an agent's list of its keys, for which it asks no person.
 	listTimeout = 10 * time.Second
 	// signTimeout bounds an agent's signature: a person may have to find the
 	// security key, touch it, or confirm the use.
 	signTimeout = 2 * time.Minute
-	// maxAgentReply is the longest answer of an agent in bytes, which is also
-	// what OpenSSH's own client takes.
+	// maxAgentReply is the longest answer of an agent in bytes, the same as in OpenSSH's client.
 	maxAgentReply = 256 << 10
 )
 
@@ -38,15 +37,15 @@ const (
 // flagRSASHA512 asks for rsa-sha2-512 (RFC 8332) instead of SHA-1.
 const flagRSASHA512 = 4
 
-// errRefused is an agent's own no.
+// errRefused says that the agent refused.
 var errRefused = errors.New("the agent refuses")
 
-// odd is an answer that no agent gives.
+// odd is an answer that is not an agent's.
 type odd string
 
 func (o odd) Error() string { return string(o) }
 
-// agentSocket is where an agent listens.
+// agentSocket is the socket of an agent.
 type agentSocket struct {
 	path string
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -54,8 +53,8 @@ type agentSocket struct {
 
 func unixAgent(path string) agentSocket { return agentSocket{path, new(net.Dialer).DialContext} }
 
-// call connects, lets use talk, and hangs up. Each call has a connection of its
-// own, so that nothing stays open while a person reads what is to be signed.
+// call connects, runs use, and closes the connection. Each call has a connection of its own, so that none stays open
+// while a person reads the payload.
 func (s agentSocket) call(ctx context.Context, limit time.Duration, use func(io.ReadWriter) error) error {
 	if s.path == "" {
 		return op.Refuse(op.Unavailable, "there is no ssh-agent: SSH_AUTH_SOCK is not set").
@@ -68,8 +67,8 @@ func (s agentSocket) call(ctx context.Context, limit time.Duration, use func(io.
 		return op.Refuse(op.Unavailable, "ssh-agent: %v", err).
 			WithHint("check SSH_AUTH_SOCK, or sign with --key FILE")
 	}
-	defer func() { _ = conn.Close() }() // it was answered or it failed
-	// Closing ends a read that waits, at the deadline and at a cancel alike.
+	defer func() { _ = conn.Close() }() // the answer came, or the call failed
+	// Closing ends a read that waits, at the deadline and at a cancel.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	err = use(conn)
@@ -92,8 +91,7 @@ func (s agentSocket) call(ctx context.Context, limit time.Duration, use func(io.
 	}
 }
 
-// exchange sends a request and returns the body of the answer, which has to be
-// the one message that fits.
+// exchange sends a request and returns the body of the answer, which must be one message of type want.
 func exchange(conn io.ReadWriter, request []byte, want byte) ([]byte, error) {
 	framed := binary.BigEndian.AppendUint32(nil, uint32(len(request)))
 	if _, err := conn.Write(append(framed, request...)); err != nil {
@@ -128,10 +126,10 @@ func cutShort(err error) error {
 	return err
 }
 
-// named is one entry of what an agent holds.
+// named is one entry of an agent's list.
 type named struct{ Blob, Comment []byte }
 
-// listHeld asks an agent what it holds.
+// listHeld asks an agent for its list of keys.
 func listHeld(conn io.ReadWriter) ([]named, error) {
 	body, err := exchange(conn, []byte{msgListIdentities}, msgIdentities)
 	if err != nil {
@@ -162,8 +160,7 @@ func listHeld(conn io.ReadWriter) ([]named, error) {
 	return out, nil
 }
 
-// signHeld asks an agent for a signature by the key or certificate of a blob.
-// What comes back is not checked here.
+// signHeld asks an agent for a signature by the key or certificate of a blob. It does not check the signature.
 func signHeld(conn io.ReadWriter, blob, data []byte, flags uint32) (*ssh.Signature, error) {
 	request := append([]byte{msgSign}, ssh.Marshal(struct {
 		Blob, Data []byte

@@ -17,8 +17,8 @@ type Certificate struct {
 	KeyID       string
 	Serial      uint64
 	Principals  []string
-	// ValidAfter is inclusive and ValidBefore exclusive, in whole seconds, UTC;
-	// ValidBefore is zero where the certificate is valid for ever.
+	// ValidAfter is inclusive and ValidBefore exclusive, in whole seconds, UTC. ValidBefore is zero if the certificate
+	// is valid for ever.
 	ValidAfter, ValidBefore time.Time
 
 	cert *ssh.Certificate
@@ -40,11 +40,9 @@ const lastMoment = 253402300799
 
 func moment(seconds uint64) time.Time { return time.Unix(int64(min(seconds, lastMoment)), 0).UTC() }
 
-// ReadCertificate reads a certificate file, KEY-cert.pub. It refuses with
-// Unavailable a file that cannot be read, as Malformed one that holds no
-// certificate or several, and otherwise what no gate would accept of any certificate: a
-// host's, one without or with several principals, one whose CA signature does
-// not verify, one over a key that cannot sign for a gate.
+// ReadCertificate reads a certificate file, KEY-cert.pub. It refuses as Unavailable a file that cannot be read, and as
+// Malformed a file without a certificate or with several. It also refuses each certificate that no gate accepts: a
+// host's, one without exactly one principal, one with a bad CA signature, one of a key that cannot sign for a gate.
 func ReadCertificate(path string) (*Certificate, error) {
 	id, more, err := readPublic(path)
 	switch {
@@ -79,8 +77,8 @@ func (c *Certificate) ValidAt(at time.Time) error {
 	return nil
 }
 
-// Certified returns a signer that signs with the key of s and presents a
-// certificate of it. It refuses, as UnknownSigner, a certificate of another key.
+// Certified returns a signer that signs with the key of s and presents a certificate of that key. It refuses, as
+// UnknownSigner, a certificate of another key.
 func Certified(s Signer, c *Certificate) (Signer, error) {
 	plain, ok := s.(signer)
 	if !ok || !bytes.Equal(plain.raw.PublicKey().Marshal(), c.cert.Key.Marshal()) {
@@ -90,8 +88,7 @@ func Certified(s Signer, c *Certificate) (Signer, error) {
 	return signer{raw: plain.raw, cert: c.cert}, nil
 }
 
-// fit refuses a certificate that no gate accepts, whoever its CA is. Whether it
-// is valid now is ValidAt's question.
+// fit refuses a certificate that no gate accepts, from any CA. ValidAt checks its time.
 func fit(cert *ssh.Certificate) *op.Refusal {
 	if r := usable(cert.Key); r != nil {
 		return r
@@ -112,7 +109,7 @@ func fit(cert *ssh.Certificate) *op.Refusal {
 			WithHint("ssh-keygen -t rsa-sha2-512 -s CA …")
 	}
 	checker := ssh.CertChecker{Clock: func() time.Time { return moment(cert.ValidAfter) }}
-	for name := range cert.CriticalOptions { // which of them a gate knows, it says itself
+	for name := range cert.CriticalOptions { // each gate says itself which of them it knows
 		checker.SupportedCriticalOptions = append(checker.SupportedCriticalOptions, name)
 	}
 	if err := checker.CheckCert(cert.ValidPrincipals[0], cert); err != nil {

@@ -9,7 +9,7 @@ import (
 	"gated/internal/op"
 )
 
-// Identity is one key or certificate that somebody holds.
+// Identity is one key or certificate of a user.
 type Identity struct {
 	Fingerprint string // SHA256, of the key or, for a certificate, of its key
 	KeyType     string // of the key or, for a certificate, the certificate's

@@ -21,13 +21,10 @@ import (
 // 13 KiB.
 const maxKeyFile = 64 << 10
 
-// KeyFile returns a signer with the private key in a file. For an encrypted key
-// it calls passphrase once, and overwrites what that returned; passphrase may
-// be nil. It refuses, as NotAllowed, a file that others than its owner can use,
-// as ssh-keygen does; as Malformed what holds no key or needs another
-// passphrase; as WeakKey and UnknownSigner a key that no gate accepts, and the
-// handle of a security key, whose device only OpenSSH can ask. No
-// refusal holds anything of the file's content.
+// KeyFile returns a signer with the private key in a file. For an encrypted key it calls passphrase once, and
+// overwrites the result; passphrase may be nil. NotAllowed: a file that other users can use, as ssh-keygen refuses it.
+// Malformed: a file without a key, or a wrong passphrase. WeakKey and UnknownSigner: a key that no gate accepts, and
+// the handle of a security key, whose device only OpenSSH can ask. No refusal shows the file's content.
 func KeyFile(path string, passphrase func() ([]byte, error)) (Signer, error) {
 	content, err := readKeyFile(path)
 	if err != nil {
@@ -56,14 +53,14 @@ type held struct{ ssh.Signer }
 
 func (h held) with(context.Context) ssh.Signer { return h.Signer }
 
-// readKeyFile reads a key file whose permissions it checks on the open file, so
-// that what is checked is what is read. A FIFO does not block it.
+// readKeyFile reads a key file. It checks the permissions of the open file, so that it reads what it checked. A FIFO
+// does not block it.
 func readKeyFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, unreadable(path, err)
@@ -78,7 +75,7 @@ func readKeyFile(path string) ([]byte, error) {
 	if len(content) > maxKeyFile {
 		return nil, op.Refuse(op.Malformed, "%s is larger than a private key", path)
 	}
-	if isPublicKey(content) { // which everybody may read
+	if isPublicKey(content) { // every user may read a public key
 		return nil, op.Refuse(op.Malformed, "%s is a public key", path).
 			WithHint("name the private key (%s), or use --agent", strings.TrimSuffix(path, ".pub"))
 	}
@@ -109,7 +106,7 @@ func unlock(path string, content []byte, passphrase func() ([]byte, error)) (ssh
 	return ssh.ParsePrivateKeyWithPassphrase(content, secret)
 }
 
-// keyFault words an error of the parser, whose own text may quote the file.
+// keyFault words an error of the parser, because the parser's text may quote the file.
 func keyFault(path string, content []byte, err error) error {
 	var r *op.Refusal
 	switch {
@@ -128,8 +125,7 @@ func keyFault(path string, content []byte, err error) error {
 	}
 }
 
-// ofSecurityKey reports whether a key file, not encrypted, that does not parse
-// is the handle of a security key.
+// ofSecurityKey reports whether an unencrypted key file that does not parse is the handle of a security key.
 func ofSecurityKey(content []byte) bool {
 	block, _ := pem.Decode(content)
 	return block != nil && (bytes.Contains(block.Bytes, []byte(ssh.KeyAlgoSKED25519)) ||

@@ -10,10 +10,9 @@ import (
 	"gated/internal/op"
 )
 
-// checkMade looks at what came back before it is handed on: an agent may answer
-// with another format (one that ignores the flags answers ssh-rsa), with bytes
-// after the signature, or with a signature over something else. It is as strict
-// as a gate, so that no gate has to say it.
+// checkMade checks a signature before it is returned. An agent may answer with another format (one that ignores the
+// flags answers ssh-rsa), with bytes after the signature, or with a signature over other data. checkMade is as strict
+// as a gate, so that the user learns of it here.
 func checkMade(made *sshsig.Signature, payload []byte) error {
 	format, sig := made.PublicKey.Type(), made.Signature
 	if !formatFits(format, sig.Format) {
@@ -40,7 +39,7 @@ func checkMade(made *sshsig.Signature, payload []byte) error {
 	return nil
 }
 
-// formatFits reports whether a key of that type may answer in that format.
+// formatFits reports whether a key of that type may sign in that format.
 func formatFits(key, format string) bool {
 	if key == ssh.KeyAlgoRSA {
 		return format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256
@@ -48,12 +47,11 @@ func formatFits(key, format string) bool {
 	return format == key
 }
 
-// skTail is the length of what a security key's signature ends with: a byte of
-// flags and a counter of four (OpenSSH's PROTOCOL.u2f).
+// skTail is the length of the end of a security key's signature: a byte of flags and a counter of four bytes (OpenSSH's
+// PROTOCOL.u2f).
 const skTail = 5
 
-// lengthsFit reports whether a signature has the lengths that its key's type
-// prescribes, and nothing after it.
+// lengthsFit reports whether a signature has the lengths of its key's type, and nothing after it.
 func lengthsFit(key ssh.PublicKey, sig *ssh.Signature) bool {
 	tail := 0
 	if isSecurityKey(key.Type()) {

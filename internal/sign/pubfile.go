@@ -10,13 +10,12 @@ import (
 	"gated/internal/op"
 )
 
-// maxPublicFile is the largest public key file in bytes; a certificate of an
-// RSA key with 16,384 bits by another has 12 KiB.
+// maxPublicFile is the largest public key file in bytes. A certificate of an RSA key of 16,384 bits, by a CA of the
+// same size, has 12 KiB.
 const maxPublicFile = 64 << 10
 
-// PublicKeyFile reads a public key or certificate file as ssh-keygen writes it.
-// Of several it reads the first, as OpenSSH does. It refuses with Unavailable a
-// file that cannot be read, and as Malformed one that holds no public key.
+// PublicKeyFile reads a public key or certificate file as ssh-keygen writes it. If it has several, it reads the first,
+// as OpenSSH does. It refuses as Unavailable a file that cannot be read, and as Malformed one without a public key.
 func PublicKeyFile(path string) (Identity, error) {
 	id, _, err := readPublic(path)
 	return id, err
@@ -28,7 +27,7 @@ func readPublic(path string) (id Identity, more bool, err error) {
 	if err != nil {
 		return Identity{}, false, unreadable(path, err)
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, maxPublicFile))
 	if err != nil {
 		return Identity{}, false, unreadable(path, err)

@@ -16,22 +16,20 @@ import (
 
 // Signer signs payloads with one key.
 type Signer interface {
-	// Fingerprint returns the key's SHA256 fingerprint, as ssh-keygen -l prints
-	// it: also of a certificate that of its key.
+	// Fingerprint returns the key's SHA256 fingerprint, as ssh-keygen -l prints it. For a certificate it is that of its
+	// key.
 	Fingerprint() string
-	// PublicKey returns what its signatures name: the key, or its certificate.
+	// PublicKey returns the key, or its certificate, that signatures name.
 	PublicKey() ssh.PublicKey
-	// SecurityKey reports whether each signature needs somebody's touch.
+	// SecurityKey reports whether each signature needs a touch.
 	SecurityKey() bool
-	// Sign returns an armored SSHSIG over the payload in the role's namespace,
-	// in the form that ssh-keygen -Y sign writes. It refuses, as Malformed, a
-	// payload that no gate would decode, so that a key is never used for
-	// anything else. ctx bounds the wait for an agent.
+	// Sign returns an armored SSHSIG over the payload in the role's namespace, as ssh-keygen -Y sign writes it. It
+	// refuses, as Malformed, a payload that no gate would decode, so that a key signs nothing else. ctx bounds the wait
+	// for an agent.
 	Sign(ctx context.Context, role op.Role, payload []byte) (armored string, err error)
 }
 
-// rawSigner makes the inner signature; where it holds no private key it may
-// wait for one that does.
+// rawSigner makes the inner signature. Without a private key of its own, it may wait for an agent.
 type rawSigner interface {
 	PublicKey() ssh.PublicKey
 	with(ctx context.Context) ssh.Signer
@@ -76,7 +74,7 @@ func (s signer) Sign(ctx context.Context, role op.Role, payload []byte) (string,
 		return "", err
 	}
 	if s.cert != nil {
-		// A certificate signs as its key does, and is named in the key's place.
+		// A certificate signs as its key does. The signature names it instead of the key.
 		made.PublicKey = s.cert
 	}
 	return armor(made.Marshal()), nil
@@ -105,7 +103,7 @@ func armor(blob []byte) string {
 	return b.String()
 }
 
-// asRefusal keeps a refusal that came through a library and hides other text.
+// asRefusal keeps a refusal that came through a library, and hides any other text.
 func asRefusal(err error, what string) error {
 	if r := op.AsRefusal(err); r.Code != op.Internal {
 		return r

@@ -8,7 +8,7 @@ import (
 	"gated/internal/op"
 )
 
-// minRSABits is what a gate accepts; a shorter key would sign in vain.
+// minRSABits is the smallest RSA key that a gate accepts.
 const minRSABits = 3072
 
 const (

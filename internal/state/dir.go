@@ -13,10 +13,9 @@ import (
 	"gated/internal/ownfile"
 )
 
-// Options are where the package looks; the zero value is right outside tests.
+// Options say where the package looks. The zero value is right outside tests.
 type Options struct {
-	// MachineID lists files of which the first with a machine-id(5) in it is
-	// read. Nil means /etc/machine-id, then D-Bus's.
+	// MachineID lists files; the first one with a machine-id(5) counts. Nil means /etc/machine-id, then D-Bus's.
 	MachineID []string
 
 	// Stat reads what identifies a file. Nil means statx(2).
@@ -25,14 +24,13 @@ type Options struct {
 	// UID owns the directory. Nil means this process's effective uid.
 	UID *uint32
 
-	// Waiting is told the pid of a process that ends, when the lock which it
-	// still has is waited for. Nil tells nobody.
+	// Waiting is called with the pid of a process that is ending, while its lock is waited for. Nil calls nothing.
 	Waiting func(pid int)
 
-	// Patience is how long that is. Zero means two seconds.
+	// Patience bounds that wait. Zero means two seconds.
 	Patience time.Duration
 
-	// Before is told each path before Init makes it. Nil tells nobody.
+	// Before is called with each path before Init makes it. Nil calls nothing.
 	Before func(path string)
 }
 
@@ -59,19 +57,17 @@ func (o Options) filled() Options {
 	return o
 }
 
-// Dir is a state directory that passed the checks on its files.
+// Dir is a state directory whose files passed the checks.
 type Dir struct {
 	path    string
 	options Options
-	lock    *os.File      // nil if only looked at
-	made    *ownfile.Made // as Init holds it; nil if it was there
+	lock    *os.File      // nil for Look
+	made    *ownfile.Made // what Init made; nil if the directory existed
 }
 
-// Init makes the directory with mode 0700, or takes an empty or so far unused
-// one of the caller's, and locks it. Refusals: Conflict if there is a gate in
-// it or another process uses it; NotAllowed if others can write there, or if
-// something appeared in the place of what it makes. Nothing that it made is left
-// then.
+// Init makes the directory with mode 0700, or takes an empty or unused one of the caller's, and locks it. Conflict: it
+// has a gate, or another process uses it. NotAllowed: others can write there, or a file appeared where Init makes one.
+// After a refusal, nothing that Init made is left.
 func Init(path string, o Options) (*Dir, error) {
 	d, err := newDir(path, o)
 	if err != nil {
@@ -113,9 +109,9 @@ func (d *Dir) begin() error {
 	return d.made.Still()
 }
 
-// TakeBack removes the directories that Init made, and the lock in the last of
-// them, and gives the lock back when nothing is left that it guards. What holds
-// anything else stays. Of a directory that was there it does what Close does.
+// TakeBack removes the directories that Init made, and the lock in the last of them. It releases the lock when nothing
+// that it guards is left. A directory with any other file stays. If the directory existed before Init, TakeBack is
+// Close.
 func (d *Dir) TakeBack() error {
 	if d.made == nil {
 		return d.Close()
@@ -129,8 +125,7 @@ func (d *Dir) TakeBack() error {
 	return errors.Join(err, d.Close())
 }
 
-// Create makes a file in a directory that Init made: 0600, and not by a link.
-// fs.ErrExist: there is something of that name.
+// Create makes a file in a directory that Init made: 0600, and not through a link. fs.ErrExist: the name exists.
 func (d *Dir) Create(name string) (*os.File, error) {
 	d.options.Before(filepath.Join(d.path, name))
 	return d.made.Create(name)
@@ -139,8 +134,8 @@ func (d *Dir) Create(name string) (*os.File, error) {
 // Remove removes a file of a directory that Init made.
 func (d *Dir) Remove(name string) error { return d.made.Remove(name) }
 
-// Still refuses, as NotAllowed, a directory whose path leads elsewhere by now, or
-// whose files are not as Open wants them.
+// Still refuses, as NotAllowed, a directory whose path now leads elsewhere, or whose files no longer pass Open's
+// checks.
 func (d *Dir) Still() error {
 	if err := d.made.Still(); err != nil {
 		return err
@@ -148,9 +143,8 @@ func (d *Dir) Still() error {
 	return d.checkFiles()
 }
 
-// Open checks the directory and its files and locks it for this process.
-// Refusals: UnknownTarget if no gate is in it, NotAllowed if somebody else
-// could have written there, Conflict if another process uses it.
+// Open checks the directory and its files, and locks it for this process. Refusals: UnknownTarget if it has no gate,
+// NotAllowed if another user could have written there, Conflict if another process uses it.
 func Open(path string, o Options) (*Dir, error) {
 	d, err := Look(path, o)
 	if err != nil {
@@ -185,9 +179,8 @@ func newDir(path string, o Options) (*Dir, error) {
 	return &Dir{path: abs, options: o.filled()}, nil
 }
 
-// tighten makes a directory the owner's alone if it is new or empty: people and
-// service managers make them with other modes. Others could have put something into
-// it until then, so it is looked at again.
+// tighten makes a new or empty directory its owner's alone, because people and service managers make them with other
+// modes. Others could have put files into it until then, so it is checked again.
 func (d *Dir) tighten() error {
 	dir := d.made.Dir()
 	entries, err := dir.ReadDir(1)
@@ -219,7 +212,7 @@ func (d *Dir) Path() string { return d.path }
 // Database returns the path of the database in the directory.
 func (d *Dir) Database() string { return filepath.Join(d.path, DatabaseName) }
 
-// Close gives the lock back. The directory stays as it is.
+// Close releases the lock. It does not change the directory.
 func (d *Dir) Close() error {
 	var err error
 	if d.made != nil {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is what identifies a file beyond its name.
+// File identifies a file apart from its name.
 type File struct {
 	Inode uint64
-	Birth int64 // when it was made, in ns since 1970; 0 where the file system does not record it
+	Birth int64 // birth time, in ns since 1970; 0 if the file system does not record it
 }
 
-// statFile reads File by path with statx(2). It opens nothing: closing a
-// descriptor of a database would drop the locks that SQLite has on it.
+// statFile reads File by path with statx(2). It opens nothing, because closing a descriptor of a database would drop
+// SQLite's locks on it.
 func statFile(path string) (File, error) {
 	var s unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &s)

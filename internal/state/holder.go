@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPatience is how long the lock of a process that ends is waited for. What
-// was killed gives its locks back when the kernel has taken its memory and files
-// away, which takes long where it had much of either.
+// lockPatience is how long Open waits for the lock of a process that is ending. The kernel releases a killed process's
+// locks after it has freed its memory and files, which can take long.
 const lockPatience = 2 * time.Second
 
-// awaitLock waits for the lock, at most that long. It reports whether f has it.
-// The file is closed if not: by then, or when the kernel gives the lock after all.
+// awaitLock waits for the lock, at most for patience. It reports whether f has the lock. If not, f is closed, now or
+// when the kernel grants the lock after all.
 func awaitLock(f *os.File, patience time.Duration) (bool, error) {
 	got := make(chan error, 1)
 	go func() { got <- blockingLock(f) }()
@@ -31,7 +30,7 @@ func awaitLock(f *os.File, patience time.Duration) (bool, error) {
 		}
 		return true, nil
 	case <-late.C:
-		go func() { <-got; _ = f.Close() }() // which gives back what nobody waits for
+		go func() { <-got; _ = f.Close() }() // which releases a lock that came too late
 		return false, nil
 	}
 }
@@ -45,8 +44,8 @@ func blockingLock(f *os.File) error {
 	}
 }
 
-// ends reports whether a process is gone or cannot but go: it is a zombie, is
-// leaving, or was sent SIGKILL. One that is not known to is taken as alive.
+// ends reports whether a process is gone or must end: it is a zombie, is leaving, or was sent SIGKILL. If that cannot
+// be told, the process counts as alive.
 func ends(pid int) bool {
 	if err := unix.Kill(pid, 0); err != nil {
 		return errors.Is(err, unix.ESRCH)
@@ -65,8 +64,8 @@ func ends(pid int) bool {
 // exiting is PF_EXITING of the kernel's flags of a process.
 const exiting = 0x4
 
-// leaving reads proc_pid_stat(5): the state and the flags are the first and the
-// seventh field behind the name, which is in parentheses and may hold some itself.
+// leaving reads proc_pid_stat(5): state and flags are the first and the seventh field after the name. The name is in
+// parentheses and may have some itself.
 func leaving(stat []byte) bool {
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 7 {
@@ -76,8 +75,8 @@ func leaving(stat []byte) bool {
 	return strings.Contains("ZXx", fields[0]) || err == nil && flags&exiting != 0
 }
 
-// killed reads proc_pid_status(5): whether SIGKILL is pending. That of a whole
-// process stays so until it is gone.
+// killed reads proc_pid_status(5): whether SIGKILL is pending. For a whole process it stays pending until the process
+// is gone.
 func killed(status []byte) bool {
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")

@@ -27,7 +27,7 @@ CREATE TABLE gate_identity (
 ) STRICT;
 `
 
-// Identity says whose state a directory holds.
+// Identity names the gate whose state a directory has.
 type Identity struct {
 	Gate op.GateID
 	Host string
@@ -41,7 +41,7 @@ func NewGateID() op.GateID {
 	return op.GateID(hex.EncodeToString(b[:]))
 }
 
-// binding is what an identity is bound to.
+// binding identifies the machine and file of an identity.
 type binding struct {
 	machine string
 	file    File
@@ -56,13 +56,13 @@ func (d *Dir) actual() (binding, error) {
 	return binding{machine: machine, file: file}, err
 }
 
-// Bind writes the identity into the database and binds it to this machine and
-// to the file it is in, replacing what was bound before: for init and restore.
+// Bind writes the identity into the database and binds it to this machine and this file. It replaces an earlier
+// binding. Init and restore use it.
 func (d *Dir) Bind(ctx context.Context, s *store.Store, id Identity) error {
 	return s.Update(ctx, func(tx *store.Tx) error { return d.BindIn(tx, id) })
 }
 
-// BindIn is Bind in the transaction of what the new identity is for.
+// BindIn is Bind in a transaction that also needs the new identity.
 func (d *Dir) BindIn(tx *store.Tx, id Identity) error {
 	if !id.Gate.Valid() {
 		return op.Refuse(op.BadParams, "%q is not a gate id of 32 hex digits", string(id.Gate))
@@ -79,16 +79,15 @@ func (d *Dir) BindIn(tx *store.Tx, id Identity) error {
 	return err
 }
 
-// Unbind takes the identity out of a database that is about to be put in a
-// place where Bind writes it: until then it belongs to no gate, and Check refuses
-// it whatever file it is in.
+// Unbind removes the identity from a database that will be moved to a place where Bind writes it. Until then it belongs
+// to no gate, and Check refuses it in every file.
 func Unbind(tx *store.Tx) error {
 	_, err := tx.Exec(`DELETE FROM gate_identity`)
 	return err
 }
 
-// Check returns the identity, or refuses a database that is not the one that
-// was bound: TargetMismatch says what differs and what to do about it.
+// Check returns the identity. If the database is not the one that was bound, it refuses as TargetMismatch, and says
+// what differs and what to do.
 func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 	var id Identity
 	var bound binding
@@ -121,8 +120,7 @@ func (d *Dir) Check(ctx context.Context, s *store.Store) (Identity, error) {
 	return id, nil
 }
 
-// differences says in words what is another. What was not known when the
-// identity was bound is not compared.
+// differences says in words what differs. It does not compare facts that were unknown at the binding.
 func differences(bound, have binding) []string {
 	var out []string
 	switch {

@@ -14,16 +14,13 @@ import (
 	"gated/internal/op"
 )
 
-// takeLock makes this process the only one that uses the directory, for as
-// long as it lives: the kernel gives the lock back when it dies. The file is
-// never removed, since a process could then lock a file without a name while
-// another locks a new one.
+// takeLock makes this process the only user of the directory for as long as it lives: the kernel releases the lock when
+// it dies. The file is never removed, or one process could lock the removed file while another locks a new one.
 //
-// One that was killed a moment ago may still have it: a start right after waits
-// for that, and for nothing that lives.
+// A process that was killed a moment ago may still have the lock. takeLock waits for such a process, but not for one
+// that lives.
 //
-// The lock is on a file of its own: SQLite has locks on the database that
-// closing any descriptor of it would drop.
+// The lock is on a file of its own: SQLite has locks on the database that closing any descriptor of it would drop.
 func (d *Dir) takeLock() error {
 	f, err := d.openLock()
 	if errors.Is(err, op.NotAllowed) {
@@ -32,7 +29,7 @@ func (d *Dir) takeLock() error {
 	if err != nil {
 		return fmt.Errorf("lock the state directory: %w", err)
 	}
-	// Before anything is written to it: it might be another name of another file.
+	// This check is before the first write, because the file may be another file's second name.
 	info, err := f.Stat()
 	if err == nil {
 		err = d.checkFile(f.Name(), info)
@@ -43,7 +40,7 @@ func (d *Dir) takeLock() error {
 	if err := d.lockOrWait(f); err != nil {
 		return err
 	}
-	// For people only; the lock itself is what counts.
+	// The pid is only for people; the lock counts.
 	if err := writePID(f); err != nil {
 		return errors.Join(fmt.Errorf("lock the state directory: %w", err), f.Close())
 	}
@@ -66,8 +63,7 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// lockOrWait takes the lock at once, or waits for it where its holder ends. The
-// file is closed if it is not had.
+// lockOrWait takes the lock, or waits for it if its holder is ending. If it fails, it closes the file.
 func (d *Dir) lockOrWait(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
@@ -106,7 +102,7 @@ func holder(f *os.File) int {
 	return int(pid)
 }
 
-// taken says who has the lock.
+// taken is the refusal that names the lock's holder.
 func (d *Dir) taken(pid int) error {
 	who := "another process"
 	if pid != 0 {

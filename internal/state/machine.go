@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// machinePurpose keys the digest to this use, so that it tells nothing about
-// the machine to whoever compares it with digests of other programs.
+// machinePurpose makes the digest specific to this use, so that comparing it with other programs' digests does not
+// identify the machine.
 const machinePurpose = "gated state directory v1"
 
-// machineDigest returns an application-specific digest of the machine's id, as
-// machine-id(5) asks for: the id itself is confidential and is not stored. It
-// is empty on a machine that has none.
+// machineDigest returns an application-specific digest of the machine's id, as machine-id(5) asks: the id itself is
+// confidential and is not stored. It is empty on a machine without an id.
 func machineDigest(files []string) (string, error) {
 	for _, name := range files {
 		b, err := os.ReadFile(name)
@@ -27,7 +26,7 @@ func machineDigest(files []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read the machine id: %w", err)
 		}
-		// "uninitialized" is what an image holds before its first boot.
+		// An image holds "uninitialized" before its first boot.
 		id := strings.TrimSpace(string(b))
 		if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
 			continue

@@ -1,14 +1,14 @@
 package state
 
-// The names of what is in a state directory.
+// The names of the files in a state directory.
 const (
 	SettingsName = "gated.yaml"      // the configuration
 	SignersName  = "allowed_signers" // the list of signers, as the gate shows it
-	RevokedName  = "revoked"         // the keys that count no more, unless the configuration names another file
+	RevokedName  = "revoked"         // keys that no longer count, unless the configuration names another file
 	DatabaseName = "gated.db"
 	GuestsName   = "guests"   // of the local driver, unless the configuration names another directory
 	KeyName      = "gate.key" // signs the heads of the audit log; it is in no backup
-	ReserveName  = "reserve"  // disk space that is given back for signed work
+	ReserveName  = "reserve"  // disk space that is freed for signed work
 	lockName     = "lock"
 )
 
@@ -17,7 +17,6 @@ const (
 	BackupPrefix = ".backup-"
 	// Restoring ends the name of the database that a restore makes ready.
 	Restoring = ".restoring"
-	// BeforeRestore follows the name of a file of the state in that of the one which a
-	// restore found and keeps.
+	// BeforeRestore ends the name of each file of the old state that a restore keeps.
 	BeforeRestore = ".before-restore"
 )

@@ -15,10 +15,10 @@ import (
 	"gated/internal/ownfile"
 )
 
-// writableByOthers are the mode bits that let somebody else change a file.
+// writableByOthers are the mode bits that let other users change a file.
 const writableByOthers = 0o022
 
-// checkKind refuses a path that is not a directory of ours.
+// checkKind refuses a path that is not a directory of the caller's.
 func (d *Dir) checkKind() error {
 	info, err := os.Lstat(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func (d *Dir) checkKind() error {
 	return d.checkOwner("the state directory "+d.path, d.path, info)
 }
 
-// checkDirectory refuses a directory that somebody else could change.
+// checkDirectory refuses a directory that other users could change.
 func (d *Dir) checkDirectory() error {
 	if err := d.checkKind(); err != nil {
 		return err
@@ -52,14 +52,13 @@ func (d *Dir) checkDirectory() error {
 	return d.checkAbove()
 }
 
-// checkAbove refuses a directory that others could put another in the place of.
+// checkAbove refuses a directory that other users could replace.
 func (d *Dir) checkAbove() error {
 	return ownfile.StrictModes{UID: *d.options.UID}.CheckAbove(d.path)
 }
 
-// checkFiles refuses a database, or a file of SQLite's beside it, that is not
-// an ordinary file that we alone can change. Inside a directory that we alone
-// can change nothing can be swapped afterwards.
+// checkFiles refuses a database, or a file of SQLite's beside it, that is not a regular file that only the caller can
+// change. In a directory that only the caller can change, no file can be replaced afterwards.
 func (d *Dir) checkFiles() error {
 	for _, name := range []string{DatabaseName, DatabaseName + "-wal", DatabaseName + "-shm", lockName} {
 		path := filepath.Join(d.path, name)
@@ -94,7 +93,7 @@ func (d *Dir) checkFile(path string, info fs.FileInfo) error {
 	if err := checkMode(path, path, info, "0600"); err != nil {
 		return err
 	}
-	// A second name would let two daemons use one database with two WALs.
+	// With a second name, two daemons could use one database with two WALs.
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
 		return op.Refuse(op.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
 			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
@@ -114,8 +113,8 @@ func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
 	return nil
 }
 
-// asOwner says how to run gated on what belongs to another uid. Root is never told
-// to take it: the daemon, which runs as its owner, could not read it again.
+// asOwner says how to run gated on files of another uid. It never tells root to take them, because the daemon, which
+// runs as their owner, could not read them again.
 func asOwner(owner, us uint32, path string) string {
 	if us != 0 {
 		return fmt.Sprintf("run gated as uid %d, or, if nobody else could write there: chown -R %d %s", owner, us, path)
@@ -129,15 +128,15 @@ func asOwner(owner, us uint32, path string) string {
 func checkMode(what, path string, info fs.FileInfo, want string) error {
 	if info.Mode().Perm()&writableByOthers != 0 {
 		return op.Refuse(op.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
-			WithHint("find out whether somebody did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
+			WithHint("find out whether others did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
 	}
 	return nil
 }
 
-// noGate refuses a directory without a database. One whose database a restore had
-// put aside when it was cut off lacks no gate, but the rest of the restore.
+// noGate refuses a directory without a database. If a restore put the database aside and was cut off, it says that the
+// restore did not finish.
 func (d *Dir) noGate() error {
-	entries, _ := os.ReadDir(d.path) // of one that cannot be read nothing more is known
+	entries, _ := os.ReadDir(d.path) // if that fails, no name says more
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), DatabaseName+BeforeRestore) {
 			return op.Refuse(op.UnknownTarget, "there is no database in %s: a restore did not finish, and put the one that was there aside as %s",

@@ -14,8 +14,7 @@ import (
 	"gated/internal/ownfile"
 )
 
-// ReplaceFile puts a file with these bytes in the place of another, 0600 and on
-// disk. A reader sees one or the other whole.
+// ReplaceFile replaces a file with these bytes, 0600 and on disk. A reader sees the whole old or the whole new file.
 func ReplaceFile(path string, text []byte) error {
 	tmp := path + ".tmp"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -36,8 +35,7 @@ func ReplaceFile(path string, text []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Written writes and closes a new file that was opened with that error. A file
-// that exists already is Conflict.
+// Written writes and closes a new file; err is the error of its opening. A file that exists already is a Conflict.
 func Written(path string, f *os.File, text []byte, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return op.Refuse(op.Conflict, "%s exists already", path).
@@ -50,7 +48,7 @@ func Written(path string, f *os.File, text []byte, err error) error {
 	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
 }
 
-// SyncDir has the names in a directory on disk.
+// SyncDir puts the names in a directory on disk.
 func SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -59,9 +57,8 @@ func SyncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ReadBounded reads an ordinary file of at most limit bytes and one more, by
-// which its reader sees that it is too large. It follows no link at the file's
-// own name. A file that others could have written is NotAllowed.
+// ReadBounded reads a regular file. It reads at most limit bytes and one more, which shows that the file is too large.
+// It does not follow a link at the file's own name. A file that others could have written is NotAllowed.
 func ReadBounded(own ownfile.StrictModes, path string, limit int64) ([]byte, error) {
 	if err := own.CheckAbove(path); err != nil {
 		return nil, err

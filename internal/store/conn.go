@@ -10,12 +10,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// maxCached bounds the statements that a connection keeps prepared. Queries are
-// constants of the program, so that reaching it means that somebody builds SQL
-// at run time; such statements still work, only slowly.
+// maxCached bounds the statements that a connection keeps prepared. Queries are constants of the program, so more of
+// them mean that code builds SQL at run time. Such statements work, but slowly.
 const maxCached = 512
 
-// connector opens connections of ours around the driver's.
+// connector opens the store's connections around the driver's.
 type connector struct{ driver.Connector }
 
 // Connect opens one connection.
@@ -42,7 +41,7 @@ func (c *conn) onCommit() int32 {
 	return 1
 }
 
-// rawConn is what the store needs of the driver's connection.
+// rawConn is what the store needs from the driver's connection.
 type rawConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -51,10 +50,9 @@ type rawConn interface {
 	RegisterRollbackHook(sqlite.RollbackHookFn)
 }
 
-// conn wraps the driver's connection for three things that database/sql cannot
-// do: it keeps statements prepared, it sees every error even if the caller
-// swallows it, and it knows when SQLite itself ended a transaction and lets
-// none end in a COMMIT that the store did not ask for.
+// conn wraps the driver's connection for three things that database/sql cannot do. It keeps statements prepared. It
+// sees every error, even if the caller ignores it. It notices when SQLite itself ended a transaction, and stops each
+// COMMIT that the store did not ask for.
 //
 // database/sql holds its lock around every call, so the fields need none.
 type conn struct {
@@ -76,9 +74,8 @@ type stmt struct {
 	busy   bool // rows of it are open
 }
 
-// ExecContext runs a statement. ctx only carries a reason not to run it: the
-// driver gets none that can be cancelled, since a cancelled statement ends the
-// whole transaction.
+// ExecContext runs a statement. ctx only carries a reason not to run it. The driver gets no context that can be
+// cancelled, because a cancelled statement ends the whole transaction.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	st, err := c.take(ctx, query)
 	if err != nil {
@@ -149,8 +146,7 @@ func (c *conn) give(st *stmt) {
 	}
 }
 
-// lost returns why the transaction that the store began is no longer there or
-// must not be committed, or nil.
+// lost returns why the store's transaction is gone or must not be committed, or nil.
 func (c *conn) lost() error {
 	if c.failed != nil {
 		return c.failed

@@ -12,8 +12,8 @@ type access int
 
 const (
 	readOnly access = iota // snapshots of what is committed
-	probe                  // like readOnly, before it is known that the file is ours
-	mending                // undoes what was cut off, and changes nothing else
+	probe                  // like readOnly, before the file is known to be a gate's
+	mending                // undoes a change that was cut off, and changes nothing else
 	writing                // the one writer
 )
 
@@ -24,9 +24,8 @@ const applicationID = 0x67617465
 // holds, for example a backup program.
 const busyMillis = "5000"
 
-// pragma is a setting that is part of the DSN, so that it holds on whatever
-// connection is opened, and that is read back, because SQLite accepts
-// misspelt names and impossible values without a word.
+// pragma is a setting in the DSN, so that it holds on every connection. It is also read back, because SQLite silently
+// accepts misspelt names and impossible values.
 type pragma struct{ name, set, want string }
 
 func pragmas(a access) []pragma {
@@ -40,8 +39,7 @@ func pragmas(a access) []pragma {
 		return append(list,
 			pragma{"journal_mode", "wal", "wal"},
 			pragma{"synchronous", "full", "2"},
-			// What a savepoint has to remember of the pages that it changes would
-			// go to a file otherwise, for every call.
+			// Otherwise each savepoint would store the pages that it changes in a file.
 			pragma{"temp_store", "2", "2"},
 			// Without a limit the WAL keeps the size of its largest burst.
 			pragma{"journal_size_limit", "33554432", "33554432"})
@@ -52,14 +50,13 @@ func pragmas(a access) []pragma {
 	}
 }
 
-// dsn builds the driver's name for the database at an absolute path. The path
-// is escaped as a URI: a bare ? would begin the parameters, a bare % an escape,
-// and both would silently open another file.
+// dsn builds the driver's name for the database at an absolute path. It escapes the path as a URI: a bare ? would begin
+// the parameters and a bare % an escape, and both would silently open another file.
 func dsn(path string, a access) string {
 	v := url.Values{}
 	v.Set("mode", "ro")
 	if a == writing || a == mending {
-		v.Set("mode", "rw") // never rwc: creating is ours, with our mode
+		v.Set("mode", "rw") // never rwc: the store creates the file, with its own mode
 	}
 	v.Set("_txlock", "deferred") // an immediate reader gets BUSY
 	if a == writing {

@@ -11,31 +11,26 @@ import (
 )
 
 var (
-	// ErrUnavailable is returned when the machine, not the caller, is the
-	// reason: the disk is full, a read or write failed, memory ran out, the
-	// store is closed or was not free in time. Nothing of what was asked was
-	// kept, with the one exception that docs/design/store.md describes under
-	// "When even the outcome cannot be read"; asking again is right.
+	// ErrUnavailable is returned if the machine is the cause, and not the caller: the disk is full, a read or write
+	// failed, memory ran out, or the store is closed or was not free in time. No write of the call was kept, with one
+	// exception: docs/design/store.md, "When even the outcome cannot be read". The caller may ask again.
 	ErrUnavailable = errors.New("the store is unavailable")
 
-	// ErrConstraint is returned when a row was refused by a constraint of its
-	// table. Only the statement failed; the function may go on.
+	// ErrConstraint is returned if a constraint of its table refused a row. Only the statement failed; the function may
+	// continue.
 	ErrConstraint = errors.New("constraint")
 
-	// ErrReadOnly is returned when a write is asked of a View, or an Update of
-	// a store that was opened read-only.
+	// ErrReadOnly is returned for a write in a View, or for an Update of a store that was opened read-only.
 	ErrReadOnly = errors.New("read-only")
 
-	// ErrCorrupt is returned by Open, OpenReadOnly and Check when the file is
-	// damaged, or is no database of a gate at all.
+	// ErrCorrupt is returned by Open, OpenReadOnly and Check if the file is damaged or is not a gate's database.
 	ErrCorrupt = errors.New("the database is damaged or belongs to another program")
 
-	// errTxDone is the answer to a Tx that is used after its function returned.
+	// errTxDone is returned by a Tx after its function returned.
 	errTxDone = errors.New("store: the transaction's function has returned")
 )
 
-// TooNewError is returned by Open and OpenReadOnly when a newer program wrote
-// the database. Nothing was changed.
+// TooNewError is returned by Open and OpenReadOnly if a newer program wrote the database. Nothing was changed.
 type TooNewError struct {
 	Have int // the database's schema version
 	Want int // the newest version that this program knows
@@ -55,8 +50,8 @@ func resultCode(err error) int {
 	return 0
 }
 
-// cutOff reports whether err is a reader's that found a change which was cut off
-// before the database had a WAL, and which a reader cannot undo.
+// cutOff reports whether a reader failed because a change was cut off before the database had a WAL. A reader cannot
+// undo it.
 func cutOff(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
@@ -82,8 +77,7 @@ func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
-// describeOpen turns what SQLite says of a file that is damaged or no database
-// into ErrCorrupt.
+// describeOpen turns SQLite's error for a file that is damaged, or not a database, into ErrCorrupt.
 func describeOpen(err error) error {
 	if code := resultCode(err); code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -91,21 +85,19 @@ func describeOpen(err error) error {
 	return err
 }
 
-// FullError says in which directory there is no room. What SQLite said of it is
-// in its chain.
+// FullError names the directory that has no room. Its chain has SQLite's error.
 type FullError struct {
 	Dir   string
 	cause error
 }
 
-// Error is for people, who need no more than the place.
+// Error is for people, who need only the place.
 func (e *FullError) Error() string { return "no space left in " + e.Dir }
 
 // Unwrap returns what was said of the disk.
 func (e *FullError) Unwrap() error { return e.cause }
 
-// plain returns an error that says no more than that there is no room, where that
-// is why a group was not kept.
+// plain returns an error that says only that there is no room, if that is why a group was not kept.
 func (s *Store) plain(err error) error {
 	if err == nil || !DiskFull(err) {
 		return err

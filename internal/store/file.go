@@ -7,12 +7,11 @@ import (
 	"os"
 )
 
-// ensureFile creates the database's file with mode 0600 if there is none, so
-// that SQLite never creates it with a mode of its own; the WAL and its index
-// take their mode from it. A file that is there gets mode 0600.
+// ensureFile creates a missing database file with mode 0600, so that SQLite never creates it with another mode. The WAL
+// and its index take their mode from it. An existing file gets mode 0600.
 //
-// It never opens a file that exists: closing any descriptor of a database
-// would drop the POSIX locks that this process's other connections hold.
+// It never opens a file that exists: closing any descriptor of a database would drop the POSIX locks that this
+// process's other connections hold.
 func ensureFile(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

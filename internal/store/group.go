@@ -8,14 +8,14 @@ import (
 	"gated/internal/crashpoint"
 )
 
-// group runs the calls in one transaction. It returns nil if every call's own
-// err is the truth on disk, and otherwise why nothing of the group was kept.
+// group runs the calls in one transaction. It returns nil if every call's own err is the truth on disk. Otherwise it
+// returns why no write of the group was kept.
 func (w *writer) group(batch []*call) error {
 	if err := w.open(); err != nil {
 		return err
 	}
 	if err := w.session.begin(); err != nil {
-		w.discard() // it may be inside a transaction that nobody knows of
+		w.discard() // it may be inside a transaction
 		return fmt.Errorf("begin: %w", err)
 	}
 	ended := false
@@ -45,8 +45,8 @@ func (w *writer) group(batch []*call) error {
 	return w.commit()
 }
 
-// runCall runs one function in a savepoint. What it returns is the caller's;
-// whether the transaction survived is asked of the connection afterwards.
+// runCall runs one function in a savepoint and returns its error. The connection tells afterwards whether the
+// transaction survived.
 func (w *writer) runCall(fn func(*Tx) error) error {
 	s := w.session
 	if err := s.control("SAVEPOINT call_"); err != nil {
@@ -82,8 +82,8 @@ func (w *writer) protect(fn func(*Tx) error, tx *Tx) (err error) {
 	return fn(tx)
 }
 
-// finish runs what was registered with OnGroup and moves the group counter, by
-// which a COMMIT whose answer is an error is judged.
+// finish runs the OnGroup functions and increments the group counter. If a COMMIT answers with an error, the counter
+// tells the outcome.
 func (w *writer) finish() error {
 	for _, fn := range w.store.hooks.group() {
 		tx := &Tx{s: w.session, ctx: noDeadline, write: true}
@@ -108,7 +108,7 @@ func (s *session) bump(have int64) error {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n != 1 {
-			return errors.Join(errors.New("somebody else has written to the database"), err)
+			return errors.Join(errors.New("another program has written to the database"), err)
 		}
 		return nil
 	})
@@ -144,10 +144,9 @@ func (w *writer) protectHook(fn func()) {
 	fn()
 }
 
-// abandon rolls the group back. A connection that may still be inside the
-// transaction is closed, which rolls back whatever is left. So is one on which
-// the machine failed: where a file could not be opened for writing, SQLite has
-// opened it to read, and would go on with that for ever.
+// abandon rolls the group back. It closes a connection that may still be inside the transaction, which rolls back the
+// rest. It also closes a connection on which the machine failed: if SQLite could not open a file for writing, it opened
+// the file to read, and would stay with that for ever.
 func (w *writer) abandon() {
 	failed := w.session.conn.failed != nil
 	if err := w.session.rollback(); err != nil || failed {

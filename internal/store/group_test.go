@@ -72,7 +72,7 @@ func TestAnotherWriterIsNoticed(t *testing.T) {
 	require.NoError(t, other.Update(t.Context(), put("b")))
 	err := s.Update(t.Context(), put("c"))
 	require.ErrorIs(t, err, ErrUnavailable)
-	require.ErrorContains(t, err, "somebody else")
+	require.ErrorContains(t, err, "another program")
 	require.Equal(t, map[string]bool{"a": true, "b": true}, keys(t, s))
 }
 

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// mendVersion is checkVersion for the one process that writes: what was cut off
-// while the database was made, before it had a WAL, it undoes first. Without that
-// nobody could ever open it again.
+// mendVersion is checkVersion for the one process that writes. First it undoes a change that was cut off while the
+// database was made, before it had a WAL. Without that, no process could ever open the database again.
 func mendVersion(ctx context.Context, path string, list []Migration) error {
 	err := checkVersion(ctx, path, list)
 	if !cutOff(err) {

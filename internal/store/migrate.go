@@ -22,8 +22,7 @@ type Migration struct {
 	SQL     string
 }
 
-// keepSnapshots is how many snapshots from before migrations are kept, the one
-// that is being made counted.
+// keepSnapshots is how many snapshots from before migrations are kept, with the one that is being made.
 const keepSnapshots = 3
 
 // checkOrder refuses a list of migrations that is not a schema.
@@ -41,8 +40,8 @@ func checkOrder(list []Migration) error {
 	return nil
 }
 
-// checkVersion refuses, without changing anything, a file that is no gate's
-// database as ErrCorrupt and a newer one as *TooNewError.
+// checkVersion changes nothing. It refuses a file that is not a gate's database, as ErrCorrupt, and a newer one as
+// *TooNewError.
 func checkVersion(ctx context.Context, path string, list []Migration) error {
 	version, err := readVersion(ctx, path)
 	if err == nil && version > len(list) {
@@ -100,8 +99,8 @@ func prepare(ctx context.Context, path string, list []Migration, log *slog.Logge
 	if err != nil {
 		return err
 	}
-	// One for all of them: no program ever worked with what is between. A database
-	// that is just being made holds nothing yet.
+	// One snapshot for all of them: no program ever used the versions in between. A database that is just being made
+	// holds nothing yet.
 	if version > 0 && begun == missing[0].Version {
 		if err := snapshotBefore(ctx, path, begun); err != nil {
 			return fmt.Errorf("snapshot before migration %d: %w", begun, err)
@@ -124,13 +123,12 @@ func prepare(ctx context.Context, path string, list []Migration, log *slog.Logge
 	return nil
 }
 
-// The row 'between' of store_meta is there after any migration of a start but the
-// last: n is the first of them. It is gone as soon as a program works with the
-// database.
+// The row 'between' of store_meta exists after each migration of a start except the last; n is the first of them. It is
+// deleted as soon as a program uses the database.
 const forgetBetween = `DELETE FROM store_meta WHERE name = 'between'`
 
-// begunWith returns the first migration of the start that was cut off between two,
-// so that its snapshot serves this one as well; else first, which is missing.
+// begunWith returns the first migration of the start that was cut off between two, so that its snapshot serves this
+// start too. Otherwise it returns first, the first missing one.
 func (s *session) begunWith(ctx context.Context, path string, first int) (int, error) {
 	begun := first
 	err := s.internal(func() error { return s.scan(ctx, "SELECT n FROM store_meta WHERE name = 'between'", &begun) })
@@ -141,7 +139,7 @@ func (s *session) begunWith(ctx context.Context, path string, first int) (int, e
 		return 0, err
 	}
 	if _, err := os.Lstat(preName(path, begun)); errors.Is(err, fs.ErrNotExist) {
-		return first, nil // somebody took it away
+		return first, nil // the snapshot was deleted
 	} else if err != nil {
 		return 0, err
 	}

@@ -5,10 +5,9 @@ import (
 	"errors"
 )
 
-// Peek runs fn on one snapshot of a gate's database of any schema, which it is
-// told, also of one that a newer program wrote. The tables may be other ones
-// than this program knows: what fn cannot read is its error. Nothing is created
-// or changed. A file that is damaged or no gate's is ErrCorrupt.
+// Peek runs fn on one snapshot of a gate's database of any schema, even a newer program's. fn gets the schema. The
+// tables may differ from this program's, so fn returns an error for what it cannot read. Peek creates and changes
+// nothing. A file that is damaged, or not a gate's, is ErrCorrupt.
 func Peek(ctx context.Context, path string, fn func(schema int, tx *Tx) error) error {
 	s, err := newStore(path, Options{})
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"gated/internal/crashpoint"
 )
 
-// preInfix stands between a database's name and the number of the migration
-// that a snapshot is from before; tempExt ends the name of one that is being
-// made, and SQLite may put files of its own behind that.
+// preInfix is between a database's name and the number of the migration that a snapshot is from before. tempExt ends
+// the name of an unfinished snapshot; SQLite may put files of its own behind that.
 const (
 	preInfix = ".pre-"
 	tempExt  = ".tmp"
@@ -24,11 +23,11 @@ const (
 // Before is a snapshot from before migrations.
 type Before struct {
 	Path    string
-	Version int // of the first migration that is not in it; one more than its schema
+	Version int // of the first migration that is not in it: its schema plus one
 }
 
-// Snapshots lists the snapshots from before migrations of the database at path,
-// oldest schema first. What is in them is not looked at.
+// Snapshots lists the snapshots from before migrations of the database at path, oldest schema first. It does not read
+// them.
 func Snapshots(path string) ([]Before, error) {
 	names, err := beside(path, preInfix)
 	if err != nil {
@@ -47,10 +46,9 @@ func Snapshots(path string) ([]Before, error) {
 
 func preName(path string, version int) string { return path + preInfix + strconv.Itoa(version) }
 
-// snapshotBefore writes <database>.pre-<version>, in the place of an older one
-// of that name, and deletes what there is beyond keepSnapshots: the ones from
-// before the oldest migrations, and never the one that was just made, which a
-// database that went back a version makes again with a low number.
+// snapshotBefore writes <database>.pre-<version>, and replaces an older one of that name. Then it deletes snapshots
+// beyond keepSnapshots, those from before the oldest migrations first. It never deletes the one it just made, which has
+// a low number if the database went back a version.
 func snapshotBefore(ctx context.Context, path string, version int) error {
 	if err := dropUnfinished(path); err != nil {
 		return err
@@ -70,8 +68,7 @@ func snapshotBefore(ctx context.Context, path string, version int) error {
 	return pruneSnapshots(path, version)
 }
 
-// dropUnfinished removes what a program that was killed while it made snapshots
-// left of them.
+// dropUnfinished removes unfinished snapshots of a program that was killed.
 func dropUnfinished(path string) error {
 	names, err := beside(path, preInfix)
 	if err != nil {
@@ -80,7 +77,7 @@ func dropUnfinished(path string) error {
 	for _, name := range names {
 		number, rest, unfinished := strings.Cut(strings.TrimPrefix(name, filepath.Base(path)+preInfix), tempExt)
 		if _, err := strconv.Atoi(number); err != nil || !unfinished || rest != "" && rest[0] != '-' {
-			continue // not ours
+			continue // not a snapshot of this package
 		}
 		if err := os.Remove(filepath.Join(filepath.Dir(path), name)); err != nil {
 			return fmt.Errorf("take away a snapshot that was not finished: %w", err)

@@ -12,14 +12,13 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Object is one thing that a schema has: a table, an index, a view or a trigger.
+// Object is one part of a schema: a table, an index, a view or a trigger.
 type Object struct {
 	Kind, Name string
-	SQL        string // without comments and layout; empty for what SQLite makes by itself
+	SQL        string // without comments and layout; empty if SQLite made it by itself
 }
 
-// Schema returns what a database has that was just made with a list of
-// migrations, by kind and name. It makes one in memory.
+// Schema returns the schema of a new database with a list of migrations, by kind and name. It makes one in memory.
 func Schema(ctx context.Context, list []Migration) (_ []Object, err error) {
 	inner, err := sqlite.NewConnector("file::memory:")
 	if err != nil {
@@ -27,7 +26,7 @@ func Schema(ctx context.Context, list []Migration) (_ []Object, err error) {
 	}
 	db := sql.OpenDB(inner)
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // each would have a database of its own
+	db.SetMaxOpenConns(1) // each connection would have a database of its own
 	run := func(query string) error {
 		_, err := db.ExecContext(ctx, query)
 		return err
@@ -47,7 +46,7 @@ func Schema(ctx context.Context, list []Migration) (_ []Object, err error) {
 	return readSchema(rows)
 }
 
-// Schema returns what this database has, by kind and name.
+// Schema returns this database's schema, by kind and name.
 func (tx *Tx) Schema() ([]Object, error) {
 	rows, err := tx.Query(schemaQuery)
 	if err != nil {
@@ -56,7 +55,7 @@ func (tx *Tx) Schema() ([]Object, error) {
 	return readSchema(rows)
 }
 
-// schemaQuery leaves out what ANALYZE keeps: it says nothing about rows.
+// schemaQuery leaves out the tables of ANALYZE, which say nothing about rows.
 const schemaQuery = `SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'`
 
 func readSchema(rows *sql.Rows) (out []Object, err error) {
@@ -75,8 +74,7 @@ func readSchema(rows *sql.Rows) (out []Object, err error) {
 	return out, rows.Err()
 }
 
-// plain is SQL without what means nothing in it, so that a comment in a migration
-// may be put better.
+// plain returns SQL without comments and layout, so that a migration's comments may change.
 func plain(sql string) string {
 	var out []byte
 	for i := 0; i < len(sql); {
@@ -101,9 +99,8 @@ func plain(sql string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Violated returns the CHECK constraints of a table, as o has them, that some row
-// of this database does not meet. SQLite's own check leaves them out on a
-// connection that cannot write.
+// Violated returns the CHECK constraints of a table, as in o, that some row of this database violates. SQLite's own
+// check leaves them out on a connection that cannot write.
 func (tx *Tx) Violated(o Object) (out []string, err error) {
 	if o.Kind != "table" {
 		return nil, nil
@@ -120,7 +117,7 @@ func (tx *Tx) Violated(o Object) (out []string, err error) {
 	return out, nil
 }
 
-// checks returns what stands in the parentheses behind each CHECK.
+// checks returns the text in the parentheses behind each CHECK.
 func (o Object) checks() (out []string) {
 	const word = "CHECK("
 	for i := 0; i < len(o.SQL); {
@@ -139,8 +136,7 @@ func (o Object) checks() (out []string) {
 	return out
 }
 
-// within returns how much of s comes before the parenthesis that closes one
-// before it.
+// within returns the length of s before the parenthesis that closes one before s.
 func within(s string) int {
 	for i, depth := 0, 0; i < len(s); {
 		n := skip(s[i:])

@@ -9,8 +9,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// session is one connection, held for as long as it lives, so that what is
-// prepared and set on it stays. It is used by one goroutine at a time.
+// session is one connection during its whole life, so that its prepared statements and settings stay. One goroutine
+// uses it at a time.
 type session struct {
 	db   *sql.DB
 	sql  *sql.Conn
@@ -48,7 +48,7 @@ func (s *session) setUp(ctx context.Context, a access) error {
 	return s.internal(func() error { return readBack(context.Background(), s.sql, a) })
 }
 
-// internal runs the store's own statements, which may be what callers may not.
+// internal runs the store's own statements, which callers may not all run.
 func (s *session) internal(fn func() error) error {
 	was := s.conn.internal
 	s.conn.internal = true
@@ -104,14 +104,14 @@ func (s *session) commit() error {
 	})
 }
 
-// rollback ends the transaction without keeping anything. It returns an error
-// if the connection may still be inside it and must not be used again.
+// rollback ends the transaction without keeping anything. After an error, the connection may still be inside it and
+// must not be used again.
 func (s *session) rollback() error {
 	return s.sql.Raw(func(any) error {
 		err := s.tx.Rollback()
 		s.tx, s.conn.inTx = nil, false
 		if s.conn.rolledBack {
-			return nil // now or before, which makes ROLLBACK an error
+			return nil // if it ended now or before, ROLLBACK is an error
 		}
 		return errors.Join(errors.New("the transaction would not end"), err)
 	})

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// noDeadline is the writer's context: functions never see a caller's, since a
-// cancelled statement ends the transaction of the whole group.
+// noDeadline is the writer's context. Functions never see a caller's context, because a cancelled statement ends the
+// transaction of the whole group.
 var noDeadline = context.Background()
 
 // open makes sure that the writer has a connection and knows the counter.
@@ -27,8 +27,7 @@ func (w *writer) open() error {
 	return nil
 }
 
-// discard closes a connection that cannot be trusted any more; the next group
-// opens another.
+// discard closes a connection that may be broken; the next group opens another.
 func (w *writer) discard() {
 	if w.session == nil {
 		return
@@ -50,17 +49,15 @@ func (s *session) counter() (n int64, err error) {
 	return n, nil
 }
 
-// settle finds out whether a group whose COMMIT answered with an error is kept:
-// nil if it is.
+// settle finds out whether a group whose COMMIT answered with an error is kept: nil if it is.
 //
-// It asks the same connection. SQLite shows a commit only once it is synced, so
-// a counter that moved there is durable. One that did not move may still have
-// left a complete commit in the WAL, behind an fsync that failed, and whoever
-// opens the database next after a crash would recover it. So a commit of
-// nothing but a marker overwrites it before anyone is told "not kept".
+// It asks the same connection. SQLite shows a commit only once it is synced, so a counter that moved there is durable.
+// If the counter did not move, a complete commit may still be in the WAL, behind an fsync that failed. The next program
+// that opens the database after a crash would recover it. So a commit of only a marker overwrites it before any caller
+// gets "not kept".
 //
-// Closing the connection instead would be wrong: if no other one is open, the
-// next one recovers the WAL, and what nobody synced is suddenly there.
+// Closing the connection instead would be wrong: if no other one is open, the next one recovers the WAL, and the commit
+// that was not synced appears.
 func (w *writer) settle(cause error) error {
 	kept, err := w.outcome()
 	if err != nil {
@@ -77,9 +74,8 @@ func (w *writer) settle(cause error) error {
 	return fmt.Errorf("commit: %w", cause)
 }
 
-// settleAnew does the work of settle on a new connection, when the old one no
-// longer answers. What it shows may have been recovered rather than synced, so
-// that it counts only once a further commit went through.
+// settleAnew does settle's work on a new connection, if the old one no longer answers. The new one may show a commit
+// that was recovered, not synced. So the counter counts only after a further commit succeeded.
 func (w *writer) settleAnew(cause, why error) error {
 	before := w.groups
 	w.discard()

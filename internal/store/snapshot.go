@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Snapshot writes a consistent copy of what is committed to path, which must
-// not exist or be an empty regular file, gives it mode 0600, and checks the
-// copy's integrity. Writers go on meanwhile. What was created is removed again
-// after an error.
+// Snapshot writes a consistent copy of the committed state to path, and checks the copy's integrity. path must not
+// exist, or be an empty regular file; it gets mode 0600. Writers continue meanwhile. After an error, Snapshot removes
+// what it created.
 func (s *Store) Snapshot(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -20,8 +19,8 @@ func (s *Store) Snapshot(ctx context.Context, path string) error {
 	return snapshot(ctx, s.path, abs)
 }
 
-// snapshot copies the database at from, which is all that VACUUM INTO needs.
-// VACUUM INTO alone would create the copy with the umask's mode.
+// snapshot copies the database at from; it only needs VACUUM INTO. VACUUM INTO alone would create the copy with the
+// umask's mode.
 func snapshot(ctx context.Context, from, to string) (err error) {
 	if err := emptyFile(to); err != nil {
 		return err
@@ -79,8 +78,7 @@ func verify(ctx context.Context, path string) (err error) {
 	})
 }
 
-// Check reads the whole database and returns ErrCorrupt with the first thing
-// that is wrong with its pages, indexes or constraints.
+// Check reads the whole database. It returns ErrCorrupt with the first fault of its pages, indexes or constraints.
 func (s *Store) Check(ctx context.Context) error { return verify(ctx, s.path) }
 
 func syncFile(path string) error {

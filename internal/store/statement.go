@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// vet refuses a statement that would end, begin or nest a transaction behind
-// the store's back, or that is more than one statement. The commit hook would
-// stop the worst of it; this says it where the mistake is made.
+// vet refuses a statement that would end, begin or nest a transaction without the store, and more than one statement.
+// The commit hook would stop the worst of it, but vet shows the mistake at its place.
 func vet(query string) error {
 	statements := 0
 	first := true
@@ -34,9 +33,8 @@ func vet(query string) error {
 	return nil
 }
 
-// vetWord refuses words that may be in no SQL of ours, migrations included: a
-// ROLLBACK conflict clause ends the group of every caller, and a deferred
-// constraint fails at the COMMIT, where nobody can be told apart.
+// vetWord refuses words that no SQL may have, migrations included. A ROLLBACK conflict clause ends the group of every
+// caller. A deferred constraint fails at the COMMIT, where the faulty call is unknown.
 func vetWord(word string) error {
 	if word == "ROLLBACK" || word == "DEFERRABLE" {
 		return fmt.Errorf("store: %s is not allowed in SQL", word)
@@ -44,8 +42,7 @@ func vetWord(word string) error {
 	return nil
 }
 
-// words yields the bare words of SQL in upper case, and ";" for each semicolon.
-// What is quoted or commented out is skipped.
+// words yields the bare words of SQL in upper case, and ";" for each semicolon. It skips quoted text and comments.
 func words(sql string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for i := 0; i < len(sql); {
@@ -87,7 +84,7 @@ func skip(s string) int {
 	case strings.HasPrefix(s, "/*"):
 		return end(2, "*/")
 	case s[0] == '\'' || s[0] == '"' || s[0] == '`':
-		// A doubled quote inside reads as two texts side by side.
+		// A doubled quote inside counts as two texts side by side.
 		return end(1, s[:1])
 	case s[0] == '[':
 		return end(1, "]")

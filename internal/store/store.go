@@ -14,11 +14,10 @@ type Options struct {
 	// Migrations are the schema, numbered from 1 without gaps.
 	Migrations []Migration
 
-	// Logger gets the failures that no caller can be told of, and that a schema was
-	// migrated; nil for none.
+	// Logger gets failures that no caller gets, and migrations; nil for none.
 	Logger *slog.Logger
 
-	// commit, if set, stands around every COMMIT; tests make it fail.
+	// commit, if set, wraps every COMMIT; tests make it fail.
 	commit func(commit func() error) error
 }
 
@@ -27,8 +26,8 @@ type Store struct {
 	path   string
 	log    *slog.Logger
 	hooks  hooks
-	idle   chan *session // open connections that nobody reads with
-	unused chan struct{} // one for each connection that is not opened yet
+	idle   chan *session // open connections without a reader
+	unused chan struct{} // one for each connection that may still be opened
 	writer *writer       // nil if opened read-only
 	closed chan struct{}
 
@@ -37,10 +36,9 @@ type Store struct {
 	testCommit func(commit func() error) error
 }
 
-// Open opens the database at path for the one process that writes it. A file
-// that does not exist is created, with mode 0600; the directory must exist.
-// Missing migrations are run, after a snapshot. Errors: *TooNewError,
-// ErrCorrupt, or what the file system or SQLite says.
+// Open opens the database at path for the one process that writes it. It creates a missing file with mode 0600; the
+// directory must exist. It runs missing migrations after a snapshot. Errors: *TooNewError, ErrCorrupt, or those of the
+// file system or SQLite.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s, err := newStore(path, o)
 	if err != nil {
@@ -52,8 +50,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err := ensureFile(s.path); err != nil {
 		return nil, err
 	}
-	// Before anything is changed, and without a connection that could, but for
-	// what nobody could open otherwise.
+	// This comes before any change, on a connection that cannot write, except to undo a change that was cut off.
 	if err := mendVersion(ctx, s.path, o.Migrations); err != nil {
 		return nil, err
 	}
@@ -69,9 +66,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the database to look at it, beside a running daemon or
-// without one. Nothing is created or migrated, and Update answers ErrReadOnly.
-// Errors are those of Open.
+// OpenReadOnly opens the database to read it, with or without a running daemon. It creates and migrates nothing, and
+// Update returns ErrReadOnly. Errors are those of Open.
 func OpenReadOnly(ctx context.Context, path string, o Options) (*Store, error) {
 	s, err := newStore(path, o)
 	if err != nil {
@@ -107,8 +103,8 @@ func newStore(path string, o Options) (*Store, error) {
 // Path returns the absolute path of the database.
 func (s *Store) Path() string { return s.path }
 
-// Close refuses new work, finishes what was queued, waits for running Views
-// and closes the database. Closing again returns the same answer.
+// Close refuses new work, finishes queued work, waits for running Views and closes the database. A second Close returns
+// the same error.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
@@ -118,7 +114,7 @@ func (s *Store) Close() error {
 			<-s.writer.stopped
 		}
 		errs = append(errs, s.closeReaders())
-		// Last, so that closing it folds the WAL into the database.
+		// The writer's connection is closed last, so that closing it folds the WAL into the database.
 		if s.writer != nil && s.writer.session != nil {
 			errs = append(errs, s.writer.session.close())
 		}

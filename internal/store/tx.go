@@ -7,13 +7,11 @@ import (
 	"fmt"
 )
 
-// Tx is a transaction function's access to the database. It is good until the
-// function returns and for its goroutine alone. Queries are constants; they
-// are prepared once per connection. Rows that are left open are closed when
-// the function returns.
+// Tx is a transaction function's access to the database. It is valid until the function returns, and only on its
+// goroutine. Queries are constants, which are prepared once per connection. Rows that the function leaves open are
+// closed when it returns.
 //
-// Errors of the machine are ErrUnavailable; a constraint's are ErrConstraint;
-// no row is sql.ErrNoRows.
+// Errors of the machine are ErrUnavailable; a constraint's are ErrConstraint; no row is sql.ErrNoRows.
 type Tx struct {
 	s     *session
 	ctx   context.Context // a View's caller; the background in an Update
@@ -23,16 +21,15 @@ type Tx struct {
 	row   []*sql.Row
 }
 
-// refusedContext carries a reason to the connection, which returns it: an
-// *sql.Row cannot be made with an error of ours in any other way.
+// refusedContext carries a reason to the connection, which returns it. There is no other way to make an *sql.Row with
+// an error of the store.
 func refusedContext(reason error) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(reason)
 	return ctx
 }
 
-// statementContext returns the context to run a statement with: never one that
-// could be cancelled while it runs.
+// statementContext returns the context for a statement: never one that could be cancelled while it runs.
 func (tx *Tx) statementContext() context.Context {
 	if tx.done {
 		return refusedContext(errTxDone)
@@ -86,8 +83,8 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return row
 }
 
-// Savepoint runs fn so that its writes are kept or dropped as one. An error of
-// fn drops them and is returned; what was written before stays.
+// Savepoint runs fn so that its writes are kept or dropped together. If fn fails, they are dropped and Savepoint
+// returns the error; earlier writes stay.
 func (tx *Tx) Savepoint(fn func() error) error {
 	if tx.done {
 		return errTxDone
@@ -113,8 +110,8 @@ func (tx *Tx) Savepoint(fn func() error) error {
 	return err
 }
 
-// broken records that a savepoint statement failed: the state of the
-// transaction is then unknown, whatever the reason, and it must not commit.
+// broken records that a savepoint statement failed. The state of the transaction is then unknown, so it must not
+// commit.
 func (s *session) broken(err error) error {
 	if s.conn.failed == nil {
 		s.conn.failed = err
@@ -125,10 +122,10 @@ func (s *session) broken(err error) error {
 // end closes what the function left open and makes the Tx unusable.
 func (tx *Tx) end() {
 	for _, rows := range tx.rows {
-		_ = rows.Close() // an error of the machine is with the connection
+		_ = rows.Close() // the connection has seen an error of the machine
 	}
 	for _, row := range tx.row {
-		_ = row.Scan() // into nothing: it closes a row that nobody scanned
+		_ = row.Scan() // without destinations: this closes a row that was not scanned
 	}
 	tx.rows, tx.row = nil, nil
 	tx.done = true

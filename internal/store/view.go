@@ -6,15 +6,13 @@ import (
 	"fmt"
 )
 
-// maxReaders bounds the connections for reading; each has a page cache, and is
-// opened at its first use. It is more than the lists that the server lets
-// through at once, so that decisions always find one.
+// maxReaders bounds the connections for reading. Each has a page cache, and is opened at its first use. There are more
+// than the lists that the server lets through at once, so that decisions always find one.
 const maxReaders = 12
 
-// View runs fn on one snapshot of what is committed. It sees every Update that
-// returned before it, and none that commits while it runs. ctx bounds the wait
-// for a free connection and is looked at before each statement. A View that
-// lasts long keeps the WAL from being reset: collect, return, then work.
+// View runs fn on one snapshot of the committed state. It sees every Update that returned before it, and none that
+// commits while it runs. ctx bounds the wait for a free connection and is checked before each statement. A long View
+// keeps the WAL from being reset: collect, return, then work.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) (err error) {
 	r, err := s.takeReader(ctx)
 	if err != nil {
@@ -34,8 +32,8 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) (err error) {
 	return fn(tx)
 }
 
-// takeReader waits for a connection. One that is open is taken before another
-// is opened: each new one prepares every statement again.
+// takeReader waits for a connection. It takes an open one before it opens another, because each new one prepares every
+// statement again.
 func (s *Store) takeReader(ctx context.Context) (*session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, unavailable(err)

@@ -7,26 +7,25 @@ import (
 	"sync/atomic"
 )
 
-// The bounds of the queue and of one group. A group of 256 is far past the
-// point where the fsync stops to matter, and short enough that nobody waits
-// long behind it.
+// The bounds of the queue and of one group. In a group of 256, the fsync costs almost nothing for each call, and no
+// caller waits long behind it.
 const (
 	maxQueue = 1024
 	maxGroup = 256
 )
 
-// The states of a call. Whoever moves it out of queued decides whether it runs.
+// The states of a call. The goroutine that moves it out of queued decides whether it runs.
 const (
 	queued int32 = iota
 	started
 	withdrawn
 )
 
-// call is one Update on its way through the writer.
+// call is one Update.
 type call struct {
 	fn    func(*Tx) error
 	state atomic.Int32
-	err   error // fn's own
+	err   error // fn's error
 	done  chan error
 }
 
@@ -58,7 +57,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 
 var errClosed = errors.New("the store is closed")
 
-// withdraw takes a call back that has not begun; one that has is waited for.
+// withdraw takes back a call that has not begun. For a call that has begun, it waits.
 func (c *call) withdraw(why error) error {
 	if c.state.CompareAndSwap(queued, withdrawn) {
 		return unavailable(why)
@@ -73,7 +72,7 @@ type writer struct {
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the last group is done
 
-	session *session              // nil after a failure that it may not have survived
+	session *session              // nil after a failure that the connection may not have survived
 	groups  int64                 // the group counter as last read or committed
 	failed  atomic.Pointer[error] // why the last group was not kept; nil if it was
 }
@@ -172,7 +171,7 @@ func claim(batch []*call) []*call {
 	return kept
 }
 
-// report logs the first of a row of failed groups.
+// report logs the first of several failed groups in a row.
 func (w *writer) report(err error) {
 	err = w.store.plain(err)
 	if err != nil && w.failed.Swap(&err) == nil {
@@ -180,16 +179,14 @@ func (w *writer) report(err error) {
 	}
 }
 
-// wrote logs the end of a row of failed groups. One that had nothing to keep is
-// none.
+// wrote logs the end of failed groups in a row. A group without writes does not count.
 func (w *writer) wrote() {
 	if w.failed.Swap(nil) != nil {
 		w.store.log.Info("writing works again")
 	}
 }
 
-// WriteError returns why the last group of writes was not kept, nil if it was or
-// if there was none.
+// WriteError returns why the last group of writes was not kept; nil if it was kept, or if there was none.
 func (s *Store) WriteError() error {
 	if s.writer == nil {
 		return nil

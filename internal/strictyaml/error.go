@@ -12,19 +12,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Error says what is wrong with a file and where.
+// Error says what is wrong in a file, and at which place.
 type Error struct {
 	File         string
 	Line, Column int    // from 1; the column counts characters
 	Text         string // the line, trimmed and made safe to print
 	Msg          string // what is wrong, a sentence without its full stop
 
-	// Key is the key that the program did not ask for; empty where that is not the error.
+	// Key is the key that the program did not ask for; empty for any other error.
 	Key string
-	// In names the value that holds Key, as the program named it; empty for the
-	// file itself.
+	// In names the value that holds Key, by the program's name for it; empty for the file itself.
 	In string
-	// TooLarge is set where the file goes beyond one of the limits.
+	// TooLarge says that the file exceeds one of the limits.
 	TooLarge bool
 }
 
@@ -37,8 +36,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// fail keeps the error that is nearest to the beginning of the file: the walk
-// goes in the order of the program, people read in the order of the file.
+// fail keeps the error nearest to the beginning of the file: the walk goes in the order of the program, but people read
+// in the order of the file.
 func (d *doc) fail(line, column int, format string, args ...any) *Error {
 	e := &Error{File: d.file, Line: line, Column: column}
 	if d.err == nil || line < d.err.Line || line == d.err.Line && column < d.err.Column {
@@ -51,11 +50,11 @@ func (d *doc) failAt(n *yaml.Node, format string, args ...any) *Error {
 	return d.fail(n.Line, n.Column, format, args...)
 }
 
-// maxText is the most of an offending line that is shown, in bytes.
+// maxText is how many bytes of a wrong line an error shows at most.
 const maxText = 120
 
-// text returns a line as it may be shown: a file that is refused for its
-// invisible characters must not send them to a terminal by way of the error.
+// text returns a line in printable form: the invisible characters for which a file is refused must not reach a terminal
+// in the error.
 func (d *doc) text(line int) string {
 	if line > len(d.lines) {
 		return ""
@@ -74,21 +73,19 @@ func (d *doc) text(line int) string {
 	return s
 }
 
-// maxSearch is the size up to which a file is parsed again to find the line
-// that broke it, in bytes: a few milliseconds each time.
+// maxSearch is the largest file, in bytes, that is parsed again to find its wrong line. Each parse takes a few
+// milliseconds.
 const maxSearch = 64 << 10
 
 var libraryError = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
 
-// syntax refuses the file for the library's error, which has its line in its text
-// alone and knows no column. Of what its parser (not its scanner) refuses, that is
-// the line before the one in which the surrounding map or list began. People want
-// the line that broke it: the last one of the shortest beginning of the file that
-// is refused for the same reason.
+// syntax refuses the file for the library's error, which has its line only in the text, and no column. If its parser
+// refuses (not its scanner), that is the line before the surrounding map or list. People need the wrong line itself:
+// the last line of the shortest beginning of the file that fails for the same reason.
 func (d *doc) syntax(err error) {
 	head := libraryError.FindStringSubmatch(err.Error())
 	msg := strings.TrimPrefix(err.Error(), head[0])
-	line, _ := strconv.Atoi(head[1]) // without one it is the first
+	line, _ := strconv.Atoi(head[1]) // without a number it is the first line
 	if strings.HasPrefix(msg, "did not find expected") {
 		line++
 		if len(d.src) <= maxSearch {
@@ -103,7 +100,7 @@ func (d *doc) syntax(err error) {
 	d.fail(line, len(src)-len(bytes.TrimLeft(src, " "))+1, "this is not YAML: %s", msg)
 }
 
-// breaks reports whether the first n lines alone are refused for that reason.
+// breaks reports whether the first n lines alone fail for that reason.
 func (d *doc) breaks(n int, reason string) bool {
 	dec := yaml.NewDecoder(bytes.NewReader(bytes.Join(d.lines[:n], []byte{'\n'})))
 	var err error

@@ -1,8 +1,7 @@
-// Package strictyaml reads the small part of YAML in which a file means the
-// same to every reader, and to the person who wrote it: maps, lists, text in
-// UTF-8, whole decimal numbers, true and false. Anchors, aliases, merges, tags,
-// nulls, duplicate and unknown keys, a second document, control characters and
-// a value of another type than was asked for are refused with their place.
+// Package strictyaml reads the small part of YAML that means the same to every program and person: maps, lists, text in
+// UTF-8, whole decimal numbers, true and false. It refuses anchors, aliases, merges, tags, nulls, duplicate and unknown
+// keys, a second document and control characters. It also refuses a value of another type than the program asks for.
+// Each refusal has its place.
 //
 // go.yaml.in/yaml/v3 parses the file into a tree, which is then walked by type:
 //
@@ -12,8 +11,7 @@
 //	workers := root.Get("limits").Get("workers").Int(1, 1024)
 //	err = root.Done() // the first thing wrong, or a key that the program did not ask for
 //
-// The walk never stops half-way: what is absent or wrong reads as the zero
-// value, and Done says what was wrong.
+// The walk never stops half-way: an absent or wrong value reads as the zero value, and Done says what was wrong.
 package strictyaml
 
 import (
@@ -27,34 +25,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits of a file. They hold before a tree is built or walked.
+// Limits of a file. They are checked before a tree is built or walked.
 const (
 	// MaxBytes is the size of the largest file, in bytes.
 	MaxBytes = 16 << 20
-	// MaxMarks bounds the line ends, commas, colons, dashes and brackets that
-	// begin a value, and with them the size of the tree (some 200 bytes each, so
-	// 64 MiB): room for 50,000 guests of two fields, or 10,000 with all of them.
+	// MaxMarks bounds the line ends, commas, colons, dashes and brackets that begin a value. This bounds the tree: a
+	// value takes some 200 bytes, so 64 MiB. It suffices for 50,000 guests of two fields, or 10,000 with all fields.
 	MaxMarks = 1 << 18
 	// MaxDepth is the deepest nesting of maps and lists, the file itself being 1.
 	MaxDepth = 16
 )
 
-// doc is one file on its walk. It keeps the error nearest to the beginning.
+// doc is one file during its walk. It keeps the error nearest to the beginning.
 type doc struct {
 	file  string
 	src   []byte
 	lines [][]byte
 	err   *Error
 
-	maps  map[*yaml.Node]string // what the walk asked for a key, and its name
+	maps  map[*yaml.Node]string // the maps that the walk came to, with their names
 	asked map[*yaml.Node]bool   // the keys that the walk asked for
 
 	number int    // of the line that runes has
-	runes  []rune // because the library counts columns in characters
+	runes  []rune // the library counts columns in characters
 }
 
-// Parse reads b, whose name in errors is file, and returns the map that it
-// holds. Every error is an *Error.
+// Parse reads b and returns its map. Errors call the file by the name file. Every error is an *Error.
 func Parse(file string, b []byte) (Value, error) {
 	d := &doc{file: file, src: b, maps: map[*yaml.Node]string{}, asked: map[*yaml.Node]bool{}}
 	d.checkSource()
@@ -75,8 +71,8 @@ func Parse(file string, b []byte) (Value, error) {
 	return Value{d: d, node: root}, nil
 }
 
-// checkSource refuses, before anything is parsed, what would be slow to parse
-// or would look on a screen like something else than it is.
+// checkSource refuses, before anything is parsed, a file that would be slow to parse or would look different on a
+// screen.
 func (d *doc) checkSource() {
 	marks := bytes.Count(d.src, []byte{'\n'})
 	if len(d.src) > MaxBytes {
@@ -115,8 +111,8 @@ func unprintable(r rune) bool {
 	return (r < ' ' || r >= 0x7f) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// tree parses exactly one document. The library recovers its own panics; one
-// of another kind must not take the daemon down for the sake of a file.
+// tree parses exactly one document. The library recovers its own panics; any other panic must not stop the daemon
+// because of a file.
 func (d *doc) tree() (n *yaml.Node) {
 	defer func() {
 		if recover() != nil {
@@ -140,8 +136,7 @@ func (d *doc) tree() (n *yaml.Node) {
 	return first.Content[0]
 }
 
-// check refuses everything that could make one text mean another value than it
-// shows.
+// check refuses everything that could make a text mean another value than it shows.
 func (d *doc) check(n *yaml.Node, depth int) {
 	switch {
 	case depth > MaxDepth:
@@ -172,7 +167,7 @@ func (d *doc) checkKeys(n *yaml.Node) {
 		switch {
 		case k.Kind == yaml.MappingNode || k.Kind == yaml.SequenceNode:
 			d.failAt(k, "a key that is a map or a list")
-		case k.Kind == yaml.AliasNode || k.Anchor != "" || k.Style&yaml.TaggedStyle != 0: // check says it
+		case k.Kind == yaml.AliasNode || k.Anchor != "" || k.Style&yaml.TaggedStyle != 0: // check refuses it
 		case k.Tag == "!!merge":
 			d.failAt(k, "a merge: write the keys out")
 		case k.Tag == "!!null":
@@ -180,7 +175,7 @@ func (d *doc) checkKeys(n *yaml.Node) {
 		case k.Tag != "!!str":
 			d.failAt(k, "the key %s is not text; put it in quotes", k.Value)
 		case seen[k.Value]:
-			d.failAt(k, "the key %s is here twice", k.Value)
+			d.failAt(k, "the key %s is in the file twice", k.Value)
 		case v.Kind == yaml.ScalarNode && v.Tag == "!!null":
 			d.failAt(k, "%s has no value; leave the key out", k.Value)
 		}
@@ -189,7 +184,7 @@ func (d *doc) checkKeys(n *yaml.Node) {
 }
 
 func (d *doc) checkText(n *yaml.Node) {
-	if i := strings.IndexFunc(n.Value, unprintable); i >= 0 { // an escape in quotes can hold what the source cannot
+	if i := strings.IndexFunc(n.Value, unprintable); i >= 0 { // from an escape in quotes
 		r, _ := utf8.DecodeRuneInString(n.Value[i:])
 		if r == '\n' {
 			d.failAt(n, "a text of several lines")
@@ -197,8 +192,8 @@ func (d *doc) checkText(n *yaml.Node) {
 		d.failAt(n, "the character %U does not show as it is", r)
 	}
 	if n.Style == 0 && strings.Contains(n.Value, " ") && !d.isAt(n, n.Value) {
-		// A file that was cut short after the first line would hold another
-		// value and still be valid; in quotes it would not be.
+		// If the file were cut after the first line, it would be valid with another value. In quotes it would not be
+		// valid.
 		d.failAt(n, "a text that goes on in the next line; put it in quotes")
 	}
 }

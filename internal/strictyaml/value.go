@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is one value of the file on its walk. The zero Value is an absent one:
-// it reads as the zero value of any type and is never wrong.
+// Value is one value of the file during the walk. The zero Value is an absent one: it reads as the zero value of any
+// type and is never wrong.
 type Value struct {
 	d    *doc
 	name string
@@ -40,12 +40,11 @@ func (v Value) At() (line, column int) {
 // IsList reports whether the value is a list.
 func (v Value) IsList() bool { return v.node != nil && v.node.Kind == yaml.SequenceNode }
 
-// IsInt reports whether YAML takes the value for a whole number, in whatever
-// spelling.
+// IsInt reports whether YAML reads the value as a whole number, in any spelling.
 func (v Value) IsInt() bool { return v.node != nil && v.node.Tag == "!!int" }
 
-// Each iterates over every key of a map, in the order of the file, and its value,
-// and counts as asking for each: for maps whose keys are names that people choose.
+// Each iterates over the keys and values of a map, in the order of the file. It counts as asking for each key. It is
+// for maps whose keys are names that people choose.
 func (v Value) Each() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		pairs := v.pairs()
@@ -59,7 +58,7 @@ func (v Value) Each() iter.Seq2[string, Value] {
 	}
 }
 
-// Get returns the value of a key of a map; of an absent one the zero Value.
+// Get returns the value of a key of a map; the zero Value if the map is absent.
 func (v Value) Get(key string) Value {
 	pairs := v.pairs()
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -80,7 +79,7 @@ func (v Value) Need(key string) Value {
 	return e
 }
 
-// pairs returns the keys and values of a map, which the walk has come to.
+// pairs returns the keys and values of a map, and marks the map as walked.
 func (v Value) pairs() []*yaml.Node {
 	if !v.is(yaml.MappingNode, "a map") {
 		return nil
@@ -101,8 +100,8 @@ func (v Value) List() []Value {
 	return out
 }
 
-// Text returns a text. What YAML takes for a number, a time or (in its older
-// version) a truth value is text only in quotes.
+// Text returns a text. A value that YAML reads as a number or a time, or YAML 1.1 as a truth value, is a text only in
+// quotes.
 func (v Value) Text() string {
 	if !v.is(yaml.ScalarNode, "text") {
 		return ""
@@ -119,9 +118,8 @@ func (v Value) Text() string {
 	return ""
 }
 
-// Int returns a whole number between lowest and highest, both inclusive, in its
-// one decimal spelling: 010, 0x10, +1 and 1_000 are numbers to YAML too, and not
-// the same ones to every reader.
+// Int returns a whole number between lowest and highest, both inclusive, in its one decimal spelling. 010, 0x10, +1 and
+// 1_000 are numbers to YAML too, but not the same number to every program.
 func (v Value) Int(lowest, highest int64) int64 {
 	if !v.is(yaml.ScalarNode, "a whole number") {
 		return 0
@@ -138,7 +136,7 @@ func (v Value) Int(lowest, highest int64) int64 {
 	return 0
 }
 
-// Bool returns a truth value, spelt true or false and nothing else.
+// Bool returns a truth value, which is spelt true or false.
 func (v Value) Bool() bool {
 	if !v.is(yaml.ScalarNode, "true or false") {
 		return false
@@ -159,16 +157,15 @@ func (v Value) is(kind yaml.Kind, what string) bool {
 var tagNames = map[string]string{"!!int": "a number", "!!float": "a number", "!!bool": "a truth value",
 	"!!timestamp": "a time", "!!binary": "binary data"}
 
-// oldBool has the words that YAML 1.1 takes for truth values.
+// oldBool has the words that YAML 1.1 reads as truth values.
 var oldBool = map[string]bool{"yes": true, "no": true, "on": true, "off": true}
 
-// Sound reports whether nothing was found wrong so far, anywhere in the file.
-// What was read until then is what the file says, and can be compared.
+// Sound reports whether nothing was wrong so far, anywhere in the file. Then the values read until now are those of the
+// file, and can be compared.
 func (v Value) Sound() bool { return v.d == nil || v.d.err == nil }
 
-// Done ends the walk of the file that v is of. It returns the error nearest to
-// the beginning of the file, an *Error, where a key of any map that the walk did
-// not ask for is one too.
+// Done ends the walk of the file that v is from. It returns the error nearest to the beginning of the file, an *Error.
+// A key that the walk did not ask for is an error too.
 func (v Value) Done() error {
 	for n, name := range v.d.maps {
 		for i := 0; i+1 < len(n.Content); i += 2 {

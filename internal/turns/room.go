@@ -5,32 +5,31 @@ import (
 	"sync"
 )
 
-// Room lets so many bytes be taken at once, and by one uid fewer; the others wait.
-// It is safe for concurrent use.
+// Room has bytes that callers take for a time: so many in all, and fewer for one uid. Callers without room wait. It is
+// safe for concurrent use.
 type Room struct {
 	all, perUID int64
 
 	mu      sync.Mutex
 	used    int64
 	by      map[uint32]int64
-	waiting []*place // in the order in which they came
+	waiting []*place // in the order of arrival
 }
 
-// place is one who waits.
+// place is one caller that waits.
 type place struct {
 	uid   uint32
 	bytes int64
-	taken chan struct{} // closed when the bytes are theirs
+	taken chan struct{} // closed when the caller has its bytes
 }
 
-// NewRoom returns room for all bytes at once, and perUID of one uid.
+// NewRoom returns room for all bytes in total, and for perUID bytes of one uid.
 func NewRoom(all, perUID int64) *Room {
 	return &Room{all: all, perUID: perUID, by: map[uint32]int64{}}
 }
 
-// Take waits for room for n bytes, of which there are no more than a uid may have,
-// and returns what gives it back. Of one uid the first comes first; nobody waits
-// for those of another uid that has its part. The error is why ctx ended.
+// Take waits for room for n bytes, and returns a function that gives it back. n must be at most perUID. Callers of one
+// uid are served in order. No caller waits for those of another uid that has its part. The error is the cause of ctx.
 func (r *Room) Take(ctx context.Context, uid uint32, n int64) (giveBack func(), err error) {
 	n = min(n, r.perUID)
 	p := &place{uid: uid, bytes: n, taken: make(chan struct{})}
@@ -47,7 +46,7 @@ func (r *Room) Take(ctx context.Context, uid uint32, n int64) (giveBack func(), 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
-	case <-p.taken: // both are
+	case <-p.taken: // both channels are ready
 		return giveBack, nil
 	default:
 	}
@@ -78,9 +77,8 @@ func (r *Room) give(uid uint32, n int64) {
 	r.admit()
 }
 
-// admit lets in those who wait, in order; mu is held. Once there is no room for
-// one at all, nobody who came later gets what is left, or a large one would wait
-// for ever.
+// admit lets callers in, in order. The caller holds mu. If the first of them has no room, later ones do not get the
+// rest, or a large one would wait for ever.
 func (r *Room) admit() {
 	var left []*place
 	full, behind := false, map[uint32]bool{}

@@ -1,6 +1,5 @@
-// Package turns lets so many through at once, and of one uid fewer; the others
-// wait. What takes long must not take the store's readers, the machine and its
-// memory from decisions, which need no turn.
+// Package turns lets a number of callers work at once, and fewer of one uid; the others wait. Long work must not take
+// readers, processors and memory from decisions, which need no turn.
 package turns
 
 import (
@@ -17,20 +16,19 @@ type Turns struct {
 	uid map[uint32]*lane
 }
 
-// lane is the turns of one uid, and how many have them or wait.
+// lane is the turns of one uid, and how many callers have one or wait.
 type lane struct {
 	turns chan struct{}
 	users int
 }
 
-// New returns turns of which there are all at once, and perUID of one uid.
+// New returns a number of turns in all, with perUID of them for one uid.
 func New(all, perUID int) *Turns {
 	return &Turns{all: make(chan struct{}, all), perUID: perUID, uid: map[uint32]*lane{}}
 }
 
-// Take waits for a turn and returns how to end it. The uid's own bound comes
-// first, so that no uid has more in the common queue than it has turns. The error
-// is why ctx ended.
+// Take waits for a turn and returns a function that ends it. The uid's own bound comes first, so that no uid has more
+// callers in the common queue than turns. The error is the cause of ctx.
 func (t *Turns) Take(ctx context.Context, uid uint32) (end func(), err error) {
 	l := t.join(uid)
 	select {

@@ -12,7 +12,7 @@ import (
 	"gated/internal/op"
 )
 
-// maxRows bounds what the page lists of one host, of each sort.
+// maxRows bounds how many guests, and how many operations, of one host the page lists.
 const maxRows = 100
 
 const style = `body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin:0 0 1.5em}
@@ -25,8 +25,8 @@ var policy = func() string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// Reports are written by gates, and whoever has the token can be one: everything
-// goes through the template, which escapes it.
+// Gates write reports, and every program with the token can pose as a gate. So everything goes through the template,
+// which escapes it.
 var pages = template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "shown": op.Shown}).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>gated hub</title>
 <style>` + style + `</style></head><body><h1>gated hub</h1><p>{{moment .Now}}</p>
@@ -48,7 +48,7 @@ var pages = template.Must(template.New("page").Funcs(template.FuncMap{"moment": 
 {{with .LeftOut}}<p>{{.}} more rows are not shown.</p>{{end}}{{end}}{{end}}</body></html>
 `))
 
-// hostRow is what the page says of one host.
+// hostRow is what the page shows of one host.
 type hostRow struct {
 	Name, Served, ServeError, Read string
 	Class, State, Error            string
@@ -71,7 +71,7 @@ func moment(v any) string {
 	return at.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// page shows which host is as which revision wishes it to be.
+// page shows which hosts are as their revision wishes.
 func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
 	names, err := h.site.hostNames()
 	if err != nil {

@@ -16,9 +16,9 @@ const maxReports = 64 << 20
 type told struct {
 	report hub.Report
 	body   []byte
-	kept   int       // bytes of memory, about
-	at     time.Time // when it came, by the hub's clock
-	since  time.Time // since when the host has or has not been as it is wished to be
+	kept   int       // about how many bytes of memory
+	at     time.Time // its arrival by the hub's clock
+	since  time.Time // since when the host has been as wished, or not as wished
 }
 
 // reports keeps the last report of each host in memory.
@@ -28,9 +28,8 @@ type reports struct {
 	bytes int
 }
 
-// weight returns how many bytes of memory it takes to keep a report, with the
-// bytes that it came as: no text is longer than it was sent, and an element of a
-// list may be as short as {}.
+// weight returns how many bytes of memory a report takes, with its body. A text is never longer than in the body, but
+// an element of a list may be as short as {}.
 func weight(r hub.Report, body []byte) int {
 	guest := reflect.TypeFor[hub.GuestReport]().Size() + reflect.TypeFor[time.Time]().Size()
 	lists := cap(r.Sets)*int(reflect.TypeFor[hub.SetReport]().Size()) + cap(r.Guests)*int(guest) +
@@ -38,12 +37,10 @@ func weight(r hub.Report, body []byte) int {
 	return cap(body) + len(body) + lists + int(reflect.TypeFor[told]().Size())
 }
 
-// put keeps a report, unless a later one of the same daemon was kept already,
-// and returns whether it says something else than the one before, and which
-// operations it says something else of. One of a daemon of the same gate that was
-// started earlier is refused as Conflict: it was late, or two daemons have one
-// state. A daemon that was started in the hub's future holds nobody up: its clock
-// was wrong. What no longer fits is refused as OverLimit.
+// put keeps a report, unless it has a later one of the same daemon. It returns whether the report differs from the one
+// before, and which operations differ. A report of an earlier daemon of the same gate is a Conflict: it came late, or
+// two daemons have one state. If the earlier daemon's start is in the hub's future, its clock was wrong and the new
+// report is taken. A report without room is OverLimit.
 func (r *reports) put(host string, report hub.Report, body []byte, now time.Time) (news bool, changed []hub.OperationReport, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +51,7 @@ func (r *reports) put(host string, report hub.Report, body []byte, now time.Time
 		same := before.report.Gate == report.Gate
 		switch started := before.report.StartedAt; {
 		case same && report.StartedAt.Before(started) && !started.After(now):
-			return false, nil, op.Refuse(op.Conflict, "the last report of that gate is of a daemon that was started later").
+			return false, nil, op.Refuse(op.Conflict, "the last report of that gate is from a daemon that started later").
 				WithHint("if the gate's clock was set back, start the hub again: it forgets reports")
 		case same && report.StartedAt.Equal(started) && report.Seq < before.report.Seq:
 			return false, nil, nil
@@ -90,14 +87,14 @@ func differing(old, list []hub.OperationReport) (out []hub.OperationReport) {
 	return out
 }
 
-// get returns the last report of a host, nil if there is none.
+// get returns the last report of a host, or nil.
 func (r *reports) get(host string) *told {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.of[host]
 }
 
-// converged reports whether every guest is as the revision wishes that was read.
+// converged reports whether every guest is as its revision wishes.
 func converged(r hub.Report) bool {
 	for _, s := range r.Sets {
 		if s.Converged != s.Guests {

@@ -1,6 +1,5 @@
-// Package hubserver is the reference hub: a directory that is served read-only
-// to gates, and a page that shows what they report. It decides nothing, signs
-// nothing and keeps reports in memory alone.
+// Package hubserver is the reference hub. It serves a directory to gates, read-only, and a page that shows their
+// reports. It decides nothing, signs nothing and keeps reports in memory alone.
 package hubserver
 
 import (
@@ -27,10 +26,9 @@ import (
 
 const (
 	maxHeader = 16 << 10
-	// maxCalls is how many calls are answered at a time; more are told to come
-	// again.
+	// maxCalls is how many calls are answered at a time; it refuses more.
 	maxCalls = 64
-	// drain is how long calls may go on when the hub is told to stop.
+	// drain is how long calls may continue after the hub is told to stop.
 	drain = 5 * time.Second
 )
 
@@ -39,11 +37,11 @@ type Config struct {
 	Dir       string
 	Listen    string // an address of this machine, and a port; port 0 is any
 	Cert, Key string // files; both or neither
-	TokenFile string // that callers have to present; empty means none
+	TokenFile string // file with the token that callers must present; empty means none
 	Now       func() time.Time
 	Logger    *slog.Logger
 
-	// Ready, if not nil, is told the address that gates are given.
+	// Ready, if not nil, is called with the address for gates.
 	Ready func(url string, hosts int)
 }
 
@@ -56,8 +54,8 @@ type Hub struct {
 	token   *[sha256.Size]byte // of the token; nil for none
 }
 
-// New opens the directory. BadParams is what a hub must not be made of: an
-// address that others reach, without a certificate and a token.
+// New opens the directory. It refuses, as BadParams, an address that other machines reach if there is no certificate or
+// no token.
 func New(c Config) (*Hub, error) {
 	if (c.Cert == "") != (c.Key == "") {
 		return nil, op.Refuse(op.BadParams, "a certificate and its key are given both or not at all").WithHint("give the other file, too")
@@ -88,7 +86,7 @@ func New(c Config) (*Hub, error) {
 	return h, nil
 }
 
-// near reports whether an address to listen on is reached from this machine alone.
+// near reports whether only this machine can reach an address to listen on.
 func near(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
@@ -164,7 +162,7 @@ func (h *Hub) Handler() http.Handler {
 			return
 		}
 		err := h.admit(w, r)
-		if err == nil && path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect it
+		if err == nil && path.Clean(r.URL.Path) != r.URL.Path { // otherwise the mux redirects it
 			err = op.Refuse(op.UnknownTarget, "there is no such path")
 		}
 		if err != nil {
@@ -175,9 +173,9 @@ func (h *Hub) Handler() http.Handler {
 	})
 }
 
-// admit lets in who has the token: as a bearer, or as a browser's password.
-// Without a token the name that was asked for has to be this machine's, so that
-// no web page elsewhere reads what a browser here can reach.
+// admit lets a caller in that has the token: as a bearer, or as a browser's password. Without a token, the host name in
+// the request must be this machine's. Otherwise a web page elsewhere could read, through a browser here, what only this
+// machine may reach.
 func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
 	if h.token == nil {
 		name := r.Host
@@ -201,7 +199,7 @@ func (h *Hub) admit(w http.ResponseWriter, r *http.Request) error {
 	return op.Refuse(op.NotAllowed, "that is not this hub's token")
 }
 
-// document answers with what is served to a host, or that it is as before.
+// document answers with a host's document, or says that it did not change.
 func document(of func(host string) (*served, error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		s, err := of(r.PathValue("host"))
@@ -257,7 +255,7 @@ func (h *Hub) report(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// lastReport answers with the last report of a host as it was sent.
+// lastReport answers with a host's last report, byte for byte.
 func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) error {
 	t := h.reports.get(r.PathValue("host"))
 	if t == nil {
@@ -267,13 +265,13 @@ func (h *Hub) lastReport(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// write answers with a body; an error is the caller's absence.
+// write answers with a body. An error means that the caller is gone.
 func write(w http.ResponseWriter, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	_, _ = w.Write(body)
 }
 
-// refuse answers with a problem, if there is one.
+// refuse answers with a problem, if err is not nil.
 func (h *Hub) refuse(w http.ResponseWriter, err error) {
 	if err == nil {
 		return
@@ -291,5 +289,5 @@ func (h *Hub) refuse(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", api.ProblemType)
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // an error is the caller's absence
+	_, _ = w.Write(body) // an error means that the caller is gone
 }

@@ -22,9 +22,8 @@ import (
 	"gated/internal/op"
 )
 
-// settle is how long a host's files and directories must have been left alone
-// before they are served: a file may be half of one, and one that is not there
-// may be about to come back under its name.
+// settle is how long a host's files and directories must rest before they are served. A file may be half written, and a
+// missing file may come back under its name.
 const settle = time.Second
 
 // maxHosts is the most hosts of one directory.
@@ -40,7 +39,7 @@ type site struct {
 	hosts map[string]*served // by host and what is served
 }
 
-// served is what was read last of one host.
+// served is the last reading of one host.
 type served struct {
 	files []seen
 	body  []byte // the answer
@@ -48,7 +47,7 @@ type served struct {
 	name  string // the revision; empty for operations
 }
 
-// seen is a file as it was when it was read.
+// seen is the state of a file when it was read.
 type seen struct {
 	name    string
 	size    int64
@@ -79,7 +78,7 @@ func hostName(name string) bool {
 	return name != "" && len(name) <= 253 && name[0] != '.' && !strings.ContainsAny(name, "/\x00")
 }
 
-// has refuses, as UnknownTarget, a host that has no directory.
+// has refuses a host without a directory, as UnknownTarget.
 func (s *site) has(host string) error {
 	if hostName(host) {
 		if info, err := s.root.Lstat(host); err == nil && info.IsDir() {
@@ -89,18 +88,17 @@ func (s *site) has(host string) error {
 	return op.Refuse(op.UnknownTarget, "there is no directory for the host %q", op.Shown(host))
 }
 
-// desired returns what is wished of a host: each *.yaml and *.yml is a set that
-// is named like the file, without its ending.
+// desired returns the wishes for a host: each *.yaml and *.yml is a set, named like the file without its ending.
 func (s *site) desired(host string) (*served, error) {
 	return s.serve(host, hub.PathDesired, host, isDocument, hub.MaxSets, func(files map[string][]byte) (any, string, error) {
 		sets, sum := map[string]string{}, sha256.New()
 		for _, file := range slices.Sorted(maps.Keys(files)) {
 			name := strings.TrimSuffix(file, path.Ext(file))
 			if _, twice := sets[name]; twice {
-				return nil, "", op.Refuse(op.Conflict, "the set %s stands in two files", op.Shown(name))
+				return nil, "", op.Refuse(op.Conflict, "two files have the set %s", op.Shown(name))
 			}
 			sets[name] = string(files[file])
-			_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[file]) // a hash takes everything
+			_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[file]) // a hash never fails
 		}
 		revision := hex.EncodeToString(sum.Sum(nil))[:16]
 		return hub.Desired{Revision: revision, Host: host, Sets: sets}, revision, nil
@@ -111,13 +109,12 @@ func isDocument(name string) bool {
 	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"))
 }
 
-// operations returns what is relayed to a host: NAME.json with what operators
-// signed and its signatures, NAME.json.sig and NAME.json.*.sig, as opsign sign and
-// ssh-keygen -Y sign write them. What nobody signed yet is left out.
+// operations returns the operations for a host: NAME.json has what operators signed. NAME.json.sig and NAME.json.*.sig
+// have the signatures, as opsign sign and ssh-keygen -Y sign write them. A file without signatures is left out.
 func (s *site) operations(host string) (*served, error) {
 	dir := path.Join(host, "operations")
 	if _, err := s.root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		dir = "" // it relays nothing
+		dir = "" // the host has no operations
 	}
 	most := hub.MaxOperations * (1 + op.MaxSignatures)
 	return s.serve(host, hub.PathOperations, dir, isSigned, most, func(files map[string][]byte) (any, string, error) {
@@ -145,8 +142,8 @@ func isSigned(name string) bool {
 	return !strings.HasPrefix(name, ".") && (strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".sig"))
 }
 
-// serve returns the answer that is made of the files of a directory; the one
-// before, while somebody writes to it or where nothing changed.
+// serve returns the answer for the files of a directory. It returns the answer before if nothing changed or the files
+// did not rest long enough.
 func (s *site) serve(host, what, dir string, takes func(string) bool, most int, build func(map[string][]byte) (any, string, error)) (*served, error) {
 	if err := s.has(host); err != nil {
 		return nil, err
@@ -161,7 +158,7 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	case before != nil && (!settled || slices.Equal(files, before.files)):
 		return before, nil
 	case !settled:
-		return nil, op.Refuse(op.Unavailable, "somebody is writing to the files of %s", op.Shown(host)).WithHint("ask again in %s", settle)
+		return nil, op.Refuse(op.Unavailable, "the files of %s are being written", op.Shown(host)).WithHint("ask again in %s", settle)
 	}
 	texts, err := s.read(dir, files)
 	if err != nil {
@@ -187,10 +184,9 @@ func (s *site) serve(host, what, dir string, takes func(string) bool, most int, 
 	return next, nil
 }
 
-// look lists the files of a directory, sorted, and says whether all of them, the
-// directory and the host's own have been left alone for long enough. The age of
-// files alone says nothing of one that went a moment ago: to serve without it
-// would be to withdraw a set in the middle of a rename.
+// look lists the files of a directory, sorted, and says whether they, the directory and the host's directory have
+// rested long enough. The files' ages alone do not show that a file just disappeared: serving without it would withdraw
+// a set during a rename.
 func (s *site) look(host, dir string, takes func(string) bool, most int) (files []seen, settled bool, err error) {
 	settled, total := true, int64(0)
 	for _, d := range slices.Compact([]string{host, dir}) {
@@ -227,12 +223,12 @@ func (s *site) look(host, dir string, takes func(string) bool, most int) (files 
 	return files, settled, nil
 }
 
-// alone reports whether something has been left alone for long enough. What is
-// far in the future says that a clock was set back, and holds nothing up.
+// alone reports whether a file has rested long enough. A time far in the future means that a clock was set back, and
+// does not count as recent.
 func (s *site) alone(f seen) bool { return s.now().Sub(f.touched).Abs() >= settle }
 
-// list reads a directory, sorted by name. It is looked at after its entries, so
-// that what changes while they are read shows in it.
+// list reads a directory, sorted by name. It reads the directory's times after the entries, so that a change during the
+// reading shows.
 func (s *site) list(dir string) (self seen, entries []fs.DirEntry, err error) {
 	f, err := s.root.Open(dir)
 	if err == nil {
@@ -261,7 +257,7 @@ func seenOf(info fs.FileInfo) seen {
 	return f
 }
 
-// read reads files that were looked at.
+// read reads files that look listed.
 func (s *site) read(dir string, files []seen) (map[string][]byte, error) {
 	out := make(map[string][]byte, len(files))
 	for _, want := range files {
