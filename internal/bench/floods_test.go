@@ -27,6 +27,7 @@ func TestSignedStepsUnderFloods(t *testing.T) {
 		t.Skip("it builds the daemon")
 	}
 	b := tiny(t)
+	b.size = full
 	b.Programs = t.TempDir()
 	build := exec.Command("go", "build", "-o", b.Programs, "gated/cmd/gated")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

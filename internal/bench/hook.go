@@ -13,21 +13,18 @@ import (
 	"gated/internal/api"
 )
 
-// hookRuns is how often each kind of process is run.
-const hookRuns = 80
-
 // hooking is one kind of process that is measured.
 type hooking struct {
 	what   string
 	argv   []string
 	input  []byte
-	says   string // has to be in what it prints; "" for nothing at all
+	says   string // has to be in its output; "" for a process without output
 	budget float64
 	took   []float64
 }
 
-// hook measures the whole process that an agent's harness starts before each
-// edit, by turns with processes that do nothing.
+// hook measures the whole process that an agent's harness starts before each edit.
+// Processes that do nothing take turns with it.
 func (b *bench) hook() error {
 	empty, err := b.emptyProgram()
 	if err != nil {
@@ -57,11 +54,14 @@ func (b *bench) hook() error {
 	if err = b.reserved(s, at); err == nil {
 		err = b.runHooks(dir, kinds)
 	}
-	if err := errors.Join(err, s.stop()); err != nil {
+	if err = errors.Join(err, s.stop()); err == nil {
+		err = b.consistent(dir)
+	}
+	if err != nil {
 		return err
 	}
 	away := []*hooking{{what: "  the daemon is away, its circuit open", argv: kinds[3].argv, input: kinds[3].input, says: "is not asked for some seconds", budget: 15}}
-	for range 6 { // these open it
+	for range 6 { // failures, which open the circuit
 		if _, _, err := b.runHook(dir, away[0]); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (b *bench) hook() error {
 	return nil
 }
 
-// reserved has one of the clients reserve what the hook is to find.
+// reserved has one of the clients reserve the path that the hook has to refuse.
 func (b *bench) reserved(s *serving, at api.Place) error {
 	claim, err := s.clients[0].claim(api.Reserve{Scope: at, Patterns: []string{"src/**"}, Reason: "bench"})
 	if err == nil {
@@ -84,7 +84,7 @@ func (b *bench) reserved(s *serving, at api.Place) error {
 	return err
 }
 
-// toolCall is what a harness writes to the hook.
+// toolCall is the input that a harness writes to the hook.
 func toolCall(dir, path string) []byte {
 	b, err := api.Encode(map[string]any{"session_id": "bench", "hook_event_name": "PreToolUse", "cwd": dir, "tool_name": "Edit",
 		"tool_input": map[string]any{"file_path": path, "old_string": "a", "new_string": strings.Repeat("b", 500)}})
@@ -96,7 +96,7 @@ func toolCall(dir, path string) []byte {
 
 // runHooks runs every kind by turns.
 func (b *bench) runHooks(dir string, kinds []*hooking) error {
-	for range hookRuns {
+	for range b.size.hooks {
 		for _, k := range kinds {
 			took, out, err := b.runHook(dir, k)
 			if err != nil {

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait for something that does not come.
+// patience bounds every wait.
 const patience = time.Minute
 
 var errTooLong = errors.New("it did not happen within a minute")
 
-// until asks every now and then whether something is so, first at once.
+// until asks at once, and then after each interval, until the answer is true.
 func until(ctx context.Context, every time.Duration, so func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
 	defer cancel()
@@ -38,7 +38,7 @@ func until(ctx context.Context, every time.Duration, so func() (bool, error)) er
 	}
 }
 
-// idle lets time pass.
+// idle waits for d, or until ctx ends.
 func idle(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -50,14 +50,14 @@ func idle(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// process is a daemon that was started here.
+// process is a daemon that this program started.
 type process struct {
 	cmd    *exec.Cmd
 	socket string
 }
 
-// startProcess starts a daemon and waits until it answers; took is how long
-// that was.
+// startProcess starts a daemon and waits until it answers. took is the time
+// between the two.
 func startProcess(ctx context.Context, socket, program string, args ...string) (p *process, took time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -93,7 +93,7 @@ func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
 // clockTicks is the kernel's USER_HZ, which is 100 on every machine (proc(5)).
 const clockTicks = 100
 
-// cpuOf is the CPU time that a process has used, 0 if it is not known.
+// cpuOf is the CPU time that a process has used, 0 if the kernel does not say.
 func cpuOf(pid string) time.Duration {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -109,6 +109,22 @@ func cpuOf(pid string) time.Duration {
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	return time.Duration(user+system) * time.Second / clockTicks
+}
+
+// resident is a figure of a process's memory in MiB: VmRSS is what it has resident,
+// VmHWM the most that it had (proc(5)).
+func (p *process) resident(figure string) (float64, error) {
+	status, err := os.ReadFile("/proc/" + p.pid() + "/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), figure+":")
+	fields := strings.Fields(rest)
+	if len(fields) < 2 || fields[1] != "kB" {
+		return 0, fmt.Errorf("the kernel does not say %s", figure)
+	}
+	kib, err := strconv.ParseFloat(fields[0], 64)
+	return kib / 1024, err
 }
 
 // gone is an error if the process has ended.
@@ -128,6 +144,12 @@ func (p *process) stop() error {
 		return fmt.Errorf("%s: %w", p.cmd.Path, err)
 	}
 	return nil
+}
+
+// daemon starts the real daemon over a state directory, and says how long it took
+// until it answered.
+func (b *bench) daemon(dir, socket string) (p *process, took time.Duration, err error) {
+	return startProcess(b.ctx, socket, b.program("gated"), "serve", "--state", dir, "--socket", socket)
 }
 
 // serving starts this program as a gate over guests in memory.

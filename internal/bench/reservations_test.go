@@ -56,7 +56,7 @@ func TestTheHistoryOfOthersIsSound(t *testing.T) {
 		require.NoError(t, o.upTo(b.ctx, dir, n))
 		require.NoError(t, b.consistent(dir))
 	}
-	_, err = b.inside(dir, at)
+	_, err = b.pairsInside(dir, at)
 	require.NoError(t, err)
 	require.NoError(t, b.consistent(dir))
 }
@@ -67,7 +67,7 @@ func TestPairsWithoutTheSocket(t *testing.T) {
 	require.NoError(t, err)
 	at, err := b.scope("checkout")
 	require.NoError(t, err)
-	rate, err := b.inside(dir, at)
+	rate, err := b.pairsInside(dir, at)
 	require.NoError(t, err)
 	require.Positive(t, rate)
 }

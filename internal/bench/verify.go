@@ -11,9 +11,6 @@ import (
 	"gated/internal/op"
 )
 
-// verifications is how often each program verifies.
-const verifications = 30
-
 // verify measures opsign verify and ssh-keygen -Y verify as whole processes, by
 // turns.
 func (b *bench) verify() error {
@@ -48,7 +45,7 @@ func (b *bench) verifyFiles(dir string, by key) (ours, theirs []float64, err err
 	if err := os.WriteFile(sig, []byte(all[0].armors[0]), 0o600); err != nil {
 		return nil, nil, err
 	}
-	for range verifications {
+	for range b.size.verifications {
 		took, err := timed(b.ctx, nil, b.program("opsign"), "verify", payload, "--sig", sig, "--allowed-signers", signers)
 		if err != nil {
 			return nil, nil, err
