@@ -32,7 +32,8 @@ func (b *bench) auditLog() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("audit verify, %d entries", b.size.logEntries), whole, milliseconds, 10_000, "all of it: hashes, links, tree, signed head"})
+	b.table.add(row{fmt.Sprintf("audit verify, %d entries", b.size.logEntries), whole, milliseconds, 10_000,
+		"all of it: hashes, links, tree, signed head"})
 	return b.proofs(s)
 }
 
@@ -72,10 +73,12 @@ func (b *bench) longLog(dir string) (*store.Store, error) {
 
 // signedEntry is as long as those of a signed operation are.
 func signedEntry(kind audit.Kind, id op.StepID) audit.Entry {
-	return audit.Entry{Time: now(), Kind: kind, By: "uid:1000", PID: 4711, Job: id.Job.String(), Step: id.String(), Op: "guest.destroy",
-		Target: "guest/web-1", Incarnation: "0b7f2c9e-5d0e-4b39-8c2f-7a44a1d3e0aa:131:1700000000000000000", Class: op.Destructive,
-		Rule: "destroy-unproven", Payload: op.SHA256([]byte(id.String())),
-		Signers: []string{"alice@example.com operational SHA256:QaCmFbM0+IPCSVk2UqpHkcE2guAK0mlHfXxAjvc1vYk"}, Gate: gateID}
+	return audit.Entry{Time: now(), Kind: kind, By: "uid:1000", PID: 4711, Job: id.Job.String(), Step: id.String(),
+		Op: "guest.destroy", Target: "guest/web-1", Class: op.Destructive, Rule: "destroy-unproven",
+		Incarnation: "0b7f2c9e-5d0e-4b39-8c2f-7a44a1d3e0aa:131:1700000000000000000",
+		Payload:     op.SHA256([]byte(id.String())),
+		Signers:     []string{"alice@example.com operational SHA256:QaCmFbM0+IPCSVk2UqpHkcE2guAK0mlHfXxAjvc1vYk"},
+		Gate:        gateID}
 }
 
 // proofs makes proofs for heads and entries that are chosen at random, each in a
@@ -87,8 +90,14 @@ func (b *bench) proofs(s *store.Store) error {
 		budget float64
 		prove  func(tx *store.Tx, at int64) error
 	}{
-		{"  a consistency proof", 5, func(tx *store.Tx, at int64) error { _, err := audit.ProveConsistency(tx, at, all); return err }},
-		{"  an inclusion proof", 0, func(tx *store.Tx, at int64) error { _, _, err := audit.ProveInclusion(tx, at, all); return err }},
+		{"  a consistency proof", 5, func(tx *store.Tx, at int64) error {
+			_, err := audit.ProveConsistency(tx, at, all)
+			return err
+		}},
+		{"  an inclusion proof", 0, func(tx *store.Tx, at int64) error {
+			_, _, err := audit.ProveInclusion(tx, at, all)
+			return err
+		}},
 	} {
 		_, took, err := share(1, b.size.logProofs, func(_, _ int) error {
 			at := 1 + r.Int64N(all)

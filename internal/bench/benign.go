@@ -45,7 +45,8 @@ func (b *bench) benign() error {
 		return err
 	}
 	b.table.add(row{"  the same without the socket", inside, perSecond, 0, "calls of the gate in one process"})
-	through, err := b.loads(trial{name: "benign-through", ops: many[:b.size.through], want: planned, end: op.StateSucceeded})
+	through, err := b.loads(trial{name: "benign-through", ops: many[:b.size.through], want: planned,
+		end: op.StateSucceeded})
 	if err != nil {
 		return err
 	}

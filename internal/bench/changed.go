@@ -30,7 +30,7 @@ func (b *bench) changed() error {
 		return err
 	}
 	t := make(trigger)
-	w, end, err := b.running("changed", b.size.guests, source, t.after)
+	w, end, err := b.running("changed", b.size.guests, source, t)
 	if err != nil {
 		return errors.Join(err, source.Close())
 	}
@@ -38,8 +38,8 @@ func (b *bench) changed() error {
 	if err = errors.Join(err, end(), source.Close()); err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("one changed file of %d reaches the driver", b.size.guests), middle(took), milliseconds, 50,
-		fmt.Sprintf("slowest of %d: %.1f ms; with two commits", b.size.changes, quantile(took, 1))})
+	b.table.add(row{fmt.Sprintf("one changed file of %d reaches the driver", b.size.guests), middle(took),
+		milliseconds, 50, fmt.Sprintf("slowest of %d: %.1f ms; with two commits", b.size.changes, quantile(took, 1))})
 	return nil
 }
 
@@ -47,8 +47,9 @@ func fileOf(dir string, i int) string { return filepath.Join(dir, guestName(i)+"
 
 // one is the document of one guest.
 func one(i int, memory int64) []byte {
-	return []byte("apiVersion: gated/v1\nhost: " + host + "\nguests:\n  - name: " + guestName(i) + "\n    state: stopped\n    memory: " +
-		strconv.FormatInt(memory, 10) + "MiB\n    cpus: 2\n    labels: {tier: prod}\n")
+	return []byte("apiVersion: gated/v1\nhost: " + host + "\nguests:\n  - name: " + guestName(i) +
+		"\n    state: stopped\n" +
+		"    memory: " + strconv.FormatInt(memory, 10) + "MiB\n    cpus: 2\n    labels: {tier: prod}\n")
 }
 
 func (b *bench) changeFiles(w *world, t trigger, dir string) ([]float64, error) {

@@ -73,7 +73,8 @@ func (b *bench) pairsInside(dir string, at api.Place) (float64, error) {
 			i := <-free
 			defer func() { free <- i }()
 			by := op.Requester{Source: op.SourceAPI, UID: uint32(10_000 + i), PID: 1}
-			g, _, err := book.Reserve(b.ctx, reserve.Claim{By: by, Place: place, Patterns: []string{fmt.Sprintf("work/c%d/**", i)}, Reason: "bench"})
+			g, _, err := book.Reserve(b.ctx, reserve.Claim{By: by, Place: place,
+				Patterns: []string{fmt.Sprintf("work/c%d/**", i)}, Reason: "bench"})
 			if err == nil {
 				_, err = book.Release(b.ctx, by, g.ID)
 			}

@@ -88,8 +88,8 @@ func floodWith(socket string, n int, on func(), request func(i int) []byte) erro
 // bodyOf is a submit of about so many bytes. Its text takes the most memory for each.
 func bodyOf(size int) []byte {
 	const head, tail = `{"steps":[`, `{}]}`
-	return fmt.Appendf(nil, "POST /v1/jobs HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s%s%s", len(head)+len(tail)+3*(size/3), head,
-		strings.Repeat("{},", size/3), tail)
+	return fmt.Appendf(nil, "POST /v1/jobs HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s%s%s",
+		len(head)+len(tail)+3*(size/3), head, strings.Repeat("{},", size/3), tail)
 }
 
 func floodBodies(socket string, on func()) error {
@@ -110,7 +110,8 @@ func floodDocuments(socket string, on func()) error {
 	for i := 0; b.Len() < 16<<20-100; i++ {
 		fmt.Fprintf(&b, "- {name: g%d, memory: 1}\n", i)
 	}
-	request := fmt.Appendf(nil, "POST /v1/plan HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())
+	request := fmt.Appendf(nil, "POST /v1/plan HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", b.Len(),
+		b.String())
 	return floodWith(socket, 4, on, func(int) []byte { return request })
 }
 

@@ -45,7 +45,8 @@ func (b *bench) floods() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
-		b.table.add(row{"signed step under " + kind.what, took, milliseconds, floodStart, fmt.Sprintf("approved to succeeded; of uid %d", floodUID())})
+		b.table.add(row{"signed step under " + kind.what, took, milliseconds, floodStart,
+			fmt.Sprintf("approved to succeeded; of uid %d", floodUID())})
 		b.table.add(row{"  resident memory, at the most", rss, mebibytes, floodRSS, ""})
 	}
 	return nil
@@ -143,7 +144,8 @@ func configureFloods(dir string) error {
 	for i := range floodTargets {
 		have = fmt.Appendf(have, "  slow%d: {argv: [/bin/sleep, \"10\"], benign: true%s}\n", i, user)
 	}
-	have = fmt.Appendf(have, "  probed: {argv: [/bin/echo, \"{n}\"], probe: [/bin/sleep, \"1\"], params: {n: {type: integer, min: 0, max: 100000}}%s}\n", user)
+	have = fmt.Appendf(have, "  probed: {argv: [/bin/echo, \"{n}\"], probe: [/bin/sleep, \"1\"], "+
+		"params: {n: {type: integer, min: 0, max: 100000}}%s}\n", user)
 	return os.WriteFile(path, have, 0o600)
 }
 

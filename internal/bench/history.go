@@ -17,15 +17,15 @@ import (
 	"gated/internal/store"
 )
 
-// history writes what a gate would have written, in bulk: what each row says
-// does not matter to a start, that there are so many of them does.
+// history writes in bulk the rows that a gate would have written. A start depends on
+// the number of rows, not on their content.
 type history struct {
 	ctx   context.Context
 	store *store.Store
 	at    time.Time
 	armor string
 	need  op.Requirement
-	gate  op.GateID // of the state directory, gateID where that has none
+	gate  op.GateID // of the state directory, gateID if that has none
 	next  int
 }
 
@@ -56,7 +56,7 @@ func (h *history) close() error { return h.store.Close() }
 // bulk is how many operations share a transaction.
 const bulk = 1000
 
-// write calls one n times, or until the time is over, and returns how often.
+// write calls one n times, or until the time is over. It returns how often.
 func (h *history) write(n int, until time.Time, one func(*store.Tx) error) (done int, err error) {
 	for ; done < n && now().Before(until); done += bulk {
 		err := h.store.Update(h.ctx, func(tx *store.Tx) error {
@@ -74,8 +74,8 @@ func (h *history) write(n int, until time.Time, one func(*store.Tx) error) (done
 	return min(done, n), nil
 }
 
-// past writes n signed operations that succeeded, rowsPerStep rows each, or as
-// many as there is time for.
+// past writes n signed operations that succeeded, rowsPerStep rows each. It writes
+// fewer if the time does not suffice.
 func (h *history) past(n int, until time.Time) (int, error) {
 	return h.write(n, until, func(tx *store.Tx) error {
 		id, err := h.operation(tx, op.StateSucceeded)
@@ -120,22 +120,26 @@ func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
 	name := "past-" + guestName(h.next)
 	s := op.Step{ID: op.StepID{Job: job, Index: 1}, Op: "guest.destroy", Target: op.Target{Kind: "guest", Name: name},
 		Incarnation: op.Incarnation(name), Fingerprint: op.FingerprintOf([]byte(name)), Params: op.Params{}, State: state,
-		Verdict: op.Verdict{Class: op.Destructive, Rule: "destroy-unproven", Why: "the gate did not make it"}, UpdatedAt: h.at}
+		Verdict:   op.Verdict{Class: op.Destructive, Rule: "destroy-unproven", Why: "the gate did not make it"},
+		UpdatedAt: h.at}
 	r := op.Request{ID: s.ID, Nonce: nonce.New(), Need: h.need, CreatedAt: h.at, IssuedAt: h.at,
 		ExpiresAt: h.at.Add(time.Hour), Offline: true}
-	r.Payload, err = op.Payload{Gate: h.gate, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation, State: s.Fingerprint,
-		Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt, Reason: "the project ended"}.Encode()
+	r.Payload, err = op.Payload{Gate: h.gate, Host: host, Op: s.Op, Target: s.Target, Incarnation: s.Incarnation,
+		State: s.Fingerprint, Params: s.Params, Nonce: r.Nonce, IssuedAt: r.IssuedAt, ExpiresAt: r.ExpiresAt,
+		Reason: "the project ended"}.Encode()
 	if err != nil {
 		return s.ID, err
 	}
 	for _, write := range []func() error{
 		func() error { return journal.AddStep(tx, s) },
 		func() error {
-			return nonce.Issue(tx, nonce.Record{Nonce: r.Nonce, Request: s.ID, Payload: op.SHA256(r.Payload), ExpiresAt: r.ExpiresAt, Fate: nonce.Used})
+			return nonce.Issue(tx, nonce.Record{Nonce: r.Nonce, Request: s.ID, Payload: op.SHA256(r.Payload),
+				ExpiresAt: r.ExpiresAt, Fate: nonce.Used})
 		},
 		func() error { return journal.PutRequest(tx, r) },
 		func() error {
-			_, err := journal.AddSignature(tx, s.ID, op.Signed{Principal: "alice@example.com", Role: op.Operational, Key: "SHA256:key", Armor: h.armor, At: h.at})
+			_, err := journal.AddSignature(tx, s.ID, op.Signed{Principal: "alice@example.com", Role: op.Operational,
+				Key: "SHA256:key", Armor: h.armor, At: h.at})
 			return err
 		},
 	} {

@@ -42,8 +42,9 @@ func (b *bench) killed() error {
 			}
 			took = append(took, inMillis(d))
 		}
-		b.table.add(row{fmt.Sprintf("free after its agent was killed, slowest of %d", len(took)), quantile(took, 1), milliseconds, 100,
-			fmt.Sprintf("p50 %.2f ms, p95 %.2f ms; until a client that waits is answered", middle(took), quantile(took, 0.95))})
+		b.table.add(row{fmt.Sprintf("free after its agent was killed, slowest of %d", len(took)), quantile(took, 1),
+			milliseconds, 100, fmt.Sprintf("p50 %.2f ms, p95 %.2f ms; until a client that waits is answered",
+				middle(took), quantile(took, 0.95))})
 		return nil
 	})
 }
@@ -56,7 +57,8 @@ func (b *bench) killOne(socket string, at api.Place, i int, waiting *holding, ch
 	if err != nil {
 		return 0, err
 	}
-	claim, err := waiting.claim(api.Reserve{Scope: at, Patterns: []string{"src/**"}, WaitSeconds: int64(patience / time.Second)})
+	claim, err := waiting.claim(api.Reserve{Scope: at, Patterns: []string{"src/**"},
+		WaitSeconds: int64(patience / time.Second)})
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +86,8 @@ func (b *bench) killOne(socket string, at api.Place, i int, waiting *holding, ch
 
 // employ starts a process that registers as an agent and reserves a path.
 func (b *bench) employ(socket, dir, name, path string) (*exec.Cmd, error) {
-	cmd := exec.CommandContext(b.ctx, "/bin/sh", "-c", `"$0" agent register "$1" >&2 && "$0" reserve "$2" >&2 && echo && exec sleep 600`,
+	cmd := exec.CommandContext(b.ctx, "/bin/sh", "-c",
+		`"$0" agent register "$1" >&2 && "$0" reserve "$2" >&2 && echo && exec sleep 600`,
 		b.program("gated"), name, path)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GATED_SOCKET="+socket)
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}

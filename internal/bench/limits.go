@@ -53,7 +53,8 @@ func (b *bench) limits() error {
 	}
 	b.table.add(row{what: "limit: ed25519 verifications, all CPUs", value: b.limit.verifies, unit: perSecond,
 		beside: fmt.Sprintf("CPU %.0f µs for one; the reference is 38", b.limit.verifyCost)})
-	if b.limit.syncs, err = median(b.size.runs, func() (float64, error) { return b.syncs(filepath.Join(dir, "file")) }); err != nil {
+	file := filepath.Join(dir, "file")
+	if b.limit.syncs, err = median(b.size.runs, func() (float64, error) { return b.syncs(file) }); err != nil {
 		return err
 	}
 	b.table.add(row{what: "limit: fdatasync of 4 KiB, one at a time", value: b.limit.syncs, unit: perSecond})
@@ -105,7 +106,8 @@ func (b *bench) syncs(path string) (float64, error) {
 // of a journal.
 func (b *bench) commits(path string) (float64, error) {
 	body := strings.Repeat("r", 200)
-	return b.bareStore(path, clients, `CREATE TABLE rows(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;`, func(s *store.Store) error {
+	const table = `CREATE TABLE rows(n INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT;`
+	return b.bareStore(path, clients, table, func(s *store.Store) error {
 		return s.Update(b.ctx, func(tx *store.Tx) error {
 			_, err := tx.Exec(`INSERT INTO rows(body) VALUES(?)`, body)
 			return err
@@ -116,7 +118,8 @@ func (b *bench) commits(path string) (float64, error) {
 // bareStore measures how often a second callers do some work on a new database
 // with these tables.
 func (b *bench) bareStore(path string, callers int, tables string, work func(*store.Store) error) (float64, error) {
-	s, err := store.Open(b.ctx, path, store.Options{Migrations: []store.Migration{{Version: 1, Name: "rows", SQL: tables}}})
+	migration := store.Migration{Version: 1, Name: "rows", SQL: tables}
+	s, err := store.Open(b.ctx, path, store.Options{Migrations: []store.Migration{migration}})
 	if err != nil {
 		return 0, err
 	}

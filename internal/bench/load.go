@@ -47,7 +47,8 @@ func (rs results) of(figure func(result) float64) float64 {
 
 // middle has the median of each figure.
 func (rs results) middle() result {
-	return result{rs.of(result.perSecond), rs.of(func(r result) float64 { return r.p50 }), rs.of(func(r result) float64 { return r.p99 }),
+	return result{rs.of(result.perSecond),
+		rs.of(func(r result) float64 { return r.p50 }), rs.of(func(r result) float64 { return r.p99 }),
 		rs.of(result.micros), rs.of(func(r result) float64 { return r.generator })}
 }
 
@@ -58,7 +59,8 @@ func costing(p *process, load func() (time.Duration, []float64, error)) (result,
 	took, each, err := load()
 	ours, theirs = cpuOf("self")-ours, cpuOf(p.pid())-theirs
 	n := len(each)
-	return result{rate(n, took), quantile(each, 0.5), quantile(each, 0.99), inMicros(theirs) / float64(n), inMicros(ours) / float64(n)}, err
+	return result{rate(n, took), quantile(each, 0.5), quantile(each, 0.99),
+		inMicros(theirs) / float64(n), inMicros(ours) / float64(n)}, err
 }
 
 // trial is a load and the gate that receives it.
@@ -171,7 +173,8 @@ func allSettled(tx *store.Tx) (yes bool, err error) {
 func (b *bench) ended(dir string, state op.State, n int) error {
 	err := reading(b.ctx, dir, func(tx *store.Tx) error {
 		var all, there int
-		err := tx.QueryRow(`SELECT count(*), count(CASE WHEN state = ? THEN 1 END) FROM steps`, string(state)).Scan(&all, &there)
+		err := tx.QueryRow(`SELECT count(*), count(CASE WHEN state = ? THEN 1 END) FROM steps`, string(state)).
+			Scan(&all, &there)
 		if err == nil && (all != n || there != n) {
 			err = fmt.Errorf("%d of %d steps are %s, not %d", there, all, state, n)
 		}

@@ -36,7 +36,8 @@ func (b *bench) afterMaking(p *process, dir string) (float64, error) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return 0, err
 	}
-	out, err := exec.CommandContext(b.ctx, b.program("gated"), "--socket", p.socket, "apply", "--wait", "-f", file).CombinedOutput()
+	cmd := exec.CommandContext(b.ctx, b.program("gated"), "--socket", p.socket, "apply", "--wait", "-f", file)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("gated apply: %w: %s", err, out)
 	}

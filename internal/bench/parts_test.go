@@ -34,7 +34,8 @@ func TestAPartThatFailsStopsNoOtherPart(t *testing.T) {
 	require.ErrorIs(t, err, wrong)
 	require.ErrorIs(t, err, worse)
 	require.Equal(t, "limits: wrong\nfirst: worse", err.Error())
-	require.Equal(t, "measuring: limits\nfailed: limits: wrong\nmeasuring: first\nfailed: first: worse\nmeasuring: second\n", progress)
+	require.Equal(t, "measuring: limits\nfailed: limits: wrong\n"+
+		"measuring: first\nfailed: first: worse\nmeasuring: second\n", progress)
 	for _, what := range []string{"the machine", "before the error", "a figure"} {
 		require.Contains(t, table, what)
 	}
@@ -50,7 +51,8 @@ func TestAMissingFigureIsAnError(t *testing.T) {
 }
 
 func TestOnlyOnePart(t *testing.T) {
-	limits, first, second := part{"limits", 1, adds("the machine", 1, nil)}, part{"first", 1, adds("one", 1, nil)}, part{"second", 1, adds("two", 1, nil)}
+	limits := part{"limits", 1, adds("the machine", 1, nil)}
+	first, second := part{"first", 1, adds("one", 1, nil)}, part{"second", 1, adds("two", 1, nil)}
 	table, _, err := runParts(t, Options{Only: "second"}, limits, first, second)
 	require.NoError(t, err)
 	require.Contains(t, table, "the machine")

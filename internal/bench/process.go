@@ -56,9 +56,9 @@ type process struct {
 	socket string
 }
 
-// startProcess starts a daemon and waits until it answers. took is the time
-// between the two.
-func startProcess(ctx context.Context, socket, program string, args ...string) (p *process, took time.Duration, err error) {
+// startProcess starts a daemon and waits until it answers. It returns the time between
+// the two.
+func startProcess(ctx context.Context, socket, program string, args ...string) (*process, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
@@ -68,8 +68,8 @@ func startProcess(ctx context.Context, socket, program string, args ...string) (
 	if err := cmd.Start(); err != nil {
 		return nil, 0, err
 	}
-	p = &process{cmd, socket}
-	err = until(ctx, 500*time.Microsecond, func() (bool, error) {
+	p := &process{cmd, socket}
+	err := until(ctx, 500*time.Microsecond, func() (bool, error) {
 		c, err := dial(socket)
 		var sys *net.OpError
 		if errors.As(err, &sys) {
@@ -81,7 +81,7 @@ func startProcess(ctx context.Context, socket, program string, args ...string) (
 		_, err = c.do(get("/v1/status"))
 		return err == nil, errors.Join(err, c.Close())
 	})
-	took = now().Sub(began)
+	took := now().Sub(began)
 	if err != nil {
 		return nil, 0, errors.Join(err, p.stop())
 	}
@@ -162,6 +162,7 @@ func (b *bench) serving(s Served) (*process, error) {
 	if b.Profiles != "" {
 		profile = filepath.Join(b.Profiles, filepath.Base(s.Dir)+".pprof")
 	}
-	p, _, err := startProcess(b.ctx, socketIn(s.Dir), b.Self, "serve", s.Dir, strconv.Itoa(s.Guests), mode, strconv.Itoa(s.Threshold), profile)
+	p, _, err := startProcess(b.ctx, socketIn(s.Dir), b.Self, "serve", s.Dir, strconv.Itoa(s.Guests), mode,
+		strconv.Itoa(s.Threshold), profile)
 	return p, err
 }

@@ -30,7 +30,8 @@ func document(n int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "apiVersion: gated/v1\nhost: %s\nguests:\n", host)
 	for i := range n {
-		fmt.Fprintf(&b, "  - name: %s\n    state: stopped\n    memory: 512MiB\n    cpus: 2\n    labels: {tier: prod}\n", guestName(i))
+		fmt.Fprintf(&b, "  - name: %s\n    state: stopped\n    memory: 512MiB\n    cpus: 2\n    labels: {tier: prod}\n",
+			guestName(i))
 	}
 	return b.Bytes()
 }
@@ -76,7 +77,8 @@ func (b *bench) reconcile() error {
 	b.table.add(row{fmt.Sprintf("no-change round, %d guests", n), took, milliseconds, 30,
 		fmt.Sprintf("%d guests take %.1f × as long", 2*n, double/took)})
 	b.table.add(row{"  allocated in that round", grew, mebibytes, 64, ""})
-	b.table.add(row{"  parsing their document, apart", parsing, milliseconds, 0, fmt.Sprintf("%d KiB, once for each change", len(text)>>10)})
+	b.table.add(row{"  parsing their document, apart", parsing, milliseconds, 0,
+		fmt.Sprintf("%d KiB, once for each change", len(text)>>10)})
 	return nil
 }
 
@@ -88,7 +90,7 @@ func (b *bench) noChange(n int) (took, grew float64, err error) {
 		return 0, 0, err
 	}
 	t := make(trigger)
-	w, end, err := b.running("round-"+strconv.Itoa(n), n, fixed{{Set: "all", Doc: doc, Digest: "1"}}, t.after)
+	w, end, err := b.running("round-"+strconv.Itoa(n), n, fixed{{Set: "all", Doc: doc, Digest: "1"}}, t)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -117,14 +119,15 @@ func (b *bench) noChange(n int) (took, grew float64, err error) {
 	return middle(times), middle(bytes), errors.Join(err, end())
 }
 
-// running is a world that reconciles n guests by a source. end stops it, and has
-// fsck look at its database.
-func (b *bench) running(name string, n int, source reconcile.Source, after func(time.Duration, func()) func()) (w *world, end func() error, err error) {
+// running is a world that reconciles n guests by a source. The function that it
+// returns stops the world, and has fsck look at its database.
+func (b *bench) running(name string, n int, source reconcile.Source, t trigger) (*world, func() error, error) {
 	dir, err := b.gateDir(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err = newWorld(b.ctx, worldOptions{dir: dir, guests: alike(n), sources: []reconcile.Source{source}, after: after, run: true})
+	w, err := newWorld(b.ctx, worldOptions{dir: dir, guests: alike(n), sources: []reconcile.Source{source},
+		after: t.after, run: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -69,8 +69,9 @@ func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
 	for i := range none {
 		slower = append(slower, none[i].rate/some[i].rate)
 	}
-	b.table.add(row{"    slower than with nobody else", middle(slower), plain, 1.3, fmt.Sprintf("by turns in this run, %.0f/s; CPU of the daemon %s",
-		none.of(result.perSecond), compared(some.of(result.micros), none.of(result.micros)))})
+	b.table.add(row{"    slower than with nobody else", middle(slower), plain, 1.3,
+		fmt.Sprintf("by turns in this run, %.0f/s; CPU of the daemon %s",
+			none.of(result.perSecond), compared(some.of(result.micros), none.of(result.micros)))})
 	return nil
 }
 
@@ -85,7 +86,8 @@ func compared(a, b float64) string {
 
 func (b *bench) pairRow(what string, turns results) {
 	r := turns.middle()
-	b.table.add(row{what, r.rate, perSecond, 3000, fmt.Sprintf("CPU %.0f µs for a pair; p50 %.2f ms, p99 %.2f ms", r.daemon, r.p50, r.p99)})
+	b.table.add(row{what, r.rate, perSecond, 3000,
+		fmt.Sprintf("CPU %.0f µs for a pair; p50 %.2f ms, p99 %.2f ms", r.daemon, r.p50, r.p99)})
 }
 
 // byTurns loads two gates one after the other, several times.
@@ -149,7 +151,8 @@ func (b *bench) pairs(s *serving, at api.Place) (result, error) {
 	claims := make([][]byte, len(s.clients))
 	for i, h := range s.clients {
 		var err error
-		if claims[i], err = h.claim(api.Reserve{Scope: at, Patterns: []string{fmt.Sprintf("work/c%d/**", i)}, Reason: "bench"}); err != nil {
+		wants := api.Reserve{Scope: at, Patterns: []string{fmt.Sprintf("work/c%d/**", i)}, Reason: "bench"}
+		if claims[i], err = h.claim(wants); err != nil {
 			return result{}, err
 		}
 	}

@@ -25,7 +25,8 @@ func (b *bench) script() (err error) {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{what: "script: ssh-keygen -Y verify, flock, fsynced nonces, 32 clients", value: b.limit.script, unit: perSecond})
+	b.table.add(row{what: "script: ssh-keygen -Y verify, flock, fsynced nonces, 32 clients",
+		value: b.limit.script, unit: perSecond})
 	return nil
 }
 

@@ -87,8 +87,10 @@ func (b *bench) signed() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"signed, 32 clients, decided and durable", decided.rate, perSecond, 8000, fmt.Sprintf("%s; %s, %s", decided.cost(),
-		b.limit.share(decided.rate, b.limit.commits, "the bare store"), b.limit.share(decided.rate, b.limit.verifies, "the verifications"))})
+	b.table.add(row{"signed, 32 clients, decided and durable", decided.rate, perSecond, 8000,
+		fmt.Sprintf("%s; %s, %s", decided.cost(),
+			b.limit.share(decided.rate, b.limit.commits, "the bare store"),
+			b.limit.share(decided.rate, b.limit.verifies, "the verifications"))})
 	if err := b.signedInside(); err != nil {
 		return err
 	}
@@ -101,7 +103,8 @@ func (b *bench) signed() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"signed, 32 clients, through to succeeded", through.rate, perSecond, 4000, through.cost() + "; fsck finds it sound"})
+	b.table.add(row{"signed, 32 clients, through to succeeded", through.rate, perSecond, 4000,
+		through.cost() + "; fsck finds it sound"})
 	if b.limit.script > 0 {
 		b.table.add(row{"signed decided, against the script", decided.rate / b.limit.script, times, 15,
 			fmt.Sprintf("the script does %.0f/s", b.limit.script)})
@@ -144,7 +147,8 @@ func (b *bench) calls() error {
 	if err = errors.Join(err, p.stop()); err != nil {
 		return err
 	}
-	b.table.add(row{what: "limit: calls that decide nothing, 32 clients", value: calls, unit: perSecond, beside: "socket, HTTP and load generator"})
+	b.table.add(row{what: "limit: calls that decide nothing, 32 clients", value: calls, unit: perSecond,
+		beside: "socket, HTTP and load generator"})
 	return nil
 }
 

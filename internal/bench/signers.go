@@ -102,7 +102,8 @@ func (b *bench) approvals() error {
 	plain := middle(took[0])
 	for i, k := range kinds {
 		each := middle(took[i])
-		b.table.add(row{"verification of one approval: " + k.name, each, microseconds, 0, fmt.Sprintf("%.2f × the plain key's CPU", each/plain)})
+		b.table.add(row{"verification of one approval: " + k.name, each, microseconds, 0,
+			fmt.Sprintf("%.2f × the plain key's CPU", each/plain)})
 	}
 	return nil
 }

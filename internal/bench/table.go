@@ -7,16 +7,16 @@ import (
 	"text/tabwriter"
 )
 
-// row is one figure. Budgets of rates are floors, those of all else ceilings.
+// row is one figure. The budget of a rate is a floor, every other budget a ceiling.
 type row struct {
 	what   string
 	value  float64
 	unit   unit
 	budget float64 // 0: none
-	beside string  // the limit, or what it is compared with
+	beside string  // the text beside it: a limit, or another figure to compare with
 }
 
-// unit says how a value is written and which way is better.
+// unit says how to write a value, and whether more is better.
 type unit int
 
 const (

@@ -27,7 +27,8 @@ func (b *bench) verify() error {
 			return err
 		}
 		b.table.add(row{c.what, middle(ours), milliseconds, middle(theirs),
-			fmt.Sprintf("the budget is ssh-keygen -Y verify in this run; quickest %.2f and %.2f ms", quantile(ours, 0), quantile(theirs, 0))})
+			fmt.Sprintf("the budget is ssh-keygen -Y verify in this run; quickest %.2f and %.2f ms",
+				quantile(ours, 0), quantile(theirs, 0))})
 	}
 	return nil
 }
@@ -38,7 +39,8 @@ func (b *bench) verifyFiles(dir string, by key) (ours, theirs []float64, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	payload, sig, signers := filepath.Join(dir, "op.json"), filepath.Join(dir, "op.sig"), filepath.Join(dir, "allowed_signers")
+	payload, sig, signers := filepath.Join(dir, "op.json"), filepath.Join(dir, "op.sig"),
+		filepath.Join(dir, "allowed_signers")
 	if err := os.WriteFile(payload, all[0].payload, 0o600); err != nil {
 		return nil, nil, err
 	}

@@ -28,7 +28,8 @@ func TestWhatIsMeasuredIsDone(t *testing.T) {
 		{"signed, decided", (*bench).plainRequests, authorized, op.StateAuthorized},
 		{"signed, through", (*bench).plainRequests, authorized, op.StateSucceeded},
 		{"benign, decided", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, op.StatePlanned},
-		{"benign, through", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, op.StateSucceeded},
+		{"benign, through", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned,
+			op.StateSucceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := tiny(t)

@@ -40,7 +40,8 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return bench.Serve(ctx, bench.Served{Dir: args[1], Guests: guests, Run: args[3] == "run", Threshold: threshold, Profile: args[5]})
+		return bench.Serve(ctx, bench.Served{Dir: args[1], Guests: guests, Run: args[3] == "run", Threshold: threshold,
+			Profile: args[5]})
 	}
 	o := bench.Options{Out: os.Stdout, Progress: os.Stderr}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
