@@ -32,8 +32,8 @@ func (b *bench) auditLog() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("audit verify, %d entries", b.size.logEntries), whole, milliseconds, 10_000,
-		"all of it: hashes, links, tree, signed head"})
+	b.addf(fmt.Sprintf("audit verify, %d entries", b.size.logEntries), whole, milliseconds, 10_000,
+		"all of it: hashes, links, tree, signed head")
 	return b.proofs(s)
 }
 
@@ -106,8 +106,8 @@ func (b *bench) proofs(s *store.Store) error {
 		if err != nil {
 			return err
 		}
-		b.table.add(row{p.what, middle(took), milliseconds, p.budget,
-			fmt.Sprintf("p99 %.2f ms, slowest of %d: %.2f ms", quantile(took, 0.99), len(took), quantile(took, 1))})
+		b.addf(p.what, middle(took), milliseconds, p.budget,
+			"p99 %.2f ms, slowest of %d: %.2f ms", quantile(took, 0.99), len(took), quantile(took, 1))
 	}
 	return nil
 }

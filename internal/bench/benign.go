@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"fmt"
-
 	"gated/internal/api"
 	"gated/internal/gate"
 	"gated/internal/op"
@@ -35,8 +33,8 @@ func (b *bench) benign() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"benign step, 32 clients, decided and durable", decided.rate, perSecond, 12000,
-		fmt.Sprintf("%s; p50 %.1f ms, p99 %.1f ms", decided.cost(), decided.p50, decided.p99)})
+	b.addf("benign step, 32 clients, decided and durable", decided.rate, perSecond, 12000,
+		"%s; p50 %.1f ms, p99 %.1f ms", decided.cost(), decided.p50, decided.p99)
 	inside, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
 		_, err := g.Submit(b.ctx, op.Submission{Requester: caller, Steps: []op.Ask{startOf(k)}})
 		return err
@@ -44,12 +42,12 @@ func (b *bench) benign() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"  the same without the socket", inside, perSecond, 0, "calls of the gate in one process"})
+	b.addf("  the same without the socket", inside, perSecond, 0, "calls of the gate in one process")
 	through, err := b.loads(trial{name: "benign-through", ops: many[:b.size.through], want: planned,
 		end: op.StateSucceeded})
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"  through to succeeded", through.rate, perSecond, 0, through.cost() + "; fsck finds it sound"})
+	b.addf("  through to succeeded", through.rate, perSecond, 0, "%s; fsck finds it sound", through.cost())
 	return nil
 }

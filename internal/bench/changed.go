@@ -38,8 +38,8 @@ func (b *bench) changed() error {
 	if err = errors.Join(err, end(), source.Close()); err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("one changed file of %d reaches the driver", b.size.guests), middle(took),
-		milliseconds, 50, fmt.Sprintf("slowest of %d: %.1f ms; with two commits", b.size.changes, quantile(took, 1))})
+	b.addf(fmt.Sprintf("one changed file of %d reaches the driver", b.size.guests), middle(took), milliseconds, 50,
+		"slowest of %d: %.1f ms; with two commits", b.size.changes, quantile(took, 1))
 	return nil
 }
 

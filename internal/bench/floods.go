@@ -45,9 +45,9 @@ func (b *bench) floods() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
-		b.table.add(row{"signed step under " + kind.what, took, milliseconds, floodStart,
-			fmt.Sprintf("approved to succeeded; of uid %d", floodUID())})
-		b.table.add(row{"  resident memory, at the most", rss, mebibytes, floodRSS, ""})
+		b.addf("signed step under "+kind.what, took, milliseconds, floodStart,
+			"approved to succeeded; of uid %d", floodUID())
+		b.addf("  resident memory, at the most", rss, mebibytes, floodRSS, "")
 	}
 	return nil
 }

@@ -78,14 +78,9 @@ func (h *history) write(n int, until time.Time, one func(*store.Tx) error) (done
 // fewer if the time does not suffice.
 func (h *history) past(n int, until time.Time) (int, error) {
 	return h.write(n, until, func(tx *store.Tx) error {
-		id, err := h.operation(tx, op.StateSucceeded)
+		id, err := h.operation(tx, op.StateSucceeded, audit.Requested, audit.Approved, audit.Dispatched, audit.Succeeded)
 		if err != nil {
 			return err
-		}
-		for _, k := range []audit.Kind{audit.Requested, audit.Approved, audit.Dispatched, audit.Succeeded} {
-			if err := h.log(tx, k, id); err != nil {
-				return err
-			}
 		}
 		_, err = journal.Finish(tx, id.Job, h.at)
 		return err
@@ -95,22 +90,15 @@ func (h *history) past(n int, until time.Time) (int, error) {
 // underWay writes n signed operations that a crash left dispatched.
 func (h *history) underWay(n int) error {
 	_, err := h.write(n, now().Add(patience), func(tx *store.Tx) error {
-		id, err := h.operation(tx, op.StateDispatched)
-		if err != nil {
-			return err
-		}
-		for _, k := range []audit.Kind{audit.Requested, audit.Approved, audit.Dispatched} {
-			if err := h.log(tx, k, id); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := h.operation(tx, op.StateDispatched, audit.Requested, audit.Approved, audit.Dispatched)
+		return err
 	})
 	return err
 }
 
-// operation writes a job, its requester, step, request, nonce and signature.
-func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
+// operation writes a job, its requester, step, request, nonce and signature, and the
+// entries of the audit log.
+func (h *history) operation(tx *store.Tx, state op.State, logged ...audit.Kind) (op.StepID, error) {
 	h.next++
 	by := op.Requester{Source: op.SourceOffline, UID: 1000, PID: 1}
 	job, err := journal.NewJob(tx, by, "the project ended", h.at)
@@ -130,28 +118,21 @@ func (h *history) operation(tx *store.Tx, state op.State) (op.StepID, error) {
 	if err != nil {
 		return s.ID, err
 	}
-	for _, write := range []func() error{
-		func() error { return journal.AddStep(tx, s) },
-		func() error {
-			return nonce.Issue(tx, nonce.Record{Nonce: r.Nonce, Request: s.ID, Payload: op.SHA256(r.Payload),
-				ExpiresAt: r.ExpiresAt, Fate: nonce.Used})
-		},
-		func() error { return journal.PutRequest(tx, r) },
-		func() error {
-			_, err := journal.AddSignature(tx, s.ID, op.Signed{Principal: "alice@example.com", Role: op.Operational,
-				Key: "SHA256:key", Armor: h.armor, At: h.at})
-			return err
-		},
-	} {
-		if err := write(); err != nil {
-			return s.ID, err
-		}
+	used := nonce.Record{Nonce: r.Nonce, Request: s.ID, Payload: op.SHA256(r.Payload), ExpiresAt: r.ExpiresAt,
+		Fate: nonce.Used}
+	if err = errors.Join(journal.AddStep(tx, s), nonce.Issue(tx, used), journal.PutRequest(tx, r)); err != nil {
+		return s.ID, err
 	}
-	return s.ID, nil
-}
-
-func (h *history) log(tx *store.Tx, kind audit.Kind, id op.StepID) error {
-	_, err := audit.Append(tx, audit.Entry{Time: h.at, Kind: kind, By: "uid:1000", Job: id.Job.String(), Step: id.String(),
-		Op: "guest.destroy", Target: "guest/past", Class: op.Destructive, Rule: "destroy-unproven", Gate: h.gate})
-	return err
+	_, err = journal.AddSignature(tx, s.ID, op.Signed{Principal: "alice@example.com", Role: op.Operational,
+		Key: "SHA256:key", Armor: h.armor, At: h.at})
+	if err != nil {
+		return s.ID, err
+	}
+	entries := make([]audit.Entry, len(logged))
+	for i, kind := range logged {
+		entries[i] = audit.Entry{Time: h.at, Kind: kind, By: "uid:1000", Job: s.ID.Job.String(), Step: s.ID.String(),
+			Op: s.Op, Target: "guest/past", Class: op.Destructive, Rule: s.Verdict.Rule, Gate: h.gate}
+	}
+	_, err = audit.Append(tx, entries...)
+	return s.ID, err
 }

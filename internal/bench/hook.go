@@ -73,8 +73,8 @@ func (b *bench) hook() error {
 		return err
 	}
 	for _, k := range append(kinds, away...) {
-		b.table.add(row{k.what, middle(k.took), milliseconds, k.budget,
-			fmt.Sprintf("p95 %.2f ms, quickest %.2f ms", quantile(k.took, 0.95), quantile(k.took, 0))})
+		b.addf(k.what, middle(k.took), milliseconds, k.budget,
+			"p95 %.2f ms, quickest %.2f ms", quantile(k.took, 0.95), quantile(k.took, 0))
 	}
 	return nil
 }

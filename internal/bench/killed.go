@@ -42,9 +42,8 @@ func (b *bench) killed() error {
 			}
 			took = append(took, inMillis(d))
 		}
-		b.table.add(row{fmt.Sprintf("free after its agent was killed, slowest of %d", len(took)), quantile(took, 1),
-			milliseconds, 100, fmt.Sprintf("p50 %.2f ms, p95 %.2f ms; until a client that waits is answered",
-				middle(took), quantile(took, 0.95))})
+		b.addf(fmt.Sprintf("free after its agent was killed, slowest of %d", len(took)), quantile(took, 1), milliseconds, 100,
+			"p50 %.2f ms, p95 %.2f ms; until a client that waits is answered", middle(took), quantile(took, 0.95))
 		return nil
 	})
 }

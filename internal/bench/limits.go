@@ -51,17 +51,17 @@ func (b *bench) limits() error {
 	if b.limit.verifies, err = median(b.size.runs, b.verifies); err != nil {
 		return err
 	}
-	b.table.add(row{what: "limit: ed25519 verifications, all CPUs", value: b.limit.verifies, unit: perSecond,
-		beside: fmt.Sprintf("CPU %.0f µs for one; the reference is 38", b.limit.verifyCost)})
+	b.addf("limit: ed25519 verifications, all CPUs", b.limit.verifies, perSecond, 0,
+		"CPU %.0f µs for one; the reference is 38", b.limit.verifyCost)
 	file := filepath.Join(dir, "file")
 	if b.limit.syncs, err = median(b.size.runs, func() (float64, error) { return b.syncs(file) }); err != nil {
 		return err
 	}
-	b.table.add(row{what: "limit: fdatasync of 4 KiB, one at a time", value: b.limit.syncs, unit: perSecond})
+	b.addf("limit: fdatasync of 4 KiB, one at a time", b.limit.syncs, perSecond, 0, "")
 	if b.limit.commits, err = b.commits(filepath.Join(dir, "bare.db")); err != nil {
 		return err
 	}
-	b.table.add(row{what: "limit: bare store, one row each, 32 callers", value: b.limit.commits, unit: perSecond})
+	b.addf("limit: bare store, one row each, 32 callers", b.limit.commits, perSecond, 0, "")
 	return nil
 }
 

@@ -91,25 +91,21 @@ func (b *bench) loads(t trial) (result, error) {
 }
 
 // loadOnce measures a trial once, and checks what the database says afterwards.
-func (b *bench) loadOnce(t trial) (result, error) {
-	dir, err := b.gateDir(t.name)
-	if err != nil {
-		return result{}, err
-	}
-	p, err := b.serving(Served{Dir: dir, Guests: len(t.ops), Run: t.run(), Threshold: t.threshold})
-	if err != nil {
-		return result{}, err
-	}
-	r, err := costing(p, func() (time.Duration, []float64, error) {
-		began := now()
-		took, each, err := load(p.socket, clients, t.ops, t.want)
-		if err == nil && t.run() {
-			err = noneOpen(b.ctx, dir)
-			took = now().Sub(began)
-		}
-		return took, each, err
+func (b *bench) loadOnce(t trial) (r result, err error) {
+	s := Served{Guests: len(t.ops), Run: t.run(), Threshold: t.threshold}
+	dir, err := b.onGate(t.name, s, func(p *process, dir string) (err error) {
+		r, err = costing(p, func() (time.Duration, []float64, error) {
+			began := now()
+			took, each, err := load(p.socket, clients, t.ops, t.want)
+			if err == nil && t.run() {
+				err = noneOpen(b.ctx, dir)
+				took = now().Sub(began)
+			}
+			return took, each, err
+		})
+		return err
 	})
-	if err = errors.Join(err, p.stop()); err != nil {
+	if err != nil {
 		return result{}, err
 	}
 	fmt.Fprintf(b.Progress, "  %s: %.0f/s, %s\n", t.name, r.rate, r.cost())

@@ -25,8 +25,8 @@ func (b *bench) memory() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("resident memory, %d guests, idle", b.size.idleGuests), max(made, found), mebibytes, 40,
-		fmt.Sprintf("%.1f MiB after making them, %.1f after a new start", made, found)})
+	b.addf(fmt.Sprintf("resident memory, %d guests, idle", b.size.idleGuests), max(made, found), mebibytes, 40,
+		"%.1f MiB after making them, %.1f after a new start", made, found)
 	return nil
 }
 

@@ -152,8 +152,13 @@ func (b *bench) daemon(dir, socket string) (p *process, took time.Duration, err 
 	return startProcess(b.ctx, socket, b.program("gated"), "serve", "--state", dir, "--socket", socket)
 }
 
-// serving starts this program as a gate over guests in memory.
-func (b *bench) serving(s Served) (*process, error) {
+// onGate has this program serve a gate over guests in memory while work runs, and
+// returns the directory with the gate's database.
+func (b *bench) onGate(name string, s Served, work func(p *process, dir string) error) (dir string, err error) {
+	if dir, err = b.gateDir(name); err != nil {
+		return "", err
+	}
+	s.Dir = dir
 	mode := "decide"
 	if s.Run {
 		mode = "run"
@@ -164,5 +169,8 @@ func (b *bench) serving(s Served) (*process, error) {
 	}
 	p, _, err := startProcess(b.ctx, socketIn(s.Dir), b.Self, "serve", s.Dir, strconv.Itoa(s.Guests), mode,
 		strconv.Itoa(s.Threshold), profile)
-	return p, err
+	if err != nil {
+		return "", err
+	}
+	return dir, errors.Join(work(p, dir), p.stop())
 }

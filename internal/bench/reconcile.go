@@ -74,11 +74,10 @@ func (b *bench) reconcile() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("no-change round, %d guests", n), took, milliseconds, 30,
-		fmt.Sprintf("%d guests take %.1f × as long", 2*n, double/took)})
-	b.table.add(row{"  allocated in that round", grew, mebibytes, 64, ""})
-	b.table.add(row{"  parsing their document, apart", parsing, milliseconds, 0,
-		fmt.Sprintf("%d KiB, once for each change", len(text)>>10)})
+	b.addf(fmt.Sprintf("no-change round, %d guests", n), took, milliseconds, 30,
+		"%d guests take %.1f × as long", 2*n, double/took)
+	b.addf("  allocated in that round", grew, mebibytes, 64, "")
+	b.addf("  parsing their document, apart", parsing, milliseconds, 0, "%d KiB, once for each change", len(text)>>10)
 	return nil
 }
 

@@ -21,8 +21,8 @@ func (b *bench) reservations() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{what: "limit: bare store, as many rows as a pair, 8 callers", value: bare, unit: perSecond,
-		beside: "two transactions each; " + b.limit.sync()})
+	b.addf("limit: bare store, as many rows as a pair, 8 callers", bare, perSecond, 0,
+		"two transactions each; %s", b.limit.sync())
 	at, err := b.scope("checkout")
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
 		if err != nil {
 			return err
 		}
-		b.table.add(row{"  the same without the socket", inside, perSecond, 0, "calls of the book in one process"})
+		b.addf("  the same without the socket", inside, perSecond, 0, "calls of the book in one process")
 		return b.consistent(empty)
 	}
 	b.pairRow(fmt.Sprintf("  %d others in the scope", n), some)
@@ -69,9 +69,9 @@ func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
 	for i := range none {
 		slower = append(slower, none[i].rate/some[i].rate)
 	}
-	b.table.add(row{"    slower than with nobody else", middle(slower), plain, 1.3,
-		fmt.Sprintf("by turns in this run, %.0f/s; CPU of the daemon %s",
-			none.of(result.perSecond), compared(some.of(result.micros), none.of(result.micros)))})
+	b.addf("    slower than with nobody else", middle(slower), plain, 1.3,
+		"by turns in this run, %.0f/s; CPU of the daemon %s", none.of(result.perSecond),
+		compared(some.of(result.micros), none.of(result.micros)))
 	return nil
 }
 
@@ -86,8 +86,7 @@ func compared(a, b float64) string {
 
 func (b *bench) pairRow(what string, turns results) {
 	r := turns.middle()
-	b.table.add(row{what, r.rate, perSecond, 3000,
-		fmt.Sprintf("CPU %.0f µs for a pair; p50 %.2f ms, p99 %.2f ms", r.daemon, r.p50, r.p99)})
+	b.addf(what, r.rate, perSecond, 3000, "CPU %.0f µs for a pair; p50 %.2f ms, p99 %.2f ms", r.daemon, r.p50, r.p99)
 }
 
 // byTurns loads two gates one after the other, several times.

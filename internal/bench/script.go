@@ -25,8 +25,7 @@ func (b *bench) script() (err error) {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{what: "script: ssh-keygen -Y verify, flock, fsynced nonces, 32 clients",
-		value: b.limit.script, unit: perSecond})
+	b.addf("script: ssh-keygen -Y verify, flock, fsynced nonces, 32 clients", b.limit.script, perSecond, 0, "")
 	return nil
 }
 

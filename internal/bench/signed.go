@@ -2,8 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,14 +85,13 @@ func (b *bench) signed() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"signed, 32 clients, decided and durable", decided.rate, perSecond, 8000,
-		fmt.Sprintf("%s; %s, %s", decided.cost(),
-			b.limit.share(decided.rate, b.limit.commits, "the bare store"),
-			b.limit.share(decided.rate, b.limit.verifies, "the verifications"))})
+	b.addf("signed, 32 clients, decided and durable", decided.rate, perSecond, 8000,
+		"%s; %s, %s", decided.cost(), b.limit.share(decided.rate, b.limit.commits, "the bare store"),
+		b.limit.share(decided.rate, b.limit.verifies, "the verifications"))
 	if err := b.signedInside(); err != nil {
 		return err
 	}
-	b.table.add(row{"  latency p50 of 32 clients", decided.p50, milliseconds, 0, fmt.Sprintf("p99 %.1f ms", decided.p99)})
+	b.addf("  latency p50 of 32 clients", decided.p50, milliseconds, 0, "p99 %.1f ms", decided.p99)
 	few, err := b.plainRequests(b.size.through)
 	if err != nil {
 		return err
@@ -103,11 +100,11 @@ func (b *bench) signed() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"signed, 32 clients, through to succeeded", through.rate, perSecond, 4000,
-		through.cost() + "; fsck finds it sound"})
+	b.addf("signed, 32 clients, through to succeeded", through.rate, perSecond, 4000,
+		"%s; fsck finds it sound", through.cost())
 	if b.limit.script > 0 {
-		b.table.add(row{"signed decided, against the script", decided.rate / b.limit.script, times, 15,
-			fmt.Sprintf("the script does %.0f/s", b.limit.script)})
+		b.addf("signed decided, against the script", decided.rate/b.limit.script, times, 15,
+			"the script does %.0f/s", b.limit.script)
 	}
 	return b.signedSingle()
 }
@@ -125,56 +122,48 @@ func (b *bench) signedInside() error {
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"  the same without the socket", inside, perSecond, 0, "calls of the gate in one process"})
+	b.addf("  the same without the socket", inside, perSecond, 0, "calls of the gate in one process")
 	return nil
 }
 
 // calls measures a call that decides nothing: the socket, HTTP and this client.
 func (b *bench) calls() error {
-	dir, err := b.gateDir("calls")
-	if err != nil {
-		return err
-	}
-	p, err := b.serving(Served{Dir: dir})
-	if err != nil {
-		return err
-	}
 	requests := slices.Repeat([]exchange{{get("/v1/status")}}, 2*b.size.many)
-	calls, err := median(b.size.runs, func() (float64, error) {
-		took, _, err := load(p.socket, clients, requests, host)
-		return rate(len(requests), took), err
+	var calls float64
+	_, err := b.onGate("calls", Served{}, func(p *process, _ string) (err error) {
+		calls, err = median(b.size.runs, func() (float64, error) {
+			took, _, err := load(p.socket, clients, requests, host)
+			return rate(len(requests), took), err
+		})
+		return err
 	})
-	if err = errors.Join(err, p.stop()); err != nil {
+	if err != nil {
 		return err
 	}
-	b.table.add(row{what: "limit: calls that decide nothing, 32 clients", value: calls, unit: perSecond,
-		beside: "socket, HTTP and load generator"})
+	b.addf("limit: calls that decide nothing, 32 clients", calls, perSecond, 0, "socket, HTTP and load generator")
 	return nil
 }
 
 // signedSingle is one client: how long until its operation is decided, and how long
 // until the client sees that it succeeded.
 func (b *bench) signedSingle() error {
-	dir, err := b.gateDir("single")
-	if err != nil {
-		return err
-	}
 	requests, err := b.plainRequests(b.size.single)
 	if err != nil {
 		return err
 	}
-	p, err := b.serving(Served{Dir: dir, Guests: len(requests), Run: true})
+	var decided, done []float64
+	s := Served{Guests: len(requests), Run: true}
+	dir, err := b.onGate("single", s, func(p *process, _ string) (err error) {
+		decided, done, err = oneByOne(p.socket, requests)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	decided, done, err := oneByOne(p.socket, requests)
-	if err = errors.Join(err, p.stop()); err != nil {
-		return err
-	}
-	b.table.add(row{"signed, 1 client, p50 decided", middle(decided), milliseconds, 0.8,
-		fmt.Sprintf("p99 %.2f ms; %s", quantile(decided, 0.99), b.limit.sync())})
-	b.table.add(row{"signed, 1 client, p50 to succeeded", middle(done), milliseconds, 1.6,
-		fmt.Sprintf("p99 %.2f ms; three commits; the client asks again and again", quantile(done, 0.99))})
+	b.addf("signed, 1 client, p50 decided", middle(decided), milliseconds, 0.8,
+		"p99 %.2f ms; %s", quantile(decided, 0.99), b.limit.sync())
+	b.addf("signed, 1 client, p50 to succeeded", middle(done), milliseconds, 1.6,
+		"p99 %.2f ms; three commits; the client asks again and again", quantile(done, 0.99))
 	return b.ended(dir, op.StateSucceeded, len(requests))
 }
 

@@ -71,7 +71,7 @@ func (b *bench) signers() error {
 		if i > 0 {
 			beside = fmt.Sprintf("%.2f × the plain key's rate, %.2f × its CPU; %s", middle(rates[i]), middle(costs[i]), beside)
 		}
-		b.table.add(row{"signed, 32 clients, decided: " + k.name, r.rate, perSecond, 0, beside})
+		b.addf("signed, 32 clients, decided: "+k.name, r.rate, perSecond, 0, "%s", beside)
 	}
 	return nil
 }
@@ -102,8 +102,7 @@ func (b *bench) approvals() error {
 	plain := middle(took[0])
 	for i, k := range kinds {
 		each := middle(took[i])
-		b.table.add(row{"verification of one approval: " + k.name, each, microseconds, 0,
-			fmt.Sprintf("%.2f × the plain key's CPU", each/plain)})
+		b.addf("verification of one approval: "+k.name, each, microseconds, 0, "%.2f × the plain key's CPU", each/plain)
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func (b *bench) start() error {
 	if err := b.settled(dir); err != nil {
 		return err
 	}
-	b.table.add(row{fmt.Sprintf("start with %d journal rows, %d in flight", jobs*rowsPerStep, b.size.inFlight),
-		took, milliseconds, 1000, fmt.Sprintf("whole process, gated serve; an empty gate starts in %.0f ms", empty)})
+	b.addf(fmt.Sprintf("start with %d journal rows, %d in flight", jobs*rowsPerStep, b.size.inFlight),
+		took, milliseconds, 1000, "whole process, gated serve; an empty gate starts in %.0f ms", empty)
 	return nil
 }
 

@@ -55,6 +55,12 @@ type table struct{ rows []row }
 
 func (t *table) add(r row) { t.rows = append(t.rows, r) }
 
+// addf adds a figure. budget is 0 if the figure has none. The text beside it is that
+// of fmt.Sprintf.
+func (b *bench) addf(what string, value float64, u unit, budget float64, beside string, args ...any) {
+	b.table.add(row{what, value, u, budget, fmt.Sprintf(beside, args...)})
+}
+
 // print writes the table. A figure below its budget is marked.
 func (t *table) print(w io.Writer) error {
 	fmt.Fprintf(w, "%d CPUs, %s, %s/%s; medians; ratio 1.00 and above is within the budget, < marks what is not\n\n",

@@ -26,9 +26,8 @@ func (b *bench) verify() error {
 		if err != nil {
 			return err
 		}
-		b.table.add(row{c.what, middle(ours), milliseconds, middle(theirs),
-			fmt.Sprintf("the budget is ssh-keygen -Y verify in this run; quickest %.2f and %.2f ms",
-				quantile(ours, 0), quantile(theirs, 0))})
+		b.addf(c.what, middle(ours), milliseconds, middle(theirs),
+			"the budget is ssh-keygen -Y verify in this run; quickest %.2f and %.2f ms", quantile(ours, 0), quantile(theirs, 0))
 	}
 	return nil
 }
