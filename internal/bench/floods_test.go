@@ -19,9 +19,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSignedStepsUnderFloods drives the real daemon, without the race detector,
-// whatever this test was built with. The bound is eight times what was measured on a
-// busy machine, and the best of three tries counts.
+// TestSignedStepsUnderFloods drives the real daemon, which is always built without the
+// race detector. The bound is eight times the figure of a busy machine, and the best of
+// three tries counts.
 func TestSignedStepsUnderFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the daemon")

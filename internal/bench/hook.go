@@ -48,7 +48,7 @@ func (b *bench) hook() error {
 		{what: "a process that does nothing: /bin/true", argv: []string{"/bin/true"}},
 		{what: "  a Go program that does nothing", argv: []string{empty}},
 		{what: "  gated --version", argv: []string{gated, "--version"}, says: "gated"},
-		{what: "gated hook pre-tool-use, nobody in the way", argv: []string{gated, "hook", "pre-tool-use"},
+		{what: "gated hook pre-tool-use, no conflict", argv: []string{gated, "hook", "pre-tool-use"},
 			input: edit("doc/a.md"), budget: 15},
 		{what: "  a conflict", argv: []string{gated, "hook", "pre-tool-use"}, input: edit("src/a.go"), says: `"deny"`,
 			budget: 15},

@@ -111,7 +111,7 @@ func (b *bench) holds(c *conn, at api.Place, path string) error {
 	}
 	answer, err := c.do(request)
 	if err == nil && between(answer, `"agent":"`) == "" {
-		err = fmt.Errorf("nobody has %s: %.300s", path, answer)
+		err = fmt.Errorf("no agent has %s: %.300s", path, answer)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
 		return err
 	}
 	if n == 0 {
-		b.pairRow("reserve and release, 8 clients, nobody else", none)
+		b.pairRow("reserve and release, 8 clients, no others", none)
 		inside, err := b.pairsInside(empty, at)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (b *bench) amongOthers(empty, crowded string, n int, at api.Place) error {
 	for i := range none {
 		slower = append(slower, none[i].rate/some[i].rate)
 	}
-	b.addf("    slower than with nobody else", middle(slower), plain, 1.3,
+	b.addf("    slower than without others", middle(slower), plain, 1.3,
 		"by turns in this run, %.0f/s; CPU of the daemon %s", none.of(result.perSecond),
 		compared(some.of(result.micros), none.of(result.micros)))
 	return nil

@@ -41,8 +41,8 @@ func TestTheOthersAreThere(t *testing.T) {
 	}
 }
 
-// TestTheHistoryOfOthersIsSound: what the bench writes into the state of a real
-// gate passes fsck, also with what the gate writes before and after it.
+// TestTheHistoryOfOthersIsSound has fsck look at the reservations that the bench writes
+// into the state of a real gate, before and after the gate writes its own.
 func TestTheHistoryOfOthersIsSound(t *testing.T) {
 	b := tiny(t)
 	dir := filepath.Join(b.Dir, "state")

@@ -4,7 +4,7 @@ import "time"
 
 // sizes says how much each part measures, and how often.
 type sizes struct {
-	runs      int           // a figure is the median of so many runs, unless its part counts its own
+	runs      int           // a figure is the median of so many runs, if no other size says how many
 	limitTime time.Duration // of one run of a limit
 
 	scriptEach int // operations of each client of the script
@@ -12,17 +12,17 @@ type sizes struct {
 	through    int // operations that 32 clients have brought to their end
 	single     int // operations of one client
 
-	signerOps, signerTurns      int // operations for each kind of approval in a turn, and turns
-	approvalEach, approvalTurns int // verifications of each kind of approval in a turn, and turns
-	guests, rounds, changes     int // guests that reconcile looks at, no-change rounds, changes of one file
-	rows, inFlight              int // of the journal that a start reads, and its steps that a crash left dispatched
-	logEntries, logProofs       int // entries of the audit log, and proofs of each kind
-	verifications               int // processes of each program that verifies
-	idleGuests                  int // guests of the daemon whose memory is measured
-	idleTime                    time.Duration
-	pairs                       int    // reservations that each of 8 clients makes and releases in a run
-	crowds                      [4]int // reservations of other holders in the same scope; the first is 0
-	kills, hooks                int    // agents that are killed, and processes of each kind of hook
+	signerOps, signerTurns      int           // operations for each kind of approval in a turn, and turns
+	approvalEach, approvalTurns int           // verifications of each kind of approval in a turn, and turns
+	guests, rounds, changes     int           // guests that reconcile looks at, no-change rounds, changes of one file
+	rows, inFlight              int           // of the journal that a start reads, and its steps that a crash left dispatched
+	logEntries, logProofs       int           // entries of the audit log, and proofs of each kind
+	verifications               int           // processes of each program that verifies
+	idleGuests                  int           // guests of the daemon whose memory is measured
+	idleTime                    time.Duration // how long a daemon has no work before its memory is measured
+	pairs                       int           // reservations that each of 8 clients makes and releases in a run
+	crowds                      [4]int        // reservations of other holders in the same scope; the first is 0
+	kills, hooks                int           // agents that are killed, and processes of each kind of hook
 }
 
 // full is what docs/benchmarks.md describes.
@@ -39,7 +39,7 @@ var full = sizes{
 	kills: 60, hooks: 80,
 }
 
-// small runs every part to its end in about a minute. Its figures say nothing.
+// small runs every part to its end in less than a minute. Its figures say nothing.
 var small = sizes{
 	runs: 1, limitTime: 50 * time.Millisecond,
 	scriptEach: 1, many: 300, through: 200, single: 30,

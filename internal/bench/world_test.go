@@ -16,8 +16,8 @@ func tiny(t *testing.T) *bench {
 	return &bench{Options: Options{Dir: t.TempDir(), Progress: t.Output()}, ctx: t.Context(), size: small, keys: newKeys()}
 }
 
-// TestWhatIsMeasuredIsDone sends a small load through a server as the bench
-// does, and looks at the database as the bench does.
+// TestWhatIsMeasuredIsDone sends a small load through a server and checks the
+// database, both with the functions of the bench.
 func TestWhatIsMeasuredIsDone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -72,8 +72,8 @@ func (b *bench) loaded(t *testing.T, tr trial) string {
 	return dir
 }
 
-// TestEachKindOfApprovalIsOne looks at what was counted: the signatures, and
-// what made each of them another one than a plain key's.
+// TestEachKindOfApprovalIsOne counts the signatures in the database, and those with a
+// certificate or of a security key.
 func TestEachKindOfApprovalIsOne(t *testing.T) {
 	const n = 8
 	for i, want := range []struct{ signatures, certified, attested, calls int }{
