@@ -111,8 +111,9 @@ soak:
 reliability:
 	./scripts/reliability.sh $(RELIABILITY_SOAK)
 
-# How fast it is, beside what the machine can do (docs/benchmarks.md). About
-# five minutes; BENCHFLAGS="-only signed" measures one part.
+# How fast gated is, beside the limits of the machine (docs/benchmarks.md). About five
+# minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks
+# that every part runs to its end, in less than a minute.
 bench: build
 	CGO_ENABLED=0 $(GO) run ./internal/bench/load -bin bin $(BENCHFLAGS)
 

@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"errors"
-	"fmt"
-	"strconv"
-
 	"gated/internal/api"
+	"gated/internal/gate"
 	"gated/internal/op"
 )
 
@@ -26,39 +23,31 @@ func startRequests(n int) ([]exchange, error) {
 	return out, nil
 }
 
+// benign measures steps that need no signature.
 func (b *bench) benign() error {
-	i := 0
-	inside, err := median(loadRuns, func() (float64, error) {
-		i++
-		dir, err := b.gateDir("benign-inside-" + strconv.Itoa(i))
-		if err != nil {
-			return 0, err
-		}
-		w, err := newWorld(b.ctx, worldOptions{dir: dir, guests: alike(manyOps)})
-		if err != nil {
-			return 0, err
-		}
-		r, err := together(manyOps, func(k int) error {
-			_, err := w.gate.Submit(b.ctx, op.Submission{Requester: op.Requester{Source: op.SourceAPI, UID: 1000, PID: 1},
-				Steps: []op.Ask{startOf(k)}})
-			return err
-		})
-		return r, errors.Join(err, w.store.Close())
+	many, err := startRequests(b.size.many)
+	if err != nil {
+		return err
+	}
+	decided, err := b.loads(trial{name: "benign", ops: many, want: planned, end: op.StatePlanned})
+	if err != nil {
+		return err
+	}
+	b.addf("benign step, 32 clients, decided and durable", decided.rate, perSecond, 12000,
+		"%s; p50 %.1f ms, p99 %.1f ms", decided.cost(), decided.p50, decided.p99)
+	inside, err := b.inside("benign", b.size.many, op.StatePlanned, func(g *gate.Gate, k int) error {
+		_, err := g.Submit(b.ctx, op.Submission{Requester: caller, Steps: []op.Ask{startOf(k)}})
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	decided, err := b.loads("benign", manyOps, false, startRequests, planned)
+	b.addf("  the same without the socket", inside, perSecond, 0, "calls of the gate in one process")
+	through, err := b.loads(trial{name: "benign-through", ops: many[:b.size.through], want: planned,
+		end: op.StateSucceeded})
 	if err != nil {
 		return err
 	}
-	through, err := b.loads("benign-through", throughOps, true, startRequests, planned)
-	if err != nil {
-		return err
-	}
-	b.table.add(row{"benign step, 32 clients, decided and durable", decided.rate, perSecond, 12000,
-		fmt.Sprintf("%s; p50 %.1f ms, p99 %.1f ms", decided.cost(), decided.p50, decided.p99)})
-	b.table.add(row{"  the same without the socket", inside, perSecond, 0, "calls of the gate in one process"})
-	b.table.add(row{"  through to succeeded", through.rate, perSecond, 0, through.cost() + "; fsck finds it sound"})
+	b.addf("  through to succeeded", through.rate, perSecond, 0, "%s; fsck finds it sound", through.cost())
 	return nil
 }

@@ -13,18 +13,14 @@ import (
 	"gated/internal/reconcile"
 )
 
-// changes is how often one file is changed.
-const changes = 21
-
-// changed measures how long it takes from a file's change until the driver is
-// told to act, with a permit that is used: desired state of 10,000 guests in as
-// many files.
+// changed measures how long it takes from the change of a file until reconcile tells
+// the driver to act. Each guest has a file of its own.
 func (b *bench) changed() error {
 	dir, err := b.dir("desired")
 	if err != nil {
 		return err
 	}
-	for i := range manyGuests {
+	for i := range b.size.guests {
 		if err := os.WriteFile(fileOf(dir, i), one(i, 512), 0o600); err != nil {
 			return err
 		}
@@ -34,16 +30,16 @@ func (b *bench) changed() error {
 		return err
 	}
 	t := make(trigger)
-	w, end, err := b.running("changed", manyGuests, source, t.after)
+	w, end, err := b.running("changed", b.size.guests, source, t)
 	if err != nil {
 		return errors.Join(err, source.Close())
 	}
-	took, err := w.changeFiles(b.ctx, t, dir)
+	took, err := b.changeFiles(w, t, dir)
 	if err = errors.Join(err, end(), source.Close()); err != nil {
 		return err
 	}
-	b.table.add(row{"one changed file of 10,000 reaches the driver", middle(took), milliseconds, 50,
-		fmt.Sprintf("slowest of %d: %.1f ms; with two commits", changes, quantile(took, 1))})
+	b.addf(fmt.Sprintf("one changed file of %d reaches the driver", b.size.guests), middle(took), milliseconds, 50,
+		"slowest of %d: %.1f ms; with two commits", b.size.changes, quantile(took, 1))
 	return nil
 }
 
@@ -51,23 +47,24 @@ func fileOf(dir string, i int) string { return filepath.Join(dir, guestName(i)+"
 
 // one is the document of one guest.
 func one(i int, memory int64) []byte {
-	return []byte("apiVersion: gated/v1\nhost: " + host + "\nguests:\n  - name: " + guestName(i) + "\n    state: stopped\n    memory: " +
-		strconv.FormatInt(memory, 10) + "MiB\n    cpus: 2\n    labels: {tier: prod}\n")
+	return []byte("apiVersion: gated/v1\nhost: " + host + "\nguests:\n  - name: " + guestName(i) +
+		"\n    state: stopped\n" +
+		"    memory: " + strconv.FormatInt(memory, 10) + "MiB\n    cpus: 2\n    labels: {tier: prod}\n")
 }
 
-func (w *world) changeFiles(ctx context.Context, t trigger, dir string) ([]float64, error) {
+func (b *bench) changeFiles(w *world, t trigger, dir string) ([]float64, error) {
 	reached := make(chan time.Time, 1)
 	w.driver.Before = func(op.Step) error { reached <- now(); return nil }
-	if _, err := t.next(ctx); err != nil {
+	if _, err := t.next(b.ctx); err != nil {
 		return nil, err
 	}
-	// A file that was written just now is read again when it has settled.
-	if err := w.quiet(ctx); err != nil {
+	// Reconcile reads a file that was written just now a second time.
+	if err := w.quiet(b.ctx); err != nil {
 		return nil, err
 	}
-	took := make([]float64, 0, changes)
-	for n := range changes {
-		i := n * (manyGuests / changes)
+	var took []float64
+	for n := range b.size.changes {
+		i := n * (b.size.guests / b.size.changes)
 		path := fileOf(dir, i)
 		if err := os.WriteFile(path+".new", one(i, 640), 0o600); err != nil {
 			return nil, err
@@ -76,18 +73,19 @@ func (w *world) changeFiles(ctx context.Context, t trigger, dir string) ([]float
 		if err := os.Rename(path+".new", path); err != nil {
 			return nil, err
 		}
-		at, err := receive(ctx, reached)
+		at, err := receive(b.ctx, reached)
 		if err != nil {
 			return nil, err
 		}
 		took = append(took, inMillis(at.Sub(began)))
-		if err := w.quiet(ctx); err != nil {
+		if err := w.quiet(b.ctx); err != nil {
 			return nil, err
 		}
 	}
 	return took, nil
 }
 
+// receive waits for a value.
 func receive[T any](ctx context.Context, from <-chan T) (v T, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
 	defer cancel()

@@ -3,22 +3,19 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"gated/internal/api"
 )
 
-// conn is one client's connection. It sends requests that were made before and
-// reads no more of an answer than it needs, so that what is measured is the
-// daemon: the two share the machine.
+// conn is the connection of one client. It sends requests that were prepared and
+// reads no more of an answer than it needs, because client and daemon share the
+// machine and the daemon is to be measured.
 type conn struct {
 	net.Conn
 	r    *bufio.Reader
@@ -45,8 +42,8 @@ func post(path string, body any) ([]byte, error) {
 	return append([]byte(head), b...), nil
 }
 
-// do sends a request and returns the body of its answer, which is good until
-// the next call. An answer that is no success is an error.
+// do sends a request and returns the body of its answer, which the next call
+// overwrites. An answer with another status than 2xx is an error.
 func (c *conn) do(request []byte) ([]byte, error) {
 	if _, err := c.Write(request); err != nil {
 		return nil, err
@@ -81,11 +78,11 @@ func (c *conn) doAll(e exchange) (answer []byte, err error) {
 	return answer, nil
 }
 
-// exchange is the calls of one operation, which one client makes in their order.
+// exchange is the calls of one operation. One client makes them in this order.
 type exchange [][]byte
 
 // load has n clients make every exchange once, and checks that the last answer
-// of each contains want. It returns the time for all and for each, in
+// of each contains want. It returns the time for all and that for each, in
 // milliseconds.
 func load(socket string, n int, exchanges []exchange, want string) (time.Duration, []float64, error) {
 	conns := make([]*conn, n)
@@ -96,33 +93,13 @@ func load(socket string, n int, exchanges []exchange, want string) (time.Duratio
 		}
 		defer conns[i].Close()
 	}
-	took := make([]float64, len(exchanges))
-	errs := make([]error, n)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	began := now()
-	for i, c := range conns {
-		wg.Go(func() {
-			for {
-				k := int(next.Add(1)) - 1
-				if k >= len(exchanges) {
-					return
-				}
-				sent := now()
-				answer, err := c.doAll(exchanges[k])
-				took[k] = inMillis(now().Sub(sent))
-				if err == nil && !bytes.Contains(answer, []byte(want)) {
-					err = fmt.Errorf("an answer without %s: %.300s", want, answer)
-				}
-				if err != nil {
-					errs[i] = err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return now().Sub(began), took, errors.Join(errs...)
+	return share(n, len(exchanges), func(client, k int) error {
+		answer, err := conns[client].doAll(exchanges[k])
+		if err == nil && !bytes.Contains(answer, []byte(want)) {
+			err = fmt.Errorf("an answer without %s: %.300s", want, answer)
+		}
+		return err
+	})
 }
 
 // as puts the client's token into a request.

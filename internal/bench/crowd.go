@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"gated/internal/api"
 	"gated/internal/audit"
@@ -16,43 +13,37 @@ import (
 	"gated/internal/store"
 )
 
-// others is who has what reserved beside those that are measured. Each holder
-// has as much as it may, and all of it lasts as long as it may.
+// others are reservations beside those that are measured. Each of their holders has
+// as many as it may, and all of them last as long as they may.
 type others struct {
 	place api.Place
-	n     int // that there are
+	n     int // how many there are
 }
 
-// seeders is how many claims are under way at a time while others are made.
+// seeders is how many of the others are made at a time.
 const seeders = 128
 
-// upTo makes others, as a gate would have granted them, until there are n. Each
-// has a file of its own, some hundred in a directory.
+// upTo makes others, as a gate would grant them, until there are n. Each has a file
+// of its own, a hundred in a directory.
 func (o *others) upTo(ctx context.Context, dir string, n int) error {
 	h, err := openHistory(ctx, dir)
 	if err != nil {
 		return err
 	}
 	book, place := bookOf(h, o.place)
-	var next atomic.Int64
-	next.Store(int64(o.n))
-	errs := make([]error, seeders)
-	var wg sync.WaitGroup
-	for i := range seeders {
-		wg.Go(func() {
-			for k := int(next.Add(1)) - 1; k < n && errs[i] == nil; k = int(next.Add(1)) - 1 {
-				by := op.Requester{Source: op.SourceAPI, UID: uint32(100_000 + k/reserve.MaxPerHolder), PID: 1}
-				_, _, errs[i] = book.Reserve(ctx, reserve.Claim{By: by, Place: place, Mode: reserve.Exclusive,
-					Patterns: []string{fmt.Sprintf("src/d%d/f%d.go", k/100, k)}, TTL: reserve.MaxTTL})
-			}
-		})
-	}
-	wg.Wait()
+	first := o.n
+	_, _, err = share(seeders, n-first, func(_, k int) error {
+		k += first
+		by := op.Requester{Source: op.SourceAPI, UID: uint32(100_000 + k/reserve.MaxPerHolder), PID: 1}
+		_, _, err := book.Reserve(ctx, reserve.Claim{By: by, Place: place, Mode: reserve.Exclusive,
+			Patterns: []string{fmt.Sprintf("src/d%d/f%d.go", k/100, k)}, TTL: reserve.MaxTTL})
+		return err
+	})
 	o.n = n
-	return errors.Join(append(errs, h.close())...)
+	return errors.Join(err, h.close())
 }
 
-// bookOf is a gate's book in this process, and the place as it has it.
+// bookOf is a gate's book in this process, and the place as the book has it.
 func bookOf(h *history, at api.Place) (*reserve.Book, reserve.Place) {
 	book := reserve.New(reserve.Config{Store: h.store, Now: now,
 		Append: func(tx *store.Tx, entries ...audit.Entry) error {
@@ -65,9 +56,9 @@ func bookOf(h *history, at api.Place) (*reserve.Book, reserve.Place) {
 	return book, reserve.Place{Path: at.Path, Device: at.Device, Inode: at.Inode, Fold: at.Fold}
 }
 
-// inside makes pairs in this process, without the socket, and returns how many
-// a second.
-func (b *bench) inside(dir string, at api.Place) (float64, error) {
+// pairsInside makes pairs in this process, without the socket, and returns how many
+// a second has.
+func (b *bench) pairsInside(dir string, at api.Place) (float64, error) {
 	h, err := openHistory(b.ctx, dir)
 	if err != nil {
 		return 0, err
@@ -77,12 +68,13 @@ func (b *bench) inside(dir string, at api.Place) (float64, error) {
 	for i := range holders {
 		free <- i
 	}
-	n, err := median(pairRuns, func() (float64, error) {
-		return during(holders, 2*limitTime, func() error {
+	n, err := median(b.size.runs, func() (float64, error) {
+		return during(holders, 2*b.size.limitTime, func() error {
 			i := <-free
 			defer func() { free <- i }()
 			by := op.Requester{Source: op.SourceAPI, UID: uint32(10_000 + i), PID: 1}
-			g, _, err := book.Reserve(b.ctx, reserve.Claim{By: by, Place: place, Patterns: []string{fmt.Sprintf("work/c%d/**", i)}, Reason: "bench"})
+			g, _, err := book.Reserve(b.ctx, reserve.Claim{By: by, Place: place,
+				Patterns: []string{fmt.Sprintf("work/c%d/**", i)}, Reason: "bench"})
 			if err == nil {
 				_, err = book.Release(b.ctx, by, g.ID)
 			}
@@ -105,7 +97,7 @@ func (b *bench) scope(name string) (api.Place, error) {
 	return checkout.At(dir)
 }
 
-// holding is one client that has a name of its own, by a token.
+// holding is a client with a name of its own, which its token proves.
 type holding struct {
 	*conn
 	token string
@@ -140,12 +132,10 @@ func (h *holding) release(id string) []byte {
 }
 
 // pair reserves and releases, each durably.
-func (h *holding) pair(claim []byte) (took time.Duration, err error) {
-	sent := now()
+func (h *holding) pair(claim []byte) error {
 	answer, err := h.do(claim)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		_, err = h.do(h.release(between(answer, `"id":"`)))
 	}
-	_, err = h.do(h.release(between(answer, `"id":"`)))
-	return now().Sub(sent), err
+	return err
 }

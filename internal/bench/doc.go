@@ -1,7 +1,7 @@
-// Package bench measures what design section 10 has budgets for, each figure
-// beside the limit that the machine sets in the same run and beside a script
-// that does the same job with ssh-keygen. docs/benchmarks.md says how to read
-// what it prints.
+// Package bench measures the figures that design section 10 has budgets for. Each
+// figure stands beside the limit that the machine sets in the same run, and beside
+// a script that does the same job with ssh-keygen. docs/benchmarks.md explains the
+// table that this package prints.
 package bench
 
 import (
@@ -9,77 +9,125 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Options says what to measure and with what.
 type Options struct {
-	Programs string    // the directory that has gated and opsign
-	Self     string    // this program, which serves when its first argument is "serve"
-	Dir      string    // where to work; on the disk that is to be measured
-	Out      io.Writer // the table
-	Progress io.Writer // what is being measured
-	Rows     int       // of the journal that a start is measured with
-	Only     string    // the one part to measure; empty for all
-	Profiles string    // a directory for a CPU profile of every gate; empty for none
+	Programs string    // the directory with gated and opsign
+	Self     string    // this program, which serves a gate if its first argument is "serve"
+	Dir      string    // where to work, on the disk that is to be measured; "" for the temporary directory
+	Out      io.Writer // receives the table
+	Progress io.Writer // receives the name of each part as it begins, and its error if it fails
+	Rows     int       // of the journal that a start is measured with; 0 for the default
+	Only     string    // the one part to measure; "" for all
+	Profiles string    // a directory for a CPU profile of every gate; "" for none
+	Small    bool      // checks that every part runs to its end; the figures say nothing
 }
 
 // bench is one run.
 type bench struct {
 	Options
 	ctx   context.Context
+	size  sizes
 	keys  keys
 	table table
 	limit limits
 }
 
-// parts are measured in this order; the first ones are what the others are
-// compared with.
-var parts = []struct {
-	name string
-	run  func(*bench) error
-}{
-	{"limits", (*bench).limits},
-	{"script", (*bench).script},
-	{"signed", (*bench).signed},
-	{"signers", (*bench).signers},
-	{"benign", (*bench).benign},
-	{"reconcile", (*bench).reconcile},
-	{"changed", (*bench).changed},
-	{"start", (*bench).start},
-	{"verify", (*bench).verify},
-	{"audit", (*bench).auditLog},
-	{"memory", (*bench).memory},
-	{"floods", (*bench).floods},
-	{"reservations", (*bench).reservations},
-	{"killed", (*bench).killed},
-	{"hook", (*bench).hook},
+// part measures some figures and adds them to the table, each as soon as it has it.
+type part struct {
+	name    string
+	figures int // rows of the table that the part adds at least
+	run     func(*bench) error
 }
 
-// Run measures and prints. A part that fails does not keep the others from being
-// measured; its error is returned after the table is printed. Whatever it starts has
-// ended when it returns.
-func Run(ctx context.Context, o Options) error {
-	b := &bench{Options: o, ctx: ctx, keys: newKeys()}
-	var failed, err error
+// parts are measured in this order. The first two set what others are compared with.
+var parts = []part{
+	{"limits", 3, (*bench).limits},
+	{"script", 1, (*bench).script},
+	{"signed", 7, (*bench).signed}, // and one more after the script
+	{"signers", 9, (*bench).signers},
+	{"benign", 3, (*bench).benign},
+	{"reconcile", 3, (*bench).reconcile},
+	{"changed", 1, (*bench).changed},
+	{"start", 1, (*bench).start},
+	{"verify", 2, (*bench).verify},
+	{"audit", 3, (*bench).auditLog},
+	{"memory", 1, (*bench).memory},
+	{"floods", 12, (*bench).floods},
+	{"reservations", 9, (*bench).reservations},
+	{"killed", 1, (*bench).killed},
+	{"hook", 6, (*bench).hook},
+}
+
+// Parts returns the names of the parts in the order in which they are measured.
+func Parts() []string {
+	names := make([]string, 0, len(parts))
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Run measures and prints. If a part fails, the other parts are measured all the
+// same: Run returns the errors of all parts after it has printed the table. A part
+// whose figures are not all in the table has failed. All processes that Run started
+// have ended when it returns.
+func Run(ctx context.Context, o Options) (failed error) {
+	b := &bench{Options: o, ctx: ctx, size: full, keys: newKeys()}
+	if o.Small {
+		b.size = small
+	}
+	if o.Rows > 0 {
+		b.size.rows = o.Rows
+	}
+	var err error
 	if b.Dir, err = os.MkdirTemp(o.Dir, "gated-bench-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.Dir)
+	known := o.Only == ""
 	for _, p := range parts {
+		known = known || p.name == o.Only
 		if o.Only != "" && o.Only != p.name && p.name != "limits" {
 			continue
 		}
-		fmt.Fprintf(o.Progress, "measuring: %s\n", p.name)
-		if err := p.run(b); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.name, err))
-			if ctx.Err() != nil || p.name == "limits" { // which all others are compared with
-				break
-			}
+		if err := b.measure(p); err != nil {
+			fmt.Fprintf(o.Progress, "failed: %v\n", err)
+			failed = errors.Join(failed, err)
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
+	if !known {
+		failed = errors.Join(failed, fmt.Errorf("there is no part %q, but %s", o.Only, strings.Join(Parts(), " ")))
+	}
 	return errors.Join(failed, b.table.print(o.Out))
+}
+
+// measure runs a part and checks that no figure of it is missing.
+func (b *bench) measure(p part) error {
+	fmt.Fprintf(b.Progress, "measuring: %s\n", p.name)
+	before := len(b.table.rows)
+	err := p.run(b)
+	rows := b.table.rows[before:]
+	if err == nil && len(rows) < p.figures {
+		err = fmt.Errorf("%d of %d figures are missing", p.figures-len(rows), p.figures)
+	}
+	for _, r := range rows {
+		if math.IsNaN(r.value) || math.IsInf(r.value, 0) || r.value < 0 {
+			err = errors.Join(err, fmt.Errorf("the figure of %q is %v", r.what, r.value))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	return nil
 }
 
 // dir makes a directory of that name to work in.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FloodArg is the first argument under which this program floods a daemon.
+// FloodArg is the first argument of this program if it is to flood a daemon.
 const FloodArg = "flood"
 
 // floodTargets is how many slow steps a flood has under way.
@@ -24,7 +24,7 @@ const floodTargets = 20
 type floodKind struct {
 	name, what string
 	run        func(socket string, on func()) error
-	path, says string // where the daemon says that it has the flood; "" for a flood that it refuses
+	path, says string // where the daemon shows that it has the flood; "" for a flood that it refuses
 }
 
 var floodKinds = []floodKind{
@@ -36,8 +36,8 @@ var floodKinds = []floodKind{
 	{"processes", "300 processes without an environment", floodProcesses, "", ""},
 }
 
-// Flood does to the daemon at a socket what a kind of flood does, writes a byte to
-// out once it is on, and goes on until in ends.
+// Flood floods the daemon at a socket with one kind of flood. It writes a byte to out
+// once the flood is on, and goes on until in ends.
 func Flood(socket, kind string, in io.Reader, out io.Writer) error {
 	for _, k := range floodKinds {
 		if k.name != kind {
@@ -58,8 +58,8 @@ func Flood(socket, kind string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("there is no flood %q", kind)
 }
 
-// floodWith sends the same requests on n connections for ever. It is on when each
-// was tried once; what is refused is part of it.
+// floodWith sends the same requests on n connections for ever. The flood is on when
+// each connection was made once. Refusals do not end it.
 func floodWith(socket string, n int, on func(), request func(i int) []byte) error {
 	var begun atomic.Int64
 	var wg sync.WaitGroup
@@ -85,11 +85,11 @@ func floodWith(socket string, n int, on func(), request func(i int) []byte) erro
 	return errors.Join(errs...)
 }
 
-// bodyOf is a submit of about so many bytes, of what takes most memory for each.
+// bodyOf is a submit of about so many bytes. Its text takes the most memory for each.
 func bodyOf(size int) []byte {
 	const head, tail = `{"steps":[`, `{}]}`
-	return fmt.Appendf(nil, "POST /v1/jobs HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s%s%s", len(head)+len(tail)+3*(size/3), head,
-		strings.Repeat("{},", size/3), tail)
+	return fmt.Appendf(nil, "POST /v1/jobs HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s%s%s",
+		len(head)+len(tail)+3*(size/3), head, strings.Repeat("{},", size/3), tail)
 }
 
 func floodBodies(socket string, on func()) error {
@@ -110,7 +110,8 @@ func floodDocuments(socket string, on func()) error {
 	for i := 0; b.Len() < 16<<20-100; i++ {
 		fmt.Fprintf(&b, "- {name: g%d, memory: 1}\n", i)
 	}
-	request := fmt.Appendf(nil, "POST /v1/plan HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())
+	request := fmt.Appendf(nil, "POST /v1/plan HTTP/1.1\r\nHost: gated\r\nContent-Length: %d\r\n\r\n%s", b.Len(),
+		b.String())
 	return floodWith(socket, 4, on, func(int) []byte { return request })
 }
 
@@ -132,7 +133,7 @@ func floodProbes(socket string, on func()) error {
 
 // floodProcesses starts idle processes of which the kernel shows no environment.
 func floodProcesses(_ string, on func()) error {
-	runtime.LockOSThread() // they end with the thread that started them
+	runtime.LockOSThread() // the kernel ends them with the thread that started them
 	for range 300 {
 		cmd := exec.Command("/bin/sleep", "1000")
 		cmd.Env, cmd.Dir = []string{}, "/"
@@ -145,8 +146,8 @@ func floodProcesses(_ string, on func()) error {
 	select {}
 }
 
-// MaybeFlood floods where the arguments are those that floods start this program
-// with, and reports whether they are.
+// MaybeFlood floods if the part "floods" started this program with these arguments,
+// and reports whether it did.
 func MaybeFlood(args []string) (ok bool, err error) {
 	if len(args) != 3 || args[0] != FloodArg {
 		return false, nil

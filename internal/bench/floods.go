@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -19,40 +18,41 @@ import (
 	"gated/internal/op"
 )
 
-// What holds under each flood of one uid: a step of another that operators signed
-// begins within floodStart milliseconds, and the daemon has no more than floodRSS
-// MiB resident.
+// Under each flood of one uid, a signed step of another uid succeeds within
+// floodStart milliseconds, and the daemon has at most floodRSS MiB resident.
 const (
 	floodStart = 2000
 	floodRSS   = 300
 )
 
-// stranger is the uid that floods, where this program may become it.
+// stranger is the uid that floods, if this program may become it.
 const stranger = 65534
 
 // flooded is the real daemon under one flood.
 type flooded struct {
 	*process
+	dir    string // the state directory
 	c      *conn
 	flood  *exec.Cmd
 	closed func() error // ends the flood
 }
 
-// floods measures how long a signed step waits while a uid does all that it may,
-// and what the daemon holds meanwhile.
+// floods measures how long a signed step waits while a uid floods the daemon, and
+// how much memory the daemon has meanwhile.
 func (b *bench) floods() error {
 	for _, kind := range floodKinds {
 		took, rss, err := b.under(kind)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
-		b.table.add(row{"signed step under " + kind.what, took, milliseconds, floodStart, fmt.Sprintf("approved to succeeded; of uid %d", floodUID())})
-		b.table.add(row{"  resident memory, at the most", rss, mebibytes, floodRSS, ""})
+		b.addf("signed step under "+kind.what, took, milliseconds, floodStart,
+			"approved to succeeded; of uid %d", floodUID())
+		b.addf("  resident memory, at the most", rss, mebibytes, floodRSS, "")
 	}
 	return nil
 }
 
-// floodUID is whose flood it is: another uid's than the operator's, if it can be.
+// floodUID is the uid that floods: another than the operator's, if this is root.
 func floodUID() int {
 	if os.Geteuid() == 0 {
 		return stranger
@@ -60,14 +60,18 @@ func floodUID() int {
 	return os.Geteuid()
 }
 
-// under approves the end of a guest while a flood goes on, and returns how many
-// milliseconds passed until it had ended, and the most that was resident, in MiB.
+// under approves the end of a guest during a flood. It returns how many milliseconds
+// passed until the job had succeeded, and the most memory that was resident, in MiB.
 func (b *bench) under(kind floodKind) (took, rss float64, err error) {
 	f, err := b.flooding(kind.name)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, f.end()) }()
+	defer func() {
+		if err = errors.Join(err, f.end()); err == nil {
+			err = b.consistent(f.dir)
+		}
+	}()
 	approve, job, err := b.toApprove(f)
 	if err != nil {
 		return 0, 0, err
@@ -87,11 +91,11 @@ func (b *bench) under(kind floodKind) (took, rss float64, err error) {
 		return 0, 0, err
 	}
 	took = inMillis(now().Sub(began))
-	// The flood goes on for long enough to have all that it can get.
-	if err := idle(b.ctx, idleTime); err != nil {
+	// The flood goes on until it has as much of the daemon's memory as it can get.
+	if err := idle(b.ctx, b.size.idleTime); err != nil {
 		return 0, 0, err
 	}
-	rss, err = residentAtMost(f.pid())
+	rss, err = f.resident("VmHWM")
 	return took, rss, err
 }
 
@@ -104,26 +108,26 @@ func (b *bench) flooding(kind string) (*flooded, error) {
 	if err := configureFloods(dir); err != nil {
 		return nil, err
 	}
-	at, err := os.MkdirTemp("", "gated-flood-") // which the stranger may enter
+	at, err := os.MkdirTemp("", "gated-flood-") // because the stranger may enter it
 	if err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(at, 0o711); err != nil {
 		return nil, err
 	}
-	p, _, err := startProcess(b.ctx, filepath.Join(at, "s"), b.program("gated"), "serve", "--state", dir, "--socket", filepath.Join(at, "s"))
+	p, _, err := b.daemon(dir, socketIn(at))
 	if err != nil {
 		return nil, err
 	}
-	f := &flooded{process: p, closed: func() error { return nil }}
+	f := &flooded{process: p, dir: dir, closed: func() error { return nil }}
 	if f.c, err = dial(p.socket); err != nil {
 		return nil, errors.Join(err, f.end())
 	}
 	return f, nil
 }
 
-// configureFloods adds commands that are slow, and whose probes are, and lets the
-// stranger connect.
+// configureFloods adds slow commands and one with a slow probe, and lets the stranger
+// connect.
 func configureFloods(dir string) error {
 	path := filepath.Join(dir, "gated.yaml")
 	have, err := os.ReadFile(path)
@@ -140,12 +144,13 @@ func configureFloods(dir string) error {
 	for i := range floodTargets {
 		have = fmt.Appendf(have, "  slow%d: {argv: [/bin/sleep, \"10\"], benign: true%s}\n", i, user)
 	}
-	have = fmt.Appendf(have, "  probed: {argv: [/bin/echo, \"{n}\"], probe: [/bin/sleep, \"1\"], params: {n: {type: integer, min: 0, max: 100000}}%s}\n", user)
+	have = fmt.Appendf(have, "  probed: {argv: [/bin/echo, \"{n}\"], probe: [/bin/sleep, \"1\"], "+
+		"params: {n: {type: integer, min: 0, max: 100000}}%s}\n", user)
 	return os.WriteFile(path, have, 0o600)
 }
 
-// toApprove makes a guest, asks for its end, and returns the call that approves
-// that and the job.
+// toApprove makes a guest and asks for its end. It returns the call that approves the
+// end, and the job.
 func (b *bench) toApprove(f *flooded) (approve []byte, job string, err error) {
 	submit := func(name string) (string, error) {
 		request, err := post("/v1/jobs", api.SubmitOf("", op.Ask{Op: name, Target: op.Target{Kind: "guest", Name: "victim"}}))
@@ -179,9 +184,9 @@ func (b *bench) toApprove(f *flooded) (approve []byte, job string, err error) {
 	return approve, job, err
 }
 
-// begin starts the flood, and waits until it has told that it is on.
+// begin starts the flood, and waits until the flood reports that it is on.
 func (f *flooded) begin(b *bench, kind floodKind) error {
-	// By its own path another uid may not reach this program: go run puts it into a directory of mode 0700.
+	// Not by its path, because go run puts this program into a directory of mode 0700.
 	f.flood = exec.CommandContext(b.ctx, "/proc/self/exe", FloodArg, f.socket, kind.name)
 	f.flood.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if os.Geteuid() == 0 {
@@ -201,7 +206,7 @@ func (f *flooded) begin(b *bench, kind floodKind) error {
 	}
 	f.closed = func() error {
 		err := in.Close()
-		_ = f.flood.Wait() // it is ended by its parent's word, however it takes that
+		_ = f.flood.Wait() // it ends with its input, with whatever status
 		return err
 	}
 	if _, err := out.Read(make([]byte, 1)); err != nil {
@@ -227,20 +232,5 @@ func (f *flooded) end() error {
 	return errors.Join(err, f.stop(), os.RemoveAll(filepath.Dir(f.socket)))
 }
 
-// clearPeak has the kernel forget what was resident at the most (proc(5)).
+// clearPeak has the kernel begin VmHWM anew (proc(5)).
 func clearPeak(pid string) error { return os.WriteFile("/proc/"+pid+"/clear_refs", []byte("5"), 0) }
-
-// residentAtMost returns what a process had resident at the most, in MiB.
-func residentAtMost(pid string) (float64, error) {
-	status, err := os.ReadFile("/proc/" + pid + "/status")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 || fields[1] != "kB" {
-		return 0, errors.New("the kernel does not say VmHWM")
-	}
-	kib, err := strconv.ParseFloat(fields[0], 64)
-	return kib / 1024, err
-}

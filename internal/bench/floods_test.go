@@ -19,14 +19,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSignedStepsUnderFloods drives the real daemon, without the race detector,
-// whatever this test was built with. The bound is eight times what was measured on a
-// busy machine, and the best of three tries counts.
+// TestSignedStepsUnderFloods drives the real daemon, which is always built without the
+// race detector. The bound is eight times the figure of a busy machine, and the best of
+// three tries counts.
 func TestSignedStepsUnderFloods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the daemon")
 	}
 	b := tiny(t)
+	b.size = full
 	b.Programs = t.TempDir()
 	build := exec.Command("go", "build", "-o", b.Programs, "gated/cmd/gated")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -13,21 +13,18 @@ import (
 	"gated/internal/api"
 )
 
-// hookRuns is how often each kind of process is run.
-const hookRuns = 80
-
 // hooking is one kind of process that is measured.
 type hooking struct {
 	what   string
 	argv   []string
 	input  []byte
-	says   string // has to be in what it prints; "" for nothing at all
+	says   string // has to be in its output; "" for a process without output
 	budget float64
 	took   []float64
 }
 
-// hook measures the whole process that an agent's harness starts before each
-// edit, by turns with processes that do nothing.
+// hook measures the whole process that an agent's harness starts before each edit.
+// Processes that do nothing take turns with it.
 func (b *bench) hook() error {
 	empty, err := b.emptyProgram()
 	if err != nil {
@@ -51,17 +48,23 @@ func (b *bench) hook() error {
 		{what: "a process that does nothing: /bin/true", argv: []string{"/bin/true"}},
 		{what: "  a Go program that does nothing", argv: []string{empty}},
 		{what: "  gated --version", argv: []string{gated, "--version"}, says: "gated"},
-		{what: "gated hook pre-tool-use, nobody in the way", argv: []string{gated, "hook", "pre-tool-use"}, input: edit("doc/a.md"), budget: 15},
-		{what: "  a conflict", argv: []string{gated, "hook", "pre-tool-use"}, input: edit("src/a.go"), says: `"deny"`, budget: 15},
+		{what: "gated hook pre-tool-use, no conflict", argv: []string{gated, "hook", "pre-tool-use"},
+			input: edit("doc/a.md"), budget: 15},
+		{what: "  a conflict", argv: []string{gated, "hook", "pre-tool-use"}, input: edit("src/a.go"), says: `"deny"`,
+			budget: 15},
 	}
 	if err = b.reserved(s, at); err == nil {
 		err = b.runHooks(dir, kinds)
 	}
-	if err := errors.Join(err, s.stop()); err != nil {
+	if err = errors.Join(err, s.stop()); err == nil {
+		err = b.consistent(dir)
+	}
+	if err != nil {
 		return err
 	}
-	away := []*hooking{{what: "  the daemon is away, its circuit open", argv: kinds[3].argv, input: kinds[3].input, says: "is not asked for some seconds", budget: 15}}
-	for range 6 { // these open it
+	away := []*hooking{{what: "  the daemon is away, its circuit open", argv: kinds[3].argv, input: kinds[3].input,
+		says: "is not asked for some seconds", budget: 15}}
+	for range 6 { // failures, which open the circuit
 		if _, _, err := b.runHook(dir, away[0]); err != nil {
 			return err
 		}
@@ -70,12 +73,13 @@ func (b *bench) hook() error {
 		return err
 	}
 	for _, k := range append(kinds, away...) {
-		b.table.add(row{k.what, middle(k.took), milliseconds, k.budget, fmt.Sprintf("p95 %.2f ms, quickest %.2f ms", quantile(k.took, 0.95), quantile(k.took, 0))})
+		b.addf(k.what, middle(k.took), milliseconds, k.budget,
+			"p95 %.2f ms, quickest %.2f ms", quantile(k.took, 0.95), quantile(k.took, 0))
 	}
 	return nil
 }
 
-// reserved has one of the clients reserve what the hook is to find.
+// reserved has one of the clients reserve the path that the hook has to refuse.
 func (b *bench) reserved(s *serving, at api.Place) error {
 	claim, err := s.clients[0].claim(api.Reserve{Scope: at, Patterns: []string{"src/**"}, Reason: "bench"})
 	if err == nil {
@@ -84,10 +88,11 @@ func (b *bench) reserved(s *serving, at api.Place) error {
 	return err
 }
 
-// toolCall is what a harness writes to the hook.
+// toolCall is the input that a harness writes to the hook.
 func toolCall(dir, path string) []byte {
-	b, err := api.Encode(map[string]any{"session_id": "bench", "hook_event_name": "PreToolUse", "cwd": dir, "tool_name": "Edit",
-		"tool_input": map[string]any{"file_path": path, "old_string": "a", "new_string": strings.Repeat("b", 500)}})
+	b, err := api.Encode(map[string]any{"session_id": "bench", "hook_event_name": "PreToolUse", "cwd": dir,
+		"tool_name": "Edit", "tool_input": map[string]any{
+			"file_path": path, "old_string": "a", "new_string": strings.Repeat("b", 500)}})
 	if err != nil {
 		panic(err) // a map of strings
 	}
@@ -96,7 +101,7 @@ func toolCall(dir, path string) []byte {
 
 // runHooks runs every kind by turns.
 func (b *bench) runHooks(dir string, kinds []*hooking) error {
-	for range hookRuns {
+	for range b.size.hooks {
 		for _, k := range kinds {
 			took, out, err := b.runHook(dir, k)
 			if err != nil {
@@ -114,7 +119,8 @@ func (b *bench) runHooks(dir string, kinds []*hooking) error {
 func (b *bench) runHook(dir string, k *hooking) (took float64, out []byte, err error) {
 	cmd := exec.CommandContext(b.ctx, k.argv[0], k.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(k.input)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "GATED_SOCKET=" + socketIn(dir)}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+		"GATED_SOCKET=" + socketIn(dir)}
 	began := now()
 	out, err = cmd.CombinedOutput()
 	took = inMillis(now().Sub(began))
@@ -138,7 +144,8 @@ func (b *bench) emptyProgram() (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), emptySource, 0o600); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(b.ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, "empty"), filepath.Join(dir, "main.go"))
+	cmd := exec.CommandContext(b.ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, "empty"),
+		filepath.Join(dir, "main.go"))
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build a program that does nothing: %w: %s", err, out)

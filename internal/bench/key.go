@@ -15,11 +15,11 @@ const (
 	gateID = op.GateID("b10cb10cb10cb10cb10cb10cb10cb10c")
 )
 
-// key is an operator's.
+// key is the key of an operator.
 type key struct {
 	mint.Key
 	principal string
-	names     []byte // who signed, as a signature has it: the public key, or its certificate
+	names     []byte // the signer as a signature names it: the public key, or its certificate
 	line      string // of allowed_signers
 }
 
@@ -52,7 +52,7 @@ func (k keys) lines() []byte {
 	return []byte(k.plain.line + k.second.line + k.touched.line + k.certified.line)
 }
 
-// must ends the program where a key cannot be made.
+// must ends the program if a key cannot be made.
 type must struct{}
 
 // Helper does nothing.
@@ -70,13 +70,14 @@ type signed struct {
 	armors  []string
 }
 
-// destroy is the end of a guest as it was observed, signed by each key.
+// destroy is the end of a guest in the state o. Each key signs it.
 func destroy(o op.Observed, now time.Time, by ...key) (s signed, err error) {
 	var nonce [24]byte
 	rand.Read(nonce[:]) // never fails (crypto/rand)
 	now = now.UTC().Truncate(time.Second)
-	s.payload, err = op.Payload{Gate: gateID, Host: host, Op: "guest.destroy", Target: o.Target, Incarnation: o.Incarnation,
-		State: o.Fingerprint, Params: op.Params{}, Nonce: base64.RawURLEncoding.EncodeToString(nonce[:]),
+	s.payload, err = op.Payload{Gate: gateID, Host: host, Op: "guest.destroy", Target: o.Target,
+		Incarnation: o.Incarnation, State: o.Fingerprint, Params: op.Params{},
+		Nonce:    base64.RawURLEncoding.EncodeToString(nonce[:]),
 		IssuedAt: now, ExpiresAt: now.Add(time.Hour), Reason: "the project ended"}.Encode()
 	for _, k := range by {
 		s.armors = append(s.armors, mint.Unsigned(k.names, op.Operational.Namespace()).By(must{}, k.Key, s.payload).Armored())

@@ -12,12 +12,9 @@ import (
 	"gated/internal/api"
 )
 
-// kills is how many agents are killed.
-const kills = 60
-
-// killed measures how long what an agent has reserved is not free after it was
-// killed: until the answer of somebody who waits for it.
-func (b *bench) killed() (err error) {
+// killed measures how long a reservation lasts after its agent was killed: until the
+// daemon answers another client, which waits for it.
+func (b *bench) killed() error {
 	dir, err := b.state("killed")
 	if err != nil {
 		return err
@@ -26,56 +23,50 @@ func (b *bench) killed() (err error) {
 	if err != nil {
 		return err
 	}
-	p, _, err := startProcess(b.ctx, socketIn(dir), b.program("gated"), "serve", "--state", dir, "--socket", socketIn(dir))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, p.stop()); err == nil {
-			err = b.consistent(dir)
-		}
-	}()
-	waiting, err := join(p.socket, "waiting")
-	if err != nil {
-		return err
-	}
-	defer waiting.Close()
-	looking, err := dial(p.socket)
-	if err != nil {
-		return err
-	}
-	defer looking.Close()
-	var took []float64
-	for i := range kills {
-		d, err := b.killOne(p.socket, at, i, waiting, looking)
+	return b.whileServed(dir, socketIn(dir), func(p *process) error {
+		waiting, err := join(p.socket, "waiting")
 		if err != nil {
 			return err
 		}
-		took = append(took, inMillis(d))
-	}
-	b.table.add(row{fmt.Sprintf("free after its agent was killed, slowest of %d", kills), quantile(took, 1), milliseconds, 100,
-		fmt.Sprintf("p50 %.2f ms, p95 %.2f ms; until one who waits is answered", middle(took), quantile(took, 0.95))})
-	return nil
+		defer waiting.Close()
+		checking, err := dial(p.socket)
+		if err != nil {
+			return err
+		}
+		defer checking.Close()
+		var took []float64
+		for i := range b.size.kills {
+			d, err := b.killOne(p.socket, at, i, waiting, checking)
+			if err != nil {
+				return err
+			}
+			took = append(took, inMillis(d))
+		}
+		b.addf(fmt.Sprintf("free after its agent was killed, slowest of %d", len(took)), quantile(took, 1), milliseconds, 100,
+			"p50 %.2f ms, p95 %.2f ms; until a client that waits is answered", middle(took), quantile(took, 0.95))
+		return nil
+	})
 }
 
-// killOne has an agent reserve something, kills it while another one waits for
-// that, and returns how long it then took.
-func (b *bench) killOne(socket string, at api.Place, i int, waiting *holding, looking *conn) (time.Duration, error) {
+// killOne kills an agent that has a reservation, while another client waits for that
+// path. It returns how long the other client waited after the kill.
+func (b *bench) killOne(socket string, at api.Place, i int, waiting *holding, checking *conn) (time.Duration, error) {
 	path := fmt.Sprintf("src/f%d.go", i)
 	agent, err := b.employ(socket, at.Path, fmt.Sprintf("agent%d", i), path)
 	if err != nil {
 		return 0, err
 	}
-	claim, err := waiting.claim(api.Reserve{Scope: at, Patterns: []string{"src/**"}, WaitSeconds: int64(patience / time.Second)})
+	claim, err := waiting.claim(api.Reserve{Scope: at, Patterns: []string{"src/**"},
+		WaitSeconds: int64(patience / time.Second)})
 	if err != nil {
 		return 0, err
 	}
 	if _, err := waiting.Write(claim); err != nil {
 		return 0, err
 	}
-	// By the time of this answer the claim waits. If it did not yet, what is
-	// measured would only be more.
-	if err := b.holds(looking, at, path); err != nil {
+	// By the time of this answer the claim waits. If it does not wait yet, the figure is
+	// only larger.
+	if err := b.holds(checking, at, path); err != nil {
 		return 0, err
 	}
 	began := now()
@@ -92,9 +83,10 @@ func (b *bench) killOne(socket string, at api.Place, i int, waiting *holding, lo
 	return took, err
 }
 
-// employ starts a process that is an agent and has a path reserved.
+// employ starts a process that registers as an agent and reserves a path.
 func (b *bench) employ(socket, dir, name, path string) (*exec.Cmd, error) {
-	cmd := exec.CommandContext(b.ctx, "/bin/sh", "-c", `"$0" agent register "$1" >&2 && "$0" reserve "$2" >&2 && echo && exec sleep 600`,
+	cmd := exec.CommandContext(b.ctx, "/bin/sh", "-c",
+		`"$0" agent register "$1" >&2 && "$0" reserve "$2" >&2 && echo && exec sleep 600`,
 		b.program("gated"), name, path)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GATED_SOCKET="+socket)
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
@@ -111,7 +103,7 @@ func (b *bench) employ(socket, dir, name, path string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// holds asserts that somebody has a path.
+// holds is an error if no agent has a path.
 func (b *bench) holds(c *conn, at api.Place, path string) error {
 	request, err := post("/v1/reservations/check", api.Check{Scope: at, Patterns: []string{path}})
 	if err != nil {
@@ -119,7 +111,7 @@ func (b *bench) holds(c *conn, at api.Place, path string) error {
 	}
 	answer, err := c.do(request)
 	if err == nil && between(answer, `"agent":"`) == "" {
-		err = fmt.Errorf("nobody has %s: %.300s", path, answer)
+		err = fmt.Errorf("no agent has %s: %.300s", path, answer)
 	}
 	return err
 }

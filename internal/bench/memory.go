@@ -2,56 +2,42 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 )
 
-const (
-	idleGuests = 100
-	idleTime   = 3 * time.Second
-)
-
-// memory measures the real daemon with 100 guests on disk and nothing to do:
-// after it made them, and after a start that found them.
+// memory measures the real daemon with guests on disk and nothing to do: after it
+// made them, and after a start that found them.
 func (b *bench) memory() error {
 	dir, err := b.state("memory")
 	if err != nil {
 		return err
 	}
-	serve := []string{"serve", "--state", dir, "--socket", socketIn(dir)}
-	p, _, err := startProcess(b.ctx, socketIn(dir), b.program("gated"), serve...)
+	var made, found float64
+	err = b.whileServed(dir, socketIn(dir), func(p *process) (err error) { made, err = b.afterMaking(p, dir); return err })
 	if err != nil {
 		return err
 	}
-	made, err := b.afterMaking(p, dir)
-	if err = errors.Join(err, p.stop()); err != nil {
+	err = b.whileServed(dir, socketIn(dir), func(p *process) (err error) { found, err = b.whenIdle(p); return err })
+	if err != nil {
 		return err
 	}
-	if p, _, err = startProcess(b.ctx, socketIn(dir), b.program("gated"), serve...); err != nil {
-		return err
-	}
-	found, err := b.whenIdle(p)
-	if err = errors.Join(err, p.stop()); err != nil {
-		return err
-	}
-	b.table.add(row{"resident memory, 100 guests, idle", max(made, found), mebibytes, 40,
-		fmt.Sprintf("%.1f MiB after making them, %.1f after a new start", made, found)})
+	b.addf(fmt.Sprintf("resident memory, %d guests, idle", b.size.idleGuests), max(made, found), mebibytes, 40,
+		"%.1f MiB after making them, %.1f after a new start", made, found)
 	return nil
 }
 
 func (b *bench) afterMaking(p *process, dir string) (float64, error) {
 	file := filepath.Join(dir, "wished.yaml")
-	text := bytes.ReplaceAll(document(idleGuests), []byte("tier"), []byte("layer"))
+	text := bytes.ReplaceAll(document(b.size.idleGuests), []byte("tier"), []byte("layer"))
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return 0, err
 	}
-	out, err := exec.CommandContext(b.ctx, b.program("gated"), "--socket", p.socket, "apply", "--wait", "-f", file).CombinedOutput()
+	cmd := exec.CommandContext(b.ctx, b.program("gated"), "--socket", p.socket, "apply", "--wait", "-f", file)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("gated apply: %w: %s", err, out)
 	}
@@ -65,26 +51,16 @@ func (b *bench) afterMaking(p *process, dir string) (float64, error) {
 			there++
 		}
 	}
-	if there != idleGuests {
-		return 0, fmt.Errorf("%d of %d guests were made", there, idleGuests)
+	if there != b.size.idleGuests {
+		return 0, fmt.Errorf("%d of %d guests were made", there, b.size.idleGuests)
 	}
 	return b.whenIdle(p)
 }
 
 // whenIdle returns the resident memory in MiB after a while without work.
 func (b *bench) whenIdle(p *process) (float64, error) {
-	if err := idle(b.ctx, idleTime); err != nil {
+	if err := idle(b.ctx, b.size.idleTime); err != nil {
 		return 0, err
 	}
-	status, err := os.ReadFile("/proc/" + p.pid() + "/status")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 || fields[1] != "kB" {
-		return 0, errors.New("the kernel does not say VmRSS")
-	}
-	kib, err := strconv.ParseFloat(fields[0], 64)
-	return kib / 1024, err
+	return p.resident("VmRSS")
 }

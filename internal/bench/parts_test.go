@@ -3,33 +3,61 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A part that fails takes no figure of the others away.
-func TestAPartThatFails(t *testing.T) {
+// adds is a part that adds one row and then returns err.
+func adds(what string, value float64, err error) func(*bench) error {
+	return func(b *bench) error { b.table.add(row{what: what, value: value, unit: plain}); return err }
+}
+
+// runParts measures these parts instead of the real ones.
+func runParts(t *testing.T, o Options, these ...part) (table, progress string, err error) {
 	all := parts
 	t.Cleanup(func() { parts = all })
-	wrong := errors.New("wrong")
-	measures := func(what string) func(*bench) error {
-		return func(b *bench) error { b.table.add(row{what: what, value: 1, unit: plain}); return nil }
-	}
-	parts = parts[:0:0]
-	add := func(name string, run func(*bench) error) {
-		parts = append(parts, struct {
-			name string
-			run  func(*bench) error
-		}{name, run})
-	}
-	add("limits", measures("the machine"))
-	add("first", func(*bench) error { return wrong })
-	add("second", measures("a figure"))
-	var out bytes.Buffer
-	err := Run(t.Context(), Options{Dir: t.TempDir(), Out: &out, Progress: t.Output()})
+	parts = these
+	var out, said bytes.Buffer
+	o.Dir, o.Out, o.Progress = t.TempDir(), &out, &said
+	err = Run(t.Context(), o)
+	return out.String(), said.String(), err
+}
+
+func TestAPartThatFailsStopsNoOtherPart(t *testing.T) {
+	wrong, worse := errors.New("wrong"), errors.New("worse")
+	table, progress, err := runParts(t, Options{},
+		part{"limits", 1, adds("the machine", 1, wrong)},
+		part{"first", 2, adds("before the error", 1, worse)},
+		part{"second", 1, adds("a figure", 1, nil)})
 	require.ErrorIs(t, err, wrong)
-	require.ErrorContains(t, err, "first: ")
-	require.Contains(t, out.String(), "the machine")
-	require.Contains(t, out.String(), "a figure")
+	require.ErrorIs(t, err, worse)
+	require.Equal(t, "limits: wrong\nfirst: worse", err.Error())
+	require.Equal(t, "measuring: limits\nfailed: limits: wrong\n"+
+		"measuring: first\nfailed: first: worse\nmeasuring: second\n", progress)
+	for _, what := range []string{"the machine", "before the error", "a figure"} {
+		require.Contains(t, table, what)
+	}
+}
+
+func TestAMissingFigureIsAnError(t *testing.T) {
+	table, _, err := runParts(t, Options{},
+		part{"limits", 2, adds("the machine", 1, nil)},
+		part{"first", 1, adds("divided by zero", math.Inf(1), nil)},
+		part{"second", 1, adds("a figure", 0, nil)})
+	require.EqualError(t, err, "limits: 1 of 2 figures are missing\nfirst: the figure of \"divided by zero\" is +Inf")
+	require.Contains(t, table, "a figure")
+}
+
+func TestOnlyOnePart(t *testing.T) {
+	limits := part{"limits", 1, adds("the machine", 1, nil)}
+	first, second := part{"first", 1, adds("one", 1, nil)}, part{"second", 1, adds("two", 1, nil)}
+	table, _, err := runParts(t, Options{Only: "second"}, limits, first, second)
+	require.NoError(t, err)
+	require.Contains(t, table, "the machine")
+	require.Contains(t, table, "two")
+	require.NotContains(t, table, "one ")
+	_, _, err = runParts(t, Options{Only: "third"}, limits, first)
+	require.EqualError(t, err, `there is no part "third", but limits first`)
 }

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds every wait for something that does not come.
+// patience bounds every wait.
 const patience = time.Minute
 
 var errTooLong = errors.New("it did not happen within a minute")
 
-// until asks every now and then whether something is so, first at once.
+// until asks at once, and then after each interval, until the answer is true.
 func until(ctx context.Context, every time.Duration, so func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
 	defer cancel()
@@ -38,7 +38,7 @@ func until(ctx context.Context, every time.Duration, so func() (bool, error)) er
 	}
 }
 
-// idle lets time pass.
+// idle waits for d, or until ctx ends.
 func idle(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -50,15 +50,15 @@ func idle(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// process is a daemon that was started here.
+// process is a daemon that this program started.
 type process struct {
 	cmd    *exec.Cmd
 	socket string
 }
 
-// startProcess starts a daemon and waits until it answers; took is how long
-// that was.
-func startProcess(ctx context.Context, socket, program string, args ...string) (p *process, took time.Duration, err error) {
+// startProcess starts a daemon and waits until it answers. It returns the time between
+// the two.
+func startProcess(ctx context.Context, socket, program string, args ...string) (*process, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
@@ -68,8 +68,8 @@ func startProcess(ctx context.Context, socket, program string, args ...string) (
 	if err := cmd.Start(); err != nil {
 		return nil, 0, err
 	}
-	p = &process{cmd, socket}
-	err = until(ctx, 500*time.Microsecond, func() (bool, error) {
+	p := &process{cmd, socket}
+	err := until(ctx, 500*time.Microsecond, func() (bool, error) {
 		c, err := dial(socket)
 		var sys *net.OpError
 		if errors.As(err, &sys) {
@@ -81,7 +81,7 @@ func startProcess(ctx context.Context, socket, program string, args ...string) (
 		_, err = c.do(get("/v1/status"))
 		return err == nil, errors.Join(err, c.Close())
 	})
-	took = now().Sub(began)
+	took := now().Sub(began)
 	if err != nil {
 		return nil, 0, errors.Join(err, p.stop())
 	}
@@ -93,7 +93,7 @@ func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
 // clockTicks is the kernel's USER_HZ, which is 100 on every machine (proc(5)).
 const clockTicks = 100
 
-// cpuOf is the CPU time that a process has used, 0 if it is not known.
+// cpuOf is the CPU time that a process has used, 0 if the kernel does not say.
 func cpuOf(pid string) time.Duration {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -109,6 +109,22 @@ func cpuOf(pid string) time.Duration {
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	return time.Duration(user+system) * time.Second / clockTicks
+}
+
+// resident is a figure of a process's memory in MiB: VmRSS is what it has resident,
+// VmHWM the most that it had (proc(5)).
+func (p *process) resident(figure string) (float64, error) {
+	status, err := os.ReadFile("/proc/" + p.pid() + "/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), figure+":")
+	fields := strings.Fields(rest)
+	if len(fields) < 2 || fields[1] != "kB" {
+		return 0, fmt.Errorf("the kernel does not say %s", figure)
+	}
+	kib, err := strconv.ParseFloat(fields[0], 64)
+	return kib / 1024, err
 }
 
 // gone is an error if the process has ended.
@@ -130,8 +146,19 @@ func (p *process) stop() error {
 	return nil
 }
 
-// serving starts this program as a gate over guests in memory.
-func (b *bench) serving(s Served) (*process, error) {
+// daemon starts the real daemon over a state directory, and says how long it took
+// until it answered.
+func (b *bench) daemon(dir, socket string) (p *process, took time.Duration, err error) {
+	return startProcess(b.ctx, socket, b.program("gated"), "serve", "--state", dir, "--socket", socket)
+}
+
+// onGate has this program serve a gate over guests in memory while work runs, and
+// returns the directory with the gate's database.
+func (b *bench) onGate(name string, s Served, work func(p *process, dir string) error) (dir string, err error) {
+	if dir, err = b.gateDir(name); err != nil {
+		return "", err
+	}
+	s.Dir = dir
 	mode := "decide"
 	if s.Run {
 		mode = "run"
@@ -140,6 +167,10 @@ func (b *bench) serving(s Served) (*process, error) {
 	if b.Profiles != "" {
 		profile = filepath.Join(b.Profiles, filepath.Base(s.Dir)+".pprof")
 	}
-	p, _, err := startProcess(b.ctx, socketIn(s.Dir), b.Self, "serve", s.Dir, strconv.Itoa(s.Guests), mode, strconv.Itoa(s.Threshold), profile)
-	return p, err
+	p, _, err := startProcess(b.ctx, socketIn(s.Dir), b.Self, "serve", s.Dir, strconv.Itoa(s.Guests), mode,
+		strconv.Itoa(s.Threshold), profile)
+	if err != nil {
+		return "", err
+	}
+	return dir, errors.Join(work(p, dir), p.stop())
 }

@@ -16,12 +16,7 @@ import (
 // roundInterval keeps rounds from beginning by themselves: they are triggered.
 const roundInterval = 1000 * time.Hour
 
-const (
-	manyGuests = 10_000
-	rounds     = 15
-)
-
-// fixed is a source whose documents are parsed already.
+// fixed is a source of parsed documents.
 type fixed []reconcile.SetDoc
 
 // Name returns "fixed".
@@ -30,18 +25,19 @@ func (fixed) Name() string { return "fixed" }
 // Read returns the documents.
 func (f fixed) Read(context.Context) ([]reconcile.SetDoc, error) { return f, nil }
 
-// document wishes for n guests as alike makes them.
+// document asks for n guests, the same as alike makes.
 func document(n int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "apiVersion: gated/v1\nhost: %s\nguests:\n", host)
 	for i := range n {
-		fmt.Fprintf(&b, "  - name: %s\n    state: stopped\n    memory: 512MiB\n    cpus: 2\n    labels: {tier: prod}\n", guestName(i))
+		fmt.Fprintf(&b, "  - name: %s\n    state: stopped\n    memory: 512MiB\n    cpus: 2\n    labels: {tier: prod}\n",
+			guestName(i))
 	}
 	return b.Bytes()
 }
 
 // trigger starts rounds. Reconcile asks for its interval before each round and
-// after it, which tells when one is over.
+// after it, so the trigger knows when a round is over.
 type trigger chan func()
 
 func (t trigger) after(d time.Duration, f func()) func() {
@@ -55,19 +51,14 @@ func (t trigger) after(d time.Duration, f func()) func() {
 
 // next waits until reconcile is between rounds, and returns what starts one.
 func (t trigger) next(ctx context.Context) (func(), error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
-	defer cancel()
-	select {
-	case f := <-t:
-		return f, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	return receive(ctx, t)
 }
 
+// reconcile measures rounds that find nothing to do.
 func (b *bench) reconcile() error {
-	text := document(manyGuests)
-	parsing, err := median(3, func() (float64, error) {
+	n := b.size.guests
+	text := document(n)
+	parsing, err := median(b.size.runs, func() (float64, error) {
 		began := now()
 		_, err := desired.Parse("bench", text)
 		return inMillis(now().Sub(began)), err
@@ -75,39 +66,39 @@ func (b *bench) reconcile() error {
 	if err != nil {
 		return err
 	}
-	took, grew, err := b.noChange(manyGuests)
+	took, grew, err := b.noChange(n)
 	if err != nil {
 		return err
 	}
-	double, _, err := b.noChange(2 * manyGuests)
+	double, _, err := b.noChange(2 * n)
 	if err != nil {
 		return err
 	}
-	b.table.add(row{"no-change round, 10,000 guests", took, milliseconds, 30,
-		fmt.Sprintf("20,000 guests take %.1f × as long", double/took)})
-	b.table.add(row{"  allocated in that round", grew, mebibytes, 64, ""})
-	b.table.add(row{"  parsing their document, apart", parsing, milliseconds, 0, fmt.Sprintf("%d KiB, once for each change", len(text)>>10)})
+	b.addf(fmt.Sprintf("no-change round, %d guests", n), took, milliseconds, 30,
+		"%d guests take %.1f × as long", 2*n, double/took)
+	b.addf("  allocated in that round", grew, mebibytes, 64, "")
+	b.addf("  parsing their document, apart", parsing, milliseconds, 0, "%d KiB, once for each change", len(text)>>10)
 	return nil
 }
 
-// noChange measures rounds in which all is as it is wished for: the time in
-// milliseconds and what one allocates in MiB.
+// noChange measures rounds that find every guest as the document has it. It returns
+// the milliseconds of a round and the MiB that a round allocates.
 func (b *bench) noChange(n int) (took, grew float64, err error) {
 	doc, err := desired.Parse("bench", document(n))
 	if err != nil {
 		return 0, 0, err
 	}
 	t := make(trigger)
-	w, end, err := b.running("round-"+strconv.Itoa(n), n, fixed{{Set: "all", Doc: doc, Digest: "1"}}, t.after)
+	w, end, err := b.running("round-"+strconv.Itoa(n), n, fixed{{Set: "all", Doc: doc, Digest: "1"}}, t)
 	if err != nil {
 		return 0, 0, err
 	}
 	start, err := t.next(b.ctx)
 	if err == nil {
-		err = w.quiet(b.ctx) // each guest was looked at once, to be adopted
+		err = w.quiet(b.ctx) // reconcile has looked at each guest once, to adopt it
 	}
 	var times, bytes []float64
-	for range rounds {
+	for range b.size.rounds {
 		if err != nil {
 			break
 		}
@@ -127,13 +118,15 @@ func (b *bench) noChange(n int) (took, grew float64, err error) {
 	return middle(times), middle(bytes), errors.Join(err, end())
 }
 
-// running is a world that reconciles n guests alike by a source. end stops it.
-func (b *bench) running(name string, n int, source reconcile.Source, after func(time.Duration, func()) func()) (w *world, end func() error, err error) {
+// running is a world that reconciles n guests by a source. The function that it
+// returns stops the world, and has fsck look at its database.
+func (b *bench) running(name string, n int, source reconcile.Source, t trigger) (*world, func() error, error) {
 	dir, err := b.gateDir(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err = newWorld(b.ctx, worldOptions{dir: dir, guests: alike(n), sources: []reconcile.Source{source}, after: after, run: true})
+	w, err := newWorld(b.ctx, worldOptions{dir: dir, guests: alike(n), sources: []reconcile.Source{source},
+		after: t.after, run: true})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,11 +135,14 @@ func (b *bench) running(name string, n int, source reconcile.Source, after func(
 	go func() { ended <- w.steps.Run(ctx) }()
 	return w, func() error {
 		cancel()
-		return errors.Join(<-ended, w.store.Close())
+		if err := errors.Join(<-ended, w.store.Close()); err != nil {
+			return err
+		}
+		return b.sound(dir)
 	}, nil
 }
 
-// quiet waits until reconcile has nothing left to do and knows every source.
+// quiet waits until reconcile has nothing left to do and has read every source.
 func (w *world) quiet(ctx context.Context) error {
 	return until(ctx, 2*time.Millisecond, func() (bool, error) {
 		s := w.steps.Status()

@@ -29,7 +29,8 @@ func TestTheOthersAreThere(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.store.View(b.ctx, func(tx *store.Tx) error {
 			var got, scopes int
-			require.NoError(t, tx.QueryRow(`SELECT count(*), count(DISTINCT scope) FROM reservations WHERE expires_at > ?`, now().UnixNano()).Scan(&got, &scopes))
+			require.NoError(t, tx.QueryRow(`SELECT count(*), count(DISTINCT scope) FROM reservations WHERE expires_at > ?`,
+				now().UnixNano()).Scan(&got, &scopes))
 			require.Equal(t, n, got)
 			require.LessOrEqual(t, scopes, 1)
 			problems, err := reserve.Verify(tx, now())
@@ -40,14 +41,15 @@ func TestTheOthersAreThere(t *testing.T) {
 	}
 }
 
-// TestTheHistoryOfOthersIsSound: what the bench writes into the state of a real
-// gate passes fsck, also with what the gate writes before and after it.
+// TestTheHistoryOfOthersIsSound has fsck look at the reservations that the bench writes
+// into the state of a real gate, before and after the gate writes its own.
 func TestTheHistoryOfOthersIsSound(t *testing.T) {
 	b := tiny(t)
 	dir := filepath.Join(b.Dir, "state")
 	pub := filepath.Join(b.Dir, "alice.pub")
 	require.NoError(t, os.WriteFile(pub, []byte(b.keys.plain.public()), 0o600))
-	_, err := life.Init(b.ctx, life.InitOptions{StateDir: dir, Host: host, Operators: []signers.KeyArg{{Path: pub, Principal: b.keys.plain.principal}}})
+	_, err := life.Init(b.ctx, life.InitOptions{StateDir: dir, Host: host,
+		Operators: []signers.KeyArg{{Path: pub, Principal: b.keys.plain.principal}}})
 	require.NoError(t, err)
 	at, err := b.scope("checkout")
 	require.NoError(t, err)
@@ -56,7 +58,7 @@ func TestTheHistoryOfOthersIsSound(t *testing.T) {
 		require.NoError(t, o.upTo(b.ctx, dir, n))
 		require.NoError(t, b.consistent(dir))
 	}
-	_, err = b.inside(dir, at)
+	_, err = b.pairsInside(dir, at)
 	require.NoError(t, err)
 	require.NoError(t, b.consistent(dir))
 }
@@ -67,7 +69,7 @@ func TestPairsWithoutTheSocket(t *testing.T) {
 	require.NoError(t, err)
 	at, err := b.scope("checkout")
 	require.NoError(t, err)
-	rate, err := b.inside(dir, at)
+	rate, err := b.pairsInside(dir, at)
 	require.NoError(t, err)
 	require.Positive(t, rate)
 }
@@ -83,7 +85,8 @@ func TestARequestOfAnAgent(t *testing.T) {
 	claim, err := h.claim(api.Reserve{Patterns: []string{"a"}})
 	require.NoError(t, err)
 	require.Contains(t, string(claim), "POST /v1/reservations HTTP/1.1\r\nGated-Agent-Token: secret\r\nHost: gated\r\n")
-	require.Equal(t, "DELETE /v1/reservations/r1 HTTP/1.1\r\nGated-Agent-Token: secret\r\nHost: gated\r\n\r\n", string(h.release("r1")))
+	require.Equal(t, "DELETE /v1/reservations/r1 HTTP/1.1\r\nGated-Agent-Token: secret\r\nHost: gated\r\n\r\n",
+		string(h.release("r1")))
 	require.Equal(t, "r12", between([]byte(`{"id":"r12","scope":"/a"}`), `"id":"`))
 	require.Empty(t, between([]byte(`{}`), `"id":"`))
 }

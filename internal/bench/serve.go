@@ -27,8 +27,8 @@ import (
 	"gated/internal/store"
 )
 
-// workers is how many targets reconcile works on side by side. The default is
-// for drivers that do something; here the steps share commits.
+// workers is how many targets reconcile works on side by side: more than by default,
+// because the driver here does nothing and steps then share commits.
 const workers = 32
 
 // now is the wall clock.
@@ -39,18 +39,18 @@ type world struct {
 	store   *store.Store
 	gate    *gate.Gate
 	driver  *memory.Driver
-	steps   *reconcile.Reconciler // nil where nothing runs
+	steps   *reconcile.Reconciler // nil if nothing runs
 	started time.Time
 }
 
-// worldOptions says what a world is to have.
+// worldOptions are the parts of a world.
 type worldOptions struct {
 	dir     string // with allowed_signers; the database is made in it, as init makes it
 	guests  []op.Params
 	sources []reconcile.Source
 	after   func(time.Duration, func()) (stop func()) // of reconcile; nil for the real one
 	run     bool                                      // reconcile runs what may run
-	people  int                                       // who have to sign a destroy; 0 for the built-in rule
+	people  int                                       // how many have to sign a destroy; 0 for the built-in rule
 }
 
 // guestName is the name of the i-th guest.
@@ -85,9 +85,10 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What goes wrong shows in the answers and in the database afterwards.
+	// The log is not needed: an error shows in the answers and in the database.
 	log := slog.New(slog.DiscardHandler)
-	if w.store, err = store.Open(ctx, databaseIn(o.dir), store.Options{Migrations: gate.Migrations(), Logger: log}); err != nil {
+	w.store, err = store.Open(ctx, databaseIn(o.dir), store.Options{Migrations: gate.Migrations(), Logger: log})
+	if err != nil {
 		return nil, err
 	}
 	key, err := checkpoint.NewKey(gateID)
@@ -95,19 +96,24 @@ func newWorld(ctx context.Context, o worldOptions) (*world, error) {
 		return nil, err
 	}
 	first := journal.TrustVersion{Epoch: 1, Text: lines, How: "init", At: now()}
-	c := gate.Config{Store: w.store, Observer: w.driver, Host: host, ID: gateID, Trust: trust, Epoch: first.Epoch, Policy: policy.Default(),
-		Key: key.Signer, Logger: log, Wake: w.wake}
+	c := gate.Config{Store: w.store, Observer: w.driver, Host: host, ID: gateID, Trust: trust, Epoch: first.Epoch,
+		Policy: policy.Default(), Key: key.Signer, Logger: log, Wake: w.wake}
 	if o.people > 0 {
 		c.Policy.Rules = []policy.Rule{{Where: "bench", Op: "guest.destroy", Threshold: o.people}}
 	}
-	if viewErr := w.store.View(ctx, func(tx *store.Tx) error { c.Clock, err = nonce.LoadClock(tx, nonce.System); return err }); viewErr != nil {
-		return nil, viewErr
+	err = w.store.View(ctx, func(tx *store.Tx) (err error) {
+		c.Clock, err = nonce.LoadClock(tx, nonce.System)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if w.gate, err = gate.New(c); err != nil {
 		return nil, err
 	}
 	err = w.store.Update(ctx, func(tx *store.Tx) error {
-		return errors.Join(audit.SetPublicKey(tx, gateID, key.Public), w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public}),
+		return errors.Join(audit.SetPublicKey(tx, gateID, key.Public),
+			w.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public}),
 			journal.AddTrust(tx, first), recorded(tx, trust, first))
 	})
 	if err != nil {
@@ -176,9 +182,9 @@ func Serve(ctx context.Context, o Served) error {
 	} else {
 		ran <- nil
 	}
-	// The parts that no measured call asks are not there.
-	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused, UID: uint32(os.Geteuid()), SingleUser: true, Now: now,
-		Logger: slog.New(slog.DiscardHandler)})
+	// The server has only the parts that the measured calls need.
+	s := server.New(server.Config{Gate: service.Decider{Gate: w.gate}, Status: w, Refused: w.gate.NoteRefused,
+		UID: uint32(os.Geteuid()), SingleUser: true, Now: now, Logger: slog.New(slog.DiscardHandler)})
 	err = s.Serve(ctx, l)
 	if runErr := <-ran; err == nil {
 		err = runErr

@@ -8,14 +8,8 @@ import (
 
 	"gated/internal/authz"
 	"gated/internal/gate"
+	"gated/internal/op"
 	"gated/internal/policy"
-)
-
-// How much each kind of approval is measured with, and how often it has its
-// turn.
-const (
-	signerOps   = 1_500
-	signerTurns = 5
 )
 
 // kind is a way to approve an operation.
@@ -25,7 +19,7 @@ type kind struct {
 	apart bool // each signature in a call of its own
 }
 
-// kinds begin with the one that the others are compared with.
+// kinds begin with the plain key, because the others are compared with it.
 func (b *bench) kinds() []kind {
 	k := b.keys
 	return []kind{
@@ -37,28 +31,28 @@ func (b *bench) kinds() []kind {
 	}
 }
 
-// trial sends n destroys that are approved so to a gate that asks for as many
-// people.
+// trial sends n destroys, each with this kind of approval, to a gate that asks for
+// as many people as the kind has.
 func (b *bench) trial(k kind, name string, n int) (trial, error) {
 	ops, err := b.destroyRequests(n, k.apart, k.by...)
-	t := trial{name: name, ops: ops, want: authorized}
+	t := trial{name: name, ops: ops, want: authorized, end: op.StateAuthorized}
 	if len(k.by) > 1 {
 		t.threshold = len(k.by)
 	}
 	return t, err
 }
 
-// signers measures what each kind of approval costs. They take turns, so that
-// what else the machine does meets all of them.
+// signers measures what each kind of approval costs. The kinds take turns, because
+// then other work on the machine slows all of them.
 func (b *bench) signers() error {
 	if err := b.approvals(); err != nil {
 		return err
 	}
 	kinds := b.kinds()
 	measured, rates, costs := make([]results, len(kinds)), make([][]float64, len(kinds)), make([][]float64, len(kinds))
-	for turn := range signerTurns {
+	for turn := range b.size.signerTurns {
 		for i, k := range kinds {
-			t, err := b.trial(k, fmt.Sprintf("signers-%d-%d", i+1, turn+1), signerOps)
+			t, err := b.trial(k, fmt.Sprintf("signers-%d-%d", i+1, turn+1), b.size.signerOps)
 			if err != nil {
 				return err
 			}
@@ -77,34 +71,28 @@ func (b *bench) signers() error {
 		if i > 0 {
 			beside = fmt.Sprintf("%.2f × the plain key's rate, %.2f × its CPU; %s", middle(rates[i]), middle(costs[i]), beside)
 		}
-		b.table.add(row{"signed, 32 clients, decided: " + k.name, r.rate, perSecond, 0, beside})
+		b.addf("signed, 32 clients, decided: "+k.name, r.rate, perSecond, 0, "%s", beside)
 	}
 	return nil
 }
 
-// How often one approval is verified: in turns, each with some of one kind.
-const (
-	verifyTurns = 15
-	verifyEach  = 200
-)
-
-// approvals measures the verification alone: an envelope's bytes, until the gate
-// knows who approves what.
+// approvals measures the verification alone: from the bytes of an envelope to the
+// approval that they make.
 func (b *bench) approvals() error {
 	trust, err := authz.LoadTrust(b.keys.lines())
 	if err != nil {
 		return err
 	}
 	v := authz.Verifier{Gate: gateID, Host: host, Trust: trust, Skew: gate.Skew, MaxValidity: policy.MaxValidity}
-	kinds := b.kinds()[:4] // in two calls, each is a plain key's
+	kinds := b.kinds()[:4] // not the two calls, because each of them has one plain key
 	took := make([][]float64, len(kinds))
-	for range verifyTurns {
+	for range b.size.approvalTurns {
 		for i, k := range kinds {
 			all, err := b.destroys(1, k.by...)
 			if err != nil {
 				return err
 			}
-			cost, err := verifyCost(v, authz.Envelope{Payload: all[0].payload, Signatures: all[0].armors})
+			cost, err := b.verifyCost(v, authz.Envelope{Payload: all[0].payload, Signatures: all[0].armors})
 			if err != nil {
 				return err
 			}
@@ -114,25 +102,25 @@ func (b *bench) approvals() error {
 	plain := middle(took[0])
 	for i, k := range kinds {
 		each := middle(took[i])
-		b.table.add(row{"verification of one approval: " + k.name, each, microseconds, 0, fmt.Sprintf("%.2f × the plain key's CPU", each/plain)})
+		b.addf("verification of one approval: "+k.name, each, microseconds, 0, "%.2f × the plain key's CPU", each/plain)
 	}
 	return nil
 }
 
 // verifyCost is the CPU time of one verification, in microseconds.
-func verifyCost(v authz.Verifier, e authz.Envelope) (float64, error) {
+func (b *bench) verifyCost(v authz.Verifier, e authz.Envelope) (float64, error) {
 	before, err := used()
 	if err != nil {
 		return 0, err
 	}
 	at := now()
-	for range verifyEach {
+	for range b.size.approvalEach {
 		if _, err := v.Approval(e, at); err != nil {
 			return 0, err
 		}
 	}
 	after, err := used()
-	return float64(after-before) / float64(time.Microsecond) / verifyEach, err
+	return inMicros(after-before) / float64(b.size.approvalEach), err
 }
 
 // used is the CPU time of this process, to the microsecond.

@@ -7,16 +7,16 @@ import (
 	"text/tabwriter"
 )
 
-// row is one figure. Budgets of rates are floors, those of all else ceilings.
+// row is one figure. The budget of a rate is a floor, every other budget a ceiling.
 type row struct {
 	what   string
 	value  float64
 	unit   unit
 	budget float64 // 0: none
-	beside string  // the limit, or what it is compared with
+	beside string  // the text beside it: a limit, or another figure to compare with
 }
 
-// unit says how a value is written and which way is better.
+// unit says how to write a value, and whether more is better.
 type unit int
 
 const (
@@ -54,6 +54,12 @@ func (r row) met() float64 {
 type table struct{ rows []row }
 
 func (t *table) add(r row) { t.rows = append(t.rows, r) }
+
+// addf adds a figure. budget is 0 if the figure has none. The text beside it is that
+// of fmt.Sprintf.
+func (b *bench) addf(what string, value float64, u unit, budget float64, beside string, args ...any) {
+	b.table.add(row{what, value, u, budget, fmt.Sprintf(beside, args...)})
+}
 
 // print writes the table. A figure below its budget is marked.
 func (t *table) print(w io.Writer) error {

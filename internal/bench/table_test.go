@@ -17,7 +17,8 @@ func TestTheTableMarksWhatIsBelowItsBudget(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, tab.print(&out))
 	for line, want := range map[string]string{
-		"a limit": "12/s", "a rate within": "1.00", "a rate below": "1.00 <", "a time within": "1.00", "a time above": "0.50 <",
+		"a limit": "12/s", "a rate within": "1.00", "a rate below": "1.00 <", "a time within": "1.00",
+		"a time above": "0.50 <",
 	} {
 		for _, l := range strings.Split(out.String(), "\n") {
 			if rest, ok := strings.CutPrefix(l, line); ok {

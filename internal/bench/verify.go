@@ -11,9 +11,6 @@ import (
 	"gated/internal/op"
 )
 
-// verifications is how often each program verifies.
-const verifications = 30
-
 // verify measures opsign verify and ssh-keygen -Y verify as whole processes, by
 // turns.
 func (b *bench) verify() error {
@@ -29,8 +26,8 @@ func (b *bench) verify() error {
 		if err != nil {
 			return err
 		}
-		b.table.add(row{c.what, middle(ours), milliseconds, middle(theirs),
-			fmt.Sprintf("the budget is ssh-keygen -Y verify in this run; quickest %.2f and %.2f ms", quantile(ours, 0), quantile(theirs, 0))})
+		b.addf(c.what, middle(ours), milliseconds, middle(theirs),
+			"the budget is ssh-keygen -Y verify in this run; quickest %.2f and %.2f ms", quantile(ours, 0), quantile(theirs, 0))
 	}
 	return nil
 }
@@ -41,14 +38,15 @@ func (b *bench) verifyFiles(dir string, by key) (ours, theirs []float64, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	payload, sig, signers := filepath.Join(dir, "op.json"), filepath.Join(dir, "op.sig"), filepath.Join(dir, "allowed_signers")
+	payload, sig, signers := filepath.Join(dir, "op.json"), filepath.Join(dir, "op.sig"),
+		filepath.Join(dir, "allowed_signers")
 	if err := os.WriteFile(payload, all[0].payload, 0o600); err != nil {
 		return nil, nil, err
 	}
 	if err := os.WriteFile(sig, []byte(all[0].armors[0]), 0o600); err != nil {
 		return nil, nil, err
 	}
-	for range verifications {
+	for range b.size.verifications {
 		took, err := timed(b.ctx, nil, b.program("opsign"), "verify", payload, "--sig", sig, "--allowed-signers", signers)
 		if err != nil {
 			return nil, nil, err

@@ -13,44 +13,44 @@ import (
 )
 
 func tiny(t *testing.T) *bench {
-	return &bench{Options: Options{Dir: t.TempDir(), Progress: t.Output()}, ctx: t.Context(), keys: newKeys()}
+	return &bench{Options: Options{Dir: t.TempDir(), Progress: t.Output()}, ctx: t.Context(), size: small, keys: newKeys()}
 }
 
-// TestWhatIsMeasuredIsDone sends a small load through a server as the bench
-// does, and looks at the database as the bench does.
+// TestWhatIsMeasuredIsDone sends a small load through a server and checks the
+// database, both with the functions of the bench.
 func TestWhatIsMeasuredIsDone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		make  func(*bench, int) ([]exchange, error)
 		want  string
-		run   bool
 		after op.State
 	}{
-		{"signed, decided", (*bench).plainRequests, authorized, false, op.StateAuthorized},
-		{"signed, through", (*bench).plainRequests, authorized, true, op.StateSucceeded},
-		{"benign, decided", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, false, op.StatePlanned},
-		{"benign, through", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, true, op.StateSucceeded},
+		{"signed, decided", (*bench).plainRequests, authorized, op.StateAuthorized},
+		{"signed, through", (*bench).plainRequests, authorized, op.StateSucceeded},
+		{"benign, decided", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned, op.StatePlanned},
+		{"benign, through", func(_ *bench, n int) ([]exchange, error) { return startRequests(n) }, planned,
+			op.StateSucceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := tiny(t)
 			const n = 20
 			requests, err := c.make(b, n)
 			require.NoError(t, err)
-			b.loaded(t, trial{ops: requests, run: c.run, want: c.want}, c.after)
+			b.loaded(t, trial{ops: requests, want: c.want, end: c.after})
 		})
 	}
 }
 
 // loaded sends a trial to a gate of this process, and returns the directory
 // with its database.
-func (b *bench) loaded(t *testing.T, tr trial, after op.State) string {
+func (b *bench) loaded(t *testing.T, tr trial) string {
 	dir, err := b.gateDir("gate")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
 	served, n := make(chan error, 1), len(tr.ops)
 	go func() {
-		served <- Serve(ctx, Served{Dir: dir, Guests: n, Run: tr.run, Threshold: tr.threshold})
+		served <- Serve(ctx, Served{Dir: dir, Guests: n, Run: tr.run(), Threshold: tr.threshold})
 	}()
 	require.NoError(t, until(ctx, time.Millisecond, func() (bool, error) {
 		conn, err := dial(socketIn(dir))
@@ -62,18 +62,18 @@ func (b *bench) loaded(t *testing.T, tr trial, after op.State) string {
 	_, took, err := load(socketIn(dir), 4, tr.ops, tr.want)
 	require.NoError(t, err)
 	require.Len(t, took, n)
-	if tr.run {
+	if tr.run() {
 		require.NoError(t, noneOpen(ctx, dir))
 	}
 	cancel()
 	require.NoError(t, <-served)
-	require.NoError(t, b.sound(dir, after, n))
-	require.Error(t, b.sound(dir, after, n+1))
+	require.NoError(t, b.ended(dir, tr.end, n))
+	require.Error(t, b.ended(dir, tr.end, n+1))
 	return dir
 }
 
-// TestEachKindOfApprovalIsOne looks at what was counted: the signatures, and
-// what made each of them another one than a plain key's.
+// TestEachKindOfApprovalIsOne counts the signatures in the database, and those with a
+// certificate or of a security key.
 func TestEachKindOfApprovalIsOne(t *testing.T) {
 	const n = 8
 	for i, want := range []struct{ signatures, certified, attested, calls int }{
@@ -85,7 +85,7 @@ func TestEachKindOfApprovalIsOne(t *testing.T) {
 			tr, err := b.trial(k, "kind", n)
 			require.NoError(t, err)
 			require.Len(t, tr.ops[0], want.calls)
-			dir := b.loaded(t, tr, op.StateAuthorized)
+			dir := b.loaded(t, tr)
 			require.NoError(t, reading(b.ctx, dir, func(tx *store.Tx) error {
 				var all, certified, attested int
 				err := tx.QueryRow(`SELECT count(*), count(CASE WHEN ca <> '' THEN 1 END), count(CASE WHEN flags >= 0 THEN 1 END)
@@ -107,7 +107,8 @@ func TestATrialOfTwoNeedsBoth(t *testing.T) {
 		tr.ops[i] = tr.ops[i][:1]
 	}
 	tr.want = `"state":"pending_signature"`
-	b.loaded(t, tr, op.StatePending)
+	tr.end = op.StatePending
+	b.loaded(t, tr)
 }
 
 func TestVerificationIsOfSomething(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"gated/internal/bench"
@@ -39,14 +40,16 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return bench.Serve(ctx, bench.Served{Dir: args[1], Guests: guests, Run: args[3] == "run", Threshold: threshold, Profile: args[5]})
+		return bench.Serve(ctx, bench.Served{Dir: args[1], Guests: guests, Run: args[3] == "run", Threshold: threshold,
+			Profile: args[5]})
 	}
 	o := bench.Options{Out: os.Stdout, Progress: os.Stderr}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.Programs, "bin", "bin", "the directory with gated and opsign")
 	flags.StringVar(&o.Dir, "dir", "", "where to work, on the disk to be measured (default: the temporary directory)")
-	flags.IntVar(&o.Rows, "rows", 1_000_000, "rows of the journal that a start is measured with")
-	flags.StringVar(&o.Only, "only", "", "measure one part: script, signed, signers, benign, reconcile, changed, start, verify, memory, floods, reservations, killed or hook")
+	flags.IntVar(&o.Rows, "rows", 0, "rows of the journal that a start is measured with (default: 1,000,000)")
+	flags.StringVar(&o.Only, "only", "", "measure one part: "+strings.Join(bench.Parts(), " "))
+	flags.BoolVar(&o.Small, "small", false, "check that every part runs to its end; the figures say nothing")
 	flags.StringVar(&o.Profiles, "profiles", "", "write a CPU profile of every gate that is measured into this directory")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A gate as one would write it in an evening: check the signature, take the lock, refuse a nonce that was
-# seen, append it, and let nobody go on before it is on disk. It checks less than gated does: not the
-# host, the time, the target or the parameters.
+# A gate that an administrator could write in an evening. It checks the signature, takes the lock, refuses a
+# nonce that it has seen, appends the nonce, and waits until that is on disk. It checks less than gated does:
+# not the host, the time, the target or the parameters.
 #   script.sh CLIENTS EACH   in a directory with allowed_signers, nonces and op.N.json, op.N.sig
 set -eu
 clients=$1 each=$2

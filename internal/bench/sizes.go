@@ -1,0 +1,54 @@
+package bench
+
+import "time"
+
+// sizes says how much each part measures, and how often.
+type sizes struct {
+	runs      int           // a figure is the median of so many runs, if no other size says how many
+	limitTime time.Duration // of one run of a limit
+
+	scriptEach int // operations of each client of the script
+	many       int // operations that 32 clients have decided
+	through    int // operations that 32 clients have brought to their end
+	single     int // operations of one client
+
+	signerOps, signerTurns      int           // operations for each kind of approval in a turn, and turns
+	approvalEach, approvalTurns int           // verifications of each kind of approval in a turn, and turns
+	guests, rounds, changes     int           // guests that reconcile looks at, no-change rounds, changes of one file
+	rows, inFlight              int           // of the journal that a start reads, and its steps that a crash left dispatched
+	logEntries, logProofs       int           // entries of the audit log, and proofs of each kind
+	verifications               int           // processes of each program that verifies
+	idleGuests                  int           // guests of the daemon whose memory is measured
+	idleTime                    time.Duration // how long a daemon has no work before its memory is measured
+	pairs                       int           // reservations that each of 8 clients makes and releases in a run
+	crowds                      [4]int        // reservations of other holders in the same scope; the first is 0
+	kills, hooks                int           // agents that are killed, and processes of each kind of hook
+}
+
+// full is what docs/benchmarks.md describes.
+var full = sizes{
+	runs: 3, limitTime: 500 * time.Millisecond,
+	scriptEach: 4, many: 8_000, through: 4_000, single: 600,
+	signerOps: 1_500, signerTurns: 5, approvalEach: 200, approvalTurns: 15,
+	guests: 10_000, rounds: 15, changes: 21,
+	rows: 1_000_000, inFlight: 1_000,
+	logEntries: 1_000_000, logProofs: 1_000,
+	verifications: 30,
+	idleGuests:    100, idleTime: 3 * time.Second,
+	pairs: 500, crowds: [4]int{0, 1_000, 10_000, 100_000},
+	kills: 60, hooks: 80,
+}
+
+// small runs every part to its end in less than a minute. Its figures say nothing.
+var small = sizes{
+	runs: 1, limitTime: 50 * time.Millisecond,
+	scriptEach: 1, many: 300, through: 200, single: 30,
+	signerOps: 60, signerTurns: 1, approvalEach: 10, approvalTurns: 1,
+	guests: 300, rounds: 3, changes: 3,
+	rows: 5_000, inFlight: 50,
+	logEntries: 5_000, logProofs: 20,
+	verifications: 2,
+	idleGuests:    10, idleTime: 300 * time.Millisecond,
+	pairs: 10, crowds: [4]int{0, 20, 50, 200},
+	kills: 3, hooks: 3,
+}
