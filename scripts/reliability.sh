@@ -41,10 +41,10 @@ tables() {
 		    last = f[1] }
 		  print "| **all** | | **" all "** | **" l "** | **" t "** |" }'
 	echo
-	echo 'Crash points, and how often an operation was cut off there:'
+	echo 'How often an operation was cut off at each crash point:'
 	grep -ao 'crash point: .*' "$said" | awk -F' *[|] *' '
-		BEGIN { print "\n| point | runs | what has happened by then |\n|---|---:|---|" }
-		{ sub(/^crash point: /, "", $1); print "| `" $1 "` | " $4 " | " $5 " |" }'
+		BEGIN { print "\n| point | runs |\n|---|---:|" }
+		{ sub(/^crash point: /, "", $1); print "| `" $1 "` | " $4 " |" }'
 }
 
 tables >"$said.tables"
