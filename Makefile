@@ -34,7 +34,7 @@ go:
 
 # Static programs in bin/.
 build: go
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X gated/internal/daemon.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X gated/internal/host/daemon.version=$(VERSION)' -o bin/ ./cmd/...
 
 # What gated does, shown with real guests, processes and keys.
 demo: build
@@ -72,7 +72,7 @@ test: needs
 # The adversarial matrix alone; docs/matrix.md says how to read it.
 matrix:
 	@out=$$(mktemp) || exit 1; \
-	$(GO) test -count=1 -v $(TESTFLAGS) ./internal/matrix >"$$out" 2>&1; code=$$?; \
+	$(GO) test -count=1 -v $(TESTFLAGS) ./internal/test/matrix >"$$out" 2>&1; code=$$?; \
 	if [ $$code = 0 ]; then grep -a '^matrix: ' "$$out"; else grep -avE '^ *(=== |--- PASS)' "$$out"; fi; \
 	rm -f "$$out"; exit $$code
 
@@ -89,22 +89,22 @@ fuzz:
 # Histories of reservations that have to have an order, in one process, and a
 # tenth as many across kills of the daemon.
 linear:
-	$(GO) test -count=1 -v ./internal/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
-	$(GO) test -count=1 -v ./internal/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
+	$(GO) test -count=1 -v ./internal/test/linear -run '^TestTheBookIsLinearizable$$' -histories $(HISTORIES)
+	$(GO) test -count=1 -v ./internal/test/crash -run '^TestReservationsAcrossKills$$' -histories $$(( ($(HISTORIES) + 9) / 10 ))
 
 # Sequences of unsigned steps that have to lose nothing: HOURS over each back end.
 # A line for each is a row of the table in docs/reliability.md.
 loss:
-	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED)
+	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestSearch$$' -backend '$(BACKEND)' -search $(SEARCH) -seed $(SEED)
 
 # Each mend taken out in turn, and searched for until the oracle finds it. About
 # twenty minutes.
 loss-planted:
-	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/loss -run '^TestPlantedFaults$$' -planted
+	CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 ./internal/test/loss -run '^TestPlantedFaults$$' -planted
 
 # Random kills for so long; a line a minute, and the totals.
 soak:
-	@$(GO) test -count=1 -v -timeout 0 ./internal/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
+	@$(GO) test -count=1 -v -timeout 0 ./internal/test/crash -run '^TestRandomKills$$' -soak $(SOAK) -seed $$(date +%s)
 
 # Every fault with every operation; writes the tables of docs/reliability.md.
 # About twenty minutes.
@@ -115,7 +115,7 @@ reliability:
 # minutes. BENCHFLAGS="-only signed" measures one part; BENCHFLAGS=-small only checks
 # that every part runs to its end, in less than a minute.
 bench: build
-	CGO_ENABLED=0 $(GO) run ./internal/bench/load -bin bin $(BENCHFLAGS)
+	CGO_ENABLED=0 $(GO) run ./internal/test/bench/load -bin bin $(BENCHFLAGS)
 
 clean:
 	rm -rf bin

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 duration=${1:-10s}
 long=${2:-$duration}
-readers="internal/authz:FuzzLoadTrust internal/authz:FuzzArmor internal/authz:FuzzCertificate internal/op:FuzzPayload internal/server:FuzzHandlers"
+readers="internal/authz:FuzzLoadTrust internal/authz:FuzzArmor internal/authz:FuzzCertificate internal/base/op:FuzzPayload internal/host/server:FuzzHandlers"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -18,11 +18,11 @@ tried() { # packages and flags of go test
 	cat "$said.one" >>"$said"
 }
 
-tried ./internal/crash -run '^TestCrashMatrix$' -cells all
-tried ./internal/crash -run '^TestRandomKills$' -soak "$1"
-tried ./internal/store -run '^TestEveryCallFails$'
-tried ./internal/faults -run '^Test(Decisions|Restore)WhereEveryCallFails$'
-tried ./internal/daemon -run '^TestFullDisk$'
+tried ./internal/test/crash -run '^TestCrashMatrix$' -cells all
+tried ./internal/test/crash -run '^TestRandomKills$' -soak "$1"
+tried ./internal/base/store -run '^TestEveryCallFails$'
+tried ./internal/test/faults -run '^Test(Decisions|Restore)WhereEveryCallFails$'
+tried ./internal/host/daemon -run '^TestFullDisk$'
 
 # tables prints the sums of the lines, in the order of their first ones.
 tables() {

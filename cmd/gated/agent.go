@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/agent"
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/agents/agent"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 func (t *tool) agentCommand() *cobra.Command {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/life"
-	"gated/internal/op"
-	"gated/internal/witness"
+	"gated/internal/base/op"
+	"gated/internal/host/life"
+	"gated/internal/log/witness"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 func (t *tool) auditCommand() *cobra.Command {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
 )
 
 // logOf answers as a gate whose log has these entries, and says that it has so

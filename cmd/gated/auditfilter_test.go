@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
+	"gated/internal/wire/api"
 )
 
 func TestMomentOf(t *testing.T) {

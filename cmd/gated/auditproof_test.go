@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"gated/internal/api"
-	"gated/internal/checkpoint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/log/checkpoint"
+	"gated/internal/wire/api"
 )
 
 const proofGate = op.GateID("0123456789abcdef0123456789abcdef")

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/life"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/host/life"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 func (t *tool) backupCommand() *cobra.Command {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 )
 
 func (t *tool) canaryCommand() *cobra.Command {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // completeOpName completes OP from the catalogue, then NAME from the daemon.

@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/client"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // dialCommand returns the command that opsign runs on the gate's host, through

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"gated/internal/cli"
-	"gated/internal/cli/clitest"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/cli/clitest"
 )
 
 func testTool() *tool {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
+	"gated/internal/wire/api"
 )
 
 // cancelling is a writer that ends a command at its first line.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/glob"
-	"gated/internal/hook"
-	"gated/internal/op"
+	"gated/internal/agents/glob"
+	"gated/internal/agents/hook"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // Taking a reservation away from somebody is a step like any other that

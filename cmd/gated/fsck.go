@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/life"
+	"gated/internal/host/life"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 func (t *tool) fsckCommand() *cobra.Command {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 func (t *tool) guestsCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 // eachFits fails the test unless every line fits a screen of 80 columns.

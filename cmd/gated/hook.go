@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/hook"
-	"gated/internal/op"
+	"gated/internal/agents/hook"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // hookCommands are the hooks themselves and what puts them where they are run.

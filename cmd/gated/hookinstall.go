@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/checkout"
-	"gated/internal/cli"
-	"gated/internal/hook"
-	"gated/internal/op"
+	"gated/internal/agents/checkout"
+	"gated/internal/agents/hook"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
 )
 
 // hookPlaces says where hooks are installed or taken out.

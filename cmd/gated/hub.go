@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/hub/hubserver"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/host/hub/hubserver"
+	"gated/internal/wire/cli"
 )
 
 // listening is what the hub says with --json when it is ready.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/daemon"
-	"gated/internal/life"
-	"gated/internal/op"
-	"gated/internal/signers"
+	"gated/internal/base/op"
+	"gated/internal/host/daemon"
+	"gated/internal/host/life"
+	"gated/internal/host/signers"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 const flagCoordinator = "`KEY.pub[:PRINCIPAL]` that may sign force-transfer and release-all only; may be given again"

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gated/internal/signers"
+	"gated/internal/host/signers"
 
 	"github.com/stretchr/testify/require"
 )

@@ -8,9 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"gated/internal/agent"
-	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/agents/agent"
+	"gated/internal/host/daemon"
+	"gated/internal/wire/cli"
 )
 
 func main() {

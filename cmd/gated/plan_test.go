@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
 )
 
 func TestDocumentsOfADirectory(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 // lines is a writer that several goroutines use, and that tells of each write.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/agent"
-	"gated/internal/cli"
-	"gated/internal/daemon"
-	"gated/internal/op"
+	"gated/internal/agents/agent"
+	"gated/internal/base/op"
+	"gated/internal/host/daemon"
+	"gated/internal/wire/cli"
 )
 
 // root returns the whole command tree.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // at returns a tool whose environment names a socket.

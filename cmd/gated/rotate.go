@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
-	"gated/internal/signers"
+	"gated/internal/base/op"
+	"gated/internal/host/signers"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // rotation is what the flags of gated trust rotate say.

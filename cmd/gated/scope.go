@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/checkout"
-	"gated/internal/cli"
-	"gated/internal/glob"
-	"gated/internal/op"
+	"gated/internal/agents/checkout"
+	"gated/internal/agents/glob"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 // wideFrom is how many files of its scope a pattern may match before it is

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/daemon"
+	"gated/internal/host/daemon"
+	"gated/internal/wire/cli"
 )
 
 func (t *tool) serveCommand() *cobra.Command {

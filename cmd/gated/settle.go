@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/api"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/client"
 )
 
 // quiet is how long nothing may happen to a document's guests, while something

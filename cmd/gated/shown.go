@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 )
 
 func count(n int, what string) string {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
+	"gated/internal/wire/api"
 )
 
 func TestStatusEndsWithWhatWaits(t *testing.T) {

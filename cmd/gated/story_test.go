@@ -9,9 +9,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"gated/internal/agent"
-	"gated/internal/daemon"
-	"gated/internal/story"
+	"gated/internal/agents/agent"
+	"gated/internal/host/daemon"
+	"gated/internal/test/story"
 )
 
 func TestMain(m *testing.M) {

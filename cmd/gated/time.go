@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/life"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/host/life"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 func (t *tool) timeCommand() *cobra.Command {

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/life"
-	"gated/internal/op"
-	"gated/internal/signers"
+	"gated/internal/base/op"
+	"gated/internal/host/life"
+	"gated/internal/host/signers"
+	"gated/internal/wire/cli"
 )
 
 func (t *tool) trustCommand() *cobra.Command {

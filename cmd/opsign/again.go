@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"slices"
 
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // changed is the refusal to sign a request that is not as it was shown.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
 )
 
 // questionOf is what was shown of a request that waits with these bytes.

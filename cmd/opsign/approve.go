@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
-	"gated/internal/sign"
+	"gated/internal/base/op"
+	"gated/internal/people/sign"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 const flagNoWait = "do not wait for the outcome"

@@ -5,10 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
-	"gated/internal/sign"
+	"gated/internal/base/op"
+	"gated/internal/people/sign"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // completeOpName completes OP from the catalogue.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/cli"
-	"gated/internal/cli/clitest"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/cli/clitest"
 )
 
 func testTool() *tool {

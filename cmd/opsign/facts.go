@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 // lostText says what would be lost, whole, and when the gate saw it so. now is

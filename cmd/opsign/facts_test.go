@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 func TestWhenTheFactsWereSeen(t *testing.T) {

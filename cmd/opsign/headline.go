@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
 )
 
 // cannotUndo ends the headline of a step that nothing takes back.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/op"
-	"gated/internal/sign"
+	"gated/internal/base/op"
+	"gated/internal/people/sign"
+	"gated/internal/wire/cli"
 )
 
 // defaultKeys are the files tried, in ~/.ssh, where nothing says which key. The

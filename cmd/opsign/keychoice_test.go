@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/mint"
-	"gated/internal/op"
-	"gated/internal/sign"
+	"gated/internal/base/op"
+	"gated/internal/people/sign"
+	"gated/internal/test/mint"
+	"gated/internal/wire/api"
 )
 
 func TestRoleFor(t *testing.T) {

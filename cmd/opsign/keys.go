@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/authz"
-	"gated/internal/cli"
-	"gated/internal/op"
-	"gated/internal/sign"
+	"gated/internal/base/op"
+	"gated/internal/people/sign"
+	"gated/internal/wire/cli"
 )
 
 // key is one key or certificate of this person's that keys lists.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/mint"
+	"gated/internal/test/mint"
 )
 
 // keysIn runs keys over a home with these public files.

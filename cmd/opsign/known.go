@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
-	"gated/internal/witness"
+	"gated/internal/base/op"
+	"gated/internal/log/witness"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // knownGate asks the gate who it is, and refuses one that is not the gate that

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 // outcomeTime is how long the outcome of an approval is waited for.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 )
 
 // settling is how long a new screen takes no key, from when it is drawn and from

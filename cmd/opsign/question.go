@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"gated/internal/api"
-	"gated/internal/client"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/client"
 )
 
 // question is a request together with what its payload's bytes say. What is

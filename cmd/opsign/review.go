@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 const wordsNoTerminal = "there is no terminal to review on; instead: opsign list, then opsign approve ID --yes"

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 const wordsReviewOutcome = "%s: %s\n"

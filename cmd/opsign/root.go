@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 )
 
 // root returns the whole command tree.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"gated/internal/authz"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
 )
 
 // rotationText says what a rotation's bytes would do to the list of signers: a

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
+	"gated/internal/wire/api"
 )
 
 func TestARotationSaysWhoComesAndGoes(t *testing.T) {

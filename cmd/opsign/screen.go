@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"

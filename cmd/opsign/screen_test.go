@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

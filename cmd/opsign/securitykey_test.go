@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"gated/internal/api"
-	"gated/internal/mint"
+	"gated/internal/test/mint"
+	"gated/internal/wire/api"
 )
 
 // device is an agent that holds one security key in software.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/api"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
 )
 
 func TestWritePair(t *testing.T) {

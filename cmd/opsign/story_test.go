@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"gated/internal/story"
+	"gated/internal/test/story"
 )
 
 // The people of stories type as soon as they see a screen.

@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"gated/internal/api"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/cli"
 )
 
 // maxSignatureFile is the largest signature file that is read, in bytes; the

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
 )
 
 // maxLine is the longest line that is read from a terminal, in bytes.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/cli"
+	"gated/internal/wire/cli"
 )
 
 // pty opens a pseudo-terminal: what a person has, and what a program sees.

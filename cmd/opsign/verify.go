@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gated/internal/authz"
-	"gated/internal/cli"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/cli"
 )
 
 // verified is the answer of verify.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gated/internal/cli"
-	"gated/internal/client"
-	"gated/internal/op"
-	"gated/internal/witness"
+	"gated/internal/base/op"
+	"gated/internal/log/witness"
+	"gated/internal/wire/cli"
+	"gated/internal/wire/client"
 )
 
 func (t *tool) witnessCommand() *cobra.Command {

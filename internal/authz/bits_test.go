@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
 )
 
 // These tests take a good signature by a security key or with a certificate, change

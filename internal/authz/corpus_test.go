@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/mint"
+	"gated/internal/test/mint"
 )
 
 // The corpus of the differential test: files of allowed signers from a grammar, good

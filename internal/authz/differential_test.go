@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // The promise of protocol section 3: gated never accepts a signature that ssh-keygen

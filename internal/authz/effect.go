@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Effect is what a line that a rotation adds or removes means for the people who can

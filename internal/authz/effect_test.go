@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
 )
 
 // cyrillic looks like alice@example.com in most fonts.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	minted "gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	minted "gated/internal/test/mint"
 )
 
 // TestFuzzCorpora fails if a corpus is empty, because a fuzz target without inputs

@@ -3,7 +3,7 @@ package authz
 import (
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // parseInner reads a plain signature, inside an SSHSIG or at the end of a

@@ -13,7 +13,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 func sshKeygen(t testing.TB) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
 )
 
 // TestCertifiedBySSHKeygen uses ssh-keygen's own keys, certificates and signatures,

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
 )
 
 // These tests compare the libraries with this package. They show for each item that

@@ -11,7 +11,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // These tests take the one valid envelope, change one thing, and expect a refusal.

@@ -3,7 +3,7 @@ package authz
 import (
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // maxPattern bounds principals, namespaces and patterns in bytes. maxPatterns bounds

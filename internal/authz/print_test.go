@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/authz"
-	"gated/internal/mint"
+	"gated/internal/test/mint"
 )
 
 func TestPrint(t *testing.T) {

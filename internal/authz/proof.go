@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // additions are the lines that a payload asks to add to the file. Nil adds nothing.

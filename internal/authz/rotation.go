@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Rotation is a checked change of a trust file.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	minted "gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	minted "gated/internal/test/mint"
 )
 
 // FuzzRotate: the new file has the old lines without the removed keys, and the added

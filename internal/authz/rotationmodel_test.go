@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/authz"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
 )
 
 // modelLine is a line of the file in the model, without text or index.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/test/mint"
 )
 
 // minters make a key of each of the two types.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // malformedSecurityKeys returns a good blob of each type, and blobs with one wrong

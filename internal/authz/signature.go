@@ -8,7 +8,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // signature is one parsed SSHSIG. decode checks only its form, so all its parts are

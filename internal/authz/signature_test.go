@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 func TestSignatureRefusals(t *testing.T) {

@@ -3,7 +3,7 @@ package authz
 import (
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // VerifyStored returns nil if a stored signature is a signature over the payload and

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // pages have such rows.

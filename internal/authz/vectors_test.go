@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // vectorDir has OpenSSH's own signature vectors beside a checkout, if the machine

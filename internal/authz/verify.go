@@ -9,7 +9,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Envelope is payload bytes and the armored signatures over them, 1 to

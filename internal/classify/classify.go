@@ -7,8 +7,8 @@ package classify
 import (
 	"time"
 
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/base/op"
+	"gated/internal/people/policy"
 )
 
 // Input is everything that a classification uses.

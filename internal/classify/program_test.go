@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/classify"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/people/policy"
 )
 
 // swap is a set-config that gives a guest another program. It is benign, because its

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/internal/base/op"
 	"gated/internal/classify"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/people/policy"
 )
 
 // situation is everything that no requester controls: the target, its provenance,

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/classify"
-	"gated/internal/op"
 )
 
 func why(t *testing.T, in classify.Input) op.Verdict {

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // ErrPanic marks the error of a call that panicked. If an action panicked, the driver does not

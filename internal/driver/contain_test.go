@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // broken is a back end that panics or fails in each call.

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // Driver is one back end for the targets of one kind.

@@ -1,6 +1,6 @@
 package driver
 
-import "gated/internal/op"
+import "gated/internal/base/op"
 
 // Fits refuses a step on a target if Permit.Use would refuse it too. A driver calls it first,
 // because its own error would say less about a target that changed. The codes are Conflict,

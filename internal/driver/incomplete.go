@@ -3,7 +3,7 @@ package driver
 import (
 	"errors"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Incomplete is the error of a List that also returns the targets that it saw. The caller knows

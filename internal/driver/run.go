@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // Preparer is the part of a Driver that Run needs.

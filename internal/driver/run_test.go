@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // stage is a driver that records each call.

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // approval is a verified envelope on its way to a decision.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/log/audit"
+	"gated/internal/people/policy"
 )
 
 // Each test here tries to make a destructive step run unsigned, or twice.

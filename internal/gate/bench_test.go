@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // anything is a back end in which every guest exists and never changes.

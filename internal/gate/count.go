@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/journal"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // counts refuses a signature that the requirement does not ask for.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // delayed refuses, as Unavailable, an authorized step whose cool-off is not over or

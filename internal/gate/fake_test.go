@@ -21,14 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/fsck/fscktest"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/gate"
+	"gated/internal/host/fsck/fscktest"
+	"gated/internal/log/audit"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/people/policy"
 )
 
 // world is a gate with a back end in memory and a clock that tests move.

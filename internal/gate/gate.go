@@ -11,15 +11,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/checkpoint"
-	"gated/internal/journal"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/base/turns"
+	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
-	"gated/internal/turns"
+	"gated/internal/people/policy"
 )
 
 // Skew is how far an operator's clock may be off (protocol section 1).

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/base/op"
 	"gated/internal/gate"
+	"gated/internal/log/audit"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/people/policy"
 )
 
 func TestBenignRunsDestructiveWaits(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/base/op"
+	"gated/internal/people/policy"
 )
 
 func slow() policy.Rule {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/people/policy"
 )
 
 // states returns the states of a job's steps in order.

@@ -3,9 +3,9 @@ package gate
 import (
 	"slices"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // The bounds of open steps of one target. Each look for the next step reads them

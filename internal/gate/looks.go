@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // The most looks at a time for callers: of all uids, and of one uid. A look can be a

@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // offline makes a request from a payload that the gate did not issue, and approves

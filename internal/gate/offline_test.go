@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
-	"gated/internal/fsck/fscktest"
+	"gated/internal/base/op"
 	"gated/internal/gate"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/people/policy"
 )
 
 // payload is what opsign sign makes for a guest in its present state.

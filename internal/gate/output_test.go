@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/audit"
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
+	"gated/internal/log/audit"
 )
 
 // ended dispatches a new step and records an outcome. It returns the step as it is

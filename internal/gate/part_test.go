@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
 	"gated/internal/gate"
 	"gated/internal/nonce"
-	"gated/internal/op"
 )
 
 // parts is one scope with reservations in memory: the holder of each, by id.

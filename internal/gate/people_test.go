@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/mint"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/base/op"
+	"gated/internal/log/audit"
+	"gated/internal/people/policy"
+	"gated/internal/test/mint"
 )
 
 // bob is a second operator, mona a manager.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"gated/internal/audit"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // Permit is the right to run one step once. Only a gate makes one that works;

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/classify"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/log/journal"
 )
 
 // planned is a step that the gate has looked at and classified, and not yet decided

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // Shown is Request for people who are about to decide. If the request waits, the

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 
-	"gated/internal/audit"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // use records what a dispatched step means for the target, in the transaction that

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/audit"
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/log/audit"
+	"gated/internal/people/policy"
 )
 
 // scratch makes a scratch guest for the agent builder.

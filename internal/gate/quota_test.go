@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/audit"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/gate"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // limited is a world whose gate has quotas.

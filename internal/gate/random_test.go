@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gated/internal/authz"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/base/op"
+	"gated/internal/people/policy"
 )
 
 // crowd has the people who sign at random, with their listed roles.

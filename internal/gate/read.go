@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"gated/internal/audit"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // Job returns one job; UnknownTarget if there is none.

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // maxAttempts is how often the gate dispatches a benign step before a transient

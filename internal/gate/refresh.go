@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/journal"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 const (

@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/gate"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/log/audit"
 )
 
 // TestRefusalsAreAuditedAndSpendNothing: each refusal of an approval has its

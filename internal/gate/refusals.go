@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
 )
 
 // Bounds of what a flood of refusals writes. Of one caller and code, the first ten

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // TestAHubHasNoUIDOnThisMachine: the journal has the name that the hub gave. No

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/journal"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // issue makes the request of a destructive step: a fresh nonce and the exact bytes

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/gate"
-	"gated/internal/journal"
-	"gated/internal/mint"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
+	"gated/internal/people/policy"
+	"gated/internal/test/mint"
 )
 
 var signers = op.Target{Kind: "trust", Name: "signers"}

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/gate"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/log/journal"
 )
 
 // within returns a line with an option of its validity.

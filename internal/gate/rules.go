@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
+	"gated/internal/people/policy"
 )
 
 // rules has the trust and the policy of one moment. A decision that was verified

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // How long a benign step waits if it would change what operators were shown. The

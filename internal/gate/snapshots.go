@@ -3,9 +3,9 @@ package gate
 import (
 	"slices"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // opSnapshot is the step that adds a snapshot. It is benign, and each snapshot takes

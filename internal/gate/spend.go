@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // Quotas bounds what the gate stores for one requester. A field that is 0 sets no

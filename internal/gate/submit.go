@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/audit"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // Submit accepts a job. The gate plans benign steps and runs them at once; a

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // revives returns an undelete with the incarnation that it brings back, so that the

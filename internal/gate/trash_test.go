@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
 	"gated/internal/nonce"
-	"gated/internal/op"
 )
 
 var fleetSet = op.Requester{Source: op.SourceDesired, Set: "fleet"}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/journal"
 )
 
 // Turn is a step that may run now.

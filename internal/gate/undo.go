@@ -5,10 +5,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"gated/internal/audit"
-	"gated/internal/journal"
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 )
 
 // undo is what takes a step back: an operation on the same target and the

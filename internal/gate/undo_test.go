@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // fleet is one random run over guests of its own, in a world that all runs

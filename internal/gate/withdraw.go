@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/audit"
 	"gated/internal/authz"
-	"gated/internal/crashpoint"
-	"gated/internal/journal"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // Reject ends a request by a signed rejection. The step may wait or be authorized,

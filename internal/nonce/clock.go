@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/store"
+	"gated/internal/base/store"
 )
 
 // The changes of time that the clock accepts without an operator.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/store"
 	"gated/internal/nonce"
-	"gated/internal/store"
 )
 
 // host is both clocks of a machine, and a daemon that a test can restart.

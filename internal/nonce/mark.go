@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/store"
+	"gated/internal/base/store"
 )
 
 // ReadMark returns the durable mark: the wall clock, in whole seconds, and the time

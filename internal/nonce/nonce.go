@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"time"
 
-	"gated/internal/op"
-	"gated/internal/store"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 )
 
 // Schema is the tables of this package. A nonce with an empty fate is not spent.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/fsck/fscktest"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

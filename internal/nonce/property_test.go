@@ -6,9 +6,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/store"
 )
 
 // The gate's values: a nonce is deleted if it expired so long before the mark, and

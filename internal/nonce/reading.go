@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/proc"
+	"gated/internal/base/proc"
 )
 
 // Reading is one reading of both clocks of a host. Programs may set the wall clock.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/store"
 	"gated/internal/nonce"
-	"gated/internal/store"
 )
 
 const day = 24 * time.Hour

@@ -3,8 +3,8 @@ package reconcile
 import (
 	"context"
 
-	"gated/internal/desired"
 	"gated/internal/gate"
+	"gated/internal/wire/desired"
 )
 
 // SetReader gives the API source its sets; a *gate.Gate does.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // attached is a dispatched step whose end is not in the journal. While there is one, nothing else of its target runs.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/desired"
+	"gated/internal/base/op"
 	"gated/internal/driver/memory"
-	"gated/internal/op"
+	"gated/internal/wire/desired"
 )
 
 // large is a reconciler over n guests in memory, each wished for in a file of

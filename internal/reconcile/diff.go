@@ -3,8 +3,8 @@ package reconcile
 import (
 	"maps"
 
-	"gated/internal/desired"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/desired"
 )
 
 // The running states that a driver reports if it is sure. For anything else, which is unknown, reconcile plans nothing.

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/inotify"
-	"gated/internal/op"
-	"gated/internal/ownfile"
+	"gated/internal/base/inotify"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // folder is a directory source over files that tests write. Its clock is ahead

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // Gate is what reconcile needs from a gate; *gate.Gate is one.

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/desired"
-	"gated/internal/inotify"
-	"gated/internal/op"
-	"gated/internal/ownfile"
+	"gated/internal/base/inotify"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+	"gated/internal/wire/desired"
 )
 
 // file is one document as it was last read.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"gated/internal/desired"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
+	"gated/internal/wire/desired"
 )
 
 // lines is a source whose documents a test puts.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // maxReason is how many bytes are kept of the reason why a step waits.

@@ -3,8 +3,8 @@ package reconcile
 import (
 	"sort"
 
-	"gated/internal/desired"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/desired"
 )
 
 // wish is what desired state says of one target.

@@ -1,6 +1,6 @@
 package reconcile
 
-import "gated/internal/op"
+import "gated/internal/base/op"
 
 // fields has the names of all fields that a document can set. A loop over these is faster than over a map of the fields
 // that are set.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/desired"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/desired"
 )
 
 // poll is how long to wait before the next question to a back end about its task.

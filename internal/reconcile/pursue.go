@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // pursue looks at a target and asks the gate for the first step towards the wish. It reports whether a step may run,

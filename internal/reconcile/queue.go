@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // queue hands targets to workers. Each target is in it once, and never with two workers at a time. A target that is

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // fakeTime is a clock that tests move. What is due runs in the call that moves

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // sourceState is the result of the last read of a source.

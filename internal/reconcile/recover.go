@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // recovering is how many targets are looked at side by side at the start, so that their ends share fsyncs.

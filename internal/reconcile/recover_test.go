@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // die makes the daemon end right after the permit of the step was used: with

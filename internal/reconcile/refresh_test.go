@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // A request whose target was changed by another step is issued anew at once,

@@ -1,9 +1,9 @@
 package reconcile
 
 import (
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // Resolve derives how a dispatched step ended, if the driver's answer was lost, from the target's state now. It is a

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 func TestResolve(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // wished is the only kind of target in desired state.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/desired"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/desired"
 )
 
 // live lets the reconciler of a world work by itself, with time as it is.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // released is how many targets of a requester are tried again after one of its steps ended. It is more than one,

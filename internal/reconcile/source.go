@@ -3,7 +3,7 @@ package reconcile
 import (
 	"context"
 
-	"gated/internal/desired"
+	"gated/internal/wire/desired"
 )
 
 // SetDoc is one named document of a source.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // found is the result of the last round for a wish.

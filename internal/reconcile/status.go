@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Status is the state of reconcile.

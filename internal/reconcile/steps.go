@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // runNext runs the next step of a target. It reports whether the target may have more work at once. A worker for signed

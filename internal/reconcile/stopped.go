@@ -3,8 +3,8 @@ package reconcile
 import (
 	"time"
 
-	"gated/internal/desired"
-	"gated/internal/op"
+	"gated/internal/base/op"
+	"gated/internal/wire/desired"
 )
 
 // stop is a wish that ended in a way that another try would not change. It is not asked for again until the wish or the

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/driver"
-	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/people/policy"
 )
 
 // world is a reconciler over a real gate and store, guests in memory, one

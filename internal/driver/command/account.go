@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // account is the user that a command runs as.

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Check looks if each entry could run. It runs nothing.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 func TestCheck(t *testing.T) {

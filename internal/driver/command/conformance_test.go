@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // hoard is the directory that a command of the suite would destroy. The command's probe prints

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // maxCopies is the most bytes of copies that all looks hold at the same time. All runs have the

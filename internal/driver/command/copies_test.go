@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 // The copies of all looks together have a bound. A look above the bound waits, until its

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // digests remembers the digests of files by path, for looks without a step. A list shows them;

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 // grace is the time that a program has between SIGTERM and SIGKILL.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/config"
+	"gated/internal/base/op"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
+	"gated/internal/host/config"
 )
 
 // example is a shipped example, set up in a directory of the test instead of this machine's

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Prepare copies and hashes the programs. The action runs the copies once, even if the files

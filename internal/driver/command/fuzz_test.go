@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // FuzzInterpreter: a first line gives a reason, or an absolute path and at most one option.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 // Everything that decides what runs changes an entry's incarnation. To undo the change restores

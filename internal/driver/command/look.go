@@ -6,8 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 // look is the result of a look at an entry: its user and its programs, with copies of them.

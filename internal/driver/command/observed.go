@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 func (l *look) observed() op.Observed {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
-	"gated/internal/op"
 )
 
 // echo is an entry with a parameter of each type.

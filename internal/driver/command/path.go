@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // below resolves a caller's path, absolute or relative to root, to a path without links. It

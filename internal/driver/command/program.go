@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/op"
-	"gated/internal/ownfile"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 )
 
 // maxProgram is the size in bytes of the largest executable.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // A program has its user, its directory and its environment, and nothing else.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // replacements are the ways to replace a file.

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/proc"
+	"gated/internal/base/proc"
 )
 
 // wardenArg is the hidden first argument that makes this program a warden.

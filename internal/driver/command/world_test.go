@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/command/catalogue"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // bench is a directory with programs, and a driver whose entries run them.

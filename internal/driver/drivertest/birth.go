@@ -3,7 +3,7 @@ package drivertest
 import (
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 var birthCases = []spec{

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // patience is how long a case waits for a back end that never answers. Then it gives up as the

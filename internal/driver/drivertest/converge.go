@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/desired"
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/op"
 	"gated/internal/reconcile"
+	"gated/internal/wire/desired"
 )
 
 var convergeCases = []spec{

@@ -3,7 +3,7 @@ package drivertest
 import (
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // The sizes of a case's disk, in MiB.

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/driver"
-	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
-	"gated/internal/mint"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/people/policy"
+	"gated/internal/test/mint"
 )
 
 // Host is the name of the gate's host, for documents of desired state.

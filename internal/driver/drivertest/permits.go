@@ -3,8 +3,8 @@ package drivertest
 import (
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 var permitCases = []spec{

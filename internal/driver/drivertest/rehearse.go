@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Permit replaces a gate.Permit in a driver's own tests.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // toy is a small driver. It is right, unless it has the named fault.

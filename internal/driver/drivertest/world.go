@@ -3,9 +3,9 @@ package drivertest
 import (
 	"testing"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/policy"
+	"gated/internal/people/policy"
 )
 
 // The names that the suite uses in a World. No target has them in a new World: a case makes

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/libvirt/libvirttest"
-	"gated/internal/op"
 )
 
 // impatience bounds the time that a hung libvirtd costs a test.

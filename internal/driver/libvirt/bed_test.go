@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
-	"gated/internal/op"
 )
 
 // allowed is a permit that a test makes.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // An existing inactive pool needs no definition.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Defaults of Config and Template.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // aboutCopy adds facts for people to a look for a step that restores or deletes a snapshot.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // TestWhatIsShownOfASnapshot: the facts have what libvirt reports of a snapshot, and name what

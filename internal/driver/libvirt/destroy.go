@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"

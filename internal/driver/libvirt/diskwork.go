@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -3,8 +3,8 @@ package libvirt
 import (
 	"context"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Driver is the libvirt driver. It is safe for concurrent use.

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

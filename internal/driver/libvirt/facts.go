@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // facts says what operators should see before they sign.

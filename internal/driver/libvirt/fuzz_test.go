@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/libvirt/libvirttest"
-	"gated/internal/op"
 )
 
 // FuzzDomain: no XML of a domain causes a panic. An edit keeps everything that it does not

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // birth is the token of the step that made the guest. A caller who may define domains can write

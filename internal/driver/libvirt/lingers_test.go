@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt/libvirttest"
 	"gated/internal/driver/libvirt/libvirtworld"
-	"gated/internal/op"
 )
 
 // afterwards is a driver. After its work, the test changes the back end.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // namespace is the XML namespace of gated's element in a domain's metadata.

@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // sharing collects what a guest shares with which other guests, in parts of a sentence.

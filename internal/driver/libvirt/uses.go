@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sys/unix"

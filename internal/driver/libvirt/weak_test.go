@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 func init() {

@@ -3,7 +3,7 @@ package libvirt
 import (
 	"context"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	golibvirt "github.com/digitalocean/go-libvirt"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"golang.org/x/sys/unix"
 )

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"golang.org/x/sys/unix"
 	"kernel.org/pub/linux/libs/security/libcap/psx"

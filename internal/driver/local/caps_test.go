@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"gated/internal/asunit"
-	"gated/internal/spareuids"
+	"gated/internal/test/asunit"
+	"gated/internal/test/spareuids"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

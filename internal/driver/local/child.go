@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"gated/internal/seccomp"
+	"gated/internal/base/seccomp"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"

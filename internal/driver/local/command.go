@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Command is an entry of the operator's local.commands.

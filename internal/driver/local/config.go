@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"gated/internal/op"
-	"gated/internal/proc"
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
 )
 
 // Defaults of Config.

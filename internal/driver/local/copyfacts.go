@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // aboutCopy adds facts for people to a look for a step that restores or deletes a snapshot. If

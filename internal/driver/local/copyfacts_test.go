@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // copyFacts are the facts, by name, of a look for a step on a snapshot.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
 )

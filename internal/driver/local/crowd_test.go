@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/proc"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
 )
 
 // stagePrefix begins the names of unfinished things. No guest and no snapshot can have such a

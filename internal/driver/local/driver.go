@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"sync"
 
+	"gated/internal/base/op"
+	"gated/internal/base/seccomp"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/seccomp"
 
 	"golang.org/x/sys/unix"
 )

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unsafe"
 
-	"gated/internal/seccomp"
+	"gated/internal/base/seccomp"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
 )

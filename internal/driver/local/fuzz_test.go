@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // FuzzGuestFile: guest.json is read whole or refused. If it is written again, it reads as the

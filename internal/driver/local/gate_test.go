@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/driver"
-	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/sign"
-	"gated/internal/store"
+	"gated/internal/people/policy"
+	"gated/internal/people/sign"
 
 	"github.com/stretchr/testify/require"
 )

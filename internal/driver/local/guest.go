@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"golang.org/x/sys/unix"
 )

@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"gated/internal/crashpoint"
-	"gated/internal/op"
-	"gated/internal/proc"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/proc"
+	"gated/internal/base/proc"
 
 	"golang.org/x/sys/unix"
 )

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"golang.org/x/sys/unix"
 )

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // readMountinfo returns this process's mount table (proc_pid_mountinfo(5)).

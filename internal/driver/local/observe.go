@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sort"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // The values of Observed.Running. Only List returns Unknown: the name has something that is no

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

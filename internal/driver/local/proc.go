@@ -4,8 +4,8 @@ import (
 	"context"
 	"strconv"
 
-	"gated/internal/op"
-	"gated/internal/proc"
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
 )
 
 // markVar is the only environment variable that the driver adds. It finds processes that left

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/proc"
 
 	"golang.org/x/sys/unix"
 )

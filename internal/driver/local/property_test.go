@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"gated/internal/op"
-	"gated/internal/proc"
+	"gated/internal/base/op"
+	"gated/internal/base/proc"
 
 	"golang.org/x/sys/unix"
 )

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"strconv"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"golang.org/x/sys/unix"
 )

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io/fs"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
 )

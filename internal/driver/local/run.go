@@ -5,10 +5,10 @@ import (
 	"errors"
 	"os"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/ownfile"
 )
 
 func (d *Driver) prepareStart(_ context.Context, step op.Step, g *guest) (action, error) {

@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"strings"
 
-	"gated/internal/crashpoint"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 
 	"golang.org/x/sys/unix"
 )

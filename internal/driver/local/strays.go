@@ -7,7 +7,7 @@ import (
 	"maps"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // lostGuest is a guest whose first process ended while no daemon watched. The processes that it

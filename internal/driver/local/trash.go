@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/crashpoint"
-	"gated/internal/op"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"

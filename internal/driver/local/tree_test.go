@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

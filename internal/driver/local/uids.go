@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 
 	"github.com/go-json-experiment/json"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // TestUndeleteUnderAnotherName brings a guest back while another guest has its name. The guest

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
-	"gated/internal/spareuids"
+	"gated/internal/test/spareuids"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Driver is the memory driver. It is safe for concurrent use. It never changes a value that it

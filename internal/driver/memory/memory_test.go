@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/driver"
-	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
+	"gated/internal/host/fsck/fscktest"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/people/policy"
 
 	"github.com/stretchr/testify/require"
 )

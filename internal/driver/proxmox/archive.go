@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 func (d *Driver) prepareBackup(ctx context.Context, step op.Step, g *guest) (action, error) {

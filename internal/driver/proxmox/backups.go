@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // backup is one archive of a guest.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // privilege is a privilege that the token needs, and its purpose.

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Defaults of Config.

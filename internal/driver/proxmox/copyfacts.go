@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // aboutSnapshot adds facts for people on the snapshot that a step restores or deletes.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // TestWhatIsShownOfACopy: the facts have what Proxmox VE reports of a snapshot and a backup,

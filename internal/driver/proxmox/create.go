@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // dnsName is the form of a guest's name that Proxmox VE accepts.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 func (d *Driver) prepareDiskCreate(_ context.Context, step op.Step, g *guest) (action, error) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Name is the name of the back end.

@@ -3,8 +3,8 @@ package proxmox
 import (
 	"context"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Prepare refuses a step that cannot work. If the last request of a step takes long, it is a

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // answered is an error that the server answered: it got the request and says why it did not do

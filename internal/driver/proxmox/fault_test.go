@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
-	"gated/internal/op"
 )
 
 // If the configuration changes between the look and the change of the flag, the old digest

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // Proxmox VE's protection flag prevents that a user destroys a guest or takes a disk off it.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // incarnation identifies a guest: "pve:", its vmid, and a digest of everything that tells it

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // refreshed is how many unchanged guests each list looks at, those with the oldest look first.

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // makers are the types of tasks that make guests.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // marker is the gate's own line in a guest's description, because Proxmox VE has no field for

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // working counts the running steps of this process, by the names of their guests.

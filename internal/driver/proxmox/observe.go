@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // The values of Observed.Running. Only List returns Unknown.

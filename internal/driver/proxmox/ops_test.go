@@ -5,11 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
 	"gated/internal/driver/proxmox/pveworld"
-	"gated/internal/op"
 )
 
 // signed asks for a step that needs a signature, signs it, and runs it.

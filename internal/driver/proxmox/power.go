@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 func (d *Driver) prepareStart(_ context.Context, _ op.Step, g *guest) (action, error) {

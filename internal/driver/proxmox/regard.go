@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // aboutBackup are the steps that need the list of backups.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // settings turns a step's parameters into the API's parameters. sockets is the number of the

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // These keys give a guest a directory or a device of its node. usb and serial can also name a

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/drivertest"
-	"gated/internal/op"
 )
 
 // waits submits a step that must wait for a signature, and returns the reason.

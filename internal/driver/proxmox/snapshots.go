@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"slices"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // snapshotName is the form of a snapshot's name that Proxmox VE accepts.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // nodeOf returns the node of a task's id, "UPID:node:pid:pstart:start:type:id:user:".

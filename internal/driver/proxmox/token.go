@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"gated/internal/op"
-	"gated/internal/ownfile"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 )
 
 // tokenLine is an API token with its secret, as pveum prints the two:

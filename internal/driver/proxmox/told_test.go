@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox/pvetest"
-	"gated/internal/op"
 )
 
 // Proxmox VE says that it made a backup, and a look shows none. The step failed, also if the

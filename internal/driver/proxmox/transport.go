@@ -18,8 +18,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"gated/internal/op"
-	"gated/internal/ownfile"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 )
 
 // transport is below the library, because the library has four faults. If the caller wants no

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // A guest that the token cannot see is missing from the list, as a guest that does not exist.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gated/internal/checkout"
-	"gated/internal/reserve"
+	"gated/internal/agents/checkout"
+	"gated/internal/agents/reserve"
 )
 
 // These bounds are for looks at directories that callers chose. A file system in user space, or

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"gated/internal/reserve"
+	"gated/internal/agents/reserve"
 )
 
 // placeOf is a directory as a caller would register it.

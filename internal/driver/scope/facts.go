@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gated/internal/op"
-	"gated/internal/reserve"
+	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
 )
 
 // These bounds limit what people see of one scope. The fingerprint covers all of it, so a

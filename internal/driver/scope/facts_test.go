@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/reserve"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gated/internal/base/op"
 	"gated/internal/gate"
-	"gated/internal/mint"
-	"gated/internal/op"
+	"gated/internal/test/mint"
 )
 
 var (

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"slices"
 
+	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/reserve"
 )
 
 // Book is the part of the reservations that the driver needs; *reserve.Book implements it.

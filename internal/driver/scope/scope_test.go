@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
-	"gated/internal/reserve"
 )
 
 func TestObserve(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // taskSep stands between the name of a back end and the back end's id of a task.

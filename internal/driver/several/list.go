@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // claim is a name that several back ends have.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // answer is the result of a look by one back end. If the error says that the back end is away,

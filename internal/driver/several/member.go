@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // member is one back end. Its faults do not reach the others.

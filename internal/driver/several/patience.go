@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 const (

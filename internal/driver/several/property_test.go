@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gated/internal/desired"
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
-	"gated/internal/op"
 	"gated/internal/reconcile"
+	"gated/internal/wire/desired"
 )
 
 // Any subset of the back ends is away, and any guest changes without the gate. Then no create

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/memory/memorytest"
-	"gated/internal/op"
 )
 
 // patience bounds every wait, with a check at each tick. A wait only lasts that long if the

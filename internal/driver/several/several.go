@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
-	"gated/internal/op"
 )
 
 // guestKind is the kind of the targets of all back ends.

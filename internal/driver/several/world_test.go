@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/memory"
-	"gated/internal/op"
 )
 
 // mode is how a back end of tests behaves.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/gate"
-	"gated/internal/op"
 )
 
 // Gate is the part of a gate that the driver needs; *gate.Gate implements it.

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
 	"gated/internal/driver"
 	"gated/internal/driver/trust"
-	"gated/internal/fsck/fscktest"
 	"gated/internal/gate"
-	"gated/internal/journal"
-	"gated/internal/mint"
+	"gated/internal/host/fsck/fscktest"
+	"gated/internal/log/journal"
 	"gated/internal/nonce"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/store"
+	"gated/internal/people/policy"
+	"gated/internal/test/mint"
 )
 
 const gateID = op.GateID("0123456789abcdef0123456789abcdef")

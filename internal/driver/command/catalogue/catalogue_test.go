@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 func TestNamesOfSecrets(t *testing.T) {

@@ -6,7 +6,7 @@ package catalogue
 import (
 	"time"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // The bounds and defaults of an entry.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // Type is the type of a parameter.

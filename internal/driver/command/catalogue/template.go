@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gated/internal/op"
+	"gated/internal/base/op"
 )
 
 // EndOfOptions is the word after which a value may begin with a dash. Programs that follow

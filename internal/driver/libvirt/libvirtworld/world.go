@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/libvirt"
 	"gated/internal/driver/libvirt/libvirttest"
-	"gated/internal/op"
 )
 
 // host is a libvirtd with the driver over it. Its functions change guests with virsh.

@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/local"
-	"gated/internal/op"
-	"gated/internal/policy"
-	"gated/internal/spareuids"
+	"gated/internal/people/policy"
+	"gated/internal/test/spareuids"
 )
 
 // host is a root with the driver over it. Its functions write the root's files.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/memory"
-	"gated/internal/op"
 )
 
 // New returns a World without guests. The driver is also its own back end: after a restart

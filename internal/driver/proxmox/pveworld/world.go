@@ -17,11 +17,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gated/internal/base/op"
 	"gated/internal/driver"
 	"gated/internal/driver/drivertest"
 	"gated/internal/driver/proxmox"
 	"gated/internal/driver/proxmox/pvetest"
-	"gated/internal/op"
 )
 
 // first is the lowest vmid of new guests.

@@ -1,0 +1,294 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gated/internal/agents/hook"
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// Gate is a daemon, as one caller sees it.
+type Gate interface {
+	Where() string // the address at which it answered last
+	Status(context.Context) (api.Status, error)
+	Backends(context.Context) ([]api.Backend, error)
+	Self(context.Context) (api.Caller, error)
+	Agents(context.Context) ([]api.Agent, error)
+	RegisterAgent(context.Context, api.RegisterAgent) (api.RegisteredAgent, error)
+	Unregister(context.Context, string) (api.Agent, error)
+	Reserve(context.Context, api.Reserve) (api.Reservation, error)
+	Release(context.Context, string) (api.Reservation, error)
+	Close()
+}
+
+// Doctor looks at one directory.
+type Doctor struct {
+	Place   api.Place
+	Program string // this program's absolute path; no other program is run as a hook
+	Socket  string // of the daemon to look at; "" is the one that the environment names
+	// Connect returns the daemon of a socket, "" as above. It calls with an agent's token, or as the process itself.
+	Connect func(socket, token string) (Gate, error)
+	Caller  func(context.Context) (api.Caller, error) // whom that of Socket takes the caller for, with the token that it has
+	// Reserved reports whether there is any reservation in the directory, which hooks would have to respect. Nil means
+	// none.
+	Reserved func(context.Context) bool
+	// Config reads the daemon's configuration as the daemon does. It returns the path, "" if the caller cannot tell,
+	// and why it is refused.
+	Config   func() (path string, refusal error)
+	Settings []string                      // files of agents' settings that count here
+	Home     func(socket string) hook.Home // of this user's hooks
+	Env      []string                      // of the caller; see environment
+	Now      func() time.Time
+	Deadline time.Duration // of one trial of a git hook; settings have their own
+}
+
+// asks bounds each question to the daemon.
+const asks = 5 * time.Second
+
+// Run checks everything. It always returns a report. If other users could have written to a checkout, Run reads nothing
+// of it, says so, and does the work of RunBackends.
+func (d Doctor) Run(ctx context.Context) Report {
+	if why := d.foreignCheckout(); why != nil {
+		r := d.RunBackends(ctx)
+		d.configuration(&r)
+		r.weigh()
+		r.add(whatCheckout, Note, fmt.Sprintf(wordsForeign, op.Shown(why.Detail))).hint(fmt.Sprintf(hintForeign, op.Shown(why.Hint)))
+		return r
+	}
+	r := &Report{Scope: d.Place.Path, Findings: []Finding{}}
+	trials := append(d.gitHooks(ctx, r), d.toolHooks(ctx, r)...)
+	r.asked = len(trials) > 0
+	if !r.asked && d.Reserved != nil {
+		ctx, cancel := context.WithTimeout(ctx, asks)
+		r.hooks = d.Reserved(ctx) || r.hooks
+		cancel()
+	}
+	groups := bySocket(trials)
+	if d.daemon(ctx, r, groups) {
+		d.backends(ctx, r)
+	}
+	d.configuration(r)
+	d.failures(r, groups)
+	for _, g := range groups {
+		d.tryAt(ctx, r, g)
+	}
+	r.conclude()
+	return *r
+}
+
+// RunBackends checks only the daemon's back ends.
+func (d Doctor) RunBackends(ctx context.Context) Report {
+	r := &Report{Scope: d.Place.Path, Findings: []Finding{}, Blind: []string{}}
+	asked, cancel := context.WithTimeout(ctx, asks)
+	_, where, err := d.status(asked, d.Socket)
+	cancel()
+	if err != nil {
+		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
+	} else {
+		r.Socket = where
+		d.backends(ctx, r)
+	}
+	r.weigh()
+	return *r
+}
+
+// daemon says which socket answers, and which agent it takes the caller for. It reports whether one answers.
+func (d Doctor) daemon(ctx context.Context, r *Report, groups []group) bool {
+	ctx, cancel := context.WithTimeout(ctx, asks)
+	defer cancel()
+	s, where, err := d.status(ctx, d.Socket)
+	if err != nil {
+		// If all hooks have sockets of their own, they do not ask this one.
+		if d.Socket == "" && len(groups) > 0 && groups[0].socket != "" {
+			r.add(whatDaemon, Note, fmt.Sprintf(wordsElsewhere, op.Shown(groups[0].socket), short(err))).
+				hint(fmt.Sprintf(hintElsewhere, hook.Quote(groups[0].socket)))
+			return false
+		}
+		r.add(whatDaemon, Bad, fmt.Sprintf(wordsNoDaemon, short(err))).hint(hintNoDaemon)
+		return false
+	}
+	r.Socket = where
+	f := r.add(whatDaemon, OK, fmt.Sprintf(wordsIsolation, op.Shown(r.Socket), op.Shown(s.Isolation)))
+	if len(s.Remedies) > 0 {
+		f.State = Note
+		f.hint(op.Shown(strings.Join(s.Remedies, "; ")))
+	}
+	for _, h := range s.Health {
+		if !h.OK {
+			r.add(whatDaemon+": "+op.Shown(h.Name), Bad, op.Shown(h.Detail))
+		}
+	}
+	r.hub(s.Hub)
+	me, err := d.Caller(ctx)
+	if err != nil {
+		r.add(whatCaller, Bad, fmt.Sprintf(wordsNoCaller, short(err)))
+		return true
+	}
+	r.Caller = &me
+	if me.Agent != nil {
+		r.add(whatCaller, OK, fmt.Sprintf(wordsNamed, op.Shown(me.Agent.Name), op.Shown(me.Agent.Bound)))
+	} else {
+		r.add(whatCaller, Note, fmt.Sprintf(wordsUnnamed, me.UID, op.Shown(me.Why))).hint(hintUnnamed)
+	}
+	return true
+}
+
+// status asks a socket's daemon for its state and address.
+func (d Doctor) status(ctx context.Context, socket string) (s api.Status, where string, err error) {
+	g, err := d.Connect(socket, "")
+	if err != nil {
+		return s, "", err
+	}
+	defer g.Close()
+	s, err = g.Status(ctx)
+	return s, g.Where(), err
+}
+
+// configuration says whether a daemon that starts now accepts its configuration.
+func (d Doctor) configuration(r *Report) {
+	if d.Config == nil {
+		return
+	}
+	path, err := d.Config()
+	switch {
+	case err != nil:
+		why := op.AsRefusal(err)
+		r.add(whatConfig, Bad, fmt.Sprintf(wordsConfigRefused, why.Code, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+	case path != "":
+		r.add(whatConfig, OK, fmt.Sprintf(wordsConfigTaken, op.Shown(path)))
+	}
+}
+
+// failures says how earlier hooks did, and whether hooks now leave out a question to one of their gates.
+func (d Doctor) failures(r *Report, groups []group) {
+	s := d.Home(d.Socket).Status(d.Now(), 1)
+	for _, g := range groups {
+		if other := d.Home(g.socket).Status(d.Now(), 0); other.Open && !s.Open {
+			s.Open, s.Until = true, other.Until
+		}
+	}
+	r.Hooks = s
+	switch {
+	case s.Open:
+		r.add(whatFailures, Bad, fmt.Sprintf(wordsOpen, s.Until.Format("15:04:05Z"))).hint(hintNoDaemon)
+	case len(s.Last) > 0:
+		last := s.Last[0]
+		r.add(whatFailures, Note, fmt.Sprintf(wordsFailures, s.Failures, last.Hook, last.Time.Format("2006-01-02 15:04:05Z"), op.Shown(last.Detail)))
+	default:
+		r.add(whatFailures, OK, wordsNoFailures)
+	}
+}
+
+// gitHooks says how git's hooks are installed, and returns their trials.
+func (d Doctor) gitHooks(ctx context.Context, r *Report) []trial {
+	dir, err := hook.FindHooks(ctx, d.Place.Path, d.environment())
+	if err != nil {
+		r.add(whatGit, Note, fmt.Sprintf(wordsNoRepo, short(err)))
+		return nil
+	}
+	if why := foreignHooks(dir); why != nil {
+		r.add(whatGit, Bad, fmt.Sprintf(wordsNotOwn, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+		return nil
+	}
+	states, err := dir.Hooks()
+	if err != nil {
+		r.add(whatGit, Bad, short(err))
+		return nil
+	}
+	var out []trial
+	for _, s := range states {
+		r.hooks = r.hooks || s.There && (s.Ours || s.Edited || s.Names)
+		what, path := whatGit+" "+s.Name, op.Shown(s.Path)
+		switch {
+		case !s.There:
+			r.add(what, Note, wordsNotThere).hint(hintInstallGit)
+		case s.Edited:
+			r.add(what, Bad, fmt.Sprintf(wordsEdited, path)).hint(fmt.Sprintf(hintEdited, path))
+		case s.Names:
+			r.add(what, Note, fmt.Sprintf(wordsCallsUs, path, s.Name)).hint(hintNotOurs)
+		case !s.Ours:
+			r.add(what, Note, fmt.Sprintf(wordsNotOurs, path)).hint(hintNotOurs)
+		case !s.Runs:
+			r.add(what, Bad, fmt.Sprintf(wordsNotRun, path)).hint(hintNotRun)
+		case !s.Known:
+			r.add(what, Bad, fmt.Sprintf(wordsUnknownScript, path)).hint(hintInstallGit)
+		case !d.isThisProgram(s.Program):
+			r.add(what, Bad, fmt.Sprintf(wordsOtherProgram, path, op.Shown(s.Program), op.Shown(d.Program))).hint(fmt.Sprintf(hintOtherProgram, hook.Quote(s.Program)))
+		default:
+			out = append(out, trial{what: what, limit: d.Deadline, setup: setupOf(s.Setup, hook.GitDeadline), run: d.gitTrial(s, dir.WorkTree)})
+		}
+	}
+	return out
+}
+
+// toolHooks says how the agents' hooks are installed, and returns their trials, one for each tool that they match.
+func (d Doctor) toolHooks(_ context.Context, r *Report) []trial {
+	var out []trial
+	var asked, matchers []string
+	for _, file := range d.Settings {
+		path := op.Shown(file)
+		if why := foreign(file); why != nil {
+			r.add(whatTools, Bad, fmt.Sprintf(wordsNotOwn, op.Shown(why.Detail))).hint(op.Shown(why.Hint))
+			continue
+		}
+		s, err := hook.Settings{Path: file}.State()
+		if err != nil {
+			r.add(whatTools, Bad, fmt.Sprintf(wordsUnreadable, path, short(err)))
+			continue
+		}
+		if s.Off {
+			r.add(whatTools, Bad, fmt.Sprintf(wordsOff, path)).hint(hintOff)
+		}
+		r.hooks = r.hooks || len(s.Hooks) > 0
+		for _, h := range s.Hooks {
+			matchers = append(matchers, fmt.Sprintf("%q", h.Matcher))
+			if h.Lame != "" {
+				r.add(whatTools, Bad, fmt.Sprintf(wordsLame, path, h.Lame)).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
+				continue
+			}
+			asked = append(asked, h.Tools...)
+			if !h.Known {
+				r.add(whatTools, Bad, fmt.Sprintf(wordsUnknownLine, path, op.Shown(h.Command))).hint(fmt.Sprintf(hintReinstall, hook.Quote(file)))
+				continue
+			}
+			if !d.isThisProgram(h.Program) {
+				r.add(whatTools, Bad, fmt.Sprintf(wordsOtherProgram, path, op.Shown(h.Program), op.Shown(d.Program))).hint(fmt.Sprintf(hintOtherProgram, hook.Quote(h.Program)))
+				continue
+			}
+			for _, tool := range h.Tools {
+				out = append(out, trial{what: path + " " + tool, limit: toolLimit(h), setup: setupOf(h.Setup, hook.ToolDeadline), run: d.toolTrial(h.Setup, tool)})
+			}
+		}
+	}
+	if len(matchers) == 0 {
+		r.add(whatTools, Note, fmt.Sprintf(wordsNoSettings, op.Shown(strings.Join(d.Settings, ", ")))).hint(hintInstallTools)
+		return nil
+	}
+	var missed []string
+	for tool := range hook.Tools {
+		if !slices.Contains(asked, tool) {
+			missed = append(missed, tool)
+		}
+	}
+	if len(missed) > 0 {
+		slices.Sort(missed)
+		r.add(whatTools, Bad, fmt.Sprintf(wordsMissed, strings.Join(missed, ", "), strings.Join(matchers, ", "))).
+			hint(fmt.Sprintf(hintReinstall, "FILE"))
+	}
+	return out
+}
+
+// short returns an error's text on one line.
+func short(err error) string {
+	text := op.Shown(err.Error())
+	if !utf8.ValidString(text) || len(text) > 400 {
+		text = strings.ToValidUTF8(text[:min(len(text), 400)], "")
+	}
+	return text
+}

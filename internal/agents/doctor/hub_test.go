@@ -1,0 +1,46 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+func TestTheHubIsSaid(t *testing.T) {
+	p := newPatient(t)
+	p.installGit(p.program(judge + "exit 1\n"))
+	require.Empty(t, p.examine().of("hub"), "none is configured")
+
+	read := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	p.hub = &api.Hub{URL: "https://hub.example.com", Revision: "r1", ReadAt: &read}
+	r := p.examine()
+	require.True(t, r.Sound, "%+v", r.Findings)
+	require.Equal(t, Finding{What: "hub", State: OK, Detail: "https://hub.example.com: revision r1, read 2026-03-01T12:00:00Z"}, r.of("hub"))
+
+	for code, hint := range map[op.Code]string{op.NotAllowed: "chmod 600", op.Unavailable: "is running", op.UnknownTarget: "a directory",
+		op.Malformed: "guides/hub.md"} {
+		p.hub.Error = &api.Error{Code: code, Detail: "what \x1b[2J is wrong"}
+		r = p.examine()
+		require.False(t, r.Sound)
+		require.Equal(t, Bad, r.of("hub").State)
+		require.Contains(t, r.of("hub").Detail, "2026-03-01T12:00:00Z")
+		require.Contains(t, r.of("hub").Detail, "is wrong")
+		require.NotContains(t, r.of("hub").Detail, "\x1b")
+		require.Contains(t, r.of("hub").Hint, hint)
+	}
+
+	p.hub = &api.Hub{URL: "https://hub.example.com"}
+	r = p.examine()
+	require.True(t, r.Sound)
+	require.Equal(t, Note, r.of("hub").State, "it was not asked yet")
+	p.hub.ReadAt, p.hub.RelayError = &read, &api.Error{Code: op.Oversized, Detail: "too many"}
+	p.hub.ReportError = &api.Error{Code: op.NotAllowed, Detail: "the hub answered 401"}
+	r = p.examine()
+	require.Equal(t, "too many", r.of(whatHubRelays).Detail)
+	require.Equal(t, "the hub answered 401", r.of(whatHubReports).Detail)
+	require.False(t, r.Sound)
+}

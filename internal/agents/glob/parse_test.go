@@ -1,0 +1,176 @@
+package glob
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/base/op"
+)
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern string
+		code    op.Code
+		says    string
+	}{
+		{"", op.BadParams, "empty or the scope itself"},
+		{".", op.BadParams, "the scope itself"},
+		{"././.", op.BadParams, "the scope itself"},
+		{"{,a}", op.BadParams, "one of its alternatives, is empty"},
+		{"{.,a}", op.BadParams, "the scope itself"},
+		{"/", op.BadParams, "absolute"},
+		{"/etc/passwd", op.BadParams, "absolute"},
+		{"/src", op.BadParams, "absolute"},
+		{"{/a,b}", op.BadParams, "absolute"},
+		{"{,a}/b", op.BadParams, "absolute"},
+		{"..", op.BadParams, "a segment .."},
+		{"../a", op.BadParams, "a segment .."},
+		{"a/../b", op.BadParams, "a segment .."},
+		{"a/..", op.BadParams, "a segment .."},
+		{`a/\.\./b`, op.BadParams, "a segment .."},
+		{"{a,..}/b", op.BadParams, "a segment .."},
+		{"{.,a}./b", op.BadParams, "a segment .."},
+		{"**/../a", op.BadParams, "a segment .."},
+		{"[.]", op.BadParams, "matches no path"},
+		{"a/[.][.]/b", op.BadParams, "matches no path"},
+		{"[abc", op.BadParams, "[ without its ]"},
+		{"[]", op.BadParams, "[ without its ]"},
+		{"[!]", op.BadParams, "[ without its ]"},
+		{"[a-", op.BadParams, "[ without its ]"},
+		{`[\`, op.BadParams, "ends with a backslash"},
+		{"[z-a]", op.BadParams, "the wrong way round"},
+		{"[a-c-e]", op.BadParams, "a range or not"},
+		{"[a/b]", op.BadParams, "a / between"},
+		{`[a\/b]`, op.BadParams, "an escaped /"},
+		{"[[:alpha:]]", op.BadParams, "a named class"},
+		{`a\/b`, op.BadParams, "an escaped /"},
+		{`a\`, op.BadParams, "ends with a backslash"},
+		{"{a,b", op.BadParams, "{ without its }"},
+		{"a}", op.BadParams, "} without its {"},
+		{"a\x00b", op.Malformed, "U+0000"},
+		{"a\nb", op.Malformed, "U+000A"},
+		{"a\u202eb", op.Malformed, "U+202E"},
+		{"a\xffb", op.Malformed, "UTF-8"},
+	} {
+		_, err := Parse(c.pattern, Options{})
+		require.ErrorIs(t, err, c.code, "%q", c.pattern)
+		require.ErrorContains(t, err, c.says, "%q", c.pattern)
+	}
+}
+
+// Every limit is tried at its value and above.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	repeat := strings.Repeat
+	for _, c := range []struct{ name, at, above string }{
+		{"bytes", repeat("a", MaxBytes), repeat("a", MaxBytes+1)},
+		{"bytes, not characters", repeat("é", MaxBytes/2), repeat("é", MaxBytes/2) + "a"},
+		{"bytes, deep", repeat("a/", MaxBytes/2), repeat("a/", MaxBytes/2) + "b"},
+		{"stars", repeat("*a", 10), repeat("*a", 11)},
+		{"double stars", repeat("**/", 9) + "**", repeat("**/", 10) + "**"},
+		{"question marks", repeat("?", 10), repeat("?", 11)},
+		{"classes", repeat("[ab]", 10), repeat("[ab]", 11)},
+		{"a run of stars is one wildcard", repeat("***a", 10), repeat("***a", 11)},
+		{"alternatives count by themselves", "{" + repeat(",", 48) + "}a", "{" + repeat(",", 49) + "}a"},
+		{"alternatives and what is in them", "{a" + repeat(",a", 24) + "}", "{a" + repeat(",a", 24) + "}b"},
+		{"groups", repeat("{a,}", 16) + "bc", repeat("{a,}", 17)},
+		{"groups in groups", repeat("{", 24) + "a" + repeat(",}", 24) + "b", repeat("{", 25) + "a" + repeat(",}", 25)},
+		{"a path is one token", repeat("a/", 100) + "*", repeat("a/", 100) + repeat("*", 3) + repeat("/?", 10)},
+	} {
+		_, err := Parse(c.at, Options{})
+		require.NoError(t, err, c.name)
+		_, err = Parse(c.above, Options{})
+		require.ErrorIs(t, err, op.TooComplex, c.name)
+	}
+}
+
+// What is above a limit is refused as that, whatever else is wrong with it.
+func TestLimitsComeFirst(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{strings.Repeat("\x00", MaxBytes+1), "../" + strings.Repeat("?", 11) + "[", strings.Repeat("{a,", 40)} {
+		_, err := Parse(p, Options{})
+		require.ErrorIs(t, err, op.TooComplex)
+	}
+}
+
+func TestCleaned(t *testing.T) {
+	t.Parallel()
+	const scope = "/home/alice/proj[1]"
+	for given, want := range map[string]string{
+		"./src//a.go": "src/a.go", "src/./a": "src/a", "src/.": "src", "src//": "src/", "./": "**", ".//.//": "**", "a***/b": "a**/b",
+		"***": "**", `a/\./b`: "a/b", "a/**": "a/**", `/home/alice/proj\[1]/src/*.go`: "src/*.go", `//home/./alice/proj\[1]//a/`: "a/",
+		`/home/alice/proj\[1]/`: "**", `/home/alice/proj\[1]/{/a,b}`: "./{/a,b}", "{a/,b}/.": "{a/,b}/.",
+	} {
+		p, err := Parse(given, Options{Scope: scope})
+		require.NoError(t, err, "%q", given)
+		require.Equal(t, want, p.String(), "%q", given)
+	}
+	for _, outside := range []string{"/", "/home/alice", "/home/alice/projects/a", `/home/alice/proj\[1]`, `/home/alice/proj\[1]x/a`,
+		"/home/alice/proj[1]/a", "/home/*/proj\\[1]/a", `/home/alice/proj\[1]/../b`, `/HOME/alice/proj\[1]/a`, `{/home/alice/proj\[1]/a,b}`} {
+		_, err := Parse(outside, Options{Scope: scope})
+		require.ErrorIs(t, err, op.BadParams, "%q", outside)
+	}
+	p, err := Parse(`/HOME/alice/PROJ\[1]/A`, Options{Scope: scope, FoldCase: true})
+	require.NoError(t, err)
+	require.Equal(t, "A", p.String())
+	p, err = Parse("/etc/*", Options{Scope: "/"})
+	require.NoError(t, err)
+	require.Equal(t, "etc/*", p.String())
+}
+
+func TestLiteral(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{
+		"a/b/*.go": "a/b", "a/b.go": "a/b.go", "a/b*": "a", "*": "", "**": "", "a/**": "a", "a/": "a", "a/b/**/c": "a/b", "**/a": "",
+		"a/{b,c}/d": "a", "a/{b,b}/d": "a/b/d", "{a/b,a/c}/x": "a", "a{,/b}": "a", "a{,b}": "", "a{/b,/b/c}": "a/b", "[a]/[b]c/*": "a/bc",
+		`\*/a`: "*/a", "a?/b": "", "é/*": "é", "{a,a/}/b": "a/b", "A/b/*": "A/b", "a/[ab]": "a",
+	} {
+		require.Equal(t, want, mustParse(t, pattern).Literal(), "%q", pattern)
+	}
+	for pattern, want := range map[string]string{"A/b/*": "a/b", "[aA]/x": "a/x", "[a]/*": "a", "ÉK/*": "ék"} {
+		p, err := Parse(pattern, Options{FoldCase: true})
+		require.NoError(t, err)
+		require.Equal(t, want, p.Literal(), "%q", pattern)
+	}
+}
+
+// The cost of Overlap is bounded by the number of nodes.
+func TestNodesAreBounded(t *testing.T) {
+	t.Parallel()
+	check := func(t require.TestingT, p Pattern) {
+		require.LessOrEqual(t, len(p.nodes), 2+len([]rune(p.String()))+8*MaxTokens, "%q", p)
+		for _, n := range p.nodes {
+			require.LessOrEqual(t, len(n.edges), 4*MaxTokens, "%q", p)
+		}
+	}
+	for _, pair := range worst() {
+		check(t, mustParse(t, pair[0]))
+		check(t, mustParse(t, pair[1]))
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, parsed(t, Options{}, "pattern")) })
+}
+
+func TestFoldableIsAllOfUnicode(t *testing.T) {
+	t.Parallel()
+	var want []rune
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if unicode.SimpleFold(r) != r {
+			want = append(want, r)
+		}
+	}
+	require.Equal(t, want, foldable())
+}
+
+func TestZeroPattern(t *testing.T) {
+	t.Parallel()
+	var p Pattern
+	require.False(t, p.Match("a"))
+	require.False(t, Overlap(p, p))
+	require.False(t, Overlap(p, mustParse(t, "**")))
+	require.Empty(t, p.String()+p.Literal())
+}

@@ -1,0 +1,86 @@
+package hook
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+)
+
+func TestParseCall(t *testing.T) {
+	for text, want := range map[string]Call{
+		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/w/a.go","old_string":"x","new_string":"y"}}`: {"Edit", "/w/a.go"},
+		`{"tool_name":"Write","tool_input":{"file_path":"a/../b.go","content":""},"cwd":"/w"}`:                                                                   {"Write", "/w/a/../b.go"},
+		`{"tool_name":"MultiEdit","tool_input":{"file_path":"/a","edits":[{"old_string":"","new_string":""}]}}`:                                                  {"MultiEdit", "/a"},
+		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb","file_path":"/other"}}`:                                                            {"NotebookEdit", "/n.ipynb"},
+		// Members that a harness adds, and null in those that do not matter.
+		` {"tool_use_id":"t","permission_mode":"plan","effort":{"level":1},"x":null,"tool_name":"Edit","tool_input":{"file_path":"/a","new":[1]}} `: {"Edit", "/a"},
+		// Other tools, whatever their input.
+		`{"tool_name":"Bash","tool_input":{"command":"echo > a.go","file_path":7}}`: {"Bash", ""},
+		`{"tool_name":"Read","tool_input":{"file_path":"/w/a.go"}}`:                 {"Read", ""},
+		`{"tool_name":"edit","tool_input":null}`:                                    {"edit", ""},
+	} {
+		got, err := ParseCall(strings.NewReader(text))
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestParseCallRefuses(t *testing.T) {
+	for _, text := range []string{
+		`{`, `[]`, `null`, `"Edit"`, `{"tool_name":"Edit"}{}`, `{"tool_name":"Edit"} x`, `{}`, `{"tool_name":""}`, `{"tool_name":7}`,
+		`{"tool_name":"Edit"}`, `{"tool_name":"Edit","tool_input":null}`, `{"tool_name":"Edit","tool_input":[]}`, `{"tool_name":"Edit","tool_input":{}}`,
+		`{"tool_name":"Edit","tool_input":{"file_path":""}}`, `{"tool_name":"Edit","tool_input":{"file_path":null}}`,
+		`{"tool_name":"Edit","tool_input":{"file_path":["/a"]}}`, `{"tool_name":"Edit","tool_input":{"File_Path":"/a"}}`,
+		`{"tool_name":"Edit","tool_input":{"notebook_path":"/a"}}`, `{"tool_name":"NotebookEdit","tool_input":{"file_path":"/a"}}`,
+		// Two readers could take it for two calls.
+		`{"tool_name":"Bash","tool_name":"Edit","tool_input":{"file_path":"/a"}}`,
+		`{"tool_name":"Edit","tool_input":{"file_path":"/a","file_path":"/b"}}`,
+		`{"tool_name":"Edit","tool_input":{"file_path":"/a` + "\xff" + `"}}`,
+		`{"tool_name":"Edit","tool_input":{"file_path":"/a\ud800"}}`, `{"tool_name":"Edit","tool_input":{"file_path":"/a\u0000b"}}`,
+		// Where would it be?
+		`{"tool_name":"Edit","tool_input":{"file_path":"a"}}`, `{"tool_name":"Edit","cwd":"w","tool_input":{"file_path":"a"}}`,
+		// It is too late.
+		`{"tool_name":"Edit","hook_event_name":"PostToolUse","tool_input":{"file_path":"/a"}}`,
+	} {
+		_, err := ParseCall(strings.NewReader(text))
+		require.ErrorIs(t, err, op.Malformed, text)
+	}
+	for _, text := range []string{"", " \n\t"} {
+		_, err := ParseCall(strings.NewReader(text))
+		require.ErrorIs(t, err, errEmptyCall)
+	}
+	_, err := ParseCall(strings.NewReader(strings.Repeat(`{"tool_input":`, 20000)))
+	require.ErrorIs(t, err, op.Malformed)
+}
+
+// FuzzParseCall: no input ends the hook, and a call that is read names a file
+// exactly where its tool is one of ours.
+func FuzzParseCall(f *testing.F) {
+	for _, text := range []string{
+		`{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"a.go"}}`,
+		`{"tool_name":"NotebookEdit","tool_input":{"notebook_path":"/n.ipynb"}}`, `{"tool_name":"Bash","tool_input":{}}`, `{}`, ``, `[`,
+		`{"tool_name":"Edit","tool_input":{"file_path":"\u0000"}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := ParseCall(bytes.NewReader(b))
+		if err != nil {
+			require.Empty(t, c)
+			return
+		}
+		_, ours := Tools[c.Tool]
+		require.Equal(t, ours, c.Path != "")
+		require.NotContains(t, c.Path, "\x00")
+		require.True(t, c.Path == "" || c.Path[0] == '/')
+		var again map[string]any
+		require.NoError(t, json.Unmarshal(b, &again))
+		require.Equal(t, again["tool_name"], c.Tool)
+		require.False(t, bytes.ContainsRune([]byte(c.Path), 0))
+	})
+}

@@ -1,0 +1,210 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gated/internal/agents/checkout"
+	"gated/internal/base/op"
+)
+
+// maxScript is the largest hook that is read, in bytes. A larger one is not gated's.
+const maxScript = 64 << 10
+
+// HooksDir is where git looks for the hooks of a repository.
+type HooksDir struct {
+	Path     string // without symbolic links
+	WorkTree string // the work tree for which git was asked
+	Config   string // git's configuration file of the repository
+	inTree   bool   // Path is in the work tree, and not in the repository's own directory
+	outside  string // the setting that names Path, if Path is in neither and so serves other repositories too
+	own      string // where it would be without that setting
+}
+
+// NoWorkTree is the error if git's hooks are asked for and there is no work tree: no repository, a bare one, or git's
+// own directory.
+type NoWorkTree struct{ Dir string }
+
+func (n *NoWorkTree) Error() string { return op.Shown(n.Dir) + " is not in a work tree of git" }
+
+// workTree returns the top of the work tree around the repository's directory.
+func (r Repository) workTree(ctx context.Context) (string, error) {
+	// The words are those of LC_ALL=C. They are needed because every failure has the same code.
+	inside, err := r.line(ctx, "rev-parse", "--is-inside-work-tree")
+	if inside == "false" || err != nil && strings.Contains(err.Error(), "not a git repository") {
+		return "", &NoWorkTree{r.Dir}
+	}
+	if err != nil {
+		var failed *gitError
+		if errors.As(err, &failed) {
+			err = failed.WithHint("git does not work in this directory: correct what it says")
+		}
+		return "", err
+	}
+	return r.line(ctx, "rev-parse", "--show-toplevel")
+}
+
+// FindHooks asks git where it looks for hooks in the repository around top. The error is a *NoWorkTree if there is no
+// work tree, or Unavailable if git fails or is missing.
+func FindHooks(ctx context.Context, top string, env []string) (HooksDir, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	defer cancel()
+	r := Repository{Dir: top, Env: withoutGit(env)}
+	tree, err := r.workTree(ctx)
+	if err != nil {
+		return HooksDir{}, err
+	}
+	r.Dir = tree // git resolves a relative core.hooksPath from here
+	common, err := r.line(ctx, "rev-parse", "--path-format=absolute", "--git-common-dir")
+	if err != nil {
+		return HooksDir{}, err
+	}
+	asked, err := r.line(ctx, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+	if err != nil {
+		return HooksDir{}, err
+	}
+	for _, p := range []*string{&tree, &common, &asked} {
+		if *p, err = checkout.Resolve(*p); err != nil {
+			return HooksDir{}, err
+		}
+	}
+	d := HooksDir{Path: asked, WorkTree: tree, Config: filepath.Join(common, "config"), own: filepath.Join(common, "hooks")}
+	switch {
+	case isIn(common, asked):
+	case isIn(tree, asked):
+		d.inTree = true
+	default:
+		d.outside = "it is a symbolic link"
+		if set, _ := r.line(ctx, "config", "--show-origin", "--get", "core.hooksPath"); set != "" {
+			d.outside = "core.hooksPath is " + strings.ReplaceAll(set, "\t", " ")
+		}
+	}
+	return d, nil
+}
+
+// findHooks is FindHooks before a write. A directory that also serves others is NotAllowed, unless the user said
+// Shared.
+func (o GitOptions) findHooks(ctx context.Context, top string) (HooksDir, error) {
+	d, err := FindHooks(ctx, top, o.Env)
+	if err == nil && d.outside != "" && !o.Shared {
+		err = op.Refuse(op.NotAllowed, "git looks for hooks in %s, outside of this repository (%s): a hook there is run for others, too",
+			op.Shown(d.Path), op.Shown(d.outside)).
+			WithHint("for hooks of this repository alone: git config --local core.hooksPath %s; or say --shared-hooks", Quote(d.own))
+	}
+	return d, err
+}
+
+// isIn reports whether a resolved path is a directory or below it.
+func isIn(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// withoutGit returns an environment without the variables by which git tells hooks and aliases their repository: the
+// question is about top's.
+func withoutGit(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	var out []string
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES":
+		default:
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// gitHook is a hook that was found.
+type gitHook struct {
+	path    string
+	info    fs.FileInfo // nil: no hook
+	chained fs.FileInfo // the hook that is kept beside it, or nil
+	content []byte
+	by      authorship
+}
+
+// lookAt reads a hook and the one that is kept beside it. A symbolic link is never gated's.
+func lookAt(dir, name string) (gitHook, error) {
+	h := gitHook{path: filepath.Join(dir, name)}
+	var err error
+	if h.info, err = lstat(h.path); err != nil {
+		return h, err
+	}
+	if h.chained, err = lstat(h.path + chainedSuffix); err != nil || h.info == nil {
+		return h, err
+	}
+	if h.info.IsDir() {
+		return h, op.Refuse(op.Conflict, "%s is a directory", op.Shown(h.path))
+	}
+	if h.info.Mode().IsRegular() && h.info.Size() <= maxScript {
+		if h.content, err = os.ReadFile(h.path); err != nil {
+			return h, err
+		}
+		h.by = author(h.content)
+	}
+	return h, nil
+}
+
+func lstat(path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return info, err
+}
+
+// Paths returns the paths of the hooks that gated would install.
+func (d HooksDir) Paths() []string {
+	var out []string
+	for _, name := range gitHooks {
+		out = append(out, filepath.Join(d.Path, name))
+	}
+	return out
+}
+
+// GitState is the state of one of git's hooks.
+type GitState struct {
+	Name    string
+	Path    string
+	There   bool   // there is a hook
+	Ours    bool   // it is gated's script, perhaps edited
+	Edited  bool   // since gated wrote it
+	Runs    bool   // git runs it: it is executable
+	Chained bool   // another hook is kept beside it; gated's script runs that first
+	Names   bool   // it is not gated's, but names a hook of gated's
+	Known   bool   // it is byte for byte what InstallGit writes for Program and Setup
+	Program string // that it calls, if Known
+	Setup   Setup  // the hook's arguments, if the script is gated's and not edited
+}
+
+// Hooks returns the state of each hook that gated would install. Errors are those of the file system.
+func (d HooksDir) Hooks() ([]GitState, error) {
+	hooks, err := lookAtAll(d.Path)
+	if err != nil {
+		return nil, err
+	}
+	var out []GitState
+	for _, h := range hooks {
+		name := filepath.Base(h.path)
+		s := GitState{Name: name, Path: h.path, There: h.info != nil, Chained: h.chained != nil}
+		s.Ours, s.Edited = s.There && h.by != foreign, h.by == edited
+		s.Names = !s.Ours && strings.Contains(string(h.content), "hook "+name)
+		if h.by == asWritten {
+			s.Setup = calledBy(h.content).setup()
+			s.Program, s.Known = scriptAsInstalled(name, h.content)
+		}
+		if info, err := os.Stat(h.path); err == nil {
+			s.Runs = info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,165 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gated/internal/base/op"
+)
+
+const (
+	// backupSuffix ends the name of the copy of the settings from before the first edit.
+	backupSuffix = ".gated-backup"
+	// agentDir is the directory of a checkout with its agents' settings.
+	agentDir = ".claude"
+	// maxSettings is the largest file of settings that is read, in bytes.
+	maxSettings = 4 << 20
+	// timeoutMargin is how much longer than the hook itself the harness waits before it goes on without an answer.
+	timeoutMargin = 5 * time.Second
+)
+
+// SettingsOf returns the path of the agents' settings in the checkout with that top level.
+func SettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.json") }
+
+// LocalSettingsOf returns the path of the settings that are not shared through git.
+func LocalSettingsOf(top string) string { return filepath.Join(top, agentDir, "settings.local.json") }
+
+// Settings is a file of an agent's settings that gated edits.
+type Settings struct {
+	Path   string // of the file; it need not exist
+	DryRun bool   // change nothing, say what would be changed
+}
+
+// Command returns the line by which a harness runs a hook: a program's absolute path and its arguments, quoted for sh.
+// BadParams if a person could not read the path in a file of settings.
+func Command(program string, args ...string) (string, error) {
+	if err := op.CheckText("the path of this program", program); err != nil || !filepath.IsAbs(program) {
+		return "", op.Refuse(op.BadParams, "the path of this program cannot be written down: %s", op.Shown(program)).
+			WithHint("move it to a path of plain characters")
+	}
+	words := []string{Quote(program)}
+	for _, a := range args {
+		words = append(words, Quote(a))
+	}
+	return strings.Join(words, " "), nil
+}
+
+// Install makes the agent ask program before it changes a file. Members that wish leaves empty keep their installed
+// values. The rest of the settings stays, and so do settings that are already as wished. A copy of the file from before
+// the first edit is kept beside it. Malformed: the settings are not JSON. Conflict: they are a symbolic link, changed
+// meanwhile, or have hooks in an unknown form. BadParams as Command.
+func (s Settings) Install(program string, wish Setup) (Report, error) {
+	old, err := readSettings(s.Path)
+	if err != nil {
+		return Report{}, err
+	}
+	text := old.content
+	if old.info == nil || len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("{}\n")
+	}
+	before, err := readTree(text)
+	if err != nil {
+		return Report{}, named(s.Path, err)
+	}
+	was := before.called()
+	setup := wish.over(was.setup())
+	line, err := setup.line(program, "pre-tool-use")
+	if err != nil {
+		return Report{}, err
+	}
+	edited, fresh, err := installed(text, wanted(line, timeoutOf(setup)))
+	if err != nil {
+		return Report{}, named(s.Path, err)
+	}
+	change := Change{Path: s.Path, Action: Changed}
+	if was.program != "" {
+		change.Differs = was.differs(readLine(line))
+	}
+	switch {
+	case old.info == nil:
+		change.Action = Created
+	case bytes.Equal(edited, old.content):
+		change.Action = Unchanged
+	case fresh:
+		change.Backup = s.Path + backupSuffix
+	}
+	report := Report{Changes: []Change{change}, Notes: []string{}}
+	if switchedOff(edited) {
+		report.Notes = append(report.Notes, fmt.Sprintf(noteSwitchedOff, op.Shown(s.Path)))
+	}
+	if s.DryRun || change.Action == Unchanged {
+		return report, nil
+	}
+	if change.Backup != "" {
+		if err := old.copyTo(change.Backup); err != nil {
+			return Report{}, err
+		}
+	}
+	return report, old.replace(edited)
+}
+
+// timeoutOf returns how many seconds the harness waits. The hook waits twice: for the call and for the daemon.
+func timeoutOf(s Setup) int {
+	deadline := s.Deadline
+	if deadline == 0 {
+		deadline = ToolDeadline
+	}
+	return int((2*deadline + timeoutMargin + time.Second - 1) / time.Second)
+}
+
+// Uninstall removes what Install added, for any program, and what is then empty. It deletes settings that Install made
+// if nothing else is in them, and then their empty directory. It also deletes a backup with the same content as the
+// rest. Errors are those of Install.
+func (s Settings) Uninstall() (Report, error) {
+	report := Report{Changes: []Change{{Path: s.Path, Action: Unchanged}}, Notes: []string{}}
+	old, err := readSettings(s.Path)
+	if err != nil || old.info == nil {
+		return report, err
+	}
+	edited, err := uninstalled(old.content)
+	if err != nil {
+		return Report{}, named(s.Path, err)
+	}
+	if bytes.Equal(edited, old.content) {
+		return report, nil
+	}
+	change := &report.Changes[0]
+	change.Action = Changed
+	backup := s.Path + backupSuffix
+	before, err := readSettings(backup)
+	if err != nil {
+		return Report{}, err
+	}
+	kept := before.info != nil
+	if !kept && string(bytes.TrimSpace(edited)) == "{}" {
+		change.Action = Removed
+	}
+	same := kept && bytes.Equal(before.content, edited)
+	if kept && !same {
+		change.Backup = backup
+	}
+	if s.DryRun {
+		return report, nil
+	}
+	if change.Action == Removed {
+		return report, old.removeAll()
+	}
+	if err := old.replace(edited); err != nil || !same {
+		return report, err
+	}
+	return report, os.Remove(backup)
+}
+
+// named adds the file's name to an error.
+func named(path string, err error) error {
+	var r *op.Refusal
+	if errors.As(err, &r) {
+		return op.Refuse(r.Code, "%s: %s", op.Shown(path), r.Detail).WithHint("%s", r.Hint)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

@@ -1,0 +1,295 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/base/op"
+)
+
+const program = "/usr/bin/gated"
+
+const line = program + " hook pre-tool-use --on-failure warn"
+
+func settings(t *testing.T, content string) Settings {
+	s := Settings{Path: filepath.Join(t.TempDir(), ".claude", "settings.json")}
+	if content != "" {
+		require.NoError(t, os.Mkdir(filepath.Dir(s.Path), 0o755))
+		require.NoError(t, os.WriteFile(s.Path, []byte(content), 0o640))
+	}
+	return s
+}
+
+func (s Settings) install(t *testing.T) Change {
+	t.Helper()
+	r, err := s.Install(program, Setup{})
+	require.NoError(t, err)
+	require.Len(t, r.Changes, 1)
+	return r.Changes[0]
+}
+
+func (s Settings) uninstall(t *testing.T) Change {
+	t.Helper()
+	r, err := s.Uninstall()
+	require.NoError(t, err)
+	require.Len(t, r.Changes, 1)
+	return r.Changes[0]
+}
+
+func (s Settings) content(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(s.Path)
+	require.NoError(t, err)
+	return string(b)
+}
+
+const fresh = `{
+  "hooks": {
+    "PreToolUse": [
+      {
+        "matcher": "Edit|Write|MultiEdit|NotebookEdit",
+        "hooks": [
+          {
+            "type": "command",
+            "command": "/usr/bin/gated hook pre-tool-use --on-failure warn",
+            "timeout": 6
+          }
+        ]
+      }
+    ]
+  }
+}
+`
+
+func TestInstallWhereThereAreNoSettings(t *testing.T) {
+	s := settings(t, "")
+	dry := s
+	dry.DryRun = true
+	require.Equal(t, Change{Path: s.Path, Action: Created}, dry.install(t))
+	require.NoDirExists(t, filepath.Dir(s.Path))
+	require.Equal(t, Unchanged, s.uninstall(t).Action)
+
+	require.Equal(t, Change{Path: s.Path, Action: Created}, s.install(t))
+	require.Equal(t, fresh, s.content(t))
+	require.Equal(t, Change{Path: s.Path, Action: Unchanged}, s.install(t))
+	require.Equal(t, fresh, s.content(t))
+	require.NoFileExists(t, s.Path+backupSuffix)
+
+	require.Equal(t, Removed, dry.uninstall(t).Action)
+	require.FileExists(t, s.Path)
+	require.Equal(t, Removed, s.uninstall(t).Action)
+	require.NoFileExists(t, s.Path)
+	require.Equal(t, Unchanged, s.uninstall(t).Action)
+	require.NoDirExists(t, filepath.Dir(s.Path))
+}
+
+// TestInstallKeepsEverythingElse, to the byte: what is not in the line that was
+// added was there before, in that order.
+func TestInstallKeepsEverythingElse(t *testing.T) {
+	for _, c := range []struct{ before, after string }{
+		{`{}`, fresh[:len(fresh)-1]},
+		{"{\n\t\"model\": \"x\",\n\t\"env\": {\"B\": \"\\u0031\", \"A\": 1.0}\n}", "{\n\t\"model\": \"x\",\n\t\"env\": {\"B\": \"\\u0031\", \"A\": 1.0},\n\t\"hooks\": {\n\t\t\"PreToolUse\": [\n\t\t\t{\n\t\t\t\t\"matcher\": \"Edit|Write|MultiEdit|NotebookEdit\",\n\t\t\t\t\"hooks\": [\n\t\t\t\t\t{\n\t\t\t\t\t\t\"type\": \"command\",\n\t\t\t\t\t\t\"command\": \"" + line + "\",\n\t\t\t\t\t\t\"timeout\": 6\n\t\t\t\t\t}\n\t\t\t\t]\n\t\t\t}\n\t\t]\n\t}\n}"},
+		{`{"z":1,"hooks":{"Stop":[],"PreToolUse":[{"matcher":"Bash","hooks":[{"type":"command","command":"x","unknown":1e2}]}]},"a":2}`,
+			`{"z":1,"hooks":{"Stop":[],"PreToolUse":[{"matcher":"Bash","hooks":[{"type":"command","command":"x","unknown":1e2}]},{"matcher":"Edit|Write|MultiEdit|NotebookEdit","hooks":[{"type":"command","command":"` + line + `","timeout":6}]}]},"a":2}`},
+		{`{"hooks":{"Stop":[{"hooks":[]}]}}`,
+			`{"hooks":{"Stop":[{"hooks":[]}],"PreToolUse":[{"matcher":"Edit|Write|MultiEdit|NotebookEdit","hooks":[{"type":"command","command":"` + line + `","timeout":6}]}]}}`},
+	} {
+		s := settings(t, c.before)
+		require.Equal(t, Change{Path: s.Path, Action: Changed, Backup: s.Path + backupSuffix}, s.install(t))
+		require.Equal(t, c.after, s.content(t))
+		require.Equal(t, Unchanged, s.install(t).Action)
+		require.Equal(t, c.before, Settings{Path: s.Path + backupSuffix}.content(t))
+		info, err := os.Stat(s.Path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o640), info.Mode())
+
+		require.Equal(t, Change{Path: s.Path, Action: Changed}, s.uninstall(t))
+		require.Equal(t, c.before, s.content(t))
+		require.NoFileExists(t, s.Path+backupSuffix, "it says nothing that the settings do not")
+	}
+}
+
+func TestInstallLeavesAnEntryWhereItIs(t *testing.T) {
+	const ours = `{"hooks":[{"timeout":6,"type":"command","command":"` + line + `"},{"command":"x"}],"matcher":"` + matcher + `"}`
+	const content = `{"hooks":{"PreToolUse":[` + ours + `,{"matcher":"Bash"}]}}`
+	s := settings(t, content)
+	require.Equal(t, Change{Path: s.Path, Action: Unchanged}, s.install(t))
+	require.Equal(t, content, s.content(t))
+	// One that would not be run for every edit, or not be waited for, is not it.
+	for _, other := range []string{strings.Replace(content, "|Write", "", 1), strings.Replace(content, `"timeout":6`, `"async":true`, 1),
+		strings.Replace(content, `[`+ours, `[`+ours+`,`+ours, 1)} {
+		s := settings(t, other)
+		require.Equal(t, Changed, s.install(t).Action)
+		require.Contains(t, s.content(t), `{"matcher":"Edit|Write|MultiEdit|NotebookEdit","hooks":[{"type":"command","command":"`+line+`","timeout":6}]}]`)
+		require.Equal(t, 1, strings.Count(s.content(t), "pre-tool-use"))
+	}
+}
+
+func TestABackupIsNeverOfWhatWasEdited(t *testing.T) {
+	s := settings(t, `{"a":1}`)
+	s.install(t)
+	other := Settings{Path: s.Path}
+	r, err := other.Install(program, Setup{ExitCode: new(true)})
+	require.NoError(t, err)
+	require.Equal(t, []Change{{Path: s.Path, Action: Changed, Differs: []string{"exit-code: off -> on"}}}, r.Changes)
+	require.Equal(t, `{"a":1}`, Settings{Path: s.Path + backupSuffix}.content(t))
+	require.Equal(t, 1, bytes.Count([]byte(s.content(t)), []byte("pre-tool-use")))
+	require.Contains(t, s.content(t), "--exit-code")
+
+	// Somebody adds something of theirs: what is left is not the backup.
+	require.NoError(t, os.WriteFile(s.Path, bytes.Replace([]byte(s.content(t)), []byte(`"a":1`), []byte(`"a":2`), 1), 0o640))
+	require.Equal(t, Change{Path: s.Path, Action: Changed, Backup: s.Path + backupSuffix}, s.uninstall(t))
+	require.Equal(t, `{"a":2}`, s.content(t))
+	require.Equal(t, `{"a":1}`, Settings{Path: s.Path + backupSuffix}.content(t))
+	// And the next backup is of that.
+	s.install(t)
+	require.Equal(t, `{"a":2}`, Settings{Path: s.Path + backupSuffix}.content(t))
+}
+
+func TestUninstallTakesOutOursAlone(t *testing.T) {
+	const theirs = `{"matcher":"Edit","hooks":[{"type":"command","command":"gated-lint hook"},{"type":"prompt"}]}`
+	mixed := `{"matcher":"*","hooks":[{"command":"first"},{"type":"command","command":"'/opt/my dir/gated' hook pre-tool-use"},{"command":"last"}]}`
+	s := settings(t, `{"hooks":{"PreToolUse":[`+theirs+`,`+mixed+`,{"hooks":[{"command":"gated hook pre-tool-use --deadline 1s || true"}]}]}}`)
+	require.Equal(t, Change{Path: s.Path, Action: Changed}, s.uninstall(t))
+	require.Equal(t, `{"hooks":{"PreToolUse":[`+theirs+`,{"matcher":"*","hooks":[{"command":"first"},{"command":"last"}]}]}}`, s.content(t))
+}
+
+func TestOurs(t *testing.T) {
+	for line, want := range map[string]bool{
+		line: true, "gated hook pre-tool-use": true, "/x/gated-1.2 hook pre-tool-use": true, "'/a b/gated' hook pre-tool-use --exit-code": true,
+		`'/it'\''s/gated' hook pre-tool-use`: true, "": false, "gated": false, "gated hook": false, "gated hook pre-commit": false,
+		"echo gated hook pre-tool-use": false, "'gated hook pre-tool-use": false, "/gated/x hook pre-tool-use": false,
+	} {
+		require.Equal(t, want, isOurs(line), line)
+	}
+	for _, program := range []string{"/usr/bin/gated", "/a b/gated", "/it's/gated", "/$(x)/gated"} {
+		command, err := Command(program, "hook", "pre-tool-use", "--on-failure", "warn")
+		require.NoError(t, err)
+		require.True(t, isOurs(command), command)
+	}
+	for _, program := range []string{"gated", "", "/a\nb/gated", "/\x1b/gated"} {
+		_, err := Command(program)
+		require.ErrorIs(t, err, op.BadParams)
+	}
+}
+
+func TestSettingsThatAreLeftAlone(t *testing.T) {
+	for content, code := range map[string]op.Code{
+		"{": op.Malformed, `{"a":1,}`: op.Malformed, "// x\n{}": op.Malformed, `{"hooks":{},"hooks":{}}`: op.Malformed, "[]": op.Malformed, "\xef\xbb\xbf{}": op.Malformed,
+		`{"hooks":[]}`: op.Conflict, `{"hooks":{"PreToolUse":{}}}`: op.Conflict, `{"hooks":null}`: op.Conflict,
+	} {
+		s := settings(t, content)
+		_, err := s.Install(program, Setup{})
+		require.ErrorIs(t, err, code, content)
+		_, err = s.Uninstall()
+		require.ErrorIs(t, err, code, content)
+		require.Equal(t, content, s.content(t))
+		require.NoFileExists(t, s.Path+backupSuffix)
+	}
+	s := settings(t, string(bytes.Repeat([]byte(" "), maxSettings+1)))
+	_, err := s.Install(program, Setup{})
+	require.ErrorIs(t, err, op.Oversized)
+}
+
+func TestSettingsBehindALink(t *testing.T) {
+	s := settings(t, `{"a":1}`)
+	dir := t.TempDir()
+	for name, to := range map[string]string{"file": s.Path, "dangling": filepath.Join(dir, "none"), "dir": filepath.Dir(s.Path)} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
+	}
+	for _, path := range []string{"file", "dangling", "dir/settings.json"} {
+		linked := Settings{Path: filepath.Join(dir, path)}
+		_, err := linked.Install(program, Setup{})
+		require.ErrorIs(t, err, op.Conflict, path)
+		_, err = linked.Uninstall()
+		require.ErrorIs(t, err, op.Conflict, path)
+	}
+	require.Equal(t, `{"a":1}`, s.content(t))
+	require.NoFileExists(t, filepath.Join(dir, "none"))
+	_, err := Settings{Path: dir}.Install(program, Setup{})
+	require.ErrorIs(t, err, op.Conflict)
+}
+
+func TestSettingsThatChangeMeanwhile(t *testing.T) {
+	s := settings(t, `{"a":1}`)
+	old, err := readSettings(s.Path)
+	require.NoError(t, err)
+	for _, change := range []func() error{
+		func() error { return os.WriteFile(s.Path, []byte(`{"a":2}`), 0o640) },
+		func() error { // the same bytes in another file
+			return errors.Join(os.WriteFile(s.Path+"x", old.content, 0o640), os.Rename(s.Path+"x", s.Path))
+		},
+		func() error { return os.Remove(s.Path) },
+		func() error { return os.Symlink("/dev/null", s.Path) },
+	} {
+		require.NoError(t, change())
+		require.ErrorIs(t, old.replace([]byte("{}")), op.Conflict)
+		require.ErrorIs(t, old.remove(), op.Conflict)
+	}
+	require.NoError(t, os.Remove(s.Path))
+	missing, err := readSettings(s.Path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.Path, []byte(`{"a":3}`), 0o600))
+	require.ErrorIs(t, missing.replace([]byte("{}")), op.Conflict)
+	require.Equal(t, `{"a":3}`, s.content(t))
+	entries, err := os.ReadDir(filepath.Dir(s.Path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing is left beside it")
+}
+
+func TestHooksThatAreSwitchedOff(t *testing.T) {
+	s := settings(t, `{"disableAllHooks":true}`)
+	r, err := s.Install(program, Setup{})
+	require.NoError(t, err)
+	require.Len(t, r.Notes, 1)
+}
+
+// TestInstallAndUninstallGiveBackWhatWasThere for settings of any layout.
+func TestInstallAndUninstallGiveBackWhatWasThere(t *testing.T) {
+	want := wanted(line, 6)
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(rapid.Just(any(nil)), rapid.Map(rapid.String(), func(s string) any { return s }),
+			rapid.Just(any([]any{1.0, map[string]any{}})), rapid.Just(any(map[string]any{"matcher": "x"})))
+		name := rapid.SampledFrom([]string{"a", "permissions", "Ünï", "", "env"})
+		root := rapid.MapOf(name, value).Draw(t, "root")
+		events := rapid.MapOf(rapid.SampledFrom([]string{"Stop", "PostToolUse"}), value).Draw(t, "events")
+		groups := rapid.SliceOf(value).Draw(t, "groups")
+		if len(groups) > 0 {
+			events[preToolUse] = groups
+		}
+		if len(events) > 0 {
+			root["hooks"] = events
+		}
+		text, err := json.Marshal(root, jsontext.AllowInvalidUTF8(true))
+		require.NoError(t, err)
+		v := jsontext.Value(text)
+		if indent := rapid.SampledFrom([]string{"", " ", "    ", "\t"}).Draw(t, "indent"); indent != "" {
+			require.NoError(t, v.Indent(jsontext.WithIndent(indent)))
+		}
+		text = append(v, rapid.SampledFrom([]string{"", "\n", "\r\n "}).Draw(t, "end")...)
+
+		in, first, err := installed(text, want)
+		require.NoError(t, err)
+		require.True(t, first)
+		require.True(t, jsontext.Value(in).IsValid())
+		tree, err := readTree(in)
+		require.NoError(t, err)
+		require.Len(t, tree.ours(), 1)
+		again, first, err := installed(in, want)
+		require.NoError(t, err)
+		require.False(t, first)
+		require.Equal(t, string(in), string(again))
+		out, err := uninstalled(in)
+		require.NoError(t, err)
+		require.Equal(t, string(text), string(out))
+	})
+}

@@ -1,0 +1,265 @@
+package op_test
+
+import (
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+)
+
+var web1 = op.Target{Kind: "guest", Name: "web-1"}
+
+func lookup(t *testing.T, name string) op.Spec {
+	t.Helper()
+	s, err := op.Lookup(name)
+	require.NoError(t, err)
+	return s
+}
+
+func TestCatalogueRowsAreComplete(t *testing.T) {
+	all := op.Catalogue()
+	require.NotEmpty(t, all)
+	require.True(t, sort.SliceIsSorted(all, func(i, j int) bool { return all[i].Name < all[j].Name }))
+	for _, s := range all {
+		require.Equal(t, s.Name, lookup(t, s.Name).Name)
+		kind, verb, ok := strings.Cut(s.Name, ".")
+		require.True(t, ok, s.Name)
+		require.Equal(t, s.Kind, kind, s.Name)
+		require.NotEmpty(t, verb)
+		require.Equal(t, strings.ToLower(s.Name), s.Name)
+		require.NotEmpty(t, s.Doc, s.Name)
+		require.NotEmpty(t, s.Covers, s.Name)
+		require.NotEmpty(t, s.Roles, "%s could never be approved", s.Name)
+		_, err := op.ParseTarget(kind + "/x")
+		require.NoError(t, err)
+		for _, p := range s.Params {
+			got, ok := s.Param(p.Name)
+			require.True(t, ok)
+			require.Equal(t, p, got)
+			require.NotEmpty(t, p.Doc, "%s %s", s.Name, p.Name)
+			if p.Type == op.TInt {
+				require.Equal(t, p.Name == "epoch", p.Unit == "", "%s %s: all but an ordinal has a unit", s.Name, p.Name)
+				require.Less(t, p.Min, p.Max, "%s %s", s.Name, p.Name)
+				require.LessOrEqual(t, p.Max, int64(op.MaxInt))
+			}
+		}
+	}
+}
+
+// TestUnknownOps is the first half of matrix row P08.
+func TestUnknownOps(t *testing.T) {
+	for _, s := range []string{"", "guest", "guest.", ".destroy", "destroy", "guest.explode", "Guest.destroy", "guest.Destroy",
+		"GUEST.DESTROY", "guest.destroy ", " guest.destroy", "guest.destroy\x00", "guest/destroy", "guest.destr0y", "guest.*"} {
+		_, err := op.Lookup(s)
+		requireRefusal(t, err, op.UnknownOp, s)
+	}
+}
+
+func TestGuestStepsAreForTheOperationalRole(t *testing.T) {
+	for _, s := range op.Catalogue() {
+		if s.Kind != "guest" {
+			continue
+		}
+		require.True(t, s.MayApprove(op.Operational), s.Name)
+		require.False(t, s.MayApprove(op.Recovery), s.Name)
+		require.False(t, s.MayApprove(op.Coordination), s.Name)
+		require.False(t, s.MayApprove(""), s.Name)
+	}
+}
+
+func TestParamsThatFit(t *testing.T) {
+	for _, c := range []struct{ op, params string }{
+		{"guest.create", `{}`},
+		{"guest.create", `{"scratch":true,"state":"running","memory":512,"cpus":2,"command":"web","labels":{"tier":"prod"},"protected":false}`},
+		{"guest.create", `{"command":""}`}, // a guest without a process
+		{"guest.create", `{"state":"stopped","labels":{}}`},
+		{"guest.set-config", `{"memory":1}`},
+		{"guest.set-config", `{"memory":67108864}`},
+		{"guest.set-config", `{"cpus":1}`},
+		{"guest.set-config", `{"cpus":4096}`},
+		{"guest.set-config", `{"labels":{"tier":""}}`},
+		{"guest.snapshot", `{"snapshot":"before"}`},
+		{"guest.undelete", `{"incarnation":"0b7f:12:34"}`},
+		{"guest.destroy", `{}`},
+	} {
+		p, err := op.ParseParams([]byte(c.params))
+		require.NoError(t, err)
+		require.NoError(t, lookup(t, c.op).Check(web1, p), "%s %s", c.op, c.params)
+	}
+}
+
+func TestRolesThatRotateKeys(t *testing.T) {
+	s := lookup(t, "trust.rotate")
+	require.Equal(t, []op.Role{op.Operational, op.Recovery}, s.Roles)
+	require.False(t, s.Creates)
+	for _, c := range op.Catalogue() {
+		require.Equal(t, c.Kind == op.KindTrust, c.MayApprove(op.Recovery), "%s: recovery signs key rotation only", c.Name)
+		for _, role := range c.Roles {
+			require.True(t, role.BuiltIn(), "%s: a role of the configuration's own signs what rules ask of it alone", c.Name)
+		}
+	}
+}
+
+// TestRotationParams has parameters at their limits, and parameters that do not fit.
+func TestRotationParams(t *testing.T) {
+	s := lookup(t, "trust.rotate")
+	for _, c := range []struct {
+		params string
+		want   op.Code // or ""
+	}{
+		{`{"epoch":1}`, ""}, // the trust file decides what it would change
+		{`{"epoch":9007199254740991,"add":[],"remove":[]}`, ""},
+		{`{"epoch":2,"add":["a \"b\" c","x"],"remove":["SHA256:x"]}`, ""},
+		{`{}`, op.BadParams},
+		{`{"add":["x"]}`, op.BadParams},
+		{`{"epoch":0}`, op.BadParams},
+		{`{"epoch":-1}`, op.BadParams},
+		{`{"epoch":"2"}`, op.BadParams},
+		{`{"epoch":2,"add":"x"}`, op.BadParams},
+		{`{"epoch":2,"add":{"x":"y"}}`, op.BadParams},
+		{`{"epoch":2,"add":[1]}`, op.BadParams},
+		{`{"epoch":2,"add":[["x"]]}`, op.BadParams},
+		{`{"epoch":2,"add":["x",true]}`, op.BadParams},
+		{`{"epoch":2,"add":[""]}`, op.BadParams},
+		{`{"epoch":2,"remove":["x",""]}`, op.BadParams},
+		{`{"epoch":2,"remove":["x","y","x"]}`, op.BadParams},
+		{`{"epoch":2,"keys":["x"]}`, op.BadParams},
+		{`{"epoch":2,"path":"/etc/passwd"}`, op.NotAllowed},
+	} {
+		p, err := op.ParseParams([]byte(c.params))
+		require.NoError(t, err, c.params)
+		if err := s.Check(op.Signers, p); c.want == "" {
+			require.NoError(t, err, c.params)
+		} else {
+			requireRefusal(t, err, c.want, c.params)
+		}
+	}
+	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\u202eb"}}), op.Malformed)
+	requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(2), "add": []any{"a\nb"}}), op.Malformed)
+	refusal := requireRefusal(t, s.Check(op.Signers, op.Params{"epoch": int64(0)}), op.BadParams)
+	require.Equal(t, "trust.rotate: epoch is 0, outside 1 to 9007199254740991", refusal.Detail)
+}
+
+func TestThereIsOneTrustFile(t *testing.T) {
+	for _, name := range []string{"signer", "Signers", "signers2", "allowed_signers"} {
+		err := lookup(t, "trust.rotate").Check(op.Target{Kind: op.KindTrust, Name: name}, op.Params{"epoch": int64(2)})
+		requireRefusal(t, err, op.BadParams, name)
+	}
+	_, err := op.ParseTarget(op.Signers.String())
+	require.NoError(t, err)
+}
+
+func TestLabelsHaveALimit(t *testing.T) {
+	for n, fits := range map[int]bool{op.MaxLabels - 1: true, op.MaxLabels: true, op.MaxLabels + 1: false} {
+		p := op.Params{"labels": map[string]any{"tier": "prod", "x": strings.Repeat("\"", n-len("tierprodx"))}}
+		err := lookup(t, "guest.set-config").Check(web1, p)
+		if !fits {
+			require.ErrorIs(t, err, op.Oversized)
+			continue
+		}
+		require.NoError(t, err)
+		require.Less(t, len(p.Canonical()), op.MaxPayload*3/4, "a payload has room for it")
+	}
+}
+
+func TestParamsThatDoNotFit(t *testing.T) {
+	for _, c := range []struct {
+		op, params string
+		want       op.Code
+	}{
+		// The second half of P08: a known operation with an unknown parameter.
+		{"guest.destroy", `{"force":true}`, op.BadParams},
+		{"guest.create", `{"Memory":512}`, op.BadParams},
+		{"guest.destroy", `{"memory":512}`, op.BadParams},
+		// P01: provenance is ours.
+		{"guest.destroy", `{"scratch":true}`, op.BadParams},
+		{"guest.set-config", `{"scratch":true}`, op.BadParams},
+		{"guest.create", `{"provenance":"mine"}`, op.BadParams},
+		{"guest.create", `{"created_by":"uid:0"}`, op.BadParams},
+		{"guest.create", `{"class":"benign"}`, op.BadParams},
+		{"guest.create", `{"benign":true}`, op.BadParams},
+		// P13: only the operator's configuration may say this.
+		{"guest.create", `{"environment":{"A":"b"}}`, op.NotAllowed},
+		{"guest.create", `{"env":{}}`, op.NotAllowed},
+		{"guest.create", `{"user":"root"}`, op.NotAllowed},
+		{"guest.create", `{"argv":["sh"]}`, op.NotAllowed},
+		{"guest.set-config", `{"mounts":[]}`, op.NotAllowed},
+		{"guest.set-config", `{"disk":"/dev/sda"}`, op.NotAllowed},
+		{"guest.start", `{"path":"/"}`, op.NotAllowed},
+		// A command is a name, never a line for a shell.
+		{"guest.create", `{"command":"/bin/sh"}`, op.BadParams},
+		{"guest.create", `{"command":"web; rm -r x"}`, op.BadParams},
+		{"guest.create", `{"command":["web"]}`, op.BadParams},
+		// Below and above the limits.
+		{"guest.create", `{"memory":0}`, op.BadParams},
+		{"guest.create", `{"memory":-1}`, op.BadParams},
+		{"guest.create", `{"memory":67108865}`, op.BadParams},
+		{"guest.create", `{"cpus":0}`, op.BadParams},
+		{"guest.create", `{"cpus":4097}`, op.BadParams},
+		// Types.
+		{"guest.create", `{"memory":"512MiB"}`, op.BadParams},
+		{"guest.create", `{"memory":true}`, op.BadParams},
+		{"guest.create", `{"cpus":[2]}`, op.BadParams},
+		{"guest.create", `{"protected":"true"}`, op.BadParams},
+		{"guest.create", `{"protected":1}`, op.BadParams},
+		{"guest.create", `{"scratch":{}}`, op.BadParams},
+		{"guest.create", `{"command":7}`, op.BadParams},
+		{"guest.create", `{"labels":"tier=prod"}`, op.BadParams},
+		{"guest.create", `{"labels":["tier"]}`, op.BadParams},
+		{"guest.create", `{"labels":{"tier":1}}`, op.BadParams},
+		{"guest.create", `{"labels":{"tier":{}}}`, op.BadParams},
+		{"guest.create", `{"labels":{"":"x"}}`, op.BadParams},
+		{"guest.create", `{"labels":{"../x":"y"}}`, op.BadParams},
+		{"guest.create", `{"state":"absent"}`, op.BadParams},
+		{"guest.create", `{"state":"Running"}`, op.BadParams},
+		{"guest.create", `{"state":""}`, op.BadParams},
+		// A required parameter, and misleading names.
+		{"guest.snapshot", `{}`, op.BadParams},
+		{"guest.restore", `{}`, op.BadParams},
+		{"guest.snapshot-delete", `{}`, op.BadParams},
+		{"guest.snapshot", `{"snapshot":""}`, op.BadParams},
+		{"guest.snapshot", `{"snapshot":"../web-2"}`, op.BadParams},
+		{"guest.snapshot", `{"snapshot":"a/b"}`, op.BadParams},
+		{"guest.snapshot-delete", `{"snapshot":"*"}`, op.BadParams},
+		{"guest.restore", `{"snapshot":["a"]}`, op.BadParams},
+	} {
+		p, err := op.ParseParams([]byte(c.params))
+		require.NoError(t, err, c.params)
+		requireRefusal(t, lookup(t, c.op).Check(web1, p), c.want, c.op, c.params)
+	}
+}
+
+func TestOpIsForItsKindOnly(t *testing.T) {
+	for _, s := range op.Catalogue() {
+		for _, kind := range []string{"", "guest", "command", "scope", "trust", "gate"} {
+			if kind == s.Kind {
+				continue
+			}
+			err := s.Check(op.Target{Kind: kind, Name: "web-1"}, op.Params{})
+			requireRefusal(t, err, op.BadParams, s.Name, kind)
+		}
+	}
+}
+
+// TestCheckLooksAtTheTargetsName is matrix row B15 for a target that ParseTarget did
+// not make.
+func TestCheckLooksAtTheTargetsName(t *testing.T) {
+	for _, name := range []string{"", "..", "a/b", "/etc", "*", "web-1 ", "wеb-1"} {
+		err := lookup(t, "guest.destroy").Check(op.Target{Kind: "guest", Name: name}, op.Params{})
+		requireRefusal(t, err, op.Malformed, name)
+	}
+}
+
+// TestTextThatDoesNotShowAsItIs is matrix row B11 for values that ParseParams did
+// not make: a flag, a desired-state file.
+func TestTextThatDoesNotShowAsItIs(t *testing.T) {
+	for _, bad := range []string{"\x1b[2J", "a\nb", "a\u200bb", "a\u202eb", "a\u2028b", "\xff", "\x00", "\ufeff"} {
+		err := lookup(t, "guest.create").Check(web1, op.Params{"labels": map[string]any{"tier": bad}})
+		requireRefusal(t, err, op.Malformed, bad)
+		err = lookup(t, "guest.undelete").Check(web1, op.Params{"incarnation": bad})
+		requireRefusal(t, err, op.Malformed, bad)
+	}
+}

@@ -1,0 +1,133 @@
+package op_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/base/op"
+)
+
+func TestIDsHaveOneSpelling(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		job := op.JobID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "job"))
+		index := rapid.IntRange(1, 1<<20).Draw(t, "index")
+
+		gotJob, err := op.ParseJobID(job.String())
+		require.NoError(t, err)
+		require.Equal(t, job, gotJob)
+
+		id := op.StepID{Job: job, Index: index}
+		gotStep, err := op.ParseStepID(id.String())
+		require.NoError(t, err)
+		require.Equal(t, id, gotStep)
+
+		text, err := id.MarshalText()
+		require.NoError(t, err)
+		var back op.StepID
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, id, back)
+	})
+}
+
+var badJobIDs = []string{"", "j", "12", "J12", "j0", "j012", "j-1", "j+1", "j1 ", " j1", "j1x", "jj1", "j1e3", "j１",
+	"j" + strings.Repeat("9", 19), "j99999999999999999999999"}
+
+func TestJobIDRefusesAllElse(t *testing.T) {
+	for _, s := range badJobIDs {
+		_, err := op.ParseJobID(s)
+		requireRefusal(t, err, op.Malformed, s)
+		_, err = op.ParseStepID(s + ".1")
+		requireRefusal(t, err, op.Malformed, s)
+	}
+}
+
+func TestStepIDRefusesAllElse(t *testing.T) {
+	for _, s := range []string{"", ".", "j1", "j1.", ".1", "j1.0", "j1.01", "j1.-1", "j1.1.1", "j1. 1", "j1.1\n",
+		"j1.1048577", "j1.99999999999999999999"} {
+		_, err := op.ParseStepID(s)
+		requireRefusal(t, err, op.Malformed, s)
+		var id op.StepID
+		requireRefusal(t, id.UnmarshalText([]byte(s)), op.Malformed, s)
+		require.Zero(t, id)
+	}
+	id, err := op.ParseStepID("j1.1048576")
+	require.NoError(t, err)
+	require.Equal(t, op.StepID{Job: 1, Index: 1 << 20}, id)
+}
+
+func TestJobIDWithTheMostDigitsFitsAnInt64(t *testing.T) {
+	id, err := op.ParseJobID("j" + strings.Repeat("9", 18))
+	require.NoError(t, err)
+	require.Less(t, int64(id), int64(math.MaxInt64))
+}
+
+func TestOpenStates(t *testing.T) {
+	open := map[op.State]bool{op.StatePlanned: true, op.StatePending: true, op.StateAuthorized: true, op.StateDispatched: true}
+	seen := map[op.State]bool{}
+	for _, s := range op.States {
+		require.Equal(t, open[s], s.Open(), s)
+		require.False(t, seen[s], "%s is listed twice", s)
+		seen[s] = true
+	}
+	require.Len(t, op.States, 12)
+}
+
+func TestJobStateIsItsFirstUnfinishedSteps(t *testing.T) {
+	step := func(s op.State) op.Step { return op.Step{State: s} }
+	undo := func(s op.State) op.Step { return op.Step{State: s, Undoes: 1} }
+	for _, c := range []struct {
+		name  string
+		steps []op.Step
+		want  op.State
+	}{
+		{"one waits", []op.Step{step(op.StatePending)}, op.StatePending},
+		{"the second runs", []op.Step{step(op.StateSucceeded), step(op.StateDispatched), step(op.StatePlanned)}, op.StateDispatched},
+		{"open goes before failed", []op.Step{step(op.StateFailed), undo(op.StatePlanned)}, op.StatePlanned},
+		{"all done", []op.Step{step(op.StateSucceeded), step(op.StateSucceeded)}, op.StateSucceeded},
+		{"the first that did not succeed", []op.Step{step(op.StateSucceeded), step(op.StateInterrupted), step(op.StateCancelled)}, op.StateInterrupted},
+		{"a compensation does not make a job done", []op.Step{step(op.StateSucceeded), step(op.StateFailed), undo(op.StateSucceeded)}, op.StateFailed},
+	} {
+		require.Equal(t, c.want, op.Job{Steps: c.steps}.State(), c.name)
+	}
+}
+
+func TestRequesterNames(t *testing.T) {
+	for want, r := range map[string]op.Requester{
+		"uid:1000":      {Source: op.SourceAPI, UID: 1000, PID: 7},
+		"uid:0":         {Source: op.SourceOffline},
+		"agent:builder": {Source: op.SourceAPI, UID: 1000, Agent: "builder"},
+		"desired:web":   {Source: op.SourceDesired, Set: "web"},
+		"hub:h:8443":    {Source: op.SourceHub, Set: "h:8443"},
+		"gate":          {Source: op.SourceGate},
+	} {
+		require.Equal(t, want, r.String())
+	}
+}
+
+func TestRequestMissing(t *testing.T) {
+	one := op.Demand{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 1}
+	two := op.Demand{Rule: "gated.yaml:12", Roles: []op.Role{op.Operational}, Threshold: 2}
+	need := func(d ...op.Demand) op.Requirement { return op.Requirement{Ways: []op.Way{{Demands: d}}} }
+	alice := op.Signed{Principal: "alice@example.com", Key: "SHA256:a", Role: op.Operational}
+	bob := op.Signed{Principal: "bob@example.com", Key: "SHA256:b", Role: op.Operational}
+	require.Equal(t, 1, op.Request{Need: need(one)}.Missing())
+	require.Equal(t, 0, op.Request{Need: need(one), Signatures: []op.Signed{alice}}.Missing())
+	require.Equal(t, 1, op.Request{Need: need(one, two), Signatures: []op.Signed{alice}}.Missing())
+	require.Equal(t, 0, op.Request{Need: need(one, two), Signatures: []op.Signed{alice, bob}}.Missing())
+}
+
+func TestProvenanceMade(t *testing.T) {
+	p := &op.Provenance{Storage: []op.StorageOrigin{{ID: "data", Job: 1}, {ID: "snap", Job: 2}}}
+	require.True(t, p.Made([]op.StorageID{"data", "snap"}, 0))
+	require.True(t, p.Made([]op.StorageID{"data"}, 1))
+	require.False(t, p.Made([]op.StorageID{"data", "snap"}, 1), "the snapshot is another job's")
+	require.False(t, p.Made([]op.StorageID{"data", "foreign"}, 0))
+	require.True(t, p.Made(nil, 1))
+
+	var none *op.Provenance
+	require.False(t, none.Made(nil, 0), "an incarnation without provenance has no maker")
+}

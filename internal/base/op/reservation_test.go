@@ -1,0 +1,97 @@
+package op_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gated/internal/base/op"
+)
+
+var repo = op.Target{Kind: op.KindScope, Name: "s3"}
+
+func TestReservationIDs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := op.ReservationID(rapid.Int64Range(1, 999_999_999_999_999_999).Draw(t, "id"))
+		got, err := op.ParseReservationID(id.String())
+		require.NoError(t, err)
+		require.Equal(t, id, got)
+	})
+	// An id has only one spelling.
+	for _, s := range []string{"", "r", "12", "R12", "r0", "r012", "r-1", "r+1", "r1.1", " r1", "r1 ", "r1\n", "r1e3", "r٣", "j12", "r12r",
+		"r9999999999999999999", "r" + strings.Repeat("1", 19)} {
+		_, err := op.ParseReservationID(s)
+		requireRefusal(t, err, op.Malformed, s)
+	}
+	require.Equal(t, "r9223372036854775807", op.ReservationID(math.MaxInt64).String())
+}
+
+func TestAgentNames(t *testing.T) {
+	for agent, want := range map[string]string{"builder#7": "builder", "builder": "builder", "": "", "a#1#2": "a"} {
+		require.Equal(t, want, op.AgentName(agent))
+	}
+}
+
+func TestRolesThatTakeReservations(t *testing.T) {
+	for _, name := range []string{op.ForceTransfer, op.ReleaseAll} {
+		s := lookup(t, name)
+		require.Equal(t, op.KindScope, s.Kind)
+		require.False(t, s.Creates)
+		require.True(t, s.MayApprove(op.Operational), name)
+		require.True(t, s.MayApprove(op.Coordination), name)
+		require.False(t, s.MayApprove(op.Recovery), name)
+		require.Contains(t, s.Covers, "holder")
+	}
+	for _, s := range op.Catalogue() {
+		require.Equal(t, s.Kind == op.KindScope, s.MayApprove(op.Coordination), "%s: coordination signs for reservations alone", s.Name)
+	}
+}
+
+func TestParamsOfAdminActions(t *testing.T) {
+	for _, c := range []struct {
+		op, params string
+		want       op.Code // or ""
+	}{
+		{op.ReleaseAll, `{}`, ""},
+		{op.ReleaseAll, `{"force":true}`, op.BadParams},
+		{op.ReleaseAll, `{"reservation":"r12"}`, op.BadParams},
+		{op.ReleaseAll, `{"to":"builder"}`, op.BadParams},
+		{op.ReleaseAll, `{"path":"/"}`, op.NotAllowed},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder"}`, ""},
+		{op.ForceTransfer, `{"reservation":"r999999999999999999","to":"A.b_c-9"}`, ""},
+		{op.ForceTransfer, `{}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12"}`, op.BadParams},
+		{op.ForceTransfer, `{"to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"12","to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r0","to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"R12","to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"*","to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r1,r2","to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":12,"to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":["r12"],"to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"","to":"builder"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":""}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"*"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder#7"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"uid:0"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"../x"}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":["a","b"]}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder","force":true}`, op.BadParams},
+		{op.ForceTransfer, `{"reservation":"r12","to":"builder","holder":"x"}`, op.BadParams},
+	} {
+		p, err := op.ParseParams([]byte(c.params))
+		require.NoError(t, err, c.params)
+		if err := lookup(t, c.op).Check(repo, p); c.want == "" {
+			require.NoError(t, err, c.params)
+		} else {
+			requireRefusal(t, err, c.want, c.op, c.params)
+		}
+	}
+	for _, name := range []string{"", "*", "s1,s2", "s*", "../s1", "s 1"} {
+		requireRefusal(t, lookup(t, op.ReleaseAll).Check(op.Target{Kind: op.KindScope, Name: name}, op.Params{}), op.Malformed, name)
+	}
+	requireRefusal(t, lookup(t, op.ReleaseAll).Check(web1, op.Params{}), op.BadParams)
+}

@@ -1,0 +1,125 @@
+// Package ownfile reads and replaces small files that one user keeps as proof. Examples are the
+// gates that the user met, and the heads of their logs. It refuses a file that another user
+// could have written, because such a file proves nothing.
+package ownfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"gated/internal/base/op"
+)
+
+// File is one such file. Only Lock waits for another process.
+type File struct {
+	Path  string
+	Max   int64  // the most bytes that the file may have
+	What  string // what it holds, in the plural: "the gates that are known"
+	Moved string // the environment variable that changes the path
+}
+
+// Read returns the file's text, or no text if there is no file. It refuses with NotAllowed if
+// others may write the file or its directory, or if another user than root and the user owns
+// one of them. It also refuses any file that is no ordinary file, such as a symbolic link or a
+// pipe. More bytes than Max are Oversized.
+func (f File) Read() ([]byte, error) {
+	if err := f.CheckDir(); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	switch {
+	case absent(f.Path, err):
+		return nil, nil
+	case errors.Is(err, syscall.ELOOP):
+		return nil, op.Refuse(op.NotAllowed, "%s is a symbolic link, and opsign writes a file of its own", f.Path).
+			WithHint("put the file itself there; to have it elsewhere, set %s", f.Moved)
+	case err != nil:
+		return nil, f.unread(err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, op.Refuse(op.NotAllowed, "%s is not an ordinary file", f.Path).WithHint("find out whose it is, and move it away")
+	}
+	if err := f.own(f.Path, info); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, f.Max+1))
+	if err == nil && int64(len(text)) > f.Max {
+		err = f.oversized("has")
+	}
+	return text, err
+}
+
+func (f File) unread(err error) error {
+	return op.Refuse(op.NotAllowed, "%s cannot be read: %v", f.What, err)
+}
+
+func (f File) oversized(verb string) error {
+	return op.Refuse(op.Oversized, "%s %s more than %d bytes", f.Path, verb, f.Max)
+}
+
+// CheckDir refuses a directory in which another user could replace the file, as Read does. A
+// missing directory is allowed.
+func (f File) CheckDir() error {
+	dir := filepath.Dir(f.Path)
+	info, err := os.Stat(dir)
+	switch {
+	case absent(dir, err):
+		return nil
+	case err != nil:
+		return f.unread(err)
+	}
+	return f.own(dir, info)
+}
+
+// own refuses a file that belongs to another user than this one and root, or that others may
+// write.
+func (f File) own(path string, info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return op.Refuse(op.NotAllowed, "the owner of %s is not known, so that it proves nothing", path)
+	}
+	if uid := os.Geteuid(); st.Uid != 0 && int(st.Uid) != uid {
+		return op.Refuse(op.NotAllowed, "%s belongs to %s, who is neither root nor you (uid %d), so that it proves nothing", path, Owner(st.Uid), uid).
+			WithHint("look at what is in it, then move it away; or set %s to a directory of your own", f.Moved)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return op.Refuse(op.NotAllowed, "%s may be written by others, so that it proves nothing", path).
+			WithHint("look at what is in it, then chmod go-w %s", path)
+	}
+	return nil
+}
+
+// Owner is a uid with the name that this host has for it.
+func Owner(uid uint32) string {
+	text := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(text); err == nil {
+		return fmt.Sprintf("uid %s (%s)", text, u.Username)
+	}
+	return "uid " + text
+}
+
+// absent reports whether an error of opening a path says that no file can have been kept there.
+// Either the path does not exist, or it is below a directory that this user may not look into,
+// such as another user's home.
+func absent(path string, err error) bool {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return true
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrPermission)
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"gated/internal/base/crashpoint"
+)
+
+// group runs the calls in one transaction. It returns nil if every call's own err is the truth on disk. Otherwise it
+// returns why no write of the group was kept.
+func (w *writer) group(batch []*call) error {
+	if err := w.open(); err != nil {
+		return err
+	}
+	if err := w.session.begin(); err != nil {
+		w.discard() // it may be inside a transaction
+		return fmt.Errorf("begin: %w", err)
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			w.abandon()
+		}
+	}()
+	kept := 0
+	for _, c := range batch {
+		c.err = w.runCall(c.fn)
+		if err := w.session.conn.lost(); err != nil {
+			return err
+		}
+		if c.err == nil {
+			kept++
+		}
+	}
+	if kept == 0 {
+		return nil // nothing to keep: the rollback costs no fsync
+	}
+	if err := w.finish(); err != nil {
+		return err
+	}
+	ended = true
+	crashpoint.Here(crashpoint.StoreWritten)
+	return w.commit()
+}
+
+// runCall runs one function in a savepoint and returns its error. The connection tells afterwards whether the
+// transaction survived.
+func (w *writer) runCall(fn func(*Tx) error) error {
+	s := w.session
+	if err := s.control("SAVEPOINT call_"); err != nil {
+		return s.broken(err)
+	}
+	tx := &Tx{s: s, ctx: noDeadline, write: true}
+	err := w.protect(fn, tx)
+	tx.end()
+	if lost := s.conn.lost(); lost != nil {
+		return unavailable(lost)
+	}
+	if err != nil {
+		if e := s.control("ROLLBACK TO call_"); e != nil {
+			return s.broken(e)
+		}
+	}
+	if e := s.control("RELEASE call_"); e != nil {
+		return s.broken(e)
+	}
+	return err
+}
+
+// protect turns a panic of fn into an error, so that it costs that call alone.
+// A function that ends the goroutine instead (runtime.Goexit, as a failing
+// assertion of a test does) fails the group, and run starts a new goroutine.
+func (w *writer) protect(fn func(*Tx) error, tx *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.store.log.Error("a transaction function panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("store: a transaction function panicked: %v", p)
+		}
+	}()
+	return fn(tx)
+}
+
+// finish runs the OnGroup functions and increments the group counter. If a COMMIT answers with an error, the counter
+// tells the outcome.
+func (w *writer) finish() error {
+	for _, fn := range w.store.hooks.group() {
+		tx := &Tx{s: w.session, ctx: noDeadline, write: true}
+		err := w.protect(fn, tx)
+		tx.end()
+		if err != nil {
+			return fmt.Errorf("at the end of a group: %w", err)
+		}
+	}
+	if err := w.session.conn.lost(); err != nil {
+		return err
+	}
+	return w.session.bump(w.groups)
+}
+
+// bump moves the group counter on from have.
+func (s *session) bump(have int64) error {
+	return s.internal(func() error {
+		res, err := s.sql.ExecContext(noDeadline,
+			`UPDATE store_meta SET n = n + 1 WHERE name = 'groups' AND n = ?`, have)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n != 1 {
+			return errors.Join(errors.New("another program has written to the database"), err)
+		}
+		return nil
+	})
+}
+
+// commit makes the group durable, or finds out whether it is.
+func (w *writer) commit() error {
+	err := w.store.testCommit(w.session.commit)
+	if err != nil {
+		err = w.store.plain(w.settle(err))
+	} else {
+		w.groups++
+	}
+	if err != nil {
+		return err
+	}
+	crashpoint.Here(crashpoint.StoreCommitted)
+	w.wrote()
+	for _, fn := range w.store.hooks.commit() {
+		w.protectHook(fn)
+	}
+	return nil
+}
+
+// protectHook runs an OnCommit function. The group is on disk: a panic must
+// not tell its callers otherwise.
+func (w *writer) protectHook(fn func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.store.log.Error("a function called after commit panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	fn()
+}
+
+// abandon rolls the group back. It closes a connection that may still be inside the transaction, which rolls back the
+// rest. It also closes a connection on which the machine failed: if SQLite could not open a file for writing, it opened
+// the file to read, and would stay with that for ever.
+func (w *writer) abandon() {
+	failed := w.session.conn.failed != nil
+	if err := w.session.rollback(); err != nil || failed {
+		w.discard()
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/base/strictyaml"
+	"gated/internal/people/policy"
+)
+
+// tightened begins with the built-in rules. Their values are the bounds, so that a looser value is refused at its line.
+func tightened(file string, m strictyaml.Value) policy.Policy {
+	p := policy.Default()
+	p.MaxValidity = duration(m.Get("max_validity"), p.MaxValidity, time.Second, p.MaxValidity)
+	p.ScratchMaxAge = duration(m.Get("scratch_max_age"), p.ScratchMaxAge, 0, p.ScratchMaxAge)
+	if v := m.Get("open_requests_per_source"); v.Present() {
+		p.OpenPerSource = int(v.Int(1, int64(p.OpenPerSource)))
+	}
+	p.Roles = roles(m.Get("roles"))
+	rules := m.Get("rules").List()
+	for _, v := range rules {
+		line, _ := v.At()
+		p.Rules = append(p.Rules, asked(v.Named("the rule"), p.MaxValidity, fmt.Sprintf("%s:%d", filepath.Base(file), line)))
+	}
+	if !m.Sound() {
+		return p
+	}
+	if f := p.Fault(); f != nil {
+		at := rules[f.Rule]
+		if key := at.Get(f.Key); key.Present() {
+			at = key
+		}
+		at.Fail("%s", f.Why)
+	}
+	return p
+}
+
+// roles reads the names of this gate's own roles.
+func roles(v strictyaml.Value) []op.Role {
+	var out []op.Role
+	for _, e := range v.List() {
+		role := op.Role(e.Text())
+		switch {
+		case !role.Valid():
+			e.Fail("%q is not a role's name ([a-z][a-z0-9-]{0,31})", string(role))
+		case role.BuiltIn():
+			e.Fail("the role %s is built in", role)
+		case slices.Contains(out, role):
+			e.Fail("the role %s is there twice", role)
+		}
+		out = append(out, role)
+	}
+	return out
+}
+
+// asked reads one rule, with its bounds and every check that needs no other rule.
+func asked(m strictyaml.Value, longest time.Duration, where string) policy.Rule {
+	r := policy.Rule{
+		Where:       where,
+		Op:          said(m.Get("op")),
+		Target:      said(m.Get("target")),
+		Role:        op.Role(said(m.Get("role"))),
+		Threshold:   int(m.Need("threshold").Int(1, policy.MaxThreshold)),
+		CoolOff:     duration(m.Get("cool_off"), 0, time.Second, longest),
+		MaxValidity: duration(m.Get("max_validity"), 0, time.Second, longest),
+	}
+	if v := m.Get("touch"); v.Present() {
+		if s := oneOf(v, "none", string(op.TouchPresent), string(op.TouchVerified)); s != "none" {
+			r.Touch = op.Touch(s)
+		}
+	}
+	if v := m.Get("window"); v.Present() {
+		w, err := op.ParseWindow(v.Text())
+		if err != nil {
+			v.Fail("%s", op.AsRefusal(err).Detail)
+		}
+		r.Window = &w
+	}
+	if v := m.Get("labels"); v.Present() {
+		r.Labels = map[string]string{}
+		for k, e := range v.Each() {
+			r.Labels[k] = said(e)
+		}
+		if len(r.Labels) == 0 {
+			v.Fail("labels is empty; leave it out to look at none")
+		}
+	}
+	return r
+}
+
+// said reads a text that is not empty, because an empty one would look as if it matched nothing.
+func said(v strictyaml.Value) string {
+	s := v.Text()
+	if v.Present() && s == "" {
+		v.Fail("an empty text; leave the key out")
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"gated/internal/base/op"
+	"gated/internal/driver"
+	"gated/internal/driver/command"
+	"gated/internal/driver/libvirt"
+	"gated/internal/driver/local"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/several"
+	"gated/internal/host/config"
+	"gated/internal/host/state"
+)
+
+// opener opens a back end as the configuration says. What it returns beside it
+// ends it, nil where there is nothing to end. A back end that is away is opened
+// all the same: its error is about settings that cannot work.
+type opener func(ctx context.Context, d *daemon) (driver.Backend, func() error, error)
+
+// guestOpeners open the back ends that can have guests, by the names that
+// config.GuestBackends has.
+var guestOpeners = map[string]opener{
+	"libvirt": openLibvirt,
+	"proxmox": openProxmox,
+	"local":   openLocal,
+}
+
+// otherOpeners open the back ends of other kinds, where they are configured.
+var otherOpeners = []struct {
+	configured func(config.Config) bool
+	open       opener
+}{
+	{func(c config.Config) bool { return len(c.Commands) > 0 }, openCommands},
+}
+
+// backends are all the back ends of a gate.
+type backends struct {
+	guests *several.Driver
+	others []other
+}
+
+// other is a back end that alone answers for its kind.
+type other struct {
+	driver.Backend
+	checker *several.Checker
+}
+
+// openBackends opens every back end that is configured. What it opened ends with
+// the daemon, also if a later one cannot be opened.
+func (d *daemon) openBackends(ctx context.Context) (*backends, error) {
+	b := &backends{}
+	var members []driver.Backend
+	for _, name := range d.config.GuestBackends() {
+		one, err := d.openBackend(ctx, guestOpeners[name])
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, one)
+	}
+	var err error
+	if b.guests, err = several.New(ctx, several.Config{Backends: members, NewGuests: d.config.NewGuests, Now: now, Logger: d.log}); err != nil {
+		return nil, err
+	}
+	d.atEnd(b.guests.Close)
+	for _, o := range otherOpeners {
+		if !o.configured(d.config) {
+			continue
+		}
+		one, err := d.openBackend(ctx, o.open)
+		if err != nil {
+			return nil, err
+		}
+		b.others = append(b.others, other{one, several.NewChecker(ctx, one, now, d.log)})
+	}
+	return b, nil
+}
+
+func (d *daemon) openBackend(ctx context.Context, open opener) (driver.Backend, error) {
+	one, end, err := open(ctx, d)
+	if err == nil && end != nil {
+		d.atEnd(end)
+	}
+	return one, err
+}
+
+// drivers returns the driver of each kind that back ends have.
+func (b *backends) drivers(log *slog.Logger) drivers {
+	out := drivers{}
+	out.add(b.guests, log)
+	for _, o := range b.others {
+		out.add(o, log)
+	}
+	return out
+}
+
+func openLocal(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	l, err := local.New(d.localConfig())
+	if err != nil {
+		return nil, nil, err
+	}
+	d.local = l
+	return l, l.Close, nil
+}
+
+func openCommands(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	return command.New(command.Config{Entries: d.config.Commands, SingleUser: d.config.SingleUser, Now: now}), nil, nil
+}
+
+func openLibvirt(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	c := d.config.Libvirt
+	templates := make(map[string]libvirt.Template, len(c.Templates))
+	for name, t := range c.Templates {
+		templates[name] = libvirt.Template(t)
+	}
+	l, err := libvirt.New(libvirt.Config{Socket: c.Socket, Pool: c.Pool, StopGrace: c.StopGrace, Timeout: c.Timeout,
+		Templates: templates, Logger: d.log})
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, l.Close, nil
+}
+
+func openProxmox(_ context.Context, d *daemon) (driver.Backend, func() error, error) {
+	c := d.config.Proxmox
+	templates := make(map[string]proxmox.Template, len(c.Templates))
+	for name, t := range c.Templates {
+		templates[name] = proxmox.Template(t)
+	}
+	p, err := proxmox.New(proxmox.Config{URL: c.URL, TokenFile: c.TokenFile, Fingerprint: c.Fingerprint, CAFile: c.CAFile, Node: c.Node,
+		Pool: c.Pool, Storage: c.Storage, BackupStorage: c.BackupStorage, First: c.First, Last: c.Last, StopGrace: c.StopGrace,
+		Timeout: c.Timeout, Templates: templates})
+	if err != nil {
+		return nil, nil, err
+	}
+	d.proxmox = p
+	return p, p.Close, nil
+}
+
+func (d *daemon) localConfig() local.Config {
+	c := d.config.Local
+	root := c.Root
+	if root == "" {
+		root = filepath.Join(d.opened.Dir.Path(), state.GuestsName)
+	}
+	commands := map[string]local.Command{}
+	for name, cmd := range c.Commands {
+		commands[name] = local.Command{Argv: cmd.Argv, User: cmd.User, Env: cmd.Env}
+	}
+	return local.Config{Root: root, TrashKeep: c.TrashKeep, StopGrace: c.StopGrace, Commands: commands,
+		GuestUIDs: local.UIDRange(c.GuestUIDs), SingleUser: d.config.SingleUser, CgroupRoot: c.Cgroup, Now: now, Logger: d.log,
+		Exited: d.wake, Wanted: d.wanted}
+}
+
+// wanted reports whether an open step is to bring a destroyed guest back.
+func (d *daemon) wanted(ctx context.Context, name string, inc op.Incarnation) (bool, error) {
+	return d.gate.Wanted(ctx, op.Target{Kind: op.KindGuest, Name: name}, inc)
+}

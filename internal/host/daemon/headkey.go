@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+	"gated/internal/base/store"
+	"gated/internal/host/life"
+	"gated/internal/host/state"
+	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
+)
+
+// maxKey is the longest key file that is read, in bytes.
+const maxKey = 4 << 10
+
+// headKey returns the key of an opened gate. An id that has none yet (after an
+// init, a restore, an accepted clock or an upgrade) gets one, which is fresh
+// until enrolKey has written it into the log. One that was enrolled and whose
+// file is not there any more is Unavailable: a gate that made itself another
+// could sign for a log with another past.
+//
+// A key of this very id that no database names is enrolled and not replaced: a
+// start may have been cut off before it was written down, or an older database
+// lies in the place of the one that names it, and that one shall start again.
+func headKey(ctx context.Context, o *life.Opened) (key checkpoint.Key, fresh bool, err error) {
+	var public string
+	err = o.Store.View(ctx, func(tx *store.Tx) error {
+		public, err = audit.PublicKey(tx, o.ID.Gate)
+		return err
+	})
+	if err != nil {
+		return key, false, err
+	}
+	path := filepath.Join(o.Dir.Path(), state.KeyName)
+	if public == "" {
+		if key, err = readKey(path); err == nil && key.Of(o.ID.Gate) {
+			return key, true, nil
+		}
+		if key, err = checkpoint.NewKey(o.ID.Gate); err != nil {
+			return key, false, err
+		}
+		return key, true, state.ReplaceFile(path, []byte(key.Text()))
+	}
+	if key, err = readKey(path); err == nil && key.Public != public {
+		err = fmt.Errorf("%s is not the key that the audit log names", path)
+	}
+	if err != nil {
+		return key, false, op.Refuse(op.Unavailable, "the gate's own key cannot be used: %v", err).
+			WithHint("put the file %s back as it was; or go on under a new gate id with a key of its own: gated restore BACKUP --state %s",
+				path, o.Dir.Path())
+	}
+	return key, false, nil
+}
+
+// signsFor returns the key if the log still stands on the head that was signed
+// last, and none if not: what happens is logged on, unsigned, and every operator
+// who saw that head is told by opsign.
+func signsFor(ctx context.Context, o *life.Opened, key checkpoint.Key, log *slog.Logger) (checkpoint.Signer, error) {
+	var broken *audit.BrokenError
+	err := o.Store.View(ctx, func(tx *store.Tx) error { return audit.CheckHead(tx) })
+	if errors.As(err, &broken) {
+		log.Error("the audit log is not the one that this gate signed for: no head of it is signed any more", "error", broken,
+			"hint", "gated audit verify; docs/guides/runbook.md, Suspected tampering")
+		return nil, nil
+	}
+	return key.Signer, err
+}
+
+// readKey reads a key file that nobody else can read or change. Its directory is
+// nobody else's, so the file that is looked at is the one that is read.
+func readKey(path string) (checkpoint.Key, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return checkpoint.Key{}, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return checkpoint.Key{}, fmt.Errorf("others may read or change %s (mode %04o); it has to be 0600", path, info.Mode().Perm())
+	}
+	text, err := state.ReadBounded(ownfile.Own(), path, maxKey)
+	if err != nil {
+		return checkpoint.Key{}, err
+	}
+	key, err := checkpoint.ParseKey(string(text))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return key, err
+}
+
+// enrolKey writes a fresh key's public half into the database and the log, in
+// the transaction of the first head that it signs.
+func (d *daemon) enrolKey(ctx context.Context, key checkpoint.Key) error {
+	return d.gate.Answer(d.opened.Store.Update(ctx, func(tx *store.Tx) error {
+		if err := audit.SetPublicKey(tx, d.gate.ID(), key.Public); err != nil {
+			return err
+		}
+		return d.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: key.Public})
+	}))
+}

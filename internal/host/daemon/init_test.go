@@ -1,0 +1,155 @@
+package daemon_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"gated/internal/base/op"
+	"gated/internal/host/life"
+	"gated/internal/host/signers"
+)
+
+func TestInitMakesAGate(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.StateDir = filepath.Join(w.dir, "a", "b", "state")
+	o.Recovery = []signers.KeyArg{{Path: w.file("bob.pub", strings.Replace(read(t, w.pub), "alice@", "bob@", 1)), Principal: "robert@example.com"}}
+	r, err := life.Init(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, testHost, r.Host)
+	require.True(t, r.GateID.Valid())
+	require.True(t, r.SingleUser, "these tests do not run as an account of the daemon's own")
+	var listed []string
+	for _, l := range r.Listed {
+		require.True(t, l.Software)
+		listed = append(listed, l.Principal)
+	}
+	require.Equal(t, []string{"alice@example.com", "robert@example.com"}, listed)
+	for _, path := range []string{r.Config, r.Signers, r.Database} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), path)
+	}
+	info, err := os.Stat(r.StateDir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	report, err := life.Fsck(t.Context(), r.StateDir)
+	require.NoError(t, err)
+	require.Empty(t, report.Problems)
+}
+
+func TestInitRefusesAndLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	pem, err := ssh.MarshalPrivateKey(mustRSA(t, 3072), "alice@example.com")
+	require.NoError(t, err)
+	weak, err := ssh.NewPublicKey(&mustRSA(t, 2048).PublicKey)
+	require.NoError(t, err)
+	pub := read(t, w.pub)
+	w.file("w.pub", string(ssh.MarshalAuthorizedKey(weak)))
+	for name, c := range map[string]struct {
+		change func(*life.InitOptions)
+		code   op.Code
+		says   string
+	}{
+		"no key": {func(o *life.InitOptions) { o.Operators = nil }, op.BadParams, "--operator"},
+		"a private key": {func(o *life.InitOptions) {
+			o.Operators[0].Path = w.file("id", string(pem.Bytes)+"-----BEGIN OPENSSH PRIVATE KEY-----")
+		}, op.BadParams, "private key"},
+		"no such file":        {func(o *life.InitOptions) { o.Operators[0].Path = w.dir + "/none.pub" }, op.BadParams, "there is no key file"},
+		"a directory":         {func(o *life.InitOptions) { o.Operators[0].Path = w.dir }, op.BadParams, "cannot be read"},
+		"no key in it":        {func(o *life.InitOptions) { o.Operators[0].Path = w.file("x.pub", "hello\n") }, op.BadParams, "x.pub"},
+		"two keys in it":      {func(o *life.InitOptions) { o.Operators[0].Path = w.file("2.pub", pub+pub) }, op.BadParams, "2.pub"},
+		"options before it":   {func(o *life.InitOptions) { o.Operators[0].Path = w.file("o.pub", "no-pty "+pub) }, op.BadParams, "o.pub"},
+		"a key without name":  {func(o *life.InitOptions) { o.Operators[0].Path = w.file("n.pub", nameless(pub)) }, op.BadParams, "n.pub:alice@example.com"},
+		"a name that is none": {func(o *life.InitOptions) { o.Operators[0].Path = w.file("s.pub", nameless(pub)+" alice on laptop\n") }, op.BadParams, "alice on laptop"},
+		"a pattern":           {func(o *life.InitOptions) { o.Operators[0].Principal = "*@example.com" }, op.BadParams, "*@example.com"},
+		"a weak key": {func(o *life.InitOptions) {
+			o.Operators[0].Path = w.dir + "/w.pub"
+		}, op.BadParams, "w.pub"},
+		"a weak key's name":    {func(o *life.InitOptions) { o.Operators[0] = signers.KeyArg{Path: w.dir + "/w.pub", Principal: "a"} }, op.Malformed, "w.pub"},
+		"a host that is none":  {func(o *life.InitOptions) { o.Host = "a b" }, op.BadParams, "--host"},
+		"below a file":         {func(o *life.InitOptions) { o.StateDir = w.pub + "/state" }, op.BadParams, "--state"},
+		"a bad recovery key":   {func(o *life.InitOptions) { o.Recovery = []signers.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
+		"a bad coordinator":    {func(o *life.InitOptions) { o.Coordinators = []signers.KeyArg{{Path: "/none"}} }, op.BadParams, "/none"},
+		"an unwritable parent": {func(o *life.InitOptions) { o.StateDir = "/proc/x/y" }, op.BadParams, "--state"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.options()
+			o.StateDir = filepath.Join(w.dir, "deep", "state")
+			c.change(&o)
+			before := tree(t, w.dir)
+			_, err := life.Init(t.Context(), o)
+			require.Equal(t, c.code, op.CodeOf(err), "%v", err)
+			require.Contains(t, err.Error()+hint(err), c.says)
+			require.NotContains(t, err.Error(), strings.Fields(pub)[1], "never key material")
+			require.Equal(t, before, tree(t, w.dir))
+		})
+	}
+}
+
+func TestInitWhereThereIsSomething(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	before := tree(t, w.state)
+	_, err := life.Init(t.Context(), w.options())
+	refused(t, err, op.Conflict, "holds a gate already", "gated serve --state "+w.state)
+	require.Equal(t, before, tree(t, w.state))
+
+	// Files that somebody put there before are not init's to write or to remove.
+	for _, name := range []string{"gated.yaml", "allowed_signers"} {
+		o := w.options()
+		o.StateDir = filepath.Join(w.dir, "mine-"+name)
+		require.NoError(t, os.Mkdir(o.StateDir, 0o700))
+		mine := filepath.Join(o.StateDir, name)
+		require.NoError(t, os.WriteFile(mine, []byte("mine\n"), 0o600))
+		_, err = life.Init(t.Context(), o)
+		refused(t, err, op.Conflict, mine)
+		require.Equal(t, "mine\n", read(t, mine))
+		entries, err := os.ReadDir(o.StateDir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			require.Contains(t, []string{name, "lock"}, e.Name())
+		}
+	}
+
+	// Open to others: nothing is written there.
+	o := w.options()
+	o.StateDir = filepath.Join(w.dir, "open")
+	require.NoError(t, os.Mkdir(o.StateDir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(o.StateDir, "x"), nil, 0o600))
+	require.NoError(t, os.Chmod(o.StateDir, 0o777))
+	_, err = life.Init(t.Context(), o)
+	refused(t, err, op.NotAllowed, "chmod 0700")
+}
+
+func TestInitWhileADaemonRuns(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	_, err := life.Init(t.Context(), w.options())
+	require.ErrorIs(t, err, op.Conflict)
+	w.status()
+}
+
+func read(t *testing.T, path string) string {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func nameless(pub string) string { return strings.Join(strings.Fields(pub)[:2], " ") }
+
+func hint(err error) string { return "\n" + op.AsRefusal(err).Hint }
+
+func mustRSA(t *testing.T, bits int) *rsa.PrivateKey {
+	k, err := rsa.GenerateKey(rand.Reader, bits)
+	require.NoError(t, err)
+	return k
+}

@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/log/audit"
+	"gated/internal/wire/api"
+)
+
+// The kinds that a command line knows are those that the log has, and those that
+// its format describes.
+func TestTheKindsOfEntries(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../log/audit/audit.go", nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	var kinds []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "Kind" {
+			for _, value := range spec.Values {
+				text, err := strconv.Unquote(value.(*ast.BasicLit).Value)
+				require.NoError(t, err)
+				kinds = append(kinds, text)
+			}
+		}
+		return true
+	})
+	require.Contains(t, kinds, string(audit.Approved))
+	require.ElementsMatch(t, kinds, api.EntryKinds)
+	for _, tr := range op.Transitions {
+		require.Contains(t, kinds, tr.Entry, "no entry of the log tells of a step that becomes %s", tr.To)
+	}
+
+	format, err := os.ReadFile("../../../docs/formats/audit.md")
+	require.NoError(t, err)
+	_, table, ok := strings.Cut(string(format), "| kind | means |")
+	require.True(t, ok)
+	for _, kind := range kinds {
+		require.Contains(t, table, "`"+kind+"`")
+	}
+}

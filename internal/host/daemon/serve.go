@@ -1,0 +1,393 @@
+// Package daemon is a gate that runs: it puts the parts together, serves the socket,
+// reloads and stops.
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/driver"
+	"gated/internal/driver/command"
+	"gated/internal/driver/local"
+	"gated/internal/driver/proxmox"
+	"gated/internal/gate"
+	"gated/internal/host/config"
+	"gated/internal/host/hub"
+	"gated/internal/host/life"
+	"gated/internal/host/server"
+	"gated/internal/host/service"
+	"gated/internal/host/signers"
+	"gated/internal/host/unit"
+	"gated/internal/log/audit"
+	"gated/internal/log/canary"
+	"gated/internal/log/checkpoint"
+	"gated/internal/nonce"
+	"gated/internal/reconcile"
+)
+
+// ServeOptions says which state to serve and where.
+type ServeOptions struct {
+	StateDir string // empty: DefaultStateDir
+	Socket   string // empty: the configuration's, else the default
+	Logger   *slog.Logger
+
+	unit unit.Place // where it finds the unit that it runs by
+}
+
+// tickInterval is how often the gate does what time brings, and sweepInterval
+// how often the trash is emptied of what is too old.
+const (
+	tickInterval  = 15 * time.Second
+	sweepInterval = 5 * time.Minute
+)
+
+// daemon is one running gate.
+type daemon struct {
+	opened      *life.Opened
+	config      config.Config
+	unit        unit.Place
+	gate        *gate.Gate
+	backends    *backends
+	local       *local.Driver                        // of backends; nil where it is not configured
+	proxmox     *proxmox.Driver                      // the same
+	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
+	drivers     drivers
+	agents      *service.Agents
+	scopes      *service.ScopeWatch
+	events      *service.Log
+	hub         *hub.Link // nil where none is configured
+	whole       *wholeLog
+	newborn     bool           // this is the first start under the gate's id
+	ends        []func() error // see atEnd
+	log         *slog.Logger
+	started     time.Time
+	canary      *canary.Canary
+	lookSoon    chan struct{}  // holds one: the canary is due
+	list        signers.List   // that it started with
+	listIsNew   bool           // the database does not have it yet
+	key         checkpoint.Key // of the heads of the audit log
+	signers     *signers.File
+	revoked     *signers.Revocations       // of the goroutine that reloads
+	revokedSays atomic.Pointer[string]     // what the revocation file holds
+	soon        chan struct{}              // holds one: the tick is due
+	reloadErr   atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
+	signersErr  atomic.Pointer[op.Refusal] // why the file of signers does not say what is in force, else nil
+	waits       atomic.Pointer[string]     // settings that changed on disk and wait for a start
+}
+
+// Serve runs the daemon until ctx ends, then stops cleanly: guests' processes
+// go on, and what was in flight is in the journal.
+func Serve(ctx context.Context, o ServeOptions) error {
+	if o.StateDir == "" {
+		o.StateDir = life.DefaultStateDir()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	// Of what the daemon starts, only a guest's process gets its capabilities.
+	if err := local.DropAmbient(); err != nil {
+		return err
+	}
+	// From here on: a reload that is asked for early must not end the process.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	opened, err := life.Open(ctx, o.StateDir, o.Logger)
+	served := false
+	if err == nil {
+		served, err = serve(ctx, opened, o, hup)
+		err = errors.Join(err, opened.Close())
+	}
+	return ended(ctx, served, err, o.Logger)
+}
+
+// ended is what a daemon that ended so returns, and logs. A stop that was asked for
+// before it served is no failure.
+func ended(ctx context.Context, served bool, err error, log *slog.Logger) error {
+	switch {
+	case served && err == nil:
+		log.Info("stopped")
+	case !served && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, op.Unavailable)):
+		log.Info("stopped before it served")
+		return nil
+	}
+	return err
+}
+
+// serve reports whether it came to answer anybody, and why it ended.
+func serve(ctx context.Context, opened *life.Opened, o ServeOptions, hup <-chan os.Signal) (served bool, err error) {
+	d, err := assemble(ctx, opened, o.unit, o.Logger)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if err := d.close(); err != nil {
+			d.log.Warn("stopping", "error", err)
+		}
+	}()
+	d.whole = newWholeLog(opened.Store, o.Logger)
+	socket, err := d.listen(o.Socket)
+	if err != nil {
+		return false, err
+	}
+	defer socket.Close()
+	if err := d.gate.Log(ctx, d.startedEntry()); err != nil {
+		return false, err
+	}
+	// What was in flight is resolved before anything may change.
+	if err := d.reconciler().Recover(ctx); err != nil {
+		return false, err
+	}
+	// What nobody holds any more is free before anybody is answered.
+	if err := d.agents.Restore(ctx); err != nil {
+		return false, err
+	}
+	// What waited under another gate id waits under this one before it is shown.
+	if d.newborn {
+		if err := d.tick(ctx); err != nil {
+			d.log.Error("tick", "error", err)
+		}
+	}
+	if d.revoked.Due() { // what came meanwhile counts before anything runs
+		d.takeRevoked(ctx)
+	}
+	return true, d.run(ctx, socket, hup)
+}
+
+// part is one of the things that a daemon does as long as it runs.
+type part struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (d *daemon) parts(socket *server.Socket, hup <-chan os.Signal) []part {
+	return append(d.hubParts(), []part{
+		{"the server", func(ctx context.Context) error { return d.server().Serve(ctx, socket) }},
+		{"reconcile", d.reconciler().Run},
+		{"the clock", func(ctx context.Context) error { d.every(ctx, tickInterval, d.soon, "tick", d.tick); return nil }},
+		// The tick looks at targets, which can take long; what is signed does not wait for that.
+		{"the delays", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "wake what has cooled off", d.gate.WakeDue)
+			return nil
+		}},
+		{"the sweep", func(ctx context.Context) error {
+			d.every(ctx, sweepInterval, nil, "sweep the trash", d.sweep)
+			return nil
+		}},
+		{"the guests' protection", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, nil, "put Proxmox VE's protection back", d.mend)
+			return nil
+		}},
+		{"reload", func(ctx context.Context) error { d.reloads(ctx, hup); return nil }},
+		{"reservations", d.agents.Book.Run},
+		{"the scopes", d.scopes.Run},
+		{"the audit log", d.whole.run},
+		{"the canary", func(ctx context.Context) error {
+			d.every(ctx, tickInterval, d.lookSoon, "canary", d.canary.Step)
+			return nil
+		}},
+	}...)
+}
+
+// run serves until ctx ends or a part fails.
+func (d *daemon) run(ctx context.Context, socket *server.Socket, hup <-chan os.Signal) error {
+	failed := together(ctx, stopDeadline, d.parts(socket, hup), func() {
+		d.tell("READY=1")
+		d.log.Info("serving", "host", d.gate.Host(), "gate", string(d.gate.ID()), "socket", socket.Path())
+	}, func() {
+		d.tell("STOPPING=1")
+		d.log.Info("stopping: calls, and the step that is under way, may end first", "deadline", stopDeadline)
+	})
+	d.agents.Close() // before the last entry; who ends from now on, the next start finds
+	told := d.gate.Log(context.WithoutCancel(ctx), audit.Entry{Kind: audit.Stopped})
+	if ctx.Err() != nil && errors.Is(told, op.Unavailable) {
+		// Asked for, as on a full disk. To end without that entry is as good as kill -9.
+		d.log.Warn("the audit log could not be told of the stop", "error", told)
+		told = nil
+	}
+	return errors.Join(failed, told)
+}
+
+// stopDeadline is how long the parts may take to end. It is more than calls and
+// steps that are under way may take (server.Limits.Drain, reconcile.DefaultStopGrace),
+// and less than service managers wait.
+const stopDeadline = 45 * time.Second
+
+// together runs parts until ctx ends or one of them does, which ends the
+// others; that one did is its error. What has not ended within the deadline is
+// left behind, and is an error, too: the journal says what was under way.
+func together(ctx context.Context, deadline time.Duration, parts []part, begun, stopping func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(parts))
+	var still sync.Map // the names of parts that have not ended
+	for _, p := range parts {
+		still.Store(p.name, true)
+		go func() {
+			err := p.run(ctx)
+			if ctx.Err() == nil {
+				err = fmt.Errorf("%s ended by itself: %w", p.name, cmp.Or(err, errNoReason))
+			}
+			cancel()
+			still.Delete(p.name)
+			ended <- err
+		}()
+	}
+	begun()
+	<-ctx.Done()
+	stopping()
+	late := time.After(deadline)
+	var failed error
+	for range parts {
+		select {
+		case err := <-ended:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				failed = errors.Join(failed, err)
+			}
+		case <-late:
+			still.Range(func(name, _ any) bool {
+				failed = errors.Join(failed, fmt.Errorf("%v did not end within %s", name, deadline))
+				return true
+			})
+			return failed
+		}
+	}
+	return failed
+}
+
+// errNoReason is why a part ended that did not say why.
+var errNoReason = errors.New("it gave no reason")
+
+// tell tells the service manager how the daemon stands.
+func (d *daemon) tell(state string) {
+	if err := notify(state); err != nil {
+		d.log.Warn("the service manager was not told", "error", err)
+	}
+}
+
+// tick does what time brings.
+func (d *daemon) tick(ctx context.Context) error {
+	d.checkSigners(ctx)
+	if err := d.opened.Room.Refill(); err != nil {
+		d.log.Warn("the reserve of disk space is not whole", "error", err)
+	}
+	return d.gate.Tick(ctx)
+}
+
+// sweep empties the trash of what is too old.
+func (d *daemon) sweep(ctx context.Context) error {
+	if d.local == nil {
+		return nil
+	}
+	return whileTrusted(d.gate.Moment(), func() error { return d.local.Sweep(ctx) })
+}
+
+// mend puts back what a daemon that was killed could not: Proxmox VE's protection
+// of guests.
+func (d *daemon) mend(ctx context.Context) error {
+	if d.proxmox == nil {
+		return nil
+	}
+	steps, err := d.gate.Dispatched(ctx)
+	if err != nil {
+		return err
+	}
+	err = d.proxmox.Mend(ctx, func(t op.Target) bool {
+		return slices.ContainsFunc(steps, func(s op.Step) bool { return s.Target == t })
+	})
+	if errors.Is(err, op.Unavailable) {
+		return nil // status says that the cluster is away, and the next round tries again
+	}
+	return err
+}
+
+// tickSoon has the tick done now: after a reload, what waits for longer than the
+// policy allows is issued anew, and what may run by now is woken. It does not
+// wait for it, since the tick looks at guests.
+func (d *daemon) tickSoon() {
+	select {
+	case d.soon <- struct{}{}:
+	default:
+	}
+}
+
+// every does work at once and then by interval, and whenever it is due sooner,
+// until ctx ends. A panic costs that time only.
+func (d *daemon) every(ctx context.Context, interval time.Duration, sooner <-chan struct{}, what string, work func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := driver.Safely(d.log, what, func() error { return work(ctx) })
+		if err != nil && ctx.Err() == nil {
+			d.log.Error(what, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-sooner:
+		}
+	}
+}
+
+// server returns the socket's server over this daemon.
+func (d *daemon) server() *server.Server {
+	g, guests := d.gate, d.backends.guests
+	c := server.Config{
+		Gate:   service.Decider{Gate: g, Held: d.reconciler().HeldBack},
+		Guests: service.NewGuests(g, guests),
+		Log:    d.events,
+		Status: d,
+		Desired: service.NewDesired(g, guests, service.Elsewhere{Dir: d.config.Desired.Dir, Hub: d.hubURL()},
+			d.reconciler().Reread),
+		Canary:       service.NewCanary(d.canary),
+		Backup:       service.NewBackup(d.opened.Store, d.opened.Dir.Path()),
+		Backends:     d.backends,
+		Agents:       d.agents,
+		Reservations: service.NewReservations(d.agents.Book, g, d.config.Unseen),
+
+		UID: uint32(os.Geteuid()), SingleUser: d.config.SingleUser, Operators: d.config.Operators,
+		Refused: g.NoteRefused, Now: now, Logger: d.log,
+	}
+	if looks, ok := d.drivers[op.KindCommand]; ok {
+		c.Commands = service.NewCommands(d.config.Commands, looks)
+	}
+	if !d.config.AnySubmitter {
+		c.Submitters = d.config.Submitters
+		if c.Submitters == nil {
+			c.Submitters = []uint32{}
+		}
+	}
+	return server.New(c)
+}
+
+// whileTrusted does what cannot be taken back only while the clock is believed:
+// one that jumped ahead would make everything in the trash look old.
+func whileTrusted(m nonce.Moment, do func() error) error {
+	if !m.Trusted {
+		return nil
+	}
+	return do()
+}
+
+// now is the wall clock for deadlines and logs; decisions use the gate's own.
+func now() time.Time { return time.Now() }
+
+// MaybeExecGuest takes over the process if it was started to become a guest's, or
+// to watch a command; a program that serves calls it first.
+func MaybeExecGuest() {
+	local.MaybeExecGuest()
+	command.MaybeWatch()
+}

@@ -1,0 +1,306 @@
+package daemon_test
+
+import (
+	"context"
+	"database/sql"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store/storetest"
+	"gated/internal/host/daemon"
+	"gated/internal/host/life"
+	"gated/internal/test/spareuids"
+	"gated/internal/wire/api"
+)
+
+func TestServeStartsAndStops(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.config("local:\n" + spareuids.Line() + "  commands:\n    sleep: {argv: [/bin/sleep, \"600\"]}\n")
+	// The runtime's own goroutine for signals, which it never ends.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	signal.Stop(signals)
+	before := goroutines()
+	w.serve()
+	s := w.status()
+	require.Equal(t, testHost, s.Host)
+	require.Equal(t, "none", s.Isolation)
+	require.Len(t, s.Remedies, 2)
+	require.True(t, s.Healthy(), "%+v", s.Health)
+	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.create", "web", "command", "sleep", "state", "running")).State)
+	w.halt()
+	w.client.Close()
+
+	_, err := os.Lstat(w.socket)
+	require.ErrorIs(t, err, fs.ErrNotExist, "the socket is taken away")
+	require.NotContains(t, w.log.String(), "level=ERROR", "a plain stop is no error")
+	limit := time.Now().Add(patience)
+	for goroutines() > before && time.Now().Before(limit) {
+		runtime.Gosched()
+	}
+	require.LessOrEqual(t, goroutines(), before, stacks())
+
+	// Nothing keeps the directory or the guest's process from the next daemon.
+	w.serve()
+	g, err := w.client.Guest(t.Context(), "web")
+	require.NoError(t, err)
+	require.Equal(t, "running", g.State, "a guest's process outlives the daemon")
+	require.Equal(t, op.StateSucceeded, w.submit(ask("guest.stop", "web")).State)
+	w.halt()
+	require.Equal(t, []string{"started", "stopped", "started", "stopped"}, kinds(t, w, "started", "stopped"))
+	w.sound()
+}
+
+// TestStopWhileWorkIsUnderWay: callers and streams are let go, and what was
+// acknowledged is there.
+func TestStopWhileWorkIsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	streams := make(chan error, 1)
+	first := make(chan bool, 1)
+	go func() {
+		streams <- w.client.Events(ctx, 0, true, func(api.Entry) error {
+			select {
+			case first <- true:
+			default:
+			}
+			return nil
+		})
+	}()
+	<-first
+	var ids []string
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		j, err := w.client.Submit(t.Context(), ask("guest.create", name), "")
+		require.NoError(t, err)
+		ids = append(ids, j.ID)
+	}
+	w.halt()
+	cancel()
+	<-streams
+	require.NotContains(t, w.log.String(), "level=ERROR")
+	w.serve()
+	for _, id := range ids {
+		require.Equal(t, op.StateSucceeded, w.await(id).State, id)
+	}
+	w.halt()
+	w.sound()
+}
+
+func TestStoppedBeforeItServed(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, w.run(ctx))
+	require.NotContains(t, w.log.String(), "level=ERROR")
+	_, err := os.Lstat(w.socket)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestSecondDaemon(t *testing.T) { // H06
+	w := newWorld(t)
+	w.init()
+	w.serve()
+	//fsck:none init has it watched, or it does not start
+	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: w.state, Socket: filepath.Join(w.dir, "s2")})
+	refused(t, err, op.Conflict, "uses the state directory", "pid")
+	_, err = os.Lstat(filepath.Join(w.dir, "s2"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	// Another gate at the same socket is told so, too, and takes nothing away.
+	other := w.options()
+	other.StateDir = filepath.Join(w.dir, "other")
+	_, err = life.Init(t.Context(), other)
+	require.NoError(t, err)
+	//fsck:none init has it watched, or it does not start
+	err = daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: other.StateDir, Socket: w.socket})
+	refused(t, err, op.Conflict, "another daemon listens")
+	w.status()
+}
+
+// TestBrokenSettingsAtStart: refused with file and line, and nothing was
+// started: the same state serves once they are mended.
+func TestBrokenSettingsAtStart(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	conf := filepath.Join(w.state, "gated.yaml")
+	for name, c := range map[string]struct {
+		text string
+		code op.Code
+		says []string
+	}{
+		"an unknown key":    {"host: pve1\nsingle_user: true\nnonsense: 1\n", op.Malformed, []string{conf + ":3:1"}},
+		"a looser policy":   {"host: pve1\nsingle_user: true\npolicy:\n  max_validity: 48h\n", op.Malformed, []string{conf + ":4:"}},
+		"no YAML":           {"host: [\n", op.Malformed, []string{conf + ":"}},
+		"another host":      {"host: pve2\nsingle_user: true\n", op.TargetMismatch, []string{"pve2", "pve1"}},
+		"a socket too long": {"host: pve1\nsingle_user: true\nsocket_group: no-such-group\n", op.BadParams, []string{"no-such-group", "groupadd --system no-such-group"}},
+		"no token": {"host: pve1\nsingle_user: true\nproxmox:\n  url: https://localhost:8006\n  token_file: /no/such/token\n  node: pve1\n  pool: gated\n" +
+			"  storage: local\n  fingerprint: " + strings.Repeat("AB:", 31) + "AB\n", op.Conflict, []string{"proxmox.token_file", "/no/such/token", "pveum user token add"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := read(t, conf)
+			require.NoError(t, os.WriteFile(conf, []byte(c.text), 0o600))
+			refused(t, w.run(t.Context()), c.code, c.says...)
+			_, err := os.Lstat(w.socket)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.NoError(t, os.WriteFile(conf, []byte(whole), 0o600))
+		})
+	}
+	require.NoError(t, os.Rename(conf, conf+".away"))
+	refused(t, w.run(t.Context()), op.Unavailable, conf)
+	require.NoError(t, os.Rename(conf+".away", conf))
+	w.serve()
+	w.halt()
+}
+
+func TestCopiedOrReplacedState(t *testing.T) { // T14
+	w := newWorld(t)
+	w.init()
+	storetest.Breaks(t, w.database(), "database")
+	w.serve()
+	w.waiting("web")
+	w.halt()
+
+	// The whole directory somewhere else.
+	copied := filepath.Join(w.dir, "copy")
+	require.NoError(t, os.CopyFS(copied, os.DirFS(w.state)))
+	require.NoError(t, filepath.WalkDir(copied, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			return os.Chmod(path, 0o600)
+		}
+		return os.Chmod(path, 0o700)
+	}))
+	before := tree(t, copied)
+	//fsck:none init has it watched, or it does not start
+	err := daemon.Serve(t.Context(), daemon.ServeOptions{StateDir: copied, Socket: filepath.Join(w.dir, "s2")})
+	refused(t, err, op.TargetMismatch, "is not the one", "gated restore")
+	require.Equal(t, before, tree(t, copied))
+	report, err := life.Fsck(t.Context(), copied)
+	require.NoError(t, err)
+	require.False(t, report.Sound)
+	require.EqualValues(t, "copy", report.Problems[0].Rule)
+
+	// An old copy of the database in its place.
+	db := filepath.Join(w.state, "gated.db")
+	copyFile(t, db, db+".old")
+	require.NoError(t, os.Rename(db, db+".away"))
+	require.NoError(t, os.Rename(db+".old", db))
+	refused(t, w.run(t.Context()), op.TargetMismatch, "gated restore")
+
+	// Back again, it serves.
+	require.NoError(t, os.Rename(db+".away", db))
+	w.serve()
+	w.halt()
+
+	// A damaged one says so.
+	f, err := os.OpenFile(db, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(make([]byte, 100), 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	refused(t, w.run(t.Context()), op.Unavailable, db, "gated restore")
+}
+
+func TestAuditOfStateDirectory(t *testing.T) { // H07
+	w := newWorld(t)
+	w.init()
+	storetest.Breaks(t, w.database(), "audit-log")
+	w.serve()
+	w.waiting("web")
+	head, err := life.VerifyAudit(t.Context(), w.state)
+	require.NoError(t, err)
+	require.Equal(t, w.status().AuditHead.Seq, head.Seq)
+	w.halt()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.state, "gated.db")+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	_, err = db.Exec(`DELETE FROM audit WHERE seq = 3`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	_, err = life.VerifyAudit(t.Context(), w.state)
+	refused(t, err, op.Conflict, "entry 3")
+	r, err := life.Fsck(t.Context(), w.state)
+	require.NoError(t, err)
+	require.False(t, r.Sound)
+}
+
+// TestFsckOfADamagedDatabase: a page that cannot be read is a problem that is
+// reported, not an error that hides the others.
+func TestFsckOfADamagedDatabase(t *testing.T) {
+	w := newWorld(t)
+	w.init()
+	storetest.Breaks(t, w.database(), "database")
+	w.serve()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.waiting(name)
+	}
+	w.halt()
+	path := filepath.Join(w.state, "gated.db")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	for at := int64(4096 * 2); at < info.Size(); at += 4096 * 3 {
+		_, err = f.WriteAt([]byte(strings.Repeat("x", 4096)), at)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+	r, err := life.Fsck(t.Context(), w.state)
+	if err == nil {
+		require.False(t, r.Sound)
+		require.Equal(t, "database", r.Problems[0].Rule)
+		return
+	}
+	refused(t, err, op.Unavailable, "gated restore")
+}
+
+func goroutines() int { return runtime.NumGoroutine() }
+
+func stacks() string {
+	var b strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
+	return b.String()
+}
+
+// kinds returns those of the audit entries' kinds that are wanted, in order.
+func kinds(t *testing.T, w *world, wanted ...string) []string {
+	w.serve()
+	defer w.halt()
+	entries, err := w.client.Audit(t.Context(), 0, 1000)
+	require.NoError(t, err)
+	var out []string
+	for _, e := range entries {
+		for _, k := range wanted {
+			if e.Kind == k {
+				out = append(out, k)
+			}
+		}
+	}
+	return out[:len(out)-1] // this daemon's own start
+}
+
+func copyFile(t *testing.T, from, to string) {
+	in, err := os.Open(from)
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	require.NoError(t, err)
+	_, err = io.Copy(out, in)
+	require.NoError(t, err)
+	require.NoError(t, out.Close())
+}

@@ -1,0 +1,125 @@
+package hub
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// refusedWell fails unless an error is a refusal that an answer can have.
+func refusedWell(t *testing.T, err error) {
+	t.Helper()
+	require.Contains(t, []op.Code{op.Malformed, op.Oversized, op.TargetMismatch}, op.CodeOf(err), "%v", err)
+}
+
+// FuzzDesired: what is taken is for this host, has sets whose names are names,
+// and is the same when it is written and read again.
+func FuzzDesired(f *testing.F) {
+	f.Add([]byte(`{"revision":"r","host":"pve1","sets":{"a":"apiVersion: gated/v1\nhost: pve1\nguests: []\n"}}`))
+	f.Add([]byte(`{"revision":"r","host":"pve1","sets":{"a":"","a":""}}`))
+	f.Add([]byte(`{"revision":null,"host":"pve2","sets":{}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := DecodeDesired(b, "pve1")
+		if err != nil {
+			refusedWell(t, err)
+			return
+		}
+		require.Equal(t, "pve1", d.Host)
+		require.NotEmpty(t, d.Sets)
+		for name := range d.Sets {
+			require.NoError(t, op.CheckName(name))
+		}
+		again, err := api.Encode(d)
+		require.NoError(t, err)
+		same, err := DecodeDesired(again, "pve1")
+		require.NoError(t, err)
+		require.Equal(t, d, same)
+	})
+}
+
+// FuzzOperations: each envelope that is taken has a digest of its own.
+func FuzzOperations(f *testing.F) {
+	f.Add([]byte(`{"host":"pve1","operations":[{"payload":"eA==","signatures":["a","b"]},{"payload":"eA==","signatures":["ab"]}]}`))
+	f.Add([]byte(`{"host":"pve1","operations":[null]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		list, err := DecodeOperations(b, "pve1")
+		if err != nil {
+			refusedWell(t, err)
+			return
+		}
+		seen := map[string]string{}
+		for _, e := range list {
+			text, err := api.Encode(e)
+			require.NoError(t, err)
+			if before, ok := seen[Digest(e)]; ok {
+				require.Equal(t, before, string(text))
+			}
+			seen[Digest(e)] = string(text)
+		}
+	})
+}
+
+// FuzzReport: a report that a hub takes is one that it can show and write again.
+func FuzzReport(f *testing.F) {
+	f.Add([]byte(`{"host":"pve1","gate":"0123","version":"v","started_at":"2026-03-01T12:00:00Z","seq":1,"at":"2026-03-01T12:00:00Z","revision":"r",` +
+		`"error":{"code":"unavailable","detail":"d"},"sets":[{"name":"a","guests":1}],"guests":[{"since":"2026-03-01T12:00:00Z"}],"operations":[{"digest":"x"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := DecodeReport(b, "pve1")
+		if err != nil {
+			refusedWell(t, err)
+			return
+		}
+		again, err := api.Encode(r)
+		if err != nil {
+			return // a year that RFC 3339 cannot write
+		}
+		same, err := DecodeReport(again, "pve1")
+		require.NoError(t, err)
+		twice, err := api.Encode(same)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(again, twice))
+	})
+}
+
+// FuzzTag: what is sent back is what the hub said, and one tag.
+func FuzzTag(f *testing.F) {
+	for _, s := range []string{`"a"`, `W/"a"`, `"`, `""`, `"a", "b"`, "W/", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got := tag(http.Header{"Etag": {s}})
+		if got == "" {
+			return
+		}
+		require.Equal(t, s, got)
+		require.Regexp(t, `^(W/)?"[^"]*"$`, got)
+		require.LessOrEqual(t, len(got), MaxETag)
+	})
+}
+
+// FuzzToken: what is read of a file can stand in a header as it is.
+func FuzzToken(f *testing.F) {
+	for _, s := range []string{"0123456789abcdef\n", "short", "0123456789abcdef\r\n", "0123456789abcdef\x00", "0123456789 abcdef"} {
+		f.Add([]byte(s))
+	}
+	path := filepath.Join(f.TempDir(), "token")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		token, err := ReadTokenFile(path)
+		if err != nil {
+			require.ErrorIs(t, err, op.Malformed)
+			return
+		}
+		require.Regexp(t, `^[!-~]+$`, token)
+		require.GreaterOrEqual(t, len(token), 16)
+		require.LessOrEqual(t, len(token), 1024)
+		require.Contains(t, []string{token, token + "\n"}, string(b))
+	})
+}

@@ -1,0 +1,47 @@
+package hubserver
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/host/hub"
+)
+
+// FuzzHandler: whatever is asked, nothing outside a host's directory is served,
+// and nothing is written.
+func FuzzHandler(f *testing.F) {
+	for _, what := range []string{hub.PathDesired, hub.PathOperations, hub.PathReport} {
+		f.Add(http.MethodGet, hub.Path("pve1", what), "", "")
+		f.Add(http.MethodGet, "/v1/hosts/../"+what, `"x"`, "")
+		f.Add(http.MethodGet, "/v1/hosts/%2e%2e/"+what, "", "")
+	}
+	f.Add(http.MethodPost, hub.Path("pve1", hub.PathReport), "", `{"host":"pve1","sets":[{"name":"<b>"}]}`)
+	f.Add(http.MethodGet, "/", "", "")
+	w := newWorld(f)
+	w.write(web, "pve1", "web.yaml")
+	w.write("secret", "outside.yaml")
+	f.Fuzz(func(t *testing.T, method, path, tag, body string) {
+		r, err := http.NewRequest(method, "http://127.0.0.1", nil)
+		if err != nil || len(path) == 0 || path[0] != '/' {
+			return
+		}
+		if u, err := r.URL.Parse(path); err != nil || u.Host != "127.0.0.1" || u.Path == "" {
+			return
+		}
+		for _, c := range path {
+			if c <= ' ' || c > '~' {
+				return // no request line has it
+			}
+		}
+		resp := do(w.hub, method, path, body, "If-None-Match", tag, "Content-Type", "application/json")
+		require.NotContains(t, bodyOf(t, resp), "secret")
+		require.NotEqual(t, 500, resp.StatusCode)
+		list, err := os.ReadDir(filepath.Join(w.dir, "pve1"))
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+	})
+}

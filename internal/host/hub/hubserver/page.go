@@ -1,0 +1,131 @@
+package hubserver
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/host/hub"
+)
+
+// maxRows bounds how many guests, and how many operations, of one host the page lists.
+const maxRows = 100
+
+const style = `body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin:0 0 1.5em}
+th,td{border:1px solid #bbb;padding:.3em .6em;text-align:left;vertical-align:top}
+.ok{background:#dfd}.bad{background:#fdd}.wait{background:#ffd}code{font-size:90%}`
+
+var policy = func() string {
+	sum := sha256.Sum256([]byte(style))
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}()
+
+// Gates write reports, and every program with the token can pose as a gate. So everything goes through the template,
+// which escapes it.
+var pages = template.Must(template.New("page").Funcs(template.FuncMap{"moment": moment, "shown": op.Shown}).Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>gated hub</title>
+<style>` + style + `</style></head><body><h1>gated hub</h1><p>{{moment .Now}}</p>
+<table><tr><th>host</th><th>served</th><th>read</th><th>state</th><th>since</th><th>last report</th></tr>
+{{range .Hosts}}<tr><td>{{shown .Name}}</td><td>{{if .ServeError}}<span class="bad">{{shown .ServeError}}</span>{{else}}<code>{{.Served}}</code>{{end}}</td>
+<td><code>{{shown .Read}}</code></td><td class="{{.Class}}">{{.State}}</td><td>{{moment .Since}}</td><td>{{moment .ReportedAt}}</td></tr>
+{{end}}</table>
+{{range .Hosts}}{{if or .Sets .Guests .Operations .Error}}<h2>{{shown .Name}}</h2>
+{{with .Error}}<p class="bad">{{shown .}}</p>{{end}}
+{{if .Sets}}<table><tr><th>set</th><th>guests</th><th>converged</th><th>waiting</th><th>working</th><th>stopped</th><th>unknown</th><th>conflicting</th></tr>
+{{range .Sets}}<tr><td>{{shown .Name}}</td><td>{{.Guests}}</td><td>{{.Converged}}</td><td>{{.Waiting}}</td><td>{{.Working}}</td><td>{{.Stopped}}</td><td>{{.Unknown}}</td><td>{{.Conflicting}}</td></tr>
+{{end}}</table>{{end}}
+{{if .Guests}}<table><tr><th>guest</th><th>set</th><th>state</th><th>request</th><th>waits since</th><th>why</th></tr>
+{{range .Guests}}<tr><td>{{shown .Name}}</td><td>{{shown .Set}}</td><td>{{shown .State}}</td><td>{{shown .Request}}</td><td>{{with .Since}}{{moment .}}{{end}}</td><td>{{shown .Why}}</td></tr>
+{{end}}</table>{{end}}
+{{if .Operations}}<table><tr><th>relayed operation</th><th>target</th><th>request</th><th>state</th><th>refused</th><th>detail</th><th>payload</th></tr>
+{{range .Operations}}<tr><td>{{shown .Op}}</td><td>{{shown .Target}}</td><td>{{shown .Request}}</td><td>{{shown (print .State)}}</td><td>{{shown (print .Code)}}</td><td>{{shown .Detail}}</td><td><code>{{shown .Payload}}</code></td></tr>
+{{end}}</table>{{end}}
+{{with .LeftOut}}<p>{{.}} more rows are not shown.</p>{{end}}{{end}}{{end}}</body></html>
+`))
+
+// hostRow is what the page shows of one host.
+type hostRow struct {
+	Name, Served, ServeError, Read string
+	Class, State, Error            string
+	Since, ReportedAt              time.Time
+	Sets                           []hub.SetReport
+	Guests                         []hub.GuestReport
+	Operations                     []hub.OperationReport
+	LeftOut                        int
+}
+
+// moment shows a time in UTC, nothing for none.
+func moment(v any) string {
+	at, ok := v.(time.Time)
+	if p, isPointer := v.(*time.Time); isPointer && p != nil {
+		at, ok = *p, true
+	}
+	if !ok || at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// page shows which hosts are as their revision wishes.
+func (h *Hub) page(w http.ResponseWriter, _ *http.Request) error {
+	names, err := h.site.hostNames()
+	if err != nil {
+		return err
+	}
+	data := struct {
+		Now   time.Time
+		Hosts []hostRow
+	}{Now: h.Now()}
+	for _, name := range names {
+		data.Hosts = append(data.Hosts, h.row(name))
+	}
+	var out bytes.Buffer
+	if err := pages.Execute(&out, data); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	write(w, "text/html; charset=utf-8", out.Bytes())
+	return nil
+}
+
+func (h *Hub) row(name string) hostRow {
+	row := hostRow{Name: name, State: "no report yet", Class: "wait"}
+	if s, err := h.site.desired(name); err != nil {
+		row.ServeError = op.AsRefusal(err).Detail
+	} else {
+		row.Served = s.name
+	}
+	t := h.reports.get(name)
+	if t == nil {
+		return row
+	}
+	r := t.report
+	row.Read, row.Since, row.ReportedAt = r.Revision, t.since, t.at
+	switch {
+	case r.Error != nil:
+		row.State, row.Class, row.Error = "does not take it", "bad", r.Error.Detail
+	case r.Revision != row.Served:
+		row.State, row.Class = "has another revision", "wait"
+	case converged(r):
+		row.State, row.Class = "converged", "ok"
+	default:
+		row.State, row.Class = "not converged", "wait"
+	}
+	row.Sets, row.LeftOut = cut(r.Sets, 0)
+	row.Guests, row.LeftOut = cut(r.Guests, row.LeftOut+r.GuestsLeftOut)
+	row.Operations, row.LeftOut = cut(r.Operations, row.LeftOut+r.OpsLeftOut)
+	return row
+}
+
+func cut[T any](list []T, left int) ([]T, int) {
+	if len(list) > maxRows {
+		return list[:maxRows], left + len(list) - maxRows
+	}
+	return list, left
+}

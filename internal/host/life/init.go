@@ -1,0 +1,162 @@
+package life
+
+import (
+	"context"
+	"errors"
+
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/host/config"
+	"gated/internal/host/signers"
+	"gated/internal/host/state"
+	"gated/internal/log/audit"
+)
+
+// InitOptions says what a new gate guards and who may approve.
+type InitOptions struct {
+	StateDir string // empty: DefaultStateDir
+	Host     string // empty: the hostname
+
+	Operators    []signers.KeyArg // at least one
+	Recovery     []signers.KeyArg
+	Coordinators []signers.KeyArg
+
+	Before func(path string) // is told each path before it is made; nil tells nobody
+}
+
+// InitResult says what was made.
+type InitResult struct {
+	StateDir   string
+	Config     string // path of gated.yaml
+	Signers    string // path of allowed_signers
+	Database   string
+	Host       string
+	GateID     op.GateID
+	SingleUser bool
+	Listed     []authz.Listed
+}
+
+// ServiceUser is the account that contrib/systemd makes for the daemon. A gate
+// made for any other one shares its uid with a person.
+const ServiceUser = "gated"
+
+// Init makes the state directory of a new gate: configuration, allowed signers
+// and database. Nothing is left behind if a part of it is refused.
+func Init(ctx context.Context, o InitOptions) (InitResult, error) {
+	if o.StateDir == "" {
+		o.StateDir = DefaultStateDir()
+	}
+	if o.Host == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return InitResult{}, op.Refuse(op.BadParams, "this machine has no hostname").WithHint("name it with --host")
+		}
+		o.Host = host
+	}
+	if err := op.CheckName(o.Host); err != nil {
+		return InitResult{}, op.Refuse(op.BadParams, "the host %q is not a name", o.Host).WithHint("name it with --host")
+	}
+	if len(o.Operators) == 0 {
+		return InitResult{}, op.Refuse(op.BadParams, "a gate needs an operator's key").WithHint("give one with --operator KEY.pub")
+	}
+	first, err := signers.Initial(map[op.Role][]signers.KeyArg{op.Operational: o.Operators, op.Recovery: o.Recovery,
+		op.Coordination: o.Coordinators})
+	if err != nil {
+		return InitResult{}, err
+	}
+	made, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return InitResult{}, err
+	}
+	dir, err := state.Init(made, state.Options{Before: o.Before})
+	if err != nil {
+		if r := (*op.Refusal)(nil); !errors.As(err, &r) {
+			err = op.Refuse(op.BadParams, "the state directory cannot be made: %v", err).WithHint("choose another one with --state")
+		}
+		return InitResult{}, err
+	}
+	r, err := fill(ctx, dir, o, first)
+	if err != nil {
+		return InitResult{}, errors.Join(err, dir.TakeBack())
+	}
+	r.Listed = first.Trust.Signers()
+	return r, dir.Close()
+}
+
+// fill writes the files of a new gate. What it made, and nothing else, is taken
+// away again if it cannot finish.
+func fill(ctx context.Context, dir *state.Dir, o InitOptions, first signers.List) (r InitResult, err error) {
+	r = InitResult{StateDir: dir.Path(), Config: filepath.Join(dir.Path(), state.SettingsName),
+		Signers: filepath.Join(dir.Path(), state.SignersName), Database: dir.Database(), Host: o.Host, GateID: state.NewGateID(),
+		SingleUser: !runsAsService()}
+	text, err := config.Render(config.Initial{Host: o.Host, SingleUser: r.SingleUser, State: dir.Path()})
+	if err != nil {
+		return r, err
+	}
+	var made []string
+	defer func() {
+		if err != nil {
+			for _, name := range made {
+				_ = dir.Remove(name)
+			}
+		}
+	}()
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{state.SettingsName, text}, {state.SignersName, first.Version.Text}, {state.DatabaseName, nil}} { // of an empty file the store makes a database
+		if err = create(dir, f.name, f.text); err != nil {
+			return r, err
+		}
+		made = append(made, f.name)
+	}
+	made = append(made, state.DatabaseName+"-wal", state.DatabaseName+"-shm")
+	first.Version.At = now()
+	if err = dir.Still(); err == nil { // the store opens it by its path
+		err = createDatabase(ctx, dir, r, first)
+	}
+	if err == nil {
+		err = dir.Still()
+	}
+	return r, err
+}
+
+func createDatabase(ctx context.Context, dir *state.Dir, r InitResult, first signers.List) error {
+	s, err := store.Open(ctx, r.Database, store.Options{Migrations: Migrations()})
+	if err != nil {
+		return cannotOpen(ctx, r.Database, err)
+	}
+	s.OnGroup(audit.Seal)
+	err = s.Update(ctx, func(tx *store.Tx) error {
+		return first.Record(tx, signers.StateOwner, r.GateID, signers.Compare(nil, first.Trust))
+	})
+	if err == nil {
+		err = dir.Bind(ctx, s, state.Identity{Gate: r.GateID, Host: r.Host})
+	}
+	return errors.Join(err, s.Close())
+}
+
+// create writes a file of a new state directory, on disk, or leaves none.
+func create(dir *state.Dir, name string, text []byte) error {
+	f, err := dir.Create(name)
+	if err := state.Written(filepath.Join(dir.Path(), name), f, text, err); err != nil {
+		if f != nil {
+			_ = dir.Remove(name)
+		}
+		return err
+	}
+	return nil
+}
+
+// runsAsService reports whether this process has the uid of the account that is
+// the daemon's own.
+func runsAsService() bool {
+	u, err := user.Lookup(ServiceUser)
+	return err == nil && u.Uid == strconv.Itoa(os.Geteuid())
+}

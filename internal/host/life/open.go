@@ -1,0 +1,177 @@
+// Package life is what happens to a gate's state directory from its first day:
+// init, open, check, backup, restore, a new list of signers, a new time. A daemon
+// opens it; everything else here works while no daemon runs, or only reads.
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gated/internal/agents/agent"
+	"gated/internal/agents/reserve"
+	"gated/internal/base/headroom"
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+	"gated/internal/base/store"
+	"gated/internal/gate"
+	"gated/internal/host/config"
+	"gated/internal/host/state"
+	"gated/internal/log/canary"
+)
+
+// Migrations returns the whole schema of a gate's database, in the order in which
+// its parts came.
+func Migrations() []store.Migration {
+	g := gate.Migrations()
+	all := []store.Migration{g[0],
+		{Name: "identity", SQL: state.Schema},
+		g[1],
+		{Name: "agents and reservations", SQL: agent.Schema + reserve.Schema},
+		g[2],
+		g[3],
+		{Name: "the canary", SQL: canary.Schema},
+		g[4],
+		g[5],
+		g[6],
+		g[7],
+	}
+	for i := range all {
+		all[i].Version = i + 1
+	}
+	return all
+}
+
+// Opened is a state directory whose identity was checked.
+type Opened struct {
+	Dir   *state.Dir
+	Store *store.Store
+	ID    state.Identity
+	Room  *headroom.Room // nil if it was only looked at
+}
+
+// Open locks and checks a state directory for a daemon.
+func Open(ctx context.Context, path string, log *slog.Logger) (*Opened, error) {
+	dir, err := state.Open(path, state.Options{Waiting: func(pid int) {
+		log.Warn("waiting for a process that ends to give the state directory back", "pid", pid)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	o := &Opened{Dir: dir}
+	if o.Room, err = headroom.Open(dir.Path(), filepath.Join(dir.Path(), state.ReserveName), headroom.Options{}); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	o.Room.Make(false) // a start on a full disk has to write, too
+	if o.ID, err = identity(ctx, dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	if err := dropCopies(dir); err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	if o.Store, err = store.Open(ctx, dir.Database(), store.Options{Migrations: Migrations(), Logger: log}); err != nil {
+		return nil, errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
+	}
+	return o, nil
+}
+
+// dropCopies removes the copies of the database that a backup or a restore had
+// not finished when the program was killed.
+func dropCopies(dir *state.Dir) error {
+	for _, pattern := range []string{state.BackupPrefix + "*", state.DatabaseName + state.Restoring + "*"} {
+		left, err := filepath.Glob(filepath.Join(dir.Path(), pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range left {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("take away a copy that was not finished: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// identity checks whose database it is before anything of it may change: one
+// that was copied here is refused as it is, not migrated first.
+func identity(ctx context.Context, dir *state.Dir) (state.Identity, error) {
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
+	if err != nil {
+		return state.Identity{}, cannotOpen(ctx, dir.Database(), err)
+	}
+	id, err := dir.Check(ctx, s)
+	return id, errors.Join(err, s.Close())
+}
+
+// look opens a state directory to read, beside a running daemon.
+func look(ctx context.Context, path string) (*Opened, error) {
+	dir, err := state.Look(path, state.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.OpenReadOnly(ctx, dir.Database(), store.Options{Migrations: Migrations()})
+	if err != nil {
+		return nil, errors.Join(cannotOpen(ctx, dir.Database(), err), dir.Close())
+	}
+	o := &Opened{Dir: dir, Store: s}
+	if err := current(ctx, s); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// current refuses a database that no daemon of this version has brought up to
+// date yet: what reads it would find other tables than it knows.
+func current(ctx context.Context, s *store.Store) error {
+	var have int
+	err := s.View(ctx, func(tx *store.Tx) error {
+		return tx.QueryRow(`SELECT user_version FROM pragma_user_version`).Scan(&have)
+	})
+	if want := len(Migrations()); err == nil && have < want {
+		err = op.Refuse(op.Unavailable, "the database %s has schema %d, and this gated reads %d", s.Path(), have, want).
+			WithHint("gated serve brings it up to date when it starts")
+	}
+	return err
+}
+
+// Close gives the directory back.
+func (o *Opened) Close() error { return errors.Join(o.Store.Close(), o.Dir.Close()) }
+
+// Settings reads gated.yaml. NotAllowed: others could have written it.
+func Settings(dir string) (config.Config, error) { return settingsOf(ownfile.Own(), dir) }
+
+// settingsOf is Settings of a directory that another uid may have.
+func settingsOf(own ownfile.StrictModes, dir string) (config.Config, error) {
+	path := filepath.Join(dir, state.SettingsName)
+	text, err := own.Read(path, maxSettings)
+	if errors.Is(err, op.NotAllowed) {
+		return config.Config{}, err
+	}
+	if err != nil {
+		return config.Config{}, op.Refuse(op.Unavailable, "the configuration cannot be read: %v", err)
+	}
+	return config.Parse(path, text)
+}
+
+// now is the wall clock for deadlines and logs; decisions use the gate's own.
+func now() time.Time { return time.Now() }
+
+// DefaultStateDir returns /var/lib/gated for root, else $XDG_STATE_HOME/gated,
+// which is ~/.local/state/gated where that variable is not set.
+func DefaultStateDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/gated"
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "gated")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "gated"
+	}
+	return filepath.Join(home, ".local", "state", "gated")
+}

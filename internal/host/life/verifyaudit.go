@@ -1,0 +1,108 @@
+package life
+
+import (
+	"context"
+	"errors"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
+)
+
+// AuditCheck is what the audit log is compared with, beside itself. The zero
+// AuditCheck compares it with nothing else.
+type AuditCheck struct {
+	Kept     []KeptHead
+	Progress func(done, of int64) // told every some thousand entries; may be nil
+}
+
+// KeptHead is a signed head that somebody kept, opened with its key.
+type KeptHead struct {
+	checkpoint.Checkpoint
+	Key string
+}
+
+// AuditReport is the head of an audit log that is whole.
+type AuditReport struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"`
+	// Heads is how many of the kept heads are of this log. Others are of gate ids
+	// that are not this gate's, or that it had before it was restored: what came
+	// after a backup is rightly not in the log that goes on from it.
+	Heads  int `json:"heads,omitzero"`
+	Others int `json:"others,omitzero"`
+}
+
+// brokenHint says what to do about a log that is not what was written.
+const brokenHint = "somebody changed the log; compare it with a backup and do not trust this gate's history"
+
+// VerifyAudit is VerifyAuditWith the zero AuditCheck.
+func VerifyAudit(ctx context.Context, stateDir string) (AuditReport, error) {
+	return VerifyAuditWith(ctx, stateDir, AuditCheck{})
+}
+
+// VerifyAuditWith walks the whole audit log of a state directory, beside a running
+// daemon. A log that is not whole, or of which a kept head is not, is a Conflict
+// that names the entry; kept heads of which none is this gate's are UnknownTarget.
+func VerifyAuditWith(ctx context.Context, stateDir string, c AuditCheck) (report AuditReport, err error) {
+	o, err := look(ctx, stateDir)
+	if err != nil {
+		return report, err
+	}
+	err = o.Store.View(ctx, func(tx *store.Tx) error {
+		report, err = c.verify(tx)
+		return err
+	})
+	var broken *audit.BrokenError
+	if errors.As(err, &broken) {
+		err = op.Refuse(op.Conflict, "%v", broken).WithHint(brokenHint)
+	}
+	return report, errors.Join(err, o.Close())
+}
+
+func (c AuditCheck) verify(tx *store.Tx) (report AuditReport, err error) {
+	kept, err := c.ofThisGate(tx)
+	if err != nil {
+		return report, err
+	}
+	recorded, err := audit.ReadHead(tx)
+	if err != nil {
+		return report, err
+	}
+	check := audit.Checker{Kept: kept}
+	if c.Progress != nil {
+		check.Progress = func(done int64) error { c.Progress(done, recorded.Seq); return nil }
+	}
+	head, err := check.Verify(tx)
+	return AuditReport{Seq: head.Seq, Hash: head.Hash, Heads: len(kept), Others: len(c.Kept) - len(kept)}, err
+}
+
+// ofThisGate returns the heads of the gate id that signs now. One that another
+// key signed for it is a Conflict.
+func (c AuditCheck) ofThisGate(tx *store.Tx) ([]checkpoint.Checkpoint, error) {
+	if len(c.Kept) == 0 {
+		return nil, nil
+	}
+	signed, err := audit.SignedHead(tx)
+	if err != nil {
+		return nil, err
+	}
+	gate := signed.Gate
+	var out []checkpoint.Checkpoint
+	for _, k := range c.Kept {
+		if k.Gate != gate {
+			continue
+		}
+		if k.Key != signed.Key {
+			return nil, op.Refuse(op.Conflict, "a head of %d entries of gate %s was signed with another key than the log names", k.Size, gate).
+				WithHint(brokenHint)
+		}
+		out = append(out, k.Checkpoint)
+	}
+	if len(out) == 0 {
+		return nil, op.Refuse(op.UnknownTarget, "none of the heads is of this gate, %q", gate).
+			WithHint("a gate that was restored has a new id, and nothing of before can be compared with it; else it is the wrong file or the wrong --state")
+	}
+	return out, nil
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+const tokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
+// FuzzQuery: a query is understood or Malformed, and what is understood is
+// within its bounds.
+func FuzzQuery(f *testing.F) {
+	f.Add("state=failed&after=j3&limit=7")
+	f.Add("after=-1&limit=99999999999999999999")
+	f.Add("state=%zz")
+	f.Fuzz(func(t *testing.T, raw string) {
+		r := httptest.NewRequest(http.MethodGet, "/v1/jobs", nil)
+		r.URL = &url.URL{Path: "/v1/jobs", RawQuery: raw}
+		q, err := parseQuery(r, []string{"state", "after", "limit"})
+		if err != nil {
+			malformed(t, err)
+			return
+		}
+		c := &call{query: q, r: r}
+		if state, err := c.state(); err != nil {
+			malformed(t, err)
+		} else if !q.Has("state") && state != "" {
+			t.Fatal("a state from nowhere")
+		}
+		if n, err := c.limit(pageMax); err != nil {
+			malformed(t, err)
+		} else if n < 1 || n > pageMax {
+			t.Fatalf("limit %d", n)
+		}
+		if n, err := c.after(); err != nil {
+			malformed(t, err)
+		} else if n < 0 {
+			t.Fatalf("after %d", n)
+		}
+	})
+}
+
+// FuzzReservationQuery: a holder, a scope and a page are what was written, or
+// Malformed.
+func FuzzReservationQuery(f *testing.F) {
+	f.Add("scope=/src&agent=builder&after=r12&limit=7")
+	f.Add("agent=uid:1000&limit=201")
+	f.Add("agent=uid:-1&scope=src")
+	f.Fuzz(func(t *testing.T, raw string) {
+		r := httptest.NewRequest(http.MethodGet, "/v1/reservations", nil)
+		r.URL = &url.URL{Path: "/v1/reservations", RawQuery: raw}
+		known, err := parseQuery(r, []string{"scope", "agent", "after", "limit"})
+		if err != nil {
+			malformed(t, err)
+			return
+		}
+		q, err := (&call{query: known, r: r}).reservationQuery()
+		if err != nil {
+			malformed(t, err)
+			return
+		}
+		if q.Scope != known.Get("scope") || q.Agent != known.Get("agent") || known.Has("after") && q.After.String() != known.Get("after") ||
+			q.After < 0 || q.Limit < 1 || q.Limit > reservationsMax || strings.ContainsAny(q.Agent, "#/ ") {
+			t.Fatalf("%q became %+v", raw, q)
+		}
+	})
+}
+
+// FuzzToken: a token is one word or Malformed, and no refusal repeats it.
+func FuzzToken(f *testing.F) {
+	f.Add("c2VjcmV0LXRva2Vu_-", "")
+	f.Add("", "x")
+	f.Add("a b", "")
+	f.Fuzz(func(t *testing.T, one, two string) {
+		h := http.Header{api.TokenHeader: {one}}
+		if two != "" {
+			h.Add(api.TokenHeader, two)
+		}
+		got, err := agentToken(h)
+		switch {
+		case err != nil:
+			malformed(t, err)
+			if op.AsRefusal(err).Detail != op.AsRefusal(errToken()).Detail {
+				t.Fatal(err)
+			}
+		case two != "" || got != one || got == "" || len(got) > maxToken || strings.Trim(got, tokenLetters) != "":
+			t.Fatalf("%q and %q became %q", one, two, got)
+		}
+	})
+}
+
+// FuzzHeaders covers Idempotency-Key and If-Match.
+func FuzzHeaders(f *testing.F) {
+	f.Add("key-1", `"tag"`)
+	f.Add("", `W/"tag"`)
+	f.Add("\x00", `*`)
+	f.Fuzz(func(t *testing.T, key, match string) {
+		h := http.Header{"Idempotency-Key": {key}, "If-Match": {match}}
+		if got, err := idempotencyKey(h); err != nil {
+			malformed(t, err)
+		} else if got != key || got == "" || len(got) > maxKey {
+			t.Fatalf("%q became %q", key, got)
+		}
+		if got, err := ifMatch(h); err != nil {
+			malformed(t, err)
+		} else if got == "" || got != "*" && match != `"`+got+`"` || strings.Contains(got, `"`) {
+			t.Fatalf("%q became %q", match, got)
+		}
+	})
+}
+
+// FuzzEnvelopeBody: an envelope is opened or refused at the stage decode.
+func FuzzEnvelopeBody(f *testing.F) {
+	f.Add([]byte(goodEnvelope))
+	f.Add([]byte(`{"payload":"","signatures":[""]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := openEnvelope(body)
+		if err == nil {
+			if len(e.Payload) == 0 || len(e.Payload) > op.MaxPayload || len(e.Signatures) == 0 {
+				t.Fatalf("%d bytes, %d signatures", len(e.Payload), len(e.Signatures))
+			}
+			return
+		}
+		if c := op.CodeOf(err); c != op.Malformed && c != op.Oversized || op.AsRefusal(err).Stage != op.StageDecode {
+			t.Fatal(err)
+		}
+	})
+}
+
+func malformed(t *testing.T, err error) {
+	t.Helper()
+	if op.CodeOf(err) != op.Malformed {
+		t.Fatal(err)
+	}
+}

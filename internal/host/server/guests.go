@@ -1,0 +1,117 @@
+package server
+
+import (
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+func (s *Server) status(c *call) (answer, error) {
+	st, err := s.Status.Status(c.ctx)
+	return ok(st), err
+}
+
+func (s *Server) catalogue(*call) (answer, error) {
+	out := api.OpList{}
+	for _, spec := range op.Catalogue() {
+		out.Ops = append(out.Ops, api.OpOf(spec))
+	}
+	return ok(out), nil
+}
+
+func (s *Server) guests(c *call) (answer, error) {
+	q := GuestQuery{After: c.query.Get("after"), Bytes: pageBytes, Limit: guestsMax}
+	var err error
+	if c.query.Has("after") {
+		err = op.CheckName(q.After)
+	}
+	if err == nil && c.query.Has("limit") {
+		q.Limit, err = c.limit(guestsMax)
+	}
+	if err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	gs, more, err := s.Guests.Guests(c.ctx, c.by, q)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.GuestList{Guests: gs}
+	if more && len(gs) > 0 {
+		out.Next = &gs[len(gs)-1].Name
+	}
+	return ok(out), nil
+}
+
+func (s *Server) guest(c *call) (answer, error) {
+	name := c.r.PathValue("name")
+	if err := op.CheckName(name); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	g, err := s.Guests.Guest(c.ctx, c.by, name)
+	return ok(g), err
+}
+
+func (s *Server) commands(c *call) (answer, error) {
+	if s.Commands == nil {
+		return ok(api.CommandList{}), nil
+	}
+	list, err := s.Commands.Commands(c.ctx)
+	return ok(api.CommandList{Commands: list}), err
+}
+
+func (s *Server) command(c *call) (answer, error) {
+	name := c.r.PathValue("name")
+	if err := op.CheckName(name); err != nil {
+		return answer{}, ownRefusal(err)
+	}
+	if s.Commands == nil {
+		return answer{}, ownRefusal(op.Refuse(op.UnknownTarget, "this gate has no commands").
+			WithHint("an operator puts them into gated.yaml, under commands"))
+	}
+	cmd, err := s.Commands.Command(c.ctx, name)
+	return ok(cmd), err
+}
+
+func (s *Server) backends(c *call) (answer, error) {
+	list, err := s.Backends.Backends(c.ctx)
+	return ok(api.BackendList{Backends: list}), err
+}
+
+func (s *Server) audit(c *call) (answer, error) {
+	after, err := c.after()
+	if err != nil {
+		return answer{}, err
+	}
+	limit, err := c.limit(pageMax)
+	if err != nil {
+		return answer{}, err
+	}
+	entries, err := s.Log.Audit(c.ctx, after, limit, pageBytes)
+	return ok(api.EntryList{Entries: entries}), err
+}
+
+func (s *Server) auditHead(c *call) (answer, error) {
+	h, err := s.Log.Head(c.ctx)
+	return ok(h), err
+}
+
+func (s *Server) consistency(c *call) (answer, error) {
+	old, err := entryNumber("old", c.query.Get("old"))
+	if err != nil {
+		return answer{}, err
+	}
+	size, err := entryNumber("size", c.query.Get("size"))
+	if err != nil {
+		return answer{}, err
+	}
+	proof, err := s.Log.Consistency(c.ctx, old, size)
+	return ok(proof), err
+}
+
+func (s *Server) inclusion(c *call) (answer, error) {
+	seq, err := entryNumber("seq", c.query.Get("seq"))
+	if err != nil {
+		return answer{}, err
+	}
+	proof, err := s.Log.Inclusion(c.ctx, seq)
+	return ok(proof), err
+}

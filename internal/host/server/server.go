@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/base/turns"
+)
+
+// maxHeader is the largest header of a request, in bytes.
+const maxHeader = 16 << 10
+
+// Config has the server's services and the uids that may use it. All interfaces are needed, except as said below.
+type Config struct {
+	Gate    Gate
+	Desired Desired
+	Guests  Guests
+	Log     Log
+	Status  Status
+	Backup  Backup
+	Canary  Canary
+
+	Backends Backends
+	Commands Commands // nil: there are none
+
+	// Agents may be nil: then every caller is a bare uid.
+	Agents       Agents
+	Reservations Reservations
+
+	// UID is the daemon's own. Root is always an operator and a submitter. UID is one only with SingleUser, because
+	// guests may run under it.
+	UID        uint32
+	SingleUser bool
+	// Operators may put desired state, take backups and accept alerts.
+	Operators []uint32
+	// Submitters may hand in jobs; nil means every caller that may connect.
+	Submitters []uint32
+
+	// Refused, if not nil, is told of what the server itself refused; what is
+	// the method and path. It must not block for long.
+	Refused func(ctx context.Context, by op.Requester, what string, r *op.Refusal)
+
+	Limits Limits
+	Now    func() time.Time // for deadlines of the kernel: the real clock
+	Logger *slog.Logger     // slog.Default() if nil
+}
+
+// Server serves one socket once.
+type Server struct {
+	Config
+	routes   *http.ServeMux
+	crowd    *crowd
+	bodies   *quota
+	decoded  *turns.Room
+	answers  *quota
+	streams  *quota
+	waits    *quota
+	plans    *quota
+	turns    *turns.Turns
+	stopping chan struct{} // closed when streams have to end
+}
+
+// New returns a server that is ready to Serve.
+func New(c Config) *Server {
+	c.Limits = c.Limits.orDefault()
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	s := &Server{
+		Config:   c,
+		crowd:    &crowd{all: c.Limits.Conns, perUID: c.Limits.ConnsPerUID},
+		bodies:   newQuota("bytes of request bodies", c.Limits.Bodies, c.Limits.BodiesUID),
+		decoded:  turns.NewRoom(c.Limits.Decoded, c.Limits.DecodedUID),
+		answers:  newQuota("bytes of answers that nobody has taken", c.Limits.Answers, c.Limits.AnswersUID),
+		streams:  newQuota("streams", int64(c.Limits.Streams), int64(c.Limits.StreamsUID)),
+		waits:    newQuota("waiting calls", int64(c.Limits.Waits), int64(c.Limits.WaitsUID)),
+		plans:    newQuota("plans", int64(c.Limits.Plans), int64(c.Limits.PlansUID)),
+		turns:    turns.New(c.Limits.Lists, c.Limits.ListsUID),
+		stopping: make(chan struct{}),
+	}
+	s.routes = s.mux()
+	return s
+}
+
+// Serve answers on l until ctx ends, then takes the socket away, ends streams
+// at once and lets the calls under way finish for Limits.Drain. It returns nil
+// for an end that was asked for.
+func (s *Server) Serve(ctx context.Context, l *Socket) error {
+	h := &http.Server{
+		Handler:                      http.HandlerFunc(s.serve),
+		ConnContext:                  withPeer,
+		ReadHeaderTimeout:            s.Limits.Header,
+		ReadTimeout:                  s.Limits.Body,
+		WriteTimeout:                 s.Limits.Body + s.Limits.Work + s.Limits.Write,
+		IdleTimeout:                  s.Limits.Idle,
+		MaxHeaderBytes:               maxHeader,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.Logger.Handler(), slog.LevelWarn),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(&peerListener{Socket: l, crowd: s.crowd, agents: s.Agents, log: s.Logger}) }()
+	select {
+	case err := <-ended:
+		close(s.stopping)
+		return errors.Join(err, h.Close())
+	case <-ctx.Done():
+	}
+	close(s.stopping)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Drain)
+	defer cancel()
+	err := h.Shutdown(drain)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.Logger.Warn("calls under way were cut off", "after", s.Limits.Drain)
+		err = h.Close()
+	}
+	<-ended
+	return err
+}
+
+// operator reports whether a uid may use the operators' end points.
+func (s *Server) operator(uid uint32) bool {
+	return s.authority(uid, s.Operators)
+}
+
+// authority reports whether root, SingleUser or a list gives a uid a right. The
+// list cannot give it to the daemon's own uid: a program that broke out of its
+// guest, or a mistake in the daemon, would hold that right.
+func (s *Server) authority(uid uint32, list []uint32) bool {
+	switch uid {
+	case 0:
+		return true
+	case s.UID:
+		return s.SingleUser
+	}
+	return slices.Contains(list, uid)
+}
+
+// submitter reports whether a uid may hand in jobs.
+func (s *Server) submitter(uid uint32) bool {
+	return s.Submitters == nil || s.authority(uid, s.Submitters)
+}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+)
+
+// listenTo opens an event stream; lines gives its lines one by one.
+func (w *world) listenTo(t *testing.T, query string, headers ...string) (lines *bufio.Reader, hangUp func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://gated/v1/events"+query, nil)
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := w.http.Do(req)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	t.Cleanup(func() { _ = resp.Body.Close() }) // it may be cut off already
+	return bufio.NewReader(resp.Body), cancel
+}
+
+// ids reads n events and returns their ids, joined.
+func ids(t *testing.T, lines *bufio.Reader, n int) string {
+	t.Helper()
+	var out []string
+	for len(out) < n {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, "after %v", out)
+		if id, ok := strings.CutPrefix(line, "id: "); ok {
+			out = append(out, strings.TrimSpace(id))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestEvents(t *testing.T) {
+	w := start(t, -1, nil)
+	w.grow(t, 5) // 3 is filtered out
+	lines, _ := w.listenTo(t, "")
+	require.Equal(t, "1 2 4 5", ids(t, lines, 4))
+	w.grow(t, 3) // 6 is filtered out
+	require.Equal(t, "7 8", ids(t, lines, 2))
+
+	resumed, _ := w.listenTo(t, "?after=4")
+	require.Equal(t, "5 7 8", ids(t, resumed, 3))
+	resumed, _ = w.listenTo(t, "?after=1", "Last-Event-ID", "7")
+	require.Equal(t, "8", ids(t, resumed, 1))
+
+	all := w.do(t, "GET", "/v1/events?follow=false&after=7", "")
+	require.Equal(t, "id: 8\ndata: "+string(w.entries[7].Raw)+"\n\n", string(all.body))
+}
+
+func TestEventsInBatches(t *testing.T) {
+	w := start(t, -1, nil)
+	w.grow(t, 3*eventBatch+1)
+	b := w.do(t, "GET", "/v1/events?follow=false", "").body
+	require.Equal(t, 2*eventBatch+1, strings.Count(string(b), "\ndata: "))
+}
+
+// Whoever opens all the streams that there are keeps no operator from the log or a backup, be it a process under the operator's own uid
+// that goes by an agent's name.
+func TestOperatorsFindAStream(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Limits.Streams, c.Limits.StreamsUID, c.Limits.StreamsKept = 3, 3, 1 })
+	w.backups = func(_ context.Context, to io.Writer) error { _, err := io.WriteString(to, "all"); return err }
+	w.goBy("builder#7")
+	for range 2 {
+		w.listenTo(t, "")
+	}
+	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
+	w.goBy("")
+	require.Equal(t, 200, w.do(t, "GET", "/v1/backup", "").status)
+	w.listenTo(t, "")
+	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/backup", "").problem(t).Code, "operators are bounded, too")
+}
+
+func TestHeartbeat(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Limits.Beat = 10 * time.Millisecond })
+	lines, _ := w.listenTo(t, "")
+	for range 2 {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, ": heartbeat\n", line)
+		_, err = lines.ReadString('\n')
+		require.NoError(t, err)
+	}
+	w.grow(t, 1)
+	require.Equal(t, "1", ids(t, lines, 1))
+}
+
+// A stream outlives the limits of ordinary calls.
+func TestAStreamLasts(t *testing.T) {
+	w := start(t, -1, func(c *Config) {
+		c.Limits.Header, c.Limits.Body, c.Limits.Work = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+		c.Limits.Write, c.Limits.Beat = time.Second, 40*time.Millisecond
+	})
+	lines, _ := w.listenTo(t, "")
+	for range 20 { // ten heartbeats, an empty line each
+		_, err := lines.ReadString('\n')
+		require.NoError(t, err)
+	}
+	w.grow(t, 1)
+	require.Equal(t, "1", ids(t, lines, 1))
+}
+
+func TestStreamsEndAtShutdown(t *testing.T) {
+	w := start(t, -1, nil)
+	lines, _ := w.listenTo(t, "")
+	w.grow(t, 1)
+	require.Equal(t, "1", ids(t, lines, 1))
+	w.stop()
+	_, err := io.ReadAll(lines)
+	require.NoError(t, err, "a clean end, not a broken connection")
+	require.NoError(t, <-w.ended)
+	w.ended <- nil // for the cleanup
+}
+
+func TestShutdownLetsCallsFinish(t *testing.T) {
+	w := start(t, -1, nil)
+	w.hold, w.held = make(chan struct{}), make(chan struct{}, 1)
+	status := make(chan int)
+	go func() {
+		resp, err := w.http.Get("http://gated/v1/status")
+		if err != nil {
+			status <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	<-w.held
+	w.stop()
+	close(w.hold)
+	require.Equal(t, 200, <-status)
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	w := start(t, -1, func(c *Config) { c.Limits.Streams, c.Limits.StreamsUID = 3, 2 })
+	w.grow(t, 1)
+	_, hangUp := w.listenTo(t, "")
+	w.listenTo(t, "")
+	require.Equal(t, op.OverLimit, w.do(t, "GET", "/v1/events", "").problem(t).Code)
+	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
+	hangUp()
+	require.Eventually(t, func() bool {
+		return w.do(t, "GET", "/v1/events?follow=false", "").status == 200
+	}, 10*time.Second, 5*time.Millisecond, "a stream that was hung up keeps its place")
+}
+
+func TestBackup(t *testing.T) {
+	w := start(t, -1, nil)
+	copied := strings.Repeat("copy", 1<<20)
+	w.backups = func(_ context.Context, out io.Writer) error { _, err := io.WriteString(out, copied); return err }
+	r := w.do(t, "GET", "/v1/backup", "")
+	require.Equal(t, copied, string(r.body))
+	require.Equal(t, "application/octet-stream", r.header.Get("Content-Type"))
+}
+
+func TestABackupThatBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
+	w := start(t, -1, nil)
+	for name, end := range map[string]func() error{
+		"error": func() error { return errors.New("disk") },
+		"panic": func() error { panic("disk") },
+	} {
+		w.backups = func(_ context.Context, out io.Writer) error {
+			_, err := io.WriteString(out, strings.Repeat("x", 1<<20))
+			require.NoError(t, err)
+			return end()
+		}
+		resp, err := w.http.Get("http://gated/v1/backup")
+		require.NoError(t, err)
+		_, err = io.ReadAll(resp.Body)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, name)
+		require.NoError(t, resp.Body.Close())
+	}
+	require.Equal(t, 200, w.do(t, "GET", "/v1/status", "").status)
+}

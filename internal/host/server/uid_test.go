@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// Two uids that are not the tests' own, and the group that lets them connect.
+const (
+	mallory = 64321
+	carol   = 64322
+	callers = 64320
+)
+
+// TestMain turns the test binary into a caller of another uid when asked.
+func TestMain(m *testing.M) {
+	if call := os.Getenv("GATED_TEST_CALL"); call != "" {
+		os.Exit(callOnce(strings.SplitN(call, "\n", 4)))
+	}
+	if path := os.Getenv("GATED_TEST_FLOOD"); path != "" {
+		os.Exit(floodWith(path))
+	}
+	os.Exit(m.Run())
+}
+
+// callOnce makes one call (socket, method, path, body) and prints the answer's
+// body. The exit code says only whether there was an answer.
+func callOnce(call []string) int {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", call[0])
+	}}}
+	req, err := http.NewRequest(call[1], "http://gated"+call[2], strings.NewReader(call[3]))
+	if err != nil {
+		return 1
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		_, _ = io.WriteString(os.Stdout, err.Error())
+		return 1
+	}
+	_, err = io.Copy(os.Stdout, resp.Body)
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// as makes one call as another uid and returns the answer's body.
+func (w *world) as(t *testing.T, uid uint32, method, path, body string) ([]byte, error) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Dir = "/"
+	// The race detector's own pause at exit would cost a second a call.
+	cmd.Env = []string{"GORACE=atexit_sleep_ms=0", "GATED_TEST_CALL=" + strings.Join([]string{w.path, method, path, body}, "\n")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: callers}}
+	return cmd.Output()
+}
+
+// problemAs makes one call as another uid that has to be refused.
+func (w *world) problemAs(t *testing.T, uid uint32, method, path, body string) api.Problem {
+	t.Helper()
+	b, err := w.as(t, uid, method, path, body)
+	require.NoError(t, err, "%s", b)
+	var p api.Problem
+	require.NoError(t, api.DecodeAnswer(b, &p))
+	require.NotEmpty(t, p.Code, "%s %s was let through: %s", method, path, b)
+	return p
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to call as another uid")
+	}
+}
+
+func TestSocketModeKeepsOthersOut(t *testing.T) {
+	needRoot(t)
+	w := start(t, -1, nil)
+	out, err := w.as(t, mallory, "GET", "/v1/status", "")
+	require.Error(t, err)
+	require.Contains(t, string(out), "permission denied")
+	require.Empty(t, w.calls())
+}
+
+func TestTheKernelSaysWhoCalls(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, nil)
+	_, err := w.as(t, mallory, "POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web-1","reason":"uid=0"}`)
+	require.NoError(t, err)
+	_, sub := w.last()
+	require.Equal(t, op.SourceAPI, sub.Requester.Source)
+	require.Equal(t, uint32(mallory), sub.Requester.UID)
+	require.Greater(t, sub.Requester.PID, int32(1))
+	require.NotEqual(t, int32(os.Getpid()), sub.Requester.PID)
+	require.Empty(t, sub.Requester.Agent, "a bare uid is nobody's agent")
+}
+
+// H13: another uid cancels a job, puts desired state.
+func TestH13(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) {
+		c.Operators = []uint32{carol}
+		c.Gate.(*fake).job.Requesters = []op.Requester{{Source: op.SourceAPI, UID: carol}}
+	})
+
+	require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, "DELETE", "/v1/jobs/j12", "").Code)
+	b, err := w.as(t, carol, "DELETE", "/v1/jobs/j12", "")
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"id":"j12"`)
+
+	before := len(w.calls())
+	for _, c := range [][3]string{
+		{"PUT", "/v1/desired/web", "host: h"}, {"GET", "/v1/desired/web", ""}, {"DELETE", "/v1/desired/web", ""},
+		{"GET", "/v1/desired", ""}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/12/accept", ""},
+	} {
+		p := w.problemAs(t, mallory, c[0], c[1], c[2])
+		require.Equal(t, op.NotAllowed, p.Code, c)
+		require.Equal(t, http.StatusForbidden, p.Status)
+		require.Contains(t, w.told(), "uid:64321 not_allowed "+c[0]+" "+c[1])
+	}
+	require.Len(t, w.calls(), before, "a refused call reached the daemon")
+	for _, uid := range []uint32{0, carol} {
+		_, err := w.as(t, uid, "PUT", "/v1/desired/web", "host: h")
+		require.NoError(t, err)
+		by, _ := w.last()
+		require.Equal(t, uid, by.UID)
+	}
+	require.Len(t, w.calls(), before+2)
+}
+
+func TestSubmitters(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) { c.Submitters = []uint32{carol} })
+	const job = `{"op":"guest.start","target":"guest/web-1"}`
+	require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, "POST", "/v1/jobs", job).Code)
+	require.Empty(t, w.calls())
+	for _, uid := range []uint32{0, carol} {
+		_, err := w.as(t, uid, "POST", "/v1/jobs", job)
+		require.NoError(t, err)
+		by, _ := w.last()
+		require.Equal(t, uid, by.UID)
+	}
+	// Who may not submit may still look, and hand in what an operator signed.
+	_, err := w.as(t, mallory, "POST", "/v1/requests/j12.1/approve", goodEnvelope)
+	require.NoError(t, err)
+	by, _ := w.last()
+	require.Equal(t, uint32(mallory), by.UID)
+}
+
+// Who gives up a name is looked at by who knows the names; the server says
+// whether it is an operator.
+func TestUnregisterSaysWhoIsAnOperator(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) { c.Operators = []uint32{carol} })
+	for uid, operator := range map[uint32]bool{mallory: false, carol: true} {
+		_, err := w.as(t, uid, "DELETE", "/v1/agents/builder", "")
+		require.NoError(t, err)
+		by, _ := w.last()
+		require.Equal(t, uid, by.UID)
+		w.change(func() { require.Equal(t, operator, w.operator) })
+	}
+}
+
+func TestAnEmptyListOfSubmittersIsNobody(t *testing.T) {
+	s := New(Config{UID: 7, SingleUser: true, Submitters: []uint32{}})
+	require.True(t, s.submitter(0))
+	require.True(t, s.submitter(7))
+	require.False(t, s.submitter(8))
+	require.True(t, New(Config{}).submitter(8))
+	require.False(t, s.operator(8))
+	require.True(t, s.operator(7))
+}
+
+// TestTheDaemonsUIDIsNoOperator: a guest that broke out may have that uid. Not even
+// a list that names it makes it an operator or a submitter.
+func TestTheDaemonsUIDIsNoOperator(t *testing.T) {
+	needRoot(t)
+	w := start(t, callers, func(c *Config) {
+		c.UID, c.SingleUser = mallory, false
+		c.Operators, c.Submitters = []uint32{mallory, carol}, []uint32{mallory, carol}
+	})
+	for _, c := range [][3]string{
+		{"PUT", "/v1/desired/web", "host: h"}, {"GET", "/v1/backup", ""}, {"POST", "/v1/canary/12/accept", ""},
+		{"POST", "/v1/jobs", `{"op":"guest.start","target":"guest/web-1"}`},
+	} {
+		require.Equal(t, op.NotAllowed, w.problemAs(t, mallory, c[0], c[1], c[2]).Code, c)
+	}
+	require.Empty(t, w.calls(), "a refused call reached the daemon")
+	_, err := w.as(t, mallory, "DELETE", "/v1/agents/builder", "")
+	require.NoError(t, err)
+	w.change(func() { require.False(t, w.operator) })
+	_, err = w.as(t, carol, "PUT", "/v1/desired/web", "host: h")
+	require.NoError(t, err)
+	require.Len(t, w.calls(), 2)
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// world is a server on a socket of its own.
+type world struct {
+	*fake
+	server  *Server
+	path    string
+	http    *http.Client
+	stop    context.CancelFunc
+	ended   chan error
+	mu      sync.Mutex
+	refused []string // what Config.Refused was told: uid, code, what
+}
+
+// socketDir returns a short directory that every uid can pass through, which
+// t.TempDir is not.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gated")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+// start serves a fake on a socket until the test ends. change may alter the
+// configuration and, as its Gate, the fake; gid is the socket's group, or -1.
+func start(t *testing.T, gid int, change func(*Config)) *world {
+	t.Helper()
+	w := &world{fake: newFake(t), path: filepath.Join(socketDir(t), "gated.sock"), ended: make(chan error, 1)}
+	c := Config{Gate: w.fake, Desired: w.fake, Guests: w.fake, Commands: w.fake, Backends: w.fake, Log: w.fake, Status: w.fake, Backup: w.fake, Canary: w.fake,
+		Agents: w.fake, Reservations: w.fake,
+		UID: uint32(os.Getuid()), SingleUser: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Refused: func(_ context.Context, by op.Requester, what string, r *op.Refusal) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.refused = append(w.refused, by.String()+" "+string(r.Code)+" "+what)
+		}}
+	if change != nil {
+		change(&c)
+	}
+	socket, err := Listen(w.path, gid)
+	require.NoError(t, err)
+	w.server = New(c)
+	ctx, cancel := context.WithCancel(context.Background())
+	w.stop = cancel
+	go func() { w.ended <- w.server.Serve(ctx, socket) }()
+	w.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", w.path)
+	}}}
+	t.Cleanup(func() {
+		w.http.CloseIdleConnections()
+		cancel()
+		require.NoError(t, <-w.ended)
+		require.NoFileExists(t, w.path)
+	})
+	return w
+}
+
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string{}, w.refused...)
+}
+
+// reply is an answer that was read whole.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do makes one call; headers are name, value, name, value.
+func (w *world) do(t *testing.T, method, path, body string, headers ...string) reply {
+	t.Helper()
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, "http://gated"+path, r)
+	require.NoError(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := w.http.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return reply{resp.StatusCode, resp.Header, b}
+}
+
+// problem returns the reply as a problem, and checks that it is one.
+func (r reply) problem(t *testing.T) api.Problem {
+	t.Helper()
+	require.Equal(t, api.ProblemType, r.header.Get("Content-Type"), "%d %s", r.status, r.body)
+	var p api.Problem
+	require.NoError(t, api.DecodeAnswer(r.body, &p))
+	require.Equal(t, r.status, p.Status)
+	require.NotEmpty(t, p.Code)
+	require.NotEmpty(t, p.Detail)
+	require.NotEmpty(t, p.Title)
+	return p
+}
+
+// into decodes a reply of that status.
+func (r reply) into(t *testing.T, status int, v any) {
+	t.Helper()
+	require.Equal(t, status, r.status, "%s", r.body)
+	require.Equal(t, api.ContentType, r.header.Get("Content-Type"))
+	require.NoError(t, api.DecodeAnswer(r.body, v))
+}

@@ -1,0 +1,251 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"gated/internal/agents/agent"
+	"gated/internal/agents/reserve"
+	"gated/internal/base/crashpoint"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/gate"
+	"gated/internal/host/server"
+	"gated/internal/log/audit"
+	"gated/internal/wire/api"
+)
+
+// Agents tells the server which agent calls. It stores registrations, and ends what they hold.
+type Agents struct {
+	Registry *agent.Registry
+	Book     *reserve.Book
+	gate     *gate.Gate
+	store    *store.Store
+	log      *slog.Logger
+
+	ctx  context.Context // ends when Agents no longer waits for an end to be stored
+	stop context.CancelFunc
+}
+
+// NewAgents returns an empty registry and its book. changed is called for each scope whose reservations changed.
+func NewAgents(g *gate.Gate, s *store.Store, changed func(op.Target), log *slog.Logger) (*Agents, error) {
+	a := &Agents{gate: g, store: s, log: log}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	at := func() time.Time { return g.Moment().Now }
+	var err error
+	if a.Registry, err = agent.New(agent.Config{Now: at, Ended: a.ended}); err != nil {
+		a.stop()
+		return nil, err
+	}
+	a.Book = reserve.New(reserve.Config{Store: s, Now: at, Append: g.Append, Spend: g.Spend, Still: g.Still, Agent: a.holder, Registered: registered,
+		Alive: a.alive, Changed: changed, Logger: log})
+	return a, nil
+}
+
+// Close stops watching processes. Registrations and reservations stay on disk.
+func (a *Agents) Close() {
+	a.stop()
+	a.Registry.Close()
+}
+
+// holderOf returns a registration as a holder of reservations.
+func holderOf(r agent.Registration) reserve.Holder {
+	return reserve.Holder{Name: r.Name, UID: r.UID, Registration: r.ID}
+}
+
+// holder returns the present holder of a name.
+func (a *Agents) holder(name string) (reserve.Holder, bool) {
+	r, ok := a.Registry.Named(name)
+	return holderOf(r), ok
+}
+
+// registered reports whether a holder's registration still stands.
+func registered(tx *store.Tx, h reserve.Holder) (bool, error) {
+	return agent.Registered(tx, h.Name, h.Registration)
+}
+
+// alive reports whether a holder's name is registered and alive. A bare uid counts as alive, because it has no process.
+func (a *Agents) alive(h reserve.Holder) bool {
+	if h.Name == "" {
+		return true
+	}
+	r, ok := a.Registry.Named(h.Name)
+	return ok && r.UID == h.UID && a.Registry.Alive(h.Name)
+}
+
+// caller is the process at the other end of one connection.
+type caller struct {
+	registry *agent.Registry
+	peer     *agent.Peer
+}
+
+// Connected reads the process that connected, while its pid is still its own.
+func (a *Agents) Connected(c syscall.Conn) (server.Caller, error) {
+	p, err := agent.Connected(c)
+	if err != nil {
+		return nil, err
+	}
+	return &caller{a.Registry, p}, nil
+}
+
+// Who returns the caller's agent. It refuses a wrong token even if the caller's process is registered.
+func (c *caller) Who(token string) (string, error) {
+	if token != "" {
+		r, ok := c.registry.WhoByToken(c.peer, token)
+		if !ok {
+			return "", op.Refuse(op.NotAllowed, "the token is nobody's here").
+				WithHint("gated agent register NAME --token-file FILE makes one; it is good for the uid that asked for it")
+		}
+		return r.Who(), nil
+	}
+	r, ok := c.registry.Who(c.peer, 0)
+	if !ok {
+		return "", nil
+	}
+	return r.Who(), nil
+}
+
+// Self says which agent the daemon takes the caller for.
+func (c *caller) Self(who string) api.Caller {
+	out := api.Caller{UID: c.peer.UID, PID: int32(c.peer.PID)}
+	if who == "" {
+		out.Why = c.registry.WhyNot(c.peer)
+		return out
+	}
+	if r, ok := c.registry.Named(op.AgentName(who)); ok && r.Who() == who {
+		one := agentOf(r, c.registry.Alive(r.Name))
+		out.Agent = &one
+		return out
+	}
+	out.Why = "the registration has just ended"
+	return out
+}
+
+// Close releases the process.
+func (c *caller) Close() { c.peer.Close() }
+
+// requester returns the caller as its process shows it.
+func (c *caller) requester() op.Requester {
+	who, _ := c.Who("") // only a token can cause an error
+	return op.Requester{Source: op.SourceAPI, UID: c.peer.UID, PID: int32(c.peer.PID), Agent: who}
+}
+
+// agentOf returns a registration as the API shows it.
+func agentOf(r agent.Registration, alive bool) api.Agent {
+	a := api.Agent{Name: r.Name, ID: r.Who(), UID: r.UID, PID: r.Process.PID, Bound: "process", Alive: alive, RegisteredAt: r.At.UTC()}
+	if r.Token != "" {
+		a.Bound = "token"
+	}
+	return a
+}
+
+// Agents lists the registered agents, by name.
+func (a *Agents) Agents(context.Context) ([]api.Agent, error) {
+	all := a.Registry.All()
+	out := make([]api.Agent, len(all))
+	for i, r := range all {
+		out[i] = agentOf(r, a.Registry.Alive(r.Name))
+	}
+	return out, nil
+}
+
+// errStrangeCaller says that Connected did not return this caller.
+var errStrangeCaller = errors.New("daemon: a caller of another kind")
+
+// Register binds a name to a process of the caller's, or to a new token.
+func (a *Agents) Register(ctx context.Context, by server.Caller, in api.RegisterAgent) (api.RegisteredAgent, error) {
+	c, ok := by.(*caller)
+	if !ok {
+		return api.RegisteredAgent{}, errStrangeCaller
+	}
+	who := c.requester()
+	var r agent.Registration
+	var token string
+	var err error
+	if in.Token {
+		r, token, err = a.Registry.RegisterToken(ctx, c.peer, in.Name, a.begin(who))
+	} else {
+		r, err = a.Registry.Register(ctx, c.peer, agent.Wish{Name: in.Name, PID: in.PID, Reaper: in.Reaper}, a.begin(who))
+	}
+	if err != nil {
+		return api.RegisteredAgent{}, noteRefused(ctx, a.gate, who, "POST /v1/agents", err)
+	}
+	return api.RegisteredAgent{Agent: agentOf(r, true), Token: token}, nil
+}
+
+// registrationCost is how many bytes a registration writes, from its begin to its end.
+const registrationCost = 4 << 10
+
+// begin stores a registration.
+func (a *Agents) begin(by op.Requester) agent.Commit {
+	return func(ctx context.Context, r agent.Registration) (int64, error) {
+		err := a.store.Update(ctx, func(tx *store.Tx) (err error) {
+			if err := a.gate.Spend(tx, by, registrationCost); err != nil {
+				return err
+			}
+			if r.ID, err = agent.Add(tx, r); err != nil {
+				return err
+			}
+			what := "a token"
+			if r.Token == "" {
+				what = fmt.Sprintf("process %d", r.Process.PID)
+			}
+			e := about(audit.AgentRegistered, by, r, what)
+			e.Digest = r.Binding()
+			crashpoint.Here(crashpoint.RegisterWritten)
+			return a.gate.Append(tx, e)
+		})
+		crashpoint.Here(crashpoint.RegisterKept)
+		return r.ID, err
+	}
+}
+
+// about returns the audit entry for a registration that began or ended.
+func about(kind audit.Kind, by op.Requester, r agent.Registration, detail string) audit.Entry {
+	return audit.Entry{Kind: kind, By: by.String(), PID: by.PID, Detail: r.Who() + ": " + detail, For: []string{r.Name}}
+}
+
+// Unregister takes a name away, and what is bound to its registration. The agent itself may do it. An operator may take
+// the name of a token under which nothing is reserved; only a signature may take an agent's reservation. An agent is
+// never an operator, even under an operator's uid: with single_user, all agents have that uid.
+func (a *Agents) Unregister(ctx context.Context, by op.Requester, name string, operator bool) (api.Agent, error) {
+	operator = operator && by.Agent == ""
+	r, err := a.Registry.Unregister(ctx, name, by.Agent, operator, func(ctx context.Context, r agent.Registration) error {
+		check := func(tx *store.Tx) error { return a.holdsNothing(tx, r) }
+		if r.Who() == by.Agent {
+			check = nil
+		}
+		n, err := a.endIf(ctx, check, by, "the name was given up", r)
+		if err == nil && n == 0 {
+			err = op.Refuse(op.UnknownTarget, "no agent %q is registered any more", name).WithHint("gated agent list shows who is")
+		}
+		return err
+	})
+	if err != nil {
+		return api.Agent{}, noteRefused(ctx, a.gate, by, "DELETE /v1/agents/"+name, err)
+	}
+	return agentOf(r, false), nil
+}
+
+// holdsNothing refuses, as NotHolder, a name with a reservation, even one kept from an earlier registration.
+func (a *Agents) holdsNothing(tx *store.Tx, r agent.Registration) error {
+	id, err := a.Book.Holds(tx, holderOf(r))
+	if err != nil || id == 0 {
+		return err
+	}
+	return op.Refuse(op.NotHolder, "%q holds %v, so only the holder of its token can give the name up", r.Name, id).
+		WithHint("wait until the reservation's time is up, or have it signed away: gated force-transfer, gated release-all")
+}
+
+// Health says whether the daemon can recognise agents by their processes.
+func (a *Agents) Health() api.Health {
+	if why := a.Registry.Blind(); why != "" {
+		return api.Health{Name: "agents", Detail: "no process can be recognised, and agents that are registered by one have no name: " + why +
+			"; tokens work: gated agent register NAME --token-file FILE"}
+	}
+	return api.Health{Name: "agents", OK: true, Detail: "recognised by their processes"}
+}

@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"gated/internal/base/op"
+	"gated/internal/driver"
+	"gated/internal/gate"
+	"gated/internal/host/server"
+	"gated/internal/wire/api"
+)
+
+// Guests looks at guests for the server.
+type Guests struct {
+	gate   *gate.Gate
+	driver driver.Driver
+}
+
+// NewGuests shows the guests of a driver, with the gate's records of them.
+func NewGuests(g *gate.Gate, d driver.Driver) Guests { return Guests{g, d} }
+
+// Guests lists what the driver sees, without the walk through each guest's files that a look at one guest takes.
+func (g Guests) Guests(ctx context.Context, by op.Requester, q server.GuestQuery) (page []api.Guest, more bool, err error) {
+	all, err := g.driver.List(ctx)
+	if err != nil && driver.Missing(err) == "" {
+		return nil, false, err // otherwise the visible guests are shown, and status names the back end that is away
+	}
+	all = slices.Clone(all) // the driver may keep its list
+	slices.SortFunc(all, func(a, b op.Observed) int { return strings.Compare(a.Target.Name, b.Target.Name) })
+	weight := 0
+	page = []api.Guest{}
+	for _, o := range all {
+		switch {
+		case o.Target.Name <= q.After:
+			continue
+		case len(page) == q.Limit || weight >= q.Bytes:
+			return page, true, nil
+		}
+		p, err := g.gate.Provenance(ctx, o.Incarnation)
+		if err != nil {
+			return nil, false, err
+		}
+		if o.Facts, err = g.facts(ctx, o); err != nil {
+			return nil, false, err
+		}
+		weight += o.Weight()
+		page = append(page, api.GuestOf(o, p, g.destroy(ctx, by, o)))
+	}
+	return page, false, nil
+}
+
+// Guest looks at one guest.
+func (g Guests) Guest(ctx context.Context, by op.Requester, name string) (api.Guest, error) {
+	t := op.Target{Kind: "guest", Name: name}
+	o, err := g.driver.Observe(ctx, op.At(t))
+	if err != nil {
+		if r := (*op.Refusal)(nil); errors.As(err, &r) {
+			return api.UnknownGuest(name, err), nil
+		}
+		return api.Guest{}, err
+	}
+	if !o.Present && len(o.Trash) == 0 {
+		return api.Guest{}, op.Refuse(op.UnknownTarget, "there is no %s", t).WithHint("gated guests lists what there is")
+	}
+	p, err := g.gate.Provenance(ctx, o.Incarnation)
+	if err != nil {
+		return api.Guest{}, err
+	}
+	if o.Facts, err = g.facts(ctx, o); err != nil {
+		return api.Guest{}, err
+	}
+	return api.GuestOf(o, p, g.destroy(ctx, by, o)), nil
+}
+
+// facts returns what the driver saw, and which requesters may still end the guest unsigned.
+func (g Guests) facts(ctx context.Context, o op.Observed) ([]op.Fact, error) {
+	canGo, err := g.gate.CanGo(ctx, o)
+	return append(slices.Clip(o.Facts), canGo...), err
+}
+
+// destroy returns the class of a destroy by this caller; nil if there is nothing to destroy.
+func (g Guests) destroy(ctx context.Context, by op.Requester, o op.Observed) *op.Verdict {
+	if !o.Present {
+		return nil
+	}
+	v, err := g.gate.Verdict(ctx, by, op.Step{Op: "guest.destroy", Target: o.Target, Params: op.Params{}}, o)
+	if err != nil {
+		return nil
+	}
+	return &v
+}

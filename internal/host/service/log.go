@@ -1,0 +1,132 @@
+package service
+
+import (
+	"context"
+	"sync"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/gate"
+	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
+	"gated/internal/wire/api"
+)
+
+// Log reads the audit log for the server, and wakes callers that wait for more.
+type Log struct {
+	gate  *gate.Gate
+	store *store.Store
+
+	mu   sync.Mutex
+	more chan struct{} // closed and replaced after each commit
+}
+
+// NewLog reads the log of a gate. The gate tells it of each commit.
+func NewLog(g *gate.Gate, s *store.Store) *Log {
+	l := &Log{gate: g, store: s, more: make(chan struct{})}
+	s.OnCommit(l.committed)
+	return l
+}
+
+func (l *Log) committed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+func (l *Log) changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.more
+}
+
+// Audit returns up to limit entries above after. It stops when they have so many bytes.
+func (l *Log) Audit(ctx context.Context, after int64, limit, bytes int) ([]api.Entry, error) {
+	bodies, err := l.gate.EventTexts(ctx, after, limit, bytes)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Entry, len(bodies))
+	for i, b := range bodies {
+		if out[i], err = api.ParseEntry(b); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// view reads in one snapshot.
+func (l *Log) view(ctx context.Context, fn func(*store.Tx) error) error {
+	return l.gate.Answer(l.store.View(ctx, fn))
+}
+
+// Head returns the newest entry's number and hash, and the signed head.
+func (l *Log) Head(ctx context.Context) (out api.Head, err error) {
+	return out, l.view(ctx, func(tx *store.Tx) error {
+		newest, err := audit.ReadHead(tx)
+		if err != nil {
+			return err
+		}
+		out.Seq, out.Hash = newest.Seq, newest.Hash
+		signed, err := audit.SignedHead(tx)
+		out.Note, out.Key = signed.Note, signed.Key
+		return err
+	})
+}
+
+// Consistency proves that the log's first old entries are among its first size.
+func (l *Log) Consistency(ctx context.Context, old, size int64) (api.Consistency, error) {
+	out := api.Consistency{Old: old, Size: size}
+	return out, l.view(ctx, func(tx *store.Tx) error {
+		proof, err := audit.ProveConsistency(tx, old, size)
+		out.Proof = checkpoint.EncodeHashes(proof)
+		return err
+	})
+}
+
+// Inclusion proves that an entry is in the log of the signed head.
+func (l *Log) Inclusion(ctx context.Context, seq int64) (api.Inclusion, error) {
+	out := api.Inclusion{Seq: seq}
+	return out, l.view(ctx, func(tx *store.Tx) (err error) {
+		head, err := audit.SignedHead(tx)
+		if err != nil {
+			return err
+		}
+		if head.Note == "" {
+			return op.Refuse(op.Unavailable, "the gate has signed no head of its audit log").
+				WithHint("gated audit verify says whether the log is whole")
+		}
+		text, proof, err := audit.ProveInclusion(tx, seq, head.Size)
+		out.Note, out.Key, out.Entry, out.Proof = head.Note, head.Key, string(text), checkpoint.EncodeHashes(proof)
+		return err
+	})
+}
+
+// Events is Audit; if a holder is named, only the entries that concern it.
+func (l *Log) Events(ctx context.Context, after int64, limit, bytes int, concerns string) ([]api.Entry, int64, error) {
+	if concerns != "" {
+		return l.concerning(ctx, after, limit, bytes, concern(concerns))
+	}
+	entries, err := l.Audit(ctx, after, limit, bytes)
+	if err != nil || len(entries) == 0 {
+		return nil, after, err
+	}
+	return entries, entries[len(entries)-1].Seq, nil
+}
+
+// Wait returns when the log has an entry above after, or ctx ends.
+func (l *Log) Wait(ctx context.Context, after int64) error {
+	for {
+		more := l.changed()
+		head, err := l.gate.AuditHead(ctx)
+		if err != nil || head.Seq > after {
+			return err
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/agents/reserve"
+	"gated/internal/base/op"
+	"gated/internal/gate"
+	"gated/internal/host/server"
+	"gated/internal/wire/api"
+)
+
+// Reservations keeps who has which paths, for the server.
+type Reservations struct {
+	book   *reserve.Book
+	gate   *gate.Gate
+	places *places
+}
+
+// NewReservations keeps the claims of a book. unseen says that it grants claims even if the daemon cannot see which
+// uids may write.
+func NewReservations(b *reserve.Book, g *gate.Gate, unseen bool) *Reservations {
+	return &Reservations{b, g, newPlaces(unseen)}
+}
+
+// noteTime bounds how long a refusal waits to be written.
+const noteTime = 10 * time.Second
+
+// noteRefused writes a refusal to the audit log, even if the caller has hung up, and returns it as the caller sees it.
+// what is the method and path, as in the server's own refusals.
+func noteRefused(ctx context.Context, g *gate.Gate, by op.Requester, what string, err error) error {
+	var refusal *op.Refusal
+	if !errors.As(err, &refusal) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err = g.Answer(err)
+	if code := op.CodeOf(err); code == op.Unavailable || code == op.Internal {
+		return err // nothing was decided
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	g.NoteRefused(ctx, by, what, op.AsRefusal(err))
+	return err
+}
+
+// Reserve gives paths to an agent.
+func (r *Reservations) Reserve(ctx context.Context, by op.Requester, from server.Caller, in api.Reserve) (api.Reservation, []api.Conflict, error) {
+	granted, conflicts, err := r.reserve(ctx, by, from, in)
+	if err != nil {
+		return api.Reservation{}, conflictsOf(conflicts, by), noteRefused(ctx, r.gate, by, "POST /v1/reservations", err)
+	}
+	out := reservationOf(granted.Reservation, by)
+	out.Renewed = granted.Renewed
+	return out, nil, nil
+}
+
+func (r *Reservations) reserve(ctx context.Context, by op.Requester, from server.Caller, in api.Reserve) (reserve.Granted, []reserve.Conflict, error) {
+	ttl, wait, err := in.Times()
+	if err != nil {
+		return reserve.Granted{}, nil, err
+	}
+	who, err := claimantOf(from)
+	if err != nil {
+		return reserve.Granted{}, nil, err
+	}
+	at, err := r.places.claim(ctx, who, in.Scope, true)
+	if err != nil {
+		return reserve.Granted{}, nil, err
+	}
+	return r.book.Reserve(ctx, reserve.Claim{By: by, Place: at, Patterns: in.Patterns, Mode: modeOf(in.Mode), TTL: ttl, Keep: in.Keep,
+		Wait: wait, Reason: in.Reason})
+}
+
+func modeOf(text string) reserve.Mode { return reserve.Mode(cmp.Or(text, api.Exclusive)) }
+
+// Check returns the reservations in the way. It decides nothing, so its refusals are not written to the log.
+func (r *Reservations) Check(ctx context.Context, by op.Requester, in api.Check) (api.Checked, error) {
+	at, _, err := r.places.check(ctx, by.UID, in.Scope, false)
+	if err != nil {
+		return api.Checked{}, r.gate.Answer(err)
+	}
+	conflicts, more, err := r.book.Check(ctx, by, at, in.Patterns, modeOf(in.Mode))
+	if err != nil {
+		return api.Checked{}, r.gate.Answer(err)
+	}
+	return api.Checked{Conflicts: conflictsOf(conflicts, by), More: more}, nil
+}
+
+// List returns reservations in the order of their ids, and whether there may be
+// more.
+func (r *Reservations) List(ctx context.Context, by op.Requester, q server.ReservationQuery) (page []api.Reservation, more bool, err error) {
+	list, err := r.book.List(ctx, reserve.Query{Path: q.Scope, Holder: q.Agent, After: q.After, Limit: q.Limit, Bytes: q.Bytes})
+	if err != nil {
+		return nil, false, r.gate.Answer(err)
+	}
+	weight := 0
+	for _, one := range list {
+		weight += one.Weight()
+	}
+	return reservationsOf(list, by), len(list) == q.Limit || q.Bytes > 0 && weight >= q.Bytes, nil
+}
+
+// Renew gives a reservation more time.
+func (r *Reservations) Renew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID, ttl time.Duration) (api.Reservation, error) {
+	var one reserve.Reservation
+	err := r.mayRenew(ctx, by, from, id)
+	if err == nil {
+		one, err = r.book.Renew(ctx, by, id, ttl)
+	}
+	return r.one(ctx, by, fmt.Sprintf("POST /v1/reservations/%s/renew", id), one, err)
+}
+
+// mayRenew refuses, as NotAllowed, more time for a directory that its holder could no longer reserve. Otherwise a
+// former owner of a name in /tmp could keep it from others for ever. The book checks whether the reservation exists and
+// is the caller's.
+func (r *Reservations) mayRenew(ctx context.Context, by op.Requester, from server.Caller, id op.ReservationID) error {
+	list, err := r.book.List(ctx, reserve.Query{After: id - 1, Limit: 1})
+	if err != nil || len(list) == 0 || list[0].ID != id || !list[0].Holder.Same(holding(by)) {
+		return err
+	}
+	who, err := claimantOf(from)
+	if err != nil {
+		return err
+	}
+	return r.places.mayStay(ctx, who, list[0].Scope.Path)
+}
+
+// Release ends a reservation.
+func (r *Reservations) Release(ctx context.Context, by op.Requester, id op.ReservationID) (api.Reservation, error) {
+	one, err := r.book.Release(ctx, by, id)
+	return r.one(ctx, by, fmt.Sprintf("DELETE /v1/reservations/%s", id), one, err)
+}
+
+// Transfer gives a reservation to another agent.
+func (r *Reservations) Transfer(ctx context.Context, by op.Requester, id op.ReservationID, to string) (api.Reservation, error) {
+	one, err := r.book.Transfer(ctx, by, id, to)
+	return r.one(ctx, by, fmt.Sprintf("POST /v1/reservations/%s/transfer", id), one, err)
+}
+
+func (r *Reservations) one(ctx context.Context, by op.Requester, what string, one reserve.Reservation, err error) (api.Reservation, error) {
+	if err != nil {
+		return api.Reservation{}, noteRefused(ctx, r.gate, by, what, err)
+	}
+	return reservationOf(one, by), nil
+}
+
+// ReleaseMine ends all of the caller's.
+func (r *Reservations) ReleaseMine(ctx context.Context, by op.Requester) ([]api.Reservation, error) {
+	list, err := r.book.ReleaseMine(ctx, by)
+	if err != nil {
+		return nil, noteRefused(ctx, r.gate, by, "POST /v1/reservations/release-mine", err)
+	}
+	return reservationsOf(list, by), nil
+}
+
+// Scopes lists the directories that have an id.
+func (r *Reservations) Scopes(ctx context.Context, after string, bytes int) (page []api.Scope, more bool, err error) {
+	list, more, err := r.book.ScopePage(ctx, after, bytes)
+	if err != nil {
+		return nil, false, r.gate.Answer(err)
+	}
+	out := make([]api.Scope, len(list))
+	for i, s := range list {
+		out[i] = scopeOf(s)
+	}
+	return out, more, nil
+}
+
+// RegisterScope finds or makes the id of a directory.
+func (r *Reservations) RegisterScope(ctx context.Context, by op.Requester, from server.Caller, operator bool, said api.Place) (api.Scope, error) {
+	at, err := r.scopeFor(ctx, from, operator, said)
+	var s reserve.Scope
+	if err == nil {
+		s, err = r.book.Register(ctx, at)
+	}
+	if err != nil {
+		return api.Scope{}, noteRefused(ctx, r.gate, by, "POST /v1/scopes", err)
+	}
+	return scopeOf(s), nil
+}
+
+// scopeFor asks of operators only that the caller means the same directory as the daemon sees: operators release
+// reservations of others, in any directory.
+func (r *Reservations) scopeFor(ctx context.Context, from server.Caller, operator bool, said api.Place) (reserve.Place, error) {
+	who, err := claimantOf(from)
+	if err != nil {
+		return reserve.Place{}, err
+	}
+	if operator {
+		at, _, err := r.places.check(ctx, who.uid, said, true)
+		return at, err
+	}
+	return r.places.claim(ctx, who, said, true)
+}
+
+// claimantOf asks the kernel about a caller's connection.
+func claimantOf(from server.Caller) (claimant, error) {
+	c, ok := from.(*caller)
+	if !ok {
+		return claimant{}, errStrangeCaller
+	}
+	groups, err := c.peer.Groups()
+	return claimant{uid: c.peer.UID, groups: groups}, err
+}
+
+func scopeOf(s reserve.Scope) api.Scope {
+	return api.Scope{ID: s.ID, At: s.At.UTC(),
+		Place: api.Place{Path: s.Path, Device: s.Device, Inode: s.Inode, Fold: s.Fold}}
+}
+
+func reservationsOf(list []reserve.Reservation, by op.Requester) []api.Reservation {
+	out := make([]api.Reservation, len(list))
+	for i, r := range list {
+		out[i] = reservationOf(r, by)
+	}
+	return out
+}
+
+// reservationOf shows a reservation to a caller.
+func reservationOf(r reserve.Reservation, by op.Requester) api.Reservation {
+	return api.Reservation{ID: r.ID.String(), Scope: r.Scope.Path, ScopeID: r.Scope.ID, Patterns: r.Patterns, Mode: string(r.Mode),
+		Agent: r.Holder.String(), UID: r.Holder.UID, HolderAlive: r.Alive, Keep: r.Keep, Mine: r.Holder.Same(holding(by)), Reason: r.Reason,
+		CreatedAt: r.CreatedAt.UTC(), ExpiresAt: r.ExpiresAt.UTC()}
+}
+
+// holding returns a caller as a holder.
+func holding(by op.Requester) reserve.Holder {
+	return reserve.Holder{Name: op.AgentName(by.Agent), UID: by.UID}
+}
+
+func conflictsOf(list []reserve.Conflict, by op.Requester) []api.Conflict {
+	out := make([]api.Conflict, len(list))
+	for i, c := range list {
+		out[i] = api.Conflict{Pattern: c.Pattern, Overlaps: c.Overlaps, Reservation: reservationOf(c.Reservation, by)}
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+// Package signers keeps who may sign. The table of versions in the database and
+// the audit log say it; the file allowed_signers is output. The file of revoked
+// keys is input: it takes keys away from the list at once.
+package signers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/gate"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
+)
+
+// StateOwner is the author of entries of the audit log that the owner of the
+// state directory caused.
+const StateOwner = "state owner"
+
+// How a version came to be that no step made.
+const (
+	howInit   = "init"
+	howFirst  = "adopted: first start with this version"
+	howByRoot = "adopted by uid %d"
+	howKept   = "kept by a restore (%s)"
+	howTaken  = "the backup's, at a restore that asked for it (%s)"
+)
+
+// List is one version of the list of signers: its row, and the row's text as
+// the gate reads it.
+type List struct {
+	Trust   *authz.Trust
+	Version journal.TrustVersion
+}
+
+// Current returns the newest list in the database. If the database has none,
+// because it is older than lists with versions, Current reads the file, and fresh
+// is true: the caller records the list. Current refuses, as Conflict, a list of
+// which the audit log does not tell.
+func Current(ctx context.Context, s *store.Store, f *File) (l List, fresh bool, err error) {
+	l.Version, err = Newest(ctx, s)
+	switch {
+	case err != nil:
+		return l, false, err
+	case l.Version.Epoch > 0:
+		err = toldTrust(ctx, s, l.Version)
+	default:
+		fresh = true
+		l.Version = journal.TrustVersion{Epoch: 1, How: howFirst}
+		l.Version.Text, err = f.first()
+	}
+	if err == nil {
+		l.Trust, err = Load(f.path, l.Version.Text)
+	}
+	return l, fresh, err
+}
+
+// Newest returns the newest version of the list in a database, the zero version
+// if it has none.
+func Newest(ctx context.Context, s *store.Store) (v journal.TrustVersion, err error) {
+	return v, s.View(ctx, func(tx *store.Tx) error {
+		v, err = journal.ReadTrust(tx)
+		return err
+	})
+}
+
+// EditedEntry is the entry of the audit log that tells of an edit of the file.
+func EditedEntry(v journal.TrustVersion) audit.Entry {
+	return audit.Entry{Kind: audit.Trusted, Epoch: v.Epoch, Digest: op.SHA256(v.Text), Target: op.Signers.String(),
+		Detail: "the file of signers was edited by hand; the gate keeps the edit aside and writes the file anew"}
+}
+
+// Initial returns the list that init writes for keys.
+func Initial(keys map[op.Role][]KeyArg) (List, error) {
+	text, trust, err := signersText(keys)
+	return List{Trust: trust, Version: journal.TrustVersion{Epoch: 1, Text: text, How: howInit}}, err
+}
+
+// Load is authz.LoadTrust with the file's name in its refusal.
+func Load(path string, text []byte) (*authz.Trust, error) {
+	trust, err := authz.LoadTrust(text)
+	if err == nil {
+		return trust, nil
+	}
+	r := op.AsRefusal(err)
+	return nil, op.Refuse(r.Code, "%s: %s", path, r.Detail).WithHint("%s", r.Hint)
+}
+
+// Record writes a version that no step made, with its audit entry, in the
+// caller's transaction.
+func (l List) Record(tx *store.Tx, by string, id op.GateID, c Change) error {
+	if err := journal.AddTrust(tx, l.Version); err != nil {
+		return fmt.Errorf("record the signers: %w", err)
+	}
+	e := gate.RotatedEntry(by, authz.Rotation{Trust: l.Trust, Added: c.Added, Removed: c.Removed}, l.Version)
+	e.Gate, e.Time, e.Target = id, l.Version.At, op.Signers.String()
+	_, err := audit.Append(tx, e)
+	return err
+}
+
+// first reads the file for a database that has no list yet.
+func (f *File) first() ([]byte, error) {
+	text, err := f.Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = op.Refuse(op.Unavailable, "the list of signers %s is missing, and the database has none", f.path).
+			WithHint("put it back from a backup")
+	}
+	return text, err
+}
+
+// isVersion reports whether a text is one of the versions of the list.
+func isVersion(ctx context.Context, s *store.Store, text []byte) (is bool, err error) {
+	err = s.View(ctx, func(tx *store.Tx) error {
+		all, err := journal.Trusts(tx)
+		is = slices.ContainsFunc(all, func(v journal.TrustVersion) bool { return bytes.Equal(v.Text, text) })
+		return err
+	})
+	return is, err
+}

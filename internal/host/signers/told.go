@@ -1,0 +1,130 @@
+package signers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/host/state"
+	"gated/internal/log/audit"
+	"gated/internal/log/journal"
+	"gated/internal/wire/api"
+)
+
+// toldTrust refuses, as Conflict, a list that is not the one of which the audit
+// log told last: somebody wrote it into the database. Without that check a start
+// would take it into force, and write the file from it.
+func toldTrust(ctx context.Context, s *store.Store, v journal.TrustVersion) error {
+	var last audit.Entry
+	err := s.View(ctx, func(tx *store.Tx) (err error) {
+		last, _, err = lastTold(tx, func(e audit.Entry) bool { return e.Epoch != 0 }) // the oldest entries do not say
+		return err
+	})
+	if err != nil || last.Epoch == v.Epoch && last.Digest == op.SHA256(v.Text) {
+		return err
+	}
+	what := "the audit log tells of none"
+	switch {
+	case last.Epoch == v.Epoch:
+		what = "the audit log tells of another text for it"
+	case last.Epoch != 0:
+		what = fmt.Sprintf("the audit log told last of epoch %d", last.Epoch)
+	}
+	return tampered(filepath.Dir(s.Path()), v.Epoch, what)
+}
+
+// Agrees refuses, as Conflict, a database whose newest list is not the one in
+// force, of that epoch and digest.
+func Agrees(s *store.Store, v journal.TrustVersion, epoch int64, digest string) error {
+	if v.Epoch == epoch && op.SHA256(v.Text) != digest {
+		return tampered(filepath.Dir(s.Path()), v.Epoch, "another list is in force")
+	}
+	return nil
+}
+
+// tampered is the refusal of a list that only the database knows.
+func tampered(dir string, epoch int64, what string) error {
+	return op.Refuse(op.Conflict, "the list of signers in the database (epoch %d) is not the one that was decided: %s", epoch, what).
+		WithHint("somebody changed the database: nothing of it was put in force, and the file %s was left as it is. Run gated fsck "+
+			"--state %s, and go on with \"Suspected tampering\" in docs/guides/runbook.md", filepath.Join(dir, state.SignersName), dir)
+}
+
+// RevokedBefore reports whether keys were revoked, or may have been, when the
+// log told of it last. Each start tells of it, and each change of the file. If the
+// newest entry that may tell of it does not decode, keys may have been revoked.
+func RevokedBefore(tx *store.Tx) (bool, error) {
+	last, damaged, err := lastTold(tx, func(e audit.Entry) bool { _, tells := revokes(e); return tells })
+	is, _ := revokes(last)
+	return is || damaged, err
+}
+
+// revokes reports whether keys are revoked by an entry, or may be, and whether
+// the entry tells of that at all. Entries of older programs have no member for
+// it: they have no digest if there was no file, and words.
+func revokes(e audit.Entry) (is, tells bool) {
+	switch {
+	case e.Kind != audit.Started && e.Kind != audit.Trusted:
+		return false, false
+	case e.Revokes != nil:
+		return *e.Revokes, true
+	case e.Kind == audit.Trusted && e.Target != "": // of the list alone
+		return false, false
+	case e.Policy != "" && e.Revoked == "":
+		return false, true
+	default:
+		return !revokedNone[e.Kind].MatchString(e.Detail), true
+	}
+}
+
+// revokedNone matches the words of older entries if no key was revoked. The
+// oldest starts say nothing of revoked keys.
+var revokedNone = map[audit.Kind]*regexp.Regexp{
+	audit.Started: regexp.MustCompile(`^gated [^;]*(; revoked keys: (none, |0 in |.*: no key was revoked, ).*)?$`),
+	audit.Trusted: regexp.MustCompile(`^(0 keys revoked|.*: no key was revoked, )`),
+}
+
+// lastTold returns the newest entry about signers that fits, the zero entry if
+// there is none. If an entry comes first that does not decode, that is damaged.
+func lastTold(tx *store.Tx, fits func(audit.Entry) bool) (e audit.Entry, damaged bool, err error) {
+	const page = 1000
+	head, err := audit.ReadHead(tx)
+	for end := head.Seq; err == nil && end > 0; end -= page {
+		after := max(end-page, 0)
+		var bodies [][]byte
+		if bodies, err = audit.Bodies(tx, after, int(end-after)); err != nil {
+			break
+		}
+		for i := len(bodies) - 1; i >= 0; i-- {
+			e, about, err := aboutSigners(tx, bodies[i])
+			if damaged := about && e.Seq == 0; err != nil || damaged || about && fits(e) {
+				return e, damaged, err
+			}
+		}
+	}
+	return audit.Entry{}, false, err
+}
+
+// aboutSigners decodes an entry if it is of a kind that tells of signers. One that
+// does not decode is the zero entry.
+func aboutSigners(tx *store.Tx, body []byte) (e audit.Entry, about bool, err error) {
+	if !mayBe(body, audit.Started) && !mayBe(body, audit.Trusted) && !mayBe(body, audit.Rotated) {
+		return e, false, nil
+	}
+	brief, err := api.ParseEntry(body)
+	if err != nil {
+		return e, true, nil
+	}
+	whole, err := audit.After(tx, brief.Seq-1, 1)
+	if err != nil || len(whole) == 0 {
+		return e, true, err
+	}
+	e = whole[0]
+	return e, e.Kind == audit.Started || e.Kind == audit.Trusted || e.Kind == audit.Rotated, nil
+}
+
+// mayBe reports whether an entry may be of a kind; a label may look like it.
+func mayBe(body []byte, k audit.Kind) bool { return bytes.Contains(body, []byte(`"kind":"`+k+`"`)) }

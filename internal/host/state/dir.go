@@ -1,0 +1,226 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+)
+
+// Options say where the package looks. The zero value is right outside tests.
+type Options struct {
+	// MachineID lists files; the first one with a machine-id(5) counts. Nil means /etc/machine-id, then D-Bus's.
+	MachineID []string
+
+	// Stat reads what identifies a file. Nil means statx(2).
+	Stat func(path string) (File, error)
+
+	// UID owns the directory. Nil means this process's effective uid.
+	UID *uint32
+
+	// Waiting is called with the pid of a process that is ending, while its lock is waited for. Nil calls nothing.
+	Waiting func(pid int)
+
+	// Patience bounds that wait. Zero means two seconds.
+	Patience time.Duration
+
+	// Before is called with each path before Init makes it. Nil calls nothing.
+	Before func(path string)
+}
+
+func (o Options) filled() Options {
+	if o.MachineID == nil {
+		o.MachineID = []string{"/etc/machine-id", "/var/lib/dbus/machine-id"}
+	}
+	if o.Stat == nil {
+		o.Stat = statFile
+	}
+	if o.UID == nil {
+		uid := uint32(os.Geteuid())
+		o.UID = &uid
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(int) {}
+	}
+	if o.Before == nil {
+		o.Before = func(string) {}
+	}
+	if o.Patience == 0 {
+		o.Patience = lockPatience
+	}
+	return o
+}
+
+// Dir is a state directory whose files passed the checks.
+type Dir struct {
+	path    string
+	options Options
+	lock    *os.File      // nil for Look
+	made    *ownfile.Made // what Init made; nil if the directory existed
+}
+
+// Init makes the directory with mode 0700, or takes an empty or unused one of the caller's, and locks it. Conflict: it
+// has a gate, or another process uses it. NotAllowed: others can write there, or a file appeared where Init makes one.
+// After a refusal, nothing that Init made is left.
+func Init(path string, o Options) (*Dir, error) {
+	d, err := newDir(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(d.path); err == nil {
+		if err := d.checkKind(); err != nil {
+			return nil, err
+		}
+	}
+	if d.made, err = (ownfile.StrictModes{UID: *d.options.UID}).MakeDir(d.path, d.options.Before); err != nil {
+		return nil, err
+	}
+	if err := d.begin(); err != nil {
+		return nil, errors.Join(err, d.TakeBack())
+	}
+	return d, nil
+}
+
+// begin tightens and locks the directory that Init opened.
+func (d *Dir) begin() error {
+	if err := d.tighten(); err != nil {
+		return err
+	}
+	if err := d.made.Still(); err != nil {
+		return err
+	}
+	if err := d.checkDirectory(); err != nil {
+		return err
+	}
+	d.options.Before(filepath.Join(d.path, lockName))
+	if err := d.takeLock(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(d.Database()); !errors.Is(err, fs.ErrNotExist) {
+		return op.Refuse(op.Conflict, "%s holds a gate already", d.path).
+			WithHint("start it with: gated serve --state %s; or choose another directory with --state", d.path)
+	}
+	return d.made.Still()
+}
+
+// TakeBack removes the directories that Init made, and the lock in the last of them. It releases the lock when nothing
+// that it guards is left. A directory with any other file stays. If the directory existed before Init, TakeBack is
+// Close.
+func (d *Dir) TakeBack() error {
+	if d.made == nil {
+		return d.Close()
+	}
+	var err error
+	if d.made.WasMade() {
+		err = d.made.Remove(lockName)
+	}
+	err = errors.Join(err, d.made.TakeBack())
+	d.made = nil
+	return errors.Join(err, d.Close())
+}
+
+// Create makes a file in a directory that Init made: 0600, and not through a link. fs.ErrExist: the name exists.
+func (d *Dir) Create(name string) (*os.File, error) {
+	d.options.Before(filepath.Join(d.path, name))
+	return d.made.Create(name)
+}
+
+// Remove removes a file of a directory that Init made.
+func (d *Dir) Remove(name string) error { return d.made.Remove(name) }
+
+// Still refuses, as NotAllowed, a directory whose path now leads elsewhere, or whose files no longer pass Open's
+// checks.
+func (d *Dir) Still() error {
+	if err := d.made.Still(); err != nil {
+		return err
+	}
+	return d.checkFiles()
+}
+
+// Open checks the directory and its files, and locks it for this process. Refusals: UnknownTarget if it has no gate,
+// NotAllowed if another user could have written there, Conflict if another process uses it.
+func Open(path string, o Options) (*Dir, error) {
+	d, err := Look(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.takeLock(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Look is Open without the lock, for reading beside a running daemon.
+func Look(path string, o Options) (*Dir, error) {
+	d, err := newDir(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.checkDirectory(); err != nil {
+		return nil, err
+	}
+	if err := d.checkFiles(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func newDir(path string, o Options) (*Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("the state directory's path: %w", err)
+	}
+	return &Dir{path: abs, options: o.filled()}, nil
+}
+
+// tighten makes a new or empty directory its owner's alone, because people and service managers make them with other
+// modes. Others could have put files into it until then, so it is checked again.
+func (d *Dir) tighten() error {
+	dir := d.made.Dir()
+	entries, err := dir.ReadDir(1)
+	if len(entries) > 0 {
+		return nil
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := dir.Chmod(0o700); err != nil {
+		return err
+	}
+	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if entries, err = dir.ReadDir(1); len(entries) > 0 {
+		return op.Refuse(op.NotAllowed, "%s appeared while the state directory was made", filepath.Join(d.path, entries[0].Name())).
+			WithHint("find out who made it, and choose another directory with --state")
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// Path returns the directory's absolute path.
+func (d *Dir) Path() string { return d.path }
+
+// Database returns the path of the database in the directory.
+func (d *Dir) Database() string { return filepath.Join(d.path, DatabaseName) }
+
+// Close releases the lock. It does not change the directory.
+func (d *Dir) Close() error {
+	var err error
+	if d.made != nil {
+		err, d.made = d.made.Close(), nil
+	}
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close()) // which releases the lock; the file stays, see takeLock
+		d.lock = nil
+	}
+	return err
+}

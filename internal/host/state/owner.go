@@ -1,0 +1,148 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
+)
+
+// writableByOthers are the mode bits that let other users change a file.
+const writableByOthers = 0o022
+
+// checkKind refuses a path that is not a directory of the caller's.
+func (d *Dir) checkKind() error {
+	info, err := os.Lstat(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.noGate()
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return op.Refuse(op.NotAllowed, "the state directory %s is a symbolic link", d.path).
+			WithHint("give the directory itself: --state \"$(readlink -f %s)\"", d.path)
+	}
+	if !info.IsDir() {
+		return op.Refuse(op.NotAllowed, "%s is not a directory", d.path).WithHint("choose another one with --state")
+	}
+	return d.checkOwner("the state directory "+d.path, d.path, info)
+}
+
+// checkDirectory refuses a directory that other users could change.
+func (d *Dir) checkDirectory() error {
+	if err := d.checkKind(); err != nil {
+		return err
+	}
+	info, err := os.Lstat(d.path)
+	if err != nil {
+		return err
+	}
+	if err := checkMode("the state directory "+d.path, d.path, info, "0700"); err != nil {
+		return err
+	}
+	return d.checkAbove()
+}
+
+// checkAbove refuses a directory that other users could replace.
+func (d *Dir) checkAbove() error {
+	return ownfile.StrictModes{UID: *d.options.UID}.CheckAbove(d.path)
+}
+
+// checkFiles refuses a database, or a file of SQLite's beside it, that is not a regular file that only the caller can
+// change. In a directory that only the caller can change, no file can be replaced afterwards.
+func (d *Dir) checkFiles() error {
+	for _, name := range []string{DatabaseName, DatabaseName + "-wal", DatabaseName + "-shm", lockName} {
+		path := filepath.Join(d.path, name)
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name == DatabaseName:
+			return d.noGate()
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := d.checkFile(path, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dir) checkFile(path string, info fs.FileInfo) error {
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return op.Refuse(op.NotAllowed, "%s is a symbolic link", path).
+			WithHint("make the directory that holds the file itself the state directory, with --state")
+	}
+	if !info.Mode().IsRegular() {
+		return op.Refuse(op.NotAllowed, "%s is not an ordinary file", path).
+			WithHint("move it away and restore a backup: gated restore FILE --state %s", d.path)
+	}
+	if err := d.checkOwner(path, path, info); err != nil {
+		return err
+	}
+	if err := checkMode(path, path, info, "0600"); err != nil {
+		return err
+	}
+	// With a second name, two daemons could use one database with two WALs.
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink != 1 {
+		return op.Refuse(op.NotAllowed, "%s has %d names (hard links)", path, s.Nlink).
+			WithHint("remove the other names; find them with: find / -xdev -samefile %s", path)
+	}
+	return nil
+}
+
+func (d *Dir) checkOwner(what, path string, info fs.FileInfo) error {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return op.Refuse(op.Internal, "the owner of %s cannot be read", what)
+	}
+	if s.Uid != *d.options.UID {
+		return op.Refuse(op.NotAllowed, "%s belongs to uid %d, and gated runs as uid %d", what, s.Uid, *d.options.UID).
+			WithHint("%s", asOwner(s.Uid, *d.options.UID, path))
+	}
+	return nil
+}
+
+// asOwner says how to run gated on files of another uid. It never tells root to take them, because the daemon, which
+// runs as their owner, could not read them again.
+func asOwner(owner, us uint32, path string) string {
+	if us != 0 {
+		return fmt.Sprintf("run gated as uid %d, or, if nobody else could write there: chown -R %d %s", owner, us, path)
+	}
+	if u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10)); err == nil {
+		return fmt.Sprintf("run it as its owner: runuser -u %s -- gated ...", u.Username)
+	}
+	return fmt.Sprintf("run it as its owner: setpriv --reuid %d --clear-groups gated ...", owner)
+}
+
+func checkMode(what, path string, info fs.FileInfo, want string) error {
+	if info.Mode().Perm()&writableByOthers != 0 {
+		return op.Refuse(op.NotAllowed, "%s can be changed by others (mode %04o)", what, info.Mode().Perm()).
+			WithHint("find out whether others did (gated fsck, gated audit verify), then: chmod %s %s", want, path)
+	}
+	return nil
+}
+
+// noGate refuses a directory without a database. If a restore put the database aside and was cut off, it says that the
+// restore did not finish.
+func (d *Dir) noGate() error {
+	entries, _ := os.ReadDir(d.path) // if that fails, no name says more
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), DatabaseName+BeforeRestore) {
+			return op.Refuse(op.UnknownTarget, "there is no database in %s: a restore did not finish, and put the one that was there aside as %s",
+				d.path, e.Name()).WithHint("restore again: gated restore FILE --state %s", d.path)
+		}
+	}
+	return op.Refuse(op.UnknownTarget, "there is no gate in %s", d.path).
+		WithHint("make one with: gated init --state %s; or name its directory with --state", d.path)
+}

@@ -1,0 +1,296 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+	"pgregory.net/rapid"
+
+	"gated/internal/base/op"
+	"gated/internal/log/checkpoint"
+)
+
+const gate = op.GateID("0123456789abcdef0123456789abcdef")
+
+// log is a Merkle tree in memory over the texts of entries.
+type log struct {
+	texts  []string
+	hashes []tlog.Hash
+}
+
+// ReadHashes implements tlog.HashReader.
+func (l *log) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(indexes))
+	for i, at := range indexes {
+		out[i] = l.hashes[at]
+	}
+	return out, nil
+}
+
+func (l *log) add(t require.TestingT, text string) {
+	more, err := tlog.StoredHashes(int64(len(l.texts)), []byte(text), l)
+	require.NoError(t, err)
+	l.texts, l.hashes = append(l.texts, text), append(l.hashes, more...)
+}
+
+func (l *log) head(t require.TestingT, size int64) checkpoint.Checkpoint {
+	root, err := tlog.TreeHash(size, l)
+	require.NoError(t, err)
+	return checkpoint.Checkpoint{Gate: gate, Size: size, Root: root}
+}
+
+func filled(t require.TestingT, n int) *log {
+	l := &log{}
+	for i := range n {
+		l.add(t, fmt.Sprintf(`{"seq":%d}`, i+1))
+	}
+	return l
+}
+
+func newKey(t require.TestingT, of op.GateID) checkpoint.Key {
+	k, err := checkpoint.NewKey(of)
+	require.NoError(t, err)
+	return k
+}
+
+func TestSignAndOpen(t *testing.T) {
+	k, c := newKey(t, gate), filled(t, 5).head(t, 5)
+	text, err := c.Sign(k)
+	require.NoError(t, err)
+	got, err := checkpoint.Open(text, k.Public)
+	require.NoError(t, err)
+	require.Equal(t, c, got)
+	got, err = checkpoint.Read(text)
+	require.NoError(t, err)
+	require.Equal(t, c, got)
+	require.True(t, k.Of(gate))
+	require.False(t, checkpoint.Key{}.Of(gate))
+}
+
+// TestEveryByteCounts: no byte of a signed checkpoint can be changed.
+func TestEveryByteCounts(t *testing.T) {
+	k := newKey(t, gate)
+	text, err := filled(t, 5).head(t, 5).Sign(k)
+	require.NoError(t, err)
+	for i := range len(text) {
+		for _, bit := range []byte{1, 0x20, 0x80} {
+			other := []byte(text)
+			other[i] ^= bit
+			_, err := checkpoint.Open(string(other), k.Public)
+			require.Error(t, err, "byte %d: %q", i, other)
+		}
+		_, err := checkpoint.Open(text[:i], k.Public)
+		require.Error(t, err, "cut off at %d", i)
+	}
+	_, err = checkpoint.Open(text+"x", k.Public)
+	require.Error(t, err)
+}
+
+// TestFormOfAHead: a head has three lines in one form and at least one entry.
+// Another text is refused even if the gate's own key signed it.
+func TestFormOfAHead(t *testing.T) {
+	k, root := newKey(t, gate), filled(t, 5).head(t, 5).Root.String()
+	origin := checkpoint.Origin(gate)
+	both := func(text string) (checkpoint.Checkpoint, error, error) {
+		signed, err := note.Sign(&note.Note{Text: text}, k)
+		require.NoError(t, err)
+		read, readErr := checkpoint.Read(string(signed))
+		opened, err := checkpoint.Open(string(signed), k.Public)
+		require.Equal(t, read, opened, "%q", text)
+		return read, readErr, err
+	}
+	for _, size := range []string{"1", "5", "9223372036854775807"} {
+		text := origin + "\n" + size + "\n" + root + "\n"
+		c, readErr, err := both(text)
+		require.NoError(t, readErr)
+		require.NoError(t, err)
+		require.Equal(t, text, c.String())
+	}
+	for detail, texts := range map[string][]string{
+		"it has not three lines": {
+			"\n", origin + "\n", origin + "\n5\n", "5\n" + root + "\n",
+			origin + "\n5\n" + root + "\nmore\n", origin + "\n5\n" + root + "\n\n", "\n" + origin + "\n5\n" + root + "\n",
+		},
+		"its first line does not name one": {
+			string(gate) + "\n5\n" + root + "\n", origin + "0\n5\n" + root + "\n", "gated/\n5\n" + root + "\n",
+		},
+		"its second line is not a number of entries": {
+			origin + "\n0\n" + root + "\n", origin + "\n-1\n" + root + "\n", origin + "\n-0\n" + root + "\n", origin + "\n\n" + root + "\n",
+			origin + "\n+5\n" + root + "\n", origin + "\n05\n" + root + "\n", origin + "\n5 \n" + root + "\n",
+			origin + "\n0x5\n" + root + "\n", origin + "\n9223372036854775808\n" + root + "\n", origin + "\nfive\n" + root + "\n",
+		},
+		"its third line is not a root hash": {
+			origin + "\n5\n\n", origin + "\n5\n" + root[:40] + "\n", origin + "\n5\n" + root + root + "\n", origin + "\n5\n" + root[:43] + "!\n",
+			origin + "\n5\n" + strings.Repeat("A", 42) + "B=\n", // bits without meaning
+		},
+	} {
+		for _, text := range texts {
+			_, readErr, err := both(text)
+			for _, err := range []error{readErr, err} {
+				require.ErrorIs(t, err, op.Malformed, "%q", text)
+				require.ErrorContains(t, err, detail, "%q", text)
+			}
+		}
+	}
+	// A signed note has no carriage return, because the decoder of base64 skips it.
+	_, err := checkpoint.Read(origin + "\n5\n" + root[:10] + "\r" + root[10:] + "\n\n")
+	require.ErrorContains(t, err, "the one form")
+	for _, text := range []string{"", origin, origin + "\n5\n" + root, origin + "\n5\n" + root + "\n"} {
+		_, err := checkpoint.Read(text)
+		require.ErrorIs(t, err, op.Malformed, "no signature: %q", text)
+	}
+}
+
+// TestOneFormOfASignature: the last digit before the padding has bits without
+// meaning. Only the digit of this key's own signature is accepted.
+func TestOneFormOfASignature(t *testing.T) {
+	k := newKey(t, gate)
+	text, err := filled(t, 5).head(t, 5).Sign(k)
+	require.NoError(t, err)
+	head, ok := strings.CutSuffix(text, "=\n")
+	require.True(t, ok, "a signature whose base64 is padded")
+	last := head[len(head)-1]
+	for _, digit := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		_, err := checkpoint.Open(head[:len(head)-1]+string(digit)+"=\n", k.Public)
+		if digit == last {
+			require.NoError(t, err)
+			continue
+		}
+		require.Error(t, err, "%q for %q", digit, last)
+	}
+}
+
+func TestOtherKeysAndGates(t *testing.T) {
+	k, c := newKey(t, gate), filled(t, 3).head(t, 3)
+	text, err := c.Sign(k)
+	require.NoError(t, err)
+	_, err = checkpoint.Open(text, newKey(t, gate).Public)
+	require.ErrorIs(t, err, op.BadSignature, "another key of the same gate's name")
+	const other = op.GateID("ffffffffffffffffffffffffffffffff")
+	forged := newKey(t, other)
+	text, err = c.Sign(forged)
+	require.NoError(t, err)
+	_, err = checkpoint.Open(text, forged.Public)
+	require.ErrorIs(t, err, op.Malformed, "a checkpoint of one gate under the name of another")
+	_, err = checkpoint.Open(text, "no key")
+	require.ErrorIs(t, err, op.Malformed)
+	both := text
+	line, err := c.Sign(k)
+	require.NoError(t, err)
+	both = line + strings.SplitN(both, "\n\n", 2)[1]
+	_, err = checkpoint.Open(both, k.Public)
+	require.ErrorIs(t, err, op.Malformed, "a second signature beside the gate's")
+}
+
+func TestKeyFile(t *testing.T) {
+	k := newKey(t, gate)
+	again, err := checkpoint.ParseKey(k.Text())
+	require.NoError(t, err)
+	require.Equal(t, k.Public, again.Public)
+	other := newKey(t, gate)
+	private, public := strings.Split(k.Text(), "\n"), strings.Split(other.Text(), "\n")
+	for name, text := range map[string]string{
+		"empty": "", "one line": private[0] + "\n", "halves of two": private[0] + "\n" + public[1] + "\n",
+		"turned round": private[1] + "\n" + private[0] + "\n", "no line end": strings.TrimSuffix(k.Text(), "\n"), "more": k.Text() + "\n",
+		"of two gates": private[0] + "\n" + newKey(t, "ffffffffffffffffffffffffffffffff").Public + "\n",
+	} {
+		_, err := checkpoint.ParseKey(text)
+		require.ErrorIs(t, err, op.Malformed, name)
+		require.NotContains(t, err.Error(), "PRIVATE", name)
+	}
+}
+
+// TestOnlyTheSameLogContinues: a log with another past is refused with any proof.
+// The true proof of the true log is accepted.
+func TestOnlyTheSameLogContinues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 300).Draw(t, "size")
+		old := rapid.Int64Range(1, n).Draw(t, "old")
+		l := filled(t, int(n))
+		proof, err := tlog.ProveTree(n, old, l)
+		require.NoError(t, err)
+		was, is := l.head(t, old), l.head(t, n)
+		require.NoError(t, was.Continues(is, proof))
+
+		forged := &log{}
+		at := rapid.Int64Range(0, old-1).Draw(t, "altered")
+		for i, text := range l.texts {
+			if int64(i) == at {
+				text += " "
+			}
+			forged.add(t, text)
+		}
+		lie, err := tlog.ProveTree(n, old, forged)
+		require.NoError(t, err)
+		require.ErrorIs(t, was.Continues(forged.head(t, n), lie), op.BindingMismatch)
+		require.ErrorIs(t, was.Continues(forged.head(t, n), proof), op.BindingMismatch)
+		if old < n {
+			require.ErrorIs(t, is.Continues(was, proof), op.BindingMismatch, "cut off")
+			bad := append([]tlog.Hash{}, proof...)
+			bad[rapid.IntRange(0, len(bad)-1).Draw(t, "hash")][rapid.IntRange(0, 31).Draw(t, "byte")] ^= 1
+			require.ErrorIs(t, was.Continues(is, bad), op.BindingMismatch)
+			require.ErrorIs(t, was.Continues(is, proof[1:]), op.BindingMismatch)
+		}
+		another := is
+		another.Gate = "ffffffffffffffffffffffffffffffff"
+		require.ErrorIs(t, was.Continues(another, proof), op.BindingMismatch)
+	})
+}
+
+func TestInclusion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 300).Draw(t, "size")
+		seq := rapid.Int64Range(1, n).Draw(t, "entry")
+		l := filled(t, int(n))
+		head := l.head(t, n)
+		proof, err := tlog.ProveRecord(n, seq-1, l)
+		require.NoError(t, err)
+		text := []byte(l.texts[seq-1])
+		require.NoError(t, head.Includes(seq, text, proof))
+		require.ErrorIs(t, head.Includes(seq, append(text, ' '), proof), op.BindingMismatch)
+		require.ErrorIs(t, head.Includes(seq+1, text, proof), op.BindingMismatch)
+		require.ErrorIs(t, head.Includes(0, text, proof), op.BindingMismatch)
+		require.ErrorIs(t, head.Includes(seq, text, make([]tlog.Hash, checkpoint.MaxProof+1)), op.BindingMismatch)
+		hashes, err := checkpoint.DecodeHashes(checkpoint.EncodeHashes(proof))
+		require.NoError(t, err)
+		require.Equal(t, []tlog.Hash(proof), hashes)
+	})
+}
+
+func TestHashesAsTheyTravel(t *testing.T) {
+	for _, s := range []string{"", "AAAA", strings.Repeat("A", 43), strings.Repeat("A", 43) + "=\n", strings.Repeat("A", 42) + "B="} {
+		_, err := checkpoint.DecodeHashes([]string{s})
+		require.ErrorIs(t, err, op.Malformed, s)
+	}
+	_, err := checkpoint.DecodeHashes(make([]string, checkpoint.MaxProof+1))
+	require.ErrorIs(t, err, op.Malformed)
+}
+
+func FuzzOpen(f *testing.F) {
+	k := newKey(f, gate)
+	text, err := filled(f, 5).head(f, 5).Sign(k)
+	require.NoError(f, err)
+	f.Add(text)
+	f.Add("gated/" + string(gate) + "\n1\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := checkpoint.Read(s); err == nil {
+			require.True(t, strings.HasPrefix(s, c.String()+"\n"))
+		}
+		if _, err := checkpoint.Open(s, k.Public); err == nil {
+			require.Equal(t, text, s)
+		}
+	})
+}
+
+func FuzzParseKey(f *testing.F) {
+	f.Add(newKey(f, gate).Text())
+	f.Fuzz(func(t *testing.T, s string) {
+		if k, err := checkpoint.ParseKey(s); err == nil {
+			require.Equal(t, s, k.Text())
+		}
+	})
+}

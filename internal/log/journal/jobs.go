@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+)
+
+// NewJob inserts a job with its first requester and returns its id. Steps are
+// added with AddStep.
+func NewJob(tx *store.Tx, by op.Requester, reason string, now time.Time) (op.JobID, error) {
+	id, err := tx.Insert(`INSERT INTO jobs(reason, created_at) VALUES(?, ?)`, reason, now.UnixNano())
+	if err != nil {
+		return 0, fmt.Errorf("insert job: %w", err)
+	}
+	_, err = AddRequester(tx, op.JobID(id), by)
+	return op.JobID(id), err
+}
+
+// AddRequester adds a requester to the job, and reports whether the job did not have
+// it.
+func AddRequester(tx *store.Tx, job op.JobID, by op.Requester) (added bool, err error) {
+	n, err := tx.Exec(`INSERT INTO requesters(job, who, source, uid, pid, agent, setname) VALUES(?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT(job, who) DO NOTHING`,
+		int64(job), by.String(), string(by.Source), int64(by.UID), int64(by.PID), by.Agent, by.Set)
+	return n == 1, err
+}
+
+// DropRequester removes one requester and returns how many are left.
+func DropRequester(tx *store.Tx, job op.JobID, who string) (left int, err error) {
+	if _, err = tx.Exec(`DELETE FROM requesters WHERE job = ? AND who = ?`, int64(job), who); err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(`SELECT count(*) FROM requesters WHERE job = ?`, int64(job)).Scan(&left)
+	return left, err
+}
+
+// Requesters returns the requesters of the job.
+func Requesters(tx *store.Tx, job op.JobID) ([]op.Requester, error) {
+	rows, err := tx.Query(`SELECT source, uid, pid, agent, setname FROM requesters WHERE job = ? ORDER BY who`, int64(job))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Requester
+	for rows.Next() {
+		var r op.Requester
+		if err := rows.Scan(&r.Source, &r.UID, &r.PID, &r.Agent, &r.Set); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// ReadJob returns a job with its steps; UnknownTarget if there is none.
+func ReadJob(tx *store.Tx, id op.JobID) (op.Job, error) {
+	j := op.Job{ID: id}
+	var created, finished int64
+	err := tx.QueryRow(`SELECT reason, created_at, finished_at FROM jobs WHERE id = ?`, int64(id)).
+		Scan(&j.Reason, &created, &finished)
+	if errors.Is(err, sql.ErrNoRows) {
+		return j, op.Refuse(op.UnknownTarget, "there is no job %s", id).WithHint("gated jobs lists them")
+	}
+	if err != nil {
+		return j, err
+	}
+	j.CreatedAt, j.FinishedAt = fromNano(created), fromNano(finished)
+	if j.Requesters, err = Requesters(tx, id); err != nil {
+		return j, err
+	}
+	j.Steps, err = StepsOf(tx, id)
+	return j, err
+}
+
+// Filter chooses jobs.
+type Filter struct {
+	State   op.State // empty: any
+	After   op.JobID // only newer jobs
+	Through op.JobID // none newer than this; 0: no bound
+	Limit   int      // 0: no bound
+	Bytes   int      // none after the jobs reach this weight; 0: no bound
+}
+
+// ReadJobs returns jobs, oldest first. For a closed state it examines every job from
+// After to Through, because no index has them.
+func ReadJobs(tx *store.Tx, f Filter) ([]op.Job, error) {
+	through, limit := int64(f.Through), f.Limit
+	if through == 0 {
+		through = math.MaxInt64
+	}
+	if limit <= 0 {
+		limit = -1 // SQLite's number for no limit
+	}
+	ids, err := jobIDs(tx, f, through, limit)
+	if err != nil {
+		return nil, err
+	}
+	var out []op.Job
+	weight := 0
+	for _, id := range ids {
+		j, err := ReadJob(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		if f.State != "" && j.State() != f.State {
+			continue
+		}
+		weight += j.Weight()
+		if out = append(out, j); len(out) == limit || f.Bytes > 0 && weight >= f.Bytes {
+			break
+		}
+	}
+	return out, nil
+}
+
+// jobIDs returns the jobs that may fit. For a closed state these are the jobs with
+// any step in it. Such a job's own state may still be another.
+func jobIDs(tx *store.Tx, f Filter, through int64, limit int) ([]op.JobID, error) {
+	switch {
+	case f.State == "":
+		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`, int64(f.After), through, limit)
+	case f.State.Open():
+		// A job's state is the state of its first open step.
+		return readIDs(tx, `SELECT job FROM steps s WHERE job > ? AND job <= ? AND state = ?
+			AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
+			AND NOT EXISTS (SELECT 1 FROM steps e WHERE e.job = s.job AND e.idx < s.idx
+				AND e.state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))
+			ORDER BY job LIMIT ?`, int64(f.After), through, string(f.State), limit)
+	default:
+		return readIDs(tx, `SELECT id FROM jobs WHERE id > ? AND id <= ?
+			AND EXISTS (SELECT 1 FROM steps WHERE job = jobs.id AND state = ?) ORDER BY id`,
+			int64(f.After), through, string(f.State))
+	}
+}
+
+func readIDs(tx *store.Tx, query string, args ...any) ([]op.JobID, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []op.JobID
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, op.JobID(id))
+	}
+	return ids, rows.Err()
+}
+
+// Finish sets the job's end if none of its steps is open, and reports whether
+// it did.
+func Finish(tx *store.Tx, id op.JobID, now time.Time) (bool, error) {
+	n, err := tx.Exec(`UPDATE jobs SET finished_at = ? WHERE id = ? AND finished_at = 0 AND NOT EXISTS
+		(SELECT 1 FROM steps WHERE job = ? AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`,
+		now.UnixNano(), int64(id), int64(id))
+	return n == 1, err
+}
+
+// Count returns how many steps are in each open state.
+func Count(tx *store.Tx) (map[op.State]int, error) {
+	rows, err := tx.Query(`SELECT state, count(*) FROM steps
+		WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched') GROUP BY state`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[op.State]int{}
+	for rows.Next() {
+		var s op.State
+		var n int
+		if err := rows.Scan(&s, &n); err != nil {
+			return nil, err
+		}
+		out[s] = n
+	}
+	return out, rows.Err()
+}
+
+func fromNano(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+func toNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,491 @@
+package journal_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/host/fsck/fscktest"
+	"gated/internal/log/journal"
+)
+
+var (
+	now  = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
+	web  = op.Target{Kind: "guest", Name: "web"}
+	uid  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 7}
+	hub  = op.Requester{Source: op.SourceDesired, Set: "fleet"}
+	open = []op.State{op.StatePlanned, op.StatePending, op.StateAuthorized, op.StateDispatched}
+)
+
+func newStore(t testing.TB) *store.Store {
+	return fscktest.Open(t, filepath.Join(t.TempDir(), "journal.db"),
+		store.Options{Migrations: []store.Migration{{Version: 1, Name: "journal", SQL: journal.Schema}, {Version: 2, Name: "people", SQL: journal.SchemaPeople},
+			{Version: 3, Name: "outputs", SQL: journal.SchemaOutputs},
+			{Version: 4, Name: "used", SQL: journal.SchemaUsed},
+			{Version: 5, Name: "quotas", SQL: journal.SchemaQuotas},
+			{Version: 6, Name: "before", SQL: journal.SchemaBefore}}})
+}
+
+func update(t testing.TB, s *store.Store, fn func(*store.Tx)) {
+	t.Helper()
+	require.NoError(t, s.Update(t.Context(), func(tx *store.Tx) error { fn(tx); return nil }))
+}
+
+// step is a destroy in some state.
+func step(job op.JobID, index int, state op.State) op.Step {
+	return op.Step{ID: op.StepID{Job: job, Index: index}, Op: "guest.destroy", Target: web, Incarnation: "i1", State: state,
+		Fingerprint: op.FingerprintOf(nil), Params: op.Params{"a": int64(1)}, Birth: "b",
+		Verdict: op.Verdict{Class: op.Destructive, Rule: "r", Why: "w"}, UpdatedAt: now}
+}
+
+// add makes a job of one requester with the given steps.
+func add(t testing.TB, tx *store.Tx, by op.Requester, steps ...op.Step) op.JobID {
+	t.Helper()
+	id, err := journal.NewJob(tx, by, "why", now)
+	require.NoError(t, err)
+	for i, s := range steps {
+		s.ID = op.StepID{Job: id, Index: i + 1}
+		require.NoError(t, journal.AddStep(tx, s))
+	}
+	return id
+}
+
+func TestJobComesBackAsItWas(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		a, b := step(0, 0, op.StatePlanned), step(0, 0, op.StatePending)
+		b.Undoes, b.Code, b.Detail = 1, op.Conflict, "said"
+		id := add(t, tx, uid, a, b)
+		added, err := journal.AddRequester(tx, id, hub)
+		require.NoError(t, err)
+		require.True(t, added)
+		added, err = journal.AddRequester(tx, id, uid)
+		require.NoError(t, err, "once more is no error")
+		require.False(t, added)
+		j, err := journal.ReadJob(tx, id)
+		require.NoError(t, err)
+		a.ID, b.ID = op.StepID{Job: id, Index: 1}, op.StepID{Job: id, Index: 2}
+		require.Equal(t, op.Job{ID: id, Requesters: []op.Requester{hub, uid}, Reason: "why", Steps: []op.Step{a, b}, CreatedAt: now}, j)
+		_, err = journal.ReadJob(tx, id+1)
+		require.ErrorIs(t, err, op.UnknownTarget)
+		_, err = journal.ReadStep(tx, op.StepID{Job: id, Index: 3})
+		require.ErrorIs(t, err, op.UnknownTarget)
+
+		left, err := journal.DropRequester(tx, id, uid.String())
+		require.NoError(t, err)
+		require.Equal(t, 1, left)
+		left, err = journal.DropRequester(tx, id, uid.String())
+		require.NoError(t, err)
+		require.Equal(t, 1, left, "a requester that the job does not have removes no other")
+	})
+}
+
+func TestMoveIsACompareAndSet(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		for _, from := range op.States {
+			id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
+			for _, wrong := range op.States {
+				if wrong == from {
+					continue
+				}
+				for _, tr := range op.Transitions {
+					if tr.Allows(wrong) {
+						moved, err := journal.Move(tx, id, wrong, tr, "", "", now)
+						require.NoError(t, err)
+						require.False(t, moved, "%s is not %s", from, wrong)
+					}
+				}
+				if wrong == op.StatePlanned || wrong == op.StateAuthorized {
+					moved, err := journal.Dispatch(tx, id, wrong, "", nil, now)
+					require.NoError(t, err)
+					require.False(t, moved)
+				}
+			}
+			s, err := journal.ReadStep(tx, id)
+			require.NoError(t, err)
+			require.Equal(t, from, s.State)
+			require.Zero(t, s.Attempts)
+		}
+	})
+}
+
+// A step changes only in the ways of the table.
+func TestMoveFollowsTheTable(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		for _, from := range op.States {
+			for _, tr := range append(slices.Clone(op.Transitions), op.Transition{}) {
+				id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
+				moved, err := journal.Move(tx, id, from, tr, op.Conflict, "why", now.Add(time.Second))
+				s, readErr := journal.ReadStep(tx, id)
+				require.NoError(t, readErr)
+				if slices.Contains(tr.From, from) {
+					require.NoError(t, err)
+					require.True(t, moved)
+					require.Equal(t, tr.To, s.State)
+					continue
+				}
+				require.Error(t, err, "%s says %s", from, tr.Entry)
+				require.Equal(t, from, s.State)
+			}
+			id := op.StepID{Job: add(t, tx, uid, step(0, 0, from)), Index: 1}
+			moved, err := journal.Dispatch(tx, id, from, "", nil, now)
+			if from == op.StatePlanned || from == op.StateAuthorized {
+				require.NoError(t, err)
+				require.True(t, moved)
+			} else {
+				require.Error(t, err)
+			}
+		}
+	})
+}
+
+func TestDispatchCountsAndClears(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePlanned)), Index: 1}
+		for attempt := 1; attempt <= 3; attempt++ {
+			before := [][]string{{"a", "b"}, {}, nil}[attempt-1]
+			moved, err := journal.Dispatch(tx, id, op.StatePlanned, "undo", before, now)
+			require.NoError(t, err)
+			require.True(t, moved)
+			require.NoError(t, journal.SetTask(tx, id, "t1"))
+			s, err := journal.ReadStep(tx, id)
+			require.NoError(t, err)
+			require.Equal(t, before, s.Before, "none is another thing than not known")
+			require.Equal(t, attempt, s.Attempts)
+			require.Equal(t, "t1", s.Task)
+			require.Empty(t, s.Code)
+			moved, err = journal.Move(tx, id, op.StateDispatched, op.TransitionOf("retried"), op.Unavailable, "again", now)
+			require.NoError(t, err)
+			require.True(t, moved)
+		}
+		undo, err := journal.Undo(tx, id)
+		require.NoError(t, err)
+		require.Equal(t, "undo", undo)
+		require.NoError(t, journal.SetTask(tx, id, "t2"))
+		s, err := journal.ReadStep(tx, id)
+		require.NoError(t, err)
+		require.Equal(t, "t1", s.Task, "only a dispatched step has a task")
+	})
+}
+
+// TestWishIsWhatIsAskedFor: the same operation on the same incarnation with the same
+// values is the same wish, whatever the target's state.
+func TestWishIsWhatIsAskedFor(t *testing.T) {
+	base := step(1, 1, op.StatePlanned)
+	same := map[string]func(*op.Step){
+		"job":         func(s *op.Step) { s.ID = op.StepID{Job: 9, Index: 4} },
+		"state":       func(s *op.Step) { s.State = op.StateRejected },
+		"fingerprint": func(s *op.Step) { s.Fingerprint = "" },
+		"verdict":     func(s *op.Step) { s.Verdict = op.Verdict{} },
+		"birth":       func(s *op.Step) { s.Birth = "other" },
+		"params copied": func(s *op.Step) {
+			s.Params = op.Params{"a": int64(1)}
+		},
+	}
+	for name, change := range same {
+		s := base
+		change(&s)
+		require.Equal(t, journal.Wish(base), journal.Wish(s), name)
+	}
+	other := map[string]func(*op.Step){
+		"op":            func(s *op.Step) { s.Op = "guest.wipe" },
+		"kind":          func(s *op.Step) { s.Target.Kind = "scope" },
+		"name":          func(s *op.Step) { s.Target.Name = "web2" },
+		"incarnation":   func(s *op.Step) { s.Incarnation = "i2" },
+		"a value":       func(s *op.Step) { s.Params = op.Params{"a": int64(2)} },
+		"a type":        func(s *op.Step) { s.Params = op.Params{"a": "1"} },
+		"a parameter":   func(s *op.Step) { s.Params = op.Params{"a": int64(1), "b": false} },
+		"none":          func(s *op.Step) { s.Params = nil },
+		"moved borders": func(s *op.Step) { s.Target.Name, s.Incarnation = "we", "bi1" },
+	}
+	seen := map[string]string{journal.Wish(base): "base"}
+	for name, change := range other {
+		s := base
+		change(&s)
+		require.Empty(t, seen[journal.Wish(s)], name)
+		seen[journal.Wish(s)] = name
+	}
+}
+
+func TestByWishReturnsTheNewestDestructive(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		wish := journal.Wish(step(0, 0, ""))
+		_, ok, err := journal.ByWish(tx, wish)
+		require.NoError(t, err)
+		require.False(t, ok)
+		add(t, tx, uid, step(0, 0, op.StateRejected))
+		newest := add(t, tx, uid, step(0, 0, op.StateSucceeded))
+		benign := step(0, 0, op.StatePlanned)
+		benign.Verdict.Class = op.Benign
+		add(t, tx, uid, benign)
+		s, ok, err := journal.ByWish(tx, wish)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, newest, s.ID.Job)
+	})
+}
+
+func TestARequesterForgetsItsRejectedWish(t *testing.T) {
+	other := op.Requester{Source: op.SourceDesired, Set: "other"}
+	for name, c := range map[string]struct {
+		by      op.Requester
+		forgets bool
+	}{"its set": {hub, true}, "a job": {uid, true}, "another set": {other, false}} {
+		t.Run(name, func(t *testing.T) {
+			update(t, newStore(t), func(tx *store.Tx) {
+				id := op.StepID{Job: add(t, tx, c.by, step(0, 0, op.StateRejected)), Index: 1}
+				has, err := journal.HasRejected(tx, web, hub.String())
+				require.NoError(t, err)
+				require.Equal(t, c.forgets, has)
+				has, err = journal.HasRejected(tx, op.Target{Kind: "guest", Name: "db"}, hub.String())
+				require.NoError(t, err)
+				require.False(t, has)
+				require.NoError(t, journal.ForgetRejected(tx, web, hub.String()))
+				s, ok, err := journal.ByWish(tx, journal.Wish(step(0, 0, "")))
+				require.NoError(t, err)
+				require.Equal(t, !c.forgets, ok)
+				if ok {
+					require.Equal(t, id, s.ID)
+				}
+			})
+		})
+	}
+}
+
+func TestFinishOnlyOnceAndOnlyWhenNothingIsOpen(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		for _, state := range open {
+			id := add(t, tx, uid, step(0, 0, op.StateSucceeded), step(0, 0, state))
+			done, err := journal.Finish(tx, id, now)
+			require.NoError(t, err)
+			require.False(t, done, state)
+		}
+		id := add(t, tx, uid, step(0, 0, op.StateSucceeded), step(0, 0, op.StateFailed))
+		done, err := journal.Finish(tx, id, now)
+		require.NoError(t, err)
+		require.True(t, done)
+		done, err = journal.Finish(tx, id, now.Add(time.Hour))
+		require.NoError(t, err)
+		require.False(t, done)
+		j, err := journal.ReadJob(tx, id)
+		require.NoError(t, err)
+		require.Equal(t, now, j.FinishedAt)
+		counts, err := journal.Count(tx)
+		require.NoError(t, err)
+		require.Equal(t, map[op.State]int{op.StatePlanned: 1, op.StatePending: 1, op.StateAuthorized: 1, op.StateDispatched: 1}, counts)
+	})
+}
+
+func TestOpenStepsAndTargets(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		db := op.Target{Kind: "guest", Name: "db"}
+		for _, state := range op.States {
+			add(t, tx, uid, step(0, 0, state))
+		}
+		elsewhere := step(0, 0, op.StateRejected)
+		elsewhere.Target = db
+		add(t, tx, uid, elsewhere)
+		got, err := journal.OpenSteps(tx, web)
+		require.NoError(t, err)
+		var states []op.State
+		for _, s := range got {
+			states = append(states, s.State)
+		}
+		require.Equal(t, open, states)
+		targets, err := journal.OpenTargets(tx)
+		require.NoError(t, err)
+		require.Equal(t, []op.Target{web}, targets, "a target whose steps ended has nothing to do")
+		busy, err := journal.Busy(tx, web)
+		require.NoError(t, err)
+		require.True(t, busy)
+		busy, err = journal.Busy(tx, db)
+		require.NoError(t, err)
+		require.False(t, busy)
+		for _, state := range open {
+			in, err := journal.InState(tx, state)
+			require.NoError(t, err)
+			require.Len(t, in, 1)
+		}
+		in, err := journal.InState(tx, op.StateFailed)
+		require.NoError(t, err)
+		require.Empty(t, in, "it is for open states")
+		jobs, err := journal.ReadJobs(tx, journal.Filter{State: op.StateFailed})
+		require.NoError(t, err)
+		require.Len(t, jobs, 1)
+		jobs, err = journal.ReadJobs(tx, journal.Filter{State: op.StatePending})
+		require.NoError(t, err)
+		require.Len(t, jobs, 1)
+		jobs, err = journal.ReadJobs(tx, journal.Filter{After: 3, Limit: 2})
+		require.NoError(t, err)
+		require.Len(t, jobs, 2)
+		require.EqualValues(t, 4, jobs[0].ID)
+	})
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		job, err := journal.Recall(tx, "uid:1", "k", "body")
+		require.NoError(t, err)
+		require.Zero(t, job)
+		require.NoError(t, journal.Remember(tx, "uid:1", "k", "body", 3, now))
+		job, err = journal.Recall(tx, "uid:1", "k", "body")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, job)
+		_, err = journal.Recall(tx, "uid:1", "k", "another")
+		require.ErrorIs(t, err, op.Conflict)
+		job, err = journal.Recall(tx, "uid:2", "k", "another")
+		require.NoError(t, err)
+		require.Zero(t, job, "keys are per caller")
+		require.ErrorIs(t, journal.Remember(tx, "uid:1", "k", "body", 4, now), store.ErrConstraint, "a key is never given away")
+
+		require.NoError(t, journal.ForgetKeys(tx, now, 10))
+		job, err = journal.Recall(tx, "uid:1", "k", "body")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, job, "as old as the limit is not older")
+		require.NoError(t, journal.ForgetKeys(tx, now.Add(1), 10))
+		job, err = journal.Recall(tx, "uid:1", "k", "body")
+		require.NoError(t, err)
+		require.Zero(t, job)
+	})
+}
+
+func TestSets(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		_, err := journal.ReadSet(tx, "web")
+		require.ErrorIs(t, err, op.UnknownTarget)
+		one := journal.Set{Name: "web", ETag: "e1", Body: []byte("a: 1\n"), UpdatedAt: now}
+		require.NoError(t, journal.PutSet(tx, one))
+		two := journal.Set{Name: "web", ETag: "e2", Body: []byte{}, UpdatedAt: now.Add(1)}
+		require.NoError(t, journal.PutSet(tx, two))
+		db := journal.Set{Name: "db", ETag: "e3", Body: []byte("x"), UpdatedAt: now}
+		require.NoError(t, journal.PutSet(tx, db))
+		got, err := journal.ReadSet(tx, "web")
+		require.NoError(t, err)
+		require.Equal(t, "e2", got.ETag)
+		require.Empty(t, got.Body)
+		all, err := journal.ReadSets(tx)
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+		require.Equal(t, db, all[0])
+		found, err := journal.DeleteSet(tx, "web")
+		require.NoError(t, err)
+		require.True(t, found)
+		found, err = journal.DeleteSet(tx, "web")
+		require.NoError(t, err)
+		require.False(t, found)
+	})
+}
+
+func TestProvenance(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		p, err := journal.ReadProvenance(tx, "")
+		require.NoError(t, err)
+		require.Nil(t, p)
+		want := op.Provenance{Incarnation: "i1", Target: web, Creator: "agent:x", Agent: "x", Job: 4, Scratch: true, ScratchUntil: now,
+			CreatedAt: now, Storage: []op.StorageOrigin{{ID: "data:1", Job: 4}}}
+		require.NoError(t, journal.AddProvenance(tx, want))
+		require.ErrorIs(t, journal.AddProvenance(tx, want), store.ErrConstraint, "an incarnation is made once")
+		p, err = journal.ReadProvenance(tx, "i1")
+		require.NoError(t, err)
+		require.Equal(t, want, *p)
+		require.NoError(t, journal.AddStorage(tx, "i1", op.StorageOrigin{ID: "data:1", Job: 9}))
+		p, err = journal.ReadProvenance(tx, "i1")
+		require.NoError(t, err)
+		require.Equal(t, want, *p, "who made it first stays")
+		for id, known := range map[op.StorageID]bool{"data:1": true, "data:2": false} {
+			is, err := journal.IsStorage(tx, id)
+			require.NoError(t, err)
+			require.Equal(t, known, is)
+		}
+		for _, first := range []bool{true, false} {
+			ended, err := journal.EndScratch(tx, "i1", "because")
+			require.NoError(t, err)
+			require.Equal(t, first, ended, "it ends once, and for ever")
+		}
+		n := 0
+		require.NoError(t, journal.AllProvenance(tx, func(p op.Provenance) error { n++; require.Equal(t, "because", p.ScratchEnded); return nil }))
+		require.Equal(t, 1, n)
+	})
+}
+
+func TestRequestsAndSignatures(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		id := op.StepID{Job: add(t, tx, uid, step(0, 0, op.StatePending)), Index: 1}
+		_, err := journal.ReadRequest(tx, id)
+		require.ErrorIs(t, err, op.UnknownTarget)
+		r := op.Request{ID: id, Payload: []byte("p1"), Nonce: "n1", Facts: []op.Fact{{Name: "files", Text: "3"}}, Need: op.Requirement{Ways: []op.Way{{
+			Demands: []op.Demand{{Rule: "built-in", Roles: []op.Role{op.Operational}, Threshold: 2}}}}, MaxValidity: time.Hour},
+			Labels: map[string]string{"tier": "prod"}, CreatedAt: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour)}
+		require.NoError(t, journal.PutRequest(tx, r))
+		signed := op.Signed{Principal: "alice", Role: op.Operational, Key: "k1", Armor: "a", At: now}
+		for _, c := range []struct {
+			principal, key string
+			isNew          bool
+		}{{"alice", "k1", true}, {"alice", "k1", false}, {"alice", "k2", false}, {"bob", "k1", false}, {"bob", "k2", true}} {
+			signed.Principal, signed.Key = c.principal, c.key
+			isNew, err := journal.AddSignature(tx, id, signed)
+			require.NoError(t, err)
+			require.Equal(t, c.isNew, isNew, "%s %s: one person with one key counts once", c.principal, c.key)
+		}
+		got, err := journal.ReadRequest(tx, id)
+		require.NoError(t, err)
+		require.Len(t, got.Signatures, 2)
+		require.Equal(t, 0, got.Missing())
+		require.Equal(t, "why", got.Reason)
+		require.Equal(t, journal.EncodeNeed(r.Need), journal.EncodeNeed(got.Need))
+		require.Equal(t, r.Labels, got.Labels)
+		require.NoError(t, journal.DropSignature(tx, id, "alice"))
+		got, err = journal.ReadRequest(tx, id)
+		require.NoError(t, err)
+		require.Equal(t, 1, got.Missing(), "what was taken out counts no more")
+
+		again := r
+		again.Payload, again.Nonce, again.CreatedAt, again.ExpiresAt = []byte("p2"), "n2", now.Add(time.Minute), now.Add(2*time.Hour)
+		require.NoError(t, journal.PutRequest(tx, again))
+		got, err = journal.ReadRequest(tx, id)
+		require.NoError(t, err)
+		require.Empty(t, got.Signatures, "signatures are over the old bytes")
+		require.Equal(t, now, got.CreatedAt, "the request is as old as it was")
+		require.Equal(t, "n2", got.Nonce)
+
+		for state, n := range map[op.State]int{"": 1, op.StatePending: 1, op.StateAuthorized: 0, op.StateRejected: 0} {
+			rs, err := journal.ReadRequests(tx, journal.RequestFilter{State: state})
+			require.NoError(t, err)
+			require.Len(t, rs, n, state)
+		}
+	})
+}
+
+func TestOutOfTime(t *testing.T) {
+	update(t, newStore(t), func(tx *store.Tx) {
+		const skew = time.Minute
+		offline := false
+		put := func(state op.State, issued, expires time.Time) op.StepID {
+			id := op.StepID{Job: add(t, tx, uid, step(0, 0, state)), Index: 1}
+			require.NoError(t, journal.PutRequest(tx, op.Request{ID: id, CreatedAt: now, IssuedAt: issued, ExpiresAt: expires, Payload: []byte{}, Offline: offline}))
+			return id
+		}
+		a := put(op.StatePending, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		put(op.StatePending, now.Add(-time.Hour), now.Add(-skew))
+		b := put(op.StatePending, now, now.Add(time.Hour+1))
+		put(op.StateAuthorized, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		put(op.StateExpired, now.Add(-2*time.Hour), now.Add(-time.Hour))
+		put(op.StatePending, now.Add(skew), now.Add(time.Hour))
+		c := put(op.StatePending, now.Add(skew+1), now.Add(time.Hour))
+		offline = true
+		put(op.StatePending, now.Add(skew+1), now.Add(time.Hour))
+		for _, c := range []struct {
+			after op.StepID
+			limit int
+			want  []op.StepID
+		}{{op.StepID{}, 10, []op.StepID{a, b, c}}, {op.StepID{}, 1, []op.StepID{a}}, {a, 10, []op.StepID{b, c}}, {c, 10, nil}} {
+			ids, err := journal.OutOfTime(tx, now, skew, time.Hour, c.after, c.limit)
+			require.NoError(t, err)
+			require.Equal(t, c.want, ids)
+		}
+	})
+}

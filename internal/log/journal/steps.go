@@ -1,0 +1,279 @@
+package journal
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+)
+
+// Wish digests what a step asks for: its operation, target, incarnation and
+// parameters. The target's state is not in it, so the same wish later has the same
+// digest.
+func Wish(s op.Step) string {
+	b := fmt.Appendf(nil, "%s\x00%s\x00%s\x00", s.Op, s.Target, s.Incarnation)
+	return op.SHA256(append(b, s.Params.Canonical()...))
+}
+
+// AddStep inserts a step in the state it has.
+func AddStep(tx *store.Tx, s op.Step) error {
+	_, err := tx.Exec(`INSERT INTO steps(job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why,
+			state, birth, undoes, code, detail, wish, updated_at)
+		VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		int64(s.ID.Job), s.ID.Index, s.Op, s.Target.Kind, s.Target.Name, string(s.Incarnation), string(s.Params.Canonical()),
+		string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule, s.Verdict.Why, string(s.State), s.Birth, s.Undoes,
+		string(s.Code), s.Detail, Wish(s), s.UpdatedAt.UnixNano())
+	if err != nil {
+		return fmt.Errorf("insert step: %w", err)
+	}
+	return nil
+}
+
+const stepColumns = `job, idx, op, kind, name, incarnation, params, fingerprint, class, rule, why, state, birth, undoes,
+	task, attempts, code, detail, updated_at, before`
+
+type scanner interface{ Scan(...any) error }
+
+func scanStep(row scanner) (op.Step, error) {
+	var s op.Step
+	var params, before []byte
+	var updated int64
+	err := row.Scan(&s.ID.Job, &s.ID.Index, &s.Op, &s.Target.Kind, &s.Target.Name, &s.Incarnation, &params,
+		&s.Fingerprint, &s.Verdict.Class, &s.Verdict.Rule, &s.Verdict.Why, &s.State, &s.Birth, &s.Undoes,
+		&s.Task, &s.Attempts, &s.Code, &s.Detail, &updated, &before)
+	if err != nil {
+		return s, err
+	}
+	s.UpdatedAt = fromNano(updated)
+	if len(before) > 0 {
+		if err := json.Unmarshal(before, &s.Before); err != nil {
+			return s, fmt.Errorf("decode what step %s found: %w", s.ID, err)
+		}
+	}
+	s.Params, err = op.ParseParams(params)
+	return s, err
+}
+
+func readSteps(tx *store.Tx, query string, args ...any) ([]op.Step, error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Step
+	for rows.Next() {
+		s, err := scanStep(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+// ReadStep returns one step; UnknownTarget if there is none.
+func ReadStep(tx *store.Tx, id op.StepID) (op.Step, error) {
+	s, err := scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, op.Refuse(op.UnknownTarget, "there is no step %s", id)
+	}
+	return s, err
+}
+
+// StepsOf returns a job's steps in order.
+func StepsOf(tx *store.Tx, job op.JobID) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE job = ? ORDER BY idx`, int64(job))
+}
+
+// OpenSteps returns a target's open steps, oldest first.
+func OpenSteps(tx *store.Tx, t op.Target) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE kind = ? AND name = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, t.Kind, t.Name)
+}
+
+// InState returns every step in an open state, oldest first.
+func InState(tx *store.Tx, state op.State) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE state = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, string(state))
+}
+
+// SchemaEnds has the index for the steps that destroyed an incarnation.
+const SchemaEnds = `
+CREATE INDEX steps_ends ON steps(incarnation, updated_at) WHERE op = 'guest.destroy';
+`
+
+// EndsOf returns the steps that may have destroyed an incarnation, newest first.
+// These are the last one that succeeded, and later ones that the back end may have
+// done although it reported a failure.
+func EndsOf(tx *store.Tx, inc op.Incarnation) ([]op.Step, error) {
+	all, err := readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE incarnation = ? AND op = 'guest.destroy'
+		AND state IN ('dispatched', 'succeeded', 'interrupted', 'failed') ORDER BY updated_at DESC, job DESC, idx DESC`, string(inc))
+	for i, s := range all {
+		if s.State == op.StateSucceeded {
+			return all[:max(i, 1)], err
+		}
+	}
+	return all, err
+}
+
+// OpenOf returns the open steps of one operation, oldest first.
+func OpenOf(tx *store.Tx, name string) ([]op.Step, error) {
+	return readSteps(tx, `SELECT `+stepColumns+` FROM steps WHERE op = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched') ORDER BY job, idx`, name)
+}
+
+// OpenTargets returns every target with an open step.
+func OpenTargets(tx *store.Tx) ([]op.Target, error) {
+	rows, err := tx.Query(`SELECT DISTINCT kind, name FROM steps
+		WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched')`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []op.Target
+	for rows.Next() {
+		var t op.Target
+		if err := rows.Scan(&t.Kind, &t.Name); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// ByWish returns the newest destructive step with that wish. If there is none, ok is
+// false.
+func ByWish(tx *store.Tx, wish string) (s op.Step, ok bool, err error) {
+	s, err = scanStep(tx.QueryRow(`SELECT `+stepColumns+` FROM steps
+		WHERE wish = ? AND class = 'destructive' ORDER BY job DESC, idx DESC LIMIT 1`, wish))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, false, nil
+	}
+	return s, err == nil, err
+}
+
+// PendingOf returns how many steps of a requester wait for a signature.
+func PendingOf(tx *store.Tx, who string) (n int, err error) {
+	err = tx.QueryRow(`SELECT count(*) FROM steps s JOIN requesters r ON r.job = s.job
+		WHERE s.state = 'pending_signature' AND s.state IN ('planned', 'pending_signature', 'authorized', 'dispatched')
+			AND r.who = ?`, who).Scan(&n)
+	return n, err
+}
+
+// Move changes a step's state by compare-and-set, and reports whether the step was
+// in the state from. If the transition does not allow the change, that is an error.
+func Move(tx *store.Tx, id op.StepID, from op.State, t op.Transition, code op.Code, detail string, now time.Time) (bool, error) {
+	if !t.Allows(from) {
+		return false, fmt.Errorf("step %s is %s, and %q is no end of that", id, from, t.Entry)
+	}
+	n, err := tx.Exec(`UPDATE steps SET state = ?, code = ?, detail = ?, updated_at = ?
+		WHERE job = ? AND idx = ? AND state = ?`,
+		string(t.To), string(code), detail, now.UnixNano(), int64(id.Job), id.Index, string(from))
+	return n == 1, err
+}
+
+// Dispatch moves a step to dispatched by compare-and-set, and reports whether the
+// step was in the state from. It stores what would take the step back and what the
+// target had before (op.Step.Before).
+func Dispatch(tx *store.Tx, id op.StepID, from op.State, undo string, before []string, now time.Time) (bool, error) {
+	if !op.TransitionOf("dispatched").Allows(from) {
+		return false, fmt.Errorf("step %s is %s, and cannot be dispatched", id, from)
+	}
+	text := ""
+	if before != nil {
+		b, err := json.Marshal(before)
+		if err != nil {
+			return false, fmt.Errorf("encode what step %s found: %w", id, err)
+		}
+		text = string(b)
+	}
+	n, err := tx.Exec(`UPDATE steps SET state = 'dispatched', undo = ?, before = ?, attempts = attempts + 1, code = '', detail = '',
+			updated_at = ? WHERE job = ? AND idx = ? AND state = ?`,
+		undo, text, now.UnixNano(), int64(id.Job), id.Index, string(from))
+	return n == 1, err
+}
+
+// Rebind records what an open step is about when that becomes known: the incarnation
+// that an earlier step of the job made, and a verdict.
+func Rebind(tx *store.Tx, s op.Step) error {
+	_, err := tx.Exec(`UPDATE steps SET incarnation = ?, fingerprint = ?, class = ?, rule = ?, why = ?, wish = ?
+		WHERE job = ? AND idx = ?`, string(s.Incarnation), string(s.Fingerprint), string(s.Verdict.Class), s.Verdict.Rule,
+		s.Verdict.Why, Wish(s), int64(s.ID.Job), s.ID.Index)
+	return err
+}
+
+// SetTask records the back end's task id of a dispatched step.
+func SetTask(tx *store.Tx, id op.StepID, task string) error {
+	_, err := tx.Exec(`UPDATE steps SET task = ? WHERE job = ? AND idx = ? AND state = 'dispatched'`,
+		task, int64(id.Job), id.Index)
+	return err
+}
+
+// Undo returns what Dispatch stored to take the step back, or "".
+func Undo(tx *store.Tx, id op.StepID) (undo string, err error) {
+	err = tx.QueryRow(`SELECT undo FROM steps WHERE job = ? AND idx = ?`, int64(id.Job), id.Index).Scan(&undo)
+	return undo, err
+}
+
+// ForgetRejected lets a requester ask again for wishes for a target that an operator
+// rejected, because the requester withdrew them since. The rejected wishes of other
+// desired sets stay.
+func ForgetRejected(tx *store.Tx, t op.Target, who string) error {
+	_, err := tx.Exec(`UPDATE steps SET wish = '' WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''
+		AND NOT EXISTS (SELECT 1 FROM requesters r WHERE r.job = steps.job AND r.source = 'desired' AND r.who <> ?)`,
+		t.Kind, t.Name, who)
+	return err
+}
+
+// HasRejected reports whether ForgetRejected would change anything.
+func HasRejected(tx *store.Tx, t op.Target, who string) (has bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'rejected' AND wish <> ''
+		AND NOT EXISTS (SELECT 1 FROM requesters r WHERE r.job = steps.job AND r.source = 'desired' AND r.who <> ?))`,
+		t.Kind, t.Name, who).Scan(&has)
+	return has, err
+}
+
+// Busy reports whether a step of the target is dispatched.
+func Busy(tx *store.Tx, t op.Target) (busy bool, err error) {
+	err = tx.QueryRow(`SELECT EXISTS(SELECT 1 FROM steps WHERE kind = ? AND name = ? AND state = 'dispatched'
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`, t.Kind, t.Name).Scan(&busy)
+	return busy, err
+}
+
+// CountOpen returns how many open steps a target has.
+func CountOpen(tx *store.Tx, t op.Target) (n int, err error) {
+	err = tx.QueryRow(`SELECT count(*) FROM steps WHERE kind = ? AND name = ?
+		AND state IN ('planned', 'pending_signature', 'authorized', 'dispatched')`, t.Kind, t.Name).Scan(&n)
+	return n, err
+}
+
+// SchemaCopies has the index for the steps that made snapshots and backups of a
+// target.
+const SchemaCopies = `
+CREATE INDEX steps_copies ON steps(kind, name, op, job, idx)
+	WHERE op IN ('guest.snapshot', 'guest.backup') AND state = 'succeeded';
+`
+
+// CopyMadeBy returns the newest step of that operation that succeeded on a target
+// and ran at some moment between the two times. If params is not nil, the step has
+// exactly these. If there is no such step, the error is UnknownTarget.
+func CopyMadeBy(tx *store.Tx, t op.Target, name string, params op.Params, from, to time.Time) (op.Step, error) {
+	query := `SELECT ` + stepColumns + ` FROM steps
+		WHERE op IN ('guest.snapshot', 'guest.backup') AND state = 'succeeded' AND kind = ? AND name = ? AND op = ?
+			AND updated_at >= ? AND EXISTS (SELECT 1 FROM jobs j WHERE j.id = steps.job AND j.created_at <= ?)`
+	args := []any{t.Kind, t.Name, name, from.UnixNano(), to.UnixNano()}
+	if params != nil {
+		query += ` AND params = ?`
+		args = append(args, string(params.Canonical()))
+	}
+	s, err := scanStep(tx.QueryRow(query+` ORDER BY job DESC, idx DESC LIMIT 1`, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, op.Refuse(op.UnknownTarget, "no step made a copy of %s then", t)
+	}
+	return s, err
+}

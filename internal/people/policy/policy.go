@@ -1,0 +1,78 @@
+// Package policy has what an operator's configuration may ask for beyond the
+// built-in rules. It can only be stricter: every value has a built-in bound that
+// Validate enforces.
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"gated/internal/base/op"
+)
+
+// Built-in bounds. A configuration may have lower values, never higher ones.
+const (
+	// MaxValidity bounds how long a payload may be valid (protocol section 1).
+	MaxValidity = 24 * time.Hour
+	// ScratchMaxAge bounds how long scratch stays scratch.
+	ScratchMaxAge = 24 * time.Hour
+	// OpenPerSource bounds the open requests of one requester.
+	OpenPerSource = 1000
+)
+
+// Policy is one consistent set of rules. It never changes in use; a reload replaces
+// it.
+type Policy struct {
+	MaxValidity   time.Duration // a payload's longest life
+	ScratchMaxAge time.Duration
+	OpenPerSource int                 // open requests per requester
+	Commands      []string            // the commands that guests may run, by name
+	CommandGuests map[string][]string // by command: patterns for the names of its guests; none: all guests
+	Benign        []string            // the commands of the catalogue that lose nothing, by name
+	Roles         []op.Role           // the roles that this gate has beside the built-in ones
+	Rules         []Rule              // all that match a step apply
+}
+
+// Default returns the built-in rules. They allow no command for guests.
+func Default() Policy {
+	return Policy{MaxValidity: MaxValidity, ScratchMaxAge: ScratchMaxAge, OpenPerSource: OpenPerSource}
+}
+
+// Validate refuses, as BadParams, a policy that is looser than the built-in
+// one.
+func (p Policy) Validate() error {
+	switch {
+	case p.MaxValidity < time.Second || p.MaxValidity > MaxValidity:
+		return op.Refuse(op.BadParams, "max_validity is %s, not 1s to %s", p.MaxValidity, MaxValidity)
+	case p.ScratchMaxAge < 0 || p.ScratchMaxAge > ScratchMaxAge:
+		return op.Refuse(op.BadParams, "scratch_max_age is %s, not 0s to %s", p.ScratchMaxAge, ScratchMaxAge)
+	case p.OpenPerSource < 1 || p.OpenPerSource > OpenPerSource:
+		return op.Refuse(op.BadParams, "open_requests_per_source is %d, not 1 to %d", p.OpenPerSource, OpenPerSource)
+	}
+	if err := p.validateRoles(); err != nil {
+		return err
+	}
+	if f := p.Fault(); f != nil {
+		return op.Refuse(op.BadParams, "%s: %s", p.Rules[f.Rule].Where, f.Why)
+	}
+	return nil
+}
+
+// MayCommand reports whether the operator's configuration names the command for a
+// guest of that name.
+func (p Policy) MayCommand(name, guest string) bool {
+	if !slices.Contains(p.Commands, name) {
+		return false
+	}
+	isFor := p.CommandGuests[name]
+	return len(isFor) == 0 || slices.ContainsFunc(isFor, func(pattern string) bool { return match(pattern, guest) })
+}
+
+// Harmless reports whether the operator's catalogue says that a command loses
+// nothing.
+func (p Policy) Harmless(name string) bool { return slices.Contains(p.Benign, name) }
+
+// Delays reports whether a rule delays steps after their last signature.
+func (p Policy) Delays() bool {
+	return slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.CoolOff > 0 || r.Window != nil })
+}

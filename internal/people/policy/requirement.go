@@ -1,0 +1,117 @@
+package policy
+
+import (
+	"slices"
+
+	"gated/internal/base/op"
+)
+
+// Subject is a destructive step as rules see it.
+type Subject struct {
+	Spec     op.Spec
+	Target   op.Target
+	Params   op.Params
+	Labels   map[string]string // from the look at the target
+	Rotation *Rotation         // only of a trust.rotate
+}
+
+// Rotation is what a rotation of the trust file changes.
+type Rotation struct {
+	Roles    []op.Role // the roles of all added and removed lines
+	Reserved bool      // a recovery or a CA line changes
+}
+
+// Requirement returns what the policy asks for a step: the built-in demand and the
+// demands of every rule that matches. The order of the rules does not change what
+// meets it.
+func (p Policy) Requirement(s Subject) op.Requirement {
+	out := op.Requirement{Ways: ways(s), MaxValidity: p.MaxValidity}
+	for _, r := range p.Rules {
+		if r.matches(s) {
+			out = out.Stricter(r.asks(s, out))
+		}
+		if s.Rotation != nil {
+			out = out.Stricter(r.guards(*s.Rotation, s, out))
+		}
+	}
+	return out
+}
+
+// ways returns the built-in demands: one signature in a role that may sign the
+// operation. Recovery signs alone, and only recovery changes its own lines. A
+// rotation without details counts as a change of such lines.
+func ways(s Subject) []op.Way {
+	var out []op.Way
+	reserved := s.Spec.Kind == op.KindTrust && (s.Rotation == nil || s.Rotation.Reserved)
+	for _, name := range []string{"", op.WayRecovery} {
+		if own := signers(s.Spec, name); len(own) > 0 && (name != "" || !reserved) {
+			out = append(out, op.Way{Name: name, Demands: []op.Demand{{Rule: op.BuiltIn, Roles: own, Threshold: 1}}})
+		}
+	}
+	return out
+}
+
+// signers returns the roles that sign an operation in a way. One signature in any of
+// them is enough if no rule says more.
+func signers(spec op.Spec, way string) []op.Role {
+	return slices.DeleteFunc(slices.Clone(spec.Roles), func(r op.Role) bool { return (r == op.Recovery) != (way == op.WayRecovery) })
+}
+
+// asks adds the rule's demand to each way that it is about. A role of the
+// configuration is no part of recovery.
+func (r Rule) asks(s Subject, of op.Requirement) op.Requirement {
+	out := op.Requirement{CoolOff: r.CoolOff, MaxValidity: of.MaxValidity}
+	if r.MaxValidity > 0 {
+		out.MaxValidity = r.MaxValidity
+	}
+	if r.Window != nil {
+		out.Windows = []op.Window{*r.Window}
+	}
+	for _, w := range of.Ways {
+		own := signers(s.Spec, w.Name)
+		asked := op.Way{Name: w.Name}
+		switch {
+		case slices.Contains(own, r.Role), w.Name == "" && r.Role != "" && !r.Role.BuiltIn():
+			asked.Demands = []op.Demand{r.demand(r.Role)}
+		case r.Role == "", w.Name == "" && !s.Spec.MayApprove(r.Role):
+			// A role that may not approve the step occurs only if the step escapes a rule for other operations.
+			asked.Demands = []op.Demand{r.demand(own...)}
+		}
+		out.Ways = append(out.Ways, asked)
+	}
+	return out
+}
+
+// guards returns what a rule about a role asks for a planned rotation that changes
+// the role. As many people who may rotate must sign, with keys listed before the
+// rotation. For a role of the configuration, as many people of that role must sign
+// too.
+func (r Rule) guards(touched Rotation, s Subject, of op.Requirement) op.Requirement {
+	out := op.Requirement{MaxValidity: of.MaxValidity}
+	for _, w := range of.Ways {
+		asked := op.Way{Name: w.Name}
+		for _, role := range touched.Roles {
+			if w.Name != "" || !r.isFor(role) {
+				continue
+			}
+			asked.Demands = append(asked.Demands, r.demand(signers(s.Spec, w.Name)...))
+			if !role.BuiltIn() {
+				asked.Demands = append(asked.Demands, r.demand(role))
+			}
+		}
+		out.Ways = append(out.Ways, asked)
+	}
+	return out
+}
+
+// isFor reports whether signatures in a role count for the rule.
+func (r Rule) isFor(role op.Role) bool {
+	if r.Role != "" {
+		return r.Role == role
+	}
+	return slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return r.speaksOf(s) && s.MayApprove(role) })
+}
+
+func (r Rule) demand(roles ...op.Role) op.Demand {
+	return op.Demand{Rule: r.Where, Roles: roles, Threshold: r.Threshold, Touch: r.Touch}
+}

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"gated/internal/base/op"
+)
+
+// Bounds of rules.
+const (
+	// MaxThreshold bounds the people that a rule may ask for.
+	MaxThreshold = 16
+	// MaxRules bounds the rules of a policy.
+	MaxRules = 256
+)
+
+// Rule asks for more than the built-in rules, of the destructive steps that it
+// matches. It never delays a benign step.
+type Rule struct {
+	Where string // "gated.yaml:12", for people
+
+	// What the rule matches. In the patterns Op and Target, * means any text and ?
+	// any one character; an empty pattern matches all. The target must have all of
+	// Labels in the look, each with a value that its pattern matches.
+	Op     string
+	Target string // over "kind/name"
+	Labels map[string]string
+
+	// What it asks for.
+	Role        op.Role // of the signatures; empty: any role that may sign the operation
+	Threshold   int     // different people, 1 to MaxThreshold
+	Touch       op.Touch
+	CoolOff     time.Duration // between the last signature and the step, in whole seconds
+	Window      *op.Window    // when the step may run; nil: always
+	MaxValidity time.Duration // of the payload; 0: the policy's
+}
+
+// matches reports whether a rule applies to a step. The step is one that the rule
+// names, or it removes a label that the rule uses.
+func (r Rule) matches(s Subject) bool {
+	if !match(r.Target, s.Target.String()) || !r.covers(s.Labels) {
+		return false
+	}
+	return match(r.Op, s.Spec.Name) || r.escapes(s)
+}
+
+// escapes reports whether the rule would no longer match the target after the step.
+// After that the policy would ask for less.
+func (r Rule) escapes(s Subject) bool {
+	return len(r.Labels) > 0 && s.Params.Has(labels) && !r.covers(s.Params.Labels(labels))
+}
+
+// covers reports whether the labels have everything that the rule asks for.
+func (r Rule) covers(observed map[string]string) bool {
+	for k, pattern := range r.Labels {
+		v, ok := observed[k]
+		if !ok || !match(pattern, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// labels is the parameter that sets all labels of a target.
+const labels = "labels"
+
+// speaksOf reports whether the rule can be about a step of that operation.
+func (r Rule) speaksOf(spec op.Spec) bool { return match(r.Op, spec.Name) && r.reaches(spec.Kind) }
+
+// reaches reports whether the rule can be about a target of that kind.
+func (r Rule) reaches(kind string) bool {
+	if len(r.Labels) > 0 && !slices.ContainsFunc(op.Catalogue(), func(s op.Spec) bool { return s.Kind == kind && relabels(s) }) {
+		return false
+	}
+	if kind == op.KindTrust {
+		return match(r.Target, op.Signers.String())
+	}
+	return overlap(r.Target, kind+"/?*")
+}
+
+// mayMatch reports whether a step of that operation could match the rule, perhaps
+// because it removes a label.
+func (r Rule) mayMatch(spec op.Spec) bool {
+	return r.speaksOf(spec) || len(r.Labels) > 0 && relabels(spec) && r.reaches(spec.Kind)
+}
+
+func relabels(s op.Spec) bool {
+	p, ok := s.Param(labels)
+	return ok && p.Type == op.TLabels
+}
+
+// meets reports whether one step could match both rules.
+func (r Rule) meets(other Rule) bool {
+	both := func(s op.Spec) bool { return r.mayMatch(s) && other.mayMatch(s) }
+	if !overlap(r.Target, other.Target) || !slices.ContainsFunc(op.Catalogue(), both) {
+		return false
+	}
+	for k, pattern := range r.Labels {
+		if theirs, ok := other.Labels[k]; ok && !overlap(pattern, theirs) {
+			return false
+		}
+	}
+	return true
+}

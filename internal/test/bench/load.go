@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/gate"
+	"gated/internal/host/fsck"
+)
+
+// What the last answer to an operation contains.
+const (
+	authorized = `"state":"authorized"`
+	succeeded  = `"state":"succeeded"`
+	planned    = `"state":"planned"`
+)
+
+// result is what a load cost. If others use the machine, the CPU time of an
+// operation says more than the rate.
+type result struct {
+	rate, p50, p99    float64 // operations a second, and milliseconds for one
+	daemon, generator float64 // microseconds of CPU for one operation
+}
+
+func (r result) perSecond() float64 { return r.rate }
+
+func (r result) micros() float64 { return r.daemon }
+
+func (r result) cost() string {
+	return fmt.Sprintf("CPU %.0f µs of the daemon + %.0f µs of the load", r.daemon, r.generator)
+}
+
+type results []result
+
+// of is the median of one figure.
+func (rs results) of(figure func(result) float64) float64 {
+	var values []float64
+	for _, r := range rs {
+		values = append(values, figure(r))
+	}
+	return middle(values)
+}
+
+// middle has the median of each figure.
+func (rs results) middle() result {
+	return result{rs.of(result.perSecond),
+		rs.of(func(r result) float64 { return r.p50 }), rs.of(func(r result) float64 { return r.p99 }),
+		rs.of(result.micros), rs.of(func(r result) float64 { return r.generator })}
+}
+
+// costing measures what a load costs this process and the daemon. The load returns
+// the time for all its operations and that for each, in milliseconds.
+func costing(p *process, load func() (time.Duration, []float64, error)) (result, error) {
+	ours, theirs := cpuOf("self"), cpuOf(p.pid())
+	took, each, err := load()
+	ours, theirs = cpuOf("self")-ours, cpuOf(p.pid())-theirs
+	n := len(each)
+	return result{rate(n, took), quantile(each, 0.5), quantile(each, 0.99),
+		inMicros(theirs) / float64(n), inMicros(ours) / float64(n)}, err
+}
+
+// trial is a load and the gate that receives it.
+type trial struct {
+	name      string
+	ops       []exchange
+	want      string   // in the last answer to each operation
+	end       op.State // of every step afterwards; if it is succeeded, the gate runs the steps
+	threshold int      // of people; 0 for the built-in rule
+}
+
+func (t trial) run() bool { return t.end == op.StateSucceeded }
+
+// loads measures a trial some times, each on a gate of its own, and returns the
+// medians.
+func (b *bench) loads(t trial) (result, error) {
+	var all results
+	name := t.name
+	for i := range b.size.runs {
+		t.name = fmt.Sprintf("%s-%d", name, i+1)
+		one, err := b.loadOnce(t)
+		if err != nil {
+			return result{}, err
+		}
+		all = append(all, one)
+	}
+	return all.middle(), nil
+}
+
+// loadOnce measures a trial once, and checks what the database says afterwards.
+func (b *bench) loadOnce(t trial) (r result, err error) {
+	s := Served{Guests: len(t.ops), Run: t.run(), Threshold: t.threshold}
+	dir, err := b.onGate(t.name, s, func(p *process, dir string) (err error) {
+		r, err = costing(p, func() (time.Duration, []float64, error) {
+			began := now()
+			took, each, err := load(p.socket, clients, t.ops, t.want)
+			if err == nil && t.run() {
+				err = noneOpen(b.ctx, dir)
+				took = now().Sub(began)
+			}
+			return took, each, err
+		})
+		return err
+	})
+	if err != nil {
+		return result{}, err
+	}
+	fmt.Fprintf(b.Progress, "  %s: %.0f/s, %s\n", t.name, r.rate, r.cost())
+	return r, b.ended(dir, t.end, len(t.ops))
+}
+
+// inside measures n calls of a gate in this process, without HTTP, and returns how
+// many a second has. All steps are in the state end afterwards.
+func (b *bench) inside(name string, n int, end op.State, call func(g *gate.Gate, k int) error) (float64, error) {
+	run := 0
+	return median(b.size.runs, func() (float64, error) {
+		run++
+		dir, err := b.gateDir(fmt.Sprintf("%s-inside-%d", name, run))
+		if err != nil {
+			return 0, err
+		}
+		w, err := newWorld(b.ctx, worldOptions{dir: dir, guests: alike(n)})
+		if err != nil {
+			return 0, err
+		}
+		took, _, err := share(clients, n, func(_, k int) error { return call(w.gate, k) })
+		if err = errors.Join(err, w.store.Close()); err != nil {
+			return 0, err
+		}
+		return rate(n, took), b.ended(dir, end, n)
+	})
+}
+
+// reading runs fn on a database, beside its daemon.
+func reading(ctx context.Context, dir string, fn func(*store.Tx) error) error {
+	s, err := store.OpenReadOnly(ctx, databaseIn(dir), store.Options{Migrations: gate.Migrations()})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.View(ctx, fn), s.Close())
+}
+
+// noneOpen waits until no step is open.
+func noneOpen(ctx context.Context, dir string) error {
+	s, err := store.OpenReadOnly(ctx, databaseIn(dir), store.Options{Migrations: gate.Migrations()})
+	if err != nil {
+		return err
+	}
+	err = until(ctx, time.Millisecond, func() (none bool, err error) {
+		err = s.View(ctx, func(tx *store.Tx) error { none, err = allSettled(tx); return err })
+		return none, err
+	})
+	return errors.Join(err, s.Close())
+}
+
+// allSettled reports whether no step is open. The partial index answers at once,
+// however many steps there were.
+func allSettled(tx *store.Tx) (yes bool, err error) {
+	err = tx.QueryRow(`SELECT NOT EXISTS(SELECT 1 FROM steps
+		WHERE state IN ('planned', 'pending_signature', 'authorized', 'dispatched'))`).Scan(&yes)
+	return yes, err
+}
+
+// ended checks that there are n steps, all of them in a state, and that fsck finds
+// no problem.
+func (b *bench) ended(dir string, state op.State, n int) error {
+	err := reading(b.ctx, dir, func(tx *store.Tx) error {
+		var all, there int
+		err := tx.QueryRow(`SELECT count(*), count(CASE WHEN state = ? THEN 1 END) FROM steps`, string(state)).
+			Scan(&all, &there)
+		if err == nil && (all != n || there != n) {
+			err = fmt.Errorf("%d of %d steps are %s, not %d", there, all, state, n)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return b.sound(dir)
+}
+
+// sound is an error if fsck finds a problem in a gate's database.
+func (b *bench) sound(dir string) error {
+	return reading(b.ctx, dir, func(tx *store.Tx) error {
+		report, err := fsck.Run(tx)
+		if err == nil && !report.Sound {
+			err = fmt.Errorf("fsck: %v", report.Problems[0])
+		}
+		return err
+	})
+}

@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/authz"
+	"gated/internal/base/op"
+	"gated/internal/base/store"
+	"gated/internal/gate"
+	"gated/internal/host/life"
+	"gated/internal/log/audit"
+	"gated/internal/log/checkpoint"
+	"gated/internal/nonce"
+	"gated/internal/people/policy"
+	"gated/internal/test/mint"
+)
+
+const (
+	hostName = "pve1"
+	hostID   = op.GateID("0123456789abcdef0123456789abcdef")
+)
+
+var (
+	hub  = op.Requester{Source: op.SourceAPI, UID: 1000, PID: 77}
+	noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// host is a gate over a store whose calls fail and over guests that are only in
+// memory, and what its callers were told.
+type host struct {
+	t      testing.TB
+	dir    string // the database's, where calls fail
+	beside string // where none do
+	path   string
+	fault  Fault
+	store  *store.Store
+	gate   *gate.Gate
+	guests guests
+	alice  mint.Key
+	key    checkpoint.Key
+
+	jobs  int                    // that somebody was told of
+	told  map[op.StepID]op.State // what was said last of each step
+	spent map[op.RequestID]authz.Envelope
+	acted map[op.StepID]int
+	doubt bool // the fsync of a COMMIT failed, and all after it: a kill may keep that one
+	tally
+}
+
+// prepared is a database that was made and filled, without its log, and the
+// guests that it tells of.
+type prepared struct {
+	database []byte
+	guests   guests
+	key      checkpoint.Key
+	jobs     int
+	told     map[op.StepID]op.State
+}
+
+// prepare makes the guests of the story, on which nothing fails.
+func prepare(t testing.TB, dir string) prepared {
+	h := &host{t: t, path: filepath.Join(dir, "prepared.db"), guests: guests{}, alice: mint.Ed25519(t, "alice"),
+		told: map[op.StepID]op.State{}, acted: map[op.StepID]int{}}
+	var err error
+	h.key, err = checkpoint.NewKey(hostID)
+	require.NoError(t, err)
+	h.store, h.gate = h.open(h.path)
+	require.NoError(t, h.store.Update(t.Context(), func(tx *store.Tx) error {
+		if err := audit.SetPublicKey(tx, hostID, h.key.Public); err != nil {
+			return err
+		}
+		return h.gate.Append(tx, audit.Entry{Kind: audit.Keyed, By: "gate", Detail: h.key.Public})
+	}))
+	for _, name := range []string{"signed", "benign", "rejected", "cancelled", "later"} {
+		h.benign("guest.create", name)
+	}
+	require.NoError(t, h.store.Close())
+	b, err := os.ReadFile(h.path)
+	require.NoError(t, err)
+	return prepared{b, h.guests, h.key, h.jobs, h.told}
+}
+
+func newHost(t testing.TB, dir string, p prepared, f Fault) *host {
+	h := &host{t: t, dir: filepath.Join(dir, "host"), beside: filepath.Join(filepath.Dir(dir), "beside-"+filepath.Base(dir)), fault: f,
+		guests: maps.Clone(p.guests), alice: mint.Ed25519(t, "alice"), key: p.key, jobs: p.jobs, told: maps.Clone(p.told),
+		spent: map[op.RequestID]authz.Envelope{}, acted: map[op.StepID]int{}}
+	h.path = filepath.Join(h.dir, "gated.db")
+	require.NoError(t, os.Mkdir(h.dir, 0o700))
+	require.NoError(t, os.Mkdir(h.beside, 0o700))
+	require.NoError(t, os.WriteFile(h.path, p.database, 0o600))
+	h.store, h.gate = h.open(h.path)
+	return h
+}
+
+// open opens a database and puts the gate before it, as a start does.
+func (h *host) open(path string) (*store.Store, *gate.Gate) {
+	//fsck:none each story runs fsck when calls fail no more
+	s, err := store.Open(h.t.Context(), path, store.Options{Migrations: life.Migrations()})
+	require.NoError(h.t, err)
+	var clock *nonce.Clock
+	require.NoError(h.t, s.View(h.t.Context(), func(tx *store.Tx) error {
+		clock, err = nonce.LoadClock(tx, func() nonce.Reading { return nonce.Reading{Wall: noon} })
+		return err
+	}))
+	trust, err := authz.LoadTrust([]byte(h.alice.Line("alice@example.com", `namespaces="operational@gated"`)))
+	require.NoError(h.t, err)
+	g, err := gate.New(gate.Config{Store: s, Observer: h.guests, Clock: clock, Host: hostName, ID: hostID, Key: h.key, Trust: trust,
+		Policy: policy.Default(), UID: 4242, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(h.t, err)
+	return s, g
+}
+
+// afterAKill looks at what a process that is killed now leaves.
+func (h *host) afterAKill() {
+	to := filepath.Join(h.beside, "killed.db")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		require.NoError(h.t, os.RemoveAll(to+suffix))
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(h.path + suffix)
+		require.NoError(h.t, err)
+		require.NoError(h.t, os.WriteFile(to+suffix, b, 0o600))
+	}
+	s, g := h.open(to)
+	h.judge(s, g, h.doubt)
+	require.NoError(h.t, s.Close())
+}

@@ -1,0 +1,156 @@
+package loss
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/driver"
+	"gated/internal/driver/command"
+	"gated/internal/driver/command/catalogue"
+)
+
+// commandBed is an operator's catalogue of commands, which real processes run: for
+// each directory one that empties it, one that adds to it, which the policy calls
+// benign, and one that looks.
+type commandBed struct {
+	t       testing.TB
+	dir     string
+	entries map[string]catalogue.Entry
+	own     bool // the tests are not root's: commands run as they do
+	uid     int
+	gid     int
+}
+
+// stores are the directories that commands work on.
+var stores = []string{"web", "db"}
+
+func newCommandBed(t testing.TB) bed {
+	dir, err := os.MkdirTemp(scratchDir(), "gl")
+	must(t, err)
+	must(t, os.Chmod(dir, 0o755)) // commands run as a user of their own
+	b := &commandBed{t: t, dir: dir, entries: map[string]catalogue.Entry{}, own: os.Geteuid() != 0, uid: os.Geteuid(), gid: os.Getegid()}
+	if !b.own {
+		u, err := user.Lookup("nobody")
+		must(t, err)
+		b.uid, err = strconv.Atoi(u.Uid)
+		must(t, err)
+		b.gid, err = strconv.Atoi(u.Gid)
+		must(t, err)
+	}
+	for _, name := range stores {
+		must(t, os.Mkdir(b.store(name), 0o755))
+		must(t, os.Chown(b.store(name), b.uid, b.gid))
+		b.entry("empty-"+name, "rm -f "+b.store(name)+"/*", "ls "+b.store(name)+" | wc -l")
+		b.entry("add-"+name, `f=$(mktemp `+b.store(name)+`/program-XXXXXXXX); basename "$f" > "$f"`, "")
+		b.entry("look-"+name, "ls "+b.store(name), "")
+	}
+	return b
+}
+
+// harmless are the commands that the policy calls benign.
+var harmless = []string{"add-web", "add-db", "look-web", "look-db"}
+
+func (b *commandBed) store(name string) string { return filepath.Join(b.dir, name) }
+
+// entry declares a command of the catalogue: a script of its own.
+func (b *commandBed) entry(name, script, probe string) {
+	write := func(name, script string) []string {
+		path := filepath.Join(b.dir, name+".sh")
+		must(b.t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		return []string{path, "--", "{note}"}
+	}
+	e := catalogue.Entry{Argv: write(name, script), Env: map[string]string{"PATH": "/usr/bin:/bin"}, Timeout: 30 * time.Second,
+		ProbeTimeout: 10 * time.Second, Output: catalogue.MaxOutput,
+		Params: map[string]catalogue.Param{"note": {Type: catalogue.String, Pattern: "[a-z]*", Max: 10}}}
+	if probe != "" {
+		e.Probe = write("probe-"+name, probe)
+	}
+	if !b.own {
+		e.User = "nobody"
+	}
+	if fault, _ := e.Check(); fault != nil {
+		b.t.Fatal(fault)
+	}
+	b.entries[name] = e
+}
+
+func (*commandBed) at(string, wantedBack) {}
+
+func (b *commandBed) open(now func() time.Time) (driver.Driver, func() error, error) {
+	return command.New(command.Config{Entries: b.entries, SingleUser: b.own, Grace: time.Second, Now: now}), func() error { return nil }, nil
+}
+
+func (*commandBed) sweep() error  { return nil } // what a command takes has no trash
+func (*commandBed) settle() error { return nil } // a command is over when its step is
+func (b *commandBed) close()      { must(b.t, os.RemoveAll(b.dir)) }
+
+// of is the directory that a command works on.
+func (b *commandBed) of(target string) string {
+	_, name, _ := strings.Cut(target, "-")
+	return b.store(name)
+}
+
+func (b *commandBed) write(target string, m mark) bool {
+	path := filepath.Join(b.of(target), string(m))
+	return os.WriteFile(path, []byte(m+"\n"), 0o600) == nil && os.Chown(path, b.uid, b.gid) == nil
+}
+
+func (b *commandBed) erase(target string, m mark) bool {
+	return os.Remove(filepath.Join(b.of(target), string(m))) == nil
+}
+
+func (b *commandBed) rename(target string, m mark) bool {
+	path := filepath.Join(b.of(target), string(m))
+	return os.Rename(path, path+".renamed") == nil
+}
+
+func (b *commandBed) holder(target string) string {
+	if _, known := b.entries[target]; !known {
+		return ""
+	}
+	return filepath.Base(b.of(target))
+}
+
+func (b *commandBed) holdings() (map[item]where, error) {
+	out := map[item]where{}
+	for _, name := range stores {
+		files, err := os.ReadDir(b.store(name))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(filepath.Join(b.store(name), f.Name()))
+			if err != nil {
+				return nil, err
+			}
+			out[item{name, "data", mark(strings.TrimSpace(string(text)))}] = where{name: "empty-" + name}
+		}
+	}
+	return out, nil
+}
+
+func (*commandBed) kind() string        { return op.KindCommand }
+func (*commandBed) commands() []string  { return nil }
+func (*commandBed) templates() []string { return nil }
+func (*commandBed) newDisk() string     { return "d0" }
+func (*commandBed) making() op.Params   { return op.Params{} }
+
+func (b *commandBed) targets() []string {
+	var out []string
+	for _, name := range stores {
+		out = append(out, "empty-"+name, "add-"+name, "look-"+name)
+	}
+	return out
+}
+
+// free has a note that is one word, is none, or is refused.
+func (*commandBed) free(_ string, args [5]uint8) op.Params {
+	return []op.Params{{"note": "a"}, {"note": "b"}, {}, {"note": "-x"}, {"note": fmt.Sprint(args[1])}}[args[0]%5]
+}

@@ -1,0 +1,151 @@
+package loss
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gated/internal/base/op"
+	"gated/internal/driver"
+	"gated/internal/driver/proxmox"
+	"gated/internal/driver/proxmox/pvetest"
+	"gated/internal/driver/proxmox/pveworld"
+)
+
+// part is a test's own, with cleanups that end before it.
+type part struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (p *part) Cleanup(f func()) { p.cleanups = append(p.cleanups, f) }
+
+func (p *part) TempDir() string {
+	dir, err := os.MkdirTemp(scratchDir(), "gl")
+	must(p.TB, err)
+	p.Cleanup(func() { must(p.TB, os.RemoveAll(dir)) })
+	return dir
+}
+
+func (p *part) end() {
+	for _, f := range slices.Backward(p.cleanups) {
+		f()
+	}
+	p.cleanups = nil
+}
+
+// proxmoxBed is guests of a simulated Proxmox VE: marks are lines on their disks.
+type proxmoxBed struct {
+	*part
+	*pvetest.Cluster
+	cfg  proxmox.Config
+	root string            // the key of a guest's first disk
+	of   map[string]string // whose a backup was when it was seen first: a vmid is used again
+}
+
+// newProxmoxBed returns a bed of guests of one kind, "qemu" or "lxc".
+func newProxmoxBed(kind string) func(testing.TB) bed {
+	return func(t testing.TB) bed {
+		b := &proxmoxBed{part: &part{TB: t}, root: map[string]string{"qemu": "scsi0", "lxc": "rootfs"}[kind], of: map[string]string{}}
+		b.Cluster = pvetest.New(b.part)
+		b.AddStorage(pvetest.Storage{Name: "local", Type: "dir", Content: "backup,iso,vztmpl", KeepLast: 2})
+		b.cfg = pveworld.Config(b.part, b.Cluster, kind)
+		b.cfg.StopGrace = 100 * time.Millisecond
+		return b
+	}
+}
+
+func (b *proxmoxBed) at(string, wantedBack) {}
+
+func (b *proxmoxBed) open(func() time.Time) (driver.Driver, func() error, error) {
+	d, err := proxmox.New(b.cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, d.Close, nil
+}
+
+func (*proxmoxBed) sweep() error  { return nil } // it has no trash
+func (*proxmoxBed) settle() error { return nil } // programs in its guests are the actors of the sequence
+func (b *proxmoxBed) close()      { b.end() }
+
+func line(m mark) []byte { return []byte(string(m) + "\n") }
+
+func (b *proxmoxBed) write(name string, m mark) bool { return b.Add(b.VMID(name), b.root, line(m)) }
+func (b *proxmoxBed) erase(name string, m mark) bool { return b.Cut(b.VMID(name), b.root, line(m)) }
+func (*proxmoxBed) rename(string, mark) bool         { return true } // a disk has no names
+
+// births finds the token of the create step in the description of a guest, and uuids
+// what a machine has of its own, also one that other hands made.
+var (
+	births = regexp.MustCompile(`"birth":"([^"]*)"`)
+	uuids  = regexp.MustCompile(`uuid=([0-9a-f-]+)`)
+)
+
+func (b *proxmoxBed) holder(name string) string { return b.holderOf(b.VMID(name)) }
+
+func (b *proxmoxBed) holderOf(vmid int) string {
+	config := b.Guest(vmid).Config
+	if found := births.FindStringSubmatch(config["description"]); found != nil {
+		return found[1]
+	}
+	if found := uuids.FindStringSubmatch(config["smbios1"]); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+func (b *proxmoxBed) holdings() (map[item]where, error) {
+	out := map[item]where{}
+	for vmid := int(b.cfg.First); vmid <= int(b.cfg.Last); vmid++ {
+		g := b.Guest(vmid)
+		holder := b.holderOf(vmid)
+		if holder == "" {
+			holder = fmt.Sprintf("what %d left", vmid)
+		}
+		add := func(holder, part string, data []byte) {
+			for _, m := range bytes.Fields(data) {
+				out[item{holder, part, mark(m)}] = where{name: g.Name}
+			}
+		}
+		for id, v := range b.Volumes(vmid) {
+			if v.Content == "backup" {
+				continue
+			}
+			part := "disk " + id
+			for key, value := range g.Config {
+				if key == b.root && strings.HasPrefix(value, id) {
+					part = "data"
+				}
+			}
+			add(holder, part, v.Data)
+		}
+		for part, data := range b.Copies(vmid) {
+			whose := holder
+			if strings.HasPrefix(part, "backup ") {
+				if b.of[part] == "" {
+					b.of[part] = holder
+				}
+				whose = b.of[part]
+			}
+			add(whose, part, data)
+		}
+	}
+	return out, nil
+}
+
+func (*proxmoxBed) kind() string        { return "guest" }
+func (*proxmoxBed) targets() []string   { return nil }
+func (*proxmoxBed) commands() []string  { return nil }
+func (*proxmoxBed) templates() []string { return []string{"qemu", "lxc"} }
+func (b *proxmoxBed) newDisk() string {
+	return map[string]string{"scsi0": "scsi3", "rootfs": "mp3"}[b.root]
+}
+func (*proxmoxBed) making() op.Params { return op.Params{"state": "running"} } // only what runs can write
+
+func (*proxmoxBed) free(string, [5]uint8) op.Params { return op.Params{} }

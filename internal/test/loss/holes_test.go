@@ -1,0 +1,186 @@
+package loss
+
+import (
+	"slices"
+	"testing"
+
+	"gated/internal/base/op"
+)
+
+// hole is a sequence that lost something once, or had the gate believe what was not
+// so. It is a seed of FuzzSequence, too.
+type hole struct {
+	name string
+	seq  []action
+}
+
+// does is an action of builder, about the first name that fits.
+func does(k kind, args ...uint8) action {
+	a := action{kind: k}
+	copy(a.args[:], args)
+	return a
+}
+
+// asks is a step that an actor submits.
+func asks(actor uint8, name string, args ...uint8) action {
+	a := does(submits, args...)
+	a.actor, a.op = actor, placeOf(name)
+	return a
+}
+
+// then is a further step of the same job.
+func then(name string, args ...uint8) action { return asks(more, name, args...) }
+
+// The actors by their index, and further bits and values that sequences use.
+const (
+	builder, tester, visitor, operator = 0, 1, 2, 3
+
+	withScratch = 1 << 1 // of guest.create
+	withCommand = 1 << 4 // of guest.create: its second argument is twice the command's index
+	toCommand   = 1 << 2 // of guest.set-config: its fourth argument is the command's index
+	toLabels    = 1 << 3
+	toProtected = 1 << 4
+
+	keepIndex, purgeIndex, fillIndex, probeIndex = 1, 2, 3, 4
+)
+
+var holes = []hole{
+	{"an agent gives another program to a guest with data", []action{
+		asks(builder, "guest.create", withCommand, 2*keepIndex), does(writes),
+		asks(tester, "guest.set-config", toCommand, 0, 0, purgeIndex), asks(tester, "guest.start"),
+	}},
+	{"desired state gives another program to a guest with data", []action{
+		asks(builder, "guest.create", withCommand, 2*keepIndex), does(writes), does(wishes, 0, 1, 0, 0, purgeIndex),
+	}},
+	{"a failed job takes back what others filled", []action{
+		does(injects, uint8(busy), 1, 0, 1+uint8(refused)),
+		asks(builder, "guest.create"), then("guest.start"),
+		does(writes), does(passes, 1), does(passes, 1),
+	}},
+	{"a failed job takes back what its own program filled", []action{
+		does(injects, uint8(refused), 2),
+		asks(builder, "guest.create", withCommand, 2*fillIndex), then("guest.start"), then("guest.snapshot"),
+	}},
+	{"a job that a kill cut off takes back what others filled", []action{
+		does(injects, uint8(refused), 1, 0, 1+uint8(killed)),
+		asks(builder, "guest.create"), then("guest.snapshot"), does(writes), does(restarts),
+	}},
+	{"an agent destroys its scratch that another agent uses", []action{
+		asks(builder, "guest.create", withScratch), asks(tester, "guest.start"), does(writes), asks(builder, "guest.destroy"),
+	}},
+	{"an agent destroys its scratch that desired state mentions", []action{
+		asks(builder, "guest.create", withScratch), does(wishes), does(writes), asks(builder, "guest.destroy"),
+	}},
+	{"a back end says that it changed what it did not", []action{
+		asks(builder, "guest.create"), does(injects, uint8(lied)), asks(builder, "guest.set-config", toProtected),
+	}},
+	{"a back end says that it made a snapshot", []action{
+		asks(builder, "guest.create"), does(injects, uint8(lied)), asks(builder, "guest.snapshot"),
+	}},
+	{"a back end says that it took a label away", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.set-config", toLabels, 0, 0, 0, 3), asks(builder, "guest.set-config", toLabels),
+		does(injects, uint8(lied)), does(approves),
+	}},
+	{"a snapshot and its restore take what came between", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.snapshot"), does(writes), asks(builder, "guest.restore"),
+	}},
+	{"labels are added while an operator reads", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.destroy"), does(shows), asks(tester, "guest.set-config", toLabels), does(signsLate),
+	}},
+	{"memory is changed while an operator reads", []action{
+		asks(builder, "guest.create"), asks(builder, "guest.destroy"), does(shows), asks(tester, "guest.set-config", 1), does(signsLate),
+	}},
+	{"scratch does not grow old while the clock is wrong", []action{
+		asks(builder, "guest.create", withScratch), does(writes), does(steps, 7), does(reboots), does(passes, 6), asks(builder, "guest.destroy"),
+	}},
+	{"a destroy that a kill cut off", []action{
+		asks(builder, "guest.create"), does(writes), asks(builder, "guest.destroy"), does(injects, uint8(killed)), does(approves), does(passes, 1),
+	}},
+	{"a name is taken whose guest is in the trash", []action{
+		asks(builder, "guest.create"), does(writes), asks(tester, "guest.destroy"), does(approves), asks(visitor, "guest.create"),
+	}},
+	{"an agent brings back what an operator destroyed", []action{
+		asks(builder, "guest.create"), does(writes), asks(operator, "guest.destroy"), does(approves), asks(builder, "guest.undelete"),
+	}},
+	{"an agent brings back what an operator's failed destroy destroyed", []action{
+		asks(builder, "guest.create"), does(writes), asks(builder, "guest.destroy"), does(injects, uint8(lost)), does(approves),
+		asks(operator, "guest.destroy"), does(injects, uint8(flakyDone)), does(approves), asks(builder, "guest.undelete"),
+	}},
+	{"a back end says that it made a backup", []action{
+		asks(builder, "guest.create"), does(injects, uint8(lied)), asks(builder, "guest.backup"),
+	}},
+	{"the clock was ahead when a request was issued", []action{
+		does(steps, 6), does(reboots), does(passes, 6), does(steps, 7), asks(builder, "guest.create"), asks(builder, "guest.destroy"), does(reboots),
+	}},
+	{"the clock jumps within the second of a boot, and the daemon is killed", []action{
+		asks(builder, "guest.create"), does(writes), asks(builder, "guest.destroy"), does(approves), does(reboots), does(steps, 6), does(kills), does(sweeps),
+	}},
+	{"a guest's program reaches files of the gate", []action{
+		asks(builder, "guest.create", withCommand, 2*probeIndex), asks(builder, "guest.start"),
+	}},
+	{"a sweep takes what a caller asked to undelete", []action{
+		asks(builder, "guest.create"), does(writes), asks(builder, "guest.destroy"), does(approves), asks(tester, "guest.undelete"),
+		does(passes, 7), does(sweeps),
+	}},
+	{"a set asks again and again for what waits", []action{
+		does(wishes, 0, 0), does(injects, uint8(busy), 0, 0, 1+uint8(flakyDone)), asks(tester, "guest.snapshot"),
+		does(wishes, 0, 0, 0, 0, purgeIndex), does(passes, 2),
+	}},
+}
+
+// alone has the holes that one bed alone can have: the others lack the operation, or
+// the program.
+var alone = map[string]string{
+	"a back end says that it made a backup":       "proxmox",
+	"a guest's program reaches files of the gate": "local",
+}
+
+// playsHole reports whether a hole is played on a bed: on memory and local, if no
+// other bed alone can have it.
+func playsHole(bed, hole string) bool {
+	if only := alone[hole]; only != "" {
+		return bed == only
+	}
+	return bed == "memory" || bed == "local"
+}
+
+// TestHoles plays what lost something once.
+func TestHoles(t *testing.T) {
+	for _, b := range beds {
+		t.Run(b.name, func(t *testing.T) {
+			for _, h := range holes {
+				if playsHole(b.name, h.name) {
+					t.Run(h.name, func(t *testing.T) { playHole(t, b.make(t), h) })
+				}
+			}
+		})
+	}
+}
+
+func playHole(t *testing.T, b bed, h hole) {
+	p, err := try(t, b, h.seq)
+	if err != nil {
+		t.Fatalf("%s", found{h.seq, p, err})
+	}
+	if p.o.steps == 0 {
+		t.Fatalf("no step of it ran:\n%s", found{h.seq, p, err})
+	}
+}
+
+// TestBytesAreSequences asks that a sequence can be written as bytes and read again,
+// and that the generator reaches every operation of the catalogue.
+func TestBytesAreSequences(t *testing.T) {
+	for _, h := range holes {
+		if !slices.Equal(decode(encode(h.seq)), h.seq) {
+			t.Errorf("%s is read as %v", h.name, decode(encode(h.seq)))
+		}
+	}
+	for _, s := range op.Catalogue() {
+		if got := operations.at(placeOf(s.Name)).Name; got != s.Name {
+			t.Errorf("%s is read as %s", s.Name, got)
+		}
+	}
+	if got := len(decode(make([]byte, (maxActions+1)*actionSize-1))); got != maxActions {
+		t.Errorf("%d actions were read, not %d", got, maxActions)
+	}
+}

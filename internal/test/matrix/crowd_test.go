@@ -1,0 +1,226 @@
+package matrix_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/host/config"
+	"gated/internal/nonce"
+	"gated/internal/people/policy"
+	"gated/internal/test/mint"
+)
+
+// loosened is a row in which gated.yaml has a rule that asks for less than the
+// built-in ones, or for nothing.
+func loosened(id, what string, rules ...string) attack {
+	return attack{id: id, what: "a policy with " + what, want: op.Malformed, run: func(w *world) error {
+		w.arm()
+		w.allow.unlogged = "the file is refused before any gate is asked"
+		var last error
+		for _, rule := range rules {
+			_, last = config.Parse("gated.yaml", []byte("host: "+testHost+"\npolicy:\n  roles: [manager]\n  rules:\n    - "+rule+"\n"))
+			require.ErrorIs(w.t, last, op.Malformed, rule)
+			require.ErrorContains(w.t, last, "gated.yaml:5", "the line is named: %s", rule)
+		}
+		return last
+	}}.on(anyGuests)
+}
+
+// laxer is a row in which a reload brings a policy that was not read from a file.
+func laxer(id, what string, rules ...policy.Rule) attack {
+	return attack{id: id, what: what, want: op.BadParams, run: func(w *world) error {
+		w.two()
+		w.arm()
+		w.allow.unlogged = "what is in force stays"
+		var last error
+		for _, r := range rules {
+			p := w.rules
+			p.Rules = []policy.Rule{r}
+			last = w.gate.Reload(w.ctx, nil, p)
+			require.ErrorIs(w.t, last, op.BadParams, "%+v", r)
+		}
+		require.Equal(w.t, []policy.Rule{two()}, w.gate.Policy().Rules)
+		return last
+	}}
+}
+
+// again is what crowd is tried with: votes that add nobody, sent to both end
+// points.
+func again(votes func(w *world) []vote) func(w *world, r op.Request) error {
+	return func(w *world, r op.Request) error {
+		e := w.by(r.Payload, votes(w)...)
+		require.ErrorIs(w.t, w.sendOffline(e), op.ThresholdUnmet)
+		return w.send(r.ID, e)
+	}
+}
+
+// withLines is crowd with more lines in the trust file.
+func withLines(id, what string, lines func(w *world) []string, votes func(w *world) []vote) attack {
+	a := crowd(id, what, op.ThresholdUnmet, again(votes))
+	run := a.run
+	a.run = func(w *world) error {
+		w.list(lines(w)...)
+		return run(w)
+	}
+	return a
+}
+
+// as lists a key under another name.
+func (k key) as(name string) string {
+	return strings.Replace(k.line(operational), k.name, name+"@example.com", 1)
+}
+
+// aliceCert is a certificate of the CA over alice's key.
+func aliceCert(w *world, principal string, serial uint64) vote {
+	k := mint.Ed25519(w.t, "alice-certified")
+	c := mint.Certify(theCA(w), k, principal)
+	c.Serial = serial
+	return certified(c)
+}
+
+var crowdRows = []attack{
+	crowd("S16a", "the same signature again", op.ThresholdUnmet, again(func(w *world) []vote { return []vote{w.alice.votes(operational)} })),
+	crowd("S16b", "sixteen more by her", op.ThresholdUnmet, again(func(w *world) []vote {
+		v := w.alice.votes(operational)
+		return []vote{v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
+	})),
+	withLines("S16c", "her key under a second name", func(w *world) []string { return []string{w.alice.as("alicia")} },
+		func(w *world) []vote { return []vote{w.alice.votes(operational)} }),
+	withLines("S16d", "her second key", func(w *world) []string { return []string{w.mallory.as("alice")} },
+		func(w *world) []vote { return []vote{w.mallory.votes(operational)} }),
+	{id: "S16e", what: "two people are needed, one signs twice in one envelope", want: op.PendingSignature, run: func(w *world) error {
+		w.two()
+		r := w.destroyRequest()
+		w.arm()
+		return w.unmet(1)(w.signs(r, w.alice.votes(operational), w.alice.votes(operational)))
+	}},
+	{id: "S16f", what: "two people are needed, one signs with two keys in one envelope", want: op.PendingSignature, run: func(w *world) error {
+		w.list(w.mallory.as("alice"))
+		w.two()
+		r := w.destroyRequest()
+		w.arm()
+		return w.unmet(1)(w.signs(r, w.mallory.votes(operational), w.alice.votes(operational)))
+	}},
+	{id: "S16g", what: "two people are needed, an offline operation has one signature", want: op.PendingSignature, run: func(w *world) error {
+		w.two()
+		r := w.destroyRequest()
+		b := w.freshPayload(r)
+		w.arm()
+		got, err := w.gate.ApproveOffline(w.ctx, hub, w.by(b, w.alice.votes(operational), w.alice.votes(operational)))
+		require.NoError(w.t, err)
+		require.ErrorIs(w.t, w.sendOffline(w.by(b, w.alice.votes(operational))), op.ThresholdUnmet)
+		return w.unmet(1)(got, err)
+	}},
+	crowd("S16h", "a restart, and the driver is asked to run it", op.Conflict, func(w *world, r op.Request) error {
+		w.restart()
+		w.allow.unlogged = "asking for a permit decides nothing"
+		return w.executor().execute(w.ctx, r.ID)
+	}),
+	crowd("S16i", "a second person who is no operator", op.RoleDenied, func(w *world, r op.Request) error {
+		return w.send(r.ID, w.by(r.Payload, w.carol.votes("coordination@gated")))
+	}),
+	crowd("S16j", "an unlisted person", op.UnknownSigner, func(w *world, r op.Request) error {
+		return w.send(r.ID, w.by(r.Payload, w.mallory.votes(operational)))
+	}),
+	loosened("S16k", "a threshold of 0, below 0, above the bound, missing, or no whole number", "{threshold: 0}", "{threshold: -1}",
+		"{threshold: 17}", "{op: guest.destroy}", "{threshold: 1.5}", "{threshold: two}", "{threshold:}"),
+	loosened("S16l", "rules that match nothing, so that they would be none", "{op: guest.vanish, threshold: 2}",
+		"{target: web/*, threshold: 2}", "{role: nobody, threshold: 2}", "{role: coordination, op: guest.destroy, threshold: 1}"),
+	loosened("S16m", "values that look like more and are less", "{threshold: 1, touch: maybe}", "{threshold: 1, cool_off: -1s}",
+		"{threshold: 1, max_validity: 48h}", "{threshold: 1, cool_off: 24h}", `{threshold: 1, window: "22:00-22:00Z"}`, `{threshold: 1, window: "22:00-06:00"}`),
+	laxer("S16n", "a reload with a threshold of 0, below 0 or missing", policy.Rule{Where: "x", Op: "guest.destroy"},
+		policy.Rule{Where: "x", Threshold: -1}, policy.Rule{Where: "x", Threshold: 17}),
+	withLines("S21a", "her key in a certificate with her name", certifiedLines, func(w *world) []vote {
+		return []vote{aliceCert(w, "alice@example.com", 1)}
+	}),
+	{id: "S21b", what: "two people are needed, one key signs plain and in a certificate of another name", want: op.PendingSignature,
+		run: func(w *world) error {
+			w.list(certifiedLines(w)...)
+			w.two()
+			r := w.destroyRequest()
+			plain := minted(mint.Ed25519(w.t, "alice-certified"))
+			w.arm()
+			got, err := w.signs(r, plain, aliceCert(w, "dora@example.com", 1))
+			require.NoError(w.t, err)
+			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 1))), op.ThresholdUnmet)
+			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, plain)), op.ThresholdUnmet)
+			return w.unmet(1)(got, err)
+		}},
+	{id: "S21c", what: "two people are needed, one key is certified for two of them", want: op.PendingSignature, run: func(w *world) error {
+		w.list(caLine(w))
+		w.two()
+		r := w.destroyRequest()
+		w.arm()
+		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), aliceCert(w, "doris@example.com", 2))
+		require.NoError(w.t, err)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "doris@example.com", 2))), op.ThresholdUnmet)
+		return w.unmet(1)(got, err)
+	}},
+	{id: "S21d", what: "two people are needed, and a certificate is renewed to sign twice", want: op.PendingSignature, run: func(w *world) error {
+		w.list(caLine(w))
+		w.two()
+		r := w.destroyRequest()
+		w.arm()
+		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), aliceCert(w, "dora@example.com", 2))
+		require.NoError(w.t, err)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, aliceCert(w, "dora@example.com", 3))), op.ThresholdUnmet)
+		return w.unmet(1)(got, err)
+	}},
+	{id: "S21e", what: "two people are needed, one is certified with two keys", want: op.PendingSignature, run: func(w *world) error {
+		w.list(caLine(w))
+		w.two()
+		r := w.destroyRequest()
+		other := certified(mint.Certify(theCA(w), mint.ECDSA(w.t, "dora", 256), "dora@example.com"))
+		w.arm()
+		got, err := w.signs(r, aliceCert(w, "dora@example.com", 1), other)
+		require.NoError(w.t, err)
+		require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, other)), op.ThresholdUnmet)
+		return w.unmet(1)(got, err)
+	}},
+	certificate("S21f", "with two principals", op.UnknownSigner, func(_ *world, c *mint.Cert) {
+		c.Principals = []string{"dora@example.com", "doris@example.com"}
+	}),
+	certificate("S21g", "with one principal twice", op.UnknownSigner, func(_ *world, c *mint.Cert) {
+		c.Principals = []string{"dora@example.com", "dora@example.com"}
+	}),
+	certificate("S21h", "with two principals in one", op.UnknownSigner, func(_ *world, c *mint.Cert) {
+		c.Principals = []string{"dora@example.com,alice@example.com"}
+	}),
+	{id: "S16o", what: "two people sign at once, many times: both count, and the nonce is spent once", want: lostRace, run: func(w *world) error {
+		w.two()
+		w.arm()
+		w.allow.unlogged = "both are allowed"
+		for range 8 {
+			r := w.destroyRequest()
+			both(func() { _, _ = w.signs(r, w.alice.votes(operational)) }, func() { _, _ = w.signs(r, w.bob.votes(operational)) })
+			got := w.reread(r.ID)
+			require.Equal(w.t, op.StateAuthorized, got.Step.State)
+			require.Len(w.t, got.Signatures, 2)
+			w.cancel(hub, r.ID.Job)
+			w.ends(r.ID, op.StateCancelled, nonce.Used)
+		}
+		return lostRace
+	}},
+	{id: "S16p", what: "two people are needed, the request is issued anew after the first: her signature is not carried over", want: op.PendingSignature,
+		run: func(w *world) error {
+			w.two()
+			r := w.mustSign(w.destroyRequest(), w.alice.votes(operational))
+			w.pass(24*time.Hour + time.Minute + time.Second)
+			require.NoError(w.t, w.gate.Tick(w.ctx))
+			anew := w.reread(r.ID)
+			require.NotEqual(w.t, r.Nonce, anew.Nonce)
+			w.arm()
+			require.ErrorIs(w.t, w.send(r.ID, w.by(r.Payload, w.bob.votes(operational))), op.Expired, "the old bytes")
+			return w.unmet(1)(w.signs(anew, w.bob.votes(operational)))
+		}},
+}
+
+// certifiedLines list alice's second key plainly, and a CA.
+func certifiedLines(w *world) []string {
+	k := mint.Ed25519(w.t, "alice-certified")
+	return []string{caLine(w), fmt.Sprintf("alice@example.com %s %s\n", lineOptions(operational), k.Text())}
+}

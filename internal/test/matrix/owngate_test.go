@@ -1,0 +1,282 @@
+package matrix_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/driver"
+	"gated/internal/nonce"
+	"gated/internal/people/policy"
+)
+
+// foundRows are the attacks X80 to X99.
+func foundRows() []attack {
+	return slices.Concat(gateRows, guestHostRows, backEndRows, sharedRows, wireRows)
+}
+
+// gateRows are attacks on what becomes of wishes that are withdrawn, shared,
+// asked again, or made before there is what they are about.
+var gateRows = []attack{
+	{id: "X80a", what: "a key is used again after its job was cancelled, to have the approval count that was signed before", want: op.Cancelled,
+		run: func(w *world) error {
+			sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
+			j, err := w.gate.Submit(w.ctx, sub)
+			require.NoError(w.t, err)
+			r := w.reread(j.Steps[0].ID)
+			e := w.envelopeOf(r)
+			w.cancel(hub, j.ID)
+			w.arm()
+			again, err := w.gate.Submit(w.ctx, sub)
+			require.NoError(w.t, err)
+			require.Equal(w.t, j.ID, again.ID)
+			require.Equal(w.t, op.StateCancelled, again.State())
+			require.ErrorIs(w.t, w.sendOffline(e), op.Cancelled)
+			return w.send(r.ID, e)
+		}},
+	{id: "X80b", what: "a key is used again after an operator rejected its job, by its requester and by another one", want: op.Rejected,
+		run: func(w *world) error {
+			sub := op.Submission{Requester: hub, Steps: []op.Ask{ask("guest.destroy", "victim")}, IdempotencyKey: "k"}
+			j, err := w.gate.Submit(w.ctx, sub)
+			require.NoError(w.t, err)
+			r := w.reread(j.Steps[0].ID)
+			e := w.envelopeOf(r)
+			_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
+			require.NoError(w.t, err)
+			sub.Requester = other
+			theirs, err := w.gate.Submit(w.ctx, sub)
+			require.NoError(w.t, err)
+			w.arm()
+			sub.Requester = hub
+			again, err := w.gate.Submit(w.ctx, sub)
+			require.NoError(w.t, err)
+			require.Equal(w.t, j.ID, again.ID)
+			require.Equal(w.t, op.StateRejected, again.State())
+			require.ErrorIs(w.t, w.send(theirs.Steps[0].ID, e), op.Rejected, "that payload is answered for at every request")
+			require.Equal(w.t, op.StatePending, w.stepOf(theirs.Steps[0].ID).State)
+			return w.send(r.ID, e)
+		}},
+	{id: "X81a", what: "a label is exchanged for one that looks the same and has other bytes (é composed and decomposed)", want: op.PendingSignature,
+		run: func(w *world) error {
+			w.makeGuest("tmp", "labels", labels("tier", "priv\u00e9"))
+			w.arm()
+			w.allow.finale = []string{"tmp"}
+			return w.waits(w.submit(hub, ask("guest.set-config", "tmp", "labels", labels("tier", "prive\u0301"))))
+		}},
+	{id: "X81b", what: "a signature over a label is used for one that looks the same and has other bytes", want: op.BindingMismatch,
+		run: func(w *world) error {
+			w.do("guest.set-config", "victim", "labels", labels("keep", "yes"))
+			r := w.request(ask("guest.set-config", "victim", "labels", labels("tier", "priv\u00e9")))
+			b := w.altered(r, func(p *op.Payload) { p.Params["labels"] = labels("tier", "prive\u0301") })
+			w.arm()
+			require.ErrorIs(w.t, w.sendOffline(w.alice.envelope(w.t, b)), op.BindingMismatch)
+			spliced := w.envelopeOf(r)
+			spliced.Payload = b
+			require.ErrorIs(w.t, w.send(r.ID, spliced), op.BadSignature)
+			return w.send(r.ID, w.alice.envelope(w.t, b))
+		}},
+	{id: "X82a", what: "a job of 64 steps makes 32 guests and destroys each again, so that nobody is asked", want: op.Conflict, run: func(w *world) error {
+		var asks []op.Ask
+		for i := range op.MaxSteps / 2 {
+			asks = append(asks, ask("guest.create", fmt.Sprintf("g%d", i), "scratch", true), ask("guest.destroy", fmt.Sprintf("g%d", i)))
+		}
+		w.arm()
+		_, err := w.submit(builder, asks...)
+		require.ErrorIs(w.t, err, op.Conflict)
+		for i := range asks { // and each destroy before the create
+			asks[i].Target.Name = fmt.Sprintf("g%d", (i/2+1)%3)
+		}
+		_, err = w.submit(builder, asks...)
+		return err
+	}},
+	{id: "X82b", what: "one of two destroys of a job is signed, the other never: neither runs", want: op.Conflict, run: func(w *world) error {
+		j, err := w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander"))
+		require.NoError(w.t, err)
+		first := w.reread(j.Steps[0].ID)
+		w.arm()
+		w.ends(first.ID, op.StateAuthorized, nonce.Used)
+		w.mustApprove(first)
+		require.NoError(w.t, w.runAll(), "there is nothing that may run")
+		err = w.executor().execute(w.ctx, first.ID)
+		w.allow.unlogged = "a permit that is not given is no decision"
+		w.allow.finale = []string{"victim", "bystander"}
+		return err
+	}},
+	{id: "X82c", what: "the other destroy of a job is rejected after the first was signed and its permit taken", want: op.Conflict, run: func(w *world) error {
+		j, err := w.submit(hub, ask("guest.destroy", "victim"), ask("guest.destroy", "bystander"))
+		require.NoError(w.t, err)
+		first, second := w.reread(j.Steps[0].ID), w.reread(j.Steps[1].ID)
+		w.mustApprove(first)
+		w.mustApprove(second)
+		p, err := w.gate.Permit(w.ctx, first.ID)
+		require.NoError(w.t, err)
+		_, err = w.gate.Reject(w.ctx, hub, second.ID, w.rejection(second, w.bob))
+		require.NoError(w.t, err)
+		w.arm()
+		_, err = driver.Run(w.ctx, p, w.driver)
+		return err
+	}},
+	{id: "X83", what: "a second requester joins a request, both withdraw, and the approval that was signed meanwhile comes", want: op.Cancelled,
+		run: func(w *world) error {
+			r := w.destroyRequest()
+			e := w.envelopeOf(r)
+			joined := w.requestBy(other, ask("guest.destroy", "victim"))
+			require.Equal(w.t, r.ID, joined.ID)
+			require.Equal(w.t, r.Payload, joined.Payload)
+			_, err := w.gate.Cancel(w.ctx, builder, r.ID.Job)
+			require.ErrorIs(w.t, err, op.NotAllowed, "an agent is not its uid")
+			w.cancel(hub, r.ID.Job)
+			require.Equal(w.t, op.StatePending, w.stepOf(r.ID).State, "the other one still wants it")
+			_, err = w.gate.Cancel(w.ctx, hub, r.ID.Job)
+			require.ErrorIs(w.t, err, op.NotAllowed, "nobody withdraws another's wish by withdrawing twice")
+			w.cancel(other, r.ID.Job)
+			w.arm()
+			require.ErrorIs(w.t, w.sendOffline(e), op.Cancelled)
+			return w.send(r.ID, e)
+		}},
+	{id: "X84", what: "desired state protects and unprotects a guest in turns, to have it unprotected in some round or to exhaust its requests", want: op.PendingSignature,
+		run: func(w *world) error {
+			w.makeGuest("tmp", "protected", true)
+			w.arm()
+			w.allow.finale, w.allow.anyFate = []string{"tmp"}, true
+			for i := range 4 {
+				w.apply(map[string]string{"hub": document(fmt.Sprintf("  - name: tmp\n    protected: %v\n", i%2 == 0))})
+				require.True(w.t, w.observe("tmp").Protected)
+				open, err := w.gate.Open(w.ctx, guest("tmp"))
+				require.NoError(w.t, err)
+				require.LessOrEqual(w.t, len(open), 1)
+			}
+			return w.planned("tmp")
+		}},
+	{id: "X85", what: "a desired set is renamed: what was signed for the old one's request, which was rejected", want: op.Rejected, run: func(w *world) error {
+		wish := document("  - name: victim\n    state: absent\n")
+		w.apply(map[string]string{"old": wish})
+		open, err := w.gate.Open(w.ctx, guest("victim"))
+		require.NoError(w.t, err)
+		r := w.reread(open[0].ID)
+		e := w.envelopeOf(r)
+		_, err = w.gate.Reject(w.ctx, hub, r.ID, w.rejection(r, w.bob))
+		require.NoError(w.t, err)
+		w.arm()
+		require.NoError(w.t, w.gate.DeleteSet(w.ctx, operator, "old"))
+		w.apply(map[string]string{"new": wish})
+		require.ErrorIs(w.t, w.sendOffline(e), op.Rejected)
+		return w.send(r.ID, e)
+	}},
+	{id: "X86a", what: "a rule looks for a label with any value, and the label is there and empty", want: op.PendingSignature, run: func(w *world) error {
+		w.makeGuest("db", "labels", labels("tier", ""))
+		w.rule(policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Labels: map[string]string{"tier": "*"}, Threshold: 2})
+		w.seconds = []vote{w.bob.votes(operational)}
+		w.allow.finale = []string{"db"}
+		r := w.request(ask("guest.destroy", "db"))
+		w.arm()
+		return w.unmet(1)(w.signs(r, w.alice.votes(operational)))
+	}},
+	{id: "X86b", what: "a rule looks for a label by a pattern, and its value has the pattern's own signs in it", want: op.PendingSignature,
+		run: func(w *world) error {
+			w.makeGuest("db", "labels", labels("tier", "prod[*]?"))
+			w.rule(policy.Rule{Where: "gated.yaml:3", Op: "guest.destroy", Labels: map[string]string{"tier": "prod?*"}, Threshold: 2})
+			w.seconds = []vote{w.bob.votes(operational)}
+			w.allow.finale = []string{"db"}
+			r := w.request(ask("guest.destroy", "db"))
+			w.arm()
+			return w.unmet(1)(w.signs(r, w.alice.votes(operational)))
+		}},
+	overtaken("X86c", "a label is set beside those that were seen, and another one is added before that runs, which it would take away",
+		ask("guest.set-config", "tmp", "labels", labels("a", "1")), func(w *world) { w.first("guest.set-config", "tmp", "labels", labels("keep", "yes")) }),
+	overtaken("X86d", "a guest that is not protected is told not to be, and is protected before that runs",
+		ask("guest.set-config", "tmp", "protected", false), func(w *world) { w.first("guest.set-config", "tmp", "protected", true) }),
+	overtaken("X86e", "scratch is destroyed by its creator, and desired state mentions it before that runs",
+		ask("guest.destroy", "tmp"), func(w *world) { require.NoError(w.t, w.gate.Adopt(w.ctx, "web", w.observe("tmp"))) }),
+	overtaken("X86f", "scratch is wiped by its creator, and somebody takes a snapshot of it before that runs",
+		ask("guest.wipe", "tmp"), func(w *world) { w.first("guest.snapshot", "tmp", "snapshot", "mine") }),
+	{id: "X87a", what: "a destroy is signed offline before its guest exists, and kept until it does", want: op.StaleTarget, run: func(w *world) error {
+		r := w.destroyRequest()
+		b := w.altered(r, func(p *op.Payload) {
+			p.Nonce, p.Target.Name, p.Incarnation, p.State = nonce.New(), "later", "", op.FingerprintOf([]byte("absent"))
+		})
+		e := w.alice.envelope(w.t, b)
+		require.ErrorIs(w.t, w.sendOffline(e), op.UnknownTarget)
+		w.makeGuest("later")
+		w.arm()
+		return w.sendOffline(e)
+	}},
+	{id: "X87b", what: "a create is signed offline, and the name is taken, left and taken again before it comes", want: op.Conflict, run: func(w *world) error {
+		r := w.destroyRequest()
+		b := w.altered(r, func(p *op.Payload) {
+			p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "later", ""
+			p.State = w.observe("later").Fingerprint
+		})
+		e := w.alice.envelope(w.t, b)
+		w.makeGuest("later")
+		require.ErrorIs(w.t, w.sendOffline(e), op.Conflict)
+		w.vanish("later")
+		w.plant("later")
+		w.arm()
+		return w.sendOffline(e)
+	}},
+	{id: "X87c", what: "an agent hands in a create of scratch that an operator signed, and destroys it as its own", want: op.PendingSignature,
+		run: func(w *world) error {
+			b := w.altered(w.destroyRequest(), func(p *op.Payload) {
+				p.Nonce, p.Op, p.Target.Name, p.Incarnation = nonce.New(), "guest.create", "web", ""
+				p.Params, p.State = op.Params{"scratch": true}, w.observe("web").Fingerprint
+			})
+			_, err := w.gate.ApproveOffline(w.ctx, builder, w.alice.envelope(w.t, b))
+			require.NoError(w.t, err)
+			require.NoError(w.t, w.runAll())
+			w.arm()
+			w.allow.finale = []string{"victim", "web"}
+			return w.waits(w.submit(builder, ask("guest.destroy", "web")))
+		}},
+	{id: "X88", what: "a reload that asks for two races with an approval of one, many times: it never runs with one", want: lostRace, run: func(w *world) error {
+		w.arm()
+		w.allow.unlogged = "both are allowed"
+		w.seconds = nil
+		for range 8 {
+			w.rule()
+			r := w.destroyRequest()
+			e := w.envelopeOf(r)
+			both(func() { _ = w.send(r.ID, e) }, func() { w.rule(two()) })
+			require.Error(w.t, w.executor().execute(w.ctx, r.ID))
+			require.True(w.t, w.observe("victim").Present)
+			s := w.stepOf(r.ID)
+			require.Contains(w.t, []op.State{op.StatePending, op.StateRefused}, s.State)
+			fate := nonce.Used
+			if s.State == op.StatePending {
+				w.cancel(hub, r.ID.Job)
+				s.State, fate = op.StateCancelled, nonce.Cancelled
+			}
+			w.ends(r.ID, s.State, fate)
+		}
+		w.rule()
+		return lostRace
+	}},
+}
+
+// first runs a step before any that waits.
+func (w *world) first(name, target string, kv ...any) {
+	w.t.Helper()
+	j, err := w.submit(hub, ask(name, target, kv...))
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.executor().execute(w.ctx, j.Steps[0].ID))
+}
+
+// overtaken is a row in which a step that was harmless when it was submitted is
+// not any more when it runs: it comes after another one of its job.
+func overtaken(id, what string, a op.Ask, meanwhile func(w *world)) attack {
+	return attack{id: id, what: what, want: op.PendingSignature, run: func(w *world) error {
+		scratch(w)
+		late := must(w.gate.Submit(w.ctx, op.Submission{Requester: builder, Steps: []op.Ask{ask("guest.create", "x"), a}}))
+		require.Equal(w.t, op.StatePlanned, w.stepOf(late.Steps[1].ID).State)
+		meanwhile(w)
+		w.arm()
+		w.allow.trash, w.allow.tree, w.allow.finale = true, []string{"x"}, []string{"tmp", "x"}
+		_ = w.runAll()
+		if w.stepOf(late.Steps[1].ID).State != op.StatePending {
+			return nil
+		}
+		return op.Refuse(op.PendingSignature, "it waits")
+	}}
+}

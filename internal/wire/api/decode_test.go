@@ -1,0 +1,166 @@
+package api
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+)
+
+func TestDecodeBodyIsStrict(t *testing.T) {
+	for _, body := range []string{
+		``, ` `, `null`, `[]`, `"x"`, `7`, `{`, `{"op":"guest.start","target":"guest/a"`,
+		`{"op":"guest.start","target":"guest/a"} x`,
+		`{"op":"guest.start","target":"guest/a"}{}`,
+		`{"op":"guest.start","op":"guest.stop","target":"guest/a"}`,
+		`{"Op":"guest.start","target":"guest/a"}`,
+		`{"op":"guest.start","target":"guest/a","class":"benign"}`,
+		`{"op":"guest.start","target":"guest/a","params":null}`,
+		`{"op":"guest.start","target":"guest/a","params":{"a":null}}`,
+		`{"op":"guest.start","target":"guest/a","params":{"a":1,"a":2}}`,
+		`{"op":"guest.start","target":"guest/a","params":{"a":1.5}}`,
+		`{"op":"guest.start","target":"guest/a","params":{"a":9007199254740992}}`,
+		`{"op":"guest.start","target":"guest/a","params":[]}`,
+		`{"op":7,"target":"guest/a"}`,
+		"{\"op\":\"\xff\",\"target\":\"guest/a\"}",
+		`{"op":"\ud800","target":"guest/a"}`,
+		"\xef\xbb\xbf" + `{"op":"guest.start","target":"guest/a"}`,
+		strings.Repeat("[", 100_000),
+		strings.Repeat(`{"a":`, 100_000),
+	} {
+		var s Submit
+		err := DecodeBody([]byte(body), &s)
+		require.ErrorIs(t, err, op.Malformed, "%.60q", body)
+		require.NotContains(t, err.Error(), "api.", "names a Go type: %.60q", body)
+	}
+	var s Submit
+	require.NoError(t, DecodeBody([]byte(" {\"op\":\"guest.start\",\n\"target\":\"guest/a\"} \n"), &s))
+}
+
+func TestDecodeBodySaysWhere(t *testing.T) {
+	var s Submit
+	err := DecodeBody([]byte(`{"steps":[{"op":"a","target":"guest/b","scratch":true}]}`), &s)
+	require.ErrorContains(t, err, "/steps/0/scratch")
+	err = DecodeBody([]byte(`{"steps":[{"op":"a","target":7}]}`), &s)
+	require.ErrorContains(t, err, "/steps/0/target")
+	err = DecodeBody([]byte(`{"reason":null}`), &s)
+	require.ErrorContains(t, err, "/reason")
+}
+
+func TestDecodeAnswerLetsANewerDaemonSayMore(t *testing.T) {
+	var h Head
+	require.NoError(t, DecodeAnswer([]byte(`{"seq":1,"hash":"00","new":null}`), &h))
+	require.Error(t, DecodeAnswer([]byte(`{"seq":1,"seq":2,"hash":"00"}`), &h))
+	require.Error(t, DecodeAnswer([]byte(`{"seq":1,"hash":"00"}x`), &h))
+}
+
+func TestEncodeKeepsOddTextData(t *testing.T) {
+	odd := "\xff\"'`$(id)\x00\x1b[31m\u202e\u2028</script>\r\n"
+	b, err := Encode(map[string]string{odd: odd})
+	require.NoError(t, err)
+	require.NotContains(t, string(b), "\n")
+	var m map[string]string
+	require.NoError(t, DecodeAnswer(b, &m))
+	want := strings.ToValidUTF8(odd, "\ufffd")
+	require.Equal(t, map[string]string{want: want}, m)
+}
+
+func asks(t *testing.T, body string) ([]op.Ask, error) {
+	t.Helper()
+	var s Submit
+	require.NoError(t, DecodeBody([]byte(body), &s))
+	return s.Asks()
+}
+
+func TestSubmitForms(t *testing.T) {
+	got, err := asks(t, `{"op":"guest.snapshot","target":"guest/a","params":{"snapshot":"s"},"reason":"why"}`)
+	require.NoError(t, err)
+	require.Equal(t, []op.Ask{{Op: "guest.snapshot", Target: op.Target{Kind: "guest", Name: "a"},
+		Params: op.Params{"snapshot": "s"}}}, got)
+	got, err = asks(t, `{"steps":[{"op":"guest.stop","target":"guest/a"},{"op":"guest.start","target":"guest/a","params":{}}]}`)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, op.Params{}, got[0].Params)
+
+	for body, code := range map[string]op.Code{
+		`{}`:                                    op.Malformed,
+		`{"reason":"x"}`:                        op.Malformed,
+		`{"steps":[]}`:                          op.Malformed,
+		`{"op":"a"}`:                            op.Malformed,
+		`{"target":"guest/a"}`:                  op.Malformed,
+		`{"params":{}}`:                         op.Malformed,
+		`{"op":"","target":"guest/a"}`:          op.Malformed,
+		`{"op":"a","target":"guest/*"}`:         op.Malformed,
+		`{"op":"a","target":"guest/a,b"}`:       op.Malformed,
+		`{"op":"a","target":"guest/../a"}`:      op.Malformed,
+		`{"op":"a\u001b[m","target":"guest/a"}`: op.Malformed,
+		`{"op":"a","target":"guest/a","reason":"a\u202eb"}`:                     op.Malformed,
+		`{"op":"a","target":"guest/a","steps":[{"op":"a","target":"guest/a"}]}`: op.Malformed,
+		`{"op":"a","target":"guest/a","steps":[]}`:                              op.Malformed,
+	} {
+		_, err := asks(t, body)
+		require.ErrorIs(t, err, code, body)
+	}
+}
+
+func TestSubmitLimits(t *testing.T) {
+	submit := func(steps, reason int) error {
+		s := Submit{Steps: make([]Ask, steps), Reason: strings.Repeat("r", reason)}
+		for i := range s.Steps {
+			s.Steps[i] = Ask{Op: "guest.start", Target: "guest/a"}
+		}
+		_, err := s.Asks()
+		return err
+	}
+	require.NoError(t, submit(op.MaxSteps-1, op.MaxReason-1))
+	require.NoError(t, submit(op.MaxSteps, op.MaxReason))
+	require.ErrorIs(t, submit(op.MaxSteps+1, 0), op.TooComplex)
+	require.ErrorIs(t, submit(1, op.MaxReason+1), op.Oversized)
+}
+
+func TestSubmitOfRoundTrip(t *testing.T) {
+	a := op.Ask{Op: "guest.start", Target: op.Target{Kind: "guest", Name: "a"}, Params: op.Params{}}
+	for _, list := range [][]op.Ask{{a}, {a, a}} {
+		b, err := Encode(SubmitOf("why", list...))
+		require.NoError(t, err)
+		got, err := asks(t, string(b))
+		require.NoError(t, err)
+		require.Equal(t, list, got)
+	}
+}
+
+func TestEnvelopeLimits(t *testing.T) {
+	open := func(payload, signatures int) error {
+		got, err := EnvelopeOf(make([]byte, payload), make([]string, signatures)...).Open()
+		if err == nil {
+			require.Len(t, got, payload)
+		}
+		return err
+	}
+	require.NoError(t, open(1, 1))
+	require.NoError(t, open(op.MaxPayload-1, 1))
+	require.NoError(t, open(op.MaxPayload, op.MaxSignatures))
+	for n := 1; n < 8; n++ {
+		require.ErrorIs(t, open(op.MaxPayload+n, 1), op.Oversized)
+	}
+	require.ErrorIs(t, open(1, op.MaxSignatures+1), op.Oversized)
+	require.ErrorIs(t, open(1, 0), op.Malformed)
+	require.ErrorIs(t, open(0, 1), op.Malformed)
+}
+
+func TestEnvelopeHasOneSpelling(t *testing.T) {
+	good := base64.StdEncoding.EncodeToString([]byte(">>>>?")) // has + / and =
+	_, err := Envelope{Payload: good, Signatures: []string{"s"}}.Open()
+	require.NoError(t, err)
+	for _, bad := range []string{
+		strings.TrimRight(good, "="), good + "=", good + "\n", good[:4] + "\n" + good[4:], good[:4] + "\r\n" + good[4:],
+		" " + good, strings.NewReplacer("+", "-", "/", "_").Replace(base64.StdEncoding.EncodeToString([]byte{0xfb, 0xff})), "QR==",
+	} {
+		_, err := Envelope{Payload: bad, Signatures: []string{"s"}}.Open()
+		require.ErrorIs(t, err, op.Malformed, "%q", bad)
+		require.Equal(t, op.StageDecode, op.AsRefusal(err).Stage)
+	}
+}

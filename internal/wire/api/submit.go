@@ -1,0 +1,131 @@
+package api
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"gated/internal/base/op"
+)
+
+// Ask is one step in a requester's words, and the body of POST /v1/classify.
+type Ask struct {
+	Op     string    `json:"op"`
+	Target string    `json:"target"` // kind/name
+	Params op.Params `json:"params,omitzero"`
+}
+
+// AskOf puts an ask on the wire.
+func AskOf(a op.Ask) Ask { return Ask{Op: a.Op, Target: a.Target.String(), Params: a.Params} }
+
+// Ask returns the gate's form of the ask. Its refusals are Malformed. The gate checks the operation and its parameters.
+func (a Ask) Ask() (op.Ask, error) {
+	if a.Op == "" {
+		return op.Ask{}, op.Refuse(op.Malformed, "the member op is missing")
+	}
+	if err := op.CheckText("op", a.Op); err != nil {
+		return op.Ask{}, err
+	}
+	t, err := op.ParseTarget(a.Target)
+	if err != nil {
+		return op.Ask{}, err
+	}
+	p := a.Params
+	if p == nil {
+		p = op.Params{}
+	}
+	return op.Ask{Op: a.Op, Target: t, Params: p}, nil
+}
+
+// Submit is the body of POST /v1/jobs: one step in Op, Target and Params, or
+// several in Steps; a reason with either.
+type Submit struct {
+	Op     *string   `json:"op,omitzero"`
+	Target *string   `json:"target,omitzero"`
+	Params op.Params `json:"params,omitzero"`
+	Steps  []Ask     `json:"steps,omitzero"`
+	Reason string    `json:"reason,omitzero"`
+}
+
+// SubmitOf puts asks on the wire: one step alone, several as a list.
+func SubmitOf(reason string, asks ...op.Ask) Submit {
+	if len(asks) == 1 {
+		a := AskOf(asks[0])
+		return Submit{Op: &a.Op, Target: &a.Target, Params: a.Params, Reason: reason}
+	}
+	s := Submit{Reason: reason, Steps: []Ask{}}
+	for _, a := range asks {
+		s.Steps = append(s.Steps, AskOf(a))
+	}
+	return s
+}
+
+// Asks returns the steps in order. Neither form, or both, is Malformed; more than op.MaxSteps are TooComplex; a too
+// long reason is Oversized.
+func (s Submit) Asks() ([]op.Ask, error) {
+	if err := op.CheckText("reason", s.Reason); err != nil {
+		return nil, err
+	}
+	if len(s.Reason) > op.MaxReason {
+		return nil, op.Refuse(op.Oversized, "the reason has %d bytes, more than %d", len(s.Reason), op.MaxReason)
+	}
+	plain := s.Op != nil || s.Target != nil || s.Params != nil
+	switch {
+	case plain && s.Steps != nil:
+		return nil, op.Refuse(op.Malformed, "the body has both op, target or params and steps").WithHint("give one of the two")
+	case plain:
+		if s.Op == nil || s.Target == nil {
+			return nil, op.Refuse(op.Malformed, "the body needs both op and target")
+		}
+		a, err := Ask{Op: *s.Op, Target: *s.Target, Params: s.Params}.Ask()
+		return []op.Ask{a}, err
+	case len(s.Steps) == 0:
+		return nil, op.Refuse(op.Malformed, "the body has no step").WithHint("give op and target, or steps")
+	case len(s.Steps) > op.MaxSteps:
+		return nil, op.Refuse(op.TooComplex, "the job has %d steps, more than %d", len(s.Steps), op.MaxSteps).
+			WithHint("submit several jobs")
+	}
+	asks := make([]op.Ask, 0, len(s.Steps))
+	for _, step := range s.Steps {
+		a, err := step.Ask()
+		if err != nil {
+			return nil, err
+		}
+		asks = append(asks, a)
+	}
+	return asks, nil
+}
+
+// Envelope is a payload and the signatures over its bytes (protocol section 2).
+type Envelope struct {
+	Payload    string   `json:"payload"` // base64 (RFC 4648, section 4) with padding
+	Signatures []string `json:"signatures"`
+}
+
+// EnvelopeOf puts payload bytes and armored signatures on the wire.
+func EnvelopeOf(payload []byte, signatures ...string) Envelope {
+	return Envelope{Payload: base64.StdEncoding.EncodeToString(payload), Signatures: signatures}
+}
+
+// Open returns the payload's bytes, without checking their content. Malformed: text that is not the one base64 spelling
+// of its bytes, and an envelope without signatures. Oversized: a payload above op.MaxPayload, and more than
+// op.MaxSignatures signatures.
+func (e Envelope) Open() ([]byte, error) {
+	if base64.StdEncoding.DecodedLen(len(e.Payload)) > op.MaxPayload+3 {
+		return nil, op.Refuse(op.Oversized, "the payload has more than %d bytes", op.MaxPayload).At(op.StageDecode)
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(e.Payload)
+	switch {
+	case err != nil || strings.ContainsAny(e.Payload, "\r\n"):
+		return nil, op.Refuse(op.Malformed, "the payload is not padded base64").At(op.StageDecode)
+	case len(b) == 0:
+		return nil, op.Refuse(op.Malformed, "the envelope has no payload").At(op.StageDecode)
+	case len(b) > op.MaxPayload:
+		return nil, op.Refuse(op.Oversized, "the payload has %d bytes, more than %d", len(b), op.MaxPayload).At(op.StageDecode)
+	case len(e.Signatures) == 0:
+		return nil, op.Refuse(op.Malformed, "the envelope has no signature").At(op.StageDecode)
+	case len(e.Signatures) > op.MaxSignatures:
+		return nil, op.Refuse(op.Oversized, "the envelope has %d signatures, more than %d", len(e.Signatures), op.MaxSignatures).
+			At(op.StageDecode)
+	}
+	return b, nil
+}

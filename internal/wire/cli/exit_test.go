@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// What was tried was decided: no hint says to decide it, or that it was not.
+func TestWhyEnded(t *testing.T) {
+	for _, code := range []op.Code{op.Unavailable, op.Conflict, op.StaleTarget, op.Internal} {
+		e := &api.Error{Code: code, Detail: "it was cut off"}
+		require.Equal(t, string(code)+": it was cut off\n  hint: it was begun, and may have done all, a part or nothing of it: "+
+			"look at what it did (gated jobs j8), then ask again if it is still wanted\n", WhyEnded(op.StateInterrupted, "j8", e))
+		require.Equal(t, string(code)+": it was cut off\n  hint: it was tried, and this is how it ended; gated jobs j8 shows "+
+			"what it printed, if anything: mend the cause, then ask again if it is still wanted\n", WhyEnded(op.StateFailed, "j8", e))
+		require.Equal(t, Why("", e.Err()), WhyEnded(op.StateRefused, "j8", e), "what was refused was not tried")
+	}
+	require.Empty(t, WhyEnded(op.StateFailed, "j8", nil))
+}

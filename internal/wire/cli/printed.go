@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// What begins each line of what a program printed, and what goes on from the one
+// above, as wherever a line was cut: nothing that it printed can pass for a line of ours.
+const (
+	lineMark = "> "
+	contMark = "| "
+)
+
+// printedCols is how wide such a line is at most, without its mark. A screen of 80
+// columns does not have to cut it, which would leave the rest without a mark.
+const printedCols = 68
+
+// tabCols is how far apart a terminal's tabs are.
+const tabCols = 8
+
+// Printed returns what a program printed as it may stand below a line of ours,
+// each line after indent, which has at most 8 columns, and a mark. Spaces stay as they are and
+// tabs become some; a line with anything else that would not show as it is, is
+// quoted, with everything escaped that is not plain ASCII. It is empty of nothing.
+func Printed(indent, text string) string {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.SplitSeq(text, "\n") {
+		mark := lineMark
+		for _, part := range cutAt(asShown(line), printedCols) {
+			b.WriteString(strings.TrimRight(indent+mark+part, " ") + "\n")
+			mark = contMark
+		}
+	}
+	return b.String()
+}
+
+// asShown returns a line as it may be printed after a mark. A program that ends
+// its lines with a carriage return, too, means nothing by that.
+func asShown(line string) string {
+	return op.Shown(untabbed(strings.TrimSuffix(line, "\r")))
+}
+
+// untabbed puts spaces in the place of tabs.
+func untabbed(line string) string {
+	if !strings.Contains(line, "\t") {
+		return line
+	}
+	var b strings.Builder
+	for part := range strings.SplitAfterSeq(line, "\t") {
+		text, tab := strings.CutSuffix(part, "\t")
+		b.WriteString(text)
+		if tab {
+			b.WriteString(strings.Repeat(" ", tabCols-utf8.RuneCountInString(text)%tabCols))
+		}
+	}
+	return b.String()
+}
+
+// cutAt cuts a line into parts of at most so many columns, at least one part: at
+// blanks, which begin the next part, and inside a word only where it is longer
+// than that. Characters beyond ASCII may take two columns.
+func cutAt(line string, cols int) []string {
+	var parts []string
+	width, from := 0, 0
+	blankAt, widthThere := 0, 0 // the end of the last word, and the part's width until there
+	before := ' '
+	for i, r := range line {
+		w := 1
+		if r > unicode.MaxASCII {
+			w = 2
+		}
+		if r == ' ' && before != ' ' {
+			blankAt, widthThere = i, width
+		}
+		before = r
+		for width+w > cols {
+			if r == ' ' || blankAt <= from {
+				blankAt, widthThere = i, width
+			}
+			parts = append(parts, line[from:blankAt])
+			width, from = width-widthThere, blankAt
+		}
+		width += w
+	}
+	return append(parts, line[from:])
+}
+
+// Facts lays out facts in columns after indent, and those of several lines, or of
+// one with blanks that would not show in a column, below their names.
+func Facts(indent string, facts []op.Fact) string {
+	var b strings.Builder
+	var rows []string
+	flush := func() {
+		b.WriteString(Columns(rows...))
+		rows = nil
+	}
+	for _, f := range facts {
+		text := strings.TrimRight(f.Text, "\n")
+		if Inline(text) == text || !strings.Contains(text, "\n") && asShown(text) != text {
+			rows = append(rows, indent+Row(f.Name, text))
+			continue
+		}
+		flush()
+		b.WriteString(indent + Inline(f.Name) + ":\n" + Printed(indent+"  ", text))
+	}
+	flush()
+	return b.String()
+}
+
+// Outputs shows what the steps of a job printed, after a line that names each of
+// them. It is empty where none printed anything.
+func Outputs(j api.Job) string {
+	text := ""
+	for _, s := range j.Steps {
+		if out := Printed("    ", s.Output); out != "" {
+			text += "  " + Inline(s.ID) + " printed:\n" + out
+		}
+	}
+	return text
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/client"
+)
+
+// failure is how a program sees why a command failed.
+type failure struct {
+	Error problem `json:"error"`
+}
+
+type problem struct {
+	Code    op.Code  `json:"code"`
+	Detail  string   `json:"detail"`
+	Hint    string   `json:"hint,omitempty"`
+	Stage   op.Stage `json:"stage,omitempty"`
+	Request string   `json:"request,omitempty"`
+	State   op.State `json:"state,omitempty"`
+}
+
+// unanswered is an error that says that no daemon answers, with what became of
+// what was asked before.
+type unanswered struct {
+	error
+	known string
+}
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// Unanswered adds to an error that says that no daemon answers what is known of
+// what it was asked before: known where nothing of it hung on the last answer,
+// and doubtful where the connection broke before that; "" adds nothing. Any other
+// error, and nil, is returned as it is.
+func Unanswered(err error, known, doubtful string) error {
+	var gone *client.Unreachable
+	if !errors.As(err, &gone) {
+		return err
+	}
+	if gone.Asked && doubtful != "" {
+		known = doubtful
+	}
+	if known == "" {
+		return err
+	}
+	return unanswered{err, known}
+}
+
+func failureOf(err error) failure {
+	var gone *client.Unreachable
+	if errors.As(err, &gone) {
+		var asked unanswered
+		_ = errors.As(err, &asked) // else it has no hint
+		return failure{problem{Code: op.Unavailable, Detail: gone.Error(), Hint: asked.known}}
+	}
+	p := api.ProblemOf(err)
+	return failure{problem{Code: p.Code, Detail: p.Detail, Hint: hintOf(p.Code, p.Hint), Stage: p.Stage,
+		Request: p.Request, State: p.State}}
+}
+
+// Why words an error that does not end the command of that path: a refusal, and
+// on lines of their own what to do about it.
+func Why(path string, err error) string { return explain(path, err) }
+
+// SayWhy says what an error that does not end the command is about.
+func (t *Tool) SayWhy(err error) { t.Say("%s", Why("", err)) }
+
+// explain words how the command of that path failed. A refusal is "code:
+// detail" and, on lines of its own, what to do.
+func explain(path string, err error) string {
+	var misused usage
+	var gone *client.Unreachable
+	var r *op.Refusal
+	switch {
+	case errors.As(err, &misused):
+		return fmt.Sprintf("usage: %s\n  hint: %s --help\n", Lines(misused.Error()), path)
+	case errors.As(err, &gone):
+		text := "the daemon cannot be reached\n"
+		for _, a := range gone.Tried {
+			text += fmt.Sprintf("  tried %s: %s\n", op.Shown(a.Path), Lines(a.Err.Error()))
+			if a.Hint != "" {
+				text += fmt.Sprintf("  hint: %s\n", Lines(a.Hint))
+			}
+		}
+		var asked unanswered
+		if errors.As(err, &asked) {
+			text += fmt.Sprintf("  hint: %s\n", Lines(asked.known))
+		}
+		return text
+	case errors.As(err, &r):
+		text := fmt.Sprintf("%s: %s\n", op.Shown(string(r.Code)), Lines(r.Detail))
+		if hint := hintOf(r.Code, r.Hint); hint != "" {
+			text += fmt.Sprintf("  hint: %s\n", Lines(hint))
+		}
+		return text
+	default:
+		// It came about here, and no daemon has it in its log.
+		return fmt.Sprintf("%s: %s\n", op.Internal, Lines(err.Error()))
+	}
+}
+
+// hintOf returns what to do about a refusal: what it says itself, else what is
+// so of its code. A code of a newer daemon's has neither.
+func hintOf(code op.Code, own string) string {
+	if own != "" {
+		return own
+	}
+	return api.HintOf(code)
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+	"gated/internal/wire/client"
+)
+
+func quiet() *Tool {
+	return &Tool{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
+}
+
+func TestExplainIsSafeToPrint(t *testing.T) {
+	got := explain("gated x", op.Refuse(op.Conflict, "one\ngated: two \x1b[2J").WithHint("do\u202e this"))
+	require.Equal(t, "conflict: one\n    \"gated: two \\x1b[2J\"\n  hint: \"do\\u202e this\"\n", got)
+	require.Equal(t, "usage: what\n  hint: gated x --help\n", explain("gated x", Usage("what")))
+	require.Equal(t, "internal: disk on fire\n", explain("gated x", errors.New("disk on fire")))
+	gone := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist, Hint: "start it"}, {Path: "/b\n", Err: os.ErrNotExist}}}
+	require.Equal(t, "the daemon cannot be reached\n  tried /a: file does not exist\n  hint: start it\n  tried \"/b\\n\": file does not exist\n",
+		explain("gated x", gone))
+}
+
+// Whoever asked a daemon that then went away is told what is known of it.
+func TestUnanswered(t *testing.T) {
+	never := &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist}}}
+	broke := &client.Unreachable{Tried: never.Tried, Asked: true}
+	require.NoError(t, Unanswered(nil, "known", "doubtful"))
+	refused := op.Refuse(op.Conflict, "x")
+	require.Equal(t, refused, Unanswered(refused, "known", "doubtful"))
+	require.Equal(t, never, Unanswered(never, "", "doubtful"), "nothing was asked")
+	const tried = "the daemon cannot be reached\n  tried /a: file does not exist\n"
+	for _, c := range []struct {
+		gone                  error
+		known, doubtful, want string
+	}{{never, "known", "doubtful", "known"}, {broke, "known", "doubtful", "doubtful"}, {broke, "known", "", "known"}} {
+		err := Unanswered(c.gone, c.known, c.doubtful)
+		require.Equal(t, tried+"  hint: "+c.want+"\n", explain("x", err))
+		require.Equal(t, c.want, failureOf(err).Error.Hint)
+		require.Equal(t, api.ExitUnreachable, api.Exit(err))
+	}
+}
+
+// No code leaves whoever meets it without a next step.
+func TestEveryCodeHasANextStep(t *testing.T) {
+	for _, m := range api.Codes {
+		text := explain("opsign approve", op.Refuse(m.Code, "what was wrong"))
+		first, hint, ok := strings.Cut(text, "\n  hint: ")
+		require.True(t, ok, m.Code)
+		require.Equal(t, string(m.Code)+": what was wrong", first)
+		require.Greater(t, len(hint), 20, m.Code)
+		require.NoError(t, op.CheckText("hint", strings.TrimSuffix(hint, "\n")), m.Code)
+		require.Equal(t, api.HintOf(m.Code), failureOf(op.Refuse(m.Code, "x")).Error.Hint, "JSON says it too")
+		require.Contains(t, explain("x", op.Refuse(m.Code, "x").WithHint("do this")), "  hint: do this\n", "its own comes first")
+	}
+	require.NotContains(t, explain("x", op.Refuse("of_next_year", "x")), "hint")
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0}, {op.Refuse(op.StaleTarget, "x"), 1}, {Usage("x"), 2}, {exit(3), 3}, {&client.Unreachable{}, 4},
+		{op.Refuse(op.Unavailable, "x"), 5}, {errors.New("x"), 5}, {context.Canceled, 1},
+	} {
+		require.Equal(t, c.want, quiet().Fail("gated x", c.err), "%v", c.err)
+	}
+	require.NoError(t, Ended(0))
+	require.Equal(t, exit(3), Ended(3))
+}
+
+func TestAFailureIsOneJSONDocument(t *testing.T) {
+	var out bytes.Buffer
+	tl := quiet()
+	tl.Stdout, tl.JSON = &out, true
+	tl.Fail("gated x", op.Refuse(op.Replayed, "was\nused").At(op.StageNonce).About(op.StepID{Job: 3, Index: 1}, op.StateSucceeded))
+	require.Equal(t, `{"error":{"code":"replayed","detail":"was\nused","hint":"it counts once: opsign show ID says what became of it; to do it again, ask again","stage":"nonce","request":"j3.1","state":"succeeded"}}`+"\n",
+		out.String())
+	out.Reset()
+	tl.Fail("gated x", &client.Unreachable{Tried: []client.Attempt{{Path: "/a", Err: os.ErrNotExist}}})
+	require.Contains(t, out.String(), `{"error":{"code":"unavailable","detail":`)
+	out.Reset()
+	tl.Fail("gated x", context.Canceled)
+	require.Equal(t, `{"error":{"code":"cancelled","detail":"interrupted"}}`+"\n", out.String())
+	out.Reset()
+	tl.Fail("gated x", Usage("x"))
+	tl.Fail("gated x", exit(3))
+	require.Empty(t, out.String())
+}
+
+func TestRowCannotBreakATable(t *testing.T) {
+	require.Equal(t, "a\t-\t\"b\\tc\"", Row("a", "", "b\tc"))
+}

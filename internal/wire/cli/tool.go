@@ -1,0 +1,127 @@
+// Package cli is what the command line tools have in common: the flags that
+// every command takes, answers for people and for programs, refusals with their
+// exit codes, and completion. What a tool is for is none of its business, nor
+// are the words for that.
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"gated/internal/wire/client"
+)
+
+// Tool is one run of a command line. Answers go to Stdout; what is said beside
+// them (warnings, what to do next, refusals) goes to Stderr. With JSON Stdout
+// has JSON only, one document a line.
+type Tool struct {
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	ReadToken      func(path string) (string, error) // of tools that agents call (client.Options)
+
+	JSON   bool   // --json
+	Socket string // --socket
+	Remote string // --remote, of tools that reach gates of other hosts
+
+	remotes bool                   // such a tool
+	named   func(flag string) bool // whether a flag was given, if only as ""
+	started bool                   // the command line was understood, a command runs
+}
+
+// Words are the help text of a command.
+type Words struct{ Use, Short, Long, Example string }
+
+// Root returns the command that has all others. It has the flags that every
+// command takes.
+func (t *Tool) Root(w Words, commands ...*cobra.Command) *cobra.Command {
+	root := t.Group(w, "a command is missing", commands...)
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.DisableSuggestions = true
+	root.PersistentFlags().BoolVar(&t.JSON, "json", false, "answer with JSON on standard output, one document a line")
+	root.PersistentFlags().StringVar(&t.Socket, "socket", "", "the daemon's `PATH`")
+	t.named = root.PersistentFlags().Changed
+	return root
+}
+
+// Group returns a command that does nothing but have others. Alone it is a
+// usage error with the text missing.
+func (t *Tool) Group(w Words, missing string, commands ...*cobra.Command) *cobra.Command {
+	// Without a rule for arguments, an unknown command is called that.
+	c := t.Command(w, nil, func(*cobra.Command, []string) error { return Usage(missing) })
+	c.AddCommand(commands...)
+	return c
+}
+
+// Command returns a command with its words. Only what fails before run is
+// called is a usage error, unless run returns one.
+func (t *Tool) Command(w Words, args cobra.PositionalArgs, run func(*cobra.Command, []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: w.Use, Short: w.Short, Long: w.Long, Example: w.Example, Args: args,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, args []string) error {
+			t.started = true
+			return run(c, args)
+		},
+	}
+}
+
+// Run runs a command line and returns its exit code (protocol section 6).
+func (t *Tool) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	root.SetOut(t.Stdout)
+	root.SetErr(t.Stderr)
+	c, err := root.ExecuteContextC(ctx)
+	if err != nil && !t.started {
+		err = Usage(err.Error())
+	}
+	return t.Fail(c.CommandPath(), err)
+}
+
+// Remotes gives every command of a tree the flag for a gate of another host.
+func (t *Tool) Remotes(root *cobra.Command) {
+	t.remotes = true
+	root.PersistentFlags().StringVarP(&t.Remote, "remote", "H", "",
+		"the gate of another host, `ssh://[USER@]HOST[:PORT][/PATH]`, through the system's ssh")
+	_ = root.RegisterFlagCompletionFunc("remote", cobra.NoFileCompletions) // the flag was just added
+}
+
+// Where returns where the gate is that the flags and the environment name:
+// --remote or --socket, else GATED_HOST or GATED_SOCKET, else what a client
+// searches. It is a usage error to name two, and a flag that is empty, as of a
+// variable that is not set: to go on to some other gate would sign for another
+// one than was meant.
+func (t *Tool) Where() (client.Options, error) {
+	o := client.Options{Socket: t.Socket, Remote: t.Remote, Getenv: t.Getenv, ReadToken: t.ReadToken}
+	switch {
+	case t.given("remote") && o.Remote == "":
+		return o, Usage(
+			"--remote is empty: name the gate's host, ssh://HOST, or leave the flag away for the gate of this host")
+	case t.given("socket") && o.Socket == "":
+		return o, Usage("--socket is empty: name the daemon's path, or leave the flag away")
+	case o.Socket != "" && o.Remote != "":
+		return o, Usage("--remote and --socket each name a gate: say one")
+	case !t.remotes || o.Socket != "" || o.Remote != "":
+		return o, nil
+	}
+	o.Remote = t.Getenv("GATED_HOST")
+	if o.Remote != "" && t.Getenv("GATED_SOCKET") != "" {
+		return o, Usage("GATED_HOST and GATED_SOCKET each name a gate: unset one, or say which with --remote or --socket")
+	}
+	return o, nil
+}
+
+func (t *Tool) given(flag string) bool { return t.named != nil && t.named(flag) }
+
+// Client returns a client of the daemon that the flags and the environment
+// name. Errors are those of Where and of client.New.
+func (t *Tool) Client() (*client.Client, error) {
+	o, err := t.Where()
+	if err != nil {
+		return nil, err
+	}
+	o.Lost = func() { t.Say("note: the daemon went away; it is waited for, half a minute at most\n") }
+	o.Back = func() { t.Say("note: the daemon is back\n") }
+	return client.New(o)
+}

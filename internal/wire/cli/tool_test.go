@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// run runs a tool with one command, which takes -p and answers with what it was
+// given.
+func run(t *testing.T, args ...string) (code int, out, beside string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	tl := &Tool{Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }}
+	var given Pairs
+	echo := tl.Command(Words{Use: "echo OP", Short: "Echo"}, cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error {
+		if tl.JSON {
+			return tl.Emit(append(args, given...))
+		}
+		tl.Print("%s %s\n", args[0], given.String())
+		return op.Refuse(op.Conflict, "told on %s", tl.Socket)
+	})
+	ParamFlag(echo, &given, nil)
+	code = tl.Run(context.Background(), tl.Root(Words{Use: "tool", Short: "Tool"}, echo), args)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestACommandLineThatIsNotUnderstood(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "usage: a command is missing\n  hint: tool --help\n"},
+		{[]string{"ecko"}, "usage: unknown command \"ecko\" for \"tool\"\n  hint: tool --help\n"},
+		{[]string{"echo"}, "usage: accepts 1 arg(s), received 0\n  hint: tool echo --help\n"},
+		{[]string{"echo", "x", "-p", "=y"}, "usage: invalid argument \"=y\" for \"-p, --param\" flag: not NAME=VALUE\n  hint: tool echo --help\n"},
+	} {
+		code, out, beside := run(t, c.args...)
+		require.Equal(t, 2, code, c.args)
+		require.Empty(t, out)
+		require.Equal(t, c.want, beside)
+	}
+}
+
+func TestFlagsOfEveryCommand(t *testing.T) {
+	code, out, beside := run(t, "echo", "x", "-p", "a=b", "-p", "c=", "--socket", "/s")
+	require.Equal(t, 1, code)
+	require.Equal(t, "x a=b c=\n", out)
+	require.True(t, strings.HasPrefix(beside, "conflict: told on /s\n  hint: "), beside)
+	code, out, beside = run(t, "--json", "echo", "x", "-p", "a=b")
+	require.Zero(t, code)
+	require.Equal(t, "[\"x\",\"a=b\"]\n", out)
+	require.Empty(t, beside)
+}
+
+func TestCompletion(t *testing.T) {
+	_, out, _ := run(t, "__complete", "echo", "guest.create", "-p", "")
+	require.Contains(t, out, "memory=\t")
+	require.Contains(t, out, "labels.\t")
+	_, out, _ = run(t, "__complete", "echo", "guest.fly", "-p", "")
+	require.Equal(t, ":4\n", out)
+
+	ops, _ := CompleteOp()
+	require.Len(t, ops, len(op.Catalogue()))
+	shown, _ := CompleteFrom(func(context.Context) ([]string, error) { return []string{"a\tb\x1b[2J"}, nil })
+	require.Equal(t, []string{"a\t\"b\\x1b[2J\""}, shown)
+	none, _ := CompleteFrom(func(context.Context) ([]string, error) { return []string{"half"}, os.ErrDeadlineExceeded })
+	require.Empty(t, none)
+}
+
+func TestPairs(t *testing.T) {
+	var p Pairs
+	require.NoError(t, p.Set("a=b,c"))
+	require.NoError(t, p.Set("d="))
+	require.Equal(t, Pairs{"a=b,c", "d="}, p)
+	require.Error(t, p.Set("a"))
+	require.Error(t, p.Set("=a"))
+}
+
+func TestTarget(t *testing.T) {
+	for _, name := range []string{"web-1", "guest/web-1"} {
+		to, err := Target("guest", name)
+		require.NoError(t, err)
+		require.Equal(t, op.Target{Kind: "guest", Name: "web-1"}, to)
+	}
+	_, err := Target("guest", "../web-1")
+	require.ErrorIs(t, err, op.Malformed)
+}
+
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	_, err := ReadFile(path, 3)
+	require.Equal(t, 2, quiet().Fail("gated x", err))
+	f, err := Create(path, 0o600)
+	require.NoError(t, err)
+	_, err = f.WriteString("abc")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	b, err := ReadFile(path, 3)
+	require.NoError(t, err)
+	require.Equal(t, "abc", string(b))
+	_, err = ReadFile(path, 2)
+	require.ErrorIs(t, err, op.Oversized)
+	_, err = Create(path, 0o600)
+	require.ErrorIs(t, err, op.Conflict)
+	_, err = Create(filepath.Join(path, "below"), 0o600)
+	require.Equal(t, 2, quiet().Fail("gated x", err))
+}
+
+func TestWhereTheGateIs(t *testing.T) {
+	env := map[string]string{}
+	where := func(remotes bool, args ...string) (string, string, error) {
+		tl := &Tool{Getenv: func(name string) string { return env[name] }}
+		root := tl.Root(Words{Use: "tool", Short: "Tool"})
+		if remotes {
+			tl.Remotes(root)
+		}
+		require.NoError(t, root.ParseFlags(args))
+		o, err := tl.Where()
+		return o.Remote, o.Socket, err
+	}
+	for _, c := range []struct {
+		remotes        bool
+		host           string
+		args           []string
+		remote, socket string
+	}{
+		{true, "", nil, "", ""},
+		{true, "ssh://e", nil, "ssh://e", ""},
+		{false, "ssh://e", nil, "", ""},
+		{true, "ssh://e", []string{"-H", "ssh://f"}, "ssh://f", ""},
+		{true, "", []string{"--remote=ssh://f"}, "ssh://f", ""},
+		{true, "ssh://e", []string{"--socket", "/s"}, "", "/s"},
+	} {
+		env["GATED_HOST"] = c.host
+		env["GATED_SOCKET"] = ""
+		remote, socket, err := where(c.remotes, c.args...)
+		require.NoError(t, err)
+		require.Equal(t, c.remote, remote, c)
+		require.Equal(t, c.socket, socket, c)
+	}
+	for _, args := range [][]string{{"-H", "ssh://f", "--socket", "/s"}, {"-H", ""}, {"--remote="}, {"--socket", ""}, {"-H", "", "--socket", "/s"}} {
+		_, _, err := where(true, args...)
+		require.Equal(t, 2, api.Exit(err), args)
+	}
+
+	// Two variables name two gates, unless a flag decides.
+	env["GATED_HOST"], env["GATED_SOCKET"] = "ssh://e", "/v"
+	_, _, err := where(true)
+	require.Equal(t, 2, api.Exit(err))
+	require.ErrorContains(t, err, "GATED_HOST and GATED_SOCKET")
+	for _, args := range [][]string{{"-H", "ssh://f"}, {"--socket", "/s"}} {
+		_, _, err = where(true, args...)
+		require.NoError(t, err, args)
+	}
+	_, _, err = where(false)
+	require.NoError(t, err, "a tool that reaches this host's gate alone has one variable")
+	env["GATED_HOST"] = ""
+	remote, socket, err := where(true)
+	require.NoError(t, err)
+	require.Empty(t, remote+socket, "the client reads GATED_SOCKET")
+}

@@ -1,0 +1,99 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// refuses asserts that nothing is read, pinned or forgotten.
+func refuses(t *testing.T, f KnownGates, says string) {
+	t.Helper()
+	_, err := f.List()
+	require.ErrorIs(t, err, op.NotAllowed)
+	require.ErrorContains(t, err, says)
+	_, err = f.Check("unix:/a", api.Status{Host: "h", Gate: idA})
+	require.ErrorIs(t, err, op.NotAllowed)
+	_, err = f.Forget("unix:/a")
+	require.ErrorIs(t, err, op.NotAllowed)
+}
+
+func TestADirectoryThatOthersMayWrite(t *testing.T) {
+	f := knownIn(t)
+	_, err := f.Check("unix:/a", api.Status{Host: "h", Gate: idA})
+	require.NoError(t, err)
+	dir := filepath.Dir(f.Path)
+	for _, mode := range []os.FileMode{0o777, 0o720, 0o777 | os.ModeSticky} {
+		require.NoError(t, os.Chmod(dir, mode))
+		refuses(t, f, dir+" may be written by others")
+	}
+	require.NoError(t, os.Chmod(dir, 0o755))
+	_, err = f.List()
+	require.NoError(t, err)
+
+	// Also where there is no file yet.
+	require.NoError(t, os.Remove(f.Path))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	refuses(t, f, dir)
+	require.NoFileExists(t, f.Path)
+}
+
+func TestWhatIsNoFile(t *testing.T) {
+	f := knownIn(t)
+	dir := filepath.Dir(f.Path)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	elsewhere := filepath.Join(dir, "elsewhere")
+	require.NoError(t, os.WriteFile(elsewhere, []byte("unix:/a h "+string(idA)+"\n"), 0o600))
+
+	require.NoError(t, syscall.Mkfifo(f.Path, 0o600))
+	refuses(t, f, "is not an ordinary file") // and does not wait for a writer
+	require.NoError(t, os.Remove(f.Path))
+	require.NoError(t, os.Symlink(elsewhere, f.Path))
+	refuses(t, f, "is a symbolic link")
+	require.NoError(t, os.Remove(f.Path))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "nothing"), f.Path))
+	refuses(t, f, "is a symbolic link")
+	require.NoFileExists(t, filepath.Join(dir, "nothing"))
+
+	// Nor is a lock made elsewhere.
+	require.NoError(t, os.Remove(f.Path))
+	require.NoError(t, os.RemoveAll(f.Path+".lock"))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "nothing"), f.Path+".lock"))
+	_, err := f.Check("unix:/a", api.Status{Host: "h", Gate: idA})
+	var not *NotPinned
+	require.ErrorAs(t, err, &not)
+	require.NoFileExists(t, filepath.Join(dir, "nothing"))
+}
+
+func TestWhereElseAGateIsKnown(t *testing.T) {
+	f := knownIn(t)
+	status := api.Status{Host: "h", Gate: idA}
+	known, err := f.Known("unix:/a", status)
+	require.NoError(t, err)
+	require.False(t, known)
+	require.NoFileExists(t, f.Path, "it only looks")
+	for _, at := range []Address{"unix:/a", "ssh://b"} {
+		_, err := f.Check(at, status)
+		require.NoError(t, err)
+	}
+	_, err = f.Check("ssh://c", api.Status{Host: "h", Gate: idB})
+	require.NoError(t, err)
+	known, err = f.Known("unix:/a", status)
+	require.NoError(t, err)
+	require.True(t, known)
+	_, err = f.Known("ssh://c", status)
+	require.ErrorIs(t, err, op.TargetMismatch)
+
+	others, err := f.Elsewhere("ssh://b", idA)
+	require.NoError(t, err)
+	require.Equal(t, []KnownGate{{"unix:/a", "h", idA, 2}}, others)
+	others, err = f.Elsewhere("ssh://c", idB)
+	require.NoError(t, err)
+	require.Empty(t, others)
+}

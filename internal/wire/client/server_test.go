@@ -1,0 +1,219 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gated/internal/base/op"
+	"gated/internal/wire/api"
+)
+
+// method is one of a client's.
+type method struct {
+	name    string
+	call    func(context.Context, *Client) error
+	reaches string // the last call that it makes
+}
+
+// What is said on one side of the socket arrives on the other: every method
+// against the real server.
+var methods = append([]method{
+	{"Status", func(ctx context.Context, c *Client) error { _, err := c.Status(ctx); return err }, "status"},
+	{"Submit", func(ctx context.Context, c *Client) error {
+		_, err := c.Submit(ctx, api.SubmitOf("why", op.Ask{Op: "o", Target: web}), "k")
+		return err
+	}, "submit o guest/web-1 why k"},
+	{"Jobs", func(ctx context.Context, c *Client) error {
+		_, err := c.Jobs(ctx, JobQuery{State: op.StatePending, After: "j3", Limit: 7})
+		return err
+	}, "jobs pending_signature j3 7"},
+	{"Job", func(ctx context.Context, c *Client) error { _, err := c.Job(ctx, "j12"); return err }, "job j12"},
+	{"Cancel", func(ctx context.Context, c *Client) error { _, err := c.Cancel(ctx, "j12"); return err }, "cancel j12"},
+	{"Classify", func(ctx context.Context, c *Client) error {
+		_, err := c.Classify(ctx, api.AskOf(op.Ask{Op: "o", Target: web}))
+		return err
+	}, "explain o guest/web-1"},
+	{"Requests", func(ctx context.Context, c *Client) error {
+		_, err := c.Requests(ctx, op.StatePending)
+		return err
+	}, "requests pending_signature"},
+	{"Request", func(ctx context.Context, c *Client) error { _, err := c.Request(ctx, "j12.1"); return err }, "request j12.1"},
+	{"Payload", func(ctx context.Context, c *Client) error { _, err := c.Payload(ctx, "j12.1"); return err }, "request j12.1"},
+	{"Approve", func(ctx context.Context, c *Client) error {
+		_, err := c.Approve(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s"))
+		return err
+	}, "approve j12.1 {} [s]"},
+	{"Reject", func(ctx context.Context, c *Client) error {
+		_, err := c.Reject(ctx, "j12.1", api.EnvelopeOf([]byte("{}"), "s"))
+		return err
+	}, "reject j12.1 {} [s]"},
+	{"SubmitSigned", func(ctx context.Context, c *Client) error {
+		_, err := c.SubmitSigned(ctx, api.EnvelopeOf([]byte("{}"), "s", "t"))
+		return err
+	}, "offline {} [s t]"},
+	{"Plan", func(ctx context.Context, c *Client) error { _, err := c.Plan(ctx, "web", []byte("doc")); return err }, "plan web doc"},
+	{"PutSet", func(ctx context.Context, c *Client) error {
+		_, err := c.PutSet(ctx, "web", "e1", []byte("doc"))
+		return err
+	}, "put web e1 doc"},
+	{"Set", func(ctx context.Context, c *Client) error { _, _, err := c.Set(ctx, "web"); return err }, "set web"},
+	{"Sets", func(ctx context.Context, c *Client) error { _, err := c.Sets(ctx); return err }, "sets"},
+	{"DeleteSet", func(ctx context.Context, c *Client) error { return c.DeleteSet(ctx, "web") }, "delete web"},
+	{"Guests", func(ctx context.Context, c *Client) error { _, err := c.Guests(ctx); return err }, "guests"},
+	{"Guest", func(ctx context.Context, c *Client) error { _, err := c.Guest(ctx, "web-1"); return err }, "guest web-1"},
+	{"Backends", func(ctx context.Context, c *Client) error { _, err := c.Backends(ctx); return err }, "backends"},
+	{"Commands", func(ctx context.Context, c *Client) error { _, err := c.Commands(ctx); return err }, "commands"},
+	{"Command", func(ctx context.Context, c *Client) error { _, err := c.Command(ctx, "drop-db"); return err }, "command drop-db"},
+	{"Audit", func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 3, 7); return err }, "audit 3 7"},
+	{"AuditHead", func(ctx context.Context, c *Client) error { _, err := c.AuditHead(ctx); return err }, "head"},
+	{"Consistency", func(ctx context.Context, c *Client) error { _, err := c.Consistency(ctx, 3, 7); return err }, "consistency 3 7"},
+	{"Inclusion", func(ctx context.Context, c *Client) error { _, err := c.Inclusion(ctx, 3); return err }, "inclusion 3"},
+	{"Backup", func(ctx context.Context, c *Client) error { _, err := c.Backup(ctx, io.Discard); return err }, "backup"},
+	{"AcceptAlert", func(ctx context.Context, c *Client) error { return c.AcceptAlert(ctx, 812) }, "accept 812"},
+	{"Events", func(ctx context.Context, c *Client) error {
+		return c.Events(ctx, 4, false, func(api.Entry) error { return nil })
+	}, "events 4 "},
+	{"AwaitJob", func(ctx context.Context, c *Client) error {
+		_, err := c.AwaitJob(ctx, "j12", func(api.Job) bool { return true })
+		return err
+	}, "job j12"},
+}, agentMethods...)
+
+func TestEveryMethodReachesItsEndpoint(t *testing.T) {
+	d, c := behind(t)
+	require.Equal(t, reflect.TypeFor[*Client]().NumMethod(), len(methods)+4,
+		"a method without a row (Close, Address, Ops and Self apart)")
+	for _, m := range methods {
+		require.NoError(t, m.call(t.Context(), c), m.name)
+		calls := d.calls()
+		require.Equal(t, m.reaches, calls[len(calls)-1], m.name)
+	}
+	ops, err := c.Ops(t.Context())
+	require.NoError(t, err)
+	require.Len(t, ops, len(op.Catalogue()))
+}
+
+func TestEveryMethodRebuildsRefusals(t *testing.T) {
+	d, c := behind(t)
+	d.err = op.Refuse(op.StaleTarget, "it changed").At(op.StageBinding).WithHint("look").About(aID, op.StateRefused)
+	for _, m := range methods {
+		err := m.call(t.Context(), c)
+		require.ErrorIs(t, err, op.StaleTarget, m.name)
+		var r *op.Refusal
+		require.ErrorAs(t, err, &r, m.name)
+		require.Equal(t, d.err, error(r), m.name)
+		require.Equal(t, api.ExitRefused, api.Exit(err), m.name)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	d, c := behind(t)
+	p, err := c.Payload(t.Context(), "j12.1")
+	require.NoError(t, err)
+	require.Equal(t, d.req.Payload, p)
+	r, err := c.Request(t.Context(), "j12.1")
+	require.NoError(t, err)
+	require.Equal(t, op.SHA256(p), r.PayloadSHA256)
+	r, err = c.Approve(t.Context(), "j12.1", api.EnvelopeOf(p, "s"))
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Missing)
+	job, err := c.Submit(t.Context(), api.SubmitOf("", op.Ask{Op: "o", Target: web}), "")
+	require.NoError(t, err)
+	require.ErrorIs(t, job.Error.Err(), op.PendingSignature)
+	require.Equal(t, api.ExitWaits, api.Exit(job.Error.Err()))
+	doc, etag, err := c.Set(t.Context(), "web")
+	require.NoError(t, err)
+	require.Equal(t, "host: h\n", string(doc))
+	require.Equal(t, "e1", etag)
+	set, err := c.PutSet(t.Context(), "web", "*", nil)
+	require.NoError(t, err)
+	require.Equal(t, "e2", set.ETag)
+	calls := d.calls()
+	require.Equal(t, "put web * ", calls[len(calls)-1])
+	_, err = c.Guest(t.Context(), "../status")
+	require.ErrorIs(t, err, op.Malformed)
+}
+
+func TestBackup(t *testing.T) {
+	d, c := behind(t)
+	whole := bytes.Repeat([]byte("copy"), 1<<18)
+	d.backup = func(w io.Writer) error { _, err := w.Write(whole); return err }
+	var got bytes.Buffer
+	n, err := c.Backup(t.Context(), &got)
+	require.NoError(t, err)
+	require.Equal(t, int64(len(whole)), n)
+	require.Equal(t, whole, got.Bytes())
+
+	full := errors.New("disk full")
+	_, err = c.Backup(t.Context(), failing{full})
+	require.ErrorIs(t, err, full)
+	require.Equal(t, api.ExitInternal, api.Exit(err))
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestABackupThatBreaksOff(t *testing.T) {
+	d, c := behind(t)
+	d.backup = func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 1<<20))
+		return errors.Join(err, errors.New("broke off"))
+	}
+	_, err := c.Backup(t.Context(), io.Discard)
+	unreachable(t, err)
+}
+
+func entryOf(t *testing.T, raw string) api.Entry {
+	t.Helper()
+	e, err := api.ParseEntry([]byte(raw))
+	require.NoError(t, err)
+	return e
+}
+
+func TestFollowEvents(t *testing.T) {
+	d, c := behind(t)
+	first, second, third := entryOf(t, `{"seq":1}`), entryOf(t, `{"seq":2}`), entryOf(t, `{"seq":3}`)
+	d.happen(first, second)
+	stop := errors.New("enough")
+	var got []api.Entry
+	err := c.Events(t.Context(), 1, true, func(e api.Entry) error {
+		if got = append(got, e); len(got) == 2 {
+			return stop
+		}
+		d.happen(third)
+		return nil
+	})
+	require.ErrorIs(t, err, stop)
+	require.Equal(t, []api.Entry{second, third}, got)
+}
+
+func TestAwaitJob(t *testing.T) {
+	d, c := behind(t)
+	others, its := entryOf(t, `{"seq":10,"job":"j99"}`), entryOf(t, `{"seq":11,"job":"j12"}`)
+	seen := make(chan struct{}, 8)
+	go func() {
+		<-seen
+		d.change(func() { d.job.Steps = []op.Step{{ID: aID, State: op.StateSucceeded}} })
+		d.happen(others, its)
+	}()
+	job, err := c.AwaitJob(t.Context(), "j12", func(j api.Job) bool {
+		seen <- struct{}{}
+		return j.State == op.StateSucceeded
+	})
+	require.NoError(t, err)
+	require.Equal(t, op.StateSucceeded, job.State)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	job, err = c.AwaitJob(ctx, "j12", func(api.Job) bool { return false })
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, "j12", job.ID)
+}
