@@ -72,18 +72,6 @@ func assemble(ctx context.Context, opened *life.Opened, place unit.Place, log *s
 	return d, d.openReconciler()
 }
 
-// atEnd has something ended before everything that was opened before it.
-func (d *daemon) atEnd(end func() error) { d.ends = append(d.ends, end) }
-
-// close ends what was opened, the last first.
-func (d *daemon) close() error {
-	var failed error
-	for _, end := range slices.Backward(d.ends) {
-		failed = errors.Join(failed, end())
-	}
-	return failed
-}
-
 // openGate makes the gate, by the list of signers and the revoked keys in force. It
 // writes nothing to the database.
 func (d *daemon) openGate(ctx context.Context) error {
@@ -201,8 +189,6 @@ func (d drivers) Observe(ctx context.Context, l op.Look) (op.Observed, error) {
 	}
 	return op.Observed{}, op.Refuse(op.UnknownTarget, "there is no %s: nothing here is of that kind", t)
 }
-
-func (d *daemon) reconciler() *reconcile.Reconciler { return d.pursuer.Load() }
 
 // wake passes a target on to reconcile. The driver, which is there first, may
 // already tell of a process that ended; what is lost so early, reconcile's first

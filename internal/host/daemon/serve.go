@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,20 +19,12 @@ import (
 	"gated/internal/driver"
 	"gated/internal/driver/command"
 	"gated/internal/driver/local"
-	"gated/internal/driver/proxmox"
-	"gated/internal/gate"
-	"gated/internal/host/config"
-	"gated/internal/host/hub"
 	"gated/internal/host/life"
 	"gated/internal/host/server"
 	"gated/internal/host/service"
-	"gated/internal/host/signers"
 	"gated/internal/host/unit"
 	"gated/internal/log/audit"
-	"gated/internal/log/canary"
-	"gated/internal/log/checkpoint"
 	"gated/internal/nonce"
-	"gated/internal/reconcile"
 )
 
 // ServeOptions says which state to serve and where.
@@ -51,40 +42,6 @@ const (
 	tickInterval  = 15 * time.Second
 	sweepInterval = 5 * time.Minute
 )
-
-// daemon is one running gate.
-type daemon struct {
-	opened      *life.Opened
-	config      config.Config
-	unit        unit.Place
-	gate        *gate.Gate
-	backends    *backends
-	local       *local.Driver                        // of backends; nil where it is not configured
-	proxmox     *proxmox.Driver                      // the same
-	pursuer     atomic.Pointer[reconcile.Reconciler] // see wake
-	drivers     drivers
-	agents      *service.Agents
-	scopes      *service.ScopeWatch
-	events      *service.Log
-	hub         *hub.Link // nil where none is configured
-	whole       *wholeLog
-	newborn     bool           // this is the first start under the gate's id
-	ends        []func() error // see atEnd
-	log         *slog.Logger
-	started     time.Time
-	canary      *canary.Canary
-	lookSoon    chan struct{}  // holds one: the canary is due
-	list        signers.List   // that it started with
-	listIsNew   bool           // the database does not have it yet
-	key         checkpoint.Key // of the heads of the audit log
-	signers     *signers.File
-	revoked     *signers.Revocations       // of the goroutine that reloads
-	revokedSays atomic.Pointer[string]     // what the revocation file holds
-	soon        chan struct{}              // holds one: the tick is due
-	reloadErr   atomic.Pointer[op.Refusal] // of the last reload, nil if it worked
-	signersErr  atomic.Pointer[op.Refusal] // why the file of signers does not say what is in force, else nil
-	waits       atomic.Pointer[string]     // settings that changed on disk and wait for a start
-}
 
 // Serve runs the daemon until ctx ends, then stops cleanly: guests' processes
 // go on, and what was in flight is in the journal.
@@ -381,9 +338,6 @@ func whileTrusted(m nonce.Moment, do func() error) error {
 	}
 	return do()
 }
-
-// now is the wall clock for deadlines and logs; decisions use the gate's own.
-func now() time.Time { return time.Now() }
 
 // MaybeExecGuest takes over the process if it was started to become a guest's, or
 // to watch a command; a program that serves calls it first.
