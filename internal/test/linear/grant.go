@@ -84,8 +84,23 @@ func (s state) refusedClaim(o *Op) (state, bool) {
 	if o.behind {
 		return s, true
 	}
+	still, lapsed := s.withoutLapsed(o)
 	if len(in) == 0 {
-		return s, false
+		return s, lapsed && len(still.Held) == 0
 	}
-	return s.shows(o, in)
+	return s.shows(still, in)
+}
+
+// withoutLapsed takes out of an answer what expired during the call and is gone. A
+// decision goes by the clock at its beginning, so its answer may still name a
+// reservation that another call, which read while the decision was written, no
+// longer saw.
+func (s state) withoutLapsed(o *Op) (still *Op, lapsed bool) {
+	rest := *o
+	rest.Held = slices.DeleteFunc(slices.Clone(o.Held), func(h Held) bool {
+		at := h.Expires.UnixNano()
+		gone := !slices.ContainsFunc(s.claims, func(c claim) bool { return c.id == h.ID || c.id == "" })
+		return gone && o.Since <= at && at <= o.Until
+	})
+	return &rest, len(rest.Held) < len(o.Held)
 }

@@ -62,3 +62,15 @@ func TestAnIDOfBeforeIsNoLaterClaims(t *testing.T) {
 		})
 	}
 }
+
+// A refusal may name a reservation that expired during the call, although another
+// call no longer saw it: the decision goes by the clock at its beginning. One that
+// expired before the call is no reason.
+func TestARefusalNamesWhatExpiredDuringTheCall(t *testing.T) {
+	s := state{}.registered("a")
+	for at, want := range map[int64]bool{99: false, 100: true, 150: true, 200: true, 201: false} {
+		o := &Op{Call: Call{Kind: Reserve, Agent: "a"}, Answer: Answer{Refused: op.Conflict, Held: []Held{{ID: "r3", Agent: "b", Expires: time.Unix(0, at)}}}, Since: 100, Until: 200}
+		_, ok := s.refusedClaim(o)
+		require.Equal(t, want, ok, "%d", at)
+	}
+}
