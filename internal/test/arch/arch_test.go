@@ -3,6 +3,7 @@ package arch_test
 import (
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -240,4 +241,17 @@ func TestLinks(t *testing.T) {
 
 	_, err = arch.CheckLinks(fstest.MapFS{"a.txt": &fstest.MapFile{}})
 	require.Error(t, err, "nothing to look at is not a pass")
+}
+
+// Each path that CONTRIBUTING.md names in backticks is there.
+func TestPathsOfContributing(t *testing.T) {
+	tree := thisModule(t)
+	page, err := fs.ReadFile(tree, "CONTRIBUTING.md")
+	require.NoError(t, err)
+	paths := regexp.MustCompile("`((?:internal|cmd|docs|scripts|contrib|examples)/[A-Za-z0-9_./-]+[A-Za-z0-9_-])`").FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(paths), 30)
+	for _, m := range paths {
+		_, err := fs.Stat(tree, m[1])
+		require.NoError(t, err, m[1])
+	}
 }
