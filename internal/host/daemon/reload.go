@@ -40,7 +40,7 @@ func (d *daemon) reloads(ctx context.Context, hup <-chan os.Signal) {
 // what was in force stays. A revocation file that cannot be read is taken over
 // as one that refuses every signature. Settings that are fixed at start wait for
 // the next one; reload says which changed. The signers change by rotation alone:
-// of their file it is only said that it was edited.
+// an edit of their file is kept aside.
 func (d *daemon) reload(ctx context.Context) {
 	c, err := life.Settings(d.opened.Dir.Path())
 	if err == nil && c.Host != d.config.Host {

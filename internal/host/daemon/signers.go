@@ -2,6 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 
 	"gated/internal/base/op"
 	"gated/internal/base/store"
@@ -57,14 +60,17 @@ func (d *daemon) checkSigners(ctx context.Context) {
 }
 
 // openRevocations finds the revocation file. If the log says that keys were
-// revoked, a file that is not there is no pardon: it is lost, or being saved.
-func (d *daemon) openRevocations(ctx context.Context) error {
-	var needed bool
-	err := d.opened.Store.View(ctx, func(tx *store.Tx) (err error) {
-		needed, err = signers.RevokedBefore(tx)
-		return err
-	})
+// revoked, a file that is not there is no pardon: it is lost, or being saved. The
+// log may be long, so it is asked only if the file is not there.
+func (d *daemon) openRevocations(ctx context.Context) (err error) {
 	path, required := life.RevocationPath(d.config, d.opened.Dir.Path())
+	needed := true // if the file goes away before it is read
+	if _, statErr := os.Stat(path); errors.Is(statErr, fs.ErrNotExist) {
+		err = d.opened.Store.View(ctx, func(tx *store.Tx) (err error) {
+			needed, err = signers.RevokedBefore(tx)
+			return err
+		})
+	}
 	d.revoked = signers.NewRevocations(path, required, needed, now)
 	return err
 }

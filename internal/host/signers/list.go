@@ -64,10 +64,11 @@ func Current(ctx context.Context, s *store.Store, f *File) (l List, fresh bool, 
 // Newest returns the newest version of the list in a database, the zero version
 // if it has none.
 func Newest(ctx context.Context, s *store.Store) (v journal.TrustVersion, err error) {
-	return v, s.View(ctx, func(tx *store.Tx) error {
+	err = s.View(ctx, func(tx *store.Tx) error {
 		v, err = journal.ReadTrust(tx)
 		return err
 	})
+	return v, err
 }
 
 // EditedEntry is the entry of the audit log that tells of an edit of the file.
