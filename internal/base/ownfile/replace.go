@@ -60,27 +60,36 @@ func (f File) Replace(text []byte) error {
 	if int64(len(text)) > f.Max {
 		return f.oversized("would have")
 	}
-	dir := filepath.Dir(f.Path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(f.Path)+"-*") // 0600
+	return ReplaceAs(f.Path, text, func(*os.File) error { return nil })
+}
+
+// ReplaceAs puts a new file with that text at path, as File.Replace does. prepare gives
+// the new file, which has mode 0600, another mode or owner before it is at path.
+func ReplaceAs(path string, text []byte, prepare func(*os.File) error) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // 0600
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(text)
 	if err == nil {
+		err = prepare(tmp)
+	}
+	if err == nil {
 		err = tmp.Sync()
 	}
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), f.Path)
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"gated/internal/base/crashpoint"
 	"gated/internal/base/op"
+	"gated/internal/base/ownfile"
 	"gated/internal/host/signers"
 	"gated/internal/host/state"
 )
@@ -39,7 +40,7 @@ func replaceDatabase(path, fresh string) (kept string, err error) {
 		return "", fmt.Errorf("put the backup in place (the old database is %s): %w", old, err)
 	}
 	crashpoint.Here(crashpoint.RestorePlaced)
-	return kept, state.SyncDir(filepath.Dir(path))
+	return kept, ownfile.SyncDir(filepath.Dir(path))
 }
 
 // moveAside renames a database, its log and the log's index, where they are. The

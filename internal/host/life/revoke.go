@@ -152,7 +152,7 @@ func addRevoked(ctx context.Context, own ownfile.StrictModes, path string, lines
 	if r.Count = after.Count(); len(r.Added) == 0 {
 		return r, nil
 	}
-	if err := replaceAs(path, []byte(next)); err != nil {
+	if err := ownfile.ReplaceAs(path, []byte(next), likeBefore(path)); err != nil {
 		return r, cannotRevoke(path, err)
 	}
 	return r, nil
@@ -161,29 +161,19 @@ func addRevoked(ctx context.Context, own ownfile.StrictModes, path string, lines
 // revokePatience is how long Revoke waits for another one.
 const revokePatience = 5 * time.Second
 
-// replaceAs puts a file in the place of another, with its mode and owner. A new
-// file is readable by all: it holds fingerprints, and the daemon has to read it.
-func replaceAs(path string, text []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(text)
-	mode := fs.FileMode(0o644)
-	if info, statErr := os.Stat(path); statErr == nil {
-		mode = info.Mode().Perm()
-		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Geteuid() {
-			err = errors.Join(err, tmp.Chown(int(st.Uid), int(st.Gid)))
+// likeBefore gives a new file the mode and owner of the one at path. If there is
+// none, all may read the new one: it holds fingerprints, and the daemon reads it.
+func likeBefore(path string) func(*os.File) error {
+	return func(f *os.File) error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return f.Chmod(0o644)
 		}
+		if st := info.Sys().(*syscall.Stat_t); int(st.Uid) != os.Geteuid() {
+			err = f.Chown(int(st.Uid), int(st.Gid))
+		}
+		return errors.Join(err, f.Chmod(info.Mode().Perm()))
 	}
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return state.SyncDir(filepath.Dir(path))
 }
 
 // cannotRevoke says why the file was not changed.

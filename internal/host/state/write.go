@@ -32,7 +32,7 @@ func ReplaceFile(path string, text []byte) error {
 		return err
 	}
 	crashpoint.Here(crashpoint.StateFilePlaced)
-	return SyncDir(filepath.Dir(path))
+	return ownfile.SyncDir(filepath.Dir(path))
 }
 
 // Written writes and closes a new file; err is the error of its opening. A file that exists already is a Conflict.
@@ -46,15 +46,6 @@ func Written(path string, f *os.File, text []byte, err error) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
-}
-
-// SyncDir puts the names in a directory on disk.
-func SyncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // ReadBounded reads a regular file. It reads at most limit bytes and one more, which shows that the file is too large.
